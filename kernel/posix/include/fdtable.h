@@ -20,6 +20,7 @@
 #include "fdtable/types.h"
 struct timespec;
 struct timeval;
+struct fdt_sigaction;
 struct pollfd;
 struct rlimit;
 struct epoll_event;
@@ -67,6 +68,9 @@ struct fdt_private;
 // Table of descriptors.
 struct fdt_table;
 
+// Handler of a signal; null is the default action, and 1 ignores the signal.
+typedef void (*fdt_handler)(int signal);
+
 // Callback of a table, with the pointer of an open file and the table's `user` pointer.
 typedef void (*fdt_callback)(void *object, void *user);
 
@@ -100,6 +104,12 @@ struct fdt_data {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+extern size_t fdtable_user_copy(uint8_t *to, const uint8_t *from, size_t count);
+
+extern size_t fdtable_user_load(const uint8_t *first, size_t end);
+
+extern size_t fdtable_user_store(uint8_t *first, size_t end);
 
 // Creates a counter: `eventfd(2)`.
 int fdt_eventfd(unsigned int initial, int flags);
@@ -687,6 +697,24 @@ int fdt_prlimit(pid_t process, int resource, const struct rlimit *new_, struct r
 
 // Returns a system value: `sysconf(3)`.
 long fdt_sysconf(int name);
+
+// Returns and changes the action for a signal: `sigaction(2)`.
+int fdt_sigaction(int signal, const struct fdt_sigaction *new_, struct fdt_sigaction *old);
+
+// Sets the handler of a signal, which stays blocked in it and restarts calls: `signal(2)`.
+fdt_handler fdt_signal(int signal, fdt_handler handler);
+
+// Sets the handler of a signal once, without blocking the signal in it: `sysv_signal(3)`.
+fdt_handler fdt_sysv_signal(int signal, fdt_handler handler);
+
+// Sets the handler of a signal and unblocks the signal, or blocks it for `SIG_HOLD`: `sigset(3)`.
+fdt_handler fdt_sigset(int signal, fdt_handler handler);
+
+// Ignores a signal: `sigignore(3)`.
+int fdt_sigignore(int signal);
+
+// Chooses whether a signal interrupts calls or restarts them: `siginterrupt(3)`.
+int fdt_siginterrupt(int signal, int interrupts);
 
 // Opens a directory stream: `opendir(3)`.
 struct __dirstream *fdt_opendir(const char *path);

@@ -1,6 +1,7 @@
 //! The steps that all calls share: errno, user pointers, path routing, and the process.
 
 pub(crate) mod call;
+pub(crate) mod faults;
 pub(crate) mod routing;
 pub(crate) mod system;
 pub(crate) mod target;

@@ -9,6 +9,7 @@ pub(crate) mod mmap;
 mod mounts;
 pub(crate) mod names;
 pub(crate) mod open;
+pub(crate) mod partial;
 mod pathconf;
 pub(crate) mod realpath;
 pub(crate) mod status;

@@ -309,6 +309,20 @@ pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
     unsafe { before.assume_init() }
 }
 
+/// Blocks or unblocks a signal for the thread, and returns true if it was blocked.
+pub(crate) fn mask_signal(how: c_int, signal: c_int) -> Result<bool, Errno> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the call initializes the set.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: the set is initialized.
+    check(unsafe { libc::sigaddset(set.as_mut_ptr(), signal) })?;
+    // SAFETY: both sets are valid.
+    unsafe { libc::pthread_sigmask(how, set.as_ptr(), before.as_mut_ptr()) };
+    // SAFETY: the call has initialized it.
+    Ok(unsafe { libc::sigismember(before.as_ptr(), signal) } == 1)
+}
+
 /// Takes or releases a lock on a whole file. May block.
 pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
     // SAFETY: the call takes no pointer.
@@ -400,6 +414,40 @@ pub(crate) fn readv(
             None => unsafe { libc::readv(fd, first, length) },
             // SAFETY: as above.
             Some(offset) => unsafe { libc::preadv(fd, first, length, offset) },
+        })
+    })
+}
+
+/// Reads into buffers of the caller, which may not be there: the host checks them. May block.
+pub(crate) fn readv_raw(
+    fd: RawFd,
+    bufs: &[libc::iovec],
+    offset: Option<u64>,
+) -> Result<usize, Errno> {
+    let (first, length) = (bufs.as_ptr(), bufs.len() as c_int);
+    blocking(|| {
+        count(match offset {
+            // SAFETY: the array is valid, and the host checks the buffers.
+            None => unsafe { libc::readv(fd, first, length) },
+            // SAFETY: as above.
+            Some(offset) => unsafe { libc::preadv(fd, first, length, offset.cast_signed()) },
+        })
+    })
+}
+
+/// Writes from buffers of the caller, which may not be there: the host checks them. May block.
+pub(crate) fn writev_raw(
+    fd: RawFd,
+    bufs: &[libc::iovec],
+    offset: Option<u64>,
+) -> Result<usize, Errno> {
+    let (first, length) = (bufs.as_ptr(), bufs.len() as c_int);
+    blocking(|| {
+        count(match offset {
+            // SAFETY: the array is valid, and the host checks the buffers.
+            None => unsafe { libc::writev(fd, first, length) },
+            // SAFETY: as above.
+            Some(offset) => unsafe { libc::pwritev(fd, first, length, offset.cast_signed()) },
         })
     })
 }

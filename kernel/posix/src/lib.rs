@@ -15,9 +15,9 @@
 //!
 //! # Safety
 //! The functions are for C, and as safe as the calls that they are named after. The caller meets
-//! what the man page demands of each pointer, length and buffer. A pointer that is null or cannot
-//! be an address fails with `EFAULT`; any other invalid pointer is read or written. No other thread
-//! may write to a buffer during the call.
+//! what the man page demands of each pointer, length and buffer. Memory that cannot be accessed
+//! fails with `EFAULT` (see `abi::faults` for what remains). No other thread may write to a buffer
+//! during the call, or unmap it.
 //!
 //! No function unwinds or ends the process. A panic, which would be a bug of this library, becomes
 //! `EIO`.

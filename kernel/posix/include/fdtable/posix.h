@@ -674,6 +674,22 @@ int fdt_unlockpt(int fd);
 #define inotify_rm_watch fdt_inotify_rm_watch
 #undef signalfd
 #define signalfd fdt_signalfd
+#undef sigaction
+#define sigaction fdt_sigaction
+#undef signal
+#define signal fdt_signal
+#undef ssignal
+#define ssignal fdt_signal
+#undef bsd_signal
+#define bsd_signal fdt_signal
+#undef sysv_signal
+#define sysv_signal fdt_sysv_signal
+#undef sigset
+#define sigset fdt_sigset
+#undef sigignore
+#define sigignore fdt_sigignore
+#undef siginterrupt
+#define siginterrupt fdt_siginterrupt
 
 /* End of what is generated. */
 

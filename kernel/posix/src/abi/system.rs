@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
 use fdtable_vfs::{Errno, MemFs, OpenFlags, Process, RcuObject};
 
+use crate::abi::faults;
 use crate::abi::routing::Routes;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
@@ -49,6 +50,7 @@ impl System {
         // current state, which may be inconsistent.
         let _ = host_fork::register().map(|()| atfork::register());
         host::in_children(set_process_id);
+        faults::install();
         let process = Process::with(Files::new(), MemFs::default());
         process.set_id(host::process_id());
         inherit_limits(&process);

@@ -1,15 +1,27 @@
 //! Access to the caller's memory: slices, strings and values behind pointers.
 //!
-//! An address that is null, on the first page, or above the address space of a process is `EFAULT`,
-//! as on the host. Any other address is trusted.
+//! Memory that cannot be accessed is `EFAULT`, as on the host: values are copied by a routine whose
+//! faults are caught, and slices are probed, one access for each page (see
+//! [`faults`](super::faults)). An address on the first page or above the address space of a process
+//! is refused without an access. A slice is used in place after the probe, so memory that another
+//! thread unmaps during the call is read or written nevertheless.
+//!
+//! A transfer whose buffer can be accessed in part moves that part: see
+//! [`partial`](crate::fs::partial).
 
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
 use std::slice;
 
 use fdtable_vfs::Errno;
 
+use crate::abi::faults;
+
 /// Maximum bytes of one transfer: as on Linux, the whole pages below 2^31.
 pub(crate) const MAX_RW_COUNT: usize = 0x7fff_f000;
+
+/// Distance between two probes: no page is smaller.
+const PAGE: usize = 4096;
 
 /// Lowest valid address.
 const MMAP_MIN_ADDR: usize = 4096;
@@ -20,36 +32,83 @@ const TASK_SIZE_MAX: usize = 1 << 56;
 /// Returns the bytes that a call reads, at most [`MAX_RW_COUNT`].
 ///
 /// # Errors
-/// `EFAULT`, also if there are more than an address space has.
+/// `EFAULT` if not all of them can be read, or there are more than an address space has.
 ///
 /// # Safety
-/// If `at` can be an address, `count` bytes are there, and they do not change during the call.
+/// The bytes that can be read do not change during the call.
 #[inline]
 pub(crate) unsafe fn bytes<'a>(at: *const c_void, count: usize) -> Result<&'a [u8], Errno> {
     let count = transferable(at, count)?;
     if count == 0 {
         return Ok(&[]);
     }
-    // SAFETY: as the caller promises.
+    if at.addr() < MMAP_MIN_ADDR || faults::readable(at.cast(), count) < count {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: they can be read; the rest as the caller promises.
     Ok(unsafe { slice::from_raw_parts(at.cast(), count) })
 }
 
 /// Returns the bytes that a call writes, at most [`MAX_RW_COUNT`].
 ///
 /// # Errors
-/// `EFAULT`, also if there are more than an address space has.
+/// `EFAULT` if not all of them can be written, or there are more than an address space has.
 ///
 /// # Safety
-/// If `at` can be an address, `count` bytes are there, and nothing else accesses them during the
-/// call. They may be uninitialized: calls only write to them.
+/// Nothing else accesses the bytes that can be written during the call. They may be uninitialized:
+/// calls only write to them.
 #[inline]
 pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: usize) -> Result<&'a mut [u8], Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { bytes_mut_probed(at, count, count) }
+}
+
+/// Returns the bytes that a call writes, like [`bytes_mut`], but probes only the first `probed`.
+/// The call writes to no others.
+///
+/// # Errors
+/// Those of [`bytes_mut`].
+///
+/// # Safety
+/// That of [`bytes_mut`].
+#[inline]
+pub(crate) unsafe fn bytes_mut_probed<'a>(
+    at: *mut c_void,
+    count: usize,
+    probed: usize,
+) -> Result<&'a mut [u8], Errno> {
     let count = transferable(at, count)?;
+    let probed = probed.min(count);
     if count == 0 {
         return Ok(&mut []);
     }
     // SAFETY: as the caller promises.
+    if probed > 0 && unsafe { writable_prefix(at, probed) } < probed {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: they can be written; the rest as the caller promises.
     Ok(unsafe { slice::from_raw_parts_mut(at.cast(), count) })
+}
+
+/// Returns how many bytes from `at` on can be read, at most `count`.
+pub(crate) fn readable_prefix(at: *const c_void, count: usize) -> usize {
+    if count == 0 || check(at.cast::<u8>(), count).is_err() {
+        return 0;
+    }
+    faults::readable(at.cast(), count)
+}
+
+/// Returns how many bytes from `at` on can be written, at most `count`.
+///
+/// # Safety
+/// That of [`bytes_mut`].
+#[inline]
+pub(crate) unsafe fn writable_prefix(at: *mut c_void, count: usize) -> usize {
+    if count == 0 || check(at.cast::<u8>(), count).is_err() {
+        return 0;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { faults::writable(at.cast(), count) }
 }
 
 /// Copies an array of the caller. It may be unaligned.
@@ -58,15 +117,25 @@ pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: usize) -> Result<&'a 
 /// `EFAULT`; `ENOMEM`.
 ///
 /// # Safety
-/// If `at` can be an address, `count` values are there.
+/// What can be read at `at` is valid for a `T`.
 pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T>, Errno> {
     if count == 0 {
         return Ok(Vec::new());
     }
     check(at, count)?;
-    let mut values = vec_with_capacity(count)?;
-    // SAFETY: as the caller promises; the index is below `count`.
-    values.extend((0..count).map(|index| unsafe { at.add(index).read_unaligned() }));
+    let mut values = vec_with_capacity::<T>(count)?;
+    // SAFETY: the vector has room for them, and `check` has seen that the length does not overflow.
+    if !unsafe {
+        faults::copy(
+            values.as_mut_ptr().cast(),
+            at.cast(),
+            count * size_of::<T>(),
+        )
+    } {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: the copy has initialized them; valid as the caller promises.
+    unsafe { values.set_len(count) };
     Ok(values)
 }
 
@@ -83,15 +152,48 @@ pub(crate) fn vec_with_capacity<T>(count: usize) -> Result<Vec<T>, Errno> {
 /// Returns a path or name of the caller.
 ///
 /// # Errors
+/// `EFAULT`; `ENAMETOOLONG` if it has more than 4,095 bytes.
+///
+/// # Safety
+/// What can be read at `at` does not change during the call.
+#[inline]
+pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { string_below(at, libc::PATH_MAX as usize) }?.ok_or(Errno::ENAMETOOLONG)
+}
+
+/// Returns a string of the caller, or `None` if there is no terminator in the first `limit` bytes.
+///
+/// # Errors
 /// `EFAULT`.
 ///
 /// # Safety
-/// If `at` can be an address, a null-terminated string is there for the whole call.
+/// That of [`string`].
 #[inline]
-pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
+pub(crate) unsafe fn string_below<'a>(
+    at: *const c_char,
+    limit: usize,
+) -> Result<Option<&'a CStr>, Errno> {
     check(at, 1)?;
-    // SAFETY: as the caller promises.
-    Ok(unsafe { CStr::from_ptr(at) })
+    let mut length = 0;
+    // One page after the other: the string may end before memory that cannot be accessed.
+    while length < limit {
+        let next = at.wrapping_add(length);
+        let here = (PAGE - next.addr() % PAGE).min(limit - length);
+        if faults::readable(next.cast(), here) < here {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: these bytes can be read.
+        let found = unsafe { libc::strnlen(next, here) };
+        length += found;
+        if found < here {
+            // SAFETY: all of them can be read, and the terminator follows.
+            let bytes = unsafe { slice::from_raw_parts(at.cast::<u8>(), length + 1) };
+            // SAFETY: as `strnlen` found; the bytes do not change, as the caller promises.
+            return Ok(Some(unsafe { CStr::from_bytes_with_nul_unchecked(bytes) }));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads a value.
@@ -100,20 +202,26 @@ pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
 /// `EFAULT`.
 ///
 /// # Safety
-/// If `at` can be an address, a `T` is there.
+/// What can be read at `at` is a valid `T`.
+#[inline]
 pub(crate) unsafe fn get<T: Copy>(at: *const T) -> Result<T, Errno> {
     check(at, 1)?;
-    // SAFETY: as the caller promises; the read may be unaligned.
-    Ok(unsafe { at.read_unaligned() })
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: there is room for the value.
+    if !unsafe { faults::copy(value.as_mut_ptr().cast(), at.cast(), size_of::<T>()) } {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: the copy has initialized it; valid as the caller promises.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// Reads an optional value: null means none.
 ///
 /// # Errors
-/// `EFAULT` if `at` is not null and cannot be an address.
+/// `EFAULT` if `at` is not null and cannot be read.
 ///
 /// # Safety
-/// If `at` can be an address, a `T` is there.
+/// That of [`get`].
 pub(crate) unsafe fn get_if_any<T: Copy>(at: *const T) -> Result<Option<T>, Errno> {
     if at.is_null() {
         return Ok(None);
@@ -128,11 +236,33 @@ pub(crate) unsafe fn get_if_any<T: Copy>(at: *const T) -> Result<Option<T>, Errn
 /// `EFAULT`.
 ///
 /// # Safety
-/// If `at` can be an address, there is room for a `T`.
-pub(crate) unsafe fn put<T>(at: *mut T, value: T) -> Result<(), Errno> {
+/// If `at` can be written, there is room for a `T`.
+#[inline]
+pub(crate) unsafe fn put<T: Copy>(at: *mut T, value: T) -> Result<(), Errno> {
     check(at, 1)?;
-    // SAFETY: as the caller promises; the write may be unaligned.
-    unsafe { at.write_unaligned(value) };
+    // SAFETY: as the caller promises; the source is a value.
+    if !unsafe { faults::copy(at.cast(), (&raw const value).cast(), size_of::<T>()) } {
+        return Err(Errno::EFAULT);
+    }
+    Ok(())
+}
+
+/// Writes bytes.
+///
+/// # Errors
+/// `EFAULT`.
+///
+/// # Safety
+/// If `at` can be written, there is room for the bytes.
+pub(crate) unsafe fn put_bytes(at: *mut c_void, bytes: &[u8]) -> Result<(), Errno> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    check(at.cast::<u8>(), bytes.len())?;
+    // SAFETY: as the caller promises; the source is a slice.
+    if !unsafe { faults::copy(at.cast(), bytes.as_ptr(), bytes.len()) } {
+        return Err(Errno::EFAULT);
+    }
     Ok(())
 }
 
@@ -164,10 +294,8 @@ pub(crate) fn check_range_end<T>(at: *const T, count: usize) -> Result<(), Errno
 
 #[inline]
 fn transferable(at: *const c_void, count: usize) -> Result<usize, Errno> {
-    if count > 0 {
-        // Check the whole length, not only the part that one transfer moves.
-        check(at.cast::<u8>(), count)?;
-    }
+    // Check the whole length, not only the part that one transfer moves.
+    check_range_end(at.cast::<u8>(), count)?;
     Ok(count.min(MAX_RW_COUNT))
 }
 

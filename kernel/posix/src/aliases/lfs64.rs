@@ -9,7 +9,8 @@ use libc::{DIR, FILE, dirent, iovec, mode_t, off_t, ssize_t};
 
 use crate::event::polling;
 use crate::fs::{attributes, copies, locks, mkstemp, mmap, open, status, transfers, vectored};
-use crate::process::{descriptors, limits};
+use crate::process::signals::fdt_handler;
+use crate::process::{descriptors, limits, signals};
 use crate::stdio::directory_streams::{Compare, Filter};
 use crate::stdio::{directory_streams, streams};
 
@@ -69,5 +70,9 @@ aliases! {
     fdt_preadv64 = vectored::fdt_preadv(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t) -> ssize_t;
     fdt_preadv64v2 = vectored::fdt_preadv2(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fdt_pwritev64 = vectored::fdt_pwritev(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t) -> ssize_t;
+    fdt___sigaction = signals::fdt_sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+    fdt_ssignal = signals::fdt_signal(signal: c_int, handler: fdt_handler) -> fdt_handler;
+    fdt_bsd_signal = signals::fdt_signal(signal: c_int, handler: fdt_handler) -> fdt_handler;
+    fdt___sysv_signal = signals::fdt_sysv_signal(signal: c_int, handler: fdt_handler) -> fdt_handler;
     fdt_pwritev64v2 = vectored::fdt_pwritev2(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
 }

@@ -3,11 +3,11 @@
 use std::ffi::{c_int, c_uint};
 use std::time::Duration;
 
-use fdtable_vfs::Errno;
 use fdtable_vfs::event::{
-    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, ITimerSpec,
+    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events, ITimerSpec,
     TimerFdFlags, TimerFlags,
 };
+use fdtable_vfs::{Errno, PollFd};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -238,6 +238,13 @@ unsafe fn epoll_wait(
     uaccess::check_range_end(events, most)?;
     let most = most.min(MAX_EVENTS);
     watch::revive();
+    // SAFETY: as the caller promises.
+    let room =
+        unsafe { uaccess::writable_prefix(events.cast(), most * size_of::<libc::epoll_event>()) };
+    let most = most.min(room / size_of::<libc::epoll_event>());
+    if most == 0 {
+        return wait_without_room(system, epfd, timeout);
+    }
     let mut found = vec![EpollEvent::default(); most];
     let count = system.process.epoll_wait(epfd, &mut found, timeout)?;
     for (index, event) in found.iter().take(count).enumerate() {
@@ -249,4 +256,26 @@ unsafe fn epoll_wait(
         unsafe { uaccess::put(events.add(index), event) }?;
     }
     Ok(count as c_int)
+}
+
+/// Waits like `epoll_wait` with an array that cannot be written. No event is lost.
+#[cold]
+fn wait_without_room(
+    system: &System,
+    epfd: c_int,
+    timeout: Option<Duration>,
+) -> Result<c_int, Errno> {
+    // It reports a descriptor that is not an epoll.
+    if let Err(errno) = system.process.epoll_wait(epfd, &mut [], timeout)
+        && system.file(epfd)?.label() != "anon_inode:[eventpoll]"
+    {
+        return Err(errno);
+    }
+    match system
+        .process
+        .poll(&mut [PollFd::new(epfd, Events::IN)], timeout)?
+    {
+        0 => Ok(0),
+        _ => Err(Errno::EFAULT),
+    }
 }

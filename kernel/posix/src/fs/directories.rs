@@ -107,10 +107,14 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
             return Err(Errno::ENOTDIR);
         }
         // SAFETY: as the caller promises.
-        let buf = unsafe { uaccess::bytes_mut(buf, size) }?;
-        let entries = system
-            .process
-            .read_dir_sized(fd, buf.len(), record_length)?;
+        let room = unsafe { uaccess::writable_prefix(buf, size) };
+        let entries = match system.process.read_dir_sized(fd, room, record_length) {
+            // The first entry ends in memory that cannot be written.
+            Err(Errno::EINVAL) if room < size => return Err(Errno::EFAULT),
+            entries => entries?,
+        };
+        // SAFETY: as the caller promises.
+        let buf = unsafe { uaccess::bytes_mut(buf, room) }?;
         let mut filled = 0;
         for entry in &entries {
             filled += write_record(&mut buf[filled..], entry);

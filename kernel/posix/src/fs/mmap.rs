@@ -17,6 +17,9 @@ use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 
+/// Maximum length of the name of an anonymous file.
+const MFD_NAME_MAX: usize = 249;
+
 /// Creates an anonymous file: `memfd_create(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_memfd_create(name: *const c_char, flags: c_uint) -> c_int {
@@ -25,7 +28,8 @@ pub unsafe extern "C" fn fdt_memfd_create(name: *const c_char, flags: c_uint) ->
         let known = flags & !(libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC);
         let flags = MemfdFlags::from_bits(known).ok_or(Errno::EINVAL)?;
         // SAFETY: as the caller promises.
-        let name = unsafe { uaccess::string(name) }?;
+        let name = unsafe { uaccess::string_below(name, MFD_NAME_MAX + 1) }?;
+        let name = name.ok_or(Errno::EINVAL)?;
         Ok(system.process.memfd_create(name.to_bytes(), flags)?.raw())
     })
 }

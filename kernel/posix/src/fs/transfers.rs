@@ -5,16 +5,22 @@ use std::ffi::{c_int, c_void};
 use fdtable_vfs::{Errno, SeekTo};
 
 use crate::abi::call::call;
+use crate::abi::system::System;
 use crate::abi::uaccess;
+use crate::fs::partial::{self, Partial};
 use crate::host;
 
 /// Reads at the position: `read(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> libc::ssize_t {
     call(|system| {
+        let probed = partial::probed_bytes(system, fd, count, None);
         // SAFETY: as the caller promises.
-        let buf = system.after(fd, unsafe { uaccess::bytes_mut(buf, count) })?;
-        to_ssize(system.process.read(fd, buf))
+        match unsafe { uaccess::bytes_mut_probed(buf, count, probed) } {
+            Ok(buf) => to_ssize(system.process.read(fd, buf)),
+            // SAFETY: as the caller promises.
+            Err(_) => unsafe { read_partially(system, fd, buf, count, None) },
+        }
     })
 }
 
@@ -23,8 +29,11 @@ pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> 
 pub unsafe extern "C" fn fdt_write(fd: c_int, bytes: *const c_void, count: usize) -> libc::ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let bytes = system.after(fd, unsafe { uaccess::bytes(bytes, count) })?;
-        to_ssize(sigpipe_on_epipe(system.process.write(fd, bytes)))
+        match unsafe { uaccess::bytes(bytes, count) } {
+            Ok(bytes) => to_ssize(sigpipe_on_epipe(system.process.write(fd, bytes))),
+            // SAFETY: as the caller promises.
+            Err(_) => unsafe { write_partially(system, fd, bytes, count, None) },
+        }
     })
 }
 
@@ -38,9 +47,13 @@ pub unsafe extern "C" fn fdt_pread(
 ) -> libc::ssize_t {
     call(|system| {
         let offset = transfer_offset(offset, count)?;
+        let probed = partial::probed_bytes(system, fd, count, Some(offset));
         // SAFETY: as the caller promises.
-        let buf = system.after(fd, unsafe { uaccess::bytes_mut(buf, count) })?;
-        to_ssize(system.process.pread(fd, buf, offset))
+        match unsafe { uaccess::bytes_mut_probed(buf, count, probed) } {
+            Ok(buf) => to_ssize(system.process.pread(fd, buf, offset)),
+            // SAFETY: as the caller promises.
+            Err(_) => unsafe { read_partially(system, fd, buf, count, Some(offset)) },
+        }
     })
 }
 
@@ -55,8 +68,11 @@ pub unsafe extern "C" fn fdt_pwrite(
     call(|system| {
         let offset = transfer_offset(offset, count)?;
         // SAFETY: as the caller promises.
-        let bytes = system.after(fd, unsafe { uaccess::bytes(bytes, count) })?;
-        to_ssize(sigpipe_on_epipe(system.process.pwrite(fd, bytes, offset)))
+        match unsafe { uaccess::bytes(bytes, count) } {
+            Ok(bytes) => to_ssize(sigpipe_on_epipe(system.process.pwrite(fd, bytes, offset))),
+            // SAFETY: as the caller promises.
+            Err(_) => unsafe { write_partially(system, fd, bytes, count, Some(offset)) },
+        }
     })
 }
 
@@ -104,6 +120,50 @@ pub extern "C" fn fdt_fsync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fdatasync(fd: c_int) -> c_int {
     fdt_fsync(fd)
+}
+
+/// Reads into a buffer that cannot be written as a whole.
+///
+/// # Safety
+/// That of [`uaccess::bytes_mut`].
+#[cold]
+unsafe fn read_partially(
+    system: &System,
+    fd: c_int,
+    buf: *mut c_void,
+    count: usize,
+    offset: Option<u64>,
+) -> Result<isize, Errno> {
+    system.after(fd, uaccess::check_range_end(buf.cast::<u8>(), count))?;
+    let bufs = [libc::iovec {
+        iov_base: buf,
+        iov_len: count,
+    }];
+    // SAFETY: as the caller promises.
+    let bufs = unsafe { Partial::of(&bufs, true) };
+    to_ssize(partial::read(system, fd, &bufs, offset))
+}
+
+/// Writes from a buffer that cannot be read as a whole.
+///
+/// # Safety
+/// That of [`uaccess::bytes`].
+#[cold]
+unsafe fn write_partially(
+    system: &System,
+    fd: c_int,
+    bytes: *const c_void,
+    count: usize,
+    offset: Option<u64>,
+) -> Result<isize, Errno> {
+    system.after(fd, uaccess::check_range_end(bytes.cast::<u8>(), count))?;
+    let bufs = [libc::iovec {
+        iov_base: bytes.cast_mut(),
+        iov_len: count,
+    }];
+    // SAFETY: as the caller promises.
+    let bufs = unsafe { Partial::of(&bufs, false) };
+    to_ssize(sigpipe_on_epipe(partial::write(system, fd, &bufs, offset)))
 }
 
 /// Converts a byte count to the C type. One transfer moves less than 2^31 bytes.

@@ -8,6 +8,7 @@ use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::call;
 use crate::abi::uaccess;
+use crate::fs::partial::{self, Partial};
 use crate::fs::transfers::{sigpipe_on_epipe, to_ssize, to_unsigned};
 
 /// Reads into several buffers: `readv(2)`.
@@ -15,8 +16,10 @@ use crate::fs::transfers::{sigpipe_on_epipe, to_ssize, to_unsigned};
 pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let mut bufs = system.after(fd, unsafe { import_iovec_mut(bufs, count) })?;
-        to_ssize(system.process.readv(fd, &mut bufs))
+        match system.after(fd, unsafe { import_iovec_mut(bufs, count) })? {
+            Buffers::Whole(mut bufs) => to_ssize(system.process.readv(fd, &mut bufs)),
+            Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, None)),
+        }
     })
 }
 
@@ -25,8 +28,11 @@ pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) 
 pub unsafe extern "C" fn fdt_writev(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let bufs = system.after(fd, unsafe { import_iovec(bufs, count) })?;
-        to_ssize(sigpipe_on_epipe(system.process.writev(fd, &bufs)))
+        let written = match system.after(fd, unsafe { import_iovec(bufs, count) })? {
+            Buffers::Whole(bufs) => system.process.writev(fd, &bufs),
+            Buffers::Partial(bufs) => partial::write(system, fd, &bufs, None),
+        };
+        to_ssize(sigpipe_on_epipe(written))
     })
 }
 
@@ -41,8 +47,10 @@ pub unsafe extern "C" fn fdt_preadv(
     call(|system| {
         let offset = to_unsigned(offset)?;
         // SAFETY: as the caller promises.
-        let mut bufs = system.after(fd, unsafe { import_iovec_mut(bufs, count) })?;
-        to_ssize(system.process.preadv(fd, &mut bufs, offset))
+        match system.after(fd, unsafe { import_iovec_mut(bufs, count) })? {
+            Buffers::Whole(mut bufs) => to_ssize(system.process.preadv(fd, &mut bufs, offset)),
+            Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, Some(offset))),
+        }
     })
 }
 
@@ -57,8 +65,11 @@ pub unsafe extern "C" fn fdt_pwritev(
     call(|system| {
         let offset = to_unsigned(offset)?;
         // SAFETY: as the caller promises.
-        let bufs = system.after(fd, unsafe { import_iovec(bufs, count) })?;
-        to_ssize(sigpipe_on_epipe(system.process.pwritev(fd, &bufs, offset)))
+        let written = match system.after(fd, unsafe { import_iovec(bufs, count) })? {
+            Buffers::Whole(bufs) => system.process.pwritev(fd, &bufs, offset),
+            Buffers::Partial(bufs) => partial::write(system, fd, &bufs, Some(offset)),
+        };
+        to_ssize(sigpipe_on_epipe(written))
     })
 }
 
@@ -112,50 +123,65 @@ fn check_rwf_flags(flags: c_int) -> Result<(), Errno> {
 #[doc(alias = "IOV_MAX")]
 const UIO_MAXIOV: usize = 1024;
 
+/// Buffers of the caller.
+pub(crate) enum Buffers<C> {
+    /// All of them can be accessed.
+    Whole(C),
+    /// Some bytes of them cannot.
+    Partial(Partial),
+}
+
 /// Returns the caller's buffers for a call that writes to them.
 ///
 /// # Errors
-/// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT`.
+/// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT` if the array
+/// cannot be read, or a buffer is above the address space.
 ///
 /// # Safety
 /// Those of [`uaccess::values`], and of [`uaccess::bytes_mut`] for each buffer.
 pub(crate) unsafe fn import_iovec_mut<'a>(
     bufs: *const iovec,
     count: c_int,
-) -> Result<Vec<IoSliceMut<'a>>, Errno> {
+) -> Result<Buffers<Vec<IoSliceMut<'a>>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { copy_iovecs(bufs, count) }?;
     let mut left = uaccess::MAX_RW_COUNT;
     let buf = |buf: &iovec| {
+        let count = shorten(buf.iov_len, &mut left);
         // SAFETY: as the caller promises.
-        let bytes = unsafe { uaccess::bytes_mut(buf.iov_base, buf.iov_len) }?;
-        let count = shorten(bytes.len(), &mut left);
-        Ok(IoSliceMut::new(&mut bytes[..count]))
+        unsafe { uaccess::bytes_mut(buf.iov_base, count) }.map(IoSliceMut::new)
     };
-    until_first_invalid(bufs.iter().map(buf))
+    Ok(match bufs.iter().map(buf).collect() {
+        Ok(bufs) => Buffers::Whole(bufs),
+        // SAFETY: as the caller promises.
+        Err(_) => Buffers::Partial(unsafe { Partial::of(&bufs, true) }),
+    })
 }
 
 /// Returns the caller's buffers for a call that reads from them.
 ///
 /// # Errors
-/// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT`.
+/// Those of [`import_iovec_mut`].
 ///
 /// # Safety
 /// Those of [`uaccess::values`], and of [`uaccess::bytes`] for each buffer.
 pub(crate) unsafe fn import_iovec<'a>(
     bufs: *const iovec,
     count: c_int,
-) -> Result<Vec<IoSlice<'a>>, Errno> {
+) -> Result<Buffers<Vec<IoSlice<'a>>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { copy_iovecs(bufs, count) }?;
     let mut left = uaccess::MAX_RW_COUNT;
     let buf = |buf: &iovec| {
+        let count = shorten(buf.iov_len, &mut left);
         // SAFETY: as the caller promises.
-        let bytes = unsafe { uaccess::bytes(buf.iov_base, buf.iov_len) }?;
-        let count = shorten(bytes.len(), &mut left);
-        Ok(IoSlice::new(&bytes[..count]))
+        unsafe { uaccess::bytes(buf.iov_base, count) }.map(IoSlice::new)
     };
-    until_first_invalid(bufs.iter().map(buf))
+    Ok(match bufs.iter().map(buf).collect() {
+        Ok(bufs) => Buffers::Whole(bufs),
+        // SAFETY: as the caller promises.
+        Err(_) => Buffers::Partial(unsafe { Partial::of(&bufs, false) }),
+    })
 }
 
 /// Returns how much of a buffer one transfer moves, and subtracts it from `left`. Nothing after a
@@ -164,22 +190,6 @@ fn shorten(length: usize, left: &mut usize) -> usize {
     let count = length.min(*left);
     *left -= count;
     count
-}
-
-/// Returns the buffers before the first invalid one: a transfer ends there, as on the host.
-///
-/// # Errors
-/// `EFAULT` if the first buffer is invalid.
-fn until_first_invalid<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Result<Vec<B>, Errno> {
-    let mut good = Vec::new();
-    for buf in bufs {
-        match buf {
-            Ok(buf) => good.push(buf),
-            Err(errno) if good.is_empty() => return Err(errno),
-            Err(_) => break,
-        }
-    }
-    Ok(good)
 }
 
 /// # Safety
@@ -191,8 +201,11 @@ unsafe fn copy_iovecs(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Er
     }
     // SAFETY: as the caller promises.
     let bufs = unsafe { uaccess::values(bufs, count) }?;
-    match bufs.iter().any(|buf| buf.iov_len > isize::MAX as usize) {
-        true => Err(Errno::EINVAL),
-        false => Ok(bufs),
+    for buf in &bufs {
+        if buf.iov_len > isize::MAX as usize {
+            return Err(Errno::EINVAL);
+        }
+        uaccess::check_range_end(buf.iov_base.cast::<u8>(), buf.iov_len)?;
     }
+    Ok(bufs)
 }

@@ -8,14 +8,15 @@ use std::time::Instant;
 use fdtable::FileRef;
 use fdtable_vfs::socket::{MsgFlags, Received, SendMessage, SocketAddress, Ucred};
 use fdtable_vfs::{Errno, RcuObject};
-use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
+use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::abi::call::{call, errno};
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::duration;
+use crate::fs::partial::{self, Partial};
 use crate::fs::transfers::{sigpipe_on_epipe, to_ssize};
-use crate::fs::vectored::{import_iovec, import_iovec_mut};
+use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::sockets::{descriptor_flags, put_address};
@@ -53,15 +54,14 @@ pub unsafe extern "C" fn fdt_sendto(
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let bytes = unsafe { uaccess::bytes(bytes, count) }?;
+        let bufs = unsafe { import_buffer(bytes, count) }?;
         // SAFETY: as the caller promises.
         let to = unsafe { destination(system, to, length) }?;
         let message = SendMessage {
-            bytes: &[IoSlice::new(bytes)],
             to: to.as_ref(),
             ..SendMessage::default()
         };
-        system.send(fd, message, flags)
+        system.send(fd, &bufs, message, flags)
     })
 }
 
@@ -78,18 +78,18 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         // SAFETY: as the caller promises.
         let head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
-        let bytes = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
+        let bufs = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
         // SAFETY: as the caller promises.
         let to = unsafe { destination(system, head.msg_name.cast(), head.msg_namelen) }?;
         // SAFETY: as the caller promises.
         let outgoing = unsafe { system.read_control(&head) }?;
         let message = SendMessage {
-            bytes: &bytes,
+            bytes: &[],
             to: to.as_ref(),
             rights: outgoing.files,
             credentials: outgoing.credentials,
         };
-        system.send(fd, message, flags)
+        system.send(fd, &bufs, message, flags)
     })
 }
 
@@ -126,8 +126,8 @@ pub unsafe extern "C" fn fdt_recvfrom(
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let buf = unsafe { uaccess::bytes_mut(buf, count) }?;
-        let received = system.receive(fd, &mut [IoSliceMut::new(buf)], flags)?;
+        let bufs = unsafe { import_buffer_mut(buf, count) }?;
+        let received = system.receive(fd, bufs, flags)?;
         if !from.is_null() {
             let sender = received.from.unwrap_or(SocketAddress::Unnamed);
             // SAFETY: as the caller promises.
@@ -150,8 +150,8 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
-        let mut bufs = unsafe { import_iovec_mut(head.msg_iov, buffers(&head)?) }?;
-        let received = system.receive(fd, &mut bufs, flags)?;
+        let bufs = unsafe { import_iovec_mut(head.msg_iov, buffers(&head)?) }?;
+        let received = system.receive(fd, bufs, flags)?;
         let count = received.count;
         // SAFETY: as the caller promises.
         unsafe { system.write_received(&mut head, received, flags) }?;
@@ -250,6 +250,54 @@ unsafe fn message_headers(
     Ok((0..count).map(move |index| unsafe { messages.add(index) }))
 }
 
+/// Returns the one buffer of a call that reads from it.
+///
+/// # Errors
+/// `EFAULT` if it is above the address space.
+///
+/// # Safety
+/// That of [`uaccess::bytes`].
+unsafe fn import_buffer<'a>(
+    at: *const c_void,
+    count: usize,
+) -> Result<Buffers<[IoSlice<'a>; 1]>, Errno> {
+    uaccess::check_range_end(at.cast::<u8>(), count)?;
+    // SAFETY: as the caller promises.
+    if let Ok(bytes) = unsafe { uaccess::bytes(at, count) } {
+        return Ok(Buffers::Whole([IoSlice::new(bytes)]));
+    }
+    let buf = [iovec {
+        iov_base: at.cast_mut(),
+        iov_len: count,
+    }];
+    // SAFETY: as the caller promises.
+    Ok(Buffers::Partial(unsafe { Partial::of(&buf, false) }))
+}
+
+/// Returns the one buffer of a call that writes to it.
+///
+/// # Errors
+/// `EFAULT` if it is above the address space.
+///
+/// # Safety
+/// That of [`uaccess::bytes_mut`].
+unsafe fn import_buffer_mut<'a>(
+    at: *mut c_void,
+    count: usize,
+) -> Result<Buffers<[IoSliceMut<'a>; 1]>, Errno> {
+    uaccess::check_range_end(at.cast::<u8>(), count)?;
+    // SAFETY: as the caller promises.
+    if let Ok(bytes) = unsafe { uaccess::bytes_mut(at, count) } {
+        return Ok(Buffers::Whole([IoSliceMut::new(bytes)]));
+    }
+    let buf = [iovec {
+        iov_base: at,
+        iov_len: count,
+    }];
+    // SAFETY: as the caller promises.
+    Ok(Buffers::Partial(unsafe { Partial::of(&buf, true) }))
+}
+
 /// Ancillary data to send.
 #[derive(Default)]
 struct Outgoing {
@@ -258,9 +306,23 @@ struct Outgoing {
 }
 
 impl System {
-    fn send(&self, fd: c_int, message: SendMessage<'_>, flags: c_int) -> Result<ssize_t, Errno> {
+    /// Sends a message with the bytes of the caller's buffers.
+    fn send<'a>(
+        &self,
+        fd: c_int,
+        bufs: &'a Buffers<impl AsRef<[IoSlice<'a>]>>,
+        message: SendMessage<'a>,
+        flags: c_int,
+    ) -> Result<ssize_t, Errno> {
         let known = MsgFlags::from_bits_truncate(flags.cast_unsigned());
-        let sent = self.process.sendmsg(fd, message, known);
+        let sent = match bufs {
+            Buffers::Whole(bytes) => {
+                let bytes = bytes.as_ref();
+                let message = SendMessage { bytes, ..message };
+                self.process.sendmsg(fd, message, known)
+            }
+            Buffers::Partial(bufs) => partial::send(self, fd, bufs, message, known),
+        };
         let sent = if known.contains(MsgFlags::NOSIGNAL) {
             sent
         } else {
@@ -269,15 +331,17 @@ impl System {
         to_ssize(sent)
     }
 
-    fn receive(
+    fn receive<'a>(
         &self,
         fd: c_int,
-        bufs: &mut [IoSliceMut<'_>],
+        bufs: Buffers<impl AsMut<[IoSliceMut<'a>]>>,
         flags: c_int,
     ) -> Result<Received, Errno> {
-        let known = MsgFlags::from_bits_truncate(flags.cast_unsigned());
-        self.process
-            .recvmsg(fd, bufs, known - MsgFlags::CMSG_CLOEXEC)
+        let known = MsgFlags::from_bits_truncate(flags.cast_unsigned()) - MsgFlags::CMSG_CLOEXEC;
+        match bufs {
+            Buffers::Whole(mut bufs) => self.process.recvmsg(fd, bufs.as_mut(), known),
+            Buffers::Partial(bufs) => partial::receive(self, fd, &bufs, known),
+        }
     }
 
     /// Reads the control messages of the caller: files and credentials.

@@ -3,11 +3,12 @@
 
 extern const struct theme descriptors, files, offsets, mappings, paths, links, directories, pipes,
     sockets, messages, readiness, epolls, events, locks, arguments, forks, devices, rights,
-    interrupts;
+    interrupts, faults;
 
 static const struct theme *const themes[] = {
     &descriptors, &files,  &offsets,   &mappings,  &paths, &links, &directories, &pipes,   &sockets,
     &messages,    &readiness, &epolls, &events, &locks, &arguments, &forks, &devices, &rights, &interrupts,
+    &faults,
 };
 
 const char *check_root;

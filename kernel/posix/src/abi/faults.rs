@@ -1,0 +1,411 @@
+//! Access to memory of the caller that may not be there: a fault becomes a return value.
+//!
+//! # How it works
+//!
+//! As in Linux, a few assembly routines are the only instructions that may fault: one copies, and
+//! two *probe* (one access for each page, which changes nothing). Their addresses are known. A
+//! handler of ours for SIGSEGV and SIGBUS looks where the fault was. If it was in one of the
+//! routines, the handler sets the program counter to their common exit, and the routine returns how
+//! far it came. The routines use no stack, so there is nothing to unwind.
+//!
+//! Every other fault is the program's. `sigaction` and its relatives record the program's action
+//! for the two signals and return it, while our handler stays installed, with the flags and the
+//! mask of the program's action. So the kernel itself blocks what that action blocks and chooses
+//! its stack. The handler then does what the action says: it calls the program's handler, or, for
+//! the default action, restores it and returns, so that the fault repeats and ends the program.
+//!
+//! [`install`] runs when the process is created, by the first call. What the program had installed
+//! before is recorded then. The plain table does not create a process, and trusts its pointers.
+//!
+//! # What remains
+//!
+//! - Transfers copy between the objects and the caller's memory without these routines, after a
+//!   probe. Memory that another thread unmaps or protects in between ends the program.
+//! - A thread that blocks SIGSEGV or SIGBUS is ended by the kernel if a probe faults.
+//! - A handler that is installed without the mapped names (`syscall` by number, a library that was
+//!   not mapped) replaces ours. Then bad pointers lead to that handler.
+
+use std::arch::global_asm;
+use std::ffi::{c_int, c_void};
+use std::mem;
+use std::ptr;
+
+use crossbeam_utils::atomic::AtomicCell;
+use parking_lot::Mutex;
+
+use fdtable_vfs::Errno;
+
+use crate::host;
+
+// Each routine returns the address at which it stopped: for the copy the end of the target if it
+// copied everything; for a probe the first page (or first byte) that cannot be accessed, or an
+// address at or above `end`.
+#[cfg(target_arch = "x86_64")]
+global_asm!(
+    ".pushsection .text.fdtable_user,\"ax\",@progbits",
+    ".p2align 4",
+    ".globl fdtable_user_copy, fdtable_user_load, fdtable_user_store",
+    ".globl fdtable_user_begin, fdtable_user_end, fdtable_user_exit",
+    ".hidden fdtable_user_copy, fdtable_user_load, fdtable_user_store",
+    ".hidden fdtable_user_begin, fdtable_user_end, fdtable_user_exit",
+    ".type fdtable_user_copy, @function",
+    ".type fdtable_user_load, @function",
+    ".type fdtable_user_store, @function",
+    "fdtable_user_begin:",
+    // rdi: target, rsi: source, rdx: count.
+    "fdtable_user_copy:",
+    ".cfi_startproc",
+    "    cmp rdx, 8",
+    "    jb 3f",
+    "2:  mov rax, [rsi]",
+    "    mov [rdi], rax",
+    "    add rsi, 8",
+    "    add rdi, 8",
+    "    sub rdx, 8",
+    "    cmp rdx, 8",
+    "    jae 2b",
+    "3:  test rdx, rdx",
+    "    jz fdtable_user_exit",
+    "4:  mov al, [rsi]",
+    "    mov [rdi], al",
+    "    inc rsi",
+    "    inc rdi",
+    "    dec rdx",
+    "    jnz 4b",
+    "fdtable_user_exit:",
+    "    mov rax, rdi",
+    "    ret",
+    ".cfi_endproc",
+    // rdi: first, rsi: end.
+    "fdtable_user_load:",
+    ".cfi_startproc",
+    "2:  movzx eax, byte ptr [rdi]",
+    "    or rdi, 4095",
+    "    inc rdi",
+    "    cmp rdi, rsi",
+    "    jb 2b",
+    "    mov rax, rdi",
+    "    ret",
+    ".cfi_endproc",
+    // The first byte is what any transfer overwrites, so another thread does not write to it. The
+    // first bytes of the other pages may stay as they are: the access has to be atomic.
+    "fdtable_user_store:",
+    ".cfi_startproc",
+    "    or byte ptr [rdi], 0",
+    "    jmp 3f",
+    "2:  lock or byte ptr [rdi], 0",
+    "3:  or rdi, 4095",
+    "    inc rdi",
+    "    cmp rdi, rsi",
+    "    jb 2b",
+    "    mov rax, rdi",
+    "    ret",
+    ".cfi_endproc",
+    "fdtable_user_end:",
+    ".popsection",
+);
+
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    ".pushsection .text.fdtable_user,\"ax\",@progbits",
+    ".p2align 4",
+    ".globl fdtable_user_copy, fdtable_user_load, fdtable_user_store",
+    ".globl fdtable_user_begin, fdtable_user_end, fdtable_user_exit",
+    ".hidden fdtable_user_copy, fdtable_user_load, fdtable_user_store",
+    ".hidden fdtable_user_begin, fdtable_user_end, fdtable_user_exit",
+    ".type fdtable_user_copy, @function",
+    ".type fdtable_user_load, @function",
+    ".type fdtable_user_store, @function",
+    "fdtable_user_begin:",
+    // x0: target, x1: source, x2: count.
+    "fdtable_user_copy:",
+    ".cfi_startproc",
+    "    cmp x2, #8",
+    "    b.lo 3f",
+    "2:  ldr x9, [x1]",
+    "    str x9, [x0]",
+    "    add x1, x1, #8",
+    "    add x0, x0, #8",
+    "    sub x2, x2, #8",
+    "    cmp x2, #8",
+    "    b.hs 2b",
+    "3:  cbz x2, fdtable_user_exit",
+    "4:  ldrb w9, [x1]",
+    "    strb w9, [x0]",
+    "    add x1, x1, #1",
+    "    add x0, x0, #1",
+    "    sub x2, x2, #1",
+    "    cbnz x2, 4b",
+    "fdtable_user_exit:",
+    "    ret",
+    ".cfi_endproc",
+    // x0: first, x1: end.
+    "fdtable_user_load:",
+    ".cfi_startproc",
+    "2:  ldrb w9, [x0]",
+    "    orr x0, x0, #4095",
+    "    add x0, x0, #1",
+    "    cmp x0, x1",
+    "    b.lo 2b",
+    "    ret",
+    ".cfi_endproc",
+    "fdtable_user_store:",
+    ".cfi_startproc",
+    "2:  ldxrb w9, [x0]",
+    "    stxrb w10, w9, [x0]",
+    "    cbnz w10, 2b",
+    "    orr x0, x0, #4095",
+    "    add x0, x0, #1",
+    "    cmp x0, x1",
+    "    b.lo 2b",
+    "    ret",
+    ".cfi_endproc",
+    "fdtable_user_end:",
+    ".popsection",
+);
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the access routines are written for x86-64 and AArch64");
+
+unsafe extern "C" {
+    fn fdtable_user_copy(to: *mut u8, from: *const u8, count: usize) -> usize;
+    fn fdtable_user_load(first: *const u8, end: usize) -> usize;
+    fn fdtable_user_store(first: *mut u8, end: usize) -> usize;
+    static fdtable_user_begin: u8;
+    static fdtable_user_end: u8;
+    static fdtable_user_exit: u8;
+}
+
+/// Copies `count` bytes. Returns false if a part of them cannot be accessed; some bytes may be
+/// copied nevertheless.
+///
+/// # Safety
+/// If the source and the target can be accessed, they may be: the caller owns one of them, and the
+/// other is an argument of the program.
+#[inline]
+pub(super) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) -> bool {
+    // SAFETY: as the caller promises; a fault ends the copy.
+    let stopped = unsafe { fdtable_user_copy(to, from, count) };
+    stopped == to.addr() + count
+}
+
+/// Returns how many bytes from `first` on can be read, at most `count`, which is not 0. Both are
+/// within the address space.
+#[inline]
+pub(super) fn readable(first: *const u8, count: usize) -> usize {
+    let end = first.addr() + count;
+    // SAFETY: the routine only reads, and a fault ends it.
+    let stopped = unsafe { fdtable_user_load(first, end) };
+    stopped.min(end) - first.addr()
+}
+
+/// Returns how many bytes from `first` on can be written, at most `count`, which is not 0. Both are
+/// within the address space.
+///
+/// # Safety
+/// If they can be written, no other thread writes to the first of them.
+#[inline]
+pub(super) unsafe fn writable(first: *mut u8, count: usize) -> usize {
+    let end = first.addr() + count;
+    // SAFETY: the routine changes nothing, and a fault ends it.
+    let stopped = unsafe { fdtable_user_store(first, end) };
+    stopped.min(end) - first.addr()
+}
+
+/// The signals of faults.
+const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// Action of the program for a signal.
+type Action = libc::sigaction;
+
+/// The recorded actions, in the order of [`SIGNALS`]; `None` until the handler is installed. Our
+/// handler reads them, so each is one word that points to memory that is never freed.
+static ACTIONS: [AtomicCell<Option<&'static Action>>; 2] =
+    [AtomicCell::new(None), AtomicCell::new(None)];
+
+/// Actions that were recorded. An action is leaked once, however often the program installs it.
+static KNOWN: Mutex<Vec<&'static Action>> = Mutex::new(Vec::new());
+
+/// Returns true if this module handles the signal.
+pub(crate) fn is_of_fault(signal: c_int) -> bool {
+    SIGNALS.contains(&signal)
+}
+
+/// Installs the handler for both signals, and records the actions that it replaces.
+pub(crate) fn install() {
+    // Without signals, so that no handler of this thread waits for the lock.
+    host::with_signals_blocked(|| {
+        let mut known = KNOWN.lock();
+        for (signal, place) in SIGNALS.iter().zip(&ACTIONS) {
+            if place.load().is_none()
+                && let Ok(before) = exchange(*signal, None)
+            {
+                place.store(Some(intern(&mut known, before)));
+                // It cannot fail: the signal is valid, and the old action was returned.
+                let _ = exchange(*signal, Some(&ours(&before)));
+            }
+        }
+    });
+}
+
+/// Returns and changes the action of the program for a signal, as `sigaction(2)` does.
+///
+/// # Errors
+/// Those of the host's `sigaction`.
+pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
+    let Some(index) = SIGNALS.iter().position(|&of_fault| of_fault == signal) else {
+        return exchange(signal, new);
+    };
+    host::with_signals_blocked(|| {
+        let mut known = KNOWN.lock();
+        let Some(before) = ACTIONS[index].load() else {
+            return exchange(signal, new);
+        };
+        if let Some(new) = new {
+            ACTIONS[index].store(Some(intern(&mut known, *new)));
+            exchange(signal, Some(&ours(new)))?;
+        }
+        Ok(*before)
+    })
+}
+
+fn intern(known: &mut Vec<&'static Action>, action: Action) -> &'static Action {
+    let same = |other: &&&'static Action| is_same(other, &action);
+    if let Some(found) = known.iter().find(same) {
+        return found;
+    }
+    let leaked: &'static Action = Box::leak(Box::new(action));
+    known.push(leaked);
+    leaked
+}
+
+fn is_same(one: &Action, other: &Action) -> bool {
+    one.sa_sigaction == other.sa_sigaction
+        && one.sa_flags == other.sa_flags
+        && (1..=64).all(|signal| {
+            // SAFETY: both sets are valid, and the signal is one of the kernel's.
+            let [a, b] = [one, other]
+                .map(|action| unsafe { libc::sigismember(&raw const action.sa_mask, signal) });
+            a == b
+        })
+}
+
+/// Returns the action that installs our handler in place of `action`.
+fn ours(action: &Action) -> Action {
+    let mut ours = *action;
+    ours.sa_sigaction = handle as *const () as usize;
+    // The reset is ours, and so is the stack where the program has no handler.
+    ours.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
+    if !has_handler(action) {
+        ours.sa_flags |= libc::SA_ONSTACK;
+    }
+    ours
+}
+
+fn has_handler(action: &Action) -> bool {
+    !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
+}
+
+/// Makes the host's `sigaction` call.
+fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    let mut before = mem::MaybeUninit::<Action>::zeroed();
+    // SAFETY: the new action is valid or null, and there is room for the old one.
+    host::done(unsafe { libc::sigaction(signal, new, before.as_mut_ptr()) })?;
+    // SAFETY: the call has initialized it.
+    Ok(unsafe { before.assume_init() })
+}
+
+/// Handles both signals. Calls only functions that are async-signal-safe.
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid context, which only this thread uses.
+    if unsafe { leave_routine(context.cast()) } {
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { run_action(signal, info, context) };
+}
+
+/// Continues at the exit of the routines, if the fault was in one of them.
+///
+/// # Safety
+/// The context is that of a signal handler.
+unsafe fn leave_routine(context: *mut libc::ucontext_t) -> bool {
+    let [begin, end, exit] = [
+        &raw const fdtable_user_begin,
+        &raw const fdtable_user_end,
+        &raw const fdtable_user_exit,
+    ]
+    .map(|label| label.addr() as u64);
+    // SAFETY: as the caller promises.
+    let counter = unsafe { program_counter(context) };
+    // SAFETY: as the caller promises.
+    let at = unsafe { counter.read() } as u64;
+    if !(begin..end).contains(&at) {
+        return false;
+    }
+    // SAFETY: as above. The routines have no frame, and their exit needs only the target register.
+    unsafe { counter.write(exit as _) };
+    true
+}
+
+#[cfg(target_arch = "x86_64")]
+unsafe fn program_counter(context: *mut libc::ucontext_t) -> *mut libc::greg_t {
+    // SAFETY: as the caller promises.
+    unsafe { &raw mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] }
+}
+
+#[cfg(target_arch = "aarch64")]
+unsafe fn program_counter(context: *mut libc::ucontext_t) -> *mut libc::c_ulonglong {
+    // SAFETY: as the caller promises.
+    unsafe { &raw mut (*context).uc_mcontext.pc }
+}
+
+/// Does what the program's action says.
+///
+/// # Safety
+/// The arguments are those of a signal handler.
+unsafe fn run_action(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let index = SIGNALS.iter().position(|&of_fault| of_fault == signal);
+    let action = index.and_then(|index| ACTIONS[index].load());
+    // SAFETY: as the caller promises. Signals of `kill` and its relatives have such codes.
+    let was_sent = unsafe { (*info).si_code } <= 0;
+    let (Some(index), Some(action)) = (index, action) else {
+        return end_program(signal, was_sent);
+    };
+    match action.sa_sigaction {
+        libc::SIG_IGN if was_sent => {}
+        // A fault cannot be ignored.
+        libc::SIG_IGN | libc::SIG_DFL => end_program(signal, was_sent),
+        handler => {
+            if action.sa_flags & libc::SA_RESETHAND != 0 {
+                // SAFETY: all zeroes is the default action.
+                static DEFAULT: Action = unsafe { mem::zeroed() };
+                ACTIONS[index].store(Some(&DEFAULT));
+                let _ = exchange(signal, Some(&ours(&DEFAULT)));
+            }
+            if action.sa_flags & libc::SA_SIGINFO == 0 {
+                // SAFETY: the program installed it as a handler with one argument.
+                let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
+                handler(signal);
+            } else {
+                type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+                // SAFETY: the program installed it as a handler with three arguments.
+                let handler: Handler = unsafe { mem::transmute(handler) };
+                handler(signal, info, context);
+            }
+        }
+    }
+}
+
+/// Restores the default action, so that the fault ends the program when it repeats. A signal that
+/// was sent does not repeat, so it is sent again.
+fn end_program(signal: c_int, was_sent: bool) {
+    // SAFETY: all zeroes is the default action.
+    let default: Action = unsafe { mem::zeroed() };
+    let _ = exchange(signal, Some(&default));
+    if was_sent {
+        // SAFETY: the call takes no pointer.
+        unsafe { libc::raise(signal) };
+    }
+}
