@@ -750,6 +750,11 @@ int fdt_scandir(const char *path,
                 int (*filter)(const struct dirent *entry),
                 int (*compare)(const struct dirent **one, const struct dirent **other));
 
+// Opens another file for a stream, or the same file with another mode if `path` is null:
+// `freopen(3)`. A standard stream may be replaced by another stream, which is returned and which
+// `stdin`, `stdout` or `stderr` is from then on.
+struct _IO_FILE *fdt_freopen(const char *path, const char *mode, struct _IO_FILE *stream);
+
 // Opens a path as a stream: `fopen(3)`.
 struct _IO_FILE *fdt_fopen(const char *path, const char *mode);
 

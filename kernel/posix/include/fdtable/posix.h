@@ -190,6 +190,7 @@ ssize_t fdt_writev(int fd, const struct iovec *bufs, int count);
 struct _IO_FILE *fdt_fdopen(int fd, const char *mode);
 int fdt_fileno(struct _IO_FILE *stream);
 struct _IO_FILE *fdt_fopen(const char *path, const char *mode);
+struct _IO_FILE *fdt_freopen(const char *path, const char *mode, struct _IO_FILE *stream);
 struct _IO_FILE *fdt_tmpfile(void);
 int fdt_remove(const char *path);
 int fdt_rename(const char *old, const char *new_);
@@ -474,6 +475,10 @@ int fdt_unlockpt(int fd);
 #define fopen fdt_fopen
 #undef fopen64
 #define fopen64 fdt_fopen
+#undef freopen
+#define freopen fdt_freopen
+#undef freopen64
+#define freopen64 fdt_freopen
 #undef tmpfile
 #define tmpfile fdt_tmpfile
 #undef tmpfile64

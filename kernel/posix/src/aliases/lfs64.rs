@@ -12,7 +12,7 @@ use crate::fs::{attributes, copies, locks, mkstemp, mmap, open, status, transfer
 use crate::process::signals::fdt_handler;
 use crate::process::{descriptors, limits, signals};
 use crate::stdio::directory_streams::{Compare, Filter};
-use crate::stdio::{directory_streams, streams};
+use crate::stdio::{directory_streams, freopen, streams};
 
 macro_rules! aliases {
     ($($alias:ident = $module:ident::$function:ident($($name:ident: $type:ty),*) -> $result:ty;)+) => {$(
@@ -60,6 +60,7 @@ aliases! {
     fdt_readdir64_r = directory_streams::fdt_readdir_r(directory: *mut DIR, entry: *mut dirent, result: *mut *mut dirent) -> c_int;
     fdt_scandir64 = directory_streams::fdt_scandir(path: *const c_char, list: *mut *mut *mut dirent, filter: Filter, compare: Compare) -> c_int;
     fdt_fileno_unlocked = streams::fdt_fileno(stream: *mut FILE) -> c_int;
+    fdt_freopen64 = freopen::fdt_freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
     fdt_fopen64 = streams::fdt_fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     fdt_tmpfile64 = streams::fdt_tmpfile() -> *mut FILE;
     fdt_mkstemp64 = mkstemp::fdt_mkstemp(template: *mut c_char) -> c_int;

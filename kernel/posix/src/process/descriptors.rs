@@ -10,26 +10,35 @@ use crate::abi::system::System;
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::stdio::standard;
 
 /// Closes a descriptor: `close(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close(fd: c_int) -> c_int {
-    call(|system| {
+    let closed = call(|system| {
         system.process.close(fd)?;
         Ok(0)
-    })
+    });
+    if (0..=2).contains(&fd) && closed == 0 {
+        standard::follow(fd);
+    }
+    closed
 }
 
 /// Closes all descriptors from `first` to `last`, or sets their flags: `close_range(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    call(|system| {
+    let closed = call(|system| {
         let flags = CloseRangeFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         // There is only one process, so its table is never shared and needs no copy.
         let flags = flags - CloseRangeFlags::UNSHARE;
         system.process.close_range(first, last, flags)?;
         Ok(0)
-    })
+    });
+    if closed == 0 {
+        (first.min(3)..=last.min(2)).for_each(|fd| standard::follow(fd.cast_signed()));
+    }
+    closed
 }
 
 /// Closes all descriptors from `first` on: `closefrom(3)`.
@@ -47,19 +56,29 @@ pub extern "C" fn fdt_dup(old: c_int) -> c_int {
 /// Duplicates a descriptor to `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup2(old: c_int, new: c_int) -> c_int {
-    call(|system| Ok(system.process.dup2(old, new)?.raw()))
+    followed(call(|system| Ok(system.process.dup2(old, new)?.raw())))
 }
 
 /// Duplicates a descriptor to `new`, with `O_CLOEXEC` or 0: `dup3(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-    call(|system| {
+    let duplicate = call(|system| {
         if flags & !libc::O_CLOEXEC != 0 {
             return Err(Errno::EINVAL);
         }
         let flags = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
         Ok(system.process.dup3(old, new, flags)?.raw())
-    })
+    });
+    followed(duplicate)
+}
+
+/// Has the standard stream of a descriptor follow it: see [`standard`].
+#[inline]
+fn followed(fd: c_int) -> c_int {
+    if (0..=2).contains(&fd) {
+        standard::follow(fd);
+    }
+    fd
 }
 
 /// Runs a command on a descriptor: `fcntl(2)`. `argument` is the third argument in C, if the

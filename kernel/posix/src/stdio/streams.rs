@@ -1,34 +1,47 @@
 //! C streams on our descriptors: `fopen`, `fdopen`, `tmpfile`, `fileno`.
 //!
 //! Such a stream is created by `fopencookie(3)`, with functions that call this library. The rest of
-//! `stdio.h` works on it unchanged. `stdin`, `stdout` and `stderr` belong to the C library, on the
-//! host's descriptors 0, 1 and 2. A `dup2` to 0, 1 or 2 in our table does not redirect them.
+//! `stdio.h` works on it unchanged, except for wide characters: the C library makes such streams
+//! byte-oriented. `stdin`, `stdout` and `stderr` begin as the C library's: see
+//! [`standard`](super::standard).
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
 use std::sync::LazyLock;
 
 use fdtable_vfs::Errno;
 use libc::{FILE, off64_t, ssize_t};
 use parking_lot::Mutex;
 
-use crate::abi::call::{call, errno, with_errno};
+use crate::abi::call::{call, errno, guarded, set_errno, with_errno};
 use crate::abi::uaccess;
 use crate::fs::mmap::fdt_memfd_create;
 use crate::fs::open::fdt_open;
 use crate::fs::transfers::{fdt_lseek, fdt_read, fdt_write};
 use crate::host;
 use crate::process::descriptors::{fdt_close, fdt_fcntl};
+use crate::stdio::standard;
 
-/// Argument of the functions of a stream.
-struct Cookie {
-    fd: c_int,
+/// Argument of the functions of a stream. The C library's lock of the stream protects it.
+pub(crate) struct Cookie {
+    /// The descriptor, or -1 after a `freopen` that failed.
+    fd: Cell<c_int>,
     /// Address of the stream, once it exists.
-    stream: Mutex<usize>,
+    stream: Cell<usize>,
 }
 
-/// The descriptors of streams.
-static STREAMS: LazyLock<Mutex<HashMap<usize, c_int>>> = LazyLock::new(Mutex::default);
+/// What is known of a stream without its lock.
+#[derive(Clone, Copy)]
+struct Known {
+    fd: c_int,
+    /// Address of the cookie.
+    cookie: usize,
+}
+
+/// The streams that are ours, by address.
+static STREAMS: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
 
 /// Functions of a stream (`cookie_io_functions_t`).
 #[repr(C)]
@@ -51,7 +64,11 @@ pub unsafe extern "C" fn fdt_fopen(path: *const c_char, mode: *const c_char) -> 
         let mode = Mode::read(unsafe { uaccess::string(mode) }?)?;
         // SAFETY: as the caller promises.
         let fd = unsafe { fdt_open(path, mode.flags, 0o666) };
-        if fd < 0 { Err(errno()) } else { own(fd, &mode) }
+        if fd < 0 {
+            return Err(errno());
+        }
+        mode.seek_to_end(fd);
+        own(fd, &mode)
     })
 }
 
@@ -70,10 +87,11 @@ pub unsafe extern "C" fn fdt_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE
         if has != wants && has != libc::O_RDWR {
             return Err(Errno::EINVAL);
         }
-        if mode.flags & libc::O_APPEND != 0 {
+        if mode.flags & !status & libc::O_APPEND != 0 {
             let status = status | libc::O_APPEND;
             // SAFETY: the argument is a set of flags.
             unsafe { fdt_fcntl(fd, libc::F_SETFL, status as u64) };
+            mode.seek_to_end(fd);
         }
         stream(fd, &mode)
     })
@@ -95,23 +113,59 @@ pub extern "C" fn fdt_tmpfile() -> *mut FILE {
 /// Returns the descriptor of a stream: `fileno(3)`. Streams of the C library have host descriptors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fileno(stream: *mut FILE) -> c_int {
-    let known = with_errno(|| Ok(STREAMS.lock().get(&stream.addr()).copied().unwrap_or(-1)));
-    match known {
+    match known(stream) {
         // SAFETY: as the caller promises.
-        -1 => unsafe { libc::fileno(stream) },
-        fd => fd,
+        None => unsafe { libc::fileno(stream) },
+        Some(Known { fd: -1, .. }) => {
+            set_errno(Errno::EBADF);
+            -1
+        }
+        Some(Known { fd, .. }) => fd,
+    }
+}
+
+fn known(stream: *mut FILE) -> Option<Known> {
+    guarded(|| Ok(STREAMS.lock().get(&stream.addr()).copied())).ok()?
+}
+
+/// Returns the cookie of a stream, if the stream is ours. It lives as long as the stream, and
+/// belongs to the holder of the stream's lock.
+pub(crate) fn cookie_of(stream: *mut FILE) -> Option<*const Cookie> {
+    known(stream).map(|known| ptr::with_exposed_provenance(known.cookie))
+}
+
+impl Cookie {
+    /// Returns the descriptor, or -1 if there is none.
+    pub(crate) fn fd(&self) -> c_int {
+        self.fd.get()
+    }
+
+    /// Sets the descriptor.
+    pub(crate) fn set_fd(&self, fd: c_int) {
+        self.fd.set(fd);
+        let _ = guarded(|| {
+            if let Some(known) = STREAMS.lock().get_mut(&self.stream.get()) {
+                known.fd = fd;
+            }
+            Ok(())
+        });
     }
 }
 
 /// Parsed mode of a stream.
-struct Mode {
-    flags: c_int,
+pub(crate) struct Mode {
+    /// The flags for `open`.
+    pub(crate) flags: c_int,
     /// The mode for the C library, without the flags that only the open needs.
     plain: &'static CStr,
 }
 
 impl Mode {
-    fn read(mode: &CStr) -> Result<Self, Errno> {
+    /// Parses a mode. As in the C library, unknown letters are ignored.
+    ///
+    /// # Errors
+    /// `EINVAL` if it does not begin with `r`, `w` or `a`.
+    pub(crate) fn read(mode: &CStr) -> Result<Self, Errno> {
         let mode = mode.to_bytes();
         // A comma begins the character encoding, which only the C library uses.
         let end = mode
@@ -136,6 +190,16 @@ impl Mode {
             plain,
         })
     }
+
+    /// Moves the position to the end if the mode only appends. A pipe has no position.
+    pub(crate) fn seek_to_end(&self, fd: c_int) {
+        let append = libc::O_APPEND | libc::O_WRONLY;
+        if self.flags & (libc::O_APPEND | libc::O_ACCMODE) == append {
+            let before = errno();
+            fdt_lseek(fd, 0, libc::SEEK_END);
+            set_errno(before);
+        }
+    }
 }
 
 /// Opens a stream on a new descriptor. Closes the descriptor on failure.
@@ -145,10 +209,14 @@ fn own(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
     })
 }
 
-fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
+/// Opens a stream on a descriptor.
+///
+/// # Errors
+/// `ENOMEM`.
+pub(crate) fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
     let cookie = Box::new(Cookie {
-        fd,
-        stream: Mutex::new(0),
+        fd: Cell::new(fd),
+        stream: Cell::new(0),
     });
     let cookie = Box::into_raw(cookie);
     let functions = Functions {
@@ -165,10 +233,10 @@ fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
     // SAFETY: no other code uses it yet.
     let cookie = unsafe { Box::from_raw(cookie) };
     let stream = opened?;
-    *cookie.stream.lock() = stream.addr();
-    STREAMS.lock().insert(stream.addr(), fd);
+    cookie.stream.set(stream.addr());
     // The stream owns it until the stream is closed.
-    let _ = Box::into_raw(cookie);
+    let cookie = Box::into_raw(cookie).expose_provenance();
+    STREAMS.lock().insert(stream.addr(), Known { fd, cookie });
     Ok(stream)
 }
 
@@ -181,7 +249,7 @@ unsafe fn of<'a>(cookie: *mut c_void) -> &'a Cookie {
 
 unsafe extern "C" fn read(cookie: *mut c_void, buf: *mut c_char, count: usize) -> ssize_t {
     // SAFETY: the C library passes the cookie of an open stream, and a buffer.
-    unsafe { fdt_read(of(cookie).fd, buf.cast(), count) }
+    unsafe { fdt_read(of(cookie).fd(), buf.cast(), count) }
 }
 
 /// Writes everything: the C library treats less as an error. Returns 0, not -1, if nothing was
@@ -190,7 +258,7 @@ unsafe extern "C" fn write(cookie: *mut c_void, bytes: *const c_char, count: usi
     let mut done = 0;
     while done < count {
         // SAFETY: as above.
-        let written = unsafe { fdt_write(of(cookie).fd, bytes.add(done).cast(), count - done) };
+        let written = unsafe { fdt_write(of(cookie).fd(), bytes.add(done).cast(), count - done) };
         if written <= 0 {
             break;
         }
@@ -201,7 +269,7 @@ unsafe extern "C" fn write(cookie: *mut c_void, bytes: *const c_char, count: usi
 
 unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_int) -> c_int {
     // SAFETY: as above.
-    let (fd, to) = unsafe { (of(cookie).fd, *offset) };
+    let (fd, to) = unsafe { (of(cookie).fd(), *offset) };
     let position = fdt_lseek(fd, to, whence);
     if position < 0 {
         return -1;
@@ -216,8 +284,9 @@ unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
     let cookie = unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
     // Inside the freezer, so that the child of a fork does not find the lock taken.
     with_errno(|| {
-        STREAMS.lock().remove(&*cookie.stream.lock());
+        STREAMS.lock().remove(&cookie.stream.get());
         Ok(0)
     });
-    fdt_close(cookie.fd)
+    standard::restore(cookie.stream.get());
+    fdt_close(cookie.fd())
 }

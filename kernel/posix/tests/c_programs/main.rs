@@ -54,7 +54,7 @@ macro_rules! themes {
 
 themes! {
     descriptors files offsets mappings paths links directories pipes sockets messages readiness
-    epolls events locks arguments forks devices rights interrupts faults
+    epolls events locks arguments forks devices rights interrupts faults stdio
 }
 
 #[test]

@@ -17,6 +17,7 @@ const HELPERS: [(&str, &str); 14] = [
     ("events_of", "poll"),
     ("blocks", "fstat"),
     ("open_numbers", "fcntl"),
+    ("line_of", "fopen"),
     ("cloexec_numbers", "fcntl"),
     ("send_descriptors", "sendmsg"),
     ("receive_descriptors", "recvmsg"),
@@ -53,6 +54,12 @@ const OTHERS: &[&str] = &[
     "fclose",
     "ftell",
     "fseek",
+    "fputc",
+    "ferror",
+    "ungetc",
+    "getchar",
+    "setvbuf",
+    "scanf",
 ];
 
 /// Returns the call that a check is about: the first one in it that belongs to the interface.
