@@ -1,15 +1,18 @@
 //! `syscall(2)`: system calls by number.
 //!
-//! The numbers of calls that this library implements lead to its functions. All others go to the
-//! host, whose descriptors are not ours.
+//! The numbers of calls that this library implements lead to its functions. For all others see
+//! [`host_calls`](super::host_calls).
 
-use std::ffi::{c_int, c_long, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint};
+use std::time::Instant;
 use std::{mem, ptr};
 
 use fdtable_vfs::Errno;
 
 use crate::abi::call::call;
+use crate::abi::target::Target;
 use crate::abi::uaccess;
+use crate::aliases::host_calls::host_call;
 use crate::event::events::*;
 use crate::event::polling::*;
 use crate::fs::attributes::*;
@@ -86,8 +89,10 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
             libc::SYS_socketpair => {
                 fdt_socketpair(int(a[0]), int(a[1]), int(a[2]), pointer(a[3])).into()
             }
-            libc::SYS_ppoll => masked(a[3], a[4], |mask| {
-                fdt_ppoll(pointer(a[0]), a[1] as u64, pointer(a[2]), mask)
+            libc::SYS_ppoll => with_time_left(pointer(a[2]), || {
+                masked(a[3], a[4], |mask| {
+                    fdt_ppoll(pointer(a[0]), a[1] as u64, pointer(a[2]), mask)
+                })
             }),
             libc::SYS_eventfd2 => fdt_eventfd(unsigned(a[0]), int(a[1])).into(),
             libc::SYS_timerfd_create => fdt_timerfd_create(int(a[0]), int(a[1])).into(),
@@ -282,7 +287,7 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
             libc::SYS_setresgid => {
                 fdt_setresgid(unsigned(a[0]), unsigned(a[1]), unsigned(a[2])).into()
             }
-            libc::SYS_pselect6 => select6(a),
+            libc::SYS_pselect6 => with_time_left(pointer(a[4]), || select6(a)),
             libc::SYS_fadvise64 => {
                 errno_result(fdt_posix_fadvise(int(a[0]), a[1], a[2], int(a[3])))
             }
@@ -293,8 +298,14 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
             libc::SYS_signalfd4 => {
                 masked(a[1], a[2], |mask| fdt_signalfd(int(a[0]), mask, int(a[3])))
             }
-            // Its descriptors would be the host's. Callers handle `ENOSYS` from kernels without it.
-            libc::SYS_openat2 => call(|_| Err(Errno::ENOSYS)),
+            libc::SYS_openat2 => {
+                openat2(int(a[0]), pointer(a[1]), pointer(a[2]), a[3] as usize).into()
+            }
+            libc::SYS_sync => {
+                fdt_sync();
+                0
+            }
+            libc::SYS_getcwd => getcwd(pointer(a[0]), a[1] as usize),
             _ => legacy_call(number, a),
         }
     }
@@ -323,6 +334,8 @@ unsafe fn legacy_call(number: c_long, a: [c_long; 6]) -> c_long {
             )
             .into(),
             libc::SYS_signalfd => masked(a[1], a[2], |mask| fdt_signalfd(int(a[0]), mask, 0)),
+            libc::SYS_inotify_init => fdt_inotify_init().into(),
+            libc::SYS_getdents => getdents(int(a[0]), pointer(a[1]), a[2] as usize),
             libc::SYS_eventfd => fdt_eventfd(unsigned(a[0]), 0).into(),
             libc::SYS_epoll_create => fdt_epoll_create(int(a[0])).into(),
             libc::SYS_epoll_wait => {
@@ -356,13 +369,6 @@ unsafe fn legacy_call(number: c_long, a: [c_long; 6]) -> c_long {
 
 #[cfg(not(target_arch = "x86_64"))]
 use host_call as legacy_call;
-
-/// # Safety
-/// As [`dispatch`].
-unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
-    // SAFETY: as the caller promises.
-    call(|_| unsafe { host::syscall(number, a) })
-}
 
 /// Runs a call with the signal mask at `at`. The mask has the kernel's length, which is shorter
 /// than that of the C library.
@@ -422,6 +428,175 @@ unsafe fn select6(a: [c_long; 6]) -> c_long {
             fdt_pselect(int(a[0]), read, write, except, pointer(a[4]), mask)
         })
     }
+}
+
+/// Makes a call with a timeout, and writes the time left to it, as the kernel does.
+///
+/// # Safety
+/// If `at` can be an address, a `timespec` is there.
+unsafe fn with_time_left(at: *mut libc::timespec, wait: impl FnOnce() -> c_long) -> c_long {
+    let begun = Instant::now();
+    // SAFETY: as the caller promises.
+    let Ok(Some(limit)) = (unsafe { duration(at) }) else {
+        return wait();
+    };
+    let result = wait();
+    let left = limit.saturating_sub(begun.elapsed());
+    let left = libc::timespec {
+        tv_sec: left.as_secs().cast_signed(),
+        tv_nsec: left.subsec_nanos().into(),
+    };
+    // SAFETY: as the caller promises. It may be read-only data, which a call that ended at once
+    // leaves unchanged.
+    let _ = unsafe { uaccess::put(at, left) };
+    result
+}
+
+/// Returns the length of the working directory's path with the null, unlike the C library.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn getcwd(buf: *mut c_char, size: usize) -> c_long {
+    // The C library has another error for the first, and allocates for the second.
+    if size == 0 || buf.is_null() {
+        let errno = if size == 0 {
+            Errno::ERANGE
+        } else {
+            Errno::EFAULT
+        };
+        return call(|_| Err(errno));
+    }
+    // SAFETY: as the caller promises.
+    let path = unsafe { fdt_getcwd(buf, size) };
+    if path.is_null() {
+        return -1;
+    }
+    // SAFETY: the call has written a C string.
+    unsafe { CStr::from_ptr(path) }.count_bytes() as c_long + 1
+}
+
+/// Reads directory entries in the old layout, where the type is the last byte of a record. Records
+/// have the same lengths in both layouts.
+///
+/// # Safety
+/// As [`dispatch`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn getdents(fd: c_int, buf: *mut u8, size: usize) -> c_long {
+    const LENGTH: usize = 16;
+    const TYPE: usize = 18;
+    // SAFETY: as the caller promises.
+    let read = unsafe { fdt_getdents64(fd, buf.cast(), size) };
+    if read <= 0 {
+        return read as c_long;
+    }
+    // SAFETY: the call has written so many bytes.
+    let mut records = unsafe { std::slice::from_raw_parts_mut(buf, read.cast_unsigned()) };
+    while !records.is_empty() {
+        let length = u16::from_ne_bytes([records[LENGTH], records[LENGTH + 1]]);
+        let (record, rest) = records.split_at_mut(length.into());
+        record[TYPE..].rotate_left(1);
+        records = rest;
+    }
+    read as c_long
+}
+
+/// Argument of `openat2` (`struct open_how`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// Flags that `openat2` accepts. `open` ignores others.
+const OPEN_FLAGS: c_int = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_NOCTTY
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_SYNC
+    | libc::O_ASYNC
+    | libc::O_DIRECT
+    | libc::O_DIRECTORY
+    | libc::O_NOFOLLOW
+    | libc::O_NOATIME
+    | libc::O_CLOEXEC
+    | libc::O_PATH
+    | libc::O_TMPFILE
+    | O_LARGEFILE;
+
+/// The kernel's flag, which is 0 in the C library on 64-bit machines.
+#[cfg(target_arch = "x86_64")]
+const O_LARGEFILE: c_int = 0o100_000;
+#[cfg(not(target_arch = "x86_64"))]
+const O_LARGEFILE: c_int = 0o400_000;
+
+/// Opens a path by a struct: `openat2(2)`. On our side, `resolve` may have only `RESOLVE_CACHED`,
+/// which is true of all files in memory.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn openat2(directory: c_int, path: *const c_char, at: *const OpenHow, size: usize) -> c_int {
+    const RESOLVE_CACHED: u64 = 0x20;
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let how = unsafe { open_how(at, size) }?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Host(path) => {
+                let cloexec = how.flags as c_int & libc::O_CLOEXEC;
+                let flags = how.flags | libc::O_CLOEXEC as u64;
+                let how = OpenHow { flags, ..how };
+                let a = [
+                    path.directory().into(),
+                    path.as_ptr().expose_provenance() as c_long,
+                    (&raw const how).expose_provenance() as c_long,
+                    size_of::<OpenHow>() as c_long,
+                    0,
+                    0,
+                ];
+                // SAFETY: the path is a C string, and the struct has this size.
+                let host_fd = unsafe { host::syscall(libc::SYS_openat2, a) }?;
+                adopt_new(system, host_fd as c_int, cloexec)
+            }
+            Target::Ours(..) if how.resolve & !RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
+            target => {
+                let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+                let (known, mode) = (how.flags & !(OPEN_FLAGS as u64) == 0, how.mode);
+                if !known || mode > 0o7777 || mode != 0 && how.flags as c_int & makes == 0 {
+                    return Err(Errno::EINVAL);
+                }
+                system.open(&target, how.flags as c_int, mode as libc::mode_t)
+            }
+        }
+    })
+}
+
+/// Reads the argument of `openat2`. A longer struct must have zeroes at its end.
+///
+/// # Errors
+/// `EINVAL` if it is too short; `E2BIG` if it has more; `EFAULT`.
+///
+/// # Safety
+/// If `at` can be an address, so many bytes are there.
+unsafe fn open_how(at: *const OpenHow, size: usize) -> Result<OpenHow, Errno> {
+    const PAGE: usize = 4096;
+    if size < size_of::<OpenHow>() {
+        return Err(Errno::EINVAL);
+    }
+    if size > PAGE {
+        return Err(Errno::from_raw(libc::E2BIG));
+    }
+    // SAFETY: as the caller promises.
+    let more = unsafe { uaccess::bytes(at.cast(), size) }?;
+    if more[size_of::<OpenHow>()..].iter().any(|&byte| byte != 0) {
+        return Err(Errno::from_raw(libc::E2BIG));
+    }
+    // SAFETY: as the caller promises.
+    unsafe { uaccess::get(at) }
 }
 
 /// # Safety

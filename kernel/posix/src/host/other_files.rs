@@ -159,7 +159,7 @@ fn below(file: &fdtable::FileRef<fdtable_vfs::RcuObject>) -> Result<c_int, Errno
 }
 
 /// Moves a new host descriptor into the table.
-fn adopt_new(system: &System, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
+pub(crate) fn adopt_new(system: &System, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
     let flags = if cloexec == 0 {
         FdFlags::empty()
     } else {

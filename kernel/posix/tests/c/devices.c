@@ -1,5 +1,6 @@
 /* Devices, paths of descriptors, streams of libc, and system calls by number. */
 #include "check.h"
+#include <sys/pidfd.h>
 
 static char page[4096];
 
@@ -237,6 +238,114 @@ static void by_number(void) {
     CALL(syscall(100000L));
 }
 
+static void process_descriptors(void) {
+    struct pollfd one = {3, POLLIN, 0};
+    CALL(syscall(SYS_pidfd_open, getpid(), 0L));
+    CALL(fcntl(3, F_GETFD));
+    CALL(poll(&one, 1, 0));
+    CALL(pidfd_send_signal(3, 0, NULL, 0));
+    CALL(pidfd_open(getpid(), 0));
+    CALL(pidfd_open(getpid(), 99));
+    CALL(pidfd_open(-1, 0));
+    CALL(pidfd_getfd(4, 0, 0));
+    CALL(fcntl(5, F_GETFD));
+    CALL(write(5, "", 0));
+    CALL(close(3));
+    CALL(pidfd_send_signal(3, 0, NULL, 0));
+    CALL(pidfd_send_signal(4, 0, NULL, 0));
+    pid_t child = fork();
+    if (child == 0) {
+        pause_ms(20);
+        _exit(7);
+    }
+    siginfo_t info = {0};
+    one.fd = pidfd_open(child, 0);
+    CALL(poll(&one, 1, 5000));
+    CALL(syscall(SYS_waitid, (long)P_PIDFD, (long)one.fd, &info, (long)WEXITED, NULL));
+    VALUE(info.si_status);
+    CALL(syscall(SYS_waitid, (long)P_PIDFD, 99L, &info, (long)WEXITED, NULL));
+}
+
+static void opened_by_struct(void) {
+    struct { unsigned long flags, mode, resolve, more; } how = {0};
+    struct stat st = {0};
+    make_file("file", "text");
+    mkdir("directory", 0755);
+    how.flags = O_RDONLY | O_CLOEXEC;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 24L));
+    CALL(fcntl(3, F_GETFD));
+    TEXT(read_text(3));
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 32L));
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 23L));
+    how.more = 1;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 32L));
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", null, 24L));
+    CALL(syscall(SYS_openat2, AT_FDCWD, null, &how, 24L));
+    how.mode = 0600;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 24L));
+    how.flags = O_WRONLY | O_CREAT;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "new", &how, 24L));
+    CALL(stat("new", &st));
+    VALUE(st.st_mode);
+    how.mode = 010600;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "new", &how, 24L));
+    how.mode = 0;
+    how.flags = O_RDONLY | 1L << 40;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 24L));
+    how.flags = O_RDONLY;
+    how.resolve = 1L << 40;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 24L));
+    how.resolve = 0;
+    how.flags = O_RDONLY | O_DIRECTORY;
+    CALL(syscall(SYS_openat2, AT_FDCWD, "directory", &how, 24L));
+    CALL(syscall(SYS_openat2, AT_FDCWD, "file", &how, 24L));
+}
+
+static void kernels_own_results(void) {
+    char path[4096];
+    struct timespec left = {0, 30000000};
+    CALL(syscall(SYS_ppoll, NULL, 0L, &left, NULL, 8L));
+    VALUE(left.tv_sec == 0 && left.tv_nsec == 0);
+    left = (struct timespec){20, 0};
+    struct pollfd one = {3, POLLOUT, 0};
+    CALL(eventfd(0, 0));
+    CALL(syscall(SYS_ppoll, &one, 1L, &left, NULL, 8L));
+    VALUE(left.tv_sec);
+    left = (struct timespec){0, 30000000};
+    CALL(syscall(SYS_pselect6, 0L, NULL, NULL, NULL, &left, NULL));
+    VALUE(left.tv_nsec);
+    left.tv_nsec = 30000000;
+    CALL(ppoll(NULL, 0, &left, NULL));
+    VALUE(left.tv_nsec);
+    make_file("file", "text");
+    CALL(open(".", O_RDONLY));
+#ifdef SYS_getdents
+    long size = CALL(syscall(SYS_getdents, 4L, path, 4096L));
+    char type = 0;
+    for (long at = 0; at < size; at += *(unsigned short *)(path + at + 16)) {
+        if (strcmp(path + at + 18, "file") == 0) {
+            type = path[at + *(unsigned short *)(path + at + 16) - 1];
+        }
+    }
+    VALUE(type == DT_REG);
+    CALL(syscall(SYS_getdents, 4L, path, 4096L));
+#endif
+    memset(path, 0, sizeof path);
+    VALUE(syscall(SYS_getcwd, path, 4096L) == (long)strlen(path) + 1);
+    CALL(syscall(SYS_getcwd, path, 1L));
+    CALL(syscall(SYS_getcwd, path, 0L));
+    CALL(syscall(SYS_inotify_init1, 0L));
+}
+
+static void file_handles(void) {
+    struct { struct file_handle head; char more[128]; } handle = {.head.handle_bytes = 128};
+    int mount = 0;
+    CALL(open("/dev", O_RDONLY | O_DIRECTORY));
+    CALL(name_to_handle_at(99, "x", &handle.head, &mount, 0));
+    CALL(name_to_handle_at(3, "missing", &handle.head, &mount, 0));
+    CALL(open_by_handle_at(99, &handle.head, O_RDONLY));
+}
+
 static const struct section sections[] = {
     {"null_device", null_device},
     {"zero_device", zero_device},
@@ -246,6 +355,10 @@ static const struct section sections[] = {
     {"standard_descriptors", standard_descriptors},
     {"streams", streams},
     {"by_number", by_number},
+    {"process_descriptors", process_descriptors},
+    {"opened_by_struct", opened_by_struct},
+    {"kernels_own_results", kernels_own_results},
+    {"file_handles", file_handles},
     {NULL, NULL},
 };
 const struct theme devices = {"devices", sections};

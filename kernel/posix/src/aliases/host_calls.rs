@@ -1,0 +1,559 @@
+//! System calls by number that only the host has.
+//!
+//! Each number is in one of three groups:
+//!
+//! - It takes and returns no descriptor, and is passed on.
+//! - Its descriptors and paths are translated: a host file of our table becomes its host
+//!   descriptor, and a new host descriptor moves into our table.
+//! - All others return `ENOSYS`. Either their descriptors are in structs or in memory shared with
+//!   the kernel, or the number is newer than this library.
+
+use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ptr;
+
+use fdtable::FileRef;
+use fdtable_vfs::{Errno, RcuObject};
+
+use crate::abi::call::call;
+use crate::abi::system::System;
+use crate::abi::target::{HostPath, Target};
+use crate::abi::uaccess;
+use crate::host;
+use crate::host::file::HostFile;
+use crate::host::other_files::adopt_new;
+
+/// Makes a system call that is not ours.
+///
+/// # Safety
+/// The arguments are those that the system call expects.
+pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
+    if passes_on(number) {
+        // SAFETY: as the caller promises.
+        return call(|_| unsafe { host::syscall(number, a) });
+    }
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let shape = unsafe { shape(number, &a) }?.ok_or(Errno::ENOSYS)?;
+        // SAFETY: as the caller promises.
+        unsafe { shape.call(system, number, a) }
+    })
+}
+
+/// Returns true for calls without descriptors.
+fn passes_on(number: c_long) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if passes_on_legacy(number) {
+        return true;
+    }
+    matches!(
+        number,
+        libc::SYS_mprotect
+            | libc::SYS_munmap
+            | libc::SYS_brk
+            | libc::SYS_rt_sigaction
+            | libc::SYS_rt_sigprocmask
+            | libc::SYS_rt_sigreturn
+            | libc::SYS_sched_yield
+            | libc::SYS_mremap
+            | libc::SYS_msync
+            | libc::SYS_mincore
+            | libc::SYS_madvise
+            | libc::SYS_shmget
+            | libc::SYS_shmat
+            | libc::SYS_shmctl
+            | libc::SYS_nanosleep
+            | libc::SYS_getitimer
+            | libc::SYS_setitimer
+            | libc::SYS_getpid
+            | libc::SYS_execve
+            | libc::SYS_exit
+            | libc::SYS_wait4
+            | libc::SYS_kill
+            | libc::SYS_uname
+            | libc::SYS_semget
+            | libc::SYS_semop
+            | libc::SYS_semctl
+            | libc::SYS_shmdt
+            | libc::SYS_msgget
+            | libc::SYS_msgsnd
+            | libc::SYS_msgrcv
+            | libc::SYS_msgctl
+            | libc::SYS_gettimeofday
+            | libc::SYS_getrusage
+            | libc::SYS_sysinfo
+            | libc::SYS_times
+            | libc::SYS_ptrace
+            | libc::SYS_getuid
+            | libc::SYS_syslog
+            | libc::SYS_getgid
+            | libc::SYS_geteuid
+            | libc::SYS_getegid
+            | libc::SYS_setpgid
+            | libc::SYS_getppid
+            | libc::SYS_setsid
+            | libc::SYS_getgroups
+            | libc::SYS_setgroups
+            | libc::SYS_getresuid
+            | libc::SYS_getresgid
+            | libc::SYS_getpgid
+            | libc::SYS_setfsuid
+            | libc::SYS_setfsgid
+            | libc::SYS_getsid
+            | libc::SYS_capget
+            | libc::SYS_capset
+            | libc::SYS_rt_sigpending
+            | libc::SYS_rt_sigtimedwait
+            | libc::SYS_rt_sigqueueinfo
+            | libc::SYS_rt_sigsuspend
+            | libc::SYS_sigaltstack
+            | libc::SYS_personality
+            | libc::SYS_getpriority
+            | libc::SYS_setpriority
+            | libc::SYS_sched_setparam
+            | libc::SYS_sched_getparam
+            | libc::SYS_sched_setscheduler
+            | libc::SYS_sched_getscheduler
+            | libc::SYS_sched_get_priority_max
+            | libc::SYS_sched_get_priority_min
+            | libc::SYS_sched_rr_get_interval
+            | libc::SYS_mlock
+            | libc::SYS_munlock
+            | libc::SYS_mlockall
+            | libc::SYS_munlockall
+            | libc::SYS_vhangup
+            | libc::SYS_pivot_root
+            | libc::SYS_prctl
+            | libc::SYS_adjtimex
+            | libc::SYS_chroot
+            | libc::SYS_acct
+            | libc::SYS_settimeofday
+            | libc::SYS_mount
+            | libc::SYS_umount2
+            | libc::SYS_swapon
+            | libc::SYS_swapoff
+            | libc::SYS_reboot
+            | libc::SYS_sethostname
+            | libc::SYS_setdomainname
+            | libc::SYS_init_module
+            | libc::SYS_delete_module
+            | libc::SYS_quotactl
+            | libc::SYS_gettid
+            | libc::SYS_tkill
+            | libc::SYS_futex
+            | libc::SYS_sched_setaffinity
+            | libc::SYS_sched_getaffinity
+            | libc::SYS_remap_file_pages
+            | libc::SYS_set_tid_address
+            | libc::SYS_restart_syscall
+            | libc::SYS_semtimedop
+            | libc::SYS_timer_create
+            | libc::SYS_timer_settime
+            | libc::SYS_timer_gettime
+            | libc::SYS_timer_getoverrun
+            | libc::SYS_timer_delete
+            | libc::SYS_clock_settime
+            | libc::SYS_clock_gettime
+            | libc::SYS_clock_getres
+            | libc::SYS_clock_nanosleep
+            | libc::SYS_exit_group
+            | libc::SYS_tgkill
+            | libc::SYS_mbind
+            | libc::SYS_set_mempolicy
+            | libc::SYS_get_mempolicy
+            | libc::SYS_mq_unlink
+            | libc::SYS_kexec_load
+            | libc::SYS_add_key
+            | libc::SYS_request_key
+            | libc::SYS_keyctl
+            | libc::SYS_ioprio_set
+            | libc::SYS_ioprio_get
+            | libc::SYS_migrate_pages
+            | libc::SYS_unshare
+            | libc::SYS_set_robust_list
+            | libc::SYS_get_robust_list
+            | libc::SYS_move_pages
+            | libc::SYS_rt_tgsigqueueinfo
+            | libc::SYS_clock_adjtime
+            | libc::SYS_getcpu
+            | libc::SYS_process_vm_readv
+            | libc::SYS_process_vm_writev
+            | libc::SYS_sched_setattr
+            | libc::SYS_sched_getattr
+            | libc::SYS_getrandom
+            | libc::SYS_membarrier
+            | libc::SYS_mlock2
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_pkey_alloc
+            | libc::SYS_pkey_free
+            | libc::SYS_rseq
+            | libc::SYS_futex_waitv
+            | libc::SYS_set_mempolicy_home_node
+    )
+}
+
+/// Calls that newer architectures do not have.
+#[cfg(target_arch = "x86_64")]
+fn passes_on_legacy(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_pause
+            | libc::SYS_alarm
+            | libc::SYS_fork
+            | libc::SYS_vfork
+            | libc::SYS_getpgrp
+            | libc::SYS_ustat
+            | libc::SYS_sysfs
+            | libc::SYS_modify_ldt
+            | libc::SYS_arch_prctl
+            | libc::SYS_iopl
+            | libc::SYS_ioperm
+            | libc::SYS_set_thread_area
+            | libc::SYS_get_thread_area
+            | libc::SYS_time
+    )
+}
+
+/// The descriptors of a call, as indices of its arguments.
+#[derive(Default)]
+struct Shape {
+    /// Descriptors. A negative one stays.
+    fds: &'static [usize],
+    /// Descriptors of directories, each with a path.
+    at: &'static [(usize, usize)],
+    /// Paths relative to the working directory.
+    paths: &'static [usize],
+    returns: Returns,
+}
+
+/// What a call returns.
+#[derive(Default)]
+enum Returns {
+    #[default]
+    Value,
+    /// A descriptor, with `FD_CLOEXEC` or without.
+    Fd { cloexec: bool },
+}
+
+/// Flags and commands that the `libc` crate does not define.
+const OPEN_TREE_CLOEXEC: c_long = libc::O_CLOEXEC as c_long;
+const FSOPEN_CLOEXEC: c_long = 1;
+const FSMOUNT_CLOEXEC: c_long = 1;
+const FSPICK_CLOEXEC: c_long = 1;
+const FSCONFIG_SET_PATH: c_int = 3;
+const FSCONFIG_SET_PATH_EMPTY: c_int = 4;
+const FSCONFIG_SET_FD: c_int = 5;
+const PERF_FLAG_PID_CGROUP: c_long = 4;
+const PERF_FLAG_FD_CLOEXEC: c_long = 8;
+const CLONE_PIDFD: u64 = 0x1000;
+const SECCOMP_SET_MODE_FILTER: c_long = 1;
+const SECCOMP_FILTER_FLAG_NEW_LISTENER: c_long = 8;
+
+const FD: &[usize] = &[0];
+const AT: &[(usize, usize)] = &[(0, 1)];
+
+/// Returns the descriptors of a call, or `None` if the call is not made.
+///
+/// # Errors
+/// `EFAULT`.
+///
+/// # Safety
+/// As [`host_call`].
+unsafe fn shape(number: c_long, a: &[c_long; 6]) -> Result<Option<Shape>, Errno> {
+    let of_fds = |fds| Shape {
+        fds,
+        ..Shape::default()
+    };
+    let of_path = |at| Shape {
+        at,
+        ..Shape::default()
+    };
+    let cloexec = |flag| Returns::Fd { cloexec: flag != 0 };
+    let opens = |returns| Shape {
+        returns,
+        ..Shape::default()
+    };
+    let o_cloexec = c_long::from(libc::O_CLOEXEC);
+    Ok(Some(match number {
+        // The kernel gives these descriptors the flag always.
+        libc::SYS_pidfd_open | libc::SYS_mq_open => opens(Returns::Fd { cloexec: true }),
+        libc::SYS_pidfd_getfd => Shape {
+            fds: FD,
+            returns: Returns::Fd { cloexec: true },
+            ..Shape::default()
+        },
+        libc::SYS_pidfd_send_signal
+        | libc::SYS_process_madvise
+        | libc::SYS_process_mrelease
+        | libc::SYS_setns
+        | libc::SYS_finit_module
+        | libc::SYS_quotactl_fd
+        | libc::SYS_mq_timedsend
+        | libc::SYS_mq_timedreceive
+        | libc::SYS_mq_notify
+        | libc::SYS_mq_getsetattr
+        | libc::SYS_fsetxattr
+        | libc::SYS_fgetxattr
+        | libc::SYS_flistxattr
+        | libc::SYS_fremovexattr => of_fds(FD),
+        libc::SYS_setxattr
+        | libc::SYS_lsetxattr
+        | libc::SYS_getxattr
+        | libc::SYS_lgetxattr
+        | libc::SYS_listxattr
+        | libc::SYS_llistxattr
+        | libc::SYS_removexattr
+        | libc::SYS_lremovexattr => Shape {
+            paths: &[0],
+            ..Shape::default()
+        },
+        libc::SYS_waitid if a[0] == libc::P_PIDFD.into() => of_fds(&[1]),
+        libc::SYS_waitid => Shape::default(),
+        libc::SYS_perf_event_open => Shape {
+            fds: match a[4] & PERF_FLAG_PID_CGROUP {
+                0 => &[3],
+                _ => &[1, 3],
+            },
+            returns: cloexec(a[4] & PERF_FLAG_FD_CLOEXEC),
+            ..Shape::default()
+        },
+        libc::SYS_userfaultfd | libc::SYS_memfd_secret => opens(cloexec(a[0] & o_cloexec)),
+        libc::SYS_fsopen => opens(cloexec(a[1] & FSOPEN_CLOEXEC)),
+        libc::SYS_fsmount => Shape {
+            fds: FD,
+            returns: cloexec(a[1] & FSMOUNT_CLOEXEC),
+            ..Shape::default()
+        },
+        libc::SYS_fspick => Shape {
+            at: AT,
+            returns: cloexec(a[2] & FSPICK_CLOEXEC),
+            ..Shape::default()
+        },
+        libc::SYS_open_tree => Shape {
+            at: AT,
+            returns: cloexec(a[2] & OPEN_TREE_CLOEXEC),
+            ..Shape::default()
+        },
+        libc::SYS_open_by_handle_at => Shape {
+            fds: FD,
+            returns: cloexec(a[2] & o_cloexec),
+            ..Shape::default()
+        },
+        libc::SYS_fsconfig => match a[1] as c_int {
+            FSCONFIG_SET_PATH | FSCONFIG_SET_PATH_EMPTY => return Ok(None),
+            FSCONFIG_SET_FD => of_fds(&[0, 4]),
+            _ => of_fds(FD),
+        },
+        libc::SYS_move_mount => of_path(&[(0, 1), (2, 3)]),
+        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at | libc::SYS_execveat => of_path(AT),
+        libc::SYS_seccomp if returns_listener(a) => return Ok(None),
+        // They write the new descriptor to memory.
+        libc::SYS_clone if a[0].cast_unsigned() & CLONE_PIDFD != 0 => return Ok(None),
+        libc::SYS_clone3 => {
+            // SAFETY: as the caller promises; the struct begins with the flags.
+            let flags =
+                unsafe { uaccess::get(ptr::with_exposed_provenance::<u64>(a[0] as usize)) }?;
+            if flags & CLONE_PIDFD != 0 {
+                return Ok(None);
+            }
+            Shape::default()
+        }
+        libc::SYS_seccomp | libc::SYS_clone => Shape::default(),
+        _ => return Ok(None),
+    }))
+}
+
+fn returns_listener(a: &[c_long; 6]) -> bool {
+    a[0] == SECCOMP_SET_MODE_FILTER && a[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
+}
+
+impl Shape {
+    /// Translates the arguments, makes the call, and translates its result.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for a descriptor or path of ours; `EBADF`; `EFAULT`; those of the call.
+    ///
+    /// # Safety
+    /// As [`host_call`].
+    unsafe fn call(
+        &self,
+        system: &System,
+        number: c_long,
+        mut a: [c_long; 6],
+    ) -> Result<c_long, Errno> {
+        // They keep the host descriptors open during the call.
+        let mut files: Vec<FileRef<RcuObject>> = Vec::new();
+        let mut paths: Vec<HostPath<'_>> = Vec::new();
+        for &index in self.fds {
+            let fd = a[index] as c_int;
+            if fd >= 0 {
+                let file = system.file(fd)?;
+                let host_fd = HostFile::below(&**file).ok_or(Errno::EOPNOTSUPP)?.fd();
+                a[index] = host_fd.into();
+                files.push(file);
+            }
+        }
+        let whole = self.paths.iter().map(|&path| (None, path));
+        let relative = self.at.iter().map(|&(at, path)| (Some(at), path));
+        for (at, index) in whole.chain(relative) {
+            let directory = at.map_or(libc::AT_FDCWD, |at| a[at] as c_int);
+            let path = ptr::with_exposed_provenance(a[index] as usize);
+            // SAFETY: as the caller promises.
+            let path = match unsafe { system.target(directory, path) }? {
+                Target::Host(path) => path,
+                Target::Ours(libc::AT_FDCWD, _) => return Err(Errno::EOPNOTSUPP),
+                Target::Ours(at, _) => {
+                    return Err(system.file(at).err().unwrap_or(Errno::EOPNOTSUPP));
+                }
+            };
+            if let Some(at) = at {
+                a[at] = path.directory().into();
+            }
+            a[index] = path.as_ptr().expose_provenance() as c_long;
+            paths.push(path);
+        }
+        // SAFETY: as the caller promises; what was replaced is of the same kind.
+        let result = unsafe { host::syscall(number, a) }?;
+        match self.returns {
+            Returns::Value => Ok(result),
+            Returns::Fd { cloexec } => {
+                Ok(adopt_new(system, result as c_int, cloexec.into())?.into())
+            }
+        }
+    }
+}
+
+/// Opens a descriptor for a process: `pidfd_open(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_pidfd_open(process: libc::pid_t, flags: c_uint) -> c_int {
+    // SAFETY: the call takes no pointer.
+    unsafe {
+        host_call(
+            libc::SYS_pidfd_open,
+            [process.into(), flags.into(), 0, 0, 0, 0],
+        ) as c_int
+    }
+}
+
+/// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int {
+    let a = [pidfd.into(), fd.into(), flags.into(), 0, 0, 0];
+    // SAFETY: the call takes no pointer.
+    unsafe { host_call(libc::SYS_pidfd_getfd, a) as c_int }
+}
+
+/// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pidfd_send_signal(
+    pidfd: c_int,
+    signal: c_int,
+    info: *mut c_void,
+    flags: c_uint,
+) -> c_int {
+    let info = info.expose_provenance() as c_long;
+    let a = [pidfd.into(), signal.into(), info, flags.into(), 0, 0];
+    // SAFETY: as the caller promises.
+    unsafe { host_call(libc::SYS_pidfd_send_signal, a) as c_int }
+}
+
+/// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
+/// (`EOPNOTSUPP`).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_name_to_handle_at(
+    directory: c_int,
+    path: *const c_char,
+    handle: *mut c_void,
+    mount: *mut c_int,
+    flags: c_int,
+) -> c_int {
+    let [path, handle, mount] = [path.cast::<c_void>(), handle, mount.cast()]
+        .map(|pointer| pointer.expose_provenance() as c_long);
+    let a = [directory.into(), path, handle, mount, flags.into(), 0];
+    // SAFETY: as the caller promises.
+    unsafe { host_call(libc::SYS_name_to_handle_at, a) as c_int }
+}
+
+/// Opens a host file by its handle: `open_by_handle_at(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_open_by_handle_at(
+    mount: c_int,
+    handle: *mut c_void,
+    flags: c_int,
+) -> c_int {
+    let handle = handle.expose_provenance() as c_long;
+    let a = [mount.into(), handle, flags.into(), 0, 0, 0];
+    // SAFETY: as the caller promises.
+    unsafe { host_call(libc::SYS_open_by_handle_at, a) as c_int }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    const SOURCES: [&str; 2] = [
+        include_str!("system_calls.rs"),
+        include_str!("host_calls.rs"),
+    ];
+
+    /// Calls that return `ENOSYS`.
+    const REFUSED: &[&str] = &[
+        "io_setup",
+        "io_destroy",
+        "io_getevents",
+        "io_submit",
+        "io_cancel",
+        "io_pgetevents",
+        "io_uring_setup",
+        "io_uring_enter",
+        "io_uring_register",
+        "bpf",
+        "fanotify_init",
+        "fanotify_mark",
+        "landlock_create_ruleset",
+        "landlock_add_rule",
+        "landlock_restrict_self",
+        "kcmp",
+        "kexec_file_load",
+        "lookup_dcookie",
+        "nfsservctl",
+        "uselib",
+        "_sysctl",
+        "create_module",
+        "get_kernel_syms",
+        "query_module",
+        "getpmsg",
+        "putpmsg",
+        "afs_syscall",
+        "tuxcall",
+        "security",
+        "epoll_ctl_old",
+        "epoll_wait_old",
+        "vserver",
+    ];
+
+    #[test]
+    fn every_number_of_the_system_header_is_classified() {
+        let path = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
+        let Ok(header) = fs::read_to_string(path) else {
+            eprintln!("{path} is missing");
+            return;
+        };
+        let names: Vec<_> = header
+            .lines()
+            .filter_map(|line| line.strip_prefix("#define __NR_"))
+            .filter_map(|rest| rest.split_whitespace().next())
+            .collect();
+        assert!(names.len() > 300, "{path} has few names");
+        let is_in_sources = |name: &str| {
+            let is_whole =
+                |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            let number = format!("libc::SYS_{name}");
+            let mut sources = SOURCES.iter();
+            sources.any(|text| text.split(&number).skip(1).any(is_whole))
+        };
+        for name in names {
+            let is_refused = REFUSED.contains(&name);
+            assert!(is_refused != is_in_sources(name), "{name}: {is_refused}");
+        }
+    }
+}
