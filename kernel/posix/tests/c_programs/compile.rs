@@ -139,7 +139,7 @@ fn link(objects: &[PathBuf], name: &str, subject: Subject) -> PathBuf {
 }
 
 /// Cargo builds the static library beside the program of this test.
-fn static_library() -> PathBuf {
+pub(crate) fn static_library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let library = program.with_file_name("libfdtable_posix.a");
     assert!(library.exists(), "{} is missing", library.display());

@@ -18,6 +18,7 @@ mod names;
 mod operations;
 mod program;
 mod table;
+mod wrapper;
 
 use std::collections::BTreeSet;
 
