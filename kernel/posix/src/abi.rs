@@ -5,4 +5,5 @@ pub(crate) mod faults;
 pub(crate) mod routing;
 pub(crate) mod system;
 pub(crate) mod target;
+pub(crate) mod trace;
 pub(crate) mod uaccess;

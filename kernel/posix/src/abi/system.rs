@@ -14,6 +14,7 @@ use fdtable_vfs::{Errno, MemFs, OpenFlags, Process, RcuObject};
 
 use crate::abi::faults;
 use crate::abi::routing::Routes;
+use crate::abi::trace::Trace;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
 use crate::stdio::atfork;
@@ -26,6 +27,8 @@ pub(crate) struct System {
     pub(crate) process: Process,
     /// Routes of paths. Replaced as a whole.
     pub(crate) routes: ArcSwap<Routes>,
+    /// Messages about routing, if the program's user wants them.
+    pub(crate) trace: Option<Trace>,
 }
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
@@ -61,11 +64,15 @@ impl System {
         let system = System {
             process,
             routes: ArcSwap::from_pointee(Routes::new(host::current_directory())),
+            trace: Trace::of_environment(),
         };
         system.mount_devices();
         for mount in mounts_of_environment() {
             // An entry that is not a valid path is skipped.
-            let _ = system.mount(&mount);
+            let mounted = system.mount(&mount);
+            if let Some(trace) = &system.trace {
+                trace.mount(&mount, mounted);
+            }
         }
         system
     }

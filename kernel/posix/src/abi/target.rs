@@ -79,7 +79,13 @@ impl System {
             return self.below(directory, path);
         }
         let routes = self.routes.load();
-        Ok(match routes.route(bytes) {
+        let (side, routed) = routes.route(bytes);
+        if side == Side::Host
+            && let Some(trace) = &self.trace
+        {
+            trace.host_path(&routes.absolute(&routed));
+        }
+        Ok(match (side, routed) {
             (Side::Ours, bytes) => Target::Ours(libc::AT_FDCWD, bytes),
             (Side::Host, Cow::Borrowed(_)) => Target::Host(HostPath {
                 directory: None,

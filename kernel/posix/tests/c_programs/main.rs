@@ -63,6 +63,18 @@ fn every_theme_of_the_program_is_a_test() {
     assert_eq!(program::themes(), THEMES);
 }
 
+#[test]
+fn the_verbose_mode_names_mounts_and_host_paths_once() {
+    let trace = program::trace("devices", "host_files");
+    let lines: Vec<_> = trace.lines().collect();
+    assert_eq!(lines.first(), Some(&"fdtable: mount: /fdt"), "{trace}");
+    let passwd = lines
+        .iter()
+        .filter(|line| **line == "fdtable: host path: /etc/passwd");
+    assert_eq!(passwd.count(), 1, "{trace}");
+    assert!(!trace.contains("host path: /fdt"), "{trace}");
+}
+
 /// Otherwise a program could pass while it calls the host.
 #[test]
 fn no_object_imports_a_call_that_should_be_renamed() {

@@ -35,6 +35,17 @@ fn run(subject: Subject, theme: &str) -> Vec<Line> {
     line::parse(&String::from_utf8_lossy(&run.stdout))
 }
 
+/// Returns what the program writes to standard error with `FDT_VERBOSE=1`, in one section.
+pub(crate) fn trace(theme: &str, section: &str) -> String {
+    let run = Command::new(compile::program(Subject::ByHeader))
+        .args(["/fdt", theme, section])
+        .env("FDT_VERBOSE", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8(run.stderr).unwrap()
+}
+
 /// Returns the themes of the program, in its order.
 pub(crate) fn themes() -> Vec<String> {
     let program = compile::program(Subject::Host);

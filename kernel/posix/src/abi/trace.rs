@@ -1,0 +1,49 @@
+//! Messages about the routing of paths on standard error, if `FDT_VERBOSE` is set.
+
+use std::collections::HashSet;
+use std::env;
+
+use fdtable_vfs::Errno;
+use parking_lot::Mutex;
+
+use crate::host;
+
+/// Writes the messages.
+pub(crate) struct Trace {
+    /// Host paths that were written already.
+    known: Mutex<HashSet<Vec<u8>>>,
+}
+
+impl Trace {
+    /// Returns `None` if the variable is not set, empty or `0`.
+    pub(crate) fn of_environment() -> Option<Self> {
+        let value = env::var_os("FDT_VERBOSE")?;
+        let is_on = !value.is_empty() && value != "0";
+        is_on.then(|| Trace {
+            known: Mutex::default(),
+        })
+    }
+
+    /// Tells of a mount of the environment.
+    pub(crate) fn mount(&self, path: &[u8], result: Result<(), Errno>) {
+        match result {
+            Ok(()) => write(b"mount", path),
+            Err(_) => write(b"no valid mount", path),
+        }
+    }
+
+    /// Tells of a path that is the host's, the first time.
+    #[cold]
+    pub(crate) fn host_path(&self, path: &[u8]) {
+        let is_new = self.known.lock().insert(path.to_vec());
+        if is_new {
+            write(b"host path", path);
+        }
+    }
+}
+
+/// Writes a line to the host's standard error. An error has no receiver.
+fn write(what: &[u8], path: &[u8]) {
+    let line = [b"fdtable: ".as_slice(), what, b": ", path, b"\n"].concat();
+    let _ = host::write(libc::STDERR_FILENO, &line);
+}
