@@ -105,11 +105,21 @@ struct fdt_data {
 extern "C" {
 #endif // __cplusplus
 
-extern size_t fdtable_user_copy(uint8_t *to, const uint8_t *from, size_t count);
+// Opens a descriptor for a process: `pidfd_open(2)`.
+int fdt_pidfd_open(pid_t process, unsigned int flags);
 
-extern size_t fdtable_user_load(const uint8_t *first, size_t end);
+// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
+int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
 
-extern size_t fdtable_user_store(uint8_t *first, size_t end);
+// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
+int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
+
+// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
+// (`EOPNOTSUPP`).
+int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
+
+// Opens a host file by its handle: `open_by_handle_at(2)`.
+int fdt_open_by_handle_at(int mount, void *handle, int flags);
 
 // Creates a counter: `eventfd(2)`.
 int fdt_eventfd(unsigned int initial, int flags);
@@ -313,7 +323,8 @@ int fdt_memfd_create(const char *name, unsigned int flags);
 void *fdt_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
 
 // Mounts an empty in-memory file system at `path`. All paths below it lead there, whatever the
-// host has there. Fails with `EBUSY` if there is a mount already, and with `EINVAL` for the root.
+// host has there. Its files take at most half of the host's memory, as on a `tmpfs`. Fails with
+// `EBUSY` if there is a mount already, and with `EINVAL` for the root.
 int fdt_mount(const char *path);
 
 // Unmounts and discards a file system: its paths are the host's again. Fails with `EINVAL` if

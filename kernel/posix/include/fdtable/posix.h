@@ -47,6 +47,8 @@ struct timespec;
 #ifdef __cplusplus
 extern "C" {
 #endif
+int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
+int fdt_open_by_handle_at(int mount, void *handle, int flags);
 ssize_t fdt_splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t count, unsigned int flags);
 ssize_t fdt_tee(int from, int to, size_t count, unsigned int flags);
 ssize_t fdt_vmsplice(int fd, const struct iovec *bufs, size_t count, unsigned int flags);
@@ -213,6 +215,10 @@ int fdt_unlockpt(int fd);
 }
 #endif
 
+#undef name_to_handle_at
+#define name_to_handle_at fdt_name_to_handle_at
+#undef open_by_handle_at
+#define open_by_handle_at fdt_open_by_handle_at
 #undef splice
 #define splice fdt_splice
 #undef tee
@@ -695,6 +701,12 @@ int fdt_unlockpt(int fd);
 #define sigignore fdt_sigignore
 #undef siginterrupt
 #define siginterrupt fdt_siginterrupt
+#undef pidfd_getfd
+#define pidfd_getfd fdt_pidfd_getfd
+#undef pidfd_open
+#define pidfd_open fdt_pidfd_open
+#undef pidfd_send_signal
+#define pidfd_send_signal fdt_pidfd_send_signal
 
 /* End of what is generated. */
 

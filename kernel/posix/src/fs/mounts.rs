@@ -12,7 +12,8 @@ use crate::abi::uaccess;
 use crate::host;
 
 /// Mounts an empty in-memory file system at `path`. All paths below it lead there, whatever the
-/// host has there. Its files take at most half of the host's memory, as on a `tmpfs`. Fails with `EBUSY` if there is a mount already, and with `EINVAL` for the root.
+/// host has there. Its files take at most half of the host's memory, as on a `tmpfs`. Fails with
+/// `EBUSY` if there is a mount already, and with `EINVAL` for the root.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     call(|system| {

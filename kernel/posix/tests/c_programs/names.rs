@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
 
 /// The call behind each helper function of the program.
-const HELPERS: [(&str, &str); 14] = [
+const HELPERS: [(&str, &str); 15] = [
     ("file", "open"),
     ("file_text", "read"),
     ("read_text", "read"),
