@@ -3,7 +3,7 @@
 //! Each call goes through a pointer to the C function that is opaque to the compiler, like a call
 //! from another language.
 
-use std::ffi::{c_char, c_int, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::hint::black_box;
 use std::ptr;
 
@@ -68,6 +68,19 @@ impl Calls {
     pub fn open_zero(&self) -> c_int {
         // SAFETY: the path is a C string.
         unsafe { (self.open)(c"/dev/zero".as_ptr(), libc::O_RDONLY, 0) }
+    }
+
+    /// Opens a path for reading and writing, and creates the file if there is none. Returns a
+    /// negative value if that fails.
+    pub fn open_file(&self, path: &CStr) -> c_int {
+        // SAFETY: the path is a C string.
+        unsafe { (self.open)(path.as_ptr(), libc::O_RDWR | libc::O_CREAT, 0o600) }
+    }
+
+    /// Opens an existing file for reading and writing. Returns a negative value if that fails.
+    pub fn open_existing(&self, path: &CStr) -> c_int {
+        // SAFETY: the path is a C string.
+        unsafe { (self.open)(path.as_ptr(), libc::O_RDWR, 0) }
     }
 
     /// Returns the flags of a descriptor.

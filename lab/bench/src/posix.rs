@@ -3,7 +3,8 @@
 //! Three almost empty calls: the flags of a descriptor, one byte of `/dev/zero`, and a `dup` with
 //! its `close`. One thread makes each in a loop, through a pointer to the C function, here and on
 //! the host in turn. Then a lookup in the plain table, with a reference and without, in C and in
-//! Rust.
+//! Rust. At last one thread and two threads open and close files in one directory, each its own
+//! (`posix/opens.rs`).
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use crate::machine::Machine;
 use crate::report::{Figure, Goal, Report, Table, nanoseconds};
 use crate::stats::{Summary, order, paired_ratio};
 
+mod opens;
 mod plots;
 
 /// Descriptors of the plain tables.
@@ -169,16 +171,24 @@ impl Experiment for Posix {
         subjects.extend(calls(OURS, &ours)?);
         subjects.extend(calls(HOST, &host)?);
         subjects.extend(lookups(&plain, &files)?);
+        // First: the other rows bind this thread to one CPU.
+        let opens = opens::measure(self.rounds, &ours, &host)?;
         let rows = self.rows(&subjects, progress);
+        let mut headline = figures(&rows);
+        headline.extend(opens::figures(&opens));
+        let listed = rows.iter().map(to_value).chain(opens.iter().map(to_value));
+        let listed = listed.collect::<Result<_, _>>()?;
+        let mut remarks = remarks(&rows);
+        remarks.push(opens::remark());
         Ok(Report {
             experiment: self.name(),
             title: "calls through the C interface".to_owned(),
             config: json!({ "rounds": self.rounds, "calls": self.calls }),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: figures(&rows),
-            tables: vec![table(&rows)],
+            rows: listed,
+            headline,
+            tables: vec![table(&rows), opens::table(&opens)],
             plots: plots::plots(&rows),
-            remarks: remarks(&rows),
+            remarks,
             machine,
         })
     }
