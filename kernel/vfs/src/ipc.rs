@@ -13,3 +13,5 @@ pub mod fifo;
 pub mod pipe;
 pub mod socket;
 mod wait_policy;
+
+pub(crate) use anon_inode::AnonInode;

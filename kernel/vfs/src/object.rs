@@ -10,7 +10,7 @@ use fdtable_listing::{Describe, Description};
 
 use crate::event::{Events, FileId, Pollee};
 use crate::fs::locks::LockSet;
-use crate::fs::{FallocateFlags, SeekTo, VfsPath};
+use crate::fs::{FallocateFlags, Inode, SeekTo, VfsPath};
 use crate::vectored;
 use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
 
@@ -51,6 +51,13 @@ pub trait Object: Any + Send + Sync {
     /// as a pipe or a socket (the default).
     #[doc(alias = "f_path")]
     fn path(&self) -> Option<VfsPath> {
+        None
+    }
+
+    /// Returns the inode of an object without a path; nothing if it has none (the default).
+    ///
+    /// The inode does not hold the open file. `/proc/self/fd` leads to it.
+    fn inode(&self) -> Option<Arc<dyn Inode>> {
         None
     }
 

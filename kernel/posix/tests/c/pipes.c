@@ -217,8 +217,72 @@ static void splicing(void) {
     TEXT(read_text(first[0]));
 }
 
+/* The inode of a pipe, which all its ends share. */
+static void inodes(void) {
+    struct stat one = {0}, other = {0};
+    struct statfs fs;
+    if (geteuid() == 0 && setgid(1234) != 0) {
+        printf("(cannot change the group)\n");
+    }
+    pipe((int[2]){0});
+    fstat(3, &one);
+    VALUE(one.st_uid == geteuid() && one.st_gid == getegid());
+    CALL(fchmod(3, 0644));
+    CALL(fstat(4, &other));
+    VALUE(other.st_mode);
+    VALUE(one.st_ino == other.st_ino);
+    CALL(fchown(3, geteuid(), getegid()));
+    CALL(futimens(3, (struct timespec[2]){{5, 0}, {6, 0}}));
+    CALL(fstat(4, &other));
+    VALUE(other.st_mtime);
+    CALL(fstatfs(3, &fs));
+    VALUE(fs.f_type);
+}
+
+static const char *link_of(int fd) {
+    static char name[32];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    return name;
+}
+
+/* Further ends, through /proc. */
+static void reopened(void) {
+    pipe2((int[2]){0}, O_NONBLOCK);
+    CALL(open(link_of(4), O_RDONLY | O_NONBLOCK));
+    CALL(write(4, "hello", 5));
+    CALL(close(3));
+    CALL(write(4, "!", 1));
+    CALL(read(5, page, 2));
+    CALL(close(5));
+    signal(SIGPIPE, SIG_IGN);
+    CALL(write(4, "x", 1));
+    CALL(open(link_of(4), O_RDWR | O_NONBLOCK));
+    CALL(close(4));
+    TEXT(read_text(3));
+    CALL(write(3, "self", 4));
+    CALL(open(link_of(3), O_WRONLY));
+    CALL(close(3));
+    CALL(write(4, "x", 1));
+    CALL(open(link_of(4), O_WRONLY | O_NONBLOCK));
+    CALL(open(link_of(4), O_PATH));
+    CALL(read(3, page, 1));
+    CALL(openat(4, "name", O_RDONLY));
+}
+
+/* A descriptor of the path alone keeps no end open. */
+static void paths(void) {
+    pipe2((int[2]){0}, O_NONBLOCK);
+    signal(SIGPIPE, SIG_IGN);
+    CALL(open(link_of(3), O_PATH));
+    CALL(close(3));
+    CALL(write(4, "x", 1));
+    VALUE(readlink(link_of(5), page, sizeof page) > 6);
+    VALUE(memcmp(page, "pipe:[", 6));
+}
+
 static const struct section sections[] = {
     {"creating", creating}, {"packets", packets}, {"transfer", transfer}, {"broken", broken},
+    {"inodes", inodes},     {"reopened", reopened}, {"paths", paths},
     {"broken_signal", broken_signal}, {"filling", filling},
     {"woken", woken},       {"fifos", fifos},       {"splicing", splicing},
     {NULL, NULL},

@@ -100,6 +100,15 @@ impl StatFs {
     /// Magic number of `/proc`.
     #[doc(alias = "PROC_SUPER_MAGIC")]
     pub const PROC: u64 = 0x9fa0;
+    /// Magic number of pipes.
+    #[doc(alias = "PIPEFS_MAGIC")]
+    pub const PIPES: u64 = 0x5049_5045;
+    /// Magic number of sockets.
+    #[doc(alias = "SOCKFS_MAGIC")]
+    pub const SOCKETS: u64 = 0x534f_434b;
+    /// Magic number of files without an inode of their own: eventfd, timerfd and epoll.
+    #[doc(alias = "ANON_INODE_FS_MAGIC")]
+    pub const ANONYMOUS: u64 = 0x0904_1934;
 
     /// Makes the description of a file system without limits.
     pub const fn new(magic: u64, id: u64) -> Self {

@@ -1,9 +1,13 @@
 //! Open files that only refer to a path: `O_PATH`.
 
+use std::sync::Arc;
+
+use super::inode::Inode;
 use super::mount::VfsPath;
 use super::seek::SeekTo;
 use super::stat::{DirEntry, Stat};
 use crate::event::Events;
+use crate::ipc::AnonInode;
 use crate::{Errno, Object, OpenFlags};
 
 /// Open file that refers to a path, and supports no other operation.
@@ -32,8 +36,13 @@ impl Object for PathFile {
         Events::NVAL
     }
 
+    /// Nothing for a pipe or a socket, which `/proc` shows by its [label](Object::label).
     fn path(&self) -> Option<VfsPath> {
-        Some(self.path.clone())
+        (!AnonInode::is(&*self.path.inode)).then(|| self.path.clone())
+    }
+
+    fn inode(&self) -> Option<Arc<dyn Inode>> {
+        AnonInode::is(&*self.path.inode).then(|| Arc::clone(&self.path.inode))
     }
 
     fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {

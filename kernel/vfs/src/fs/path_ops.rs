@@ -13,7 +13,7 @@ use super::inode::Inode;
 use super::mode::{AccessMode, Credentials, Mode};
 use super::mount::{Mount, Mounts, VfsPath};
 use super::stat::FileKind;
-use crate::{Errno, Process};
+use crate::{Errno, Object, Process};
 
 mod attributes;
 mod create;
@@ -154,13 +154,14 @@ impl<'c> PathContext<'c> {
         }
     }
 
-    /// Returns the path of an open file, if it has one.
+    /// Returns the path of an open file, or of its inode alone, if it has one.
     ///
     /// # Errors
     /// `EBADF` if the descriptor is not open.
     pub(crate) fn path_of(&self, fd: RawFd) -> Result<Option<VfsPath>, Errno> {
         let process = self.process.ok_or(Errno::EBADF)?;
-        Ok(process.files().get(fd)?.path())
+        let file = process.files().get(fd)?;
+        Ok(file.path().or_else(|| inode_path(&**file)))
     }
 
     /// Checks that the caller has the wanted access to a file.
@@ -236,4 +237,9 @@ impl<'c> PathContext<'c> {
 /// Returns true if an inode is a directory.
 pub(crate) fn is_directory(inode: &dyn Inode) -> bool {
     inode.kind() == FileKind::Directory
+}
+/// Returns the inode of an open file without a path as the target of path operations.
+pub(crate) fn inode_path(file: &dyn Object) -> Option<VfsPath> {
+    let inode = file.inode()?;
+    Some(VfsPath { mount: None, inode })
 }

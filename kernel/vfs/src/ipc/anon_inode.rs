@@ -1,44 +1,91 @@
 //! Inodes of pipes and sockets, which are in no directory.
 
-use std::sync::LazyLock;
+use std::any::Any;
+use std::sync::{Arc, LazyLock};
 
-use crate::fs::{FileKind, Mode, Stat, Timestamp, fresh_device, fresh_inode};
+use fdtable::FileRef;
+use parking_lot::Mutex;
 
-/// Inode of a pipe or socket: its number and creation time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AnonInode {
-    number: u64,
-    made: Timestamp,
+use crate::fs::{
+    Attributes, Credentials, FileKind, Inode, Mode, Opening, Stat, Timestamp, fresh_device,
+    fresh_inode,
+};
+use crate::ipc::fifo::Fifo;
+use crate::object::file;
+use crate::{Errno, RcuObject};
+
+/// Inode of a pipe or socket. It does not keep an end of it open.
+#[derive(Debug)]
+pub(crate) struct AnonInode {
+    stat: Mutex<Stat>,
+    kind: FileKind,
+    /// What an open of a pipe opens.
+    fifo: Option<Arc<Fifo>>,
 }
 
 impl AnonInode {
-    pub(super) fn new() -> Self {
-        AnonInode {
-            number: fresh_inode(),
-            made: Timestamp::now(),
-        }
-    }
-
-    /// Returns the attributes of a pipe: mode 0600.
-    pub(super) fn stat_pipe(self) -> Stat {
+    /// Makes the inode of a pipe: mode 0600.
+    pub(super) fn pipe(fifo: Arc<Fifo>, maker: Credentials) -> Arc<Self> {
         static PIPES: LazyLock<u64> = LazyLock::new(fresh_device);
-        self.stat(FileKind::Fifo, Mode::new(0o600), *PIPES)
+        let stat = Stat::new(FileKind::Fifo, Mode::new(0o600), fresh_inode());
+        Self::new(stat, *PIPES, maker, Some(fifo))
     }
 
-    /// Returns the attributes of a socket: mode 0777.
-    pub(super) fn stat_socket(self) -> Stat {
+    /// Makes the inode of a socket: mode 0777.
+    pub(super) fn socket(maker: Credentials) -> Arc<Self> {
         static SOCKETS: LazyLock<u64> = LazyLock::new(fresh_device);
-        self.stat(FileKind::Socket, Mode::ALL, *SOCKETS)
+        let stat = Stat::new(FileKind::Socket, Mode::ALL, fresh_inode());
+        Self::new(stat, *SOCKETS, maker, None)
     }
 
-    fn stat(self, kind: FileKind, mode: Mode, device: u64) -> Stat {
-        Stat {
+    fn new(stat: Stat, device: u64, maker: Credentials, fifo: Option<Arc<Fifo>>) -> Arc<Self> {
+        let made = Timestamp::now();
+        let kind = stat.kind;
+        let stat = Mutex::new(Stat {
             device,
-            atime: self.made,
-            mtime: self.made,
-            ctime: self.made,
-            btime: self.made,
-            ..Stat::new(kind, mode, self.number)
-        }
+            uid: maker.uid,
+            gid: maker.gid,
+            atime: made,
+            mtime: made,
+            ctime: made,
+            btime: made,
+            ..stat
+        });
+        Arc::new(AnonInode { stat, kind, fifo })
+    }
+
+    /// Returns true if the inode is one of this type.
+    pub(crate) fn is(inode: &dyn Inode) -> bool {
+        (inode as &dyn Any).is::<Self>()
+    }
+}
+
+impl Inode for AnonInode {
+    fn kind(&self) -> FileKind {
+        self.kind
+    }
+
+    fn stat(&self) -> Stat {
+        *self.stat.lock()
+    }
+
+    fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
+        let mut stat = self.stat.lock();
+        stat.mode = changes.mode.unwrap_or(stat.mode);
+        stat.uid = changes.uid.unwrap_or(stat.uid);
+        stat.gid = changes.gid.unwrap_or(stat.gid);
+        stat.atime = changes.atime.unwrap_or(stat.atime);
+        stat.mtime = changes.mtime.unwrap_or(stat.mtime);
+        stat.ctime = Timestamp::now();
+        Ok(())
+    }
+
+    /// Opens a further end of a pipe, as of a FIFO.
+    ///
+    /// # Errors
+    /// Those of [`Fifo::open`]; `ENXIO` if it is a socket.
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
+        let fifo = self.fifo.clone().ok_or(Errno::ENXIO)?;
+        fifo.open_in(opening.flags(), None, Some(self), file)
     }
 }

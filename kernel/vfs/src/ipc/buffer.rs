@@ -388,7 +388,8 @@ impl Buffer {
     /// discarded when both are closed. Collects the waiters that can go on.
     pub(crate) fn set_sides(&self, sides: Sides) -> Wakeups {
         let mut state = self.state.lock();
-        let (reader, writer) = (Side::from(sides.reading), Side::from(sides.writing));
+        let reader = state.reader.counted(sides.reading);
+        let writer = state.writer.counted(sides.writing);
         let ends = (state.reader, reader) == CLOSES || (state.writer, writer) == CLOSES;
         (state.reader, state.writer) = (reader, writer);
         if !sides.reading && !sides.writing {
@@ -502,17 +503,20 @@ fn put_and_wake(mut state: MutexGuard<'_, State>, bytes: &[u8]) -> Result<usize,
     result
 }
 
-impl From<bool> for Side {
-    fn from(open: bool) -> Self {
-        if open { Side::Open } else { Side::Closed }
-    }
-}
-
 impl Side {
     /// Ends the use of the side. A revoked side stays revoked.
     fn end(&mut self, how: Side) {
         if *self != Side::Revoked {
             *self = how;
+        }
+    }
+
+    /// Returns the state after the number of its open files has changed.
+    fn counted(self, open: bool) -> Side {
+        match (self, open) {
+            (_, true) => Side::Open,
+            (Side::Revoked, false) => Side::Revoked,
+            (_, false) => Side::Closed,
         }
     }
 

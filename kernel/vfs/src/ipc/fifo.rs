@@ -19,7 +19,8 @@ use fdtable::FileRef;
 use parking_lot::Mutex;
 
 use crate::event::{self, Events, FileId, Pollee, WaitQueue, Wakeups, Watcher};
-use crate::fs::{Stat, VfsPath};
+use crate::fs::{Inode, Stat, VfsPath};
+use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::{Buffer, Sides};
 use crate::ipc::pipe::CAPACITY;
 use crate::object::file;
@@ -56,7 +57,7 @@ struct Count {
 
 /// Access mode of an end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Direction {
+pub(crate) enum Direction {
     Read,
     Write,
     Both,
@@ -79,6 +80,22 @@ impl Fifo {
         }
     }
 
+    /// Makes a FIFO of `capacity` bytes with one open end for reading and one for writing: a pipe.
+    pub(crate) fn with_both_ends(capacity: usize) -> Self {
+        let one = Count { now: 1, ever: 1 };
+        let counts = Counts {
+            readers: one,
+            writers: one,
+        };
+        Fifo {
+            buffer: Buffer::new(capacity),
+            opens: Mutex::new(Opens {
+                counts,
+                waiting: WaitQueue::new(),
+            }),
+        }
+    }
+
     /// Opens an end. Of `flags`, only the access mode and `NONBLOCK` matter.
     ///
     /// Without `NONBLOCK`, it blocks until the other direction is opened, if it is not open; the
@@ -89,11 +106,11 @@ impl Fifo {
     /// access mode is invalid; `ENOMEM`.
     #[doc(alias = "fifo_open")]
     pub fn open(self: &Arc<Self>, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
-        self.open_in(flags, None, file)
+        self.open_in(flags, None, None, file)
     }
 
-    /// Opens an end like [`open`](Self::open), under a name in a file system. `make` makes the open
-    /// file.
+    /// Opens an end like [`open`](Self::open), under a name in a file system, or of a pipe with
+    /// this inode. `make` makes the open file.
     ///
     /// # Errors
     /// Those of `open`, and of `make`.
@@ -101,10 +118,15 @@ impl Fifo {
         self: &Arc<Self>,
         flags: OpenFlags,
         path: Option<VfsPath>,
+        inode: Option<Arc<AnonInode>>,
         make: impl FnOnce(FifoEnd) -> Result<FileRef<RcuObject>, Errno>,
     ) -> Result<FileRef<RcuObject>, Errno> {
         let direction = Direction::of(flags)?;
-        let before = self.admit(direction, flags)?;
+        let before = match inode {
+            None => self.admit(direction, flags)?,
+            // As on Linux, an open of a pipe finds it as if both directions were open.
+            Some(_) => self.admit_to_pipe(direction),
+        };
         let opened = make(FifoEnd {
             fifo: Arc::clone(self),
             direction,
@@ -112,6 +134,7 @@ impl Fifo {
             writers_before: before.writers,
             revoked: Arc::default(),
             path,
+            inode,
         });
         if opened.is_err() {
             self.remove(direction);
@@ -136,11 +159,19 @@ impl Fifo {
         if alone && flags.contains(OpenFlags::NONBLOCK) {
             return Err(Errno::ENXIO);
         }
-        opens.counts.readers.add(direction.reads());
-        opens.counts.writers.add(direction.writes());
-        wakeups.append(self.buffer.set_sides(opens.counts.sides()));
-        wakeups.append(opens.waiting.wake_all(Events::IN));
+        wakeups.append(opens.add(direction, &self.buffer));
         Ok(before)
+    }
+
+    /// Counts a new end of a pipe.
+    fn admit_to_pipe(&self, direction: Direction) -> Counts {
+        let wakeups = self.opens.lock().add(direction, &self.buffer);
+        wakeups.run();
+        let one = Count { now: 1, ever: 1 };
+        Counts {
+            readers: one,
+            writers: one,
+        }
     }
 
     fn wait_for_partner(&self, direction: Direction, flags: OpenFlags, before: Counts) {
@@ -166,7 +197,8 @@ impl Fifo {
         );
     }
 
-    fn remove(&self, direction: Direction) {
+    /// Takes a closed end off the counts.
+    pub(crate) fn remove(&self, direction: Direction) {
         let mut opens = self.opens.lock();
         opens.counts.readers.remove(direction.reads());
         opens.counts.writers.remove(direction.writes());
@@ -174,6 +206,28 @@ impl Fifo {
         drop(opens);
         // Outside the lock: a notified watcher may ask the end for its events.
         wakeups.run();
+    }
+
+    /// Revokes an end of a pipe. Unless there are further ends of the direction, its sleepers get
+    /// `EIO`.
+    pub(crate) fn revoke(&self, direction: Direction) {
+        let Counts { readers, writers } = self.opens.lock().counts;
+        match direction {
+            Direction::Read if readers.now == 1 => self.buffer.revoke_reader(),
+            Direction::Write if writers.now == 1 => self.buffer.revoke_writer(),
+            _ => {}
+        }
+        self.remove(direction);
+    }
+}
+
+impl Opens {
+    /// Counts a new end, and collects the waiters.
+    fn add(&mut self, direction: Direction, buffer: &Buffer) -> Wakeups {
+        self.counts.readers.add(direction.reads());
+        self.counts.writers.add(direction.writes());
+        let woken = buffer.set_sides(self.counts.sides());
+        woken.and(self.waiting.wake_all(Events::IN))
     }
 }
 
@@ -193,7 +247,7 @@ impl Count {
     }
 
     fn remove(&mut self, ends: usize) {
-        self.now -= ends;
+        self.now = self.now.saturating_sub(ends);
     }
 }
 
@@ -229,6 +283,8 @@ pub struct FifoEnd {
     revoked: Arc<AtomicCell<bool>>,
     /// Path under which it was opened, if it has one.
     path: Option<VfsPath>,
+    /// Inode of the pipe, if it is an end of one.
+    inode: Option<Arc<AnonInode>>,
 }
 
 impl FifoEnd {
@@ -267,8 +323,15 @@ impl Object for FifoEnd {
         if self.revoked.load() {
             return Err(Errno::EIO);
         }
-        let path = self.path.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-        Ok(path.inode.stat())
+        match (&self.path, &self.inode) {
+            (Some(path), _) => Ok(path.inode.stat()),
+            (None, Some(inode)) => Ok(inode.stat()),
+            (None, None) => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    fn inode(&self) -> Option<Arc<dyn Inode>> {
+        Some(Arc::clone(self.inode.as_ref()?) as _)
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

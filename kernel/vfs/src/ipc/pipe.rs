@@ -1,11 +1,15 @@
 //! Pipes: a buffer with a reading and a writing end.
+//!
+//! A pipe is a [`Fifo`] without a name: `/proc/self/fd` opens further ends of it.
 
 use std::sync::Arc;
 
 use crate::event::{Events, FileId, Pollee, Watcher};
+use crate::fs::{Credentials, Inode, Stat};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
-use crate::{Errno, Object, OpenFlags, Stat, Status};
+use crate::ipc::fifo::{Direction, Fifo};
+use crate::{Errno, Object, OpenFlags, Status};
 
 /// Capacity of a pipe in bytes: 65,536, as on Linux (`pipe(7)`).
 pub const CAPACITY: usize = 65_536;
@@ -19,19 +23,28 @@ pub fn pipe(flags: OpenFlags) -> (PipeReader, PipeWriter) {
     with_capacity(CAPACITY, flags)
 }
 
+/// Makes a pipe like [`pipe`], which belongs to a user and a group.
+pub(crate) fn pipe_of(maker: Credentials, flags: OpenFlags) -> (PipeReader, PipeWriter) {
+    make(CAPACITY, maker, flags)
+}
+
 /// Makes a pipe of `capacity` bytes, and at least 4,096.
 #[doc(alias = "F_SETPIPE_SZ")]
 pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (PipeReader, PipeWriter) {
-    let buffer = Arc::new(Buffer::new(capacity));
-    let inode = AnonInode::new();
+    make(capacity, Credentials::ROOT, flags)
+}
+
+fn make(capacity: usize, maker: Credentials, flags: OpenFlags) -> (PipeReader, PipeWriter) {
+    let fifo = Arc::new(Fifo::with_both_ends(capacity));
+    let inode = AnonInode::pipe(Arc::clone(&fifo), maker);
     let nonblock = flags & OpenFlags::NONBLOCK;
     let reader = PipeReader {
-        buffer: Arc::clone(&buffer),
-        inode,
+        fifo: Arc::clone(&fifo),
+        inode: Arc::clone(&inode),
         status: Status::new(nonblock | OpenFlags::RDONLY),
     };
     let writer = PipeWriter {
-        buffer,
+        fifo,
         inode,
         status: Status::new(nonblock | OpenFlags::WRONLY),
     };
@@ -41,22 +54,22 @@ pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (PipeReader, PipeWrit
 /// Reading end of a pipe.
 #[derive(Debug)]
 pub struct PipeReader {
-    buffer: Arc<Buffer>,
-    inode: AnonInode,
+    fifo: Arc<Fifo>,
+    inode: Arc<AnonInode>,
     status: Status,
 }
 
 /// Writing end of a pipe.
 #[derive(Debug)]
 pub struct PipeWriter {
-    buffer: Arc<Buffer>,
-    inode: AnonInode,
+    fifo: Arc<Fifo>,
+    inode: Arc<AnonInode>,
     status: Status,
 }
 
 impl PipeReader {
     pub(crate) fn buffer(&self) -> &Buffer {
-        &self.buffer
+        self.fifo.buffer()
     }
 }
 
@@ -71,48 +84,52 @@ impl Object for PipeReader {
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {
-        Some(Arc::new(ReaderPollee(Arc::clone(&self.buffer))))
+        Some(Arc::new(ReaderPollee(Arc::clone(&self.fifo))))
     }
 
     fn forget(&self) {
-        self.buffer.forget_reader(FileId::of(self));
+        self.buffer().forget_reader(FileId::of(self));
     }
 
     /// # Errors
     /// `EIO` if revoked.
     fn stat(&self) -> Result<Stat, Errno> {
-        self.buffer.check_reader()?;
-        Ok(self.inode.stat_pipe())
+        self.buffer().check_reader()?;
+        Ok(self.inode.stat())
+    }
+
+    fn inode(&self) -> Option<Arc<dyn Inode>> {
+        Some(Arc::clone(&self.inode) as _)
     }
 
     fn events(&self) -> Events {
-        self.buffer.reader_events()
+        self.buffer().reader_events()
     }
 
     fn readable_bytes(&self) -> Result<usize, Errno> {
-        Ok(self.buffer.readable_bytes())
+        Ok(self.buffer().readable_bytes())
     }
 
     fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.buffer.try_read(buf)
+        self.buffer().try_read(buf)
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.buffer.read(buf)
+        self.buffer().read(buf)
     }
 
     fn release(&self) {
-        self.buffer.close_reader();
+        self.fifo.remove(Direction::Read);
     }
 
     fn revoke(&self) {
-        self.buffer.revoke_reader();
+        self.fifo.revoke(Direction::Read);
     }
 }
 
 impl PipeWriter {
     pub(crate) fn buffer(&self) -> &Buffer {
-        &self.buffer
+        self.fifo.buffer()
     }
 }
 
@@ -127,92 +144,96 @@ impl Object for PipeWriter {
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {
-        Some(Arc::new(WriterPollee(Arc::clone(&self.buffer))))
+        Some(Arc::new(WriterPollee(Arc::clone(&self.fifo))))
     }
 
     fn forget(&self) {
-        self.buffer.forget_writer(FileId::of(self));
+        self.buffer().forget_writer(FileId::of(self));
     }
 
     /// # Errors
     /// `EIO` if revoked.
     fn stat(&self) -> Result<Stat, Errno> {
-        self.buffer.check_writer()?;
-        Ok(self.inode.stat_pipe())
+        self.buffer().check_writer()?;
+        Ok(self.inode.stat())
+    }
+
+    fn inode(&self) -> Option<Arc<dyn Inode>> {
+        Some(Arc::clone(&self.inode) as _)
     }
 
     fn events(&self) -> Events {
-        self.buffer.writer_events()
+        self.buffer().writer_events()
     }
 
     fn readable_bytes(&self) -> Result<usize, Errno> {
-        Ok(self.buffer.readable_bytes())
+        Ok(self.buffer().readable_bytes())
     }
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.buffer.try_write_by(&self.status, bytes)
+        self.buffer().try_write_by(&self.status, bytes)
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.buffer.write(bytes)
+        self.buffer().write(bytes)
     }
 
     fn release(&self) {
-        self.buffer.close_writer();
+        self.fifo.remove(Direction::Write);
     }
 
     fn revoke(&self) {
-        self.buffer.revoke_writer();
+        self.fifo.revoke(Direction::Write);
     }
 }
 
 /// Pollee of the reading end.
-struct ReaderPollee(Arc<Buffer>);
+struct ReaderPollee(Arc<Fifo>);
 
 impl Pollee for ReaderPollee {
     fn events(&self) -> Events {
-        self.0.reader_events()
+        self.0.buffer().reader_events()
     }
 
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        self.0.watch_reader(watcher, interest, file);
+        self.0.buffer().watch_reader(watcher, interest, file);
     }
 
     fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
-        self.0.unwatch_reader(watcher);
+        self.0.buffer().unwatch_reader(watcher);
     }
 
     fn forget(&self, file: FileId) {
-        self.0.forget_reader(file);
+        self.0.buffer().forget_reader(file);
     }
 
     fn is_revoked(&self) -> bool {
-        self.0.reader_is_revoked()
+        self.0.buffer().reader_is_revoked()
     }
 }
 
 /// Pollee of the writing end.
-struct WriterPollee(Arc<Buffer>);
+struct WriterPollee(Arc<Fifo>);
 
 impl Pollee for WriterPollee {
     fn events(&self) -> Events {
-        self.0.writer_events()
+        self.0.buffer().writer_events()
     }
 
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        self.0.watch_writer(watcher, interest, file);
+        self.0.buffer().watch_writer(watcher, interest, file);
     }
 
     fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
-        self.0.unwatch_writer(watcher);
+        self.0.buffer().unwatch_writer(watcher);
     }
 
     fn forget(&self, file: FileId) {
-        self.0.forget_writer(file);
+        self.0.buffer().forget_writer(file);
     }
 
     fn is_revoked(&self) -> bool {
-        self.0.writer_is_revoked()
+        self.0.buffer().writer_is_revoked()
     }
 }
 

@@ -40,12 +40,13 @@ pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::{Core, FileState};
 use crate::event::{Events, FileId, Pollee};
+use crate::fs::{Credentials, Inode, Stat};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
 use crate::ipc::wait_policy::WaitPolicy;
 use crate::object::file;
 use crate::vectored::IOV_MAX;
-use crate::{Errno, Object, OpenFlags, RcuObject, Stat, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 use ancillary::Ancillary;
 use message::SendRequest;
 use queue::Queue;
@@ -85,7 +86,7 @@ pub struct Socket {
     core: Arc<Core>,
     /// Both directions of a stream, cached at its first use as a connected one: the fast path.
     directions: OnceLock<Directions>,
-    inode: AnonInode,
+    inode: Arc<AnonInode>,
     status: Status,
 }
 
@@ -124,23 +125,32 @@ pub fn pair_in(
     flags: OpenFlags,
     credentials: Ucred,
 ) -> (Socket, Socket) {
-    let (one, other) = (Core::new(kind, namespace), Core::new(kind, namespace));
+    let [one, other] = [(); 2].map(|()| Core::new(kind, namespace, credentials));
     Core::join(&one, &other, credentials);
     (Socket::of(one, flags), Socket::of(other, flags))
 }
 
 impl Socket {
     /// Makes a socket that is not connected. Of `flags`, only `O_NONBLOCK` matters. Allocates.
-    pub fn new(kind: SocketType, flags: OpenFlags, namespace: &Arc<Namespace>) -> Self {
-        Self::of(Core::new(kind, namespace), flags)
+    ///
+    /// `maker` has the credentials of the process.
+    pub fn new(
+        kind: SocketType,
+        flags: OpenFlags,
+        namespace: &Arc<Namespace>,
+        maker: Ucred,
+    ) -> Self {
+        Self::of(Core::new(kind, namespace, maker), flags)
     }
 
     fn of(core: Arc<Core>, flags: OpenFlags) -> Self {
+        let Ucred { uid, gid, .. } = core.maker;
+        let maker = Credentials { uid, gid };
         let status = Status::new(flags & OpenFlags::NONBLOCK | OpenFlags::RDWR);
         Socket {
             core,
             directions: OnceLock::new(),
-            inode: AnonInode::new(),
+            inode: AnonInode::socket(maker),
             status,
         }
     }
@@ -492,7 +502,11 @@ impl Object for Socket {
     /// `EIO` if revoked.
     fn stat(&self) -> Result<Stat, Errno> {
         self.core.file_state.load().check()?;
-        Ok(self.inode.stat_socket())
+        Ok(self.inode.stat())
+    }
+
+    fn inode(&self) -> Option<Arc<dyn Inode>> {
+        Some(Arc::clone(&self.inode) as _)
     }
 
     fn readable_bytes(&self) -> Result<usize, Errno> {

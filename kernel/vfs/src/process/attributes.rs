@@ -3,7 +3,7 @@
 use fdtable::{FdArg, RawFd};
 
 use super::Process;
-use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath};
+use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath, inode_path};
 use crate::{Errno, OpenFlags};
 
 impl Process {
@@ -94,7 +94,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EPERM` if the file belongs to
-    /// another user, or cannot be changed; `EINVAL` if it is on no file system; `EROFS`.
+    /// another user, or cannot be changed; `EOPNOTSUPP` if it has no inode; `EROFS`.
     pub fn fchmod(&self, fd: impl FdArg, mode: impl Into<Mode>) -> Result<(), Errno> {
         let vfs_path = self.open_path(fd.to_raw())?;
         self.path_context().chmod(&vfs_path, mode.into())
@@ -126,8 +126,8 @@ impl Process {
     /// Sets user and group of an open file, like [`fchownat`](Self::fchownat).
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if it is on no file
-    /// system; `EPERM`, `EROFS` as for `fchownat`.
+    /// `EBADF` if not an open descriptor, or opened with `PATH`; `EOPNOTSUPP` if it has no inode;
+    /// `EPERM`, `EROFS` as for `fchownat`.
     pub fn fchown(&self, fd: impl FdArg, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
         let vfs_path = self.open_path(fd.to_raw())?;
         self.path_context().chown(&vfs_path, uid, gid)
@@ -162,8 +162,8 @@ impl Process {
     /// Sets access and modification time of an open file, like [`utimensat`](Self::utimensat).
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if it is on no file
-    /// system; those of `utimensat`.
+    /// `EBADF` if not an open descriptor, or opened with `PATH`; `EOPNOTSUPP` if it has no inode;
+    /// those of `utimensat`.
     pub fn futimens(&self, fd: impl FdArg, times: [Time; 2]) -> Result<(), Errno> {
         let vfs_path = self.open_path(fd.to_raw())?;
         self.path_context().set_times(&vfs_path, times)
@@ -196,6 +196,8 @@ impl Process {
         }
         // Fails if the file was revoked.
         file.stat()?;
-        file.path().ok_or(Errno::EINVAL)
+        file.path()
+            .or_else(|| inode_path(&**file))
+            .ok_or(Errno::EOPNOTSUPP)
     }
 }

@@ -6,7 +6,7 @@ use fdtable::FdArg;
 
 use super::Process;
 use crate::Errno;
-use crate::fs::{At, FileSystem, StatFs};
+use crate::fs::{At, FileKind, FileSystem, StatFs};
 
 impl Process {
     /// Mounts a file system on a directory, for all processes of the kernel. The contents of the
@@ -44,11 +44,19 @@ impl Process {
     /// Describes the file system of an open file.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor; `ENOSYS` if it is on none, as pipes and sockets.
+    /// `EBADF` if not an open descriptor; `EIO` if revoked.
     pub fn fstatfs(&self, fd: impl FdArg) -> Result<StatFs, Errno> {
-        let context = self.path_context();
-        let vfs_path = context.path_of(fd.to_raw())?.ok_or(Errno::ENOSYS)?;
-        Ok(context.fs_of(&vfs_path).statfs())
+        let file = self.files.get(fd)?;
+        if let Some(vfs_path) = file.path() {
+            return Ok(self.path_context().fs_of(&vfs_path).statfs());
+        }
+        // As on Linux, each kind of file without a path is on a file system of its own.
+        Ok(match file.stat() {
+            Ok(stat) if stat.kind == FileKind::Fifo => StatFs::new(StatFs::PIPES, stat.device),
+            Ok(stat) => StatFs::new(StatFs::SOCKETS, stat.device),
+            Err(Errno::EOPNOTSUPP) => StatFs::new(StatFs::ANONYMOUS, 0),
+            Err(errno) => return Err(errno),
+        })
     }
 
     /// Returns the paths and file systems of all mounts but the root, the oldest first. Allocates.

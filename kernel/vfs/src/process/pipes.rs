@@ -17,7 +17,8 @@ impl Process {
     /// # Errors
     /// `EINVAL` if `flags` has other bits; `EMFILE`, `ENOMEM` from the table.
     pub fn pipe2(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
-        self.pair(flags, pipe::pipe)
+        let maker = self.credentials();
+        self.pair(flags, |flags| pipe::pipe_of(maker, flags))
     }
 
     /// Returns the capacity of a pipe or FIFO in bytes.

@@ -54,7 +54,12 @@ impl Process {
     pub fn socket(&self, kind: SocketType, flags: OpenFlags) -> Result<Fd, Errno> {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
         let reservation = self.files.reserve(flags.descriptor())?;
-        let made = file(Socket::new(kind, flags, self.kernel.sockets()))?;
+        let made = file(Socket::new(
+            kind,
+            flags,
+            self.kernel.sockets(),
+            self.ucred(),
+        ))?;
         Ok(reservation.install(made))
     }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use fdtable::Files;
+use fdtable_vfs::event::EventFdFlags;
+use fdtable_vfs::fs::StatFs;
 use fdtable_vfs::{At, AtFlags, Errno, MemFs, MemFsLimits, OpenFlags, Process, RenameFlags};
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
@@ -132,7 +134,12 @@ fn a_file_system_describes_itself() {
     assert!(!root.is_read_only);
     assert_eq!(process.open("m/a", NEW), Err(Errno::EROFS));
     let (reader, _) = process.pipe2(OpenFlags::empty()).unwrap();
-    assert_eq!(process.fstatfs(reader), Err(Errno::ENOSYS));
+    assert_eq!(process.fstatfs(reader).unwrap().magic, StatFs::PIPES);
+    let (socket, _) = process.socketpair(OpenFlags::empty()).unwrap();
+    assert_eq!(process.fstatfs(socket).unwrap().magic, StatFs::SOCKETS);
+    let counter = process.eventfd(0, EventFdFlags::empty()).unwrap();
+    let described = process.fstatfs(counter).unwrap();
+    assert_eq!(described.magic, StatFs::ANONYMOUS);
 }
 
 /// An unmount there would end the root for every process.

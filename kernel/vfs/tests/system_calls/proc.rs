@@ -97,7 +97,7 @@ fn an_open_of_a_link_has_a_position_of_its_own() {
 }
 
 #[test]
-fn a_pipe_is_the_same_open_file() {
+fn a_pipe_can_be_opened_again_at_either_end() {
     let process = process();
     let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
     let again = process.open("/dev/fd/0", OpenFlags::RDONLY).unwrap();
@@ -109,8 +109,30 @@ fn a_pipe_is_the_same_open_file() {
     for fd in [again, writer] {
         assert_eq!(link(&process, &format!("/dev/fd/{fd}")).unwrap(), shown);
     }
-    let wrong = process.open(format!("/proc/self/fd/{again}"), OpenFlags::WRONLY);
-    assert_eq!(wrong, Err(Errno::EACCES));
+    let other = process.open(format!("/proc/self/fd/{again}"), OpenFlags::WRONLY);
+    process.close(writer).unwrap();
+    assert_eq!(process.write(other.unwrap(), b"y"), Ok(1));
+    assert_eq!(process.read(again, &mut [0; 8]), Ok(1));
+    process.close(other.unwrap()).unwrap();
+    assert_eq!(process.read(again, &mut [0; 8]), Ok(0));
+}
+
+#[test]
+fn a_descriptor_of_a_path_keeps_no_end_open() {
+    let process = process();
+    let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
+    let (near, far) = process.socketpair(OpenFlags::empty()).unwrap();
+    for (fd, other) in [(reader, writer), (far, near)] {
+        let path = format!("/proc/self/fd/{fd}");
+        let shown = link(&process, &path).unwrap();
+        let held = process.open(&path, OpenFlags::PATH).unwrap();
+        process.close(fd).unwrap();
+        assert_eq!(process.write(other, b"x"), Err(Errno::EPIPE));
+        assert_eq!(
+            link(&process, &format!("/proc/self/fd/{held}")).unwrap(),
+            shown
+        );
+    }
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Inode for SpecialInode {
             mount: opening.mount(),
             inode: Arc::clone(&self) as _,
         };
-        fifo.open_in(opening.flags(), Some(path), |end| opening.file(end))
+        fifo.open_in(opening.flags(), Some(path), None, |end| opening.file(end))
     }
 
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {

@@ -158,9 +158,10 @@ impl Inode for DescriptorLink {
             return Ok(Target::MagicLink { path, shown });
         }
         let shown = file.label().into_bytes();
+        let inode = file.inode();
         let path = VfsPath {
             mount: None,
-            inode: Arc::new(OpenFileInode::new(file)),
+            inode: inode.unwrap_or_else(|| Arc::new(OpenFileInode::new(file))),
         };
         Ok(Target::MagicLink { path, shown })
     }

@@ -1,4 +1,4 @@
-//! Inodes of open files without a path: a pipe, a socket, an epoll.
+//! Inodes of open files with neither a path nor an inode: an eventfd, an epoll.
 
 use fdtable::FileRef;
 use std::sync::Arc;

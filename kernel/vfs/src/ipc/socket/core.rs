@@ -38,6 +38,8 @@ pub(super) type Name = Arc<OnceLock<Arc<SocketAddress>>>;
 pub(crate) struct Core {
     kind: SocketType,
     namespace: Arc<Namespace>,
+    /// Credentials of the process that made it.
+    pub(super) maker: Ucred,
     pub(super) incoming: Queue,
     pub(super) link: OnceLock<Link>,
     pub(super) name: Name,
@@ -112,14 +114,15 @@ impl FileState {
 }
 
 impl Core {
-    pub(super) fn new(kind: SocketType, namespace: &Arc<Namespace>) -> Arc<Self> {
-        Self::named(kind, namespace, Name::default())
+    pub(super) fn new(kind: SocketType, namespace: &Arc<Namespace>, maker: Ucred) -> Arc<Self> {
+        Self::named(kind, namespace, maker, Name::default())
     }
 
-    fn named(kind: SocketType, namespace: &Arc<Namespace>, name: Name) -> Arc<Self> {
+    fn named(kind: SocketType, namespace: &Arc<Namespace>, maker: Ucred, name: Name) -> Arc<Self> {
         Arc::new(Core {
             kind,
             namespace: Arc::clone(namespace),
+            maker,
             incoming: Queue::new(kind),
             link: OnceLock::new(),
             name,
@@ -370,7 +373,8 @@ impl Core {
             return None;
         }
         // The other end has the listener's address.
-        let embryo = Core::named(self.kind, &self.namespace, Arc::clone(&listener.name));
+        let name = Arc::clone(&listener.name);
+        let embryo = Core::named(self.kind, &self.namespace, *listeners, name);
         embryo.link_to(self, credentials);
         embryo.state.lock().phase = Phase::Connected;
         self.link_to(&embryo, *listeners);

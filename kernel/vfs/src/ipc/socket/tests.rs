@@ -57,7 +57,12 @@ fn a_socket_has_no_position() {
 fn a_collection_leaves_the_counts_of_another_kernel_alone() {
     let [own, other] = [(); 2].map(|()| Arc::<Namespace>::default());
     let socket = |namespace| {
-        let socket = Socket::new(SocketType::Datagram, OpenFlags::NONBLOCK, namespace);
+        let maker = Ucred {
+            pid: 1,
+            uid: 0,
+            gid: 0,
+        };
+        let socket = Socket::new(SocketType::Datagram, OpenFlags::NONBLOCK, namespace, maker);
         file(socket).expect("there is memory")
     };
     let (sender, foreign, garbage) = (socket(&own), socket(&other), socket(&own));
