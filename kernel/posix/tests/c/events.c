@@ -30,6 +30,7 @@ static void counters(void) {
     CALL(read(4, &value, 8));
     VALUE(value == UINT64_MAX - 1);
     CALL(write(4, bad, 8));
+    CALL(write(4, (eventfd_t[2]){1, 1}, 16));
     CALL(eventfd_write(4, 1));
     CALL(read(4, bad, 8));
     CALL(eventfd_read(4, &value));

@@ -112,10 +112,10 @@ impl EventFd {
         Ok(WORD)
     }
 
-    /// Reads the addend from the first eight bytes.
+    /// Reads the addend, which must be all of the bytes.
     fn addend(bytes: &[u8]) -> Result<u64, Errno> {
-        let word = bytes.first_chunk().ok_or(Errno::EINVAL)?;
-        match u64::from_ne_bytes(*word) {
+        let word: [u8; WORD] = bytes.try_into().map_err(|_| Errno::EINVAL)?;
+        match u64::from_ne_bytes(word) {
             u64::MAX => Err(Errno::EINVAL),
             addend => Ok(addend),
         }

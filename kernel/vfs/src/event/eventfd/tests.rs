@@ -34,14 +34,15 @@ fn a_read_of_a_semaphore_takes_one() {
 }
 
 #[test]
-fn a_word_has_eight_bytes_and_more_are_left_alone() {
+fn a_read_leaves_more_than_eight_bytes_alone_and_a_write_refuses_them() {
     let eventfd = eventfd(1, EventFdFlags::empty());
     assert_eq!(eventfd.try_read(&mut [0; 7]), Err(Errno::EINVAL));
     assert_eq!(eventfd.try_write(&[0; 7]), Err(Errno::EINVAL));
     let mut long = [0xff; 12];
     assert_eq!(eventfd.try_read(&mut long), Ok(8));
     assert_eq!(long[8..], [0xff; 4]);
-    assert_eq!(eventfd.try_write(&[1; 12]), Ok(8));
+    assert_eq!(eventfd.try_write(&[1; 12]), Err(Errno::EINVAL));
+    assert_eq!(eventfd.try_write(&[1; 8]), Ok(8));
 }
 
 #[test]
