@@ -544,6 +544,19 @@ impl Object for Socket {
         }
     }
 
+    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
+        if bufs.iter().all(|buf| buf.is_empty()) {
+            return Ok(0);
+        }
+        self.core.send(SendRequest {
+            bytes: bufs,
+            to: None,
+            ancillary: Ancillary::default(),
+            policy: self.send_policy(MsgFlags::empty()),
+        })
+    }
+
     fn release(&self) {
         self.core.end(FileState::Closed);
     }

@@ -197,9 +197,13 @@ fn transfer(
     let mut done = 0;
     while done < count {
         let wanted = step.min(count - done);
-        let moved = from
-            .read_at(&mut buf[..wanted], at + done as u64)
-            .and_then(|read| Ok((read, write(&buf[..read], done as u64)?)));
+        let moved =
+            from.read_at(&mut buf[..wanted], at + done as u64)
+                .and_then(|read| match read {
+                    // At the end of the file nothing is written: a socket would send a message.
+                    0 => Ok((0, 0)),
+                    _ => Ok((read, write(&buf[..read], done as u64)?)),
+                });
         match moved {
             Ok((read, written)) => {
                 done += written;
