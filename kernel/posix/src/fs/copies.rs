@@ -8,7 +8,7 @@ use libc::{off_t, ssize_t};
 
 use crate::abi::call::{call, call_returning_errno};
 use crate::abi::uaccess::{self, MAX_RW_COUNT};
-use crate::fs::transfers::{sigpipe_on_epipe, to_ssize, to_unsigned};
+use crate::fs::transfers::{to_ssize, to_unsigned};
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -23,10 +23,13 @@ pub unsafe extern "C" fn fdt_sendfile(
     call(|system| {
         // SAFETY: as the caller promises.
         let mut at = unsafe { offset_of(offset) }?;
+        if count.cast_signed() < 0 {
+            return system.after(from, Err(Errno::EINVAL));
+        }
         let moved = system
             .process
             .sendfile(to, from, at.as_mut(), count.min(MAX_RW_COUNT));
-        let moved = sigpipe_on_epipe(moved)?;
+        let moved = system.sigpipe_on_epipe(to, moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(offset, at) }?;
         to_ssize(Ok(moved))

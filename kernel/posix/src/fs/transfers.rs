@@ -2,13 +2,16 @@
 
 use std::ffi::{c_int, c_void};
 
-use fdtable_vfs::{Errno, SeekTo};
+use fdtable::FileRef;
+use fdtable_vfs::socket::{OptionValue, SocketOption};
+use fdtable_vfs::{Errno, RcuObject, SeekTo};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::fs::partial::{self, Partial};
 use crate::host;
+use crate::host::file::HostFile;
 
 /// Reads at the position: `read(2)`.
 #[unsafe(no_mangle)]
@@ -30,7 +33,7 @@ pub unsafe extern "C" fn fdt_write(fd: c_int, bytes: *const c_void, count: usize
     call(|system| {
         // SAFETY: as the caller promises.
         match unsafe { uaccess::bytes(bytes, count) } {
-            Ok(bytes) => to_ssize(sigpipe_on_epipe(system.process.write(fd, bytes))),
+            Ok(bytes) => to_ssize(system.sigpipe_on_epipe(fd, system.process.write(fd, bytes))),
             // SAFETY: as the caller promises.
             Err(_) => unsafe { write_partially(system, fd, bytes, count, None) },
         }
@@ -69,7 +72,9 @@ pub unsafe extern "C" fn fdt_pwrite(
         let offset = transfer_offset(offset, count)?;
         // SAFETY: as the caller promises.
         match unsafe { uaccess::bytes(bytes, count) } {
-            Ok(bytes) => to_ssize(sigpipe_on_epipe(system.process.pwrite(fd, bytes, offset))),
+            Ok(bytes) => {
+                to_ssize(system.sigpipe_on_epipe(fd, system.process.pwrite(fd, bytes, offset)))
+            }
             // SAFETY: as the caller promises.
             Err(_) => unsafe { write_partially(system, fd, bytes, count, Some(offset)) },
         }
@@ -163,7 +168,7 @@ unsafe fn write_partially(
     }];
     // SAFETY: as the caller promises.
     let bufs = unsafe { Partial::of(&bufs, false) };
-    to_ssize(sigpipe_on_epipe(partial::write(system, fd, &bufs, offset)))
+    to_ssize(system.sigpipe_on_epipe(fd, partial::write(system, fd, &bufs, offset)))
 }
 
 /// Converts a byte count to the C type. One transfer moves less than 2^31 bytes.
@@ -171,12 +176,34 @@ pub(crate) fn to_ssize(done: Result<usize, Errno>) -> Result<isize, Errno> {
     done.map(usize::cast_signed)
 }
 
-/// Sends SIGPIPE with each `EPIPE`, as the host does.
-pub(crate) fn sigpipe_on_epipe<R>(done: Result<R, Errno>) -> Result<R, Errno> {
-    if done.as_ref().is_err_and(|&errno| errno == Errno::EPIPE) {
+impl System {
+    /// Sends SIGPIPE with `EPIPE` from a pipe or a stream socket of ours, as the host does.
+    #[inline]
+    pub(crate) fn sigpipe_on_epipe<R>(
+        &self,
+        fd: c_int,
+        done: Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        if done.as_ref().is_err_and(|&errno| errno == Errno::EPIPE) {
+            self.sigpipe(fd);
+        }
+        done
+    }
+
+    #[cold]
+    fn sigpipe(&self, fd: c_int) {
+        // The host sends the signal for its own files.
+        let is_hosts = |file: FileRef<RcuObject>| HostFile::below(&**file).is_some();
+        if self.file(fd).is_ok_and(is_hosts) {
+            return;
+        }
+        let kind = self.process.getsockopt(fd, SocketOption::Type);
+        let stream = OptionValue::Number(libc::SOCK_STREAM);
+        if kind.is_ok_and(|kind| kind != stream) {
+            return;
+        }
         host::raise(libc::SIGPIPE);
     }
-    done
 }
 
 /// Converts the offset of a transfer.

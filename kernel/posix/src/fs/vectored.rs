@@ -9,7 +9,7 @@ use libc::{iovec, off_t, ssize_t};
 use crate::abi::call::call;
 use crate::abi::uaccess;
 use crate::fs::partial::{self, Partial};
-use crate::fs::transfers::{sigpipe_on_epipe, to_ssize, to_unsigned};
+use crate::fs::transfers::{to_ssize, to_unsigned};
 
 /// Reads into several buffers: `readv(2)`.
 #[unsafe(no_mangle)]
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn fdt_writev(fd: c_int, bufs: *const iovec, count: c_int)
             Buffers::Whole(bufs) => system.process.writev(fd, &bufs),
             Buffers::Partial(bufs) => partial::write(system, fd, &bufs, None),
         };
-        to_ssize(sigpipe_on_epipe(written))
+        to_ssize(system.sigpipe_on_epipe(fd, written))
     })
 }
 
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn fdt_pwritev(
             Buffers::Whole(bufs) => system.process.pwritev(fd, &bufs, offset),
             Buffers::Partial(bufs) => partial::write(system, fd, &bufs, Some(offset)),
         };
-        to_ssize(sigpipe_on_epipe(written))
+        to_ssize(system.sigpipe_on_epipe(fd, written))
     })
 }
 

@@ -15,7 +15,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::duration;
 use crate::fs::partial::{self, Partial};
-use crate::fs::transfers::{sigpipe_on_epipe, to_ssize};
+use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
@@ -326,7 +326,7 @@ impl System {
         let sent = if known.contains(MsgFlags::NOSIGNAL) {
             sent
         } else {
-            sigpipe_on_epipe(sent)
+            self.sigpipe_on_epipe(fd, sent)
         };
         to_ssize(sent)
     }

@@ -508,8 +508,92 @@ static void options(void) {
     CALL(setsockopt(3, SOL_SOCKET, SO_TYPE, &on, sizeof on));
 }
 
+/* The inode of a socket. */
+static void inodes(void) {
+    struct stat st = {0};
+    struct statfs fs;
+    char path[32];
+    if (geteuid() == 0 && setgid(1234) != 0) {
+        printf("(cannot change the group)\n");
+    }
+    socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){0});
+    fstat(3, &st);
+    VALUE(st.st_uid == geteuid() && st.st_gid == getegid());
+    CALL(fchmod(3, 0640));
+    fstat(3, &st);
+    VALUE(st.st_mode);
+    fstat(4, &st);
+    VALUE(st.st_mode);
+    CALL(fchown(3, geteuid(), getegid()));
+    CALL(fstatfs(3, &fs));
+    VALUE(fs.f_type);
+    CALL(fchdir(3));
+    CALL(openat(3, "name", O_RDONLY));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", 4);
+    CALL(open(path, O_RDWR));
+    CALL(open(path, O_PATH));
+    CALL(close(4));
+    signal(SIGPIPE, SIG_IGN);
+    CALL(write(3, "x", 1));
+}
+
+static int signals;
+static void count_signal(int signal) {
+    signals += signal == SIGPIPE;
+}
+
+/* Which kinds raise SIGPIPE. */
+static void broken(void) {
+    const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+    signal(SIGPIPE, count_signal);
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+        socketpair(AF_UNIX, kinds[i], 0, pair);
+        shutdown(pair[0], SHUT_WR);
+        signals = 0;
+        CALL(write(pair[0], "x", 1));
+        VALUE(signals);
+        CALL(send(pair[0], "x", 1, 0));
+        VALUE(signals);
+        CALL(send(pair[0], "x", 1, MSG_NOSIGNAL));
+        VALUE(signals);
+        CALL(writev(pair[0], &(struct iovec){"x", 1}, 1));
+        VALUE(signals);
+        CALL(writev(pair[0], &(struct iovec){"x", 0}, 1));
+        VALUE(signals);
+    }
+}
+
+/* Which calls send a message of no bytes. */
+static void empty(void) {
+    const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+    struct iovec none = {page, 0};
+    make_file("file", "");
+    int file = open("file", O_RDONLY);
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+        socketpair(AF_UNIX, kinds[i] | SOCK_NONBLOCK, 0, pair);
+        CALL(writev(pair[0], &none, 0));
+        CALL(writev(pair[0], &none, 1));
+        CALL(sendfile(pair[0], file, NULL, 10));
+        CALL(read(pair[1], page, 1));
+        CALL(write(pair[0], page, 0));
+        CALL(read(pair[1], page, 1));
+        CALL(send(pair[0], page, 0, 0));
+        CALL(read(pair[1], page, 1));
+        CALL(sendmsg(pair[0], &(struct msghdr){0}, 0));
+        CALL(read(pair[1], page, 1));
+        CALL(read(pair[1], page, 1));
+        CALL(sendfile(pair[0], file, NULL, -1));
+    }
+    CALL(writev(socket(AF_UNIX, SOCK_STREAM, 0), &none, 0));
+}
+
 static const struct section sections[] = {
     {"creating", creating},
+    {"inodes", inodes},
+    {"broken", broken},
+    {"empty", empty},
     {"naming", naming},
     {"abstract", abstract},
     {"connecting", connecting},
