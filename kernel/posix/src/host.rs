@@ -193,6 +193,17 @@ pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c
     blocking(|| check(unsafe { libc::syscall(number, a, b, c, d, e, f) }))
 }
 
+/// Returns the supplementary groups of the host process.
+pub(crate) fn groups() -> Result<Vec<libc::gid_t>, Errno> {
+    // SAFETY: without room, the call returns the number of groups.
+    let count = done(unsafe { libc::getgroups(0, std::ptr::null_mut()) })?;
+    let mut groups = vec![0; count as usize];
+    // SAFETY: there is room for `count` groups.
+    let count = done(unsafe { libc::getgroups(count, groups.as_mut_ptr()) })?;
+    groups.truncate(count as usize);
+    Ok(groups)
+}
+
 /// Sends a signal to the calling thread, as the host does on a write without a reader. The handler
 /// runs outside the freezer, because it may leave by `siglongjmp`.
 pub(crate) fn raise(signal: c_int) {

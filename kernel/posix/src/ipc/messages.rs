@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fdtable::FileRef;
-use fdtable_vfs::socket::{MsgFlags, Received, SendMessage, SocketAddress, Ucred};
+use fdtable_vfs::socket::{MessageTime, MsgFlags, Received, SendMessage, SocketAddress, Ucred};
 use fdtable_vfs::{Errno, RcuObject};
 use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
@@ -88,6 +88,7 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
             to: to.as_ref(),
             rights: outgoing.files,
             credentials: outgoing.credentials,
+            sender: None,
         };
         system.send(fd, &bufs, message, flags)
     })
@@ -431,6 +432,9 @@ impl System {
             filled: 0,
             cut: false,
         };
+        if let Some(time) = received.time {
+            put_time(time, &mut writer);
+        }
         if let Some(Ucred { pid, uid, gid }) = received.credentials {
             let words = [pid.cast_unsigned(), uid, gid].map(u32::to_ne_bytes);
             writer.put(libc::SCM_CREDENTIALS, words.as_flattened());
@@ -535,6 +539,18 @@ impl Writer<'_> {
         place[CMSG_HEADER..].copy_from_slice(&data[..length - CMSG_HEADER]);
         self.filled = (self.filled + aligned(length)).min(self.room.len());
     }
+}
+
+/// Writes the current time: Linux stamps a message when it is received.
+fn put_time(form: MessageTime, writer: &mut Writer<'_>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let (kind, fraction) = match form {
+        MessageTime::Nanos => (libc::SCM_TIMESTAMPNS, now.subsec_nanos()),
+        MessageTime::Micros => (libc::SO_TIMESTAMP, now.subsec_micros()),
+    };
+    let words = [now.as_secs(), fraction.into()].map(u64::to_ne_bytes);
+    writer.put(kind, words.as_flattened());
 }
 
 fn aligned(length: usize) -> usize {

@@ -10,7 +10,9 @@ use std::slice;
 use std::time::Duration;
 
 use fdtable::FdFlags;
-use fdtable_vfs::socket::{OptionValue, Shutdown, SocketAddress, SocketOption, SocketType, Ucred};
+use fdtable_vfs::socket::{
+    KeptOption, OptionValue, Shutdown, SocketAddress, SocketOption, SocketType, Ucred,
+};
 use fdtable_vfs::{Errno, OpenFlags};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
@@ -252,10 +254,14 @@ pub unsafe extern "C" fn fdt_getsockopt(
             return host::done(unsafe { libc::getsockopt(host_fd, level, name, value, length) });
         }
         system.process.getsockname(fd)?;
-        let option = option(level, name)?;
         // SAFETY: as the caller promises.
         let room = unsafe { uaccess::get(length) }?.cast_signed();
         let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_PEERGROUPS) {
+            // SAFETY: as the caller promises.
+            return unsafe { system.peer_groups(fd, value, room, length) };
+        }
+        let option = option(level, name)?;
         let found = system.process.getsockopt(fd, option)?;
         // SAFETY: as the caller promises.
         unsafe { put_option(&found, value, room, length) }
@@ -282,6 +288,15 @@ pub unsafe extern "C" fn fdt_setsockopt(
         if length.cast_signed() < 0 {
             return Err(Errno::EINVAL);
         }
+        if level == libc::SOL_SOCKET {
+            // Checked before the option, as on the host.
+            let least = size_of::<c_int>();
+            if (length as usize) < least {
+                return Err(Errno::EINVAL);
+            }
+            // SAFETY: as the caller promises.
+            unsafe { uaccess::bytes(value, least) }?;
+        }
         let option = option(level, name)?;
         // SAFETY: as the caller promises.
         let value = unsafe { option_value(option, value, length) }?;
@@ -291,6 +306,43 @@ pub unsafe extern "C" fn fdt_setsockopt(
 }
 
 impl System {
+    /// Writes the groups of the peer's maker to the caller: `SO_PEERGROUPS`. All sockets of ours
+    /// are made by this process.
+    ///
+    /// # Errors
+    /// `ENODATA` without a peer; `ERANGE` if there is no room for all; `EFAULT`.
+    ///
+    /// # Safety
+    /// That of `put_option`.
+    unsafe fn peer_groups(
+        &self,
+        fd: c_int,
+        to: *mut c_void,
+        room: usize,
+        length: *mut socklen_t,
+    ) -> Result<c_int, Errno> {
+        let peer = self.process.getsockopt(fd, SocketOption::PeerCredentials)?;
+        if matches!(peer, OptionValue::Credentials(Ucred { pid: 0, .. })) {
+            return Err(Errno::from_raw(libc::ENODATA));
+        }
+        let groups = host::groups()?;
+        let bytes = size_of_val(&*groups);
+        if room < bytes {
+            // SAFETY: as the caller promises.
+            unsafe { uaccess::put(length, bytes as socklen_t) }?;
+            return Err(Errno::from_raw(libc::ERANGE));
+        }
+        let groups: Vec<u8> = groups
+            .iter()
+            .flat_map(|group| group.to_ne_bytes())
+            .collect();
+        // SAFETY: as the caller promises.
+        unsafe { uaccess::bytes_mut(to, bytes) }?.copy_from_slice(&groups);
+        // SAFETY: as the caller promises.
+        unsafe { uaccess::put(length, bytes as socklen_t) }?;
+        Ok(0)
+    }
+
     /// Reads an address for a socket of ours.
     ///
     /// # Errors
@@ -432,10 +484,50 @@ fn option(level: c_int, name: c_int) -> Result<SocketOption, Errno> {
         libc::SO_PEERCRED => SocketOption::PeerCredentials,
         libc::SO_RCVTIMEO => SocketOption::ReceiveTimeout,
         libc::SO_SNDTIMEO => SocketOption::SendTimeout,
-        libc::SO_REUSEADDR => SocketOption::ReuseAddress,
+        libc::SO_LINGER => SocketOption::Linger,
+        libc::SO_COOKIE => SocketOption::Cookie,
+        libc::SO_SNDBUFFORCE => SocketOption::SendBufferForce,
+        libc::SO_RCVBUFFORCE => SocketOption::ReceiveBufferForce,
+        libc::SO_PEEK_OFF => SocketOption::PeekOffset,
+        libc::SO_SNDLOWAT => SocketOption::SendLowWater,
+        libc::SO_REUSEPORT => SocketOption::ReusePort,
+        name => SocketOption::Kept(kept_option(name)?),
+    })
+}
+
+/// Returns the option of a number, of those without an effect.
+///
+/// # Errors
+/// `ENOPROTOOPT`.
+fn kept_option(name: c_int) -> Result<KeptOption, Errno> {
+    Ok(match name {
+        libc::SO_DEBUG => KeptOption::Debug,
+        libc::SO_REUSEADDR => KeptOption::ReuseAddress,
+        libc::SO_DONTROUTE => KeptOption::DontRoute,
+        libc::SO_BROADCAST => KeptOption::Broadcast,
+        libc::SO_KEEPALIVE => KeptOption::KeepAlive,
+        libc::SO_OOBINLINE => KeptOption::OobInline,
+        libc::SO_NO_CHECK => KeptOption::NoCheck,
+        libc::SO_PRIORITY => KeptOption::Priority,
+        libc::SO_RCVLOWAT => KeptOption::ReceiveLowWater,
+        libc::SO_TIMESTAMP => KeptOption::Timestamp,
+        libc::SO_TIMESTAMPNS => KeptOption::TimestampNanos,
+        libc::SO_PASSSEC => KeptOption::PassSecurity,
+        libc::SO_MARK => KeptOption::Mark,
+        libc::SO_RXQ_OVFL => KeptOption::QueueOverflow,
+        libc::SO_WIFI_STATUS => KeptOption::WifiStatus,
+        libc::SO_NOFCS => KeptOption::NoChecksum,
+        libc::SO_SELECT_ERR_QUEUE => KeptOption::SelectErrorQueue,
+        libc::SO_BUSY_POLL => KeptOption::BusyPoll,
+        libc::SO_INCOMING_CPU => KeptOption::IncomingCpu,
+        libc::SO_PREFER_BUSY_POLL => KeptOption::PreferBusyPoll,
+        SO_RCVMARK => KeptOption::ReceiveMark,
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }
+
+/// Option that the `libc` crate does not define.
+const SO_RCVMARK: c_int = 75;
 
 /// Writes the value of an option to the caller, truncated to the room there is.
 ///
@@ -449,11 +541,21 @@ unsafe fn put_option(
 ) -> Result<c_int, Errno> {
     let words: [u64; 2];
     let number: i32;
+    let cookie: u64;
+    let linger: [i32; 2];
     let credentials: [u32; 3];
     let bytes = match value {
         OptionValue::Number(value) => {
             number = *value;
             bytes_of(&number)
+        }
+        OptionValue::Cookie(value) => {
+            cookie = *value;
+            bytes_of(&cookie)
+        }
+        OptionValue::Linger(on, seconds) => {
+            linger = [(*on).into(), *seconds];
+            bytes_of(&linger)
         }
         OptionValue::Time(time) => {
             let time = time.unwrap_or_default();
@@ -465,6 +567,9 @@ unsafe fn put_option(
             bytes_of(&credentials)
         }
     };
+    if matches!(value, OptionValue::Cookie(_)) && room < bytes.len() {
+        return Err(Errno::EINVAL);
+    }
     let count = bytes.len().min(room);
     // SAFETY: as the caller promises.
     unsafe { uaccess::bytes_mut(to, count) }?.copy_from_slice(&bytes[..count]);
@@ -492,13 +597,18 @@ unsafe fn option_value(
         option,
         SocketOption::ReceiveTimeout | SocketOption::SendTimeout
     );
-    let needed = if is_time {
-        size_of::<libc::timeval>()
-    } else {
-        size_of::<c_int>()
+    let needed = match option {
+        _ if is_time => size_of::<libc::timeval>(),
+        SocketOption::Linger => size_of::<libc::linger>(),
+        _ => size_of::<c_int>(),
     };
     if (length as usize) < needed {
         return Err(Errno::EINVAL);
+    }
+    if option == SocketOption::Linger {
+        // SAFETY: as the caller promises.
+        let linger = unsafe { uaccess::get(at.cast::<libc::linger>()) }?;
+        return Ok(OptionValue::Linger(linger.l_onoff != 0, linger.l_linger));
     }
     if !is_time {
         // SAFETY: as the caller promises.

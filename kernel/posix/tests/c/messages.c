@@ -230,7 +230,116 @@ static void credentials(void) {
     }
 }
 
+/* Receives up to `count` bytes, and shows what came with them. */
+static void receive_all(int socket, size_t count) {
+    char control[256], bytes[64];
+    struct iovec part = {bytes, count};
+    struct msghdr receive = message(&part, 1);
+    receive.msg_control = control;
+    receive.msg_controllen = sizeof control;
+    if (CALL(recvmsg(socket, &receive, MSG_DONTWAIT)) < 0) {
+        return;
+    }
+    for (struct cmsghdr *each = CMSG_FIRSTHDR(&receive); each; each = CMSG_NXTHDR(&receive, each)) {
+        VALUE(each->cmsg_type);
+        if (each->cmsg_type == SCM_CREDENTIALS) {
+            struct ucred sender;
+            memcpy(&sender, CMSG_DATA(each), sizeof sender);
+            VALUE(sender.pid == getpid());
+            VALUE(sender.uid == geteuid());
+        }
+    }
+}
+
+static void pass_credentials(int socket, int on) {
+    CALL(setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on));
+}
+
+/* What was sent before the option was set is not read together with what was sent after it. */
+static void senders(void) {
+    const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 3; i++) {
+        int pair[2], file = 1;
+        socketpair(AF_UNIX, kinds[i] | SOCK_NONBLOCK, 0, pair);
+        write(pair[0], "before", 6);
+        pass_credentials(pair[1], 1);
+        receive_all(pair[1], 64);
+        write(pair[0], "ab", 2);
+        write(pair[0], "cd", 2);
+        receive_all(pair[1], 64);
+        receive_all(pair[1], 64);
+        write(pair[0], "on", 2);
+        pass_credentials(pair[1], 0);
+        write(pair[0], "off", 3);
+        pass_credentials(pair[1], 1);
+        CALL(read(pair[1], second, sizeof second));
+        receive_all(pair[1], 64);
+        pass_credentials(pair[1], 0);
+        pass_credentials(pair[0], 1);
+        write(pair[0], "sender", 6);
+        pass_credentials(pair[0], 0);
+        pass_credentials(pair[1], 1);
+        receive_all(pair[1], 64);
+        pass_credentials(pair[1], 0);
+        send_descriptors(pair[0], &file, 1);
+        receive_all(pair[1], 0);
+        receive_all(pair[1], 64);
+    }
+}
+
+/* An accepted socket inherits the option, and a sender that sets it gets a name. */
+static void heirs(void) {
+    struct sockaddr_un name = {AF_UNIX, "\0heirs"}, own;
+    socklen_t length = offsetof(struct sockaddr_un, sun_path) + 6;
+    int on = 0;
+    CALL(socket(AF_UNIX, SOCK_STREAM, 0));
+    CALL(bind(3, (struct sockaddr *)&name, length));
+    CALL(listen(3, 1));
+    pass_credentials(3, 1);
+    CALL(socket(AF_UNIX, SOCK_STREAM, 0));
+    CALL(connect(4, (struct sockaddr *)&name, length));
+    CALL(accept(3, NULL, NULL));
+    length = sizeof on;
+    CALL(getsockopt(5, SOL_SOCKET, SO_PASSCRED, &on, &length));
+    VALUE(on);
+    CALL(write(4, "x", 1));
+    receive_all(5, 64);
+    CALL(socketpair(AF_UNIX, SOCK_DGRAM, 0, (int[2]){0}));
+    pass_credentials(6, 1);
+    CALL(write(6, "x", 1));
+    length = sizeof own;
+    CALL(getsockname(6, (struct sockaddr *)&own, &length));
+    VALUE(length);
+}
+
+/* The time of a message. A stream has none. */
+static void times(void) {
+    const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 3; i++) {
+        int pair[2], on = 1;
+        socketpair(AF_UNIX, kinds[i] | SOCK_NONBLOCK, 0, pair);
+        CALL(setsockopt(pair[1], SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
+        write(pair[0], "x", 1);
+        receive_all(pair[1], 64);
+        CALL(setsockopt(pair[1], SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on));
+        write(pair[0], "x", 1);
+        receive_all(pair[1], 64);
+    }
+}
+
+/* Urgent data: the errors that come before that of the data itself. */
+static void urgent(void) {
+    CALL(send(socket(AF_UNIX, SOCK_STREAM, 0), "x", 1, MSG_OOB));
+    CALL(recv(3, first, 1, MSG_OOB));
+    CALL(send(socket(AF_UNIX, SOCK_DGRAM, 0), "x", 1, MSG_OOB));
+    CALL(recv(4, first, 1, MSG_OOB));
+    CALL(send(socket(AF_UNIX, SOCK_SEQPACKET, 0), "x", 1, MSG_OOB));
+    CALL(recv(5, first, 1, MSG_OOB));
+}
+
 static const struct section sections[] = {
+    {"senders", senders},             {"heirs", heirs},
+    {"times", times},                 {"urgent", urgent},
     {"scattered", scattered},         {"descriptors_travel", descriptors_travel},
     {"boundaries", boundaries},       {"controls", controls},
     {"many_messages", many_messages}, {"credentials", credentials},

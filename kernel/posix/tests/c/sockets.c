@@ -508,6 +508,70 @@ static void options(void) {
     CALL(setsockopt(3, SOL_SOCKET, SO_TYPE, &on, sizeof on));
 }
 
+/* Options that are kept, and what values they take. */
+static void kept(void) {
+    const int names[] = {
+        SO_DEBUG,      SO_REUSEPORT, SO_DONTROUTE, SO_BROADCAST, SO_KEEPALIVE, SO_OOBINLINE,
+        SO_NO_CHECK,   SO_PRIORITY,  SO_RCVLOWAT,  SO_SNDLOWAT,  SO_TIMESTAMP, SO_TIMESTAMPNS,
+        SO_PASSSEC,    SO_MARK,      SO_RXQ_OVFL,  SO_PEEK_OFF,  SO_NOFCS,     SO_SELECT_ERR_QUEUE,
+        SO_BUSY_POLL,  SO_INCOMING_CPU, SO_PEERCRED, SO_PEERGROUPS, SO_COOKIE, SO_LINGER,
+        SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_SNDBUF, SO_RCVBUF,
+    };
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        const int values[] = {1, 7, 0, 100000, 300000};
+        int name = names[i], value[2] = {0};
+        socklen_t length = sizeof value;
+        CALL(getsockopt(s, SOL_SOCKET, name, value, &length));
+        VALUE(length);
+        if (name != SO_COOKIE) {
+            VALUE(value[0]);
+        }
+        CALL(setsockopt(s, SOL_SOCKET, name, value, 3));
+        CALL(setsockopt(s, SOL_SOCKET, name, bad, 4));
+        for (unsigned k = 0; k < 5; k++) {
+            int new[2] = {values[k], values[k]};
+            CALL(setsockopt(s, SOL_SOCKET, name, new, name == SO_LINGER ? 8 : 4));
+            length = sizeof value;
+            getsockopt(s, SOL_SOCKET, name, value, &length);
+            if (name != SO_COOKIE) {
+                VALUE(value[0]);
+            }
+        }
+    }
+}
+
+/* The credentials of a pair, and where a peek begins. */
+static void peers(void) {
+    const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 3; i++) {
+        int pair[2], groups[64], zero = 0;
+        struct ucred peer = {0};
+        socklen_t length = sizeof peer;
+        socketpair(AF_UNIX, kinds[i] | SOCK_NONBLOCK, 0, pair);
+        CALL(getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &peer, &length));
+        VALUE(peer.pid == getpid() && peer.uid == geteuid() && peer.gid == getegid());
+        length = sizeof groups;
+        CALL(getsockopt(pair[0], SOL_SOCKET, SO_PEERGROUPS, groups, &length));
+        socklen_t own = getgroups(0, NULL) * sizeof *groups;
+        VALUE(length == own);
+        CALL(setsockopt(pair[1], SOL_SOCKET, SO_PEEK_OFF, &zero, sizeof zero));
+        CALL(write(pair[0], "abcdef", 6));
+        CALL(write(pair[0], "ghi", 3));
+        CALL(recv(pair[1], page, 2, MSG_PEEK));
+        CALL(recv(pair[1], page, 3, MSG_PEEK));
+        CALL(recv(pair[1], page, 9, MSG_PEEK));
+        CALL(recv(pair[1], page, 9, MSG_PEEK));
+        CALL(recv(pair[1], page, 2, 0));
+        length = sizeof zero;
+        CALL(getsockopt(pair[1], SOL_SOCKET, SO_PEEK_OFF, &zero, &length));
+        VALUE(zero);
+        CALL(recv(pair[1], page, 9, MSG_PEEK));
+        CALL(recv(pair[1], page, 9, 0));
+        CALL(send(pair[0], "x", 1, MSG_DONTWAIT));
+    }
+}
+
 /* The inode of a socket. */
 static void inodes(void) {
     struct stat st = {0};
@@ -608,6 +672,8 @@ static const struct section sections[] = {
     {"datagrams", datagrams},
     {"sequenced", sequenced},
     {"options", options},
+    {"kept", kept},
+    {"peers", peers},
     {NULL, NULL},
 };
 const struct theme sockets = {"sockets", sections};

@@ -54,7 +54,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::event::{self, Events, FileId, WaitQueue, Wakeups, Watcher};
 use crate::{Errno, OpenFlags, Status};
-use ancillary::Mark;
+use ancillary::{Mark, Passing};
 
 /// Most bytes of an atomic write, and the smallest capacity of a buffer: 4,096.
 pub const PIPE_BUF: usize = 4096;
@@ -82,6 +82,8 @@ struct State {
     taken: u64,
     /// Messages with ancillary data, in order.
     marks: VecDeque<Mark>,
+    /// Who gets credentials with the bytes of a socket.
+    passing: Passing,
     /// Error that the reader of a socket gets once, after the last byte.
     error: Option<Errno>,
     /// Readers that wait for a byte, and watchers of the reading side.
@@ -122,6 +124,7 @@ impl Buffer {
                 writer: Side::Open,
                 taken: 0,
                 marks: VecDeque::new(),
+                passing: Passing::default(),
                 error: None,
                 readers: WaitQueue::new(),
                 writers: WaitQueue::new(),
@@ -666,6 +669,16 @@ impl State {
     /// Moves as many of `bytes` as fit to the back, in at most two copies.
     #[inline]
     fn push(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        let count = self.push_unsigned(bytes)?;
+        if self.passing.is_on() {
+            self.sign(count);
+        }
+        Ok(count)
+    }
+
+    /// Moves bytes in like [`push`](Self::push), without the credentials of the writer.
+    #[inline]
+    fn push_unsigned(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         self.writer.check()?;
         if self.reader != Side::Open {
             return Err(Errno::EPIPE);

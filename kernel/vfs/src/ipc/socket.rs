@@ -33,9 +33,9 @@ use fdtable::FileRef;
 pub use self::core::MAX_BACKLOG;
 pub use address::{Bound, SocketAddress};
 pub use ancillary::Ucred;
-pub use message::{MsgFlags, Received, SendMessage};
+pub use message::{MessageTime, MsgFlags, Received, SendMessage};
 pub use namespace::Namespace;
-pub use options::{OptionValue, SocketOption};
+pub use options::{KeptOption, OptionValue, SocketOption};
 pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::{Core, FileState};
@@ -321,7 +321,7 @@ impl Socket {
         self.core.file_state.load().check()?;
         check_slices(message.bytes.len())?;
         if flags.contains(MsgFlags::OOB) {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(self.refuse_urgent());
         }
         let registry = &self.core.namespace().in_flight;
         let rights = match message.rights {
@@ -331,6 +331,7 @@ impl Socket {
         let ancillary = Ancillary {
             rights,
             credentials: message.credentials,
+            sender: message.sender,
         };
         self.core.send(SendRequest {
             bytes: message.bytes,
@@ -350,7 +351,10 @@ impl Socket {
     pub fn receive(&self, bufs: &mut [IoSliceMut<'_>], flags: MsgFlags) -> Result<Received, Errno> {
         check_slices(bufs.len())?;
         if flags.contains(MsgFlags::OOB) {
-            return Err(Errno::EOPNOTSUPP);
+            return Err(match self.is_unconnected() {
+                true => self.core.not_connected(),
+                false => Errno::EOPNOTSUPP,
+            });
         }
         let policy = self.receive_policy(flags);
         self.core.receive(bufs, flags, policy)
@@ -359,7 +363,7 @@ impl Socket {
     /// Returns the value of an option.
     ///
     /// # Errors
-    /// None yet.
+    /// `ENOPROTOOPT` if it is write-only.
     pub fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
         self.core.option(option)
     }
@@ -367,7 +371,8 @@ impl Socket {
     /// Sets an option.
     ///
     /// # Errors
-    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type.
+    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type or is not
+    /// possible; `EOPNOTSUPP` for `SO_REUSEPORT`, unless it is 0.
     pub fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
         self.core.set_option(option, value)
     }
@@ -385,6 +390,19 @@ impl Socket {
     /// `EPIPE` if it is shut down; `EIO` if revoked.
     pub(crate) fn may_send(&self) -> Result<(), Errno> {
         self.core.may_send()
+    }
+
+    fn is_unconnected(&self) -> bool {
+        self.kind() != SocketType::Datagram && self.core.link.get().is_none()
+    }
+
+    /// Returns the error of a send of urgent data. Other errors come first, as on Linux.
+    fn refuse_urgent(&self) -> Errno {
+        match self.kind() {
+            _ if self.is_unconnected() => Errno::ENOTCONN,
+            SocketType::Stream => self.may_send().err().unwrap_or(Errno::EOPNOTSUPP),
+            _ => Errno::EOPNOTSUPP,
+        }
     }
 
     fn receive_policy(&self, flags: MsgFlags) -> WaitPolicy {

@@ -8,7 +8,7 @@ use fdtable::{Fd, FdArg, FdFlags, FileRef};
 
 use super::Process;
 use crate::ipc::socket::{
-    self, Bound, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
+    self, Bound, KeptOption, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
     SocketAddress, SocketOption, SocketType, Ucred,
 };
 use crate::object::file;
@@ -197,8 +197,9 @@ impl Process {
         let mut message = message;
         message.credentials = match message.credentials {
             Some(claimed) => Some(self.may_claim(claimed)?),
-            None => self.sender(socket),
+            None => None,
         };
+        message.sender = message.sender.or_else(|| self.sender(socket));
         socket.send(message, to, self.files.limit() as usize, flags)
     }
 
@@ -251,15 +252,20 @@ impl Process {
     /// Sets an option of a socket.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong
-    /// type; `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `EPERM`, for `SO_DEBUG` `EACCES`, if only user 0 may set it; those of
+    /// [`Socket::set_option`]; `EIO` if revoked.
     pub fn setsockopt(
         &self,
         fd: impl FdArg,
         option: SocketOption,
         value: OptionValue,
     ) -> Result<(), Errno> {
-        self.socket_file(fd)?.socket()?.set_option(option, value)
+        let file = self.socket_file(fd)?;
+        let socket = file.socket()?;
+        if !self.credentials().is_root() {
+            may_set(option, value)?;
+        }
+        socket.set_option(option, value)
     }
 
     /// Returns how many bytes the peer of a socket has not read.
@@ -311,5 +317,20 @@ impl Process {
             uid,
             gid,
         }
+    }
+}
+
+/// Checks that a user other than 0 may set an option.
+fn may_set(option: SocketOption, value: OptionValue) -> Result<(), Errno> {
+    match (option, value) {
+        (SocketOption::Kept(KeptOption::Debug), OptionValue::Number(1..)) => Err(Errno::EACCES),
+        (SocketOption::Kept(KeptOption::Priority), OptionValue::Number(0..=6)) => Ok(()),
+        (
+            SocketOption::SendBufferForce
+            | SocketOption::ReceiveBufferForce
+            | SocketOption::Kept(KeptOption::Priority | KeptOption::Mark),
+            _,
+        ) => Err(Errno::EPERM),
+        _ => Ok(()),
     }
 }

@@ -246,7 +246,10 @@ fn options_are_kept_and_returned() {
     process.write(near, b"x").unwrap();
     let bufs = &mut [];
     let flags = MsgFlags::empty();
-    assert_eq!(process.recvmsg(far, bufs, flags).unwrap().credentials, None);
+    assert_eq!(
+        process.recvmsg(far, bufs, flags).unwrap().credentials,
+        Some(peer)
+    );
     let mut buf = [0];
     let bufs = &mut [IoSliceMut::new(&mut buf)];
     assert_eq!(
@@ -480,6 +483,32 @@ fn only_user_0_sends_in_the_name_of_others() {
     );
     process.set_ids(1, 1);
     assert_eq!(send(), Err(Errno::EPERM));
+}
+
+#[test]
+fn what_was_sent_before_the_option_has_no_credentials() {
+    let process = Process::new();
+    let (near, far) = process.socketpair(NOW).unwrap();
+    let option = SocketOption::PassCredentials;
+    let pass = |on| process.setsockopt(far, option, OptionValue::Number(on));
+    let receive = || {
+        let mut buf = [0; 100];
+        let bufs = &mut [IoSliceMut::new(&mut buf)];
+        let received = process.recvmsg(far, bufs, MsgFlags::empty()).unwrap();
+        (
+            received.count,
+            received.credentials.map(|sender| sender.pid),
+        )
+    };
+    process.write(near, b"before").unwrap();
+    pass(1).unwrap();
+    process.write(near, b"on").unwrap();
+    process.write(near, b"again").unwrap();
+    assert_eq!([receive(), receive()], [(6, Some(0)), (7, Some(1))]);
+    process.write(near, b"on").unwrap();
+    pass(0).unwrap();
+    process.write(near, b"off").unwrap();
+    assert_eq!(receive(), (5, None));
 }
 
 #[test]

@@ -3,12 +3,13 @@
 //! A message in a stream has no boundary, unless it has ancillary data. Then a *mark* records its
 //! first and its last byte, and a read
 //! - that reaches its first byte takes its ancillary data, and ends at its last byte at the latest;
-//! - that begins before a message with credentials of its own ends before it, so that no byte is
-//!   attributed to another sender.
+//! - of a reader that gets credentials ends before the first byte with others, so that no byte is
+//!   attributed to another sender. Bytes without a mark have none.
 //!
+//! Bytes get credentials if their sender says so, or if either side asks for them at that time.
 //! This is the behaviour of Linux. A read without room for the files drops them.
 //!
-//! While there are marks with files, every read goes through [`receive`].
+//! While there are marks, every read goes through [`receive`].
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -16,9 +17,10 @@ use std::sync::Arc;
 use super::{Buffer, State};
 use crate::Errno;
 use crate::event::{Events, WaitQueue, Wakeups};
+use crate::ipc::socket::Ucred;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
 use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
-use crate::ipc::socket::receive::{Carrier, Look, receive};
+use crate::ipc::socket::receive::{Carrier, Look, Reading, receive};
 use crate::ipc::wait_policy::WaitPolicy;
 
 /// Position of a message with ancillary data, as counts of all bytes that ever passed through the
@@ -28,6 +30,34 @@ pub(super) struct Mark {
     start: u64,
     end: u64,
     ancillary: Ancillary,
+}
+
+/// Who gets credentials with the bytes of a stream.
+#[derive(Debug, Default)]
+#[doc(alias = "SO_PASSCRED")]
+pub(super) struct Passing {
+    to_reader: bool,
+    /// The writer has asked for those of its peer; then its own are sent too.
+    to_writer: bool,
+    /// The writer.
+    writer: Option<Ucred>,
+}
+
+impl Passing {
+    /// Returns true if bytes without credentials of their own get those of the writer.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.to_reader || self.to_writer
+    }
+}
+
+/// Bytes that a read reaches.
+struct Reach {
+    count: usize,
+    /// Credentials of these bytes; nothing if there are no bytes.
+    sender: Option<Ucred>,
+    /// Index of the mark whose files the read takes.
+    rights: Option<usize>,
 }
 
 /// Result of a read of a stream.
@@ -46,17 +76,29 @@ impl Buffer {
     pub(crate) fn receive(
         &self,
         bufs: &mut [IoSliceMut<'_>],
-        look: Look,
+        reading: Reading,
         policy: WaitPolicy,
     ) -> Result<Taken, Errno> {
-        receive(&self.state, bufs, look, policy)
+        receive(&self.state, bufs, reading, policy)
+    }
+
+    /// Sets the writer, and whether it asks for credentials.
+    pub(crate) fn set_writer(&self, writer: Ucred, passes: bool) {
+        let passing = &mut self.state.lock().passing;
+        (passing.writer, passing.to_writer) = (Some(writer), passes);
+    }
+
+    /// Sets whether the reader gets credentials.
+    pub(crate) fn pass_to_reader(&self, passes: bool) {
+        self.state.lock().passing.to_reader = passes;
     }
 
     /// Reads bytes, and drops their ancillary data. Does not block.
     #[cold]
     pub(super) fn try_read_marked(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
-        Ok(self.receive(bufs, Look::Take, WaitPolicy::NoWait)?.count)
+        let reading = Reading::new(Look::Take);
+        Ok(self.receive(bufs, reading, WaitPolicy::NoWait)?.count)
     }
 
     /// Writes several slices, with ancillary data at the first byte, and returns how many bytes it
@@ -75,7 +117,7 @@ impl Buffer {
         if total == 0 {
             return self.state.lock().push(&[]);
         }
-        let mut ancillary = (!ancillary.is_empty()).then_some(ancillary);
+        let mut ancillary = ancillary;
         let mut written = 0;
         while written < total {
             match self.send_some(bytes, written, total, &mut ancillary, policy) {
@@ -92,7 +134,7 @@ impl Buffer {
         bytes: &[IoSlice<'_>],
         written: usize,
         total: usize,
-        ancillary: &mut Option<Ancillary>,
+        ancillary: &mut Ancillary,
         policy: WaitPolicy,
     ) -> Result<usize, Errno> {
         let mut wakeups = Wakeups::default();
@@ -107,7 +149,7 @@ impl Buffer {
                 let start = state.end();
                 let result = state.put_slices(bytes, written, &mut wakeups);
                 if matches!(result, Ok(1..)) {
-                    state.mark(start, ancillary.take());
+                    state.mark(start, ancillary);
                 }
                 Some(result)
             },
@@ -136,11 +178,14 @@ impl Carrier for State {
         &mut self.readers
     }
 
-    fn read_must_wait(&self) -> bool {
-        State::read_must_wait(self)
+    fn read_must_wait(&self, reading: Reading) -> bool {
+        match reading.skip {
+            Some(skip) => self.is_open() && self.bytes.len() <= skip,
+            None => State::read_must_wait(self),
+        }
     }
 
-    fn registry(&self) -> Option<Arc<InFlight>> {
+    fn registry(&self, _reading: Reading) -> Option<Arc<InFlight>> {
         let with_rights = |mark: &Mark| mark.ancillary.rights.as_ref().map(Rights::registry);
         self.marks.iter().find_map(with_rights)
     }
@@ -148,18 +193,18 @@ impl Carrier for State {
     fn take(
         &mut self,
         bufs: &mut [IoSliceMut<'_>],
-        look: Look,
+        reading: Reading,
         flights: Option<&mut Flights>,
         wakeups: &mut Wakeups,
     ) -> Result<Taken, Errno> {
         self.reader.check()?;
+        let look = reading.look;
         let wanted = bufs.iter().map(|buf| buf.len()).sum();
-        let (count, marked) = self.reach(wanted);
-        self.copy(bufs, count);
-        let mut arrived = Arrived::default();
-        if count > 0 && marked {
-            arrived = self.unload(count, look, flights);
-        }
+        let skip = reading.skip.unwrap_or(0).min(self.bytes.len());
+        let reach = self.reach(skip, wanted, reading.sender);
+        let count = reach.count;
+        self.copy(bufs, skip, count);
+        let arrived = self.unload(&reach, look, flights);
         if look == Look::Take || self.bytes.is_empty() {
             let was_writable = self.is_writable();
             self.advance(count)?;
@@ -180,14 +225,44 @@ impl State {
         self.taken + self.bytes.len() as u64
     }
 
-    /// Marks the bytes from `start` to the end with ancillary data.
-    fn mark(&mut self, start: u64, ancillary: Option<Ancillary>) {
+    /// Marks the bytes from `start` to the end with ancillary data. Takes the files out of it.
+    fn mark(&mut self, start: u64, ancillary: &mut Ancillary) {
         let end = self.end();
-        self.marks.extend(ancillary.map(|ancillary| Mark {
-            start,
-            end,
-            ancillary,
-        }));
+        let signed = self.passing.is_on();
+        let writer = ancillary.sender.or(self.passing.writer);
+        let credentials = ancillary.credentials.or(writer.filter(|_| signed));
+        let rights = ancillary.rights.take();
+        // Messages of one sender are read as one.
+        if rights.is_none()
+            && let Some(last) = self.marks.back_mut()
+            && last.end == start
+            && last.ancillary.rights.is_none()
+            && last.ancillary.credentials == credentials
+        {
+            last.end = end;
+            return;
+        }
+        let ancillary = Ancillary {
+            rights,
+            credentials,
+            sender: None,
+        };
+        if !ancillary.is_empty() {
+            self.marks.push_back(Mark {
+                start,
+                end,
+                ancillary,
+            });
+        }
+    }
+
+    /// Marks the last `count` bytes with the credentials of the writer.
+    #[cold]
+    pub(super) fn sign(&mut self, count: usize) {
+        if count > 0 {
+            let start = self.end() - count as u64;
+            self.mark(start, &mut Ancillary::default());
+        }
     }
 
     /// Appends as much of several slices as fits, without the first `skip` bytes.
@@ -206,7 +281,7 @@ impl State {
             if rest.is_empty() {
                 continue;
             }
-            match self.push(rest) {
+            match self.push_unsigned(rest) {
                 Ok(pushed) => count += pushed,
                 Err(errno) => result = Err(errno),
             }
@@ -221,46 +296,88 @@ impl State {
         }
     }
 
-    /// Returns the length of a read of `wanted` bytes, and whether it reaches a mark.
-    fn reach(&self, wanted: usize) -> (usize, bool) {
-        let count = wanted.min(self.bytes.len());
-        let Some(mark) = self.marks.front() else {
-            return (count, false);
+    /// Returns what a read of `wanted` bytes reaches, `skip` bytes after the first one. If this
+    /// call has read bytes of `sender` before, it goes on only with bytes of that sender.
+    fn reach(&self, skip: usize, wanted: usize, sender: Option<Ucred>) -> Reach {
+        let there = self.bytes.len() - skip;
+        let base = self.taken + skip as u64;
+        let mut reach = Reach {
+            count: wanted.min(there),
+            sender,
+            rights: None,
         };
-        let ahead = |place: u64| usize::try_from(place.saturating_sub(self.taken)).unwrap_or(count);
-        let (start, end) = (ahead(mark.start), ahead(mark.end));
-        if start >= count {
-            (count, false)
-        } else if start > 0 && mark.ancillary.credentials.is_some() {
-            (start, false)
-        } else {
-            (count.min(end), true)
+        if there == 0 {
+            return reach;
         }
+        // The bytes before `at` have the same sender.
+        let mut at = 0;
+        for (index, mark) in self.marks.iter().enumerate() {
+            if mark.end <= base {
+                continue;
+            }
+            let ahead = |place: u64| usize::try_from(place.saturating_sub(base)).unwrap_or(there);
+            let (start, end) = (ahead(mark.start), ahead(mark.end));
+            if start > 0 && start >= reach.count {
+                break;
+            }
+            let same = (start == at || self.goes_on(&mut reach, Ucred::NOBODY)) && {
+                at = start;
+                let credentials = mark.ancillary.credentials;
+                self.goes_on(&mut reach, credentials.unwrap_or(Ucred::NOBODY))
+            };
+            if !same {
+                reach.count = at;
+                return reach;
+            }
+            if mark.ancillary.rights.is_some() {
+                reach.rights = Some(index);
+                reach.count = reach.count.min(end);
+                return reach;
+            }
+            at = end;
+            if at >= reach.count {
+                return reach;
+            }
+        }
+        if !self.goes_on(&mut reach, Ucred::NOBODY) {
+            reach.count = at;
+        }
+        reach
     }
 
-    /// Returns the ancillary data of the first mark, for a read of the first `count` bytes.
-    fn unload(&mut self, count: usize, look: Look, flights: Option<&mut Flights>) -> Arrived {
-        let reached = self.taken + count as u64;
-        let Some(mark) = self.marks.front_mut() else {
-            return Arrived::default();
+    /// Returns true if a read may go on with bytes of `sender`.
+    fn goes_on(&self, reach: &mut Reach, sender: Ucred) -> bool {
+        let before = *reach.sender.get_or_insert(sender);
+        !self.passing.to_reader || before == sender
+    }
+
+    /// Returns the ancillary data of a read.
+    fn unload(&mut self, reach: &Reach, look: Look, flights: Option<&mut Flights>) -> Arrived {
+        let mark = reach.rights.and_then(|index| self.marks.get_mut(index));
+        let mut arrived = match (mark, look) {
+            (None, _) => Arrived::default(),
+            (Some(mark), Look::Peek) => mark.ancillary.peek(),
+            (Some(mark), Look::Take) => mark.ancillary.arrive(flights),
         };
-        if look == Look::Peek {
-            return mark.ancillary.peek();
-        }
-        let arrived = mark.ancillary.arrive(flights);
-        // The rest of the message has the same sender, and its files are taken.
-        if reached >= mark.end || mark.ancillary.is_empty() {
-            self.marks.pop_front();
+        arrived.credentials = reach.sender;
+        if look == Look::Take && !self.marks.is_empty() {
+            let reached = self.taken + reach.count as u64;
+            // What is left of a message whose files are taken needs a mark for its sender alone.
+            let stays = |mark: &Mark| mark.end > reached && !mark.ancillary.is_empty();
+            while self.marks.front().is_some_and(|mark| !stays(mark)) {
+                self.marks.pop_front();
+            }
         }
         arrived
     }
 
-    /// Copies the first `count` bytes.
-    fn copy(&self, bufs: &mut [IoSliceMut<'_>], count: usize) {
+    /// Copies `count` bytes, without the first `skip`.
+    fn copy(&self, bufs: &mut [IoSliceMut<'_>], skip: usize, count: usize) {
         let (front, back) = self.bytes.as_slices();
-        let mut copied = 0;
+        let end = skip + count;
+        let mut copied = skip;
         for buf in bufs {
-            let length = buf.len().min(count - copied);
+            let length = buf.len().min(end - copied);
             let first = length.min(front.len().saturating_sub(copied));
             buf[..first].copy_from_slice(&front[copied.min(front.len())..][..first]);
             let skipped = (copied + first).saturating_sub(front.len());

@@ -17,6 +17,16 @@ pub struct Ucred {
     pub gid: u32,
 }
 
+impl Ucred {
+    /// What a receiver gets for a message without credentials, as on Linux: no process, and the
+    /// overflow user and group.
+    pub(crate) const NOBODY: Self = Ucred {
+        pid: 0,
+        uid: 65534,
+        gid: 65534,
+    };
+}
+
 /// Ancillary data in flight. It must be dropped outside all locks.
 #[derive(Debug, Default)]
 pub(crate) struct Ancillary {
@@ -24,6 +34,8 @@ pub(crate) struct Ancillary {
     pub(crate) rights: Option<Rights>,
     #[doc(alias = "SCM_CREDENTIALS")]
     pub(crate) credentials: Option<Ucred>,
+    /// The sender. They become the credentials if the sender or the receiver asks for some.
+    pub(crate) sender: Option<Ucred>,
 }
 
 /// Ancillary data that was received. Files that are not taken are dropped with it, outside all
@@ -37,6 +49,11 @@ pub(crate) struct Arrived {
 }
 
 impl Ancillary {
+    /// Makes the sender known to the receiver, unless other credentials are.
+    pub(crate) fn sign(&mut self) {
+        self.credentials = self.credentials.or(self.sender);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rights.is_none() && self.credentials.is_none()
     }
@@ -79,11 +96,11 @@ impl Arrived {
         !self.files.is_empty()
     }
 
-    /// Adds what came with more bytes. Of two senders, the later one counts.
+    /// Adds what came with more bytes of the same sender.
     pub(crate) fn append(&mut self, mut more: Arrived) {
         self.files.append(&mut more.files);
         self.registered.append(&mut more.registered);
-        self.credentials = more.credentials.or(self.credentials);
+        self.credentials = self.credentials.or(more.credentials);
     }
 }
 

@@ -24,6 +24,7 @@ use super::recv_queue::{RecvQueue, Sender};
 use super::{Namespace, Shutdown, SocketAddress, SocketType};
 use crate::Errno;
 use crate::event::{Events, Sleeper, WaitQueue, Wakeups, Watcher};
+use crate::fs::fresh_inode;
 use crate::ipc::wait_policy::WaitPolicy;
 
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
@@ -44,6 +45,7 @@ pub(crate) struct Core {
     pub(super) link: OnceLock<Link>,
     pub(super) name: Name,
     pub(super) options: Options,
+    cookie: OnceLock<u64>,
     pub(super) file_state: AtomicCell<FileState>,
     pub(super) state: Mutex<State>,
 }
@@ -70,6 +72,8 @@ pub(super) struct State {
     phase: Phase,
     /// Abstract name, to be freed at the end.
     held: Option<Vec<u8>>,
+    /// Credentials of the maker, of a datagram socket that was made as one of a pair.
+    pub(super) pair: Option<Ucred>,
     /// Peer of a datagram socket.
     pub(super) partner: Option<Partner>,
     /// Writing was shut down before there was a peer.
@@ -127,10 +131,12 @@ impl Core {
             link: OnceLock::new(),
             name,
             options: Options::default(),
+            cookie: OnceLock::new(),
             file_state: AtomicCell::new(FileState::Open),
             state: Mutex::new(State {
                 phase: Phase::Idle,
                 held: None,
+                pair: None,
                 partner: None,
                 shut: false,
                 changes: WaitQueue::new(),
@@ -144,7 +150,9 @@ impl Core {
     pub(super) fn join(one: &Arc<Core>, other: &Arc<Core>, credentials: Ucred) {
         for (near, far) in [(one, other), (other, one)] {
             if near.kind == SocketType::Datagram {
-                near.state.lock().partner = far.as_partner();
+                let mut state = near.state.lock();
+                state.partner = far.as_partner();
+                state.pair = Some(credentials);
             } else {
                 near.link_to(far, credentials);
                 near.state.lock().phase = Phase::Connected;
@@ -162,11 +170,35 @@ impl Core {
 
     fn link_to(&self, far: &Core, credentials: Ucred) {
         // Set once: by the maker, or in the phase `Connecting`, which only one thread enters.
-        let _linked = self.link.set(Link {
+        let link = self.link.get_or_init(|| Link {
             outgoing: far.incoming.clone(),
             name: Arc::clone(&far.name),
             credentials,
         });
+        // After the link, so that a change of the option meanwhile is not lost.
+        let passes = self.options.passes_credentials();
+        link.outgoing.set_writer(self.maker, passes);
+    }
+
+    /// Takes over what an accepted socket has of its listener.
+    fn inherit(&self, listener: &Options) {
+        if listener.passes_credentials() {
+            self.pass_credentials(true);
+        }
+    }
+
+    /// Returns a number that no other socket has. The first call makes it.
+    pub(super) fn cookie(&self) -> u64 {
+        *self.cookie.get_or_init(fresh_inode)
+    }
+
+    /// Sets whether this socket gets credentials with messages.
+    pub(super) fn pass_credentials(&self, passes: bool) {
+        self.options.set_passes_credentials(passes);
+        self.incoming.pass_to_reader(passes);
+        if let Some(link) = self.link.get() {
+            link.outgoing.set_writer(self.maker, passes);
+        }
     }
 
     fn as_partner(self: &Arc<Self>) -> Option<Partner> {
@@ -375,6 +407,7 @@ impl Core {
         // The other end has the listener's address.
         let name = Arc::clone(&listener.name);
         let embryo = Core::named(self.kind, &self.namespace, *listeners, name);
+        embryo.inherit(&listener.options);
         embryo.link_to(self, credentials);
         embryo.state.lock().phase = Phase::Connected;
         self.link_to(&embryo, *listeners);

@@ -8,7 +8,7 @@ use fdtable::FileRef;
 use super::ancillary::{Ancillary, Arrived, Ucred};
 use super::core::{Core, Partner};
 use super::queue::Queue;
-use super::receive::Look;
+use super::receive::{Look, Reading};
 use super::recv_queue::{Message, RecvQueue, Sender};
 use super::{SocketAddress, SocketType};
 use crate::ipc::buffer::Buffer;
@@ -55,9 +55,11 @@ pub struct SendMessage<'a> {
     /// Open files to be passed, at most 253.
     #[doc(alias = "SCM_RIGHTS")]
     pub rights: Vec<FileRef<RcuObject>>,
-    /// Credentials shown to the receiver, if they are not those of the sending process.
+    /// Credentials shown to the receiver, if they are not those of the sender.
     #[doc(alias = "SCM_CREDENTIALS")]
     pub credentials: Option<Ucred>,
+    /// The sending process, if it is not the maker of the socket.
+    pub sender: Option<Ucred>,
 }
 
 /// Received message.
@@ -71,8 +73,21 @@ pub struct Received {
     pub rights: Vec<FileRef<RcuObject>>,
     /// Credentials of the sender, if the socket has `SO_PASSCRED`.
     pub credentials: Option<Ucred>,
+    /// Form in which the receiver asks for the time of a message; nothing of a stream.
+    pub time: Option<MessageTime>,
     /// [`MsgFlags::TRUNC`] if the message was longer than the buffers.
     pub flags: MsgFlags,
+}
+
+/// Form of the time of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageTime {
+    /// Seconds and microseconds.
+    #[doc(alias = "SCM_TIMESTAMP")]
+    Micros,
+    /// Seconds and nanoseconds.
+    #[doc(alias = "SCM_TIMESTAMPNS")]
+    Nanos,
 }
 
 /// Arguments of a send.
@@ -93,8 +108,17 @@ impl SendRequest<'_> {
 impl Core {
     pub(super) fn send(self: &Arc<Self>, request: SendRequest<'_>) -> Result<usize, Errno> {
         match self.kind() {
-            SocketType::Datagram => self.send_datagram(request),
-            _ => self.send_to_peer(request),
+            SocketType::Stream => self.send_to_peer(request),
+            kind => {
+                // As on Linux, so that the receiver can answer.
+                if self.options.passes_credentials() {
+                    self.bind_automatically()?;
+                }
+                match kind {
+                    SocketType::Datagram => self.send_datagram(request),
+                    _ => self.send_to_peer(request),
+                }
+            }
         }
     }
 
@@ -202,7 +226,12 @@ impl Core {
     ) -> Result<usize, Errno> {
         let length = request.length();
         let from = Arc::clone(&self.name);
-        let mut message = Some(Message::new(request.bytes, from, request.ancillary)?);
+        let mut ancillary = request.ancillary;
+        ancillary.sender = ancillary.sender.or(Some(self.maker));
+        if self.options.passes_credentials() {
+            ancillary.sign();
+        }
+        let mut message = Some(Message::new(request.bytes, from, ancillary)?);
         let check = || self.file_state.load().check();
         let mut send = |policy| recv_queue.send(&mut message, sender, check, policy);
         match send(WaitPolicy::NoWait) {
@@ -229,6 +258,18 @@ impl Core {
         }
     }
 
+    fn reading(&self, flags: MsgFlags) -> Reading {
+        let look = look(flags);
+        let skip = match look {
+            Look::Peek => self.options.peek_offset(),
+            Look::Take => None,
+        };
+        Reading {
+            skip,
+            ..Reading::new(look)
+        }
+    }
+
     /// Returns the error of a receive before there is a connection.
     pub(super) fn not_connected(&self) -> Errno {
         match self.kind() {
@@ -244,11 +285,11 @@ impl Core {
         flags: MsgFlags,
         policy: WaitPolicy,
     ) -> Result<Received, Errno> {
-        let look = look(flags);
+        let mut reading = self.reading(flags);
         let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
         let (mut count, mut arrived) = (0, Arrived::default());
         loop {
-            let taken = match buffer.receive(bufs, look, policy) {
+            let taken = match buffer.receive(bufs, reading, policy) {
                 Ok(taken) => taken,
                 Err(errno) if count == 0 => return Err(errno),
                 // The next call gets the error again, or has waited long enough.
@@ -258,18 +299,16 @@ impl Core {
             count += taken.count;
             IoSliceMut::advance_slices(&mut bufs, taken.count);
             arrived.append(taken.arrived);
-            let goes_on = flags.contains(MsgFlags::WAITALL) && look == Look::Take;
+            reading.sender = arrived.credentials;
+            let goes_on = flags.contains(MsgFlags::WAITALL) && reading.look == Look::Take;
             if !goes_on || ends || count == wanted {
                 break;
             }
         }
         let name = || self.link.get()?.name.get().cloned();
         let from = (count > 0).then(name).flatten();
-        let mut received = self.received(count, from, arrived);
-        if wanted == 0 {
-            received.credentials = None;
-        }
-        Ok(received)
+        self.options.move_peek_offset(reading.look, count, count);
+        Ok(self.received(count, from, arrived))
     }
 
     fn receive_message(
@@ -279,15 +318,22 @@ impl Core {
         flags: MsgFlags,
         policy: WaitPolicy,
     ) -> Result<Received, Errno> {
-        let delivered = recv_queue.receive(bufs, look(flags), policy)?;
+        let reading = self.reading(flags);
+        let mut delivered = recv_queue.receive(bufs, reading, policy)?;
         let at_once = policy == WaitPolicy::NoWait;
         if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
             // Linux reports the end of datagrams only to a blocking call.
             return Err(Errno::EAGAIN);
         }
-        let mut received = self.received(delivered.count, delivered.from, delivered.arrived);
-        if !delivered.is_message {
-            received.credentials = None;
+        if delivered.is_message {
+            let credentials = &mut delivered.arrived.credentials;
+            *credentials = credentials.or(Some(Ucred::NOBODY));
+        }
+        let (count, length) = (delivered.count, delivered.length);
+        self.options.move_peek_offset(reading.look, count, length);
+        let mut received = self.received(count, delivered.from, delivered.arrived);
+        if delivered.is_message {
+            received.time = self.options.message_time();
         }
         if delivered.length > delivered.count {
             received.flags |= MsgFlags::TRUNC;
@@ -305,12 +351,13 @@ impl Core {
         mut arrived: Arrived,
     ) -> Received {
         let asked = self.options.passes_credentials();
-        let peer = || self.link.get().map(|link| link.credentials);
+        let credentials = arrived.credentials.filter(|_| asked);
         Received {
             count,
             from: from.map(|from| (*from).clone()),
             rights: arrived.take_files(),
-            credentials: asked.then(|| arrived.credentials.or_else(peer)).flatten(),
+            credentials,
+            time: None,
             flags: MsgFlags::empty(),
         }
     }

@@ -1,18 +1,24 @@
 //! Socket options of the level `SOL_SOCKET`.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
 
 use super::ancillary::Ucred;
 use super::core::Core;
+use super::message::MessageTime;
+use super::receive::Look;
 use super::{CAPACITY, SocketType};
 use crate::Errno;
 use crate::ipc::wait_policy::WaitPolicy;
 
-/// Smallest and largest size of a socket buffer in bytes: `SOCK_MIN_SNDBUF` of Linux, and twice the
-/// default `net.core.wmem_max`.
-const BUFFER: (usize, usize) = (4608, 2 * CAPACITY);
+/// Smallest size of a send buffer and of a receive buffer in bytes: `SOCK_MIN_SNDBUF` and
+/// `SOCK_MIN_RCVBUF` of Linux.
+const SMALLEST: [usize; 2] = [4608, 2304];
+
+/// Largest size of a buffer that a process may ask for, in bytes: the default `net.core.wmem_max`.
+const LARGEST: usize = 4 << 20;
 
 /// Socket option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,11 +33,17 @@ pub enum SocketOption {
     Error,
     /// `SO_ACCEPTCONN`: whether it listens. Read-only.
     AcceptConnections,
+    /// `SO_COOKIE`: a number of the socket that no other has. Read-only.
+    Cookie,
     /// `SO_SNDBUF`: size of the send buffer in bytes. As on Linux, twice what was set; at least
-    /// 4,608, at most 425,984.
+    /// 4,608, at most 8,388,608.
     SendBuffer,
+    /// `SO_SNDBUFFORCE`: like `SendBuffer`, without a largest size, for user 0. Write-only.
+    SendBufferForce,
     /// `SO_RCVBUF`: kept and ignored, as on Linux.
     ReceiveBuffer,
+    /// `SO_RCVBUFFORCE`: like `ReceiveBuffer`, without a largest size, for user 0. Write-only.
+    ReceiveBufferForce,
     /// `SO_PASSCRED`: whether messages come with credentials.
     PassCredentials,
     /// `SO_PEERCRED`: credentials of the peer's maker. Read-only.
@@ -40,19 +52,83 @@ pub enum SocketOption {
     ReceiveTimeout,
     /// `SO_SNDTIMEO`: how long a send or a connect blocks.
     SendTimeout,
-    /// `SO_REUSEADDR`: kept and ignored, as on Linux.
-    ReuseAddress,
+    /// `SO_LINGER`: kept and ignored, as on Linux.
+    Linger,
+    /// `SO_PEEK_OFF`: where the next `MSG_PEEK` begins; -1 for the first byte.
+    PeekOffset,
+    /// `SO_SNDLOWAT`: 1. Read-only.
+    SendLowWater,
+    /// `SO_REUSEPORT`: 0. Nothing else can be set.
+    ReusePort,
+    /// An option that is kept and has no effect.
+    Kept(KeptOption),
 }
+
+/// Socket option that is kept and has no effect on these sockets, as on Linux unless it says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeptOption {
+    /// `SO_DEBUG`.
+    Debug,
+    /// `SO_REUSEADDR`.
+    ReuseAddress,
+    /// `SO_DONTROUTE`.
+    DontRoute,
+    /// `SO_BROADCAST`.
+    Broadcast,
+    /// `SO_KEEPALIVE`.
+    KeepAlive,
+    /// `SO_OOBINLINE`.
+    OobInline,
+    /// `SO_NO_CHECK`.
+    NoCheck,
+    /// `SO_PRIORITY`: a number; a user other than 0 may set 0 to 6.
+    Priority,
+    /// `SO_RCVLOWAT`: a number, 1 initially. A receive ignores it.
+    ReceiveLowWater,
+    /// `SO_TIMESTAMP`: for an embedder that adds the time to messages.
+    Timestamp,
+    /// `SO_TIMESTAMPNS`: like `SO_TIMESTAMP`, in nanoseconds. Of both, the last one that is set is
+    /// on.
+    TimestampNanos,
+    /// `SO_PASSSEC`: there are no security labels.
+    PassSecurity,
+    /// `SO_MARK`: a number, which only user 0 may set.
+    Mark,
+    /// `SO_RXQ_OVFL`.
+    QueueOverflow,
+    /// `SO_WIFI_STATUS`.
+    WifiStatus,
+    /// `SO_NOFCS`.
+    NoChecksum,
+    /// `SO_SELECT_ERR_QUEUE`.
+    SelectErrorQueue,
+    /// `SO_BUSY_POLL`: a number of at least 0.
+    BusyPoll,
+    /// `SO_INCOMING_CPU`: a number, -1 initially.
+    IncomingCpu,
+    /// `SO_PREFER_BUSY_POLL`.
+    PreferBusyPoll,
+    /// `SO_RCVMARK`.
+    ReceiveMark,
+}
+
+/// Number of options that are kept.
+const KEPT: usize = KeptOption::ReceiveMark as usize + 1;
 
 /// Value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionValue {
     /// A number, or 0 and 1 for no and yes.
     Number(i32),
+    /// A number that no other socket has.
+    Cookie(u64),
     /// A timeout; `None` for no limit.
     Time(Option<Duration>),
     /// Credentials.
     Credentials(Ucred),
+    /// Whether to linger, and how many seconds.
+    #[doc(alias = "struct linger")]
+    Linger(bool, i32),
 }
 
 /// Stored options of a socket.
@@ -61,10 +137,19 @@ pub(super) struct Options {
     send_buffer: AtomicCell<usize>,
     receive_buffer: AtomicCell<usize>,
     pass_credentials: AtomicCell<bool>,
-    reuse_address: AtomicCell<bool>,
     /// In nanoseconds; 0 is no limit.
     receive_timeout: AtomicCell<u64>,
     send_timeout: AtomicCell<u64>,
+    /// Options that few sockets set.
+    rare: OnceLock<Box<Rare>>,
+}
+
+/// Options that few sockets set.
+#[derive(Debug)]
+struct Rare {
+    kept: [AtomicCell<i32>; KEPT],
+    linger: AtomicCell<(bool, i32)>,
+    peek_offset: AtomicCell<i32>,
 }
 
 impl Default for Options {
@@ -73,9 +158,22 @@ impl Default for Options {
             send_buffer: AtomicCell::new(CAPACITY),
             receive_buffer: AtomicCell::new(CAPACITY),
             pass_credentials: AtomicCell::new(false),
-            reuse_address: AtomicCell::new(false),
             receive_timeout: AtomicCell::new(0),
             send_timeout: AtomicCell::new(0),
+            rare: OnceLock::new(),
+        }
+    }
+}
+
+impl Default for Rare {
+    fn default() -> Self {
+        let kept: [AtomicCell<i32>; KEPT] = Default::default();
+        kept[KeptOption::ReceiveLowWater as usize].store(1);
+        kept[KeptOption::IncomingCpu as usize].store(-1);
+        Rare {
+            kept,
+            linger: AtomicCell::new((false, 0)),
+            peek_offset: AtomicCell::new(-1),
         }
     }
 }
@@ -89,6 +187,11 @@ impl Options {
         self.pass_credentials.load()
     }
 
+    /// Sets the option alone. The queues have to be told.
+    pub(super) fn set_passes_credentials(&self, passes: bool) {
+        self.pass_credentials.store(passes);
+    }
+
     /// Returns how long a blocking receive blocks.
     pub(super) fn receive_policy(&self) -> WaitPolicy {
         policy(self.receive_timeout.load())
@@ -98,6 +201,65 @@ impl Options {
     pub(super) fn send_policy(&self) -> WaitPolicy {
         policy(self.send_timeout.load())
     }
+
+    /// Returns where the next peek begins, if it is set.
+    pub(super) fn peek_offset(&self) -> Option<usize> {
+        usize::try_from(self.rare.get()?.peek_offset.load()).ok()
+    }
+
+    /// Moves the offset of peeks after a read that has copied `count` of `length` bytes.
+    pub(super) fn move_peek_offset(&self, look: Look, count: usize, length: usize) {
+        let Some(rare) = self.rare.get() else {
+            return;
+        };
+        let offset = rare.peek_offset.load();
+        if offset < 0 {
+            return;
+        }
+        let by = |count| i32::try_from(count).unwrap_or(i32::MAX);
+        rare.peek_offset.store(match look {
+            Look::Peek => offset.saturating_add(by(count)),
+            Look::Take => offset.saturating_sub(by(length)).max(0),
+        });
+    }
+
+    /// Returns the form of the time that comes with messages, if it was asked for.
+    pub(super) fn message_time(&self) -> Option<MessageTime> {
+        self.rare.get()?;
+        let on = |option| self.kept(option) != 0;
+        let micros = on(KeptOption::Timestamp).then_some(MessageTime::Micros);
+        micros.or(on(KeptOption::TimestampNanos).then_some(MessageTime::Nanos))
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    fn kept(&self, option: KeptOption) -> i32 {
+        match self.rare.get() {
+            Some(rare) => rare.kept[option as usize].load(),
+            None => Rare::default().kept[option as usize].load(),
+        }
+    }
+
+    fn keep(&self, option: KeptOption, value: i32) -> Result<(), Errno> {
+        let kept = &self.rare().kept;
+        let value = match option {
+            KeptOption::Priority | KeptOption::Mark | KeptOption::IncomingCpu => value,
+            KeptOption::BusyPoll if value < 0 => return Err(Errno::EINVAL),
+            KeptOption::BusyPoll => value,
+            KeptOption::ReceiveLowWater if value < 0 => i32::MAX,
+            KeptOption::ReceiveLowWater => value.max(1),
+            KeptOption::Timestamp | KeptOption::TimestampNanos => {
+                kept[KeptOption::Timestamp as usize].store(0);
+                kept[KeptOption::TimestampNanos as usize].store(0);
+                (value != 0).into()
+            }
+            _ => (value != 0).into(),
+        };
+        kept[option as usize].store(value);
+        Ok(())
+    }
 }
 
 impl Core {
@@ -106,20 +268,34 @@ impl Core {
         Ok(match option {
             SocketOption::Type => OptionValue::Number(self.kind().number()),
             SocketOption::Domain => OptionValue::Number(1),
-            SocketOption::Protocol => OptionValue::Number(0),
+            SocketOption::Protocol | SocketOption::ReusePort => OptionValue::Number(0),
             SocketOption::Error => {
                 OptionValue::Number(self.incoming.take_error().map_or(0, Errno::errno))
             }
             SocketOption::AcceptConnections => OptionValue::Number(self.is_listening().into()),
+            SocketOption::Cookie => OptionValue::Cookie(self.cookie()),
             SocketOption::SendBuffer => number(options.send_buffer.load()),
             SocketOption::ReceiveBuffer => number(options.receive_buffer.load()),
             SocketOption::PassCredentials => {
-                OptionValue::Number(options.pass_credentials.load().into())
+                OptionValue::Number(options.passes_credentials().into())
             }
             SocketOption::PeerCredentials => OptionValue::Credentials(self.peer_credentials()),
             SocketOption::ReceiveTimeout => time(options.receive_timeout.load()),
             SocketOption::SendTimeout => time(options.send_timeout.load()),
-            SocketOption::ReuseAddress => OptionValue::Number(options.reuse_address.load().into()),
+            SocketOption::Linger => {
+                let linger = options.rare.get().map(|rare| rare.linger.load());
+                let (on, seconds) = linger.unwrap_or_default();
+                OptionValue::Linger(on, seconds)
+            }
+            SocketOption::PeekOffset => {
+                let offset = options.rare.get().map(|rare| rare.peek_offset.load());
+                OptionValue::Number(offset.unwrap_or(-1))
+            }
+            SocketOption::SendLowWater => OptionValue::Number(1),
+            SocketOption::Kept(option) => OptionValue::Number(options.kept(option)),
+            SocketOption::SendBufferForce | SocketOption::ReceiveBufferForce => {
+                return Err(Errno::ENOPROTOOPT);
+            }
         })
     }
 
@@ -127,17 +303,26 @@ impl Core {
         let options = &self.options;
         match (option, value) {
             (SocketOption::SendBuffer, OptionValue::Number(bytes)) => {
-                options.send_buffer.store(buffer_size(bytes));
+                options
+                    .send_buffer
+                    .store(buffer_size(asked(bytes), SMALLEST[0]));
+                self.resize_outgoing();
+            }
+            (SocketOption::SendBufferForce, OptionValue::Number(bytes)) => {
+                options.send_buffer.store(buffer_size(bytes, SMALLEST[0]));
                 self.resize_outgoing();
             }
             (SocketOption::ReceiveBuffer, OptionValue::Number(bytes)) => {
-                options.receive_buffer.store(buffer_size(bytes));
+                let size = buffer_size(asked(bytes), SMALLEST[1]);
+                options.receive_buffer.store(size);
+            }
+            (SocketOption::ReceiveBufferForce, OptionValue::Number(bytes)) => {
+                options
+                    .receive_buffer
+                    .store(buffer_size(bytes, SMALLEST[1]));
             }
             (SocketOption::PassCredentials, OptionValue::Number(on)) => {
-                options.pass_credentials.store(on != 0);
-            }
-            (SocketOption::ReuseAddress, OptionValue::Number(on)) => {
-                options.reuse_address.store(on != 0);
+                self.pass_credentials(on != 0);
             }
             (SocketOption::ReceiveTimeout, OptionValue::Time(limit)) => {
                 options.receive_timeout.store(nanoseconds(limit));
@@ -145,16 +330,32 @@ impl Core {
             (SocketOption::SendTimeout, OptionValue::Time(limit)) => {
                 options.send_timeout.store(nanoseconds(limit));
             }
+            (SocketOption::Linger, OptionValue::Linger(on, seconds)) => {
+                let linger = &options.rare().linger;
+                // Without it, the seconds stay, as on Linux.
+                let seconds = if on { seconds } else { linger.load().1 };
+                linger.store((on, seconds));
+            }
+            (SocketOption::PeekOffset, OptionValue::Number(offset)) => {
+                options.rare().peek_offset.store(offset);
+            }
+            (SocketOption::ReusePort, OptionValue::Number(0)) => {}
+            (SocketOption::ReusePort, OptionValue::Number(_)) => return Err(Errno::EOPNOTSUPP),
+            (SocketOption::Kept(option), OptionValue::Number(value)) => {
+                return options.keep(option, value);
+            }
             (
-                SocketOption::SendBuffer
-                | SocketOption::ReceiveBuffer
-                | SocketOption::PassCredentials
-                | SocketOption::ReuseAddress
-                | SocketOption::ReceiveTimeout
-                | SocketOption::SendTimeout,
+                SocketOption::Type
+                | SocketOption::Domain
+                | SocketOption::Protocol
+                | SocketOption::Error
+                | SocketOption::AcceptConnections
+                | SocketOption::Cookie
+                | SocketOption::PeerCredentials
+                | SocketOption::SendLowWater,
                 _,
-            ) => return Err(Errno::EINVAL),
-            _ => return Err(Errno::ENOPROTOOPT),
+            ) => return Err(Errno::ENOPROTOOPT),
+            _ => return Err(Errno::EINVAL),
         }
         Ok(())
     }
@@ -174,7 +375,10 @@ impl Core {
             uid: u32::MAX,
             gid: u32::MAX,
         };
-        self.link.get().map_or(none, |link| link.credentials)
+        match self.link.get() {
+            Some(link) => link.credentials,
+            None => self.state.lock().pair.unwrap_or(none),
+        }
     }
 }
 
@@ -199,9 +403,19 @@ fn policy(nanoseconds: u64) -> WaitPolicy {
     }
 }
 
-fn buffer_size(bytes: i32) -> usize {
-    let doubled = usize::try_from(bytes).unwrap_or(usize::MAX / 2) * 2;
-    doubled.clamp(BUFFER.0, BUFFER.1)
+/// Limits the size that a process may ask for. A negative one is the largest, as on Linux.
+fn asked(bytes: i32) -> i32 {
+    let bytes = usize::try_from(bytes).unwrap_or(LARGEST);
+    bytes.min(LARGEST) as i32
+}
+
+/// Returns twice the size that was set, and at least `smallest`.
+fn buffer_size(bytes: i32, smallest: usize) -> usize {
+    let bytes = usize::try_from(bytes).unwrap_or(0);
+    bytes
+        .min(i32::MAX as usize / 2)
+        .saturating_mul(2)
+        .max(smallest)
 }
 
 fn number(bytes: usize) -> OptionValue {

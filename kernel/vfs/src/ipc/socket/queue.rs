@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ancillary::Ucred;
 use super::in_flight::Rights;
 use super::recv_queue::{RecvQueue, Sender};
 use super::{CAPACITY, SocketType};
@@ -109,6 +110,18 @@ impl Queue {
             // If more bytes than that are in the buffer, it keeps its capacity.
             Queue::Bytes(buffer) => drop(buffer.set_capacity(capacity)),
             Queue::Messages(recv_queue) => recv_queue.set_capacity(capacity),
+        }
+    }
+
+    /// Sets whether the reader gets credentials.
+    pub(crate) fn pass_to_reader(&self, passes: bool) {
+        each!(self, pass_to_reader(passes));
+    }
+
+    /// Sets the writer of a connection, and whether it asks for credentials.
+    pub(crate) fn set_writer(&self, writer: Ucred, passes: bool) {
+        if let Queue::Bytes(buffer) = self {
+            buffer.set_writer(writer, passes);
         }
     }
 

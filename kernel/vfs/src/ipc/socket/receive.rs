@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::ancillary::Ucred;
 use super::in_flight::{Flights, InFlight};
 use crate::Errno;
 use crate::event::{Events, WaitQueue, Wakeups};
@@ -29,6 +30,27 @@ pub(crate) enum Look {
     Peek,
 }
 
+/// Description of one read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) look: Look,
+    /// Where a look without taking begins, if the socket has an offset for it.
+    #[doc(alias = "SO_PEEK_OFF")]
+    pub(crate) skip: Option<usize>,
+    /// The sender of what was read before, by the same call.
+    pub(crate) sender: Option<Ucred>,
+}
+
+impl Reading {
+    pub(crate) fn new(look: Look) -> Self {
+        Reading {
+            look,
+            skip: None,
+            sender: None,
+        }
+    }
+}
+
 /// State of a queue that may contain files in flight.
 pub(crate) trait Carrier {
     /// Result of a read.
@@ -38,10 +60,10 @@ pub(crate) trait Carrier {
     fn readers(&mut self) -> &mut WaitQueue;
 
     /// Returns true if there is nothing to read now, and more may follow.
-    fn read_must_wait(&self) -> bool;
+    fn read_must_wait(&self, reading: Reading) -> bool;
 
     /// Returns the registry of the files that the next read may reach, if there are any.
-    fn registry(&self) -> Option<Arc<InFlight>>;
+    fn registry(&self, reading: Reading) -> Option<Arc<InFlight>>;
 
     /// Performs one read. `flights` is the locked registry that [`registry`](Self::registry)
     /// returned, or `None` if it returned none.
@@ -51,7 +73,7 @@ pub(crate) trait Carrier {
     fn take(
         &mut self,
         bufs: &mut [IoSliceMut<'_>],
-        look: Look,
+        reading: Reading,
         flights: Option<&mut Flights>,
         wakeups: &mut Wakeups,
     ) -> Result<Self::Found, Errno>;
@@ -70,22 +92,22 @@ enum Attempt<F> {
 pub(crate) fn receive<C: Carrier>(
     state: &Mutex<C>,
     bufs: &mut [IoSliceMut<'_>],
-    look: Look,
+    reading: Reading,
     policy: WaitPolicy,
 ) -> Result<C::Found, Errno> {
     // Declared first, so it is dropped after the locks are released.
     let mut wakeups = Wakeups::default();
     loop {
         let attempt = policy.wait(state, C::readers, Events::IN, |state| {
-            if state.read_must_wait() {
+            if state.read_must_wait(reading) {
                 return None;
             }
-            if let Some(registry) = state.registry() {
+            if let Some(registry) = state.registry(reading) {
                 return Some(Ok(Attempt::Registry(registry)));
             }
             Some(
                 state
-                    .take(bufs, look, None, &mut wakeups)
+                    .take(bufs, reading, None, &mut wakeups)
                     .map(Attempt::Done),
             )
         })?;
@@ -95,10 +117,10 @@ pub(crate) fn receive<C: Carrier>(
                 let mut flights = registry.lock();
                 let mut state = state.lock();
                 let other = |now: Arc<InFlight>| !Arc::ptr_eq(&now, &registry);
-                if state.read_must_wait() || state.registry().is_some_and(other) {
+                if state.read_must_wait(reading) || state.registry(reading).is_some_and(other) {
                     continue;
                 }
-                return state.take(bufs, look, Some(&mut *flights), &mut wakeups);
+                return state.take(bufs, reading, Some(&mut *flights), &mut wakeups);
             }
         }
     }
@@ -123,7 +145,7 @@ pub(crate) mod tests {
         let file: FileRef<RcuObject> = FileRef::new_dyn_rcu(file, |file| file);
         Ancillary {
             rights: Some(registry.launch(vec![file], 1).expect("below the limit")),
-            credentials: None,
+            ..Ancillary::default()
         }
     }
 
@@ -136,11 +158,12 @@ pub(crate) mod tests {
         let [first, second] = [(); 2].map(|()| Arc::<InFlight>::default());
         put(enclosing_one(&first));
         put(enclosing_one(&second));
+        let taking = Reading::new(Look::Take);
         let holders = Arc::strong_count(&first);
         let read = || {
             let mut byte = [0];
             let bufs = &mut [IoSliceMut::new(&mut byte)];
-            receive(queue, bufs, Look::Take, WaitPolicy::NoWait).map(drop)
+            receive(queue, bufs, taking, WaitPolicy::NoWait).map(drop)
         };
         thread::scope(|scope| {
             let mut flights = first.lock();
@@ -154,7 +177,7 @@ pub(crate) mod tests {
             let mut wakeups = Wakeups::default();
             let taken = queue
                 .lock()
-                .take(bufs, Look::Take, Some(&mut flights), &mut wakeups);
+                .take(bufs, taking, Some(&mut flights), &mut wakeups);
             drop(flights);
             assert!(taken.is_ok(), "the first message is there");
             assert_eq!(reading.join().expect("no panic"), Ok(()), "and the second");

@@ -18,7 +18,7 @@ use super::SocketAddress;
 use super::ancillary::{Ancillary, Arrived};
 use super::core::Name;
 use super::in_flight::{Flights, InFlight, Rights};
-use super::receive::{Carrier, Look, receive};
+use super::receive::{Carrier, Look, Reading, receive};
 use crate::Errno;
 use crate::event::{Events, FileId, WaitQueue, Wakeups, Watcher};
 use crate::ipc::wait_policy::WaitPolicy;
@@ -43,6 +43,8 @@ struct State {
     weight: usize,
     capacity: usize,
     reader: Reader,
+    /// True if the reader gets credentials.
+    passes: bool,
     /// True if no message will follow: the connection has ended, or one side is shut down.
     ended: bool,
     /// Error that the reader gets once.
@@ -134,6 +136,7 @@ impl RecvQueue {
                 weight: 0,
                 capacity,
                 reader: Reader::Open,
+                passes: false,
                 ended: false,
                 error: None,
                 readers: WaitQueue::new(),
@@ -181,10 +184,15 @@ impl RecvQueue {
     pub(crate) fn receive(
         &self,
         bufs: &mut [IoSliceMut<'_>],
-        look: Look,
+        reading: Reading,
         policy: WaitPolicy,
     ) -> Result<Delivered, Errno> {
-        receive(&self.state, bufs, look, policy)
+        receive(&self.state, bufs, reading, policy)
+    }
+
+    /// Sets whether the reader gets credentials.
+    pub(crate) fn pass_to_reader(&self, passes: bool) {
+        self.state.lock().passes = passes;
     }
 
     /// Marks the end of the queue, because the connection ended or a side was shut down.
@@ -353,7 +361,10 @@ impl State {
     fn put(&mut self, message: &mut Option<Message>, wakeups: &mut Wakeups) -> Result<(), Errno> {
         self.messages.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let was_empty = self.messages.is_empty();
-        if let Some(message) = message.take() {
+        if let Some(mut message) = message.take() {
+            if self.passes {
+                message.ancillary.sign();
+            }
             self.weight += message.weight();
             self.messages.push_back(message);
         }
@@ -364,6 +375,21 @@ impl State {
         });
         self.wake_writers(wakeups);
         Ok(())
+    }
+
+    /// Returns the message that a read begins with, and how many of its bytes it skips.
+    fn first(&self, reading: Reading) -> Option<(&Message, usize)> {
+        let Some(mut skip) = reading.skip else {
+            return Some((self.messages.front()?, 0));
+        };
+        for message in &self.messages {
+            let length = message.bytes.len();
+            if skip == 0 || skip < length {
+                return Some((message, skip));
+            }
+            skip -= length;
+        }
+        None
     }
 
     /// Wakes one blocked sender of each kind that has room. Other kinds stay asleep: a woken sender
@@ -384,20 +410,20 @@ impl Carrier for State {
         &mut self.readers
     }
 
-    fn read_must_wait(&self) -> bool {
+    fn read_must_wait(&self, reading: Reading) -> bool {
         let goes_on = self.reader == Reader::Open && !self.ended && self.error.is_none();
-        goes_on && self.messages.is_empty()
+        goes_on && self.first(reading).is_none()
     }
 
-    fn registry(&self) -> Option<Arc<InFlight>> {
-        let first = self.messages.front()?;
+    fn registry(&self, reading: Reading) -> Option<Arc<InFlight>> {
+        let (first, _) = self.first(reading)?;
         first.ancillary.rights.as_ref().map(Rights::registry)
     }
 
     fn take(
         &mut self,
         bufs: &mut [IoSliceMut<'_>],
-        look: Look,
+        reading: Reading,
         flights: Option<&mut Flights>,
         wakeups: &mut Wakeups,
     ) -> Result<Delivered, Errno> {
@@ -410,15 +436,16 @@ impl Carrier for State {
         if let Some(errno) = self.error.take() {
             return Err(errno);
         }
+        let look = reading.look;
         let delivered = match look {
-            Look::Peek => self.messages.front().map(|message| {
+            Look::Peek => self.first(reading).map(|(message, skip)| {
                 let arrived = message.ancillary.peek();
-                Delivered::of(message, bufs, arrived)
+                Delivered::of(message, skip, bufs, arrived)
             }),
             Look::Take => self.messages.pop_front().map(|mut message| {
                 self.weight -= message.weight();
                 let arrived = message.ancillary.arrive(flights);
-                Delivered::of(&message, bufs, arrived)
+                Delivered::of(&message, 0, bufs, arrived)
             }),
         };
         if look == Look::Take {
@@ -433,16 +460,17 @@ impl Carrier for State {
 }
 
 impl Delivered {
-    fn of(message: &Message, bufs: &mut [IoSliceMut<'_>], arrived: Arrived) -> Self {
-        let mut rest = &*message.bytes;
+    fn of(message: &Message, skip: usize, bufs: &mut [IoSliceMut<'_>], arrived: Arrived) -> Self {
+        let bytes = &message.bytes[skip..];
+        let mut rest = bytes;
         for buf in bufs {
             let (now, later) = rest.split_at(rest.len().min(buf.len()));
             buf[..now.len()].copy_from_slice(now);
             rest = later;
         }
         Delivered {
-            count: message.bytes.len() - rest.len(),
-            length: message.bytes.len(),
+            count: bytes.len() - rest.len(),
+            length: bytes.len(),
             from: message.from.get().cloned(),
             arrived,
             is_message: true,
