@@ -482,8 +482,8 @@ ssize_t fdt_preadv2(int fd, const struct iovec *bufs, int count, off_t offset, i
 // Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
 ssize_t fdt_pwritev2(int fd, const struct iovec *bufs, int count, off_t offset, int flags);
 
-// Moves bytes between host files without copying: `splice(2)`. Fails with `EINVAL` for a file of
-// fdtable, as for a file without splice support.
+// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
+// fdtable is copied.
 ssize_t fdt_splice(int from,
                    off_t *from_offset,
                    int to,
@@ -491,10 +491,10 @@ ssize_t fdt_splice(int from,
                    size_t count,
                    unsigned int flags);
 
-// Copies bytes between host pipes: `tee(2)`. Fails with `EINVAL` for a pipe of fdtable.
+// Copies bytes between pipes: `tee(2)`. Both must be the host's or both fdtable's.
 ssize_t fdt_tee(int from, int to, size_t count, unsigned int flags);
 
-// Maps memory into a host pipe: `vmsplice(2)`. Fails with `EINVAL` for a pipe of fdtable.
+// Moves memory to a pipe, or from one: `vmsplice(2)`. A pipe of fdtable gets a copy.
 ssize_t fdt_vmsplice(int fd, const struct iovec *bufs, size_t count, unsigned int flags);
 
 // Creates a file that reports changes of host files: `inotify_init(2)`.

@@ -12,6 +12,7 @@ pub mod buffer;
 pub mod fifo;
 pub mod pipe;
 pub mod socket;
-mod wait_policy;
+pub(crate) mod wait_policy;
 
 pub(crate) use anon_inode::AnonInode;
+pub(crate) use socket::ancillary::Ancillary;

@@ -13,6 +13,7 @@
 //! | `process/transfers.rs` | `read`, `write`, `lseek`, `ftruncate` |
 //! | `process/vectored.rs`, `process/copies.rs` | `readv`, `writev`; `sendfile`, `copy_file_range` |
 //! | `process/pipes.rs`, `process/sockets.rs` | pipes and sockets |
+//! | `process/splices.rs` | `splice`, `tee`, `vmsplice` |
 //! | `process/locks.rs` | `fcntl` locks, `flock` |
 //! | `process/events.rs` | `eventfd`, `timerfd`, `epoll` |
 //! | `process/polling.rs`, `process/select.rs` | `poll`, `select` |
@@ -50,6 +51,7 @@ mod pipes;
 mod polling;
 mod select;
 mod sockets;
+mod splices;
 mod transfers;
 mod vectored;
 
@@ -59,6 +61,7 @@ pub use limits::{Limit, Resource};
 pub use locks::FlockOperation;
 pub use polling::PollFd;
 pub use select::{FdSet, select_now};
+pub use splices::SpliceFlags;
 
 use clone::ThreadGroup;
 use context::{FsContext, Ids};

@@ -183,7 +183,7 @@ pub extern "C" fn fdt_sync_file_range(
 ///
 /// # Safety
 /// If `at` can be an address, an offset is there.
-unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
+pub(crate) unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
     // SAFETY: as the caller promises.
     unsafe { uaccess::get_if_any(at) }?
         .map(to_unsigned)
@@ -194,7 +194,7 @@ unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
 ///
 /// # Safety
 /// If `at` can be an address, there is room for an offset.
-unsafe fn put_offset(at: *mut off_t, offset: Option<u64>) -> Result<(), Errno> {
+pub(crate) unsafe fn put_offset(at: *mut off_t, offset: Option<u64>) -> Result<(), Errno> {
     match offset {
         // SAFETY: as the caller promises.
         Some(offset) => unsafe { uaccess::put(at, offset.cast_signed()) },

@@ -1,19 +1,24 @@
-//! Calls on kinds of files that only the host has: `splice`, `inotify`, `signalfd`, terminals.
+//! Calls that need no copy on the host (`splice`), and those on kinds of files that only the host
+//! has: `inotify`, `signalfd`, terminals.
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use fdtable::FdFlags;
-use fdtable_vfs::Errno;
+use fdtable::{FdFlags, FileRef};
+use fdtable_vfs::{Errno, FileKind, RcuObject, SpliceFlags};
 use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::{call, call_returning_errno};
 use crate::abi::system::System;
 use crate::abi::target::Target;
+use crate::abi::uaccess;
+use crate::fs::copies::{offset_of, put_offset};
+use crate::fs::transfers::to_ssize;
+use crate::fs::vectored::{import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Moves bytes between host files without copying: `splice(2)`. Fails with `EINVAL` for a file of
-/// fdtable, as for a file without splice support.
+/// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
+/// fdtable is copied.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_splice(
     from: c_int,
@@ -24,27 +29,63 @@ pub unsafe extern "C" fn fdt_splice(
     flags: c_uint,
 ) -> ssize_t {
     call(|system| {
-        let (from, to) = (system.file(from)?, system.file(to)?);
-        let (from, to) = (below(&from)?, below(&to)?);
-        host::blocking(|| {
-            // SAFETY: as the caller promises.
-            host::check(unsafe { libc::splice(from, from_offset, to, to_offset, count, flags) })
-        })
+        if count == 0 {
+            return Ok(0);
+        }
+        let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        let (source, target) = (system.file(from)?, system.file(to)?);
+        if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
+            return host::blocking(|| {
+                // SAFETY: as the caller promises.
+                host::check(unsafe { libc::splice(from, from_offset, to, to_offset, count, flags) })
+            });
+        }
+        // Checked before the offsets are read, as on the host.
+        if !from_offset.is_null() && is_pipe(&source) || !to_offset.is_null() && is_pipe(&target) {
+            return Err(Errno::ESPIPE);
+        }
+        // SAFETY: as the caller promises.
+        let mut at = unsafe { offset_of(from_offset) }?;
+        // SAFETY: as the caller promises.
+        let mut at_target = unsafe { offset_of(to_offset) }?;
+        let process = &system.process;
+        let count = count.min(uaccess::MAX_RW_COUNT);
+        let moved = process.splice(
+            from,
+            at.as_mut(),
+            to,
+            at_target.as_mut(),
+            count,
+            flags_of_ours,
+        );
+        let moved = system.sigpipe_on_epipe(to, moved)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_offset(from_offset, at) }?;
+        // SAFETY: as the caller promises.
+        unsafe { put_offset(to_offset, at_target) }?;
+        to_ssize(Ok(moved))
     })
 }
 
-/// Copies bytes between host pipes: `tee(2)`. Fails with `EINVAL` for a pipe of fdtable.
+/// Copies bytes between pipes: `tee(2)`. Both must be the host's or both fdtable's.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -> ssize_t {
     call(|system| {
-        let (from, to) = (system.file(from)?, system.file(to)?);
-        let (from, to) = (below(&from)?, below(&to)?);
-        // SAFETY: the call takes no pointer.
-        host::blocking(|| host::check(unsafe { libc::tee(from, to, count, flags) }))
+        let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let (source, target) = (system.file(from)?, system.file(to)?);
+        if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
+            // SAFETY: the call takes no pointer.
+            return host::blocking(|| host::check(unsafe { libc::tee(from, to, count, flags) }));
+        }
+        let copied = system.process.tee(from, to, count, flags_of_ours);
+        to_ssize(system.sigpipe_on_epipe(to, copied))
     })
 }
 
-/// Maps memory into a host pipe: `vmsplice(2)`. Fails with `EINVAL` for a pipe of fdtable.
+/// Moves memory to a pipe, or from one: `vmsplice(2)`. A pipe of fdtable gets a copy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_vmsplice(
     fd: c_int,
@@ -53,10 +94,29 @@ pub unsafe extern "C" fn fdt_vmsplice(
     flags: c_uint,
 ) -> ssize_t {
     call(|system| {
+        let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         let file = system.file(fd)?;
-        let host_fd = below(&file)?;
+        if let Ok(host_fd) = below(&file) {
+            return host::blocking(|| {
+                // SAFETY: as the caller promises.
+                host::check(unsafe { libc::vmsplice(host_fd, bufs, count, flags) })
+            });
+        }
+        let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;
+        let status = file.status();
+        if status.can_write() {
+            // SAFETY: as the caller promises.
+            let bufs = unsafe { import_iovec(bufs, count) }?;
+            let moved = system.process.vmsplice_to_pipe(fd, &bufs, flags_of_ours);
+            return to_ssize(system.sigpipe_on_epipe(fd, moved));
+        }
+        if !status.can_read() {
+            return Err(Errno::EBADF);
+        }
         // SAFETY: as the caller promises.
-        host::blocking(|| host::check(unsafe { libc::vmsplice(host_fd, bufs, count, flags) }))
+        let mut bufs = unsafe { import_iovec_mut(bufs, count) }?;
+        let process = &system.process;
+        to_ssize(process.vmsplice_from_pipe(fd, &mut bufs, flags_of_ours))
     })
 }
 
@@ -153,9 +213,13 @@ pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
 }
 
 /// Returns the host descriptor of a file, which must be a host file.
-fn below(file: &fdtable::FileRef<fdtable_vfs::RcuObject>) -> Result<c_int, Errno> {
+fn below(file: &FileRef<RcuObject>) -> Result<c_int, Errno> {
     let host_file = HostFile::below(&***file).ok_or(Errno::EINVAL)?;
     Ok(host_file.fd())
+}
+
+fn is_pipe(file: &FileRef<RcuObject>) -> bool {
+    file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
 }
 
 /// Moves a new host descriptor into the table.

@@ -280,7 +280,70 @@ static void paths(void) {
     VALUE(memcmp(page, "pipe:[", 6));
 }
 
+/* Splices with files, with offsets, and with sockets. */
+static void spliced(void) {
+    int pair[2];
+    off_t at = 2;
+    pipe2((int[2]){0}, O_NONBLOCK);
+    pipe2((int[2]){0}, O_NONBLOCK);
+    make_file("file", "abcdefghij");
+    int file = open("file", O_RDWR);
+    signal(SIGPIPE, SIG_IGN);
+    CALL(splice(file, &at, 4, NULL, 100, 0));
+    VALUE(at);
+    VALUE(lseek(file, 0, SEEK_CUR));
+    TEXT(read_text(3));
+    CALL(splice(file, &at, 4, NULL, 1, 0));
+    at = -1;
+    CALL(splice(file, &at, 4, NULL, 1, 0));
+    CALL(splice(file, NULL, 4, &at, 1, 0));
+    CALL(splice(3, &at, file, NULL, 1, 0));
+    CALL(splice(3, NULL, file, NULL, 1, 0));
+    CALL(splice(3, NULL, file, NULL, 1, 16));
+    CALL(splice(99, NULL, 99, NULL, 0, 0));
+    CALL(splice(3, NULL, 99, NULL, 1, 0));
+    CALL(splice(4, NULL, file, NULL, 1, 0));
+    CALL(splice(file, NULL, 3, NULL, 1, 0));
+    CALL(splice(3, NULL, 4, NULL, 1, 0));
+    CALL(write(4, "12345", 5));
+    CALL(splice(3, NULL, 6, NULL, 3, 0));
+    TEXT(read_text(5));
+    at = 3;
+    CALL(splice(3, NULL, file, &at, 100, 0));
+    VALUE(at);
+    TEXT(file_text("file"));
+    CALL(fcntl(file, F_SETFL, O_APPEND));
+    CALL(write(4, "x", 1));
+    CALL(splice(3, NULL, file, NULL, 100, 0));
+    TEXT(read_text(3));
+    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
+    CALL(splice(pair[0], NULL, 4, NULL, 9, 0));
+    CALL(write(pair[1], "socket", 6));
+    CALL(splice(pair[0], NULL, 4, NULL, 4, 0));
+    CALL(splice(3, NULL, pair[0], NULL, 100, 0));
+    TEXT(read_text(pair[1]));
+    at = 0;
+    CALL(splice(pair[0], &at, 4, NULL, 4, 0));
+    CALL(close(pair[1]));
+    CALL(write(4, "kept", 4));
+    CALL(splice(3, NULL, pair[0], NULL, 100, 0));
+    TEXT(read_text(3));
+    int counter = eventfd(1, 0);
+    CALL(splice(counter, NULL, 4, NULL, 8, 0));
+    CALL(splice(open(".", O_RDONLY), NULL, 4, NULL, 8, 0));
+    CALL(close(5));
+    CALL(write(4, "kept", 4));
+    CALL(splice(3, NULL, 6, NULL, 4, 0));
+    CALL(tee(3, 6, 4, 0));
+    CALL(vmsplice(6, &(struct iovec){"x", 1}, 1, 0));
+    TEXT(read_text(3));
+    CALL(close(4));
+    CALL(splice(3, NULL, file, &at, 4, 0));
+    CALL(vmsplice(3, &(struct iovec){page, 4}, 1, 0));
+}
+
 static const struct section sections[] = {
+    {"spliced", spliced},
     {"creating", creating}, {"packets", packets}, {"transfer", transfer}, {"broken", broken},
     {"inodes", inodes},     {"reopened", reopened}, {"paths", paths},
     {"broken_signal", broken_signal}, {"filling", filling},

@@ -51,7 +51,7 @@ impl Process {
 }
 
 /// Returns the buffer of an end of a pipe or FIFO.
-fn buffer(object: &dyn Object) -> Result<&Buffer, Errno> {
+pub(super) fn buffer(object: &dyn Object) -> Result<&Buffer, Errno> {
     let object = object as &dyn Any;
     if let Some(reader) = object.downcast_ref::<PipeReader>() {
         Ok(reader.buffer())

@@ -67,7 +67,7 @@ fn check_read(bufs: &[IoSliceMut<'_>]) -> Result<usize, Errno> {
 }
 
 /// Returns the total length.
-fn check_written(bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+pub(super) fn check_written(bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
     check(bufs.len(), bufs.iter().map(|buf| buf.len()))
 }
 
@@ -82,7 +82,7 @@ fn check(count: usize, mut lengths: impl Iterator<Item = usize>) -> Result<usize
 ///
 /// # Errors
 /// `ENOMEM`.
-fn first<'b>(
+pub(super) fn first<'b>(
     bufs: &'b [IoSlice<'b>],
     total: usize,
     count: usize,

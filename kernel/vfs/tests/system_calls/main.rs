@@ -28,5 +28,6 @@ mod regular_files;
 mod rights;
 mod selects;
 mod sockets;
+mod splices;
 mod timerfds;
 mod transfers;

@@ -82,6 +82,63 @@ impl Buffer {
         receive(&self.state, bufs, reading, policy)
     }
 
+    /// Reads into several slices, and drops the ancillary data. Blocks while there is nothing to
+    /// read.
+    ///
+    /// # Errors
+    /// Those of [`receive`](Self::receive).
+    pub(crate) fn take_into(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        policy: WaitPolicy,
+    ) -> Result<usize, Errno> {
+        Ok(self.receive(bufs, Reading::new(Look::Take), policy)?.count)
+    }
+
+    /// Copies the first bytes, and leaves them in the buffer. Blocks while there are none.
+    ///
+    /// # Errors
+    /// Those of [`receive`](Self::receive).
+    pub(crate) fn peek(&self, buf: &mut [u8], policy: WaitPolicy) -> Result<usize, Errno> {
+        let bufs = &mut [IoSliceMut::new(buf)];
+        Ok(self.receive(bufs, Reading::new(Look::Peek), policy)?.count)
+    }
+
+    /// Takes as many bytes out as `buf` has, or as there are.
+    ///
+    /// # Errors
+    /// Those of [`receive`](Self::receive), except for `EAGAIN`.
+    pub(crate) fn discard(&self, buf: &mut [u8]) -> Result<(), Errno> {
+        match self.try_read(buf) {
+            Ok(_) | Err(Errno::EAGAIN) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Blocks until there is room, and returns how many bytes have room.
+    ///
+    /// # Errors
+    /// `EAGAIN` if the wait ends; `EPIPE` if the reading side is closed; `EBADF` if the writing
+    /// side is; `EIO` if that is revoked.
+    pub(crate) fn wait_for_room(&self, policy: WaitPolicy) -> Result<usize, Errno> {
+        let mut wakeups = Wakeups::default();
+        policy.wait(
+            &self.state,
+            |state| &mut state.writers,
+            Events::OUT,
+            |state| {
+                if state.write_must_wait(1) {
+                    return None;
+                }
+                if state.is_writable() {
+                    // This may have been the woken writer, and it has written nothing yet.
+                    wakeups.append(state.writers.pass_on(Events::OUT));
+                }
+                Some(state.push(&[]).map(|_| state.free()))
+            },
+        )
+    }
+
     /// Sets the writer, and whether it asks for credentials.
     pub(crate) fn set_writer(&self, writer: Ucred, passes: bool) {
         let passing = &mut self.state.lock().passing;
