@@ -460,9 +460,8 @@ pub(crate) fn address_bytes(address: &SocketAddress) -> Vec<u8> {
         }
         SocketAddress::Path(path) => {
             bytes.extend_from_slice(path);
-            if bytes.len() < size_of::<sockaddr_un>() {
-                bytes.push(0);
-            }
+            // A path of full length has the zero byte after the end of the struct, as on the host.
+            bytes.push(0);
         }
     }
     bytes

@@ -572,6 +572,28 @@ static void peers(void) {
     }
 }
 
+/* A path that fills the address, without a zero byte; and a second bind. */
+static void full_names(void) {
+    struct sockaddr_un name = {AF_UNIX, ""}, own;
+    char directory[61] = {0};
+    struct stat st = {0};
+    memset(name.sun_path, 'n', sizeof name.sun_path);
+    memset(directory, 'n', 60);
+    name.sun_path[60] = '/';
+    CALL(mkdir(directory, 0755));
+    CALL(socket(AF_UNIX, SOCK_STREAM, 0));
+    CALL(bind(3, (struct sockaddr *)&name, sizeof name));
+    socklen_t length = sizeof own;
+    CALL(getsockname(3, (struct sockaddr *)&own, &length));
+    VALUE(length);
+    CALL(bind(3, (struct sockaddr *)&name, sizeof name));
+    strcpy(name.sun_path, "other");
+    CALL(bind(3, (struct sockaddr *)&name, sizeof name));
+    CALL(stat("other", &st));
+    strcpy(name.sun_path, "missing/other");
+    CALL(bind(3, (struct sockaddr *)&name, sizeof name));
+}
+
 /* The inode of a socket. */
 static void inodes(void) {
     struct stat st = {0};
@@ -655,6 +677,7 @@ static void empty(void) {
 
 static const struct section sections[] = {
     {"creating", creating},
+    {"full_names", full_names},
     {"inodes", inodes},
     {"broken", broken},
     {"empty", empty},

@@ -181,9 +181,9 @@ impl Socket {
     /// Returns the value to store in the inode at a path before a bind.
     ///
     /// # Errors
-    /// `EINVAL` if it has an address; `EIO` if revoked.
+    /// `EIO` if revoked.
     pub fn bound(&self) -> Result<Bound, Errno> {
-        self.core.check_unbound()?;
+        self.core.file_state.load().check()?;
         Ok(Bound(Arc::downgrade(&self.core)))
     }
 

@@ -78,7 +78,11 @@ impl Process {
             SocketAddress::Abstract(name) => socket.bind_abstract(Some(name)),
             SocketAddress::Path(path) => {
                 self.bind_name(path, Arc::new(socket.bound()?))?;
-                socket.set_path(path)
+                // As on Linux, an address that the socket has is found after the name is made.
+                socket.set_path(path).inspect_err(|_| {
+                    // Another thread may have removed or replaced the name meanwhile.
+                    let _ = self.unlink(path);
+                })
             }
         }
     }
