@@ -131,6 +131,19 @@ pub(crate) enum Buffers<C> {
     Partial(Partial),
 }
 
+impl<C> Buffers<C> {
+    /// Returns the buffers, for a call that moves all of them or nothing.
+    ///
+    /// # Errors
+    /// `EFAULT` if some bytes cannot be accessed.
+    pub(crate) fn whole(self) -> Result<C, Errno> {
+        match self {
+            Buffers::Whole(bufs) => Ok(bufs),
+            Buffers::Partial(_) => Err(Errno::EFAULT),
+        }
+    }
+}
+
 /// Returns the caller's buffers for a call that writes to them.
 ///
 /// # Errors

@@ -106,7 +106,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
         let status = file.status();
         if status.can_write() {
             // SAFETY: as the caller promises.
-            let bufs = unsafe { import_iovec(bufs, count) }?;
+            let bufs = unsafe { import_iovec(bufs, count) }?.whole()?;
             let moved = system.process.vmsplice_to_pipe(fd, &bufs, flags_of_ours);
             return to_ssize(system.sigpipe_on_epipe(fd, moved));
         }
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
             return Err(Errno::EBADF);
         }
         // SAFETY: as the caller promises.
-        let mut bufs = unsafe { import_iovec_mut(bufs, count) }?;
+        let mut bufs = unsafe { import_iovec_mut(bufs, count) }?.whole()?;
         let process = &system.process;
         to_ssize(process.vmsplice_from_pipe(fd, &mut bufs, flags_of_ours))
     })
