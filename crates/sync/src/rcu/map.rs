@@ -95,6 +95,9 @@ struct Table<K, V> {
 /// Link to the next node of a list, or to the first.
 type Link<K, V> = AtomicPtr<Node<K, V>>;
 
+/// A link, and the node that a writer looked for, if the link leads to it.
+type Found<'w, K, V> = (&'w Link<K, V>, Option<&'w Node<K, V>>);
+
 #[repr(C)]
 struct Node<K, V> {
     /// First, so that the callback finds the node.
@@ -186,7 +189,7 @@ impl<K, V, S: BuildHasher, T> RcuMap<K, V, S, T> {
     /// # Safety
     /// As for `find`.
     #[inline]
-    unsafe fn table<'s>(&'s self) -> Option<&'s Table<K, V>> {
+    unsafe fn table(&self) -> Option<&Table<K, V>> {
         // Acquire: pairs with the release in `Writer::publish`, so the table's words are visible.
         let table = self.table.load(Acquire);
         // SAFETY: a published table lives until a grace period after it is replaced, and the caller
@@ -423,11 +426,7 @@ where
 
     /// Finds the link to the node of a key. Without such a node, it is the link at the head of the
     /// list. Nothing if there is no table.
-    fn place<'w, Q>(
-        &'w self,
-        hash: u64,
-        key: &Q,
-    ) -> Option<(&'w Link<K, V>, Option<&'w Node<K, V>>)>
+    fn place<'w, Q>(&'w self, hash: u64, key: &Q) -> Option<Found<'w, K, V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,

@@ -79,8 +79,8 @@ thread_local! {
 
 impl MountRef {
     /// Makes the references of a new mount that its table holds, one on each count. Allocates.
-    fn of(mount: Arc<Mount>) -> Arc<[MountRef]> {
-        let count = |_| MountRef(Arc::new(CachePadded::new(Arc::clone(&mount))));
+    fn of(mount: &Arc<Mount>) -> Arc<[MountRef]> {
+        let count = |_| MountRef(Arc::new(CachePadded::new(Arc::clone(mount))));
         let refs: Arc<[MountRef]> = (0..COUNTS).map(count).collect();
         let counts = refs.iter().map(|one| Arc::downgrade(&one.0)).collect();
         // It is new, so it has none.
@@ -397,7 +397,7 @@ impl Mounts {
             counts: OnceLock::new(),
         });
         let mounted = table
-            .prepare(key, Mounted(MountRef::of(mount)))
+            .prepare(key, Mounted(MountRef::of(&mount)))
             .map_err(|_| Errno::ENOMEM)?;
         let pins = &mut table.state_mut().pins;
         pins.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
@@ -426,7 +426,7 @@ impl Mounts {
         let key = mount.on().key();
         let there = table.get(&key);
         // After the walk, the mount may have been removed and another one mounted there.
-        if !there.is_some_and(|there| there.mount().id() == mount.id()) {
+        if there.is_none_or(|there| there.mount().id() != mount.id()) {
             return Err(Errno::EINVAL);
         }
         mount.end()?;
