@@ -87,14 +87,11 @@ global_asm!(
     "    mov rax, rdi",
     "    ret",
     ".cfi_endproc",
-    // The first byte is what any transfer overwrites, so another thread does not write to it. The
-    // first bytes of the other pages may stay as they are: the access has to be atomic.
+    // Atomic: the transfer may fail or be short, and then another thread may write these bytes.
     "fdtable_user_store:",
     ".cfi_startproc",
-    "    or byte ptr [rdi], 0",
-    "    jmp 3f",
     "2:  lock or byte ptr [rdi], 0",
-    "3:  or rdi, 4095",
+    "    or rdi, 4095",
     "    inc rdi",
     "    cmp rdi, rsi",
     "    jb 2b",
