@@ -36,7 +36,8 @@ bitflags::bitflags! {
         const NOCTTY = 0o400;
         /// Kept and ignored: there is no storage to synchronise with.
         const DSYNC = 0o10000;
-        /// Kept and ignored for regular files: there is no page cache to bypass. Refused for others.
+        /// Kept and ignored for regular files: there is no page cache to bypass. Refused for other
+        /// files.
         const DIRECT = 0o40000;
         /// Kept and ignored: all files may be large.
         const LARGEFILE = 0o100000;

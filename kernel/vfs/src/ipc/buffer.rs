@@ -82,7 +82,7 @@ struct State {
     taken: u64,
     /// Messages with ancillary data, in order.
     marks: VecDeque<Mark>,
-    /// Who gets credentials with the bytes of a socket.
+    /// Which ends get credentials with the bytes of a socket.
     passing: Passing,
     /// Error that the reader of a socket gets once, after the last byte.
     error: Option<Errno>,

@@ -115,7 +115,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for writing; `EINVAL` if `length` is 0;
     /// `EFBIG` above the size limit; `EOPNOTSUPP` for other flags; `ESPIPE` for a pipe; `ENODEV` if
-    /// it is not a regular file; `ENOSPC` at the memory limit, or if memory runs out; `EIO` if revoked.
+    /// it is not a regular file; `ENOSPC` at the memory limit, or if memory runs out; `EIO` if
+    /// revoked.
     pub fn fallocate(
         &self,
         fd: impl FdArg,

@@ -4,10 +4,10 @@
 //! and cannot create anything: `ENOENT`.
 //!
 //! # Locks
-//! - `Directory::names` has a lock for changes of the names; lookups take none. A thread that takes two takes an ancestor before its
-//!   descendant; if neither is an ancestor of the other, it also holds the lock of
-//!   [renames](super::rename). A thread that waits with a lock held therefore waits for one further
-//!   down the tree, so the order is acyclic.
+//! - `Directory::names` has a lock for changes of the names; lookups take none. A thread that takes
+//!   two takes an ancestor before its descendant; if neither is an ancestor of the other, it also
+//!   holds the lock of [renames](super::rename). A thread that waits with a lock held therefore
+//!   waits for one further down the tree, so the order is acyclic.
 //! - Inside it, locks of inodes that are not directories may be taken.
 
 use std::any::Any;

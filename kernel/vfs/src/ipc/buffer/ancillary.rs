@@ -32,7 +32,7 @@ pub(super) struct Mark {
     ancillary: Ancillary,
 }
 
-/// Who gets credentials with the bytes of a stream.
+/// Which ends get credentials with the bytes of a stream.
 #[derive(Debug, Default)]
 #[doc(alias = "SO_PASSCRED")]
 pub(super) struct Passing {
