@@ -1,7 +1,8 @@
-//! Compiles the program three times.
+//! Compiles the programs, each for the host and for fdtable.
 //!
-//! For the host, with the calls renamed by the preprocessor, and with the calls renamed in the
-//! object files of the host's version.
+//! That of the checks has three versions: for the host, with the calls renamed by the preprocessor,
+//! and with the calls renamed in the object files of the host's version. That of the fuzzer has the
+//! first and the last.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -35,14 +36,51 @@ pub(crate) fn program(subject: Subject) -> PathBuf {
 pub(crate) fn objects(subject: Subject) -> Vec<PathBuf> {
     static OBJECTS: [OnceLock<Vec<PathBuf>>; 3] = [const { OnceLock::new() }; 3];
     let made = OBJECTS[subject as usize].get_or_init(|| match subject {
-        Subject::Host => compiled("host", &[]),
-        Subject::ByHeader => compiled("by-header", &WITH_HEADER),
+        Subject::Host => compiled("c", "host", &[]),
+        Subject::ByHeader => compiled("c", "by-header", &WITH_HEADER),
         Subject::BySymbols => objects(Subject::Host)
             .iter()
             .map(|it| renamed(it))
             .collect(),
     });
     made.clone()
+}
+
+/// Returns the program that runs random calls. The first call compiles it.
+pub(crate) fn fuzz_program(subject: Subject) -> PathBuf {
+    static PROGRAMS: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
+    let made = PROGRAMS[subject as usize].get_or_init(|| {
+        let harness = fuzz_compiled().into_iter().filter(|it| is_harness(it));
+        let objects: Vec<_> = harness.chain(fuzz_objects(subject)).collect();
+        link(&objects, &format!("fuzz-{subject:?}"), subject)
+    });
+    made.clone()
+}
+
+/// Returns the object files that make random calls: those of the host's program, or copies with
+/// renamed calls.
+pub(crate) fn fuzz_objects(subject: Subject) -> Vec<PathBuf> {
+    static RENAMED: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let calls = fuzz_compiled().into_iter().filter(|it| !is_harness(it));
+    match subject {
+        Subject::Host => calls.collect(),
+        Subject::ByHeader | Subject::BySymbols => RENAMED
+            .get_or_init(|| calls.map(|it| renamed(&it)).collect())
+            .clone(),
+    }
+}
+
+fn fuzz_compiled() -> Vec<PathBuf> {
+    static OBJECTS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    OBJECTS
+        .get_or_init(|| compiled("c_fuzz", "fuzz", &[]))
+        .clone()
+}
+
+/// Returns true for a file that runs scripts, with calls of the host.
+fn is_harness(object: &Path) -> bool {
+    let name = object.file_stem().and_then(OsStr::to_str);
+    matches!(name, Some("server" | "script"))
 }
 
 /// Compiler options that include the macros before every source.
@@ -95,12 +133,12 @@ pub(crate) fn fortified_objects() -> Vec<PathBuf> {
         "-D_FORTIFY_SOURCE=2",
         "-D_FILE_OFFSET_BITS=64",
     ];
-    compiled("fortified", &[&WITH_HEADER[..], &fortified].concat())
+    compiled("c", "fortified", &[&WITH_HEADER[..], &fortified].concat())
 }
 
 /// Copies an object file, and renames the calls in the copy.
 pub(crate) fn renamed(object: &Path) -> PathBuf {
-    let directory = Path::new(BUILT).join("by-symbols");
+    let directory = object.with_file_name("by-symbols");
     std::fs::create_dir_all(&directory).unwrap();
     let copy = directory.join(object.file_name().unwrap());
     let list = format!("--redefine-syms={CRATE}/include/fdtable/redefine.syms");
@@ -108,10 +146,11 @@ pub(crate) fn renamed(object: &Path) -> PathBuf {
     copy
 }
 
-fn compiled(name: &str, arguments: &[&str]) -> Vec<PathBuf> {
+/// Compiles each source of a directory of `tests` to an object file.
+fn compiled(sources: &str, name: &str, arguments: &[&str]) -> Vec<PathBuf> {
     let directory = Path::new(BUILT).join(name);
     std::fs::create_dir_all(&directory).unwrap();
-    let sources = std::fs::read_dir(Path::new(CRATE).join("tests/c")).unwrap();
+    let sources = std::fs::read_dir(Path::new(CRATE).join("tests").join(sources)).unwrap();
     let sources = sources.map(|entry| entry.unwrap().path());
     let c = sources.filter(|path| path.extension() == Some(OsStr::new("c")));
     c.map(|source| {

@@ -13,6 +13,7 @@
 mod compile;
 mod differences;
 mod freed;
+mod fuzz;
 mod line;
 mod names;
 mod operations;
