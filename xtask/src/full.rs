@@ -48,6 +48,11 @@ const STEPS: &[Step] = &[
         run: properties,
     },
     Step {
+        name: "random-calls",
+        summary: "1,000 scripts of random calls of C, beside the host, and in threads",
+        run: random_calls,
+    },
+    Step {
         name: "leaks",
         summary: "address and leak sanitizer, with nightly",
         run: leaks,
@@ -104,6 +109,9 @@ const LIMIT_OF_ALL_MODELS: Duration = Duration::from_secs(60 * 60);
 const STRESS_SECONDS: &str = "60";
 
 const CASES: &str = "20000";
+
+/// Seeds of random calls, from the first to the last.
+const RANDOM_SEEDS: &str = "1-1000";
 
 /// Targets without an operating system, one of each architecture that the table knows.
 const BARE_METAL: &[&str] = &[
@@ -271,6 +279,13 @@ fn properties() -> Result<Verdict> {
         let process = cargo("properties", "test --profile ci --no-fail-fast").words(suite);
         process.env("PROPTEST_CASES", CASES)
     }))
+}
+
+fn random_calls() -> Result<Verdict> {
+    let tests = "test --profile ci --no-fail-fast -p fdtable-posix --test c_programs fuzz::";
+    // The reason of a comparison that is skipped goes to the log.
+    let process = cargo("random-calls", tests).words("-- --nocapture");
+    all([process.env("FDTABLE_FUZZ_SEEDS", RANDOM_SEEDS)])
 }
 
 /// The tests of the two lower layers under the sanitizers of addresses and of leaks, which are one
