@@ -26,6 +26,11 @@ pub unsafe extern "C" fn fdt_openat(
     mode: libc::mode_t,
 ) -> c_int {
     call(|system| {
+        // Before the path, as on the host.
+        let both = libc::O_CREAT | libc::O_DIRECTORY;
+        if flags & both == both && flags & libc::O_PATH == 0 {
+            return Err(Errno::EINVAL);
+        }
         // SAFETY: as the caller promises.
         let target = unsafe { system.target(directory, path) }?;
         system.open(&target, flags, mode)
