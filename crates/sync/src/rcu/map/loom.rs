@@ -109,3 +109,26 @@ fn a_search_finds_a_key_that_is_replaced_and_moved() {
         join(reader);
     });
 }
+
+/// A removal leads readers to the node behind the removed one, which they may not have seen yet.
+#[test]
+fn a_search_finds_what_is_behind_a_removed_node() {
+    explore(AtMost(1), || {
+        let (map, drops) = (Map::default(), Ends::default());
+        for key in [1, 2, 3] {
+            insert(&map, key, key, &drops);
+        }
+        drop(map.lock().remove(&3));
+        let reader = spawn({
+            let map = map.clone();
+            move || {
+                search(&map, 4);
+            }
+        });
+        // The table has room for both.
+        insert(&map, 4, 4, &drops);
+        insert(&map, 5, 5, &drops);
+        drop(map.lock().remove(&5));
+        join(reader);
+    });
+}
