@@ -75,6 +75,18 @@ pub trait Inode: Any + Send + Sync {
     /// As the kind of file documents; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno>;
 
+    /// Keeps the contents until [`unhold`](Self::unhold), also if the last name is removed: for an
+    /// open file that only refers to the path.
+    ///
+    /// # Errors
+    /// `ENOENT` if the contents are freed already.
+    fn hold(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Ends what one [`hold`](Self::hold) began.
+    fn unhold(&self) {}
+
     /// Returns true if opening and releasing it at once has a visible effect.
     ///
     /// Such an inode is opened only after a descriptor is reserved. By default, everything but

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crossbeam_utils::atomic::AtomicCell;
+
 use super::inode::Inode;
 use super::mount::VfsPath;
 use super::seek::SeekTo;
@@ -14,11 +16,32 @@ use crate::{Errno, Object, OpenFlags};
 #[derive(Debug)]
 pub(super) struct PathFile {
     path: VfsPath,
+    /// Keeps the contents of the inode: they can be opened again by `/proc/self/fd`.
+    holds: AtomicCell<bool>,
 }
 
 impl PathFile {
-    pub(super) fn new(path: VfsPath) -> Self {
-        PathFile { path }
+    /// Refers to a path.
+    ///
+    /// # Errors
+    /// `ENOENT` if the inode has lost its last name, and its contents.
+    pub(super) fn new(path: VfsPath) -> Result<Self, Errno> {
+        path.inode.hold()?;
+        let holds = AtomicCell::new(true);
+        Ok(PathFile { path, holds })
+    }
+
+    fn end(&self) {
+        if self.holds.swap(false) {
+            self.path.inode.unhold();
+        }
+    }
+}
+
+/// For a file that was never opened.
+impl Drop for PathFile {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -29,6 +52,10 @@ impl Object for PathFile {
 
     fn set_status(&self, _flags: OpenFlags) -> Result<(), Errno> {
         Err(Errno::EBADF)
+    }
+
+    fn release(&self) {
+        self.end();
     }
 
     /// As Linux: `poll` treats it as a descriptor that is not open.

@@ -55,6 +55,20 @@ fn names(process: &Process, path: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_descriptor_of_a_path_keeps_the_contents_of_a_removed_file() {
+    let process = process();
+    let fd = create(&process, "/a");
+    process.write(fd, b"kept").unwrap();
+    let path = process.open("/a", OpenFlags::PATH).unwrap();
+    process.close(fd).unwrap();
+    process.unlink("/a").unwrap();
+    let again = format!("/proc/self/fd/{}", path.raw());
+    assert_eq!(text(&process, &again), "kept");
+    process.close(path).unwrap();
+    assert_eq!(process.open(&again, OpenFlags::RDONLY), Err(Errno::ENOENT));
+}
+
+#[test]
 fn links_show_what_descriptors_name() {
     let process = process();
     process.mkdir("/log").unwrap();

@@ -121,26 +121,6 @@ impl RegularInode {
         self.end_if_unheld(&holders);
     }
 
-    /// Counts an open file, which keeps the bytes.
-    ///
-    /// # Errors
-    /// `ENOENT` if they are freed, as if the lookup had come after the removal of the name.
-    fn hold(&self) -> Result<(), Errno> {
-        let mut holders = self.holders.lock();
-        if !holders.hold() {
-            return Err(Errno::ENOENT);
-        }
-        holders.open += 1;
-        Ok(())
-    }
-
-    /// Releases what [`hold`](Self::hold) took.
-    fn unhold(&self) {
-        let mut holders = self.holders.lock();
-        holders.open -= 1;
-        self.end_if_unheld(&holders);
-    }
-
     fn end_if_unheld(&self, holders: &Holders) {
         if !holders.hold() {
             self.data.write().clear();
@@ -196,6 +176,26 @@ impl RegularInode {
 }
 
 impl Inode for RegularInode {
+    /// Counts an open file, which keeps the bytes.
+    ///
+    /// # Errors
+    /// `ENOENT` if they are freed, as if the lookup had come after the removal of the name.
+    fn hold(&self) -> Result<(), Errno> {
+        let mut holders = self.holders.lock();
+        if !holders.hold() {
+            return Err(Errno::ENOENT);
+        }
+        holders.open += 1;
+        Ok(())
+    }
+
+    /// Releases what [`hold`](Self::hold) took.
+    fn unhold(&self) {
+        let mut holders = self.holders.lock();
+        holders.open -= 1;
+        self.end_if_unheld(&holders);
+    }
+
     fn kind(&self) -> FileKind {
         FileKind::Regular
     }

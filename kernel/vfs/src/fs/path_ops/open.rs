@@ -160,7 +160,7 @@ impl PathContext<'_> {
         };
         if flags.contains(OpenFlags::PATH) {
             let mount = opening.mount();
-            return opening.file(PathFile::new(VfsPath { mount, inode }));
+            return opening.file(PathFile::new(VfsPath { mount, inode })?);
         }
         let changes = flags.can_write() || flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC);
         match kind {
