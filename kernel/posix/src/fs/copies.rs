@@ -26,6 +26,12 @@ pub unsafe extern "C" fn fdt_sendfile(
         if count.cast_signed() < 0 {
             return system.after(from, Err(Errno::EINVAL));
         }
+        // A file that has no offsets comes first.
+        if at.is_some_and(|at| at.saturating_add(count as u64) > i64::MAX as u64) {
+            let nothing = &mut [];
+            system.process.pread(from, nothing, 0)?;
+            return Err(Errno::EINVAL);
+        }
         let moved = system
             .process
             .sendfile(to, from, at.as_mut(), count.min(MAX_RW_COUNT));
