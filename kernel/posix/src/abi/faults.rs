@@ -29,6 +29,7 @@ use std::arch::global_asm;
 use std::ffi::{c_int, c_void};
 use std::mem;
 use std::ptr;
+use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
@@ -220,7 +221,12 @@ type Action = libc::sigaction;
 static ACTIONS: [AtomicCell<Option<&'static Action>>; 2] =
     [AtomicCell::new(None), AtomicCell::new(None)];
 
-/// Actions that were recorded. An action is leaked once, however often the program installs it.
+/// Actions that were recorded: each once, however often the program installs it. The first have
+/// static memory, because `sigaction` may be called in a handler that has interrupted an
+/// allocation.
+static FIRST: [OnceLock<Action>; 64] = [const { OnceLock::new() }; 64];
+
+/// The actions that found no static memory. They are leaked.
 static KNOWN: Mutex<Vec<&'static Action>> = Mutex::new(Vec::new());
 
 /// Returns true if this module handles the signal.
@@ -267,6 +273,13 @@ pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errn
 }
 
 fn intern(known: &mut Vec<&'static Action>, action: Action) -> &'static Action {
+    for place in &FIRST {
+        // The caller holds the lock, so no other thread fills the place.
+        let recorded = place.get_or_init(|| action);
+        if is_same(recorded, &action) {
+            return recorded;
+        }
+    }
     let same = |other: &&&'static Action| is_same(other, &action);
     if let Some(found) = known.iter().find(same) {
         return found;
@@ -315,12 +328,23 @@ fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
 
 /// Handles both signals. Calls only functions that are async-signal-safe.
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes valid information.
+    let was_sent = unsafe { was_sent(info) };
     // SAFETY: the kernel passes a valid context, which only this thread uses.
-    if unsafe { leave_routine(context.cast()) } {
+    if !was_sent && unsafe { leave_routine(context.cast()) } {
         return;
     }
     // SAFETY: as above.
     unsafe { run_action(signal, info, context) };
+}
+
+/// Returns true if the signal was sent, by `kill` or one of its relatives, and is no fault.
+///
+/// # Safety
+/// The information is that of a signal handler.
+unsafe fn was_sent(info: *const libc::siginfo_t) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { (*info).si_code <= 0 }
 }
 
 /// Continues at the exit of the routines, if the fault was in one of them.
@@ -365,8 +389,8 @@ unsafe fn program_counter(context: *mut libc::ucontext_t) -> *mut libc::c_ulongl
 unsafe fn run_action(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let index = SIGNALS.iter().position(|&of_fault| of_fault == signal);
     let action = index.and_then(|index| ACTIONS[index].load());
-    // SAFETY: as the caller promises. Signals of `kill` and its relatives have such codes.
-    let was_sent = unsafe { (*info).si_code } <= 0;
+    // SAFETY: as the caller promises.
+    let was_sent = unsafe { was_sent(info) };
     let (Some(index), Some(action)) = (index, action) else {
         return end_program(signal, was_sent);
     };

@@ -79,11 +79,12 @@ pub(crate) unsafe fn bytes_mut_probed<'a>(
 ) -> Result<&'a mut [u8], Errno> {
     let count = transferable(at, count)?;
     let probed = probed.min(count);
-    if count == 0 {
+    if probed == 0 {
+        // There is nothing to write, wherever the buffer is.
         return Ok(&mut []);
     }
     // SAFETY: as the caller promises.
-    if probed > 0 && unsafe { writable_prefix(at, probed) } < probed {
+    if unsafe { writable_prefix(at, probed) } < probed {
         return Err(Errno::EFAULT);
     }
     // SAFETY: they can be written; the rest as the caller promises.

@@ -11,7 +11,7 @@ use std::mem;
 use fdtable_vfs::Errno;
 use libc::sigaction;
 
-use crate::abi::call::{set_errno, with_errno};
+use crate::abi::call::{guarded, set_errno, with_errno};
 use crate::abi::{faults, uaccess};
 use crate::host;
 
@@ -68,11 +68,9 @@ pub extern "C" fn fdt_sigset(signal: c_int, handler: fdt_handler) -> fdt_handler
     /// The handler argument that the `libc` crate does not define.
     const SIG_HOLD: usize = 2;
     let holds = to_word(handler) == SIG_HOLD;
-    let before = if holds {
-        faults::change(signal, None).map(|before| before.sa_sigaction)
-    } else {
-        faults::change(signal, Some(&action(handler, 0))).map(|before| before.sa_sigaction)
-    };
+    let new = (!holds).then(|| action(handler, 0));
+    let before = guarded(|| faults::change(signal, new.as_ref()));
+    let before = before.map(|before| before.sa_sigaction);
     let how = if holds {
         libc::SIG_BLOCK
     } else {
@@ -125,7 +123,7 @@ fn set_handler(signal: c_int, handler: fdt_handler, flags: c_int, blocks: bool) 
     let before = if to_word(handler) == libc::SIG_ERR {
         Err(Errno::EINVAL)
     } else {
-        faults::change(signal, Some(&new))
+        guarded(|| faults::change(signal, Some(&new)))
     };
     match before {
         Ok(before) => to_handler(before.sa_sigaction),
