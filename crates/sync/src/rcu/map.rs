@@ -17,7 +17,8 @@
 //! pointers. Copies avoid a second link in each node, and a search that looks at two tables.
 //!
 //! What a writer takes out is freed a grace period later, by a [callback](super::call): a reader
-//! borrows it until its section ends. A writer runs no callbacks, which may take locks: its caller
+//! borrows it until its section ends. The thread of [timely callbacks](super::call_timely) frees it
+//! if no other does. A writer runs no callbacks, which may take locks: its caller
 //! calls [`catch_up`](super::catch_up) after it has released the lock of the map and its own.
 
 use alloc::boxed::Box;
@@ -28,7 +29,7 @@ use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use super::callbacks::{Head, call_later};
+use super::callbacks::{Head, call_later, call_later_weighing};
 use super::reader::Guard;
 use crate::fallible::{OutOfMemory, try_box};
 use crate::platform::atomic::AtomicPtr;
@@ -272,7 +273,8 @@ impl<K, V, S, T> Drop for RcuMap<K, V, S, T> {
 
 impl<K, V, S, T> fmt::Debug for RcuMap<K, V, S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RcuMap({} keys)", self.lock().len())
+        // Without the lock, which this thread may hold.
+        f.debug_struct("RcuMap").finish_non_exhaustive()
     }
 }
 
@@ -367,23 +369,26 @@ where
         if self.buckets() == 0 {
             self.resize(FIRST_BUCKETS)?;
         }
-        let Prepared(node) = prepared;
+        let Prepared(mut node) = prepared;
+        // It may have been prepared for another map, with another hasher.
+        node.hash = self.map.hasher.hash_one(&node.key);
         let Some((link, old)) = self.place(node.hash, &node.key) else {
             return Err(OutOfMemory);
         };
         // Relaxed: only the writer changes links, which this is; the node is not published yet.
-        let next = old.map_or_else(|| link.load(Relaxed), |old| old.next.load(Relaxed));
+        let at = link.load(Relaxed);
+        let next = old.map_or(at, |old| old.next.load(Relaxed));
         node.next.store(next, Relaxed);
+        // First, since it may panic.
+        let replaced = old.map(|old| old.value.clone());
         // Release: pairs with the acquire in `follow`, so readers see all of the node.
         link.store(Box::into_raw(node), Release);
-        let Some(old) = old else {
-            self.guarded.len += 1;
-            return Ok(None);
-        };
-        let replaced = old.value.clone();
-        // SAFETY: the store above took the node out.
-        unsafe { free_later(NonNull::from(old)) };
-        Ok(Some(replaced))
+        match (replaced.is_some(), NonNull::new(at)) {
+            // SAFETY: the link led to the node, and the store above took it out.
+            (true, Some(old)) => unsafe { free_later(old) },
+            _ => self.guarded.len += 1,
+        }
+        Ok(replaced)
     }
 
     fn reserve(&mut self) -> Result<(), OutOfMemory> {
@@ -404,12 +409,15 @@ where
         let hash = self.map.hasher.hash_one(key);
         let (link, found) = self.place(hash, key)?;
         let node = found?;
+        // First, since it may panic.
+        let removed = node.value.clone();
+        // Relaxed, as above.
+        let at = NonNull::new(link.load(Relaxed))?;
         // Relaxed, as above. Release: the next node may be one that this reader has not seen yet,
         // so the acquire in `follow` pairs with this store too.
         link.store(node.next.load(Relaxed), Release);
-        let removed = node.value.clone();
-        // SAFETY: the store above took the node out.
-        unsafe { free_later(NonNull::from(node)) };
+        // SAFETY: the link led to the node, and the store above took it out.
+        unsafe { free_later(at) };
         self.guarded.len -= 1;
         let buckets = self.buckets();
         if buckets > FIRST_BUCKETS && self.len() * SPARSE < buckets {
@@ -470,9 +478,12 @@ where
         // Release: pairs with the acquire in `RcuMap::table`, so readers see table and nodes.
         self.map.table.store(new, Release);
         if let Some(old) = NonNull::new(old) {
+            // SAFETY: the store above took the table out, and it lives until its callback runs.
+            let weight = unsafe { old.as_ref() }.buckets.len();
             // SAFETY: the table is a leaked box that the store above took out, with the head as its
             // first field. Keys and values are `Send`, so any thread may free them.
-            unsafe { call_later(old.cast()) };
+            unsafe { call_later_weighing(weight.max(1), old.cast()) };
+            note_call();
         }
     }
 }
@@ -489,6 +500,15 @@ where
     // SAFETY: the node is a leaked box with the head as its first field, no later search finds it,
     // and it is taken out once. Keys and values are `Send`, so any thread may free them.
     unsafe { call_later(node.cast()) };
+    note_call();
+}
+
+/// Bounds the time until what was taken out is freed, also if no other callback follows: a value
+/// may hold much memory.
+fn note_call() {
+    // A model has no worker.
+    #[cfg(all(feature = "std", not(loom)))]
+    super::worker::WORKER.note_call();
 }
 
 impl<K, V, S, T> fmt::Debug for Writer<'_, K, V, S, T> {

@@ -378,6 +378,9 @@ impl Mounts {
         }
         let inode = Arc::clone(&on.inode);
         let point = inode.mount_point().ok_or(Errno::EINVAL)?;
+        // If this fails, the last references to them are dropped after the lock is released: that
+        // may free a file system, and run callbacks.
+        let _kept = (Arc::clone(&fs), on.clone());
         let mut table = self.table.lock();
         let is_mounted = table
             .iter()
@@ -436,7 +439,7 @@ impl Mounts {
             point.0.fetch_sub(1);
         }
         drop(table);
-        // Outside the lock: the last reference frees a whole file system.
+        // Outside the lock: this may free other mounts.
         drop((removed, pinned));
         rcu::catch_up();
         Ok(())

@@ -7,6 +7,8 @@ use fdtable_vfs::event::EventFdFlags;
 use fdtable_vfs::fs::StatFs;
 use fdtable_vfs::{At, AtFlags, Errno, MemFs, MemFsLimits, OpenFlags, Process, RenameFlags};
 
+use crate::call::within_time;
+
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
 fn mounted() -> (Process, Arc<MemFs>) {
@@ -164,6 +166,27 @@ fn dot_dot_crosses_a_mount_on_the_parent_directory() {
     process.open("../a", NEW).unwrap();
     assert_eq!(process.stat("/m/a").unwrap(), fs.stat("a").unwrap());
     assert_eq!(process.stat("../..").unwrap(), process.stat("/").unwrap());
+}
+
+/// A mount that fails drops the last reference to its file system, which runs callbacks: they may
+/// read the mount table.
+#[test]
+fn a_mount_that_fails_runs_callbacks_without_the_lock() {
+    let process = Arc::new(Process::new());
+    process.mkdir("d").unwrap();
+    process.chdir("d").unwrap();
+    process.rmdir("/d").unwrap();
+    within_time(move || {
+        for round in 0..2000 {
+            for _ in 0..1 + round % 5 {
+                let process = Arc::clone(&process);
+                fdtable::rcu::defer(move || drop(process.mounts()));
+            }
+            let fs = MemFs::default();
+            fs.mkdir("a").unwrap();
+            assert_eq!(process.mount(".", Arc::new(fs)), Err(Errno::ENOENT));
+        }
+    });
 }
 
 /// Each holds the one below: they must not be dropped recursively.

@@ -140,3 +140,30 @@ fn readers_find_a_key_that_stays_while_others_come_and_go() {
         }
     });
 }
+
+/// Otherwise the memory of an unmounted file system would wait for other callbacks.
+#[test]
+fn a_removed_value_is_freed_soon_also_if_nothing_follows() {
+    let map = Map::default();
+    let value = Arc::new(());
+    insert(&map, 1, Arc::clone(&value));
+    drop(map.lock().remove(&1));
+    let began = std::time::Instant::now();
+    while Arc::strong_count(&value) > 1 {
+        assert!(began.elapsed().as_secs() < 20, "it waits for others");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_was_prepared_for_another_map_is_found() {
+    let (one, other) = (Map::default(), Map::default());
+    for key in 0..50 {
+        let prepared = one.lock().prepare(key, key).unwrap();
+        other.lock().insert(prepared).unwrap();
+    }
+    let section = rcu::read_lock();
+    for key in 0..50 {
+        assert_eq!(other.get(&key, &section), Some(&key));
+    }
+}
