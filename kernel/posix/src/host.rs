@@ -584,7 +584,13 @@ pub(crate) fn current_umask() -> libc::mode_t {
     mask
 }
 
-/// Returns the effective user and group IDs.
+/// Returns the real user and group.
+pub(crate) fn real_ids() -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: the calls take no pointer.
+    (unsafe { libc::getuid() }, unsafe { libc::getgid() })
+}
+
+/// Returns the effective user and group.
 pub(crate) fn effective_ids() -> (libc::uid_t, libc::gid_t) {
     // SAFETY: the calls take no pointer.
     (unsafe { libc::geteuid() }, unsafe { libc::getegid() })

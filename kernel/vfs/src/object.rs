@@ -10,7 +10,7 @@ use fdtable_listing::{Describe, Description};
 
 use crate::event::{Events, FileId, Pollee};
 use crate::fs::locks::LockSet;
-use crate::fs::{FallocateFlags, Inode, SeekTo, VfsPath};
+use crate::fs::{Credentials, FallocateFlags, Inode, SeekTo, VfsPath};
 use crate::vectored;
 use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
 
@@ -240,6 +240,12 @@ pub trait Object: Any + Send + Sync {
     fn set_len(&self, _length: u64) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
+
+    /// Clears the [set-ID bits](crate::fs::Permissions::without_set_ids) of the inode, because a
+    /// user without privileges has changed the contents. Called inside read-side sections too. Does
+    /// nothing by default.
+    #[doc(alias = "file_remove_privs")]
+    fn clear_set_ids(&self, _by: Credentials) {}
 
     /// Returns the attributes of the inode. May wait for transfers.
     ///

@@ -17,6 +17,7 @@ use crate::abi::routing::Routes;
 use crate::abi::trace::Trace;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
+use crate::process::credentials::copy_ids;
 use crate::stdio::atfork;
 
 /// Mount point if `FDT_MOUNT` is not set.
@@ -58,8 +59,7 @@ impl System {
         process.set_id(host::process_id());
         inherit_limits(&process);
         process.umask(host::current_umask().into());
-        let (user, group) = host::effective_ids();
-        process.set_ids(user, group);
+        copy_ids(&process);
         inherit_standard_files(&process);
         let system = System {
             process,

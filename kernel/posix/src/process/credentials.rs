@@ -1,9 +1,11 @@
-//! Credentials: permission checks of our files use the host's effective user and group.
+//! Credentials: permission checks of our files use the host's effective user and group, and
+//! `access` uses the real ones.
 //!
 //! The host changes them, and our process copies them.
 
 use std::ffi::c_int;
 
+use fdtable_vfs::Process;
 use libc::{gid_t, uid_t};
 
 use crate::abi::call::call;
@@ -69,8 +71,15 @@ pub extern "C" fn fdt_setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> 
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     call(|system| {
         host::done(change())?;
-        let (user, group) = host::effective_ids();
-        system.process.set_ids(user, group);
+        copy_ids(&system.process);
         Ok(0)
     })
+}
+
+/// Copies the host's credentials.
+pub(crate) fn copy_ids(process: &Process) {
+    let (user, group) = host::real_ids();
+    process.set_ids(user, group);
+    let (user, group) = host::effective_ids();
+    process.set_effective_ids(user, group);
 }

@@ -122,11 +122,74 @@ static void of_sockets(void) {
     CALL(connect(4, (struct sockaddr *)&name, sizeof name));
 }
 
+/* The mode of an open file. */
+static long mode_of(int fd) {
+    struct stat st = {0};
+    fstat(fd, &st);
+    return st.st_mode;
+}
+
+/* The real user is root, and the effective one is not: only for root. */
+static void of_two_users(void) {
+    if (geteuid() != 0) {
+        return;
+    }
+    mkdir("private", 0700);
+    mkdir("dir", 0755);
+    CALL(open("file", O_RDWR | O_CREAT, 0777));
+    CALL(fchmod(3, 06777));
+    CALL(write(3, "x", 1));
+    VALUE(mode_of(3));
+    CALL(fchown(3, 1, 1));
+    VALUE(mode_of(3));
+    CALL(fchmod(3, 06767));
+    CALL(fchown(3, 2, 2));
+    VALUE(mode_of(3));
+    CALL(fchmod(3, 06777));
+    CALL(seteuid(65534));
+    CALL(access("dir", W_OK));
+    CALL(access("private/x", F_OK));
+    CALL(faccessat(AT_FDCWD, "dir", W_OK, AT_EACCESS));
+    CALL(faccessat(AT_FDCWD, "private/x", F_OK, AT_EACCESS));
+    CALL(write(3, "x", 1));
+    VALUE(mode_of(3));
+    CALL(seteuid(0));
+    CALL(fchmod(3, 06767));
+    CALL(seteuid(65534));
+    CALL(pwrite(3, "x", 1, 0));
+    VALUE(mode_of(3));
+    CALL(seteuid(0));
+    CALL(fchmod(3, 04777));
+    CALL(seteuid(65534));
+    CALL(ftruncate(3, 0));
+    VALUE(mode_of(3));
+    CALL(seteuid(0));
+    CALL(fchmod(3, 06777));
+    CALL(seteuid(65534));
+    CALL(writev(3, (struct iovec[1]){{"x", 1}}, 1));
+    VALUE(mode_of(3));
+    CALL(seteuid(0));
+    CALL(fchmod(3, 06777));
+    CALL(seteuid(65534));
+    CALL(truncate("file", 1));
+    VALUE(mode_of(3));
+    CALL(seteuid(0));
+    CALL(fchmod(3, 06777));
+    CALL(seteuid(65534));
+    CALL(open("file", O_RDWR | O_TRUNC));
+    VALUE(mode_of(3));
+    CALL(seteuid(0));
+    CALL(setreuid(65534, 0));
+    CALL(access("dir", W_OK));
+    CALL(access("private/x", F_OK));
+}
+
 static const struct section sections[] = {
     {"of_files", of_files},
     {"of_directories", of_directories},
     {"of_others", of_others},
     {"of_sockets", of_sockets},
+    {"of_two_users", of_two_users},
     {NULL, NULL},
 };
 const struct theme rights = {"rights", sections};

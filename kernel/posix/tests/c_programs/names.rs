@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
 
 /// The call behind each helper function of the program.
-const HELPERS: [(&str, &str); 15] = [
+const HELPERS: [(&str, &str); 16] = [
+    ("mode_of", "fstat"),
     ("file", "open"),
     ("file_text", "read"),
     ("read_text", "read"),

@@ -90,6 +90,21 @@ pub struct Permissions {
     pub gid: u32,
 }
 
+impl Permissions {
+    /// Returns the mode without the set-ID bits that a change of owner or contents clears. The
+    /// set-group-ID bit stays if the group may not execute the file, for user 0 and members of the
+    /// group.
+    #[doc(alias = "setattr_should_drop_suidgid")]
+    pub fn without_set_ids(self, by: Credentials) -> Mode {
+        let mode = self.mode.without(Mode::SET_UID);
+        let is_member = by.is_root() || by.gid == self.gid;
+        if is_member && !mode.contains(Mode::new(0o010)) {
+            return mode;
+        }
+        mode.without(Mode::SET_GID)
+    }
+}
+
 /// User and group on whose behalf a call is made. User 0 has all permissions.
 #[doc(alias = "struct cred")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

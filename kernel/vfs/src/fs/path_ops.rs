@@ -60,8 +60,7 @@ bitflags::bitflags! {
     pub struct AtFlags: u32 {
         /// Does not follow a symbolic link in the last component.
         const SYMLINK_NOFOLLOW = 0x100;
-        /// Checks the effective user and group. A process has no others, so the flag changes
-        /// nothing.
+        /// Checks the effective user and group, and not the real ones.
         const EACCESS = 0x200;
         /// Follows a symbolic link in the last component, in calls that otherwise do not.
         const SYMLINK_FOLLOW = 0x400;

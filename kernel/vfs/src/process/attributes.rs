@@ -50,9 +50,9 @@ impl Process {
         self.files.get(fd)?.stat()
     }
 
-    /// Checks the access of the process to the file at a path. Flag `SYMLINK_NOFOLLOW` does not
-    /// follow a symbolic link; `EMPTY_PATH` takes an empty path as the file of the descriptor;
-    /// `EACCESS` is ignored.
+    /// Checks the access of the real user and group to the file at a path, and with flag `EACCESS`
+    /// of the effective ones. `SYMLINK_NOFOLLOW` does not follow a symbolic link; `EMPTY_PATH`
+    /// takes an empty path as the file of the descriptor.
     ///
     /// # Errors
     /// Those of path lookup; `EACCES` if the access is denied; `EROFS` for `WRITE` on a file system
@@ -64,8 +64,11 @@ impl Process {
         wanted: AccessMode,
         flags: AtFlags,
     ) -> Result<(), Errno> {
-        self.path_context()
-            .access(at.into(), path.as_ref(), wanted, flags)
+        let mut context = self.path_context();
+        if !flags.contains(AtFlags::EACCESS) {
+            context.credentials = self.real_credentials();
+        }
+        context.access(at.into(), path.as_ref(), wanted, flags)
     }
 
     /// Sets the permission bits of the inode at a path.

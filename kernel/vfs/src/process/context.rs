@@ -6,8 +6,8 @@ use fdtable::rcu::map::RcuMap;
 use foldhash::fast::RandomState;
 
 use super::Process;
-use crate::Errno;
 use crate::fs::{Credentials, Mode, PathContext, Pinned, VfsPath};
+use crate::{Errno, Object};
 
 /// Working directory and umask, which processes may share.
 #[doc(alias = "fs_struct")]
@@ -19,9 +19,12 @@ pub(super) struct FsContext {
     umask: AtomicCell<u32>,
 }
 
-/// User and group of a process, in one word.
+/// Users and groups of a process: each pair in one word.
 #[derive(Debug)]
-pub(super) struct Ids(AtomicCell<u64>);
+pub(super) struct Ids {
+    effective: AtomicCell<u64>,
+    real: AtomicCell<u64>,
+}
 
 impl Default for FsContext {
     fn default() -> Self {
@@ -90,33 +93,42 @@ impl FsContext {
 }
 
 impl Ids {
-    fn new(credentials: Credentials) -> Self {
-        let ids = Ids(AtomicCell::new(0));
-        ids.set(credentials);
-        ids
-    }
-
     fn get(&self) -> Credentials {
-        let word = self.0.load();
-        Credentials {
-            uid: (word >> 32) as u32,
-            gid: word as u32,
-        }
+        of_word(self.effective.load())
     }
 
-    fn set(&self, Credentials { uid, gid }: Credentials) {
-        self.0.store(u64::from(uid) << 32 | u64::from(gid));
+    fn real(&self) -> Credentials {
+        of_word(self.real.load())
     }
 
     /// Returns a copy.
     pub(super) fn copy(&self) -> Self {
-        Self::new(self.get())
+        Ids {
+            effective: AtomicCell::new(self.effective.load()),
+            real: AtomicCell::new(self.real.load()),
+        }
     }
+}
+
+fn of_word(word: u64) -> Credentials {
+    Credentials {
+        uid: (word >> 32) as u32,
+        gid: word as u32,
+    }
+}
+
+fn to_word(uid: u32, gid: u32) -> u64 {
+    u64::from(uid) << 32 | u64::from(gid)
 }
 
 impl Default for Ids {
     fn default() -> Self {
-        Self::new(Credentials::ROOT)
+        let Credentials { uid, gid } = Credentials::ROOT;
+        let root = to_word(uid, gid);
+        Ids {
+            effective: AtomicCell::new(root),
+            real: AtomicCell::new(root),
+        }
     }
 }
 
@@ -127,16 +139,39 @@ impl Process {
         Mode::new(self.context.umask.swap(mask.bits() & 0o777))
     }
 
-    /// Sets user and group; both are 0 initially. User 0 has all permissions.
+    /// Sets user and group, real and effective; all are 0 initially. User 0 has all permissions.
     #[doc(alias = "setresuid")]
     pub fn set_ids(&self, uid: u32, gid: u32) {
-        self.ids.set(Credentials { uid, gid });
+        self.ids.real.store(to_word(uid, gid));
+        self.set_effective_ids(uid, gid);
     }
 
-    /// Returns the user and the group.
-    #[doc(alias = "getuid")]
+    /// Sets the effective user and group, for which permissions are checked.
+    /// [`faccessat`](Self::faccessat) alone checks the real ones.
+    #[doc(alias = "seteuid")]
+    pub fn set_effective_ids(&self, uid: u32, gid: u32) {
+        self.ids.effective.store(to_word(uid, gid));
+    }
+
+    /// Returns the effective user and group.
+    #[doc(alias = "geteuid")]
     pub fn credentials(&self) -> Credentials {
         self.ids.get()
+    }
+
+    /// Returns the real user and group.
+    #[doc(alias = "getuid")]
+    pub fn real_credentials(&self) -> Credentials {
+        self.ids.real()
+    }
+
+    /// Clears the set-ID bits of a file that a user without privileges has changed.
+    #[inline]
+    pub(super) fn remove_privileges(&self, object: &dyn Object) {
+        let by = self.credentials();
+        if !by.is_root() {
+            object.clear_set_ids(by);
+        }
     }
 
     /// Returns the working directory, unless it is the root.

@@ -45,9 +45,16 @@ impl Process {
     pub fn write(&self, fd: impl FdArg, bytes: &[u8]) -> Result<usize, Errno> {
         let fd = fd.to_raw();
         let bytes = &bytes[..self.writable_bytes(fd, None, bytes.len())?];
-        match self.borrowed(fd, |object| object.try_write(bytes))? {
+        let attempt = self.borrowed(fd, |object| {
+            object
+                .try_write(bytes)
+                .inspect(|_| self.remove_privileges(object))
+        });
+        match attempt? {
             Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file.write(bytes),
+            Attempt::MustWait(file) => file
+                .write(bytes)
+                .inspect(|_| self.remove_privileges(&**file)),
         }
     }
 
@@ -72,9 +79,16 @@ impl Process {
     pub fn pwrite(&self, fd: impl FdArg, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         let fd = fd.to_raw();
         let bytes = &bytes[..self.writable_bytes(fd, Some(offset), bytes.len())?];
-        match self.borrowed(fd, |object| object.try_write_at(bytes, offset))? {
+        let attempt = self.borrowed(fd, |object| {
+            object
+                .try_write_at(bytes, offset)
+                .inspect(|_| self.remove_privileges(object))
+        });
+        match attempt? {
             Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file.write_at(bytes, offset),
+            Attempt::MustWait(file) => file
+                .write_at(bytes, offset)
+                .inspect(|_| self.remove_privileges(&**file)),
         }
     }
 
@@ -88,7 +102,9 @@ impl Process {
         if let Ok(stat) = file.stat() {
             self.check_length(&stat, length)?;
         }
-        file.set_len(length)
+        file.set_len(length)?;
+        self.remove_privileges(&**file);
+        Ok(())
     }
 
     /// Waits until written data would survive a crash: in memory, none does.

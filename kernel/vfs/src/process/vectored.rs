@@ -29,7 +29,10 @@ impl Process {
     pub fn writev(&self, fd: impl FdArg, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let (fd, total) = (fd.to_raw(), check_written(bufs)?);
         let bufs = first(bufs, total, self.writable_bytes(fd, None, total)?)?;
-        self.files.get(fd)?.write_vectored(&bufs)
+        let file = self.files.get(fd)?;
+        let written = file.write_vectored(&bufs)?;
+        self.remove_privileges(&**file);
+        Ok(written)
     }
 
     /// Reads at `offset` like [`readv`](Self::readv), and leaves the file position alone.
@@ -58,7 +61,10 @@ impl Process {
     ) -> Result<usize, Errno> {
         let (fd, total) = (fd.to_raw(), check_written(bufs)?);
         let bufs = first(bufs, total, self.writable_bytes(fd, Some(offset), total)?)?;
-        self.files.get(fd)?.write_vectored_at(&bufs, offset)
+        let file = self.files.get(fd)?;
+        let written = file.write_vectored_at(&bufs, offset)?;
+        self.remove_privileges(&**file);
+        Ok(written)
     }
 }
 

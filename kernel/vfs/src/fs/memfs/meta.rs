@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::directory::Directory;
 use crate::fs::inode_number;
-use crate::fs::mode::{Mode, Permissions};
+use crate::fs::mode::{Credentials, Mode, Permissions};
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::timestamp::Timestamp;
 use crate::fs::{Attributes, Dentry};
@@ -22,6 +22,8 @@ pub(super) struct Meta {
     accessed: AtomicCell<bool>,
     /// Set if the permissions let every user search the inode as a directory.
     searchable: AtomicCell<bool>,
+    /// Set if the permissions have a set-ID bit.
+    has_set_ids: AtomicCell<bool>,
     /// No other lock is taken inside it.
     state: Mutex<State>,
 }
@@ -47,6 +49,7 @@ impl Meta {
             device,
             accessed: AtomicCell::new(false),
             searchable: AtomicCell::new(is_searchable(permissions)),
+            has_set_ids: AtomicCell::new(has_set_ids(permissions)),
             state: Mutex::new(State {
                 permissions,
                 atime: now,
@@ -69,6 +72,22 @@ impl Meta {
 
     pub(super) fn permissions(&self) -> Permissions {
         self.state.lock().permissions
+    }
+
+    /// Clears the set-ID bits after a change of the contents.
+    #[inline]
+    pub(super) fn clear_set_ids(&self, by: Credentials) {
+        if self.has_set_ids.load() {
+            self.clear_set_ids_locked(by);
+        }
+    }
+
+    #[cold]
+    fn clear_set_ids_locked(&self, by: Credentials) {
+        let mut state = self.state.lock();
+        state.permissions.mode = state.permissions.without_set_ids(by);
+        state.ctime = Timestamp::now();
+        self.has_set_ids.store(has_set_ids(state.permissions));
     }
 
     /// Returns true if every user may search the inode as a directory. Takes no lock.
@@ -99,6 +118,7 @@ impl Meta {
         permissions.uid = changes.uid.unwrap_or(permissions.uid);
         permissions.gid = changes.gid.unwrap_or(permissions.gid);
         self.searchable.store(is_searchable(*permissions));
+        self.has_set_ids.store(has_set_ids(*permissions));
         state.atime = changes.atime.unwrap_or(state.atime);
         state.mtime = changes.mtime.unwrap_or(state.mtime);
         state.ctime = Timestamp::now();
@@ -179,4 +199,8 @@ impl Meta {
 
 fn is_searchable(permissions: Permissions) -> bool {
     permissions.mode.contains(Mode::new(0o111))
+}
+
+fn has_set_ids(permissions: Permissions) -> bool {
+    permissions.mode.bits() & 0o6000 != 0
 }

@@ -26,7 +26,7 @@ use super::limits::{FileLimits, PAGE};
 use super::meta::Meta;
 use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
-use crate::fs::mode::Permissions;
+use crate::fs::mode::{Credentials, Permissions};
 use crate::fs::mount::{MountRef, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
@@ -394,6 +394,10 @@ impl Drop for RegularFile {
 }
 
 impl Object for RegularFile {
+    fn clear_set_ids(&self, by: Credentials) {
+        self.inode.meta.clear_set_ids(by);
+    }
+
     fn status(&self) -> OpenFlags {
         self.status.get()
     }

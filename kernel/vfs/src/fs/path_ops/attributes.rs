@@ -3,6 +3,7 @@
 use super::{At, AtFlags, PathContext};
 use crate::Errno;
 use crate::fs::file_system::want_write;
+use crate::fs::inode::Inode;
 use crate::fs::inode::Target;
 use crate::fs::mode::{AccessMode, Mode};
 use crate::fs::mount::VfsPath;
@@ -88,7 +89,8 @@ impl PathContext<'_> {
             return Err(Errno::EPERM);
         }
         inode.set_attributes(&Attributes {
-            mode: (inode.kind() != FileKind::Directory).then(|| without_set_ids(file.mode)),
+            mode: (inode.kind() != FileKind::Directory)
+                .then(|| file.without_set_ids(self.credentials)),
             uid,
             gid,
             ..Attributes::default()
@@ -135,16 +137,20 @@ impl PathContext<'_> {
         }
         let _change = want_write(self.fs_of(vfs_path))?;
         self.may(AccessMode::WRITE, inode)?;
-        inode.set_len(length)
+        inode.set_len(length)?;
+        self.remove_privileges(inode)
     }
-}
 
-/// Clears the set-ID bits: the new owner has not asked for them.
-fn without_set_ids(mode: Mode) -> Mode {
-    let mode = mode.without(Mode::SET_UID);
-    if mode.contains(Mode::new(0o010)) {
-        mode.without(Mode::SET_GID)
-    } else {
-        mode
+    /// Clears the set-ID bits of a file whose contents a user without privileges has changed.
+    pub(crate) fn remove_privileges(&self, inode: &dyn Inode) -> Result<(), Errno> {
+        let before = inode.permissions();
+        let after = before.without_set_ids(self.credentials);
+        if self.credentials.is_root() || before.mode == after {
+            return Ok(());
+        }
+        inode.set_attributes(&Attributes {
+            mode: Some(after),
+            ..Attributes::default()
+        })
     }
 }

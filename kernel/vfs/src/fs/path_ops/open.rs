@@ -174,6 +174,11 @@ impl PathContext<'_> {
         if flags.contains(OpenFlags::DIRECT) && kind != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
+        if flags.contains(OpenFlags::TRUNC) && !self.credentials.is_root() {
+            let opened = Arc::clone(&inode).open(&opening)?;
+            self.remove_privileges(&*inode)?;
+            return Ok(opened);
+        }
         inode.open(&opening)
     }
 
