@@ -4,7 +4,7 @@
 use std::thread;
 
 use crate::loom::Exploration;
-use crate::process::{End, Process};
+use crate::process::{End, Finished, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::check_oldest;
@@ -29,12 +29,18 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     steps.judge("the library with its oldest Rust", || check_oldest(None))?;
     steps.step("documentation", documentation)?;
     steps.judge("models", || Exploration::default().explore())?;
-    // They have a build of their own and one thread; the tests wait for much of their time.
-    let conflicts = thread::spawn(|| conflicts().finish().map_err(|error| error.to_string()));
+    // The check has a build of its own and one thread; the tests wait for much of their time.
+    let beside = thread::spawn(|| Beside {
+        conflicts: conflicts().finish(),
+        features: FEATURES
+            .iter()
+            .map(|features| tests(features).quiet().finish())
+            .collect(),
+    });
 
     let mut tally = Tally::default();
     // The counts of the tests that ran are printed also where some of them have failed.
-    let tested = steps.judge("tests, beside the check of conflicts", || {
+    let tested = steps.judge("tests, beside conflicts and tests of features", || {
         count(&mut tally, tests(""))
     });
     let tested = tested.and_then(|()| {
@@ -46,21 +52,23 @@ pub(crate) fn run(arguments: &[String]) -> Result {
                 .run()
         })
     });
+    let mut conflicts = None;
     let tested = tested.and_then(|()| {
-        steps.judge("tests of features", || {
-            for features in FEATURES {
-                count(&mut tally, tests(features))?;
+        steps.step("tests of features", || {
+            let beside = beside.join().map_err(|_| "a check panicked")?;
+            conflicts = Some(beside.conflicts);
+            for (features, finished) in FEATURES.iter().zip(beside.features) {
+                let finished = finished?;
+                tally.add(&finished.output);
+                succeeded(&finished, &format!("cargo test {features}"))?;
             }
-            Ok(Verdict::Passed)
+            Ok(())
         })
     });
     let tested = tested.and_then(|()| {
         steps.step("conflicts: those on the list and no others", || {
-            let finished = conflicts.join().map_err(|_| "the check panicked")??;
-            match finished.end {
-                End::Success => Ok(()),
-                _ => Err(format!("it failed:\n{}", finished.output).into()),
-            }
+            let finished = conflicts.take().ok_or("it did not run")??;
+            succeeded(&finished, "the check")
         })
     });
     match &tested {
@@ -73,6 +81,20 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         std::process::exit(1);
     }
     Ok(())
+}
+
+/// What ran beside the tests, with its output kept.
+struct Beside {
+    conflicts: Result<Finished>,
+    /// In the order of [`FEATURES`].
+    features: Vec<Result<Finished>>,
+}
+
+fn succeeded(finished: &Finished, what: &str) -> Result {
+    match finished.end {
+        End::Success => Ok(()),
+        _ => Err(format!("{what} failed:\n{}", finished.output).into()),
+    }
 }
 
 /// Tests beside those of the default members, and of what is chosen when the table is built.
