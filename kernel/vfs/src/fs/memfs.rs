@@ -1,9 +1,8 @@
 //! The file system in memory: a tree of directories.
 //!
-//! A lookup takes the lock of one directory, shared, so path walks do not wait for each other. A
-//! change takes the lock of the directory that it changes. The only lock of the whole tree is that
-//! of a rename that moves a directory, or moves anything from one directory to another (see
-//! [`rename`]).
+//! A lookup takes no lock: names are read under RCU. A change takes the lock of the directory that
+//! it changes. The only lock of the whole tree is that of a rename that moves a directory, or moves
+//! anything from one directory to another (see [`rename`]).
 //!
 //! Removing a name does not free the inode: open files keep it.
 
@@ -42,8 +41,8 @@ pub use limits::MemFsLimits;
 /// File system in memory.
 ///
 /// The operations here need no process: user 0 makes them, all paths begin at the root, with or
-/// without a leading `/`, and mounts are not crossed. Each may wait for changes of a directory on
-/// the path. The errors of path lookup are
+/// without a leading `/`, and mounts are not crossed. A change may wait for another one of the
+/// same directory. The errors of path lookup are
 /// - `ENOENT` if a component does not exist, or the path is empty;
 /// - `ENOTDIR` if a component before the last is not a directory, or the path has a trailing `/`
 ///   and does not name a directory;
