@@ -225,7 +225,7 @@ impl PathContext<'_> {
             _ => return Err(Errno::EISDIR),
         };
         loop {
-            // Most of these files exist: look them up first, which takes only a shared lock.
+            // Most of these files exist: look them up first, which takes no lock.
             let found = match walk.walk_component(&parent, name) {
                 Err(Errno::ENOENT) => match self.create_file(&parent, name, mode) {
                     // Another thread created it first.
