@@ -61,8 +61,10 @@ pub const PIPE_BUF: usize = 4096;
 
 /// Bounded queue of bytes with a reading and a writing side.
 ///
-/// Many threads may use each side at once.
+/// Many threads may use each side at once. It begins a cache line, so its transfers do not slow
+/// down what the allocator has put beside it.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Buffer {
     state: Mutex<State>,
 }
