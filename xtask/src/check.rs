@@ -1,6 +1,7 @@
 //! `check`: everything that must hold before a change lands, in the order in which it fails
 //! soonest. Continuous integration runs it.
 
+use std::fs;
 use std::thread;
 
 use crate::loom::Exploration;
@@ -28,72 +29,85 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     steps.step("lints", lints)?;
     steps.judge("the library with its oldest Rust", || check_oldest(None))?;
     steps.step("documentation", documentation)?;
-    steps.judge("models", || Exploration::default().explore())?;
-    // The check has a build of its own and one thread; the tests wait for much of their time.
-    let beside = thread::spawn(|| Beside {
-        conflicts: conflicts().finish(),
-        features: FEATURES
-            .iter()
-            .map(|features| tests(features).quiet().finish())
-            .collect(),
-    });
-
+    // The tests wait for much of their time. All that follows runs whatever fails in it.
+    let others = thread::spawn(beside_the_tests);
     let mut tally = Tally::default();
-    // The counts of the tests that ran are printed also where some of them have failed.
-    let tested = steps.judge("tests, beside conflicts and tests of features", || {
-        count(&mut tally, tests(""))
-    });
-    let tested = tested.and_then(|()| {
-        steps.step("the program, quickly", || {
-            // The tests have built it. `cargo run` would build it once more, with other features of
-            // its dependencies.
-            Process::new(target().join("debug/fdtable"))
-                .arg("--version")
-                .run()
-        })
-    });
-    let mut conflicts = None;
-    let tested = tested.and_then(|()| {
-        steps.step("tests of features", || {
-            let beside = beside.join().map_err(|_| "a check panicked")?;
-            conflicts = Some(beside.conflicts);
-            for (features, finished) in FEATURES.iter().zip(beside.features) {
-                let finished = finished?;
-                tally.add(&finished.output);
-                succeeded(&finished, &format!("cargo test {features}"))?;
-            }
-            Ok(())
-        })
-    });
-    let tested = tested.and_then(|()| {
-        steps.step("conflicts: those on the list and no others", || {
-            let finished = conflicts.take().ok_or("it did not run")??;
-            succeeded(&finished, "the check")
-        })
-    });
-    match &tested {
-        Ok(()) => print!("{}", steps.table()),
-        Err(error) => eprintln!("xtask check: {error}"),
+    let mut lane = Steps::lane();
+    lane.step("tests", || {
+        let finished = tests("").finish()?;
+        tally.add(&finished.output);
+        match finished.end {
+            End::Success => Ok(()),
+            // Its output was shown.
+            _ => Err("cargo test failed".into()),
+        }
+    })?;
+    lane.step("the program, quickly", || {
+        // The tests have built it. `cargo run` would build it once more, with other features of
+        // its dependencies.
+        Process::new(target().join("debug/fdtable"))
+            .arg("--version")
+            .run()
+    })?;
+    let (others, tests_of_others) = others.join().map_err(|_| "a check panicked")??;
+    tally += tests_of_others;
+    for lane in [lane, others] {
+        steps.merge(lane, |_| None);
+    }
+    print!("{}", steps.table());
+    let end = steps.finish();
+    if let Err(error) = &end {
+        eprintln!("xtask check: {error}");
     }
     // The last line, whatever has happened: others read it.
     println!("\n{tally}");
-    if tested.is_err() || tally.failed > 0 || tally.passed == 0 {
+    if end.is_err() || tally.failed > 0 || tally.passed == 0 {
         std::process::exit(1);
     }
     Ok(())
 }
 
-/// What ran beside the tests, with its output kept.
-struct Beside {
-    conflicts: Result<Finished>,
-    /// In the order of [`FEATURES`].
-    features: Vec<Result<Finished>>,
+/// Runs what has a build of its own, or few tests. It prints no more than its steps unless one
+/// fails.
+fn beside_the_tests() -> Result<(Steps, Tally)> {
+    let mut steps = Steps::lane();
+    let mut tally = Tally::default();
+    steps.judge("models", models)?;
+    steps.step("conflicts: those on the list and no others", || {
+        succeeded(&conflicts().finish()?, "the check")
+    })?;
+    for features in FEATURES {
+        steps.step(&format!("tests of {features}"), || {
+            let finished = tests(features).quiet().finish()?;
+            tally.add(&finished.output);
+            succeeded(&finished, "cargo test")
+        })?;
+    }
+    Ok((steps, tally))
 }
 
+/// Explores the models to their own bounds.
+fn models() -> Result<Verdict> {
+    let log = target().join("models.log");
+    // What an earlier run has left.
+    let _ = fs::remove_file(&log);
+    let exploration = Exploration {
+        log: Some(log.clone()),
+        ..Exploration::default()
+    };
+    exploration.explore().inspect_err(|_| {
+        print!("{}", fs::read_to_string(&log).unwrap_or_default());
+    })
+}
+
+/// Fails, and prints what a process has printed, unless it has ended well.
 fn succeeded(finished: &Finished, what: &str) -> Result {
     match finished.end {
         End::Success => Ok(()),
-        _ => Err(format!("{what} failed:\n{}", finished.output).into()),
+        _ => {
+            print!("{}", finished.output);
+            Err(format!("{what} failed").into())
+        }
     }
 }
 
@@ -140,15 +154,4 @@ fn conflicts() -> Process {
 
 fn tests(what: &str) -> Process {
     Process::cargo("test").words("--no-fail-fast").words(what)
-}
-
-/// Runs tests, and adds their counts.
-fn count(tally: &mut Tally, tests: Process) -> Result<Verdict> {
-    let line = tests.line();
-    let finished = tests.finish()?;
-    tally.add(&finished.output);
-    match finished.end {
-        End::Success => Ok(Verdict::Passed),
-        _ => Err(format!("{line} failed").into()),
-    }
 }

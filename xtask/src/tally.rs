@@ -1,6 +1,7 @@
 //! The sum of the results of several test binaries.
 
 use std::fmt;
+use std::ops::AddAssign;
 
 /// Counts of tests. Its display is the line that a run of all tests ends with.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -31,6 +32,14 @@ impl Tally {
             self.failed += of("failed");
             self.skipped += of("ignored");
         }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
     }
 }
 
