@@ -11,6 +11,7 @@
 //! | `fs/locks.rs`, `fs/locks/` | record locks and `flock`, for files of all file systems |
 
 mod attributes;
+mod capabilities;
 mod dev;
 mod device_number;
 mod fallocate;
@@ -32,6 +33,7 @@ mod stat;
 mod timestamp;
 
 pub use attributes::{Attributes, Time};
+pub use capabilities::Capabilities;
 pub use dev::DevFs;
 pub use device_number::fresh as fresh_device;
 pub use fallocate::FallocateFlags;

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use fdtable::{Access, FileRef, WantWrite, rcu};
 
 use super::Attributes;
+use super::Capabilities;
 use super::file_system::FileSystem;
 use super::locks::LockSet;
-use super::mode::{Mode, Permissions};
+use super::mode::{Credentials, Mode, Permissions};
 use super::mount::{MountPoint, MountRef, VfsPath};
 use super::path_ops::PathContext;
 use super::stat::{DirEntry, FileKind, Stat};
@@ -273,8 +274,10 @@ pub enum LaterName {
 pub struct NewInode<'a> {
     /// Kind of the inode.
     pub what: NewKind<'a>,
-    /// Owner, group and permissions.
-    pub permissions: Permissions,
+    /// Permission bits, after the umask.
+    pub mode: Mode,
+    /// Credentials that the inode is made with: its owner and group.
+    pub maker: Credentials,
 }
 
 /// Kinds of inodes that can be made.
@@ -296,16 +299,17 @@ impl NewInode<'_> {
     /// Returns the permissions that the inode gets in a directory.
     ///
     /// If the directory has [`Mode::SET_GID`], the inode takes its group, and a new directory takes
-    /// the bit too. A group-executable file loses the bit, unless its maker is in that group or is
-    /// user 0: a user cannot make a file that runs with a foreign group.
+    /// the bit too. A group-executable file loses the bit, unless its maker is in that group or has
+    /// [`Capabilities::FSETID`]: a user cannot make a file that runs with a foreign group.
     #[doc(alias = "inode_init_owner")]
     #[doc(alias = "mode_strip_sgid")]
     pub fn permissions_in(&self, directory: Permissions) -> Permissions {
-        let Permissions { mode, uid, gid } = self.permissions;
+        let Credentials { uid, gid, .. } = self.maker;
+        let mode = self.mode;
         if !directory.mode.contains(Mode::SET_GID) {
-            return self.permissions;
+            return Permissions { mode, uid, gid };
         }
-        let is_foreign = uid != 0 && gid != directory.gid;
+        let is_foreign = gid != directory.gid && !self.maker.has(Capabilities::FSETID);
         let runs_for_group = mode.contains(Mode::SET_GID.with(Mode::new(0o010)));
         let mode = match self.what {
             NewKind::Directory => mode.with(Mode::SET_GID),

@@ -1,5 +1,6 @@
 //! Permissions, credentials, and the check of one against the other.
 
+use super::Capabilities;
 use crate::Errno;
 
 /// Permission bits of an inode, with the values of Linux: 0 to `0o7777`.
@@ -92,12 +93,12 @@ pub struct Permissions {
 
 impl Permissions {
     /// Returns the mode without the set-ID bits that a change of owner or contents clears. The
-    /// set-group-ID bit stays if the group may not execute the file, for user 0 and members of the
-    /// group.
+    /// set-group-ID bit stays if the group may not execute the file, for members of the group and
+    /// with [`Capabilities::FSETID`].
     #[doc(alias = "setattr_should_drop_suidgid")]
     pub fn without_set_ids(self, by: Credentials) -> Mode {
         let mode = self.mode.without(Mode::SET_UID);
-        let is_member = by.is_root() || by.gid == self.gid;
+        let is_member = by.has(Capabilities::FSETID) || by.gid == self.gid;
         if is_member && !mode.contains(Mode::new(0o010)) {
             return mode;
         }
@@ -105,7 +106,7 @@ impl Permissions {
     }
 }
 
-/// User and group on whose behalf a call is made. User 0 has all permissions.
+/// User, group and capabilities on whose behalf a call is made.
 #[doc(alias = "struct cred")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
@@ -113,26 +114,51 @@ pub struct Credentials {
     pub uid: u32,
     /// Group. There are no supplementary groups.
     pub gid: u32,
+    /// Capabilities.
+    pub capabilities: Capabilities,
 }
 
 impl Credentials {
-    /// User 0 and group 0.
-    pub const ROOT: Self = Credentials { uid: 0, gid: 0 };
+    /// User 0 and group 0, with all capabilities.
+    pub const ROOT: Self = Credentials::new(0, 0);
 
-    /// Returns true if the user is 0, which passes all permission checks.
-    pub const fn is_root(self) -> bool {
-        self.uid == 0
+    /// Makes credentials with all capabilities for user 0, and with none for any other.
+    pub const fn new(uid: u32, gid: u32) -> Self {
+        let capabilities = match uid {
+            0 => Capabilities::all(),
+            _ => Capabilities::empty(),
+        };
+        Credentials {
+            uid,
+            gid,
+            capabilities,
+        }
     }
 
-    /// Returns true if the user is `uid`, or 0.
+    /// Returns true if these include all of `capabilities`.
+    #[doc(alias = "capable")]
+    pub const fn has(self, capabilities: Capabilities) -> bool {
+        self.capabilities.contains(capabilities)
+    }
+
+    /// Returns true if a file of user `uid` counts as an own one.
+    #[doc(alias = "inode_owner_or_capable")]
     pub const fn owns(self, uid: u32) -> bool {
-        self.uid == uid || self.is_root()
+        self.uid == uid || self.has(Capabilities::FOWNER)
+    }
+
+    /// Returns true if these may search every directory.
+    pub(crate) const fn searches_all(self) -> bool {
+        let either = Capabilities::DAC_OVERRIDE.union(Capabilities::DAC_READ_SEARCH);
+        self.capabilities.intersects(either)
     }
 
     /// Checks that all of `wanted` is allowed.
     ///
     /// The owner's bits decide for the owner, the group's for its members, and the last ones for
-    /// all others. User 0 may do everything but execute a file that no user may execute.
+    /// all others. [`Capabilities::DAC_OVERRIDE`] allows everything but to execute a file that no
+    /// user may execute, and [`Capabilities::DAC_READ_SEARCH`] to read a file, and to read and
+    /// search a directory.
     ///
     /// # Errors
     /// `EACCES` if it is not allowed.
@@ -144,21 +170,31 @@ impl Credentials {
         kind: super::FileKind,
     ) -> Result<(), Errno> {
         let bits = file.mode.bits();
-        let allowed = if self.is_root() {
-            let executable = kind == super::FileKind::Directory || bits & 0o111 != 0;
-            if executable { 7 } else { 6 }
-        } else if self.uid == file.uid {
+        let allowed = if self.uid == file.uid {
             bits >> 6 & 7
         } else if self.gid == file.gid {
             bits >> 3 & 7
         } else {
             bits & 7
         };
-        if wanted.bits() & !allowed == 0 {
+        if wanted.bits() & !allowed == 0 || self.overrides(wanted, file.mode, kind) {
             Ok(())
         } else {
             Err(Errno::EACCES)
         }
+    }
+
+    /// Returns true if a capability allows what the bits of a file do not.
+    fn overrides(self, wanted: AccessMode, mode: Mode, kind: super::FileKind) -> bool {
+        let is_directory = kind == super::FileKind::Directory;
+        let only_reads = match is_directory {
+            true => !wanted.contains(AccessMode::WRITE),
+            false => wanted == AccessMode::READ,
+        };
+        let runs_none = !is_directory && mode.bits() & 0o111 == 0;
+        only_reads && self.has(Capabilities::DAC_READ_SEARCH)
+            || self.has(Capabilities::DAC_OVERRIDE)
+                && !(runs_none && wanted.contains(AccessMode::EXECUTE))
     }
 }
 
@@ -170,14 +206,17 @@ mod tests {
     const READ: AccessMode = AccessMode::READ;
 
     fn may(uid: u32, gid: u32, wanted: AccessMode, mode: u32) -> bool {
+        let by = Credentials::new(uid, gid);
+        is_allowed(by, wanted, mode, FileKind::Regular)
+    }
+
+    fn is_allowed(by: Credentials, wanted: AccessMode, mode: u32, kind: FileKind) -> bool {
         let file = Permissions {
             mode: Mode::new(mode),
             uid: 1,
             gid: 2,
         };
-        Credentials { uid, gid }
-            .may(wanted, file, FileKind::Regular)
-            .is_ok()
+        by.may(wanted, file, kind).is_ok()
     }
 
     #[test]
@@ -195,5 +234,27 @@ mod tests {
         assert!(may(0, 0, READ | AccessMode::WRITE, 0));
         assert!(!may(0, 0, AccessMode::EXECUTE, 0o666));
         assert!(may(0, 0, AccessMode::EXECUTE, 0o010));
+    }
+
+    #[test]
+    fn a_capability_counts_and_not_the_user() {
+        let with = |capabilities| Credentials {
+            capabilities,
+            ..Credentials::new(0, 0)
+        };
+        let may = |capabilities, wanted| {
+            [FileKind::Regular, FileKind::Directory]
+                .map(|kind| is_allowed(with(capabilities), wanted, 0o100, kind))
+        };
+        let none = Capabilities::empty();
+        assert_eq!(may(none, READ), [false, false]);
+        let reads = Capabilities::DAC_READ_SEARCH;
+        assert_eq!(may(reads, READ), [true, true]);
+        assert_eq!(may(reads, AccessMode::EXECUTE), [false, true]);
+        assert_eq!(may(reads, READ | AccessMode::EXECUTE), [false, true]);
+        assert_eq!(may(reads, AccessMode::WRITE), [false, false]);
+        assert_eq!(may(reads, READ | AccessMode::WRITE), [false, false]);
+        let overrides = Capabilities::DAC_OVERRIDE;
+        assert_eq!(may(overrides, AccessMode::all()), [true, true]);
     }
 }

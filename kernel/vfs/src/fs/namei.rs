@@ -153,7 +153,7 @@ impl PathContext<'_> {
         section: &'s rcu::Guard<'_>,
     ) -> Option<Result<Place<'s>, Errno>> {
         let directory = &**here.inode;
-        let may_search = self.credentials.is_root() || directory.is_searchable_by_all();
+        let may_search = self.credentials.searches_all() || directory.is_searchable_by_all();
         if component == b".." || !may_search {
             return None;
         }

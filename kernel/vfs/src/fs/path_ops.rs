@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use fdtable::{Fd, RawFd};
 
+use super::Capabilities;
 use super::file_system::FileSystem;
 use super::inode::Inode;
 use super::mode::{AccessMode, Credentials, Mode};
@@ -175,10 +176,11 @@ impl<'c> PathContext<'c> {
     /// Checks that the caller may search a directory.
     ///
     /// # Errors
-    /// `EACCES` if it may not; `ENOTDIR` if the inode is not a directory, except for user 0.
+    /// `EACCES` if it may not; `ENOTDIR` if the inode is not a directory, unless the caller may
+    /// search every directory.
     #[inline]
     pub(crate) fn may_search(&self, directory: &dyn Inode) -> Result<(), Errno> {
-        if self.credentials.is_root() {
+        if self.credentials.searches_all() {
             return Ok(());
         }
         if !is_directory(directory) {
@@ -193,7 +195,7 @@ impl<'c> PathContext<'c> {
     /// `EACCES` if it may not.
     #[inline]
     pub(crate) fn may_change(&self, directory: &dyn Inode) -> Result<(), Errno> {
-        if self.credentials.is_root() {
+        if self.credentials.has(Capabilities::DAC_OVERRIDE) {
             return Ok(());
         }
         self.may(AccessMode::EXECUTE | AccessMode::WRITE, directory)
@@ -206,7 +208,7 @@ impl<'c> PathContext<'c> {
     /// [sticky](Mode::STICKY) and the caller owns neither it nor the inode.
     pub(crate) fn may_remove(&self, directory: &dyn Inode, inode: &dyn Inode) -> Result<(), Errno> {
         self.may_change(directory)?;
-        if self.credentials.is_root() {
+        if self.credentials.has(Capabilities::FOWNER) {
             return Ok(());
         }
         let directory = directory.permissions();

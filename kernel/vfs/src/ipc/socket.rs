@@ -145,7 +145,7 @@ impl Socket {
 
     fn of(core: Arc<Core>, flags: OpenFlags) -> Self {
         let Ucred { uid, gid, .. } = core.maker;
-        let maker = Credentials { uid, gid };
+        let maker = Credentials::new(uid, gid);
         let status = Status::new(flags & OpenFlags::NONBLOCK | OpenFlags::RDWR);
         Socket {
             core,

@@ -110,8 +110,8 @@ impl Process {
     /// `EMPTY_PATH` the file of the descriptor.
     ///
     /// # Errors
-    /// Those of path lookup; `EPERM` if the user is not 0 and does more than give an own file to
-    /// the own group, or the inode cannot be changed; `EINVAL` if `flags` has other bits; `EROFS`.
+    /// Those of path lookup; `EPERM` if this does more than give an own file to the own group,
+    /// without [`Capabilities::CHOWN`](crate::fs::Capabilities::CHOWN), or the inode cannot be changed; `EINVAL` if `flags` has other bits; `EROFS`.
     pub fn fchownat(
         &self,
         at: impl Into<At>,

@@ -1,4 +1,4 @@
-//! Context of a process for path lookups: working directory, umask, user and group.
+//! Context of a process for path lookups: working directory, umask, and credentials.
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::rcu;
@@ -6,7 +6,7 @@ use fdtable::rcu::map::RcuMap;
 use foldhash::fast::RandomState;
 
 use super::Process;
-use crate::fs::{Credentials, Mode, PathContext, Pinned, VfsPath};
+use crate::fs::{Capabilities, Credentials, Mode, PathContext, Pinned, VfsPath};
 use crate::{Errno, Object};
 
 /// Working directory and umask, which processes may share.
@@ -19,11 +19,20 @@ pub(super) struct FsContext {
     umask: AtomicCell<u32>,
 }
 
-/// Users and groups of a process: each pair in one word.
-#[derive(Debug)]
+/// Effective and real credentials of a process.
+#[derive(Debug, Default)]
 pub(super) struct Ids {
-    effective: AtomicCell<u64>,
-    real: AtomicCell<u64>,
+    effective: CredentialsCell,
+    real: CredentialsCell,
+}
+
+/// Credentials that other threads read while they change. No call changes user and group together,
+/// as on Linux; so each change is one store.
+#[derive(Debug)]
+struct CredentialsCell {
+    /// The user, and the capabilities in the low half.
+    user: AtomicCell<u64>,
+    group: AtomicCell<u32>,
 }
 
 impl Default for FsContext {
@@ -93,42 +102,47 @@ impl FsContext {
 }
 
 impl Ids {
-    fn get(&self) -> Credentials {
-        of_word(self.effective.load())
-    }
-
-    fn real(&self) -> Credentials {
-        of_word(self.real.load())
-    }
-
     /// Returns a copy.
     pub(super) fn copy(&self) -> Self {
         Ids {
-            effective: AtomicCell::new(self.effective.load()),
-            real: AtomicCell::new(self.real.load()),
+            effective: CredentialsCell::new(self.effective.get()),
+            real: CredentialsCell::new(self.real.get()),
         }
     }
 }
 
-fn of_word(word: u64) -> Credentials {
-    Credentials {
-        uid: (word >> 32) as u32,
-        gid: word as u32,
+impl CredentialsCell {
+    fn new(credentials: Credentials) -> Self {
+        CredentialsCell {
+            user: AtomicCell::new(word(credentials)),
+            group: AtomicCell::new(credentials.gid),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> Credentials {
+        let user = self.user.load();
+        Credentials {
+            uid: (user >> 32) as u32,
+            gid: self.group.load(),
+            capabilities: Capabilities::from_bits_retain(user as u32),
+        }
+    }
+
+    fn set(&self, credentials: Credentials) {
+        self.group.store(credentials.gid);
+        self.user.store(word(credentials));
     }
 }
 
-fn to_word(uid: u32, gid: u32) -> u64 {
-    u64::from(uid) << 32 | u64::from(gid)
+/// Returns user and capabilities in one word.
+fn word(credentials: Credentials) -> u64 {
+    u64::from(credentials.uid) << 32 | u64::from(credentials.capabilities.bits())
 }
 
-impl Default for Ids {
+impl Default for CredentialsCell {
     fn default() -> Self {
-        let Credentials { uid, gid } = Credentials::ROOT;
-        let root = to_word(uid, gid);
-        Ids {
-            effective: AtomicCell::new(root),
-            real: AtomicCell::new(root),
-        }
+        CredentialsCell::new(Credentials::ROOT)
     }
 }
 
@@ -139,37 +153,52 @@ impl Process {
         Mode::new(self.context.umask.swap(mask.bits() & 0o777))
     }
 
-    /// Sets user and group, real and effective; all are 0 initially. User 0 has all permissions.
+    /// Sets user and group, real and effective; all are 0 initially. User 0 has all capabilities,
+    /// and any other none.
     #[doc(alias = "setresuid")]
     pub fn set_ids(&self, uid: u32, gid: u32) {
-        self.ids.real.store(to_word(uid, gid));
-        self.set_effective_ids(uid, gid);
+        let credentials = Credentials::new(uid, gid);
+        self.set_credentials(credentials, credentials);
     }
 
     /// Sets the effective user and group, for which permissions are checked.
-    /// [`faccessat`](Self::faccessat) alone checks the real ones.
+    /// [`faccessat`](Self::faccessat) alone checks the real ones. User 0 has the capabilities of
+    /// the real credentials, and any other none.
     #[doc(alias = "seteuid")]
     pub fn set_effective_ids(&self, uid: u32, gid: u32) {
-        self.ids.effective.store(to_word(uid, gid));
+        let mut effective = Credentials::new(uid, gid);
+        effective.capabilities &= self.real_credentials().capabilities;
+        self.ids.effective.set(effective);
     }
 
-    /// Returns the effective user and group.
+    /// Sets the effective and the real credentials, for an embedder that has rules of its own.
+    ///
+    /// The capabilities of `real` are those that [`faccessat`](Self::faccessat) checks: on Linux
+    /// the permitted ones if the real user is 0, and otherwise none.
+    #[doc(alias = "capset")]
+    pub fn set_credentials(&self, effective: Credentials, real: Credentials) {
+        self.ids.real.set(real);
+        self.ids.effective.set(effective);
+    }
+
+    /// Returns the effective user and group, with their capabilities.
     #[doc(alias = "geteuid")]
     pub fn credentials(&self) -> Credentials {
-        self.ids.get()
+        self.ids.effective.get()
     }
 
-    /// Returns the real user and group.
+    /// Returns the real user and group, with the capabilities that [`faccessat`](Self::faccessat)
+    /// checks.
     #[doc(alias = "getuid")]
     pub fn real_credentials(&self) -> Credentials {
-        self.ids.real()
+        self.ids.real.get()
     }
 
     /// Clears the set-ID bits of a file that a user without privileges has changed.
     #[inline]
     pub(super) fn remove_privileges(&self, object: &dyn Object) {
         let by = self.credentials();
-        if !by.is_root() {
+        if !by.has(Capabilities::FSETID) {
             object.clear_set_ids(by);
         }
     }
@@ -195,7 +224,7 @@ impl Process {
             root: fs.top(),
             fs: &**fs,
             mounts: Some(self.kernel.mounts()),
-            credentials: self.ids.get(),
+            credentials: self.ids.effective.get(),
             umask: self.context.umask(),
             process: Some(self),
         }

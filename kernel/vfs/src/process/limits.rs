@@ -5,7 +5,7 @@ use fdtable::{Limits, RawFd};
 use parking_lot::Mutex;
 
 use super::Process;
-use crate::fs::SeekTo;
+use crate::fs::{Capabilities, SeekTo};
 use crate::{Errno, FileKind, OpenFlags, Stat};
 
 /// Resource that can be limited.
@@ -108,12 +108,14 @@ impl Process {
     ///
     /// # Errors
     /// `EINVAL` if the soft limit is above the hard one; `EPERM` if the hard limit would be raised
-    /// and the user is not 0, or if that of descriptors would be above 2^31.
+    /// without [`Capabilities::SYS_RESOURCE`], or if that of descriptors would be above 2^31.
     pub fn setrlimit(&self, resource: Resource, limit: Limit) -> Result<(), Errno> {
         if limit.soft > limit.hard {
             return Err(Errno::EINVAL);
         }
-        if limit.hard > self.getrlimit(resource).hard && !self.credentials().is_root() {
+        if limit.hard > self.getrlimit(resource).hard
+            && !self.credentials().has(Capabilities::SYS_RESOURCE)
+        {
             return Err(Errno::EPERM);
         }
         match resource {

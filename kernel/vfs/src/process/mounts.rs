@@ -16,8 +16,8 @@ impl Process {
     /// # Errors
     /// Those of path lookup; `ENOTDIR` if `path` is not a directory; `EBUSY` if `fs` is mounted
     /// already, or is the root file system; `EINVAL` for the root directory, and for directories on
-    /// which nothing can be mounted; `ENOENT` if the directory is removed; `EPERM` for any user but
-    /// 0; `ENOMEM`.
+    /// which nothing can be mounted; `ENOENT` if the directory is removed; `EPERM` without
+    /// [`Capabilities::SYS_ADMIN`](crate::fs::Capabilities::SYS_ADMIN); `ENOMEM`.
     pub fn mount(&self, path: impl AsRef<[u8]>, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
         self.path_context().mount(path.as_ref(), fs)
     }
@@ -27,7 +27,8 @@ impl Process {
     /// # Errors
     /// Those of path lookup; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is
     /// open or being changed (if it has a superblock, which tracks that), a process has its working
-    /// directory in it, or something is mounted in it; `EPERM` for any user but 0.
+    /// directory in it, or something is mounted in it; `EPERM` without
+    /// [`Capabilities::SYS_ADMIN`](crate::fs::Capabilities::SYS_ADMIN).
     #[doc(alias = "umount2")]
     pub fn unmount(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().unmount(path.as_ref())

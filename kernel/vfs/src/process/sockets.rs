@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fdtable::{Fd, FdArg, FdFlags, FileRef};
 
 use super::Process;
+use crate::fs::Capabilities;
 use crate::ipc::socket::{
     self, Bound, KeptOption, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
     SocketAddress, SocketOption, SocketType, Ucred,
@@ -169,8 +170,8 @@ impl Process {
     /// unless the socket is non-blocking or `flags` say so.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EPERM` if the message has credentials other than the caller's, and the
-    /// user is not 0; those of [`Socket::send`], with `ETOOMANYREFS` if more files than the limit
+    /// `EBADF`, `ENOTSOCK`; `EPERM` if the message has credentials other than the caller's, without
+    /// the capability for each; those of [`Socket::send`], with `ETOOMANYREFS` if more files than the limit
     /// of the table would be in flight; with an address, those of [`connect`](Self::connect) that
     /// concern it.
     pub fn sendmsg(
@@ -256,7 +257,7 @@ impl Process {
     /// Sets an option of a socket.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EPERM`, for `SO_DEBUG` `EACCES`, if only user 0 may set it; those of
+    /// `EBADF`, `ENOTSOCK`; `EPERM`, for `SO_DEBUG` `EACCES`, if that needs a capability; those of
     /// [`Socket::set_option`]; `EIO` if revoked.
     pub fn setsockopt(
         &self,
@@ -266,9 +267,7 @@ impl Process {
     ) -> Result<(), Errno> {
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
-        if !self.credentials().is_root() {
-            may_set(option, value)?;
-        }
+        may_set(self.credentials(), option, value)?;
         socket.set_option(option, value)
     }
 
@@ -285,10 +284,19 @@ impl Process {
         Ok(SocketFile(self.files.get(fd)?))
     }
 
-    /// Checks the credentials of a message: those of the caller, or any for user 0.
+    /// Checks the credentials of a message, and returns them.
+    ///
+    /// # Errors
+    /// `EPERM` if one is not the caller's, and the capability for it is missing: `SYS_ADMIN`,
+    /// `SETUID`, `SETGID`.
     #[doc(alias = "scm_check_creds")]
-    fn may_claim(&self, claimed: Ucred) -> Result<Ucred, Errno> {
-        if self.credentials().is_root() || claimed == self.ucred() {
+    pub fn may_claim(&self, claimed: Ucred) -> Result<Ucred, Errno> {
+        let own = [self.credentials(), self.real_credentials()];
+        let has = |capability| self.credentials().has(capability);
+        let allowed = (claimed.pid == self.id() || has(Capabilities::SYS_ADMIN))
+            && (own.iter().any(|own| own.uid == claimed.uid) || has(Capabilities::SETUID))
+            && (own.iter().any(|own| own.gid == claimed.gid) || has(Capabilities::SETGID));
+        if allowed {
             Ok(claimed)
         } else {
             Err(Errno::EPERM)
@@ -315,7 +323,7 @@ impl Process {
     }
 
     fn ucred(&self) -> Ucred {
-        let fs::Credentials { uid, gid } = self.credentials();
+        let fs::Credentials { uid, gid, .. } = self.credentials();
         Ucred {
             pid: self.id(),
             uid,
@@ -324,17 +332,25 @@ impl Process {
     }
 }
 
-/// Checks that a user other than 0 may set an option.
-fn may_set(option: SocketOption, value: OptionValue) -> Result<(), Errno> {
-    match (option, value) {
-        (SocketOption::Kept(KeptOption::Debug), OptionValue::Number(1..)) => Err(Errno::EACCES),
-        (SocketOption::Kept(KeptOption::Priority), OptionValue::Number(0..=6)) => Ok(()),
-        (
-            SocketOption::SendBufferForce
-            | SocketOption::ReceiveBufferForce
-            | SocketOption::Kept(KeptOption::Priority | KeptOption::Mark),
-            _,
-        ) => Err(Errno::EPERM),
-        _ => Ok(()),
+/// Checks that the caller may set an option.
+fn may_set(caller: fs::Credentials, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
+    let (needed, errno) = match (option, value) {
+        (SocketOption::Kept(KeptOption::Debug), OptionValue::Number(1..)) => {
+            (Capabilities::NET_ADMIN, Errno::EACCES)
+        }
+        (SocketOption::Kept(KeptOption::Priority), OptionValue::Number(0..=6)) => return Ok(()),
+        (SocketOption::Kept(KeptOption::Priority | KeptOption::Mark), _) => (
+            Capabilities::NET_ADMIN | Capabilities::NET_RAW,
+            Errno::EPERM,
+        ),
+        (SocketOption::SendBufferForce | SocketOption::ReceiveBufferForce, _) => {
+            (Capabilities::NET_ADMIN, Errno::EPERM)
+        }
+        _ => return Ok(()),
+    };
+    if caller.capabilities.intersects(needed) {
+        Ok(())
+    } else {
+        Err(errno)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use fdtable_vfs::fs::{
-    Attributes, FileSystem, Inode, MayUnlink, NewInode, NewKind, Opening, PathContext, Permissions,
-    StatFs, Unlink,
+    Attributes, Credentials, FileSystem, Inode, MayUnlink, NewInode, NewKind, Opening, PathContext,
+    Permissions, StatFs, Unlink,
 };
 use fdtable_vfs::{Errno, FileKind, MemFs, Mode, OpenFlags, Process, RcuObject, Stat};
 
@@ -62,14 +62,10 @@ impl Inode for Contested {
     /// Removes a name, after user 0 has put another file in its place.
     fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
         self.root.unlink(name, what, &|_| Ok(()))?;
-        let permissions = Permissions {
-            mode: Mode::DEFAULT_FILE,
-            uid: 0,
-            gid: 0,
-        };
         let new = NewInode {
             what: NewKind::Regular,
-            permissions,
+            mode: Mode::DEFAULT_FILE,
+            maker: Credentials::ROOT,
         };
         self.root.create(name, &new)?;
         self.root.unlink(name, what, may)

@@ -4,6 +4,7 @@
 mod against_host;
 mod attributes;
 mod call;
+mod capabilities;
 mod clones;
 mod connections;
 mod contested;

@@ -203,7 +203,7 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
     #[inline]
     fn socketpair(&self) -> Result<(RawFd, RawFd), Errno> {
         let namespace = self.names.kernel().sockets();
-        let Credentials { uid, gid } = self.names.credentials();
+        let Credentials { uid, gid, .. } = self.names.credentials();
         let whose = socket::Ucred {
             pid: self.names.id(),
             uid,

@@ -10,7 +10,7 @@ use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::stat::FileKind;
 use crate::fs::timestamp::Timestamp;
-use crate::fs::{Attributes, Time};
+use crate::fs::{Attributes, Capabilities, Time};
 
 impl PathContext<'_> {
     /// Returns the target of a symbolic link.
@@ -58,7 +58,8 @@ impl PathContext<'_> {
             return Err(Errno::EPERM);
         }
         // A user cannot set the set-group-ID bit for a foreign group.
-        let foreign = !self.credentials.is_root() && self.credentials.gid != file.gid;
+        let foreign =
+            !self.credentials.has(Capabilities::FSETID) && self.credentials.gid != file.gid;
         let mode = if foreign {
             mode.without(Mode::SET_GID)
         } else {
@@ -84,7 +85,7 @@ impl PathContext<'_> {
         let uid_allowed = uid.is_none_or(|uid| owns && uid == file.uid);
         let gid_allowed =
             gid.is_none_or(|gid| owns && (gid == file.gid || gid == self.credentials.gid));
-        let allowed = self.credentials.is_root() || uid_allowed && gid_allowed;
+        let allowed = self.credentials.has(Capabilities::CHOWN) || uid_allowed && gid_allowed;
         if !allowed {
             return Err(Errno::EPERM);
         }
@@ -145,7 +146,7 @@ impl PathContext<'_> {
     pub(crate) fn remove_privileges(&self, inode: &dyn Inode) -> Result<(), Errno> {
         let before = inode.permissions();
         let after = before.without_set_ids(self.credentials);
-        if self.credentials.is_root() || before.mode == after {
+        if self.credentials.has(Capabilities::FSETID) || before.mode == after {
             return Ok(());
         }
         inode.set_attributes(&Attributes {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{At, PathContext, is_directory};
 use crate::Errno;
+use crate::fs::Capabilities;
 use crate::fs::file_system::{FileSystem, StatFs};
 use crate::fs::mount::{Mounts, VfsPath, same};
 use crate::fs::namei::Follow;
@@ -31,7 +32,7 @@ impl PathContext<'_> {
     }
 
     fn may_mount(&self) -> Result<&Mounts, Errno> {
-        if !self.credentials.is_root() {
+        if !self.credentials.has(Capabilities::SYS_ADMIN) {
             return Err(Errno::EPERM);
         }
         self.mounts.ok_or(Errno::EPERM)

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use fdtable::FileRef;
 
 use super::{At, PathContext, is_directory};
+use crate::fs::Capabilities;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::{Inode, LaterName, NewInode, NewKind, Opening, Target};
-use crate::fs::mode::{AccessMode, Mode, Permissions};
+use crate::fs::mode::{AccessMode, Mode};
 use crate::fs::mount::VfsPath;
 use crate::fs::namei::{Follow, PathWalk};
 use crate::fs::path::{Last, Path};
@@ -174,7 +175,7 @@ impl PathContext<'_> {
         if flags.contains(OpenFlags::DIRECT) && kind != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
-        if flags.contains(OpenFlags::TRUNC) && !self.credentials.is_root() {
+        if flags.contains(OpenFlags::TRUNC) && !self.credentials.has(Capabilities::FSETID) {
             let opened = Arc::clone(&inode).open(&opening)?;
             self.remove_privileges(&*inode)?;
             return Ok(opened);
@@ -186,7 +187,8 @@ impl PathContext<'_> {
     /// passes, the open itself checks for a read-only file system.
     #[inline]
     fn may_open(&self, inode: &dyn Inode, opening: &Opening<'_>) -> Result<(), Errno> {
-        if self.credentials.is_root() {
+        let all = Capabilities::DAC_OVERRIDE | Capabilities::FOWNER;
+        if self.credentials.has(all) {
             return Ok(());
         }
         let flags = opening.flags;
@@ -317,11 +319,8 @@ impl PathContext<'_> {
         };
         NewInode {
             what,
-            permissions: Permissions {
-                mode: mode.without(umask),
-                uid: self.credentials.uid,
-                gid: self.credentials.gid,
-            },
+            mode: mode.without(umask),
+            maker: self.credentials,
         }
     }
 }

@@ -38,11 +38,13 @@ pub enum SocketOption {
     /// `SO_SNDBUF`: size of the send buffer in bytes. As on Linux, twice what was set; at least
     /// 4,608, at most 8,388,608.
     SendBuffer,
-    /// `SO_SNDBUFFORCE`: like `SendBuffer`, without a largest size, for user 0. Write-only.
+    /// `SO_SNDBUFFORCE`: like `SendBuffer`, without a largest size. Write-only. Needs a
+    /// capability.
     SendBufferForce,
     /// `SO_RCVBUF`: kept and ignored, as on Linux.
     ReceiveBuffer,
-    /// `SO_RCVBUFFORCE`: like `ReceiveBuffer`, without a largest size, for user 0. Write-only.
+    /// `SO_RCVBUFFORCE`: like `ReceiveBuffer`, without a largest size. Write-only. Needs a
+    /// capability.
     ReceiveBufferForce,
     /// `SO_PASSCRED`: whether messages come with credentials.
     PassCredentials,
@@ -92,7 +94,7 @@ pub enum KeptOption {
     TimestampNanos,
     /// `SO_PASSSEC`: there are no security labels.
     PassSecurity,
-    /// `SO_MARK`: a number, which only user 0 may set.
+    /// `SO_MARK`: a number. To set it needs a capability.
     Mark,
     /// `SO_RXQ_OVFL`.
     QueueOverflow,
