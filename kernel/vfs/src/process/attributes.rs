@@ -106,7 +106,7 @@ impl Process {
     /// Sets user and group of the inode at a path; `None` leaves one as it is.
     ///
     /// Unless the inode is a directory, this clears the set-user-ID bit, and the set-group-ID bit
-    /// if the group may execute the file. Flag `SYMLINK_NOFOLLOW` takes a symbolic link itself,
+    /// if the group may execute the file: for that, the file has to be the caller's. Flag `SYMLINK_NOFOLLOW` takes a symbolic link itself,
     /// `EMPTY_PATH` the file of the descriptor.
     ///
     /// # Errors

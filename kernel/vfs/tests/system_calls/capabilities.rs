@@ -86,6 +86,13 @@ fn files_of_others_need_capabilities() {
     assert_needs(&process, Capabilities::CHOWN, Errno::EPERM, || {
         process.fchownat(At::Cwd, "file", Some(1), Some(3), AtFlags::empty())
     });
+    // This change of the owner clears a bit.
+    theirs(&process, "program", 0o4777);
+    have(&process, Capabilities::CHOWN);
+    let chown = || process.fchownat(At::Cwd, "program", Some(2), None, AtFlags::empty());
+    assert_eq!(chown(), Err(Errno::EPERM));
+    have(&process, Capabilities::CHOWN | owner);
+    assert_eq!(chown(), Ok(()));
 }
 
 #[test]

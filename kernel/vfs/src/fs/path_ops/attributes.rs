@@ -86,12 +86,15 @@ impl PathContext<'_> {
         let gid_allowed =
             gid.is_none_or(|gid| owns && (gid == file.gid || gid == self.credentials.gid));
         let allowed = self.credentials.has(Capabilities::CHOWN) || uid_allowed && gid_allowed;
-        if !allowed {
+        let mode =
+            (inode.kind() != FileKind::Directory).then(|| file.without_set_ids(self.credentials));
+        // To clear the set-ID bits is a change of the mode.
+        let changes_mode = mode.is_some_and(|mode| mode != file.mode);
+        if !allowed || changes_mode && !self.credentials.owns(file.uid) {
             return Err(Errno::EPERM);
         }
         inode.set_attributes(&Attributes {
-            mode: (inode.kind() != FileKind::Directory)
-                .then(|| file.without_set_ids(self.credentials)),
+            mode,
             uid,
             gid,
             ..Attributes::default()
