@@ -665,6 +665,17 @@ int fdt_setresuid(uid_t real, uid_t effective, uid_t saved);
 // Sets the real, the effective and the saved group ID: `setresgid(2)`.
 int fdt_setresgid(gid_t real, gid_t effective, gid_t saved);
 
+// Sets the user ID that permissions of files are checked for, and returns the one before:
+// `setfsuid(2)`.
+int fdt_setfsuid(uid_t user);
+
+// Sets the group ID that permissions of files are checked for, and returns the one before:
+// `setfsgid(2)`.
+int fdt_setfsgid(gid_t group);
+
+// Sets the capabilities of the calling thread: `capset(2)`.
+int fdt_capset(void *header, const void *data);
+
 // Closes a descriptor: `close(2)`.
 int fdt_close(int fd);
 

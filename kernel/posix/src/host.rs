@@ -590,10 +590,34 @@ pub(crate) fn real_ids() -> (libc::uid_t, libc::gid_t) {
     (unsafe { libc::getuid() }, unsafe { libc::getgid() })
 }
 
-/// Returns the effective user and group.
-pub(crate) fn effective_ids() -> (libc::uid_t, libc::gid_t) {
+/// Returns the user and group that permissions of files are checked for.
+pub(crate) fn ids_for_files() -> (libc::uid_t, libc::gid_t) {
+    // -1 is no ID, so that the calls change nothing, and return the current ones.
     // SAFETY: the calls take no pointer.
-    (unsafe { libc::geteuid() }, unsafe { libc::getegid() })
+    let user = unsafe { libc::setfsuid(libc::uid_t::MAX) };
+    // SAFETY: as above.
+    let group = unsafe { libc::setfsgid(libc::gid_t::MAX) };
+    (user.cast_unsigned(), group.cast_unsigned())
+}
+
+/// Returns the low 32 of the effective and of the permitted capabilities of the calling thread.
+pub(crate) fn capabilities() -> (u32, u32) {
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut header = [VERSION_3, 0];
+    // Effective, permitted and inheritable ones: 32 of them, and the others.
+    let mut sets = [[0_u32; 3]; 2];
+    let (header, place) = (header.as_mut_ptr(), sets.as_mut_ptr());
+    // SAFETY: both have the layout that this version has. It cannot fail for the calling thread.
+    unsafe { libc::syscall(libc::SYS_capget, header, place) };
+    (sets[0][0], sets[0][1])
+}
+
+/// Returns true if `access` uses the effective capabilities: `SECBIT_NO_SETUID_FIXUP`.
+pub(crate) fn keeps_capabilities_of_access() -> bool {
+    const NO_SETUID_FIXUP: c_int = 1 << 2;
+    // SAFETY: the call takes no pointer.
+    let bits = unsafe { libc::prctl(libc::PR_GET_SECUREBITS) };
+    bits != -1 && bits & NO_SETUID_FIXUP != 0
 }
 
 /// Runs a call for which -1 may be a valid value: only a change of errno indicates an error. On

@@ -701,6 +701,12 @@ int fdt_unlockpt(int fd);
 #define sigignore fdt_sigignore
 #undef siginterrupt
 #define siginterrupt fdt_siginterrupt
+#undef capset
+#define capset fdt_capset
+#undef setfsgid
+#define setfsgid fdt_setfsgid
+#undef setfsuid
+#define setfsuid fdt_setfsuid
 #undef pidfd_getfd
 #define pidfd_getfd fdt_pidfd_getfd
 #undef pidfd_open

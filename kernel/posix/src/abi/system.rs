@@ -17,7 +17,7 @@ use crate::abi::routing::Routes;
 use crate::abi::trace::Trace;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
-use crate::process::credentials::copy_ids;
+use crate::process::credentials::copy_credentials;
 use crate::stdio::atfork;
 
 /// Mount point if `FDT_MOUNT` is not set.
@@ -59,7 +59,7 @@ impl System {
         process.set_id(host::process_id());
         inherit_limits(&process);
         process.umask(host::current_umask().into());
-        copy_ids(&process);
+        copy_credentials(&process);
         inherit_standard_files(&process);
         let system = System {
             process,

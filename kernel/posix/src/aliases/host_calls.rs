@@ -96,11 +96,8 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_getresuid
             | libc::SYS_getresgid
             | libc::SYS_getpgid
-            | libc::SYS_setfsuid
-            | libc::SYS_setfsgid
             | libc::SYS_getsid
             | libc::SYS_capget
-            | libc::SYS_capset
             | libc::SYS_rt_sigpending
             | libc::SYS_rt_sigtimedwait
             | libc::SYS_rt_sigqueueinfo
@@ -122,7 +119,6 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_munlockall
             | libc::SYS_vhangup
             | libc::SYS_pivot_root
-            | libc::SYS_prctl
             | libc::SYS_adjtimex
             | libc::SYS_chroot
             | libc::SYS_acct

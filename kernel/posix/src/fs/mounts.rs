@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use fdtable_vfs::fs::FileSystem;
-use fdtable_vfs::{DevFs, Errno, MemFs, MemFsLimits, ProcFs};
+use fdtable_vfs::fs::{Credentials, FileSystem};
+use fdtable_vfs::{CloneFlags, DevFs, Errno, MemFs, MemFsLimits, ProcFs, Process};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -85,6 +85,7 @@ impl System {
 
     /// Mounts a file system at a new path of our side.
     fn mount_at(&self, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+        let mounter = self.mounter()?;
         let mut below = Vec::new();
         for name in point
             .split(|&byte| byte == b'/')
@@ -92,12 +93,23 @@ impl System {
         {
             below.push(b'/');
             below.extend_from_slice(name);
-            match self.process.mkdir(&below) {
+            match mounter.mkdir(&below) {
                 Ok(()) | Err(Errno::EEXIST) => {}
                 Err(errno) => return Err(errno),
             }
         }
-        self.process.mount(point, fs)
+        mounter.mount(point, fs)
+    }
+
+    /// Returns the process as it mounts: what this library mounts needs no capability of the
+    /// program, but user 0.
+    fn mounter(&self) -> Result<Process, Errno> {
+        let mounter = self
+            .process
+            .clone_with(CloneFlags::FILES | CloneFlags::FS)?;
+        let Credentials { uid, gid, .. } = self.process.credentials();
+        mounter.set_ids(uid, gid);
+        Ok(mounter)
     }
 
     /// Makes the paths below `path` the host's again.
@@ -109,7 +121,7 @@ impl System {
         if FIXED_MOUNTS.contains(&point.as_slice()) || !self.routes.load().has_mount(&point) {
             return Err(Errno::EINVAL);
         }
-        self.process.unmount(&point)?;
+        self.mounter()?.unmount(&point)?;
         self.routes
             .rcu(|routes| Arc::new(routes.without_mount(&point)));
         Ok(())

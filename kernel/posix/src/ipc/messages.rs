@@ -389,12 +389,8 @@ impl System {
             libc::SCM_CREDENTIALS if message.data.len() == 12 => {
                 let [pid, uid, gid] = [0, 4, 8].map(|at| word(&message.data[at..]));
                 let (uid, gid) = (uid.cast_unsigned(), gid.cast_unsigned());
-                let (user, group) = host::effective_ids();
-                let is_own = pid == host::process_id() && uid == user && gid == group;
-                if !is_own && user != 0 {
-                    return Err(Errno::EPERM);
-                }
-                outgoing.credentials = Some(Ucred { pid, uid, gid });
+                let claimed = Ucred { pid, uid, gid };
+                outgoing.credentials = Some(self.process.may_claim(claimed)?);
                 Ok(())
             }
             _ => Err(Errno::EINVAL),

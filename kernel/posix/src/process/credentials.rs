@@ -1,11 +1,15 @@
-//! Credentials: permission checks of our files use the host's effective user and group, and
-//! `access` uses the real ones.
+//! Credentials: permission checks of our files use the user, group and capabilities that the host
+//! uses for its files.
 //!
-//! The host changes them, and our process copies them.
+//! The host changes them, and our process copies those of the calling thread. So the host's rules
+//! apply, for example when a change of the user clears capabilities. All threads have the same
+//! credentials here, also after a call that changes those of one thread on the host (`capset`,
+//! `setfsuid`).
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long, c_void};
 
 use fdtable_vfs::Process;
+use fdtable_vfs::fs::{Capabilities, Credentials};
 use libc::{gid_t, uid_t};
 
 use crate::abi::call::call;
@@ -67,19 +71,70 @@ pub extern "C" fn fdt_setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> 
     follow(|| unsafe { libc::setresgid(real, effective, saved) })
 }
 
+/// Sets the user ID that permissions of files are checked for, and returns the one before:
+/// `setfsuid(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_setfsuid(user: uid_t) -> c_int {
+    // SAFETY: the call takes no pointer.
+    follow(|| unsafe { libc::setfsuid(user) })
+}
+
+/// Sets the group ID that permissions of files are checked for, and returns the one before:
+/// `setfsgid(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_setfsgid(group: gid_t) -> c_int {
+    // SAFETY: the call takes no pointer.
+    follow(|| unsafe { libc::setfsgid(group) })
+}
+
+/// Sets the capabilities of the calling thread: `capset(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_capset(header: *mut c_void, data: *const c_void) -> c_int {
+    // SAFETY: as the caller promises; the host checks both pointers.
+    follow(|| unsafe { libc::syscall(libc::SYS_capset, header, data) as c_int })
+}
+
+/// Makes a call of the host's `prctl(2)`, which may change how capabilities are used.
+///
+/// # Safety
+/// The arguments are those that the call expects.
+pub(crate) unsafe fn prctl(a: [c_long; 6]) -> c_long {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let result = unsafe { host::syscall(libc::SYS_prctl, a) }?;
+        copy_credentials(&system.process);
+        Ok(result)
+    })
+}
+
 /// Changes the host's credentials, and copies them to our process.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     call(|system| {
-        host::done(change())?;
-        copy_ids(&system.process);
-        Ok(0)
+        let result = host::done(change())?;
+        copy_credentials(&system.process);
+        Ok(result)
     })
 }
 
 /// Copies the host's credentials.
-pub(crate) fn copy_ids(process: &Process) {
+pub(crate) fn copy_credentials(process: &Process) {
+    let (effective, permitted) = host::capabilities();
+    let (user, group) = host::ids_for_files();
+    let effective = Credentials {
+        uid: user,
+        gid: group,
+        capabilities: Capabilities::from_bits_truncate(effective),
+    };
     let (user, group) = host::real_ids();
-    process.set_ids(user, group);
-    let (user, group) = host::effective_ids();
-    process.set_effective_ids(user, group);
+    let of_access = match user {
+        _ if host::keeps_capabilities_of_access() => effective.capabilities,
+        0 => Capabilities::from_bits_truncate(permitted),
+        _ => Capabilities::empty(),
+    };
+    let real = Credentials {
+        uid: user,
+        gid: group,
+        capabilities: of_access,
+    };
+    process.set_credentials(effective, real);
 }

@@ -2,6 +2,13 @@
  * nobody. */
 #include "check.h"
 
+#include <linux/capability.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+
+/* In libcap's header, which may be missing. */
+int capset(void *header, const void *data);
+
 /* Drops the rights of root, and gives the section's directory to the new user. */
 static void without_rights(void) {
     if (geteuid() == 0) {
@@ -184,12 +191,181 @@ static void of_two_users(void) {
     CALL(access("private/x", F_OK));
 }
 
+/* Sets the effective capabilities, as far as they are permitted. */
+static long have(unsigned bits) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct sets[2] = {{0}};
+    syscall(SYS_capget, &header, sets);
+    sets[0].effective = bits & sets[0].permitted;
+    sets[1].effective = 0;
+    return syscall(SYS_capset, &header, sets);
+}
+
+#define BIT(capability) (1u << (capability))
+
+/* User 0 gives up capabilities: only for root. */
+static void of_capabilities(void) {
+    struct stat st = {0};
+    if (geteuid() != 0) {
+        return;
+    }
+    make_file("theirs", "text");
+    mkdir("dir", 01700);
+    make_file("dir/file", "text");
+    CALL(chmod("theirs", 0));
+    CALL(chown("theirs", 1, 1));
+    CALL(chown("dir", 1, 1));
+    CALL(have(0));
+    CALL(open("theirs", O_RDONLY));
+    CALL(truncate("theirs", 0));
+    CALL(stat("dir/file", &st));
+    CALL(chdir("dir"));
+    CALL(mkdir("dir/new", 0755));
+    CALL(chmod("theirs", 0600));
+    CALL(chown("theirs", 0, 0));
+    CALL(utimes("theirs", NULL));
+    CALL(mknod("device", S_IFCHR | 0600, 259));
+    CALL(access("theirs", R_OK | W_OK));
+    CALL(faccessat(AT_FDCWD, "theirs", R_OK, AT_EACCESS));
+    CALL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){100, 1 << 21}));
+    CALL(have(BIT(CAP_DAC_READ_SEARCH)));
+    CALL(open("theirs", O_RDONLY));
+    CALL(open("theirs", O_WRONLY));
+    CALL(stat("dir/file", &st));
+    CALL(open("dir", O_RDONLY));
+    CALL(rename("dir/file", "dir/moved"));
+    CALL(truncate("theirs", 0));
+    CALL(have(BIT(CAP_DAC_OVERRIDE)));
+    CALL(open("theirs", O_RDWR));
+    CALL(stat("dir/file", &st));
+    CALL(rename("dir/file", "dir/moved"));
+    CALL(chown("dir/file", 1, 1));
+    CALL(rename("dir/file", "dir/moved"));
+    CALL(open("theirs", O_RDONLY | O_NOATIME));
+    CALL(chmod("theirs", 0600));
+    CALL(have(BIT(CAP_FOWNER)));
+    CALL(chmod("theirs", 06755));
+    CALL(open("theirs", O_RDONLY | O_NOATIME));
+    CALL(open("theirs", O_WRONLY | O_NOATIME));
+    CALL(stat("theirs", &st));
+    VALUE(st.st_mode);
+    CALL(have(BIT(CAP_CHOWN)));
+    CALL(chown("theirs", 1, 5));
+    CALL(stat("theirs", &st));
+    VALUE(st.st_mode);
+    CALL(have(BIT(CAP_FOWNER) | BIT(CAP_FSETID)));
+    CALL(chmod("theirs", 02777));
+    CALL(pwrite(5, "x", 1, 0));
+    VALUE(mode_of(5));
+    CALL(have(0));
+    CALL(pwrite(5, "x", 1, 0));
+    VALUE(mode_of(5));
+}
+
+/* A change of the user changes capabilities. */
+static void of_users_and_capabilities(void) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct none[2] = {{0}};
+    if (geteuid() != 0) {
+        return;
+    }
+    make_file("theirs", "text");
+    CALL(chmod("theirs", 0));
+    CALL(chown("theirs", 1, 1));
+    CALL(setfsuid(2));
+    CALL(open("theirs", O_RDONLY));
+    CALL(open("made", O_CREAT | O_RDONLY, 0644));
+    CALL(chmod("theirs", 0));
+    CALL(setfsuid(0));
+    CALL(open("theirs", O_RDONLY));
+    CALL(setfsgid(3));
+    CALL(chmod(".", 0777));
+    CALL(open("made", O_CREAT | O_RDONLY, 0644));
+    struct stat st = {0};
+    CALL(fstat(4, &st));
+    VALUE(st.st_gid);
+    CALL(setfsgid(0));
+    CALL(seteuid(2));
+    CALL(open("theirs", O_RDONLY));
+    CALL(access("theirs", R_OK));
+    CALL(seteuid(0));
+    CALL(open("theirs", O_RDONLY));
+    CALL(have(0));
+    CALL(seteuid(2));
+    CALL(seteuid(0));
+    CALL(open("theirs", O_RDONLY));
+    CALL(syscall(SYS_prctl, PR_SET_KEEPCAPS, 1));
+    CALL(setresuid(2, 2, 0));
+    CALL(open("theirs", O_RDONLY));
+    CALL(have(BIT(CAP_DAC_OVERRIDE)));
+    CALL(open("theirs", O_RDONLY));
+    CALL(access("theirs", R_OK));
+    CALL(setresuid(0, 0, 0));
+    CALL(capset(&header, none));
+    CALL(open("theirs", O_RDONLY));
+    CALL(access("theirs", R_OK));
+    CALL(have(BIT(CAP_DAC_OVERRIDE)));
+    CALL(capset(NULL, NULL));
+    CALL(syscall(SYS_capset, &header, bad));
+}
+
+/* Sends credentials, each of which may need a capability. */
+static long send_credentials(int fd, pid_t pid, uid_t uid, gid_t gid) {
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } ancillary = {.head = {CMSG_LEN(sizeof(struct ucred)), SOL_SOCKET, SCM_CREDENTIALS}};
+    struct msghdr message = {
+        .msg_iov = (struct iovec[1]){{"x", 1}},
+        .msg_iovlen = 1,
+        .msg_control = &ancillary,
+        .msg_controllen = sizeof ancillary,
+    };
+    struct ucred claimed = {pid, uid, gid};
+    memcpy(CMSG_DATA(&ancillary.head), &claimed, sizeof claimed);
+    return sendmsg(fd, &message, MSG_DONTWAIT);
+}
+
+static void of_sockets_and_capabilities(void) {
+    int fds[2];
+    pid_t me = getpid();
+    if (geteuid() != 0) {
+        return;
+    }
+    CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+    CALL(have(0));
+    CALL(send_credentials(3, me, 0, 0));
+    CALL(send_credentials(3, 1, 0, 0));
+    CALL(send_credentials(3, me, 1, 0));
+    CALL(send_credentials(3, me, 0, 1));
+    CALL(setsockopt(3, SOL_SOCKET, SO_SNDBUFFORCE, &(int){5000}, sizeof(int)));
+    CALL(setsockopt(3, SOL_SOCKET, SO_PRIORITY, &(int){7}, sizeof(int)));
+    CALL(setsockopt(3, SOL_SOCKET, SO_DEBUG, &(int){1}, sizeof(int)));
+    CALL(have(BIT(CAP_SETUID)));
+    CALL(send_credentials(3, me, 1, 0));
+    CALL(send_credentials(3, me, 0, 1));
+    CALL(have(BIT(CAP_SETGID)));
+    CALL(send_credentials(3, me, 1, 0));
+    CALL(send_credentials(3, me, 0, 1));
+    CALL(have(BIT(CAP_SYS_ADMIN)));
+    CALL(send_credentials(3, 1, 0, 0));
+    CALL(have(BIT(CAP_NET_RAW)));
+    CALL(setsockopt(3, SOL_SOCKET, SO_SNDBUFFORCE, &(int){5000}, sizeof(int)));
+    CALL(setsockopt(3, SOL_SOCKET, SO_PRIORITY, &(int){7}, sizeof(int)));
+    CALL(have(BIT(CAP_NET_ADMIN)));
+    CALL(setsockopt(3, SOL_SOCKET, SO_SNDBUFFORCE, &(int){5000}, sizeof(int)));
+    CALL(setsockopt(3, SOL_SOCKET, SO_DEBUG, &(int){1}, sizeof(int)));
+}
+
 static const struct section sections[] = {
     {"of_files", of_files},
     {"of_directories", of_directories},
     {"of_others", of_others},
     {"of_sockets", of_sockets},
     {"of_two_users", of_two_users},
+    {"of_capabilities", of_capabilities},
+    {"of_users_and_capabilities", of_users_and_capabilities},
+    {"of_sockets_and_capabilities", of_sockets_and_capabilities},
     {NULL, NULL},
 };
 const struct theme rights = {"rights", sections};

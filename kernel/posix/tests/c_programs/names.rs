@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
 
 /// The call behind each helper function of the program.
-const HELPERS: [(&str, &str); 16] = [
+const HELPERS: [(&str, &str); 18] = [
     ("mode_of", "fstat"),
     ("file", "open"),
     ("file_text", "read"),
@@ -22,6 +22,8 @@ const HELPERS: [(&str, &str); 16] = [
     ("cloexec_numbers", "fcntl"),
     ("send_descriptors", "sendmsg"),
     ("receive_descriptors", "recvmsg"),
+    ("have", "capset"),
+    ("send_credentials", "sendmsg"),
 ];
 
 /// Functions in checks that are not part of the interface: libc's own, also on our streams.
