@@ -249,8 +249,10 @@ fn error_of(result: libc::c_long) -> libc::c_int {
     if result >= 0 {
         return 0;
     }
+    // SAFETY: it takes nothing.
+    let errno = unsafe { libc::__errno_location() };
     // SAFETY: the C library keeps one for each thread, for as long as that runs.
-    unsafe { *libc::__errno_location() }
+    unsafe { errno.read() }
 }
 
 /// Wakes the thread that sleeps on the word.

@@ -16,10 +16,8 @@ fn handle(signal: libc::c_int, flags: libc::c_int) {
     action.sa_sigaction = nothing as *const () as usize;
     action.sa_flags = flags;
     // SAFETY: the action is valid, and the old one is not wanted.
-    assert_eq!(
-        unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) },
-        0
-    );
+    let done = unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) };
+    assert_eq!(done, 0);
 }
 
 /// Sleeps on a thread, and sends it signals until the sleep ends. `None`: it was woken after 50 ms.
