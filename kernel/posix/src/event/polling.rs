@@ -1,7 +1,7 @@
 //! Waiting for descriptors: `poll`, `ppoll`, `select`, `pselect`.
 //!
-//! A set may contain our files and host files: see `host::watch`. No call returns `EINTR`: after a
-//! signal handler the call continues to wait. A signal mask argument applies while it waits.
+//! A set may contain our files and host files: see `host::watch`. Every signal handler ends a wait
+//! with `EINTR`. A signal mask argument applies while it waits.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};

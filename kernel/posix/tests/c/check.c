@@ -102,9 +102,10 @@ const char *file_text(const char *path) {
 
 static void nothing(int signal) { (void)signal; }
 
-/* SA_RESTART is not set, so a call that sleeps must return EINTR. */
+int interrupt_flags;
+
 void interrupt_begin(int milliseconds) {
-    struct sigaction action = {.sa_handler = nothing};
+    struct sigaction action = {.sa_handler = nothing, .sa_flags = interrupt_flags};
     struct timeval each = {.tv_usec = milliseconds * 1000};
     struct itimerval timer = {.it_interval = each, .it_value = each};
     sigaction(SIGALRM, &action, NULL);

@@ -97,6 +97,8 @@ const char *read_text(int fd);
 /* Returns the content of a file, read from a descriptor of its own. */
 const char *file_text(const char *path);
 
+/* Flags of the handler below. Without SA_RESTART, a call that sleeps must return EINTR. */
+extern int interrupt_flags;
 /* Interrupts the calling thread with SIGALRM, whose handler does nothing, every `milliseconds`
  * until `interrupt_end`. */
 void interrupt_begin(int milliseconds);

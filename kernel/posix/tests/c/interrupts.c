@@ -109,6 +109,12 @@ static void of_sockets(void) {
     sleep_begin(&rescue, drain, &ends[0]);
     CALL(send(ends[1], page, 4096, 0));
     sleep_end(&rescue);
+    drain(&ends[0]);
+    /* The result counts the bytes that were received before the signal. */
+    CALL(write(ends[1], page, 100));
+    sleep_begin(&rescue, put, &ends[1]);
+    CALL(recv(ends[0], page, 101, MSG_WAITALL));
+    sleep_end(&rescue);
 }
 
 static void of_waits(void) {
@@ -206,9 +212,99 @@ static void of_locks(void) {
     sleep_end(&rescue);
 }
 
+static void of_splices(void) {
+    struct rescue rescue;
+    int from[2], to[2];
+    CALL(pipe(from));
+    CALL(pipe(to));
+    sleep_begin(&rescue, put, &from[1]);
+    CALL(splice(from[0], NULL, to[1], NULL, 10, 0));
+    sleep_end(&rescue);
+    drain(&from[0]);
+    drain(&to[0]);
+    sleep_begin(&rescue, put, &from[1]);
+    CALL(tee(from[0], to[1], 10, 0));
+    sleep_end(&rescue);
+    drain(&from[0]);
+    sleep_begin(&rescue, put, &from[1]);
+    CALL(vmsplice(from[0], &(struct iovec){page, 10}, 1, 0));
+    sleep_end(&rescue);
+}
+
+/* A socket with a timeout is never restarted. */
+static void of_timeouts(void) {
+    struct timeval late = {0, 200000};
+    int ends[2];
+    CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    CALL(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &late, sizeof late));
+    CALL(setsockopt(ends[1], SOL_SOCKET, SO_SNDTIMEO, &late, sizeof late));
+    while (send(ends[1], page, 4096, MSG_DONTWAIT) > 0) {
+    }
+    interrupt_begin(20);
+    CALL(send(ends[1], page, 4096, 0));
+    interrupt_end();
+    drain(&ends[0]);
+    interrupt_begin(20);
+    CALL(recv(ends[0], page, 1, 0));
+    CALL(read(ends[0], page, 1));
+    interrupt_end();
+}
+
+/* A handler with SA_RESTART: the calls that sleep continue, except for those that wait for
+ * several descriptors, or have a timeout. */
+static void restarted_pipes(void) {
+    interrupt_flags = SA_RESTART;
+    of_pipes();
+}
+
+static void restarted_fifos(void) {
+    interrupt_flags = SA_RESTART;
+    of_fifos();
+}
+
+static void restarted_sockets(void) {
+    interrupt_flags = SA_RESTART;
+    of_sockets();
+}
+
+static void restarted_waits(void) {
+    interrupt_flags = SA_RESTART;
+    of_waits();
+}
+
+static void restarted_masks(void) {
+    interrupt_flags = SA_RESTART;
+    masks();
+}
+
+static void restarted_events(void) {
+    interrupt_flags = SA_RESTART;
+    of_events();
+}
+
+static void restarted_locks(void) {
+    interrupt_flags = SA_RESTART;
+    of_locks();
+}
+
+static void restarted_splices(void) {
+    interrupt_flags = SA_RESTART;
+    of_splices();
+}
+
+static void restarted_timeouts(void) {
+    interrupt_flags = SA_RESTART;
+    of_timeouts();
+}
+
 static const struct section sections[] = {
     {"of_pipes", of_pipes}, {"of_fifos", of_fifos},   {"of_sockets", of_sockets},
     {"of_waits", of_waits}, {"masks", masks},         {"of_events", of_events},
-    {"of_locks", of_locks}, {NULL, NULL},
+    {"of_locks", of_locks}, {"of_splices", of_splices}, {"of_timeouts", of_timeouts},
+    {"restarted_pipes", restarted_pipes}, {"restarted_fifos", restarted_fifos},
+    {"restarted_sockets", restarted_sockets}, {"restarted_waits", restarted_waits},
+    {"restarted_masks", restarted_masks}, {"restarted_events", restarted_events},
+    {"restarted_locks", restarted_locks}, {"restarted_splices", restarted_splices},
+    {"restarted_timeouts", restarted_timeouts}, {NULL, NULL},
 };
 const struct theme interrupts = {"interrupts", sections};

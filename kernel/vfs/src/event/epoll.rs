@@ -51,7 +51,7 @@ use std::time::{Duration, Instant};
 use fdtable::{FileRef, RawFd};
 use parking_lot::Mutex;
 
-use super::{Events, FileId, Pollee, Watcher, wait};
+use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 use item::Item;
 use ready::Ready;
@@ -172,7 +172,8 @@ impl Epoll {
     /// read-side section.
     ///
     /// # Errors
-    /// `EINVAL` if `events` is empty; `EIO` if this epoll was revoked.
+    /// `EINVAL` if `events` is empty; `EINTR` if a signal handler runs first; `EIO` if this epoll was
+    /// revoked.
     pub fn wait(
         &self,
         events: &mut [EpollEvent],
@@ -387,19 +388,26 @@ impl Set {
             }
             // What expired during the collection is in the list now, so there is no sleep.
             let next_change = self.next_change();
-            self.sleep([deadline, next_change].into_iter().flatten().min());
+            self.sleep([deadline, next_change].into_iter().flatten().min())?;
         }
     }
 
     /// Sleeps until the list is not empty. A chosen sleeper collects, even after its deadline.
-    fn sleep(&self, until: Option<Instant>) {
-        wait(
+    ///
+    /// # Errors
+    /// `EINTR`.
+    fn sleep(&self, until: Option<Instant>) -> Result<(), Errno> {
+        let ended = wait(
             &self.ready,
             |ready| ready.waiters(),
             Events::IN,
-            until,
+            Limit::new(until, Restart::Never),
             |ready| ready.has_work().then_some(()),
         );
+        match ended {
+            Ok(()) | Err(WaitEnd::TimedOut) => Ok(()),
+            Err(WaitEnd::Interrupted) => Err(Errno::EINTR),
+        }
     }
 
     /// Takes events from the ready list, as many as fit.

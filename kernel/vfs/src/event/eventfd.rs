@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Events, FileId, Pollee, WaitQueue, Wakeups, Watcher, wait};
+use super::{Events, FileId, Limit, Pollee, WaitQueue, Wakeups, Watcher, wait};
 use crate::{Errno, Object, OpenFlags, Status};
 
 bitflags::bitflags! {
@@ -205,8 +205,14 @@ impl Counter {
         interest: Events,
         operation: impl FnMut(&mut State) -> Option<Outcome>,
     ) -> Result<u64, Errno> {
-        let outcome = wait(&self.0, |state| &mut state.queue, interest, None, operation);
-        finish(outcome)
+        let outcome = wait(
+            &self.0,
+            |state| &mut state.queue,
+            interest,
+            Limit::FOREVER,
+            operation,
+        );
+        finish(Some(outcome?))
     }
 }
 

@@ -10,12 +10,14 @@ use std::time::Instant;
 
 use fdtable::FileRef;
 
-use super::{Events, Pollee, Sleeper, Watcher};
-use crate::RcuObject;
+use super::{Events, Limit, Pollee, Restart, Sleeper, Watcher};
+use crate::{Errno, RcuObject};
 
 /// Files that a thread waits for. Used by that thread only.
 pub(crate) struct Poll {
-    me: Arc<dyn Watcher>,
+    me: Arc<Sleeper>,
+    /// The same.
+    watcher: Arc<dyn Watcher>,
     entries: Vec<PollEntry>,
 }
 
@@ -29,8 +31,10 @@ enum PollEntry {
 impl Poll {
     /// Makes an empty set for the calling thread.
     pub(crate) fn new() -> Self {
+        let me = Sleeper::current();
         Poll {
-            me: Sleeper::current(),
+            watcher: Arc::clone(&me) as _,
+            me,
             entries: Vec::new(),
         }
     }
@@ -39,7 +43,7 @@ impl Poll {
     pub(crate) fn add(&mut self, file: FileRef<RcuObject>, interest: Events) {
         let pollee = file.pollee();
         if let Some(pollee) = &pollee {
-            pollee.watch(&self.me, interest, None);
+            pollee.watch(&self.watcher, interest, None);
         }
         self.entries.push(PollEntry::File(file, pollee));
     }
@@ -51,24 +55,32 @@ impl Poll {
 
     /// Sleeps until `look` returns a value, or until `deadline`.
     ///
-    /// `look` gets the events of each entry, in the order in which they were added. Blocks; the
-    /// caller is not in a read-side section.
+    /// `look` gets the events of each entry, in the order in which they were added. Returns nothing
+    /// if the deadline comes first. Blocks; the caller is not in a read-side section.
+    ///
+    /// # Errors
+    /// `EINTR` if a signal handler runs first.
     pub(crate) fn wait<R>(
         &self,
         deadline: Option<Instant>,
         mut look: impl FnMut(&mut dyn Iterator<Item = Events>) -> Option<R>,
-    ) -> Option<R> {
+    ) -> Result<Option<R>, Errno> {
+        let mut interrupted = false;
         loop {
             // The time is read before the events, so that a timer that expires between the two is
             // seen.
             let next_change = self.next_change();
             if let Some(result) = look(&mut self.entries.iter().map(PollEntry::events)) {
-                return Some(result);
+                return Ok(Some(result));
             }
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return None;
+                return Ok(None);
             }
-            Sleeper::sleep(earlier(deadline, next_change));
+            if interrupted {
+                return Err(Errno::EINTR);
+            }
+            let limit = Limit::new(earlier(deadline, next_change), Restart::Never);
+            interrupted = self.me.sleep(limit).interrupted;
         }
     }
 
@@ -97,7 +109,7 @@ impl PollEntry {
 impl Drop for Poll {
     fn drop(&mut self) {
         let pollees = self.entries.iter().filter_map(PollEntry::pollee);
-        pollees.for_each(|pollee| pollee.unwatch(&self.me));
+        pollees.for_each(|pollee| pollee.unwatch(&self.watcher));
     }
 }
 

@@ -3,21 +3,28 @@
 //! A sleeping thread has left the [freezer](fdtable::host_fork), so a fork of the host process does
 //! not wait for it. The thread does not exist in the child, where its entry in a wait queue is
 //! skipped.
+//!
+//! On Linux, signal handlers interrupt a sleep, which ends the call with `EINTR`. A handler that is
+//! installed with `SA_RESTART` interrupts only sleeps that [never restart](Restart::Never): those
+//! of `poll` and its relatives, and of sockets with a timeout.
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Instant;
 
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable::host_fork;
+use fdtable_sync::parker::{Parker, Restart, Wake};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{Events, WaitQueue, Watcher};
+use crate::Errno;
 
 /// Thread that can be woken.
 #[derive(Debug)]
 pub struct Sleeper {
-    thread: Thread,
+    parker: Parker,
     /// Process of the thread: the number of host forks that led to it.
     generation: u32,
 }
@@ -43,29 +50,30 @@ impl Sleeper {
 
     fn new() -> Self {
         Sleeper {
-            thread: thread::current(),
+            parker: Parker::new(),
             generation: host_fork::generation(),
         }
     }
 
-    /// Sleeps until the calling thread is woken, or until `deadline`.
+    /// Sleeps until the thread is woken, until a signal handler interrupts it, or until the end of
+    /// `limit`. Only its own thread calls it.
     ///
-    /// It may return spuriously: the caller checks its condition and sleeps again. Blocks; the
-    /// caller holds no lock and is not in a read-side section.
-    pub fn sleep(deadline: Option<Instant>) {
-        let _out = host_fork::blocking_section();
-        match deadline {
-            None => thread::park(),
-            Some(deadline) => {
-                thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+    /// It may return spuriously: the caller checks its condition and sleeps again. Also after an
+    /// interruption, the caller checks its condition first. Blocks; the caller holds no lock and is
+    /// not in a read-side section.
+    pub fn sleep(&self, limit: Limit) -> Wake {
+        let before = || {
+            if let Some(hook) = BEFORE_SLEEPS.load() {
+                hook();
             }
-        }
+        };
+        self.parker.park(limit.deadline, limit.restart, before)
     }
 }
 
 impl Watcher for Sleeper {
     fn wake(&self, _events: Events) {
-        self.thread.unpark();
+        self.parker.unpark();
     }
 
     fn is_alive(&self) -> bool {
@@ -73,14 +81,72 @@ impl Watcher for Sleeper {
     }
 }
 
-/// Waits until `attempt` returns a value, or until `deadline`.
+/// How long a thread may sleep, and which signal handlers interrupt it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    deadline: Option<Instant>,
+    restart: Restart,
+}
+
+/// Why a wait has ended without a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// The deadline has passed.
+    TimedOut,
+    /// A signal handler has run.
+    Interrupted,
+}
+
+/// What threads run before they sleep.
+static BEFORE_SLEEPS: AtomicCell<Option<fn()>> = AtomicCell::new(None);
+
+/// Makes every thread call `hook` just before it sleeps, outside the freezer and without a lock. An
+/// embedder with signals sets the mask of `ppoll` there. The last call counts.
+pub fn run_before_sleeps(hook: fn()) {
+    BEFORE_SLEEPS.store(Some(hook));
+}
+
+impl Limit {
+    /// No deadline. Handlers with `SA_RESTART` do not interrupt.
+    pub const FOREVER: Self = Limit {
+        deadline: None,
+        restart: Restart::Allowed,
+    };
+
+    /// Returns a limit with a deadline; `None` is none.
+    pub fn new(deadline: Option<Instant>, restart: Restart) -> Self {
+        Limit { deadline, restart }
+    }
+
+    fn has_passed(self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| deadline <= Instant::now())
+    }
+}
+
+impl From<WaitEnd> for Errno {
+    fn from(end: WaitEnd) -> Self {
+        match end {
+            WaitEnd::TimedOut => Errno::EAGAIN,
+            WaitEnd::Interrupted => Errno::EINTR,
+        }
+    }
+}
+
+/// Waits until `attempt` returns a value, or until `limit`.
 ///
 /// The attempt runs with the state locked, first at once and then after each wake-up. If it returns
 /// nothing, the thread sleeps on `queue` as an exclusive waiter for `interest`. Each change wakes
 /// one such waiter, so an attempt that succeeds and leaves something for another waiter has to
-/// [pass the wake-up on](WaitQueue::pass_on). Returns nothing if the deadline comes first. Blocks
-/// and allocates; the caller is not in a read-side section.
+/// [pass the wake-up on](WaitQueue::pass_on). Blocks and allocates; the caller is not in a read-side
+/// section.
 ///
+/// # Errors
+/// [`WaitEnd::TimedOut`] if the deadline comes first; [`WaitEnd::Interrupted`] if a signal handler
+/// does. Neither hides a value: after each of them, there is one more attempt. So a wake-up for
+/// which this thread was chosen is not lost.
+///
+/// # How it waits
 /// Before it sleeps, the thread yields the CPU once and tries again. On a busy machine, the threads
 /// that run meanwhile may include the one it waits for, with many messages at once, and no thread
 /// has to be put to sleep and woken: with 800 threads that talk over pipes, this is five times as
@@ -89,22 +155,22 @@ pub fn wait<S, R>(
     state: &Mutex<S>,
     queue: impl Fn(&mut S) -> &mut WaitQueue,
     interest: Events,
-    deadline: Option<Instant>,
+    limit: Limit,
     mut attempt: impl FnMut(&mut S) -> Option<R>,
-) -> Option<R> {
+) -> Result<R, WaitEnd> {
     let mut locked = state.lock();
     if let Some(result) = attempt(&mut locked) {
-        return Some(result);
+        return Ok(result);
     }
     MutexGuard::unlocked(&mut locked, thread::yield_now);
     if let Some(result) = attempt(&mut locked) {
-        return Some(result);
+        return Ok(result);
     }
     let me = Sleeper::current();
     let mut held = None;
     let result = loop {
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            break None;
+        if limit.has_passed() {
+            break Err(WaitEnd::TimedOut);
         }
         let queue = queue(&mut locked);
         // A spurious wake-up keeps its entry; a chosen sleeper gets a new one at the end.
@@ -112,10 +178,14 @@ pub fn wait<S, R>(
         if held.is_none() {
             held = Some(queue.sleep_on(Arc::clone(&me) as Arc<dyn Watcher>, interest));
         }
-        MutexGuard::unlocked(&mut locked, || Sleeper::sleep(deadline));
-        // Also after the deadline: a chosen sleeper must look, or the change would wake no thread.
+        let wake = MutexGuard::unlocked(&mut locked, || me.sleep(limit));
+        // Also after the deadline or a handler: a chosen sleeper must look, or the change would wake
+        // no thread.
         if let Some(result) = attempt(&mut locked) {
-            break Some(result);
+            break Ok(result);
+        }
+        if wake.interrupted {
+            break Err(WaitEnd::Interrupted);
         }
     };
     if let Some(ticket) = held {

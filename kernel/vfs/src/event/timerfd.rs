@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{Clock, Events, FileId, Pollee, WaitQueue, Wakeups, Watcher, wait};
+use super::{
+    Clock, Events, FileId, Limit, Pollee, Restart, WaitEnd, WaitQueue, Wakeups, Watcher, wait,
+};
 use crate::{Errno, Object, OpenFlags, Status};
 use timer::{Now, Timer};
 
@@ -172,11 +174,13 @@ impl TimerFd {
                 &self.shared.0,
                 |state| &mut state.queue,
                 Events::IN,
-                until,
+                Limit::new(until, Restart::Allowed),
                 attempt,
             );
-            if let Some(Some(result)) = found {
-                return result;
+            match found {
+                Ok(Some(result)) => return result,
+                Err(WaitEnd::Interrupted) => return Err(Errno::EINTR),
+                Ok(None) | Err(WaitEnd::TimedOut) => {}
             }
         }
     }

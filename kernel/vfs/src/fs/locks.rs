@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::event::{Events, FileId, WaitQueue, Wakeups, wait};
+use crate::event::{Events, FileId, Limit, WaitQueue, Wakeups, wait};
 use crate::{Errno, OpenFlags};
 
 mod deadlock;
@@ -130,8 +130,8 @@ impl Locks {
     ///
     /// # Errors
     /// `EAGAIN` if another owner has a conflicting lock and the request does not wait; `EDEADLK` if
-    /// the wait would be a deadlock; `EIO` if the open file is revoked; `ENOLCK` if memory runs
-    /// out.
+    /// the wait would be a deadlock; `EINTR` if a signal handler runs first; `EIO` if the open file is
+    /// revoked; `ENOLCK` if memory runs out.
     pub(crate) fn set(self: &Arc<Self>, request: &LockRequest<'_>) -> Result<(), Errno> {
         let mut waits = false;
         let attempt = |state: &mut State| {
@@ -146,10 +146,13 @@ impl Locks {
             &self.state,
             |state| &mut state.queue,
             Events::OUT,
-            None,
+            Limit::FOREVER,
             attempt,
         );
-        let (result, wakeups) = done.unwrap_or((Err(Errno::EAGAIN), Wakeups::default()));
+        if done.is_err() && waits {
+            deadlock::end_wait();
+        }
+        let (result, wakeups) = done?;
         wakeups.run();
         result
     }

@@ -52,7 +52,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::event::{self, Events, FileId, WaitQueue, Wakeups, Watcher};
+use crate::event::{self, Events, FileId, Limit, Restart, WaitQueue, Wakeups, Watcher};
 use crate::{Errno, OpenFlags, Status};
 use ancillary::{Mark, Passing};
 
@@ -138,7 +138,8 @@ impl Buffer {
     /// while there are none.
     ///
     /// # Errors
-    /// `EBADF` if the reading side is closed; `EIO` if it is revoked.
+    /// `EBADF` if the reading side is closed; `EIO` if it is revoked; `EINTR` if a signal handler runs
+    /// first.
     pub fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.read_while(|| Ok(()), buf)
     }
@@ -162,14 +163,14 @@ impl Buffer {
             &self.state,
             |state| &mut state.readers,
             Events::IN,
-            None,
+            Limit::FOREVER,
             |state| match check() {
                 Ok(()) if state.read_must_wait() => None,
                 Ok(()) => Some(state.take(buf, &mut wakeups)),
                 Err(errno) => Some(Err(errno)),
             },
         );
-        outcome.unwrap_or(Err(Errno::EAGAIN))
+        outcome?
     }
 
     /// Reads like [`read`](Self::read), without blocking.
@@ -195,11 +196,12 @@ impl Buffer {
     }
 
     /// Writes all of `bytes`, and returns how many it wrote: fewer only if the reading side closes,
-    /// or memory runs out, after some were written. Blocks while there is no room.
+    /// memory runs out, or a signal handler runs, after some were written. Blocks while there is no
+    /// room.
     ///
     /// # Errors
     /// `EPIPE` if the reading side is closed; `EBADF` if the writing side is; `EIO` if that is
-    /// revoked; `ENOMEM`.
+    /// revoked; `EINTR` if a signal handler runs first; `ENOMEM`.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.write_while(|| Ok(()), bytes)
     }
@@ -218,7 +220,12 @@ impl Buffer {
         }
         let mut written = 0;
         while written < bytes.len() {
-            match self.write_some(&check, &bytes[written..]) {
+            let limit = match written {
+                0 => Limit::FOREVER,
+                // Every handler ends the rest, and the result is the count.
+                _ => Limit::new(None, Restart::Never),
+            };
+            match self.write_some(&check, &bytes[written..], limit) {
                 Ok(count) => written += count,
                 Err(errno) if written == 0 => return Err(errno),
                 // The next call gets the error again (as in Linux `pipe_write`).
@@ -471,20 +478,21 @@ impl Buffer {
         &self,
         check: impl Fn() -> Result<(), Errno>,
         bytes: &[u8],
+        limit: Limit,
     ) -> Result<usize, Errno> {
         let mut wakeups = Wakeups::default();
         let outcome = event::wait(
             &self.state,
             |state| &mut state.writers,
             Events::OUT,
-            None,
+            limit,
             |state| match check() {
                 Ok(()) if state.write_must_wait(bytes.len()) => None,
                 Ok(()) => Some(state.put(bytes, &mut wakeups)),
                 Err(errno) => Some(Err(errno)),
             },
         );
-        outcome.unwrap_or(Err(Errno::EAGAIN))
+        outcome?
     }
 }
 

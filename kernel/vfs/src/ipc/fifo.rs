@@ -18,7 +18,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use parking_lot::Mutex;
 
-use crate::event::{self, Events, FileId, Pollee, WaitQueue, Wakeups, Watcher};
+use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups, Watcher};
 use crate::fs::{Inode, Stat, VfsPath};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::{Buffer, Sides};
@@ -103,7 +103,7 @@ impl Fifo {
     ///
     /// # Errors
     /// `ENXIO` if opened for writing only, with `NONBLOCK`, and there is no reader; `EINVAL` if the
-    /// access mode is invalid; `ENOMEM`.
+    /// access mode is invalid; `EINTR` if a signal handler runs first; `ENOMEM`.
     #[doc(alias = "fifo_open")]
     pub fn open(self: &Arc<Self>, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
         self.open_in(flags, None, None, file)
@@ -140,8 +140,8 @@ impl Fifo {
             self.remove(direction);
             return opened;
         }
-        // If the caller drops it, the drop of the end takes it off the counts.
-        self.wait_for_partner(direction, flags, before);
+        // If it is dropped, the drop of the end takes it off the counts.
+        self.wait_for_partner(direction, flags, before)?;
         opened
     }
 
@@ -174,27 +174,38 @@ impl Fifo {
         }
     }
 
-    fn wait_for_partner(&self, direction: Direction, flags: OpenFlags, before: Counts) {
+    /// # Errors
+    /// `EINTR`.
+    fn wait_for_partner(
+        &self,
+        direction: Direction,
+        flags: OpenFlags,
+        before: Counts,
+    ) -> Result<(), Errno> {
         match direction {
             Direction::Read if before.writers.now == 0 && !flags.contains(OpenFlags::NONBLOCK) => {
-                self.wait(|counts| counts.writers.ever != before.writers.ever);
+                self.wait(|counts| counts.writers.ever != before.writers.ever)
             }
             Direction::Write if before.readers.now == 0 => {
-                self.wait(|counts| counts.readers.ever != before.readers.ever);
+                self.wait(|counts| counts.readers.ever != before.readers.ever)
             }
-            _ => {}
+            _ => Ok(()),
         }
     }
 
     /// Waits until another opener has come.
-    fn wait(&self, came: impl Fn(&Counts) -> bool) {
-        event::wait(
+    ///
+    /// # Errors
+    /// `EINTR`.
+    fn wait(&self, came: impl Fn(&Counts) -> bool) -> Result<(), Errno> {
+        let ended = event::wait(
             &self.opens,
             |opens| &mut opens.waiting,
             Events::IN,
-            None,
+            Limit::FOREVER,
             |opens| came(&opens.counts).then_some(()),
         );
+        Ok(ended?)
     }
 
     /// Takes a closed end off the counts.

@@ -43,7 +43,8 @@ impl Process {
     /// revoked one with `ERR` and `HUP`. Blocks, and allocates if it does.
     ///
     /// # Errors
-    /// `EINVAL` if there are more of them than the limit of the table.
+    /// `EINVAL` if there are more of them than the limit of the table; `EINTR` if a signal handler
+    /// runs first.
     ///
     /// ```
     /// use std::time::Duration;
@@ -78,7 +79,7 @@ impl Process {
             return Ok(ready);
         }
         let poll = self.register(fds);
-        let ready = poll.wait(deadline.flatten(), |found| note(fds, found));
+        let ready = poll.wait(deadline.flatten(), |found| note(fds, found))?;
         Ok(ready.unwrap_or(0))
     }
 

@@ -119,8 +119,8 @@ impl Process {
     /// the third for exceptional conditions ([`Events::PRI`]).
     ///
     /// # Errors
-    /// `EINVAL` if `nfds` is negative; `EBADF` if one in a set is not an open descriptor. The sets
-    /// then stay as they are.
+    /// `EINVAL` if `nfds` is negative; `EBADF` if one in a set is not an open descriptor; `EINTR` if a
+    /// signal handler runs first. The sets then stay as they are.
     ///
     /// ```
     /// use fdtable_vfs::event::EventFdFlags;
@@ -180,7 +180,7 @@ impl Process {
         let mut ready = note(&mut asked, &mut files.iter().map(Opened::events));
         if ready.is_none() {
             let poll = register(&asked, files);
-            ready = poll.wait(deadline.flatten(), |found| note(&mut asked, found));
+            ready = poll.wait(deadline.flatten(), |found| note(&mut asked, found))?;
         }
         for (index, set) in sets.iter_mut().enumerate() {
             if let Some(set) = set {

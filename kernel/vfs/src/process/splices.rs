@@ -253,12 +253,26 @@ fn to_pipe(
         None if from.is_nonblocking() => from.try_read(&mut buf)?,
         None => from.read(&mut buf)?,
     };
-    // There is room, unless another thread has written meanwhile.
-    let moved = target.write(&buf[..found])?;
+    let moved = put(target, &buf[..found])?;
     if let Some(offset) = offset {
         *offset += moved as u64;
     }
     Ok(moved)
+}
+
+/// Writes bytes that were taken from a file. There is room, unless another thread has written
+/// meanwhile. Then it waits, and no signal handler ends that: the bytes would be lost.
+fn put(target: &Buffer, bytes: &[u8]) -> Result<usize, Errno> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match target.write(&bytes[written..]) {
+            Ok(count) => written += count,
+            Err(Errno::EINTR) => {}
+            Err(errno) if written == 0 => return Err(errno),
+            Err(_) => break,
+        }
+    }
+    Ok(written)
 }
 
 /// Repeats a step until `count` bytes are moved, nothing is left, or the step says that it is the

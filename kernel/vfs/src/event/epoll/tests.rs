@@ -97,5 +97,5 @@ fn a_waiter_that_falls_asleep_during_a_poll_of_the_set_is_woken() {
     epoll.add(0, &member.unwrap(), asked()).unwrap();
     look.store(true);
     assert_eq!(Object::events(&epoll), Events::READABLE);
-    waiting.lock().take().unwrap().result();
+    waiting.lock().take().unwrap().result().unwrap();
 }

@@ -1,7 +1,12 @@
 //! If `wait` is wrong, a thread sleeps forever, or keeps an unneeded entry in the queue.
 
+#[cfg(target_os = "linux")]
+use std::cell::Cell;
 use std::thread;
 use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+use fdtable_sync::parker;
 
 use super::*;
 use crate::call::{Call, within_time};
@@ -38,9 +43,10 @@ fn take(stock: &Mutex<Stock>, deadline: Option<Instant>) -> Option<bool> {
         stock,
         |stock| &mut stock.queue,
         Events::IN,
-        deadline,
+        Limit::new(deadline, Restart::Allowed),
         Stock::take,
     )
+    .ok()
     .map(|(taken, _)| taken)
 }
 
@@ -84,7 +90,7 @@ fn a_spurious_wake_up_keeps_its_entry() {
         let stock = Arc::clone(&stock);
         Call::start_waiting(move || {
             // The first sleep returns at once.
-            thread::current().unpark();
+            Sleeper::current().wake(Events::IN);
             take(&stock, None)
         })
     };
@@ -125,6 +131,79 @@ fn a_sleeper_chosen_after_its_deadline_looks_again() {
     patient.assert_waiting();
     put(&stock);
     assert_eq!(patient.result(), Some(true));
+}
+
+#[cfg(target_os = "linux")]
+thread_local! {
+    /// How many sleeps of the thread a handler interrupts.
+    static INTERRUPTIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Interrupts the next sleeps of the calling thread.
+#[cfg(target_os = "linux")]
+fn interrupt_next(count: usize) {
+    run_before_sleeps(|| {
+        if let Some(left) = INTERRUPTIONS.get().checked_sub(1) {
+            INTERRUPTIONS.set(left);
+            parker::interrupt(false);
+        }
+    });
+    INTERRUPTIONS.set(count);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_wait_leaves_no_entry() {
+    let stock = Mutex::new(Stock::default());
+    interrupt_next(1);
+    let ended = wait(
+        &stock,
+        |stock| &mut stock.queue,
+        Events::IN,
+        Limit::FOREVER,
+        Stock::take,
+    );
+    assert_eq!(ended.err(), Some(WaitEnd::Interrupted));
+    assert!(stock.lock().queue.is_empty());
+    put(&stock);
+    assert_eq!(take(&stock, None), Some(true));
+}
+
+/// Some takers are interrupted. If a chosen one left without another look, an item would be left
+/// while a taker sleeps.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_taker_loses_no_wake_up() {
+    const ITEMS: usize = 4_000;
+    within_time(|| {
+        let stock = &Mutex::new(Stock::default());
+        let taken = thread::scope(|scope| {
+            let take_all = move |interrupted: usize| {
+                let mut count = 0;
+                loop {
+                    interrupt_next(interrupted);
+                    match take(stock, None) {
+                        Some(true) => count += 1,
+                        Some(false) => return count,
+                        None => {}
+                    }
+                }
+            };
+            let takers = [0, 1, 0].map(|interrupted| scope.spawn(move || take_all(interrupted)));
+            for _ in 0..ITEMS {
+                put(stock);
+                while stock.lock().items > 2 {
+                    thread::yield_now();
+                }
+            }
+            while stock.lock().items > 0 {
+                thread::yield_now();
+            }
+            close(stock);
+            takers.map(|taker| taker.join().unwrap())
+        });
+        assert_eq!(taken.iter().sum::<usize>(), ITEMS);
+    });
 }
 
 /// Takers with and without a deadline share the queue. If a chosen one left without another look,

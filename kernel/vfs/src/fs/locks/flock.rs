@@ -2,7 +2,7 @@
 
 use super::{LockKind, LockWait, Locks, State};
 use crate::Errno;
-use crate::event::{Events, FileId, Wakeups, wait};
+use crate::event::{Events, FileId, Limit, Wakeups, wait};
 
 /// Whole-file lock of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ impl Locks {
     /// released if the new one cannot be had, as on Linux. Blocks if asked to.
     ///
     /// # Errors
-    /// `EAGAIN` if another open file has a conflicting lock and the call does not wait; `EIO` if
-    /// the open file is revoked; `ENOLCK` if memory runs out.
+    /// `EAGAIN` if another open file has a conflicting lock and the call does not wait; `EINTR` if a
+    /// signal handler runs first; `EIO` if the open file is revoked; `ENOLCK` if memory runs out.
     pub(crate) fn set_flock(
         &self,
         wanted: Flock,
@@ -46,10 +46,10 @@ impl Locks {
             &self.state,
             |state| &mut state.queue,
             Events::OUT,
-            None,
+            Limit::FOREVER,
             attempt,
         );
-        let (result, wakeups) = done.unwrap_or((Err(Errno::EAGAIN), Wakeups::default()));
+        let (result, wakeups) = done?;
         wakeups.run();
         result
     }

@@ -174,7 +174,7 @@ impl Buffer {
         if total == 0 {
             return self.state.lock().push(&[]);
         }
-        let mut ancillary = ancillary;
+        let (mut ancillary, mut policy) = (ancillary, policy);
         let mut written = 0;
         while written < total {
             match self.send_some(bytes, written, total, &mut ancillary, policy) {
@@ -182,6 +182,7 @@ impl Buffer {
                 Err(errno) if written == 0 => return Err(errno),
                 Err(_) => break,
             }
+            policy = policy.of_rest();
         }
         Ok(written)
     }

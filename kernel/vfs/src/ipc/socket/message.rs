@@ -283,7 +283,7 @@ impl Core {
         buffer: &Buffer,
         mut bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
-        policy: WaitPolicy,
+        mut policy: WaitPolicy,
     ) -> Result<Received, Errno> {
         let mut reading = self.reading(flags);
         let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
@@ -300,6 +300,7 @@ impl Core {
             IoSliceMut::advance_slices(&mut bufs, taken.count);
             arrived.append(taken.arrived);
             reading.sender = arrived.credentials;
+            policy = policy.of_rest();
             let goes_on = flags.contains(MsgFlags::WAITALL) && reading.look == Look::Take;
             if !goes_on || ends || count == wanted {
                 break;

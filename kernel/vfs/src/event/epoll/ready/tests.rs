@@ -67,7 +67,7 @@ fn a_waiter_that_finds_the_list_empty_during_a_poll_is_woken_after_it() {
     hear_asked.recv().expect("it is asked");
     // Not joined: it may sleep forever. It has collected, and found nothing, before the poll ends.
     thread::spawn(move || {
-        waited_for.set.sleep(None);
+        waited_for.set.sleep(None).unwrap();
         tell_awake.send(()).expect("the receiver exists");
     });
     thread::sleep(Duration::from_millis(50));
