@@ -12,7 +12,7 @@ mod wait_queue;
 
 pub use clock::Clock;
 pub(crate) use epoll::as_epoll;
-pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags};
+pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, HostSet, HostWait};
 pub use eventfd::{EventFd, EventFdFlags};
 pub use events::Events;
 pub use fdtable_sync::parker::{Restart, Wake};

@@ -19,7 +19,7 @@
 //!    and before the members of a nested epoll. Sets cannot contain each other ([`nesting`]), so
 //!    the order is acyclic.
 //! 2. The lock of the *ready list* and its waiters comes last. A wake-up takes only this one, so a
-//!    file can notify the epoll during a collection.
+//!    file can notify the epoll during a collection. Only the locks of a [`HostSet`] are inside it.
 //!
 //! A collection marks an item as not listed *before* it asks the file. A change that follows the
 //! answer sees the mark and puts the item back, so none is lost. A change between the mark and the
@@ -42,6 +42,10 @@
 //! Timers have no thread: a file whose events change with time reports that when it is asked.
 //! Before each collection, and again before it sleeps, a waiter asks such members, and sleeps no
 //! longer than to the next expiry.
+//!
+//! # Files of the host
+//!
+//! An embedder may add files of the host, which the host's own set watches: see [`host`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -53,15 +57,18 @@ use parking_lot::Mutex;
 
 use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use host::Beside;
 use item::Item;
 use ready::Ready;
 
 mod flags;
+mod host;
 mod item;
 mod nesting;
 mod ready;
 
 pub use flags::{EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags};
+pub use host::{HostSet, HostWait};
 
 /// Open epoll: a set of files that are waited for together.
 pub struct Epoll {
@@ -77,6 +84,8 @@ pub(crate) struct Set {
     ready: Mutex<Ready>,
     /// Sets of which this is a member, for [`nesting`]. Inside this lock, no other is taken.
     parents: Mutex<Vec<Weak<Set>>>,
+    /// Members that the host watches.
+    host: Beside,
 }
 
 #[derive(Default)]
@@ -99,6 +108,7 @@ impl Epoll {
             members: Mutex::default(),
             ready: Mutex::default(),
             parents: Mutex::default(),
+            host: Beside::default(),
         };
         Epoll {
             set: Arc::new(set),
@@ -192,9 +202,15 @@ impl Epoll {
 
     /// Returns the members: descriptor, requested events, user data. Allocates.
     pub fn members(&self) -> Vec<(RawFd, EpollEvent)> {
-        let members = self.set.members.lock();
-        let all = members.items.iter();
-        all.map(|(&(fd, _), item)| (fd, item.event())).collect()
+        let mut all: Vec<_> = {
+            let members = self.set.members.lock();
+            let items = members.items.iter();
+            items.map(|(&(fd, _), item)| (fd, item.event())).collect()
+        };
+        if let Some(host) = self.set.host.get() {
+            all.extend(host.members());
+        }
+        all
     }
 
     /// Returns the pollee of a file that may be a member.
@@ -262,6 +278,9 @@ impl Object for Epoll {
 
     fn release(&self) {
         self.set.clear();
+        if let Some(host) = self.set.host.get() {
+            host.release();
+        }
     }
 
     fn revoke(&self) {
@@ -287,6 +306,7 @@ impl Set {
             self.take(&mut members, left);
         }
         members.items.insert(item.key(), Arc::clone(item));
+        self.host.set_alone(false);
         if item.is_timed() {
             members.timed.push(Arc::clone(item));
         }
@@ -341,6 +361,7 @@ impl Set {
     fn take(&self, members: &mut Members, item: &Arc<Item>) -> bool {
         let was_member = members.take(item);
         if was_member {
+            self.host.set_alone(members.items.is_empty());
             self.ready.lock().remove(item);
         }
         was_member
@@ -382,6 +403,9 @@ impl Set {
     /// Waits for events until the deadline.
     fn wait(&self, events: &mut [EpollEvent], deadline: Option<Instant>) -> Result<usize, Errno> {
         loop {
+            if let Some(host) = self.host.get() {
+                return self.wait_beside_host(host, events, deadline);
+            }
             let count = self.collect_events(events)?;
             if count > 0 || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(count);
@@ -402,7 +426,7 @@ impl Set {
             |ready| ready.waiters(),
             Events::IN,
             Limit::new(until, Restart::Never),
-            |ready| ready.has_work().then_some(()),
+            |ready| (ready.has_work() || self.host.get().is_some()).then_some(()),
         );
         match ended {
             Ok(()) | Err(WaitEnd::TimedOut) => Ok(()),
@@ -483,7 +507,8 @@ impl Pollee for Set {
         }
         loop {
             let Some(item) = self.ready.lock().take_first() else {
-                return Events::empty();
+                let host = self.host.get();
+                return host.map_or(Events::empty(), |host| host.events() & Events::READABLE);
             };
             if !item.ask().is_empty() {
                 let woken = self.ready.lock().put_first(&item);
@@ -497,15 +522,25 @@ impl Pollee for Set {
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         let mut ready = self.ready.lock();
         ready.waiters().watch(watcher, interest, file);
+        // Inside the lock: a host set that comes meanwhile is given all watchers.
+        if let Some(host) = self.host.get() {
+            host.watch(watcher, interest, file);
+        }
     }
 
     fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
         self.ready.lock().waiters().unwatch(watcher);
+        if let Some(host) = self.host.get() {
+            host.unwatch(watcher);
+        }
     }
 
     fn forget(&self, file: FileId) {
         let wakeups = self.ready.lock().waiters().forget(file);
         wakeups.run();
+        if let Some(host) = self.host.get() {
+            host.forget(file);
+        }
     }
 
     fn is_revoked(&self) -> bool {

@@ -286,6 +286,13 @@ impl Wakeups {
         }
     }
 
+    /// Makes the wake-up of one waiter.
+    pub(super) fn of(waiter: Arc<dyn Watcher>, events: Events) -> Wakeups {
+        let mut wakeups = Wakeups::default();
+        wakeups.woken.push((waiter, Notification::Changed(events)));
+        wakeups
+    }
+
     fn add(&mut self, watcher: &Arc<dyn Watcher>, message: Notification) {
         self.woken.push((Arc::clone(watcher), message));
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::host::HostWaiters;
 use super::item::Item;
 use crate::Errno;
 use crate::event::{Events, WaitQueue, Wakeups};
@@ -15,12 +16,18 @@ pub(super) struct Ready {
     /// How many items in the list were removed from the set.
     removed: usize,
     waiters: WaitQueue,
+    /// Threads that wait in the host's set instead.
+    in_host: HostWaiters,
     revoked: bool,
 }
 
 impl Ready {
     pub(super) fn waiters(&mut self) -> &mut WaitQueue {
         &mut self.waiters
+    }
+
+    pub(super) fn in_host(&mut self) -> &mut HostWaiters {
+        &mut self.in_host
     }
 
     /// Returns true if a waiter has something to do.
@@ -41,7 +48,8 @@ impl Ready {
     /// Ends the use, and collects all waiters.
     pub(super) fn revoke(&mut self) -> Wakeups {
         self.revoked = true;
-        self.waiters.wake_all(Events::READABLE | Events::ALWAYS)
+        let woken = self.waiters.wake_all(Events::READABLE | Events::ALWAYS);
+        woken.and(self.in_host.wake_one())
     }
 
     /// Puts an item at the end of the list, if it is not there. Collects the watchers and one
@@ -52,18 +60,24 @@ impl Ready {
         }
         self.put_last(item);
         let events = Events::READABLE;
-        (
-            self.waiters.notify_watchers(events),
-            self.waiters.pass_on(events),
-        )
+        (self.waiters.notify_watchers(events), self.wake_one())
     }
 
     /// Collects one more waiter, if items are left.
     pub(super) fn pass_on(&mut self) -> Wakeups {
         if self.has_work() {
-            self.waiters.pass_on(Events::READABLE)
+            self.wake_one()
         } else {
             Wakeups::default()
+        }
+    }
+
+    /// Collects one waiter, wherever it waits.
+    fn wake_one(&mut self) -> Wakeups {
+        let woken = self.waiters.pass_on(Events::READABLE);
+        match woken.is_empty() {
+            true => self.in_host.wake_one(),
+            false => woken,
         }
     }
 

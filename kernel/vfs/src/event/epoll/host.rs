@@ -1,0 +1,290 @@
+//! Members of an epoll that are files of the host.
+//!
+//! The host watches its own files, in a set of its own: the [`HostSet`] that an embedder gives to
+//! an epoll ([`Epoll::host_set_or_init`]). Once there is one, *every* thread that waits for the
+//! epoll waits in the host's set, so a file of the host wakes it without a thread between. The
+//! other members wake it too: an item that becomes ready while threads wait there
+//! [wakes](Watcher::wake) the set, which then lets one of them return without an event. That thread
+//! collects from the ready list.
+//!
+//! Threads in the host's set are interchangeable, as sleepers are. One wake-up is on its way at a
+//! time (`is_woken`); a thread that leaves the set clears that before it looks at the ready list,
+//! under the same lock. So an item that is listed after that look finds it cleared, and wakes the
+//! next thread. A thread that leaves with events of the host, and does not look, passes the wake-up
+//! on.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable::{RawFd, host_fork};
+
+use super::{Epoll, EpollEvent, Set};
+use crate::Errno;
+use crate::event::{Events, Pollee, Wakeups, Watcher};
+
+/// Set of the host's files that are members of an [`Epoll`].
+///
+/// As a [`Pollee`], it is readable while a file of the set is ready. As a [`Watcher`], a wake-up of
+/// it makes one [`wait`](Self::wait) return early, now or soon; if no thread waits, the next wait
+/// may return early instead.
+pub trait HostSet: Pollee + Watcher + Any {
+    /// Waits until a file of the set is ready, until it is woken, or until `until` (`None`:
+    /// forever). Writes the events into `events`, which is not empty, and returns how many it wrote.
+    /// Returns 0 after a wake-up. Blocks; the caller holds no lock and is not in a read-side
+    /// section.
+    ///
+    /// # Errors
+    /// Those of the host, such as `EINTR`.
+    fn wait(&self, events: &mut [EpollEvent], until: Option<Instant>) -> Result<usize, Errno>;
+
+    /// Takes events like [`wait`](Self::wait), without blocking. Returns how many it took.
+    fn collect(&self, events: &mut [EpollEvent]) -> usize;
+
+    /// Returns the files of the set: descriptor, requested events, user data. Allocates.
+    fn members(&self) -> Vec<(RawFd, EpollEvent)>;
+
+    /// Ends the use of the set, when the epoll is released. No thread waits in it.
+    fn release(&self);
+}
+
+/// Thread that waits in the host's set of an epoll, from [`Epoll::wait_in_host`] until it is
+/// dropped.
+#[must_use = "the thread waits until this is dropped"]
+pub struct HostWait<'a> {
+    set: &'a Set,
+    host: &'a Arc<dyn HostSet>,
+    /// The thread looks at the ready list when it has left.
+    collects: bool,
+}
+
+/// The host's set, beside the members of ours.
+pub(super) struct Beside {
+    set: OnceLock<Arc<dyn HostSet>>,
+    /// There are no members of ours.
+    alone: AtomicCell<bool>,
+    /// Members of ours filled all the room of the last wait, so the host comes first now.
+    comes_first: AtomicCell<bool>,
+}
+
+/// Threads that wait in the host's set.
+#[derive(Default)]
+pub(super) struct HostWaiters {
+    waker: Option<Arc<dyn Watcher>>,
+    waiting: usize,
+    /// Fork generation of the process of these threads: they do not exist in a child.
+    generation: u32,
+    /// A wake-up is on its way.
+    is_woken: bool,
+}
+
+impl Epoll {
+    /// Returns the host's set of this epoll, if it has one.
+    pub fn host_set(&self) -> Option<&Arc<dyn HostSet>> {
+        self.set.host.get()
+    }
+
+    /// Returns the host's set of this epoll, which `make` makes at first. Allocates.
+    ///
+    /// # Errors
+    /// `EIO` if this epoll was revoked; those of `make`.
+    pub fn host_set_or_init(
+        &self,
+        make: impl FnOnce() -> Result<Arc<dyn HostSet>, Errno>,
+    ) -> Result<&Arc<dyn HostSet>, Errno> {
+        match self.set.host.get() {
+            Some(host) => Ok(host),
+            None => self.set.begin_host(make),
+        }
+    }
+
+    /// Begins a wait in the host's set alone. Returns nothing if there is no such set, if there are
+    /// other members, or if the epoll was revoked: then [`wait`](Self::wait) waits for all.
+    ///
+    /// The caller waits in the set itself, instead of [`HostSet::wait`]. It may wait for the rest of
+    /// its time again after a wake-up.
+    #[inline]
+    pub fn wait_in_host(&self) -> Option<HostWait<'_>> {
+        let beside = &self.set.host;
+        let host = beside.get()?;
+        if !beside.alone.load() {
+            return None;
+        }
+        self.set.enter_host(host)
+    }
+}
+
+impl HostWait<'_> {
+    /// Returns the host's set.
+    #[inline]
+    pub fn host(&self) -> &dyn HostSet {
+        &**self.host
+    }
+}
+
+impl Drop for HostWait<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let mut ready = self.set.ready.lock();
+        ready.in_host().leave();
+        if !self.collects && ready.has_work() {
+            let woken = ready.pass_on();
+            drop(ready);
+            woken.run();
+        }
+    }
+}
+
+impl Beside {
+    #[inline]
+    pub(super) fn get(&self) -> Option<&Arc<dyn HostSet>> {
+        self.set.get()
+    }
+
+    /// Stores whether there are no members of ours. The caller has the lock of the members.
+    pub(super) fn set_alone(&self, alone: bool) {
+        self.alone.store(alone);
+    }
+}
+
+impl Default for Beside {
+    fn default() -> Self {
+        Beside {
+            set: OnceLock::new(),
+            alone: AtomicCell::new(true),
+            comes_first: AtomicCell::new(false),
+        }
+    }
+}
+
+impl HostWaiters {
+    /// Collects one thread, unless a wake-up is on its way.
+    pub(super) fn wake_one(&mut self) -> Wakeups {
+        if self.waiting == 0 || self.is_woken || self.generation != host_fork::generation() {
+            return Wakeups::default();
+        }
+        let Some(waker) = &self.waker else {
+            return Wakeups::default();
+        };
+        self.is_woken = true;
+        Wakeups::of(Arc::clone(waker), Events::READABLE)
+    }
+
+    fn enter(&mut self) {
+        let generation = host_fork::generation();
+        if self.generation != generation {
+            self.generation = generation;
+            self.waiting = 0;
+        }
+        self.waiting += 1;
+    }
+
+    fn leave(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.is_woken = false;
+    }
+}
+
+impl Set {
+    #[cold]
+    fn begin_host(
+        &self,
+        make: impl FnOnce() -> Result<Arc<dyn HostSet>, Errno>,
+    ) -> Result<&Arc<dyn HostSet>, Errno> {
+        let members = self.members.lock();
+        if members.released {
+            return Err(Errno::EIO);
+        }
+        // Another thread may have made one before this one had the lock.
+        if let Some(host) = self.host.get() {
+            return Ok(host);
+        }
+        let made = make()?;
+        let mut ready = self.ready.lock();
+        ready.in_host().waker = Some(Arc::clone(&made) as _);
+        for (watcher, interest, file) in ready.waiters().watchers() {
+            made.watch(watcher, interest, file);
+        }
+        let host = self.host.set.get_or_init(|| made);
+        // From here on all threads wait in the host.
+        let mut woken = Wakeups::default();
+        loop {
+            let next = ready.waiters().pass_on(Events::READABLE);
+            if next.is_empty() {
+                break;
+            }
+            woken.append(next);
+        }
+        drop(ready);
+        drop(members);
+        woken.run();
+        Ok(host)
+    }
+
+    /// Begins a wait in the host's set, unless the ready list has work.
+    #[inline]
+    fn enter_host<'a>(&'a self, host: &'a Arc<dyn HostSet>) -> Option<HostWait<'a>> {
+        let mut ready = self.ready.lock();
+        if ready.has_work() {
+            return None;
+        }
+        ready.in_host().enter();
+        Some(HostWait {
+            set: self,
+            host,
+            collects: false,
+        })
+    }
+
+    /// Waits for members of both kinds until the deadline.
+    pub(super) fn wait_beside_host(
+        &self,
+        host: &Arc<dyn HostSet>,
+        events: &mut [EpollEvent],
+        deadline: Option<Instant>,
+    ) -> Result<usize, Errno> {
+        loop {
+            let count = self.collect_both(&**host, events)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(host.collect(events));
+            }
+            let next_change = self.next_change();
+            let until = [deadline, next_change].into_iter().flatten().min();
+            let Some(mut waiting) = self.enter_host(host) else {
+                continue;
+            };
+            let count = host.wait(events, until)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            waiting.collects = true;
+        }
+    }
+
+    /// Takes events from the ready list. If there are any, takes those of the host too, as far as
+    /// there is room.
+    fn collect_both(&self, host: &dyn HostSet, events: &mut [EpollEvent]) -> Result<usize, Errno> {
+        let mut count = 0;
+        if self.host.comes_first.swap(false) {
+            count = host.collect(events);
+        }
+        let room = &mut events[count..];
+        if room.is_empty() {
+            return Ok(count);
+        }
+        let ours = self.collect_events(room)?;
+        if ours == room.len() {
+            self.host.comes_first.store(count == 0);
+        } else if ours > 0 && count == 0 {
+            count = host.collect(&mut room[ours..]);
+        }
+        Ok(count + ours)
+    }
+}
+
+#[cfg(test)]
+mod tests;
