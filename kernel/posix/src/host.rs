@@ -3,6 +3,7 @@
 //! A call that may block leaves the freezer while it blocks, so a fork by another thread does not
 //! wait for it.
 
+pub(crate) mod epoll;
 pub(crate) mod file;
 pub(crate) mod other_files;
 mod scm_rights;
@@ -13,6 +14,7 @@ use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
@@ -266,6 +268,114 @@ pub(crate) fn fstatat(directory: RawFd, path: &CStr, flags: c_int) -> Result<lib
 pub(crate) fn epoll_create() -> Result<RawFd, Errno> {
     // SAFETY: the call takes no pointer.
     check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+/// Adds, changes or removes a file of an epoll.
+pub(crate) fn epoll_control(
+    epoll: RawFd,
+    operation: c_int,
+    fd: RawFd,
+    event: Option<libc::epoll_event>,
+) -> Result<(), Errno> {
+    let mut event = event.unwrap_or(libc::epoll_event { events: 0, u64: 0 });
+    // SAFETY: the entry is valid during the call.
+    check(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
+}
+
+/// Waits for events of an epoll, at most `most`. A signal mask applies while it waits. May block.
+///
+/// # Safety
+/// If `events` can be an address, there is room for `most` events.
+pub(crate) unsafe fn epoll_wait_in(
+    epoll: RawFd,
+    events: *mut libc::epoll_event,
+    most: usize,
+    timeout: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> Result<usize, Errno> {
+    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    let milliseconds = timeout.map_or(Some(-1), whole_milliseconds);
+    let wait = |milliseconds: c_int| {
+        // SAFETY: as the caller promises. Made directly, it is no cancellation point.
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait,
+                epoll,
+                events,
+                most,
+                milliseconds,
+                mask,
+                SIGNAL_MASK_SIZE,
+            )
+        })
+    };
+    let _out = (timeout != Some(Duration::ZERO)).then(host_fork::blocking_section);
+    let count = match (milliseconds, timeout) {
+        (Some(milliseconds), _) => wait(milliseconds),
+        (None, timeout) => {
+            let timeout = timespec(timeout.unwrap_or(Duration::MAX));
+            // SAFETY: as above.
+            let waited = check(unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    epoll,
+                    events,
+                    most,
+                    &raw const timeout,
+                    mask,
+                    SIGNAL_MASK_SIZE,
+                )
+            });
+            match waited {
+                // Before Linux 5.11.
+                Err(Errno::ENOSYS) => wait(rounded_milliseconds(&timeout)),
+                waited => waited,
+            }
+        }
+    };
+    count.map(|count| count as usize)
+}
+
+/// Bytes of a signal mask that the host's kernel reads.
+const SIGNAL_MASK_SIZE: usize = 8;
+
+/// Returns a time as milliseconds, if it is a whole number of them that fits.
+fn whole_milliseconds(time: Duration) -> Option<c_int> {
+    let milliseconds = c_int::try_from(time.as_millis()).ok()?;
+    (time.subsec_nanos() % 1_000_000 == 0).then_some(milliseconds)
+}
+
+fn rounded_milliseconds(time: &libc::timespec) -> c_int {
+    let more = (time.tv_nsec + 999_999) / 1_000_000;
+    let milliseconds = time.tv_sec.saturating_mul(1000).saturating_add(more);
+    c_int::try_from(milliseconds).unwrap_or(c_int::MAX)
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+/// Creates a counter that never blocks.
+pub(crate) fn eventfd() -> Result<RawFd, Errno> {
+    // SAFETY: the call takes no pointer.
+    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// Makes a counter readable.
+pub(crate) fn eventfd_set(eventfd: RawFd) {
+    let one = 1_u64;
+    // SAFETY: the value is there. At the maximum, the counter is readable already.
+    without_cancellation(|| unsafe { libc::write(eventfd, (&raw const one).cast(), 8) });
+}
+
+/// Makes a counter unreadable.
+pub(crate) fn eventfd_reset(eventfd: RawFd) {
+    let mut count = 0_u64;
+    // SAFETY: there is room. An error means that it is unreadable.
+    without_cancellation(|| unsafe { libc::read(eventfd, (&raw mut count).cast(), 8) });
 }
 
 /// Adds a file to an epoll, edge-triggered and for all events.

@@ -1,19 +1,23 @@
 //! Event files: `eventfd`, `timerfd` and `epoll`.
 
+use std::any::Any;
 use std::ffi::{c_int, c_uint};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use fdtable::FileRef;
 use fdtable_vfs::event::{
-    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events, ITimerSpec,
-    TimerFdFlags, TimerFlags,
+    Clock, Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events,
+    ITimerSpec, TimerFdFlags, TimerFlags,
 };
-use fdtable_vfs::{Errno, PollFd};
+use fdtable_vfs::{Errno, PollFd, RcuObject};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::{duration, masked, time_of};
 use crate::fs::transfers::{fdt_read, fdt_write};
+use crate::host::epoll::HostEpoll;
+use crate::host::file::HostFile;
 use crate::host::watch;
 
 /// Creates a counter: `eventfd(2)`.
@@ -151,6 +155,9 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
                 return Err(Errno::EINVAL);
             }
         };
+        if let Some(answer) = control_host_file(system, epfd, operation, fd, requested) {
+            return answer;
+        }
         let requested = requested.map(|requested| {
             let events = EpollFlags::from_bits_truncate(requested.events);
             EpollEvent::new(events, requested.u64)
@@ -159,6 +166,39 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
         system.process.epoll_ctl(epfd, operation, fd, requested)?;
         Ok(0)
     })
+}
+
+/// Adds, changes or removes a host file: a member of the host epoll. Returns nothing if one of the
+/// descriptors has another file.
+fn control_host_file(
+    system: &System,
+    epfd: c_int,
+    operation: EpollCtl,
+    fd: c_int,
+    event: Option<libc::epoll_event>,
+) -> Option<Result<c_int, Errno>> {
+    let file = system.file(fd).ok()?;
+    let host_file = HostFile::below(&**file).filter(|file| file.is_pollable())?;
+    let set = system.file(epfd).ok()?;
+    let epoll = epoll_below(&set)?;
+    let operation = match operation {
+        EpollCtl::Add => libc::EPOLL_CTL_ADD,
+        EpollCtl::Mod => libc::EPOLL_CTL_MOD,
+        EpollCtl::Del => libc::EPOLL_CTL_DEL,
+    };
+    let control = || {
+        let set = HostEpoll::beside(epoll)?;
+        let host_fd = host_file.name_in(set, fd)?;
+        let host_epoll = HostEpoll::of(&**set).ok_or(Errno::EINVAL)?;
+        host_epoll.control(operation, host_fd, event)?;
+        Ok(0)
+    };
+    Some(control())
+}
+
+/// Returns the epoll behind an open file, if it is one.
+fn epoll_below(file: &FileRef<RcuObject>) -> Option<&Epoll> {
+    (&***file as &dyn Any).downcast_ref()
 }
 
 /// Waits for events of an epoll: `epoll_wait(2)`. A negative timeout means no limit.
@@ -187,9 +227,7 @@ pub unsafe extern "C" fn fdt_epoll_pwait(
         // SAFETY: as the caller promises.
         let mask = unsafe { uaccess::get_if_any(mask) }?;
         // SAFETY: as the caller promises.
-        masked(mask, || unsafe {
-            epoll_wait(system, epfd, events, most, timeout)
-        })
+        unsafe { epoll_wait(system, epfd, events, most, timeout, mask) }
     })
 }
 
@@ -208,9 +246,7 @@ pub unsafe extern "C" fn fdt_epoll_pwait2(
         // SAFETY: as the caller promises.
         let mask = unsafe { uaccess::get_if_any(mask) }?;
         // SAFETY: as the caller promises.
-        masked(mask, || unsafe {
-            epoll_wait(system, epfd, events, most, timeout)
-        })
+        unsafe { epoll_wait(system, epfd, events, most, timeout, mask) }
     })
 }
 
@@ -227,6 +263,7 @@ unsafe fn epoll_wait(
     events: *mut libc::epoll_event,
     most: c_int,
     timeout: Option<Duration>,
+    mask: Option<libc::sigset_t>,
 ) -> Result<c_int, Errno> {
     let bytes = usize::try_from(most).map(|most| most * size_of::<libc::epoll_event>());
     let is_some = bytes.is_ok_and(|bytes| bytes > 0 && bytes <= c_int::MAX as usize);
@@ -236,6 +273,81 @@ unsafe fn epoll_wait(
         return Err(Errno::EINVAL);
     };
     uaccess::check_range_end(events, most)?;
+    let set = system.file(epfd)?;
+    let epoll = epoll_below(&set).ok_or(Errno::EINVAL)?;
+    // SAFETY: as the caller promises.
+    let waited = unsafe { wait_in_host(epoll, events, most, timeout, mask.as_ref()) };
+    match waited {
+        Waited::Host(result) => result.map(|count| count as c_int),
+        // SAFETY: as the caller promises.
+        Waited::Not(left) => masked(mask, || unsafe {
+            wait_for_all(system, epfd, epoll, events, most, left)
+        }),
+    }
+}
+
+/// Result of [`wait_in_host`].
+enum Waited {
+    Host(Result<usize, Errno>),
+    /// The epoll has members of ours. The timeout is what is left of it.
+    Not(Option<Duration>),
+}
+
+/// Waits in the host, if all members are host files. The host writes the events.
+///
+/// # Safety
+/// That of [`epoll_wait`].
+#[inline]
+unsafe fn wait_in_host(
+    epoll: &Epoll,
+    events: *mut libc::epoll_event,
+    most: usize,
+    mut timeout: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> Waited {
+    // A wait that does not block, or has no end, needs no clock.
+    let is_timed = timeout.is_some_and(|timeout| !timeout.is_zero());
+    let mut deadline = None;
+    while let Some(waiting) = epoll.wait_in_host() {
+        let Some(host_epoll) = HostEpoll::of(waiting.host()) else {
+            break;
+        };
+        if is_timed && deadline.is_none() {
+            deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            // A deadline too far ahead is none.
+            timeout = timeout.filter(|_| deadline.is_some());
+        }
+        // SAFETY: as the caller promises.
+        let waited = unsafe { host_epoll.wait_for_caller(events, most, timeout, mask) };
+        drop(waiting);
+        if waited != Ok(0) {
+            return Waited::Host(waited);
+        }
+        // The time has passed, or another thread has added a member of ours, which is ready.
+        timeout = match (timeout, deadline) {
+            (None, _) => None,
+            (_, Some(deadline)) => Some(deadline.saturating_duration_since(Instant::now())),
+            (Some(_), None) => Some(Duration::ZERO),
+        };
+        if timeout.is_some_and(|timeout| timeout.is_zero()) && epoll.wait_in_host().is_some() {
+            return Waited::Host(Ok(0));
+        }
+    }
+    Waited::Not(timeout)
+}
+
+/// Waits for members of both kinds.
+///
+/// # Safety
+/// That of [`epoll_wait`].
+unsafe fn wait_for_all(
+    system: &System,
+    epfd: c_int,
+    epoll: &Epoll,
+    events: *mut libc::epoll_event,
+    most: usize,
+    timeout: Option<Duration>,
+) -> Result<c_int, Errno> {
     let most = most.min(MAX_EVENTS);
     watch::revive();
     // SAFETY: as the caller promises.
@@ -246,7 +358,7 @@ unsafe fn epoll_wait(
         return wait_without_room(system, epfd, timeout);
     }
     let mut found = vec![EpollEvent::default(); most];
-    let count = system.process.epoll_wait(epfd, &mut found, timeout)?;
+    let count = epoll.wait(&mut found, timeout)?;
     for (index, event) in found.iter().take(count).enumerate() {
         let event = libc::epoll_event {
             events: event.events.bits(),

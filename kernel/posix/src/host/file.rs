@@ -10,12 +10,13 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use fdtable::FileRef;
-use fdtable_vfs::event::Pollee;
+use fdtable_vfs::event::{HostSet, Pollee};
 use fdtable_vfs::{
     Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
 };
 
 use crate::host;
+use crate::host::epoll::Names;
 use crate::host::watch::HostWatch;
 
 /// Open file of the host.
@@ -25,6 +26,7 @@ pub(crate) struct HostFile {
     keep: Keep,
     /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
+    names: Names,
 }
 
 /// What happens to the host descriptor when the open file is released.
@@ -48,6 +50,7 @@ impl HostFile {
             fd,
             keep,
             watch: (!is_always_ready).then(|| HostWatch::new(fd)),
+            names: Names::new(),
         })
     }
 
@@ -68,6 +71,26 @@ impl HostFile {
     /// Returns the host descriptor.
     pub(crate) fn fd(&self) -> RawFd {
         self.fd
+    }
+
+    /// Returns true if the file may be a member of an epoll.
+    pub(crate) fn is_pollable(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Returns the host descriptor that stands for descriptor `ours` of this file in a host epoll.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    #[inline]
+    pub(crate) fn name_in(&self, set: &Arc<dyn HostSet>, ours: RawFd) -> Result<RawFd, Errno> {
+        let stays_open = (self.keep == Keep::Open).then_some(set);
+        self.names.get(ours, self.fd, stays_open)
+    }
+
+    /// Returns the host descriptors under which the file is a member of epolls.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
     }
 }
 
@@ -178,6 +201,7 @@ impl Object for HostFile {
         if let Some(watch) = &self.watch {
             watch.close();
         }
+        self.names.close();
         if self.keep == Keep::No {
             host::close(self.fd);
         }

@@ -2,13 +2,13 @@
 #include "check.h"
 
 extern const struct theme descriptors, files, offsets, mappings, paths, links, directories, pipes,
-    sockets, messages, readiness, epolls, events, locks, arguments, forks, devices, rights,
-    interrupts, faults, stdio;
+    sockets, messages, readiness, epolls, host_epolls, events, locks, arguments, forks, devices,
+    rights, interrupts, faults, stdio;
 
 static const struct theme *const themes[] = {
-    &descriptors, &files,  &offsets,   &mappings,  &paths, &links, &directories, &pipes,   &sockets,
-    &messages,    &readiness, &epolls, &events, &locks, &arguments, &forks, &devices, &rights, &interrupts,
-    &faults,      &stdio,
+    &descriptors, &files,     &offsets, &mappings,    &paths,  &links, &directories, &pipes,
+    &sockets,     &messages,  &readiness, &epolls,    &host_epolls, &events, &locks, &arguments,
+    &forks,       &devices,   &rights,  &interrupts,  &faults, &stdio,
 };
 
 const char *check_root;

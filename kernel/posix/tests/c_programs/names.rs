@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
 
 /// The call behind each helper function of the program.
-const HELPERS: [(&str, &str); 18] = [
+const HELPERS: &[(&str, &str)] = &[
     ("mode_of", "fstat"),
     ("file", "open"),
     ("file_text", "read"),
@@ -15,7 +15,13 @@ const HELPERS: [(&str, &str); 18] = [
     ("add", "epoll_ctl"),
     ("modify", "epoll_ctl"),
     ("ready", "epoll_wait"),
+    ("ready_within", "epoll_wait"),
+    ("shown", "read"),
     ("events_of", "poll"),
+    ("bits", "select"),
+    ("datagrams", "socket"),
+    ("listener", "listen"),
+    ("streams", "accept"),
     ("blocks", "fstat"),
     ("open_numbers", "fcntl"),
     ("line_of", "fopen"),

@@ -1,0 +1,397 @@
+//! Host files in an epoll of ours: members of a host epoll beside it.
+//!
+//! An epoll of ours gets a host epoll when its first host file is added, and the host watches the
+//! file, with the caller's events and data as they are. A thread that waits for the epoll waits in
+//! the host, for all members: a file of ours that becomes ready wakes it through an eventfd that is
+//! a member too. How the two kinds go together is in `fdtable_vfs::event::HostSet`.
+//!
+//! # Members
+//!
+//! The host's key of a member is a pair of host descriptor and open file, and ours is a pair of our
+//! descriptor and open file. Of one open file, our descriptors share a host descriptor. So the first
+//! one that is used with any epoll stands for the host descriptor itself, and each other one gets a
+//! duplicate of it ([`Names`]). All of them are closed when the open file is released, and then the
+//! host removes the members. Every answer of `epoll_ctl` is the host's.
+//!
+//! # After a host fork
+//!
+//! Parent and child share the host epoll, as they would without this library. The eventfd belongs to
+//! one process, so the child makes its own when it first needs it. A wake-up for the other process
+//! looks like one that a second thread has taken: the wait goes on.
+
+use std::os::fd::RawFd;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable::host_fork;
+use fdtable_vfs::Errno;
+use fdtable_vfs::event::{Epoll, EpollEvent, EpollFlags, Events, FileId, HostSet, Pollee, Watcher};
+use libc::epoll_event;
+use parking_lot::Mutex;
+
+use crate::abi::system::system;
+use crate::host;
+use crate::host::file::HostFile;
+use crate::host::watch::HostWatch;
+
+/// Host epoll beside an epoll of ours.
+pub(crate) struct HostEpoll {
+    fd: RawFd,
+    /// Data of the eventfd. It is random: a caller's data is the same only by chance, one in 2^64.
+    key: u64,
+    /// Fork generation of the process that created it.
+    generation: u32,
+    wake: Mutex<Wake>,
+    /// For those that wait for the epoll as for a file.
+    watch: Arc<HostWatch>,
+}
+
+/// Eventfd that wakes a thread that waits.
+struct Wake {
+    eventfd: RawFd,
+    /// Fork generation of the process that it belongs to.
+    generation: u32,
+    is_released: bool,
+}
+
+/// Host descriptors under which a host file is a member of epolls.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// Our descriptor that stands for the host descriptor itself, or [`NO_FD`].
+    first: AtomicCell<RawFd>,
+    others: Mutex<Others>,
+}
+
+#[derive(Debug, Default)]
+struct Others {
+    /// Our descriptors, each with a duplicate of the host descriptor.
+    duplicates: Vec<(RawFd, RawFd)>,
+    /// The host epolls of a file whose host descriptor stays open after its release.
+    sets: Vec<Weak<dyn HostSet>>,
+}
+
+const NO_FD: RawFd = -1;
+
+/// Events that a wait for both kinds of members takes from the host without allocating.
+const AT_ONCE: usize = 64;
+
+impl HostEpoll {
+    fn new() -> Result<Arc<dyn HostSet>, Errno> {
+        let fd = host::epoll_create()?;
+        let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
+        let made = Arc::new(HostEpoll {
+            fd,
+            key: host::random(),
+            generation: host_fork::generation(),
+            wake: Mutex::new(Wake {
+                eventfd,
+                generation: host_fork::generation(),
+                is_released: false,
+            }),
+            watch: HostWatch::new(fd),
+        });
+        made.add_eventfd(eventfd)?;
+        Ok(made)
+    }
+
+    /// Returns the host epoll of an epoll, which is created if there is none.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM`.
+    pub(crate) fn beside(epoll: &Epoll) -> Result<&Arc<dyn HostSet>, Errno> {
+        epoll.host_set_or_init(Self::new)
+    }
+
+    /// Returns the host epoll behind a set of an epoll.
+    pub(crate) fn of(set: &dyn HostSet) -> Option<&HostEpoll> {
+        (set as &dyn std::any::Any).downcast_ref()
+    }
+
+    /// Adds, changes or removes a host descriptor.
+    ///
+    /// # Errors
+    /// The host's.
+    pub(crate) fn control(
+        &self,
+        operation: i32,
+        host_fd: RawFd,
+        event: Option<epoll_event>,
+    ) -> Result<(), Errno> {
+        host::epoll_control(self.fd, operation, host_fd, event)
+    }
+
+    /// Waits in the host for host files alone, and writes to an array of the caller. Returns 0 after
+    /// a wake-up too. A signal mask applies while it waits. Blocks.
+    ///
+    /// # Errors
+    /// The host's.
+    ///
+    /// # Safety
+    /// If `events` can be an address, there is room for `most` events, and nothing else accesses
+    /// them during the call.
+    pub(crate) unsafe fn wait_for_caller(
+        &self,
+        events: *mut epoll_event,
+        most: usize,
+        timeout: Option<Duration>,
+        mask: Option<&libc::sigset_t>,
+    ) -> Result<usize, Errno> {
+        // SAFETY: as the caller promises.
+        let count = unsafe { host::epoll_wait_in(self.fd, events, most, timeout, mask) }?;
+        // SAFETY: the host has written as many.
+        Ok(unsafe { self.without_wake_up(events, count) })
+    }
+
+    /// Removes the event of the eventfd, and returns how many are left.
+    ///
+    /// # Safety
+    /// `count` events are at `events`, which may be unaligned.
+    #[inline]
+    unsafe fn without_wake_up(&self, events: *mut epoll_event, count: usize) -> usize {
+        for at in 0..count {
+            // SAFETY: as the caller promises.
+            let event = unsafe { events.add(at) };
+            // SAFETY: as above.
+            if unsafe { event.read_unaligned() }.u64 == self.key {
+                self.take_wake_up();
+                // In bytes: they may be unaligned.
+                let behind = (count - at - 1) * size_of::<epoll_event>();
+                // SAFETY: those behind it are there too.
+                unsafe { std::ptr::copy(event.add(1).cast::<u8>(), event.cast(), behind) };
+                return count - 1;
+            }
+        }
+        count
+    }
+
+    /// Resets the eventfd, if it is this process's.
+    #[cold]
+    fn take_wake_up(&self) {
+        let wake = self.wake.lock();
+        if !wake.is_released && wake.generation == host_fork::generation() {
+            host::eventfd_reset(wake.eventfd);
+        }
+    }
+
+    /// Removes a file that is released here, and may stay open in the host. A parent's set keeps it,
+    /// as long as the parent has it open.
+    fn forget_file(&self, host_fd: RawFd) {
+        if self.generation == host_fork::generation() {
+            // It may not be a member.
+            let _ = self.control(libc::EPOLL_CTL_DEL, host_fd, None);
+        }
+    }
+
+    fn add_eventfd(&self, eventfd: RawFd) -> Result<(), Errno> {
+        let event = epoll_event {
+            events: libc::EPOLLIN.cast_unsigned(),
+            u64: self.key,
+        };
+        self.control(libc::EPOLL_CTL_ADD, eventfd, Some(event))
+    }
+
+    /// Makes an eventfd for this process, the child of the one that it belongs to. Without one, the
+    /// two share the parent's.
+    #[cold]
+    fn renew(&self, wake: &mut Wake) {
+        let Ok(eventfd) = host::eventfd() else {
+            return;
+        };
+        if self.add_eventfd(eventfd).is_err() {
+            host::close(eventfd);
+            return;
+        }
+        host::close(wake.eventfd);
+        wake.eventfd = eventfd;
+        wake.generation = host_fork::generation();
+    }
+
+    /// Takes events, and waits for them if there are none.
+    fn take(&self, events: &mut [EpollEvent], timeout: Option<Duration>) -> Result<usize, Errno> {
+        const NOTHING: epoll_event = epoll_event { events: 0, u64: 0 };
+        // All at once: a second call would return the same members again.
+        let (mut few, mut many) = ([NOTHING; AT_ONCE], Vec::new());
+        let found = match few.get_mut(..events.len()) {
+            Some(found) => found,
+            None => {
+                many.resize(events.len(), NOTHING);
+                &mut many[..]
+            }
+        };
+        // SAFETY: there is room.
+        let count =
+            unsafe { self.wait_for_caller(found.as_mut_ptr(), found.len(), timeout, None) }?;
+        for (place, event) in events.iter_mut().zip(&found[..count]) {
+            let flags = EpollFlags::from_bits_retain(event.events);
+            *place = EpollEvent::new(flags, event.u64);
+        }
+        Ok(count)
+    }
+}
+
+impl HostSet for HostEpoll {
+    fn wait(&self, events: &mut [EpollEvent], until: Option<Instant>) -> Result<usize, Errno> {
+        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+        self.take(events, timeout)
+    }
+
+    fn collect(&self, events: &mut [EpollEvent]) -> usize {
+        self.take(events, Some(Duration::ZERO)).unwrap_or(0)
+    }
+
+    /// From the host's `/proc`. A member whose descriptor is not known has that of the host.
+    fn members(&self) -> Vec<(RawFd, EpollEvent)> {
+        let path = format!("/proc/self/fdinfo/{}", self.fd);
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let names = known_names();
+        let member = |line: &str| {
+            let mut words = line.strip_prefix("tfd:")?.split_whitespace();
+            let host_fd = words.next()?.parse().ok()?;
+            let events = u32::from_str_radix(words.nth(1)?, 16).ok()?;
+            let data = u64::from_str_radix(words.nth(1)?, 16).ok()?;
+            let known = names.iter().find(|&&(_, named)| named == host_fd);
+            let event = EpollEvent::new(EpollFlags::from_bits_retain(events), data);
+            (data != self.key).then_some((known.map_or(host_fd, |&(fd, _)| fd), event))
+        };
+        text.lines().filter_map(member).collect()
+    }
+
+    fn release(&self) {
+        let mut wake = self.wake.lock();
+        if !wake.is_released {
+            wake.is_released = true;
+            self.watch.close();
+            host::close(self.fd);
+            host::close(wake.eventfd);
+        }
+    }
+}
+
+impl Drop for HostEpoll {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Watcher for HostEpoll {
+    fn wake(&self, _events: Events) {
+        let mut wake = self.wake.lock();
+        if wake.is_released {
+            return;
+        }
+        if wake.generation != host_fork::generation() {
+            self.renew(&mut wake);
+        }
+        host::eventfd_set(wake.eventfd);
+    }
+}
+
+impl Pollee for HostEpoll {
+    fn events(&self) -> Events {
+        self.watch.events()
+    }
+
+    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
+        self.watch.watch(watcher, interest, file);
+    }
+
+    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
+        self.watch.unwatch(watcher);
+    }
+
+    fn forget(&self, file: FileId) {
+        self.watch.forget(file);
+    }
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        Names {
+            first: AtomicCell::new(NO_FD),
+            others: Mutex::default(),
+        }
+    }
+
+    /// Returns the host descriptor that stands for descriptor `ours` of the file of `host_fd`. If
+    /// the host descriptor stays open after the release of the file, notes that `set` has it.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        ours: RawFd,
+        host_fd: RawFd,
+        stays_open: Option<&Arc<dyn HostSet>>,
+    ) -> Result<RawFd, Errno> {
+        match stays_open {
+            None if self.first.load() == ours => Ok(host_fd),
+            _ => self.find(ours, host_fd, stays_open),
+        }
+    }
+
+    fn find(
+        &self,
+        ours: RawFd,
+        host_fd: RawFd,
+        stays_open: Option<&Arc<dyn HostSet>>,
+    ) -> Result<RawFd, Errno> {
+        if let Some(set) = stays_open {
+            let set = Arc::downgrade(set);
+            let mut others = self.others.lock();
+            if !others.sets.iter().any(|known| known.ptr_eq(&set)) {
+                others.sets.retain(|known| known.strong_count() > 0);
+                others.sets.push(set);
+            }
+        } else if self.first.compare_exchange(NO_FD, ours).is_ok() {
+            return Ok(host_fd);
+        }
+        let mut others = self.others.lock();
+        let known = others.duplicates.iter().find(|(name, _)| *name == ours);
+        if let Some(&(_, duplicate)) = known {
+            return Ok(duplicate);
+        }
+        let duplicate = host::fcntl(host_fd, libc::F_DUPFD_CLOEXEC, 0)?;
+        others.duplicates.push((ours, duplicate));
+        Ok(duplicate)
+    }
+
+    /// Closes the duplicates, when the file is released. Removes them from epolls first, if the host
+    /// would keep them because a host descriptor of the file stays open.
+    pub(crate) fn close(&self) {
+        let others = std::mem::take(&mut *self.others.lock());
+        for &(_, duplicate) in &others.duplicates {
+            for set in others.sets.iter().filter_map(Weak::upgrade) {
+                if let Some(set) = HostEpoll::of(&*set) {
+                    set.forget_file(duplicate);
+                }
+            }
+            host::close(duplicate);
+        }
+    }
+
+    fn all(&self, host_fd: RawFd) -> Vec<(RawFd, RawFd)> {
+        let first = self.first.load();
+        let mut all = self.others.lock().duplicates.clone();
+        if first != NO_FD {
+            all.push((first, host_fd));
+        }
+        all
+    }
+}
+
+/// Returns our descriptors that were used with epolls, each with the host descriptor for it.
+fn known_names() -> Vec<(RawFd, RawFd)> {
+    let files = system().process.files();
+    let (mut names, mut from) = (Vec::new(), 0_u32);
+    while let Some(fd) = files.next_open(from) {
+        if let Ok(file) = files.get(fd)
+            && let Some(host_file) = HostFile::below(&**file)
+        {
+            names.extend(host_file.names().all(host_file.fd()));
+        }
+        from = u32::from(fd) + 1;
+    }
+    names
+}
