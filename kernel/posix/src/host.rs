@@ -358,6 +358,32 @@ fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
+/// Waits for events of files. A signal mask applies while it waits. May block.
+pub(crate) fn ppoll(
+    entries: &mut [libc::pollfd],
+    timeout: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> Result<usize, Errno> {
+    let mut left = timeout.map(timespec);
+    let left = left
+        .as_mut()
+        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    let _out = (timeout != Some(Duration::ZERO)).then(host_fork::blocking_section);
+    // SAFETY: the pointers are to values or null. Made directly, it is no cancellation point.
+    let ready = check(unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            entries.as_mut_ptr(),
+            entries.len(),
+            left,
+            mask,
+            SIGNAL_MASK_SIZE,
+        )
+    });
+    ready.map(|ready| ready as usize)
+}
+
 /// Creates a counter that never blocks.
 pub(crate) fn eventfd() -> Result<RawFd, Errno> {
     // SAFETY: the call takes no pointer.

@@ -6,13 +6,15 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
+use fdtable::FileRef;
 use fdtable_vfs::event::Events;
-use fdtable_vfs::{Errno, FdSet, PollFd};
+use fdtable_vfs::{Errno, FdSet, PollFd, RcuObject};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
+use crate::host::file::HostFile;
 use crate::host::watch;
 
 /// Waits until a descriptor is ready: `poll(2)`. A negative timeout means no limit.
@@ -25,7 +27,7 @@ pub unsafe extern "C" fn fdt_poll(
     call(|system| {
         let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
         // SAFETY: as the caller promises.
-        unsafe { poll(system, fds, count, timeout) }
+        unsafe { poll(system, fds, count, timeout, None) }
     })
 }
 
@@ -43,7 +45,7 @@ pub unsafe extern "C" fn fdt_ppoll(
         // SAFETY: as the caller promises.
         let mask = unsafe { uaccess::get_if_any(mask) }?;
         // SAFETY: as the caller promises.
-        masked(mask, || unsafe { poll(system, fds, count, timeout) })
+        unsafe { poll(system, fds, count, timeout, mask) }
     })
 }
 
@@ -63,7 +65,7 @@ pub unsafe extern "C" fn fdt_select(
         let limit = given.as_ref().map(duration_of_timeval).transpose()?;
         let begun = Instant::now();
         // SAFETY: as the caller promises.
-        let ready = unsafe { select(system, count, [read, write, except], limit) };
+        let ready = unsafe { select(system, count, [read, write, except], limit, None) };
         if let Some(limit) = limit {
             let left = limit.saturating_sub(begun.elapsed());
             let left = libc::timeval {
@@ -93,10 +95,8 @@ pub unsafe extern "C" fn fdt_pselect(
         let timeout = unsafe { duration(timeout) }?;
         // SAFETY: as the caller promises.
         let mask = unsafe { uaccess::get_if_any(mask) }?;
-        masked(mask, || {
-            // SAFETY: as the caller promises.
-            unsafe { select(system, count, [read, write, except], timeout) }
-        })
+        // SAFETY: as the caller promises.
+        unsafe { select(system, count, [read, write, except], timeout, mask) }
     })
 }
 
@@ -110,6 +110,7 @@ unsafe fn poll(
     fds: *mut libc::pollfd,
     count: libc::nfds_t,
     timeout: Option<Duration>,
+    mask: Option<libc::sigset_t>,
 ) -> Result<c_int, Errno> {
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
     if count > system.process.files().limit() as usize {
@@ -117,6 +118,17 @@ unsafe fn poll(
     }
     // SAFETY: as the caller promises.
     let entries = unsafe { uaccess::values(fds, count) }?;
+    if let Some(mut of_host) = HostFiles::of(system, entries.iter().map(|entry| entry.fd)) {
+        for (polled, entry) in of_host.polled.iter_mut().zip(&entries) {
+            polled.events = entry.events;
+        }
+        let ready = host::ppoll(&mut of_host.polled, timeout, mask.as_ref())?;
+        for (index, polled) in of_host.polled.iter().enumerate() {
+            // SAFETY: as the caller promises; the index is below `count`.
+            unsafe { uaccess::put(&raw mut (*fds.add(index)).revents, polled.revents) }?;
+        }
+        return Ok(ready as c_int);
+    }
     let mut polled = uaccess::vec_with_capacity(count)?;
     polled.extend(
         entries
@@ -124,13 +136,46 @@ unsafe fn poll(
             .map(|fd| PollFd::new(fd.fd, events(fd.events))),
     );
     watch::revive();
-    let ready = system.process.poll(&mut polled, timeout)?;
+    let ready = masked(mask, || system.process.poll(&mut polled, timeout))?;
     for (index, polled) in polled.iter().enumerate() {
         let revents = polled.revents.bits() as i16;
         // SAFETY: as the caller promises; the index is below `count`.
         unsafe { uaccess::put(&raw mut (*fds.add(index)).revents, revents) }?;
     }
     Ok(ready as c_int)
+}
+
+/// Host files that are polled together, each with its entry for the host.
+struct HostFiles {
+    polled: Vec<libc::pollfd>,
+    /// They keep the host descriptors open.
+    _files: Vec<FileRef<RcuObject>>,
+}
+
+impl HostFiles {
+    /// Looks up descriptors, without any requested events. A negative one stays in its place.
+    /// Returns nothing unless there are host files, and all others are negative.
+    fn of(system: &System, fds: impl Iterator<Item = c_int>) -> Option<Self> {
+        let (mut polled, mut files) = (Vec::new(), Vec::new());
+        for fd in fds {
+            let mut entry = libc::pollfd {
+                fd,
+                events: 0,
+                revents: 0,
+            };
+            if fd >= 0 {
+                let file = system.file(fd).ok()?;
+                entry.fd = HostFile::below(&**file)?.fd();
+                files.push(file);
+            }
+            polled.push(entry);
+        }
+        let is_some = !files.is_empty();
+        is_some.then_some(HostFiles {
+            polled,
+            _files: files,
+        })
+    }
 }
 
 fn events(bits: i16) -> Events {
@@ -167,6 +212,7 @@ unsafe fn select(
     count: c_int,
     sets: [*mut libc::fd_set; 3],
     timeout: Option<Duration>,
+    mask: Option<libc::sigset_t>,
 ) -> Result<c_int, Errno> {
     if count < 0 {
         return Err(Errno::EINVAL);
@@ -181,15 +227,98 @@ unsafe fn select(
             *place = Some(unsafe { Set::read(set.cast(), words) }?);
         }
     }
-    watch::revive();
     let [r, w, e] =
         [&mut read, &mut write, &mut except].map(|set| set.as_mut().map(|set| &mut set.bits));
-    let ready = system.process.select(count, r, w, e, timeout)?;
+    let mut sets = [r, w, e];
+    let begun = Instant::now();
+    let ready = match select_in_host(system, count, &mut sets, timeout, mask.as_ref()) {
+        Some(result) => result?,
+        None => {
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            let [r, w, e] = sets;
+            watch::revive();
+            masked(mask, || system.process.select(count, r, w, e, left))?
+        }
+    };
     for set in [read, write, except].into_iter().flatten() {
         // SAFETY: as the caller promises.
         unsafe { set.write_back(bits) }?;
     }
     Ok(ready as c_int)
+}
+
+/// Events that each of the three sets stands for.
+const SETS: [i16; 3] = [
+    libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLHUP | libc::POLLERR,
+    libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND | libc::POLLERR,
+    libc::POLLPRI,
+];
+
+/// Selects in the host, if the sets have host files alone. Leaves in the sets what is ready, and
+/// returns how much that is.
+///
+/// Returns nothing, and leaves the sets unchanged, if there are other files, or if a file is ready
+/// for what no set stands for: the host's `poll` does not wait then.
+fn select_in_host(
+    system: &System,
+    count: c_int,
+    sets: &mut [Option<&mut FdSet>; 3],
+    timeout: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> Option<Result<usize, Errno>> {
+    let word_of = |index: usize| {
+        let words = sets.iter().flatten().map(|set| set.words().get(index));
+        words.fold(0, |all, word| all | word.copied().unwrap_or(0))
+    };
+    let fds: Vec<c_int> = (0..(count as usize).div_ceil(WORD))
+        .flat_map(|index| {
+            let word = word_of(index);
+            (0..WORD)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| (index * WORD + bit) as c_int)
+        })
+        .take_while(|&fd| fd < count)
+        .collect();
+    let mut of_host = HostFiles::of(system, fds.iter().copied())?;
+    for (polled, &fd) in of_host.polled.iter_mut().zip(&fds) {
+        for (set, events) in sets.iter().zip(SETS) {
+            if set.as_ref().is_some_and(|set| set.contains(fd)) {
+                polled.events |= events;
+            }
+        }
+    }
+    let ready = match host::ppoll(&mut of_host.polled, timeout, mask) {
+        Ok(ready) => ready,
+        Err(errno) => return Some(Err(errno)),
+    };
+    let found = |fd: c_int, revents: i16, set: &FdSet, events: i16| {
+        set.contains(fd) && revents & events != 0
+    };
+    let mut total = 0;
+    let mut results = sets.each_ref().map(|set| {
+        let words = set.as_ref().map_or(0, |set| set.words().len());
+        FdSet::from_words(&vec![0; words])
+    });
+    for (polled, &fd) in of_host.polled.iter().zip(&fds) {
+        for ((set, result), events) in sets.iter().zip(&mut results).zip(SETS) {
+            if set
+                .as_ref()
+                .is_some_and(|set| found(fd, polled.revents, set, events))
+            {
+                result.insert(fd);
+                total += 1;
+            }
+        }
+    }
+    if ready > 0 && total == 0 {
+        return None;
+    }
+    for (set, result) in sets.iter_mut().zip(results) {
+        if let Some(set) = set {
+            **set = result;
+        }
+    }
+    Some(Ok(total))
 }
 
 /// Set of the caller, and a copy of it.
