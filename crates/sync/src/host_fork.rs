@@ -94,7 +94,8 @@ use crate::rcu;
 pub mod freezer;
 
 pub use freezer::{
-    BlockingSection, ForkGuard, blocking_section, enter, freeze, is_frozen_here, thaw,
+    BlockingSection, ForkGuard, blocking_section, enter, freeze, is_frozen_here, on_leaving,
+    put_off, thaw,
 };
 
 /// How many host forks lie between the first process and this one.

@@ -39,6 +39,11 @@
 //! again after it. While the freezer is frozen a handler waits, as any newcomer does, unless its
 //! thread is inside, or has frozen it.
 //!
+//! A handler that must not use what its thread may be using asks [`put_off`]. If the thread is
+//! inside, it leaves a mark, and the thread calls [a function](on_leaving) once it is outside: at
+//! the end of its outermost entry, or in a blocking section before it sleeps. There it holds no
+//! lock.
+//!
 //! The freezing thread is inside from then on, so that it can continue to call. If it was inside
 //! before, it is outside while another thread's freeze is in the way, and its own freeze does not
 //! wait for it. Nor does it wait for its own freeze, wherever a handler interrupts it, or at the
@@ -78,6 +83,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::compiler_fence;
+use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
 
@@ -256,6 +262,45 @@ pub fn thaw() {
 #[must_use]
 pub fn is_frozen_here() -> bool {
     FREEZER.is_held()
+}
+
+/// What a thread does when it is outside, and a handler has put something off.
+static ON_LEAVING: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function that a thread calls when it is outside, after a signal handler of its own has
+/// [put something off](put_off). The first call in the process counts.
+///
+/// The function runs on that thread, which holds nothing of the library there. It may use the
+/// library, and it must not unwind. Neither blocks nor allocates.
+pub fn on_leaving(function: fn()) {
+    let _ = ON_LEAVING.set(function);
+}
+
+/// Puts off what a signal handler has to do. Returns true if the calling thread is inside: then it
+/// calls the function of [`on_leaving`] once it is outside. Returns false, and does nothing, if the
+/// thread is outside, where the handler can do its work.
+///
+/// For signal handlers: neither blocks nor allocates, and preserves `errno`.
+///
+/// ```
+/// use fdtable_sync::host_fork;
+///
+/// assert!(!host_fork::put_off());
+/// let inside = host_fork::enter();
+/// assert!(host_fork::put_off());
+/// # drop(inside);
+/// ```
+#[must_use]
+pub fn put_off() -> bool {
+    let Some(record) = own_record() else {
+        return false;
+    };
+    // Relaxed, both: a handler sees the stores of its thread, and the thread those of its handlers.
+    let is_inside = record.freezer().load(Relaxed) & ADMITTED != 0;
+    if is_inside {
+        record.put_off().store(1, Relaxed);
+    }
+    is_inside
 }
 
 impl Freezer {
@@ -437,6 +482,27 @@ impl Record {
         }
         // Release: pairs with the acquire in (R).
         self.freezer().store(0, Release);
+        self.resume();
+    }
+
+    /// Does what handlers have put off. The thread is outside.
+    #[inline(always)]
+    fn resume(&self) {
+        // A handler that interrupts what follows finds the thread outside, and puts nothing off.
+        compiler_fence(SeqCst);
+        // Relaxed: only this thread and its handlers write it.
+        if self.put_off().load(Relaxed) != 0 {
+            self.resume_now();
+        }
+    }
+
+    #[cold]
+    fn resume_now(&self) {
+        // Relaxed: as above. First, as the function may enter and leave.
+        self.put_off().store(0, Relaxed);
+        if let Some(function) = ON_LEAVING.get() {
+            function();
+        }
     }
 
     #[cold]
@@ -449,6 +515,8 @@ impl Record {
                 self.freezer().store(0, Release);
                 if word & LENT != 0 {
                     self.return_lent();
+                } else {
+                    self.resume();
                 }
             }
             // Relaxed: as in (A). It stays inside.
@@ -550,6 +618,7 @@ fn leave_all_levels() -> Option<(&'static Record, usize)> {
     }
     // Release: as in (D).
     record.freezer().store(0, Release);
+    record.resume();
     Some((record, word & !ADMITTED))
 }
 

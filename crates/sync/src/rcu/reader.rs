@@ -104,6 +104,10 @@ struct Own {
     /// The nesting depth of the thread in the [freezer](crate::host_fork), and 0 outside.
     #[cfg(feature = "std")]
     freezer: AtomicUsize,
+    /// Not 0 if a signal handler has put something off until the thread is outside of the freezer.
+    /// Only the owner and its handlers use it, so it is not part of what is modelled.
+    #[cfg(feature = "std")]
+    put_off: Unmodelled,
 }
 
 /// What one reader tells the updaters. Records are never freed; another reader may claim them.
@@ -329,6 +333,12 @@ impl Record {
         &self.own.freezer
     }
 
+    /// Returns the word of what is put off. Only the owner and its signal handlers write it.
+    #[inline(always)]
+    pub(crate) fn put_off(&self) -> &Unmodelled {
+        &self.own.put_off
+    }
+
     /// Returns the calling thread's record, claimed now if it had none; and true if the thread only
     /// borrows it, as it is ending. It is then to be [returned](Self::return_lent).
     pub(crate) fn own_or_lent() -> (&'static Self, bool) {
@@ -476,6 +486,8 @@ impl Record {
                 brlock: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
                 freezer: AtomicUsize::new(0),
+                #[cfg(feature = "std")]
+                put_off: Unmodelled::new(0),
             }),
             claimed: AtomicBool::new(true),
             owner: Unmodelled::new(0),
@@ -492,6 +504,8 @@ impl Record {
                 brlock: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
                 freezer: AtomicUsize::new(0),
+                #[cfg(feature = "std")]
+                put_off: Unmodelled::new(0),
             }),
             claimed: AtomicBool::new(true),
             owner: Unmodelled::new(0),
@@ -669,6 +683,7 @@ impl Records {
             record.own.counted.store(0, Relaxed);
             record.own.brlock.store(0, Relaxed);
             record.own.freezer.store(0, Relaxed);
+            record.own.put_off.store(0, Relaxed);
             record.unclaim();
         }
     }

@@ -313,3 +313,36 @@ fn entries_and_freezes_exclude_each_other() {
         is_over.store(true, Relaxed);
     });
 }
+
+/// What a handler puts off runs once, when its thread is outside: before it sleeps, or when it has
+/// left all levels.
+#[test]
+fn what_is_put_off_runs_outside() {
+    use core::cell::Cell;
+    std::thread_local! {
+        static RUNS: Cell<usize> = const { Cell::new(0) };
+    }
+    on_leaving(|| {
+        assert!(!put_off(), "it runs outside");
+        drop(enter());
+        RUNS.set(RUNS.get() + 1);
+    });
+    let outer = enter();
+    let inner = enter();
+    assert!(put_off() && put_off());
+    drop(inner);
+    assert_eq!(RUNS.get(), 0);
+    drop(outer);
+    assert_eq!(RUNS.get(), 1);
+    drop(enter());
+    assert_eq!(RUNS.get(), 1);
+    let inside = enter();
+    assert!(put_off());
+    let outside = blocking_section();
+    assert_eq!(RUNS.get(), 2);
+    assert!(!put_off());
+    drop(outside);
+    assert!(put_off());
+    drop(inside);
+    assert_eq!(RUNS.get(), 3);
+}
