@@ -65,7 +65,6 @@ impl Poll {
         deadline: Option<Instant>,
         mut look: impl FnMut(&mut dyn Iterator<Item = Events>) -> Option<R>,
     ) -> Result<Option<R>, Errno> {
-        let mut interrupted = false;
         loop {
             // The time is read before the events, so that a timer that expires between the two is
             // seen.
@@ -76,11 +75,11 @@ impl Poll {
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(None);
             }
-            if interrupted {
+            let limit = Limit::new(earlier(deadline, next_change), Restart::Never);
+            // Without a look: what there is may be the handler's own.
+            if self.me.sleep(limit).interrupted {
                 return Err(Errno::EINTR);
             }
-            let limit = Limit::new(earlier(deadline, next_change), Restart::Never);
-            interrupted = self.me.sleep(limit).interrupted;
         }
     }
 

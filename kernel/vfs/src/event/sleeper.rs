@@ -18,7 +18,7 @@ use fdtable::host_fork;
 use fdtable_sync::parker::{Parker, Restart, Wake};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Events, WaitQueue, Watcher};
+use super::{Events, WaitQueue, Wakeups, Watcher};
 use crate::Errno;
 
 /// Thread that can be woken.
@@ -58,9 +58,8 @@ impl Sleeper {
     /// Sleeps until the thread is woken, until a signal handler interrupts it, or until the end of
     /// `limit`. Only its own thread calls it.
     ///
-    /// It may return spuriously: the caller checks its condition and sleeps again. Also after an
-    /// interruption, the caller checks its condition first. Blocks; the caller holds no lock and is
-    /// not in a read-side section.
+    /// It may return spuriously: the caller checks its condition and sleeps again. Blocks; the caller
+    /// holds no lock and is not in a read-side section.
     pub fn sleep(&self, limit: Limit) -> Wake {
         let before = || {
             if let Some(hook) = BEFORE_SLEEPS.load() {
@@ -142,9 +141,11 @@ impl From<WaitEnd> for Errno {
 /// section.
 ///
 /// # Errors
-/// [`WaitEnd::TimedOut`] if the deadline comes first; [`WaitEnd::Interrupted`] if a signal handler
-/// does. Neither hides a value: after each of them, there is one more attempt. So a wake-up for
-/// which this thread was chosen is not lost.
+/// - [`WaitEnd::TimedOut`] if the deadline comes first. After it there is one more attempt.
+/// - [`WaitEnd::Interrupted`] if a signal handler does. There is no attempt, because a value may be
+///   the handler's own, and on Linux the call returns before the handler runs.
+///
+/// In both cases, a wake-up for which this thread was chosen is not lost.
 ///
 /// # How it waits
 /// Before it sleeps, the thread yields the CPU once and tries again. On a busy machine, the threads
@@ -167,7 +168,7 @@ pub fn wait<S, R>(
         return Ok(result);
     }
     let me = Sleeper::current();
-    let mut held = None;
+    let (mut held, mut passed_on) = (None, Wakeups::default());
     let result = loop {
         if limit.has_passed() {
             break Err(WaitEnd::TimedOut);
@@ -179,18 +180,23 @@ pub fn wait<S, R>(
             held = Some(queue.sleep_on(Arc::clone(&me) as Arc<dyn Watcher>, interest));
         }
         let wake = MutexGuard::unlocked(&mut locked, || me.sleep(limit));
-        // Also after the deadline or a handler: a chosen sleeper must look, or the change would wake
-        // no thread.
-        if let Some(result) = attempt(&mut locked) {
-            break Ok(result);
-        }
         if wake.interrupted {
             break Err(WaitEnd::Interrupted);
         }
+        // Also after the deadline: a chosen sleeper must look, or the change would wake no thread.
+        if let Some(result) = attempt(&mut locked) {
+            break Ok(result);
+        }
     };
     if let Some(ticket) = held {
-        queue(&mut locked).leave(ticket);
+        let queue = queue(&mut locked);
+        if !queue.holds(ticket) && matches!(result, Err(WaitEnd::Interrupted)) {
+            passed_on = queue.pass_on(interest);
+        }
+        queue.leave(ticket);
     }
+    drop(locked);
+    passed_on.run();
     result
 }
 

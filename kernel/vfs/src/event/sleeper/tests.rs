@@ -169,8 +169,8 @@ fn an_interrupted_wait_leaves_no_entry() {
     assert_eq!(take(&stock, None), Some(true));
 }
 
-/// Some takers are interrupted. If a chosen one left without another look, an item would be left
-/// while a taker sleeps.
+/// Some takers are interrupted. If a chosen one left without passing the wake-up on, an item would
+/// be left while a taker sleeps.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_taker_loses_no_wake_up() {
