@@ -5,8 +5,8 @@
 //! A call that blocks holds a reference to the open file. A close of its descriptor by another
 //! thread therefore neither wakes the call nor releases the file, as on Linux; the other side sees
 //! the end only when the call has returned. A revocation wakes the call, which returns `EIO`. On
-//! Linux, a signal handler ends a blocking call with `EINTR` (see [`event::wait`](crate::event::wait)).
-//! `EPIPE` comes without `SIGPIPE`.
+//! Linux, a signal handler ends a blocking call with `EINTR` (see
+//! [`event::wait`](crate::event::wait)). `EPIPE` comes without `SIGPIPE`.
 
 mod anon_inode;
 pub mod buffer;

@@ -182,8 +182,8 @@ impl Epoll {
     /// read-side section.
     ///
     /// # Errors
-    /// `EINVAL` if `events` is empty; `EINTR` if a signal handler runs first; `EIO` if this epoll was
-    /// revoked.
+    /// `EINVAL` if `events` is empty; `EINTR` if a signal handler runs first; `EIO` if this epoll
+    /// was revoked.
     pub fn wait(
         &self,
         events: &mut [EpollEvent],

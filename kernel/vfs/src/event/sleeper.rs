@@ -58,8 +58,8 @@ impl Sleeper {
     /// Sleeps until the thread is woken, until a signal handler interrupts it, or until the end of
     /// `limit`. Only its own thread calls it.
     ///
-    /// It may return spuriously: the caller checks its condition and sleeps again. Blocks; the caller
-    /// holds no lock and is not in a read-side section.
+    /// It may return spuriously: the caller checks its condition and sleeps again. Blocks; the
+    /// caller holds no lock and is not in a read-side section.
     pub fn sleep(&self, limit: Limit) -> Wake {
         let before = || {
             if let Some(hook) = BEFORE_SLEEPS.load() {
@@ -137,8 +137,8 @@ impl From<WaitEnd> for Errno {
 /// The attempt runs with the state locked, first at once and then after each wake-up. If it returns
 /// nothing, the thread sleeps on `queue` as an exclusive waiter for `interest`. Each change wakes
 /// one such waiter, so an attempt that succeeds and leaves something for another waiter has to
-/// [pass the wake-up on](WaitQueue::pass_on). Blocks and allocates; the caller is not in a read-side
-/// section.
+/// [pass the wake-up on](WaitQueue::pass_on). Blocks and allocates; the caller is not in a
+/// read-side section.
 ///
 /// # Errors
 /// - [`WaitEnd::TimedOut`] if the deadline comes first. After it there is one more attempt.

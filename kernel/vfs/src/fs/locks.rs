@@ -130,8 +130,8 @@ impl Locks {
     ///
     /// # Errors
     /// `EAGAIN` if another owner has a conflicting lock and the request does not wait; `EDEADLK` if
-    /// the wait would be a deadlock; `EINTR` if a signal handler runs first; `EIO` if the open file is
-    /// revoked; `ENOLCK` if memory runs out.
+    /// the wait would be a deadlock; `EINTR` if a signal handler runs first; `EIO` if the open file
+    /// is revoked; `ENOLCK` if memory runs out.
     pub(crate) fn set(self: &Arc<Self>, request: &LockRequest<'_>) -> Result<(), Errno> {
         let mut waits = false;
         let attempt = |state: &mut State| {

@@ -138,8 +138,8 @@ impl Buffer {
     /// while there are none.
     ///
     /// # Errors
-    /// `EBADF` if the reading side is closed; `EIO` if it is revoked; `EINTR` if a signal handler runs
-    /// first.
+    /// `EBADF` if the reading side is closed; `EIO` if it is revoked; `EINTR` if a signal handler
+    /// runs first.
     pub fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.read_while(|| Ok(()), buf)
     }

@@ -42,7 +42,8 @@ impl WaitPolicy {
     /// Waits like [`event::wait`], or tries once.
     ///
     /// # Errors
-    /// `EAGAIN` if the time ends first; `EINTR` if a signal handler runs first; those of the attempt.
+    /// `EAGAIN` if the time ends first; `EINTR` if a signal handler runs first; those of the
+    /// attempt.
     pub(crate) fn wait<S, R>(
         self,
         state: &Mutex<S>,

@@ -119,8 +119,8 @@ impl Process {
     /// the third for exceptional conditions ([`Events::PRI`]).
     ///
     /// # Errors
-    /// `EINVAL` if `nfds` is negative; `EBADF` if one in a set is not an open descriptor; `EINTR` if a
-    /// signal handler runs first. The sets then stay as they are.
+    /// `EINVAL` if `nfds` is negative; `EBADF` if one in a set is not an open descriptor; `EINTR`
+    /// if a signal handler runs first. The sets then stay as they are.
     ///
     /// ```
     /// use fdtable_vfs::event::EventFdFlags;

@@ -135,27 +135,27 @@ fn a_sleeper_chosen_after_its_deadline_looks_again() {
 
 #[cfg(target_os = "linux")]
 thread_local! {
-    /// How many sleeps of the thread a handler interrupts.
-    static INTERRUPTIONS: Cell<usize> = const { Cell::new(0) };
+    /// What the thread does before its next sleep.
+    static BEFORE_SLEEP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
-/// Interrupts the next sleeps of the calling thread.
+/// Interrupts the next sleep of the calling thread, after `before`.
 #[cfg(target_os = "linux")]
-fn interrupt_next(count: usize) {
+fn interrupt_next(before: impl FnOnce() + 'static) {
     run_before_sleeps(|| {
-        if let Some(left) = INTERRUPTIONS.get().checked_sub(1) {
-            INTERRUPTIONS.set(left);
+        if let Some(before) = BEFORE_SLEEP.take() {
+            before();
             parker::interrupt(false);
         }
     });
-    INTERRUPTIONS.set(count);
+    BEFORE_SLEEP.set(Some(Box::new(before)));
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_wait_leaves_no_entry() {
     let stock = Mutex::new(Stock::default());
-    interrupt_next(1);
+    interrupt_next(|| ());
     let ended = wait(
         &stock,
         |stock| &mut stock.queue,
@@ -169,41 +169,33 @@ fn an_interrupted_wait_leaves_no_entry() {
     assert_eq!(take(&stock, None), Some(true));
 }
 
-/// Some takers are interrupted. If a chosen one left without passing the wake-up on, an item would
-/// be left while a taker sleeps.
+/// If it did not pass the wake-up on, the other taker would sleep although there is an item.
 #[cfg(target_os = "linux")]
 #[test]
-fn an_interrupted_taker_loses_no_wake_up() {
-    const ITEMS: usize = 4_000;
-    within_time(|| {
-        let stock = &Mutex::new(Stock::default());
-        let taken = thread::scope(|scope| {
-            let take_all = move |interrupted: usize| {
-                let mut count = 0;
-                loop {
-                    interrupt_next(interrupted);
-                    match take(stock, None) {
-                        Some(true) => count += 1,
-                        Some(false) => return count,
-                        None => {}
-                    }
-                }
-            };
-            let takers = [0, 1, 0].map(|interrupted| scope.spawn(move || take_all(interrupted)));
-            for _ in 0..ITEMS {
-                put(stock);
-                while stock.lock().items > 2 {
+fn a_chosen_taker_that_is_interrupted_wakes_the_next() {
+    let stock = Arc::new(Mutex::new(Stock::default()));
+    let interrupted = {
+        let stock = Arc::clone(&stock);
+        Call::start(move || {
+            let shared = Arc::clone(&stock);
+            interrupt_next(move || {
+                while shared.lock().queue.next_ticket() < 2 {
                     thread::yield_now();
                 }
-            }
-            while stock.lock().items > 0 {
-                thread::yield_now();
-            }
-            close(stock);
-            takers.map(|taker| taker.join().unwrap())
-        });
-        assert_eq!(taken.iter().sum::<usize>(), ITEMS);
-    });
+                put(&shared);
+            });
+            take(&stock, None)
+        })
+    };
+    while stock.lock().queue.next_ticket() < 1 {
+        thread::yield_now();
+    }
+    let next = {
+        let stock = Arc::clone(&stock);
+        Call::start(move || take(&stock, None))
+    };
+    assert_eq!(interrupted.result(), None);
+    assert_eq!(next.result(), Some(true));
 }
 
 /// Takers with and without a deadline share the queue. If a chosen one left without another look,

@@ -18,8 +18,8 @@ impl Locks {
     /// released if the new one cannot be had, as on Linux. Blocks if asked to.
     ///
     /// # Errors
-    /// `EAGAIN` if another open file has a conflicting lock and the call does not wait; `EINTR` if a
-    /// signal handler runs first; `EIO` if the open file is revoked; `ENOLCK` if memory runs out.
+    /// `EAGAIN` if another open file has a conflicting lock and the call does not wait; `EINTR` if
+    /// a signal handler runs first; `EIO` if the open file is revoked; `ENOLCK` if memory runs out.
     pub(crate) fn set_flock(
         &self,
         wanted: Flock,
