@@ -36,6 +36,7 @@ use parking_lot::Mutex;
 
 use fdtable_vfs::Errno;
 
+use crate::abi::handlers;
 use crate::host;
 
 // Each routine returns the address at which it stopped: for the copy the end of the target if it
@@ -214,7 +215,7 @@ pub(super) unsafe fn writable(first: *mut u8, count: usize) -> usize {
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 /// Action of the program for a signal.
-type Action = libc::sigaction;
+pub(super) type Action = libc::sigaction;
 
 /// The recorded actions, in the order of [`SIGNALS`]; `None` until the handler is installed. Our
 /// handler reads them, so each is one word that points to memory that is never freed.
@@ -227,12 +228,7 @@ static ACTIONS: [AtomicCell<Option<&'static Action>>; 2] =
 static FIRST: [OnceLock<Action>; 64] = [const { OnceLock::new() }; 64];
 
 /// The actions that found no static memory. They are leaked.
-static KNOWN: Mutex<Vec<&'static Action>> = Mutex::new(Vec::new());
-
-/// Returns true if this module handles the signal.
-pub(crate) fn is_of_fault(signal: c_int) -> bool {
-    SIGNALS.contains(&signal)
-}
+pub(super) static KNOWN: Mutex<Vec<&'static Action>> = Mutex::new(Vec::new());
 
 /// Installs the handler for both signals, and records the actions that it replaces.
 pub(crate) fn install() {
@@ -251,13 +247,14 @@ pub(crate) fn install() {
     });
 }
 
-/// Returns and changes the action of the program for a signal, as `sigaction(2)` does.
+/// Returns and changes the action of the program for a signal, as `sigaction(2)` does. The actions
+/// for other signals are those of [`handlers`].
 ///
 /// # Errors
 /// Those of the host's `sigaction`.
 pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
     let Some(index) = SIGNALS.iter().position(|&of_fault| of_fault == signal) else {
-        return exchange(signal, new);
+        return handlers::change(signal, new);
     };
     host::with_signals_blocked(|| {
         let mut known = KNOWN.lock();
@@ -272,7 +269,8 @@ pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errn
     })
 }
 
-fn intern(known: &mut Vec<&'static Action>, action: Action) -> &'static Action {
+/// Returns the recorded copy of an action.
+pub(super) fn intern(known: &mut Vec<&'static Action>, action: Action) -> &'static Action {
     for place in &FIRST {
         // The caller holds the lock, so no other thread fills the place.
         let recorded = place.get_or_init(|| action);
@@ -312,12 +310,13 @@ fn ours(action: &Action) -> Action {
     ours
 }
 
-fn has_handler(action: &Action) -> bool {
+/// Returns true if the action calls a function of the program.
+pub(super) fn has_handler(action: &Action) -> bool {
     !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
 }
 
 /// Makes the host's `sigaction` call.
-fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
+pub(super) fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut before = mem::MaybeUninit::<Action>::zeroed();
     // SAFETY: the new action is valid or null, and there is room for the old one.
@@ -398,24 +397,39 @@ unsafe fn run_action(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         libc::SIG_IGN if was_sent => {}
         // A fault cannot be ignored.
         libc::SIG_IGN | libc::SIG_DFL => end_program(signal, was_sent),
-        handler => {
+        _ => {
             if action.sa_flags & libc::SA_RESETHAND != 0 {
                 // SAFETY: all zeroes is the default action.
                 static DEFAULT: Action = unsafe { mem::zeroed() };
                 ACTIONS[index].store(Some(&DEFAULT));
                 let _ = exchange(signal, Some(&ours(&DEFAULT)));
             }
-            if action.sa_flags & libc::SA_SIGINFO == 0 {
-                // SAFETY: the program installed it as a handler with one argument.
-                let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
-                handler(signal);
-            } else {
-                type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-                // SAFETY: the program installed it as a handler with three arguments.
-                let handler: Handler = unsafe { mem::transmute(handler) };
-                handler(signal, info, context);
-            }
+            // SAFETY: as the caller promises.
+            unsafe { call_handler(action, signal, info, context) };
         }
+    }
+}
+
+/// Calls the program's handler.
+///
+/// # Safety
+/// The action has one, and the other arguments are those of a signal handler.
+pub(super) unsafe fn call_handler(
+    action: &Action,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    let handler = action.sa_sigaction;
+    if action.sa_flags & libc::SA_SIGINFO == 0 {
+        // SAFETY: the program installed it as a handler with one argument.
+        let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
+        handler(signal);
+    } else {
+        type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+        // SAFETY: the program installed it as a handler with three arguments.
+        let handler: Handler = unsafe { mem::transmute(handler) };
+        handler(signal, info, context);
     }
 }
 

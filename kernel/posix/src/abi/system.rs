@@ -12,9 +12,9 @@ use arc_swap::ArcSwap;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
 use fdtable_vfs::{Errno, MemFs, OpenFlags, Process, RcuObject};
 
-use crate::abi::faults;
 use crate::abi::routing::Routes;
 use crate::abi::trace::Trace;
+use crate::abi::{faults, handlers};
 use crate::host;
 use crate::host::file::{HostFile, Keep};
 use crate::process::credentials::copy_credentials;
@@ -55,6 +55,7 @@ impl System {
         let _ = host_fork::register().map(|()| atfork::register());
         host::in_children(set_process_id);
         faults::install();
+        handlers::install();
         let process = Process::with(Files::new(), MemFs::default());
         process.set_id(host::process_id());
         inherit_limits(&process);

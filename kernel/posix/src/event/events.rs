@@ -13,8 +13,8 @@ use fdtable_vfs::{Errno, PollFd, RcuObject};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
-use crate::abi::uaccess;
-use crate::event::polling::{duration, masked, time_of};
+use crate::abi::{handlers, uaccess};
+use crate::event::polling::{duration, time_of};
 use crate::fs::transfers::{fdt_read, fdt_write};
 use crate::host::epoll::HostEpoll;
 use crate::host::file::HostFile;
@@ -280,7 +280,7 @@ unsafe fn epoll_wait(
     match waited {
         Waited::Host(result) => result.map(|count| count as c_int),
         // SAFETY: as the caller promises.
-        Waited::Not(left) => masked(mask, || unsafe {
+        Waited::Not(left) => handlers::with_mask(mask, || unsafe {
             wait_for_all(system, epfd, epoll, events, most, left)
         }),
     }

@@ -12,7 +12,7 @@ use fdtable_vfs::{Errno, FdSet, PollFd, RcuObject};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
-use crate::abi::uaccess;
+use crate::abi::{handlers, uaccess};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::watch;
@@ -136,7 +136,7 @@ unsafe fn poll(
             .map(|fd| PollFd::new(fd.fd, events(fd.events))),
     );
     watch::revive();
-    let ready = masked(mask, || system.process.poll(&mut polled, timeout))?;
+    let ready = waiting(mask, timeout, || system.process.poll(&mut polled, timeout))?;
     for (index, polled) in polled.iter().enumerate() {
         let revents = polled.revents.bits() as i16;
         // SAFETY: as the caller promises; the index is below `count`.
@@ -176,6 +176,20 @@ impl HostFiles {
             _files: files,
         })
     }
+}
+
+/// Waits with another signal mask, if there is one. As on the host, signals that it unblocks come
+/// before a timeout of 0.
+fn waiting(
+    mask: Option<libc::sigset_t>,
+    timeout: Option<Duration>,
+    wait: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let ready = handlers::with_mask(mask, wait)?;
+    if ready == 0 && timeout == Some(Duration::ZERO) {
+        handlers::let_in(mask.as_ref())?;
+    }
+    Ok(ready)
 }
 
 fn events(bits: i16) -> Events {
@@ -237,7 +251,7 @@ unsafe fn select(
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
             let [r, w, e] = sets;
             watch::revive();
-            masked(mask, || system.process.select(count, r, w, e, left))?
+            waiting(mask, left, || system.process.select(count, r, w, e, left))?
         }
     };
     for set in [read, write, except].into_iter().flatten() {
@@ -382,15 +396,4 @@ pub(crate) fn time_of(seconds: i64, nanoseconds: i64) -> Result<Duration, Errno>
         return Err(Errno::EINVAL);
     }
     Ok(Duration::new(seconds, nanoseconds))
-}
-
-/// Runs an action with another signal mask, if there is one.
-pub(crate) fn masked<R>(mask: Option<libc::sigset_t>, action: impl FnOnce() -> R) -> R {
-    let Some(mask) = mask else {
-        return action();
-    };
-    let before = host::set_signal_mask(&mask);
-    let result = action();
-    host::set_signal_mask(&before);
-    result
 }

@@ -1,13 +1,15 @@
 //! Signal actions: `sigaction`, `signal` and their relatives.
 //!
-//! For SIGSEGV and SIGBUS they record the action, because the handler of
-//! [`faults`](crate::abi::faults) stays installed. For all other signals they are the host's.
+//! They record the program's action, because a handler of this library is installed in its place:
+//! that of [`faults`] for SIGSEGV and SIGBUS, that of [`handlers`](crate::abi::handlers) for all
+//! others.
 
 #![allow(non_camel_case_types)]
 
 use std::ffi::c_int;
 use std::mem;
 
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable_vfs::Errno;
 use libc::sigaction;
 
@@ -25,10 +27,6 @@ pub unsafe extern "C" fn fdt_sigaction(
     new: *const sigaction,
     old: *mut sigaction,
 ) -> c_int {
-    if !faults::is_of_fault(signal) {
-        // SAFETY: as the caller promises.
-        return unsafe { sigaction(signal, new, old) };
-    }
     with_errno(|| {
         // SAFETY: as the caller promises.
         let new = unsafe { uaccess::get_if_any(new) }?;
@@ -44,11 +42,11 @@ pub unsafe extern "C" fn fdt_sigaction(
 /// Sets the handler of a signal, which stays blocked in it and restarts calls: `signal(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_signal(signal: c_int, handler: fdt_handler) -> fdt_handler {
-    if !faults::is_of_fault(signal) {
-        // SAFETY: the call accepts any handler.
-        return to_handler(unsafe { libc::signal(signal, to_word(handler)) });
-    }
-    set_handler(signal, handler, libc::SA_RESTART, true)
+    let flags = match interrupts(signal) {
+        true => 0,
+        false => libc::SA_RESTART,
+    };
+    set_handler(signal, handler, flags, true)
 }
 
 /// Sets the handler of a signal once, without blocking the signal in it: `sysv_signal(3)`.
@@ -95,14 +93,6 @@ pub extern "C" fn fdt_sigignore(signal: c_int) -> c_int {
 /// Chooses whether a signal interrupts calls or restarts them: `siginterrupt(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
-    unsafe extern "C" {
-        // The `libc` crate does not have it. It also decides what `signal` does later.
-        fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int;
-    }
-    if !faults::is_of_fault(signal) {
-        // SAFETY: the call takes no pointer.
-        return unsafe { siginterrupt(signal, interrupts) };
-    }
     with_errno(|| {
         let mut action = faults::change(signal, None)?;
         action.sa_flags &= !libc::SA_RESTART;
@@ -110,8 +100,21 @@ pub extern "C" fn fdt_siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
             action.sa_flags |= libc::SA_RESTART;
         }
         faults::change(signal, Some(&action))?;
+        let bit = 1 << (signal - 1);
+        match interrupts {
+            0 => INTERRUPTING.fetch_and(!bit),
+            _ => INTERRUPTING.fetch_or(bit),
+        };
         Ok(0)
     })
+}
+
+/// The signals for which `siginterrupt` was called last with another value than 0. It decides what
+/// `signal` does later.
+static INTERRUPTING: AtomicCell<u64> = AtomicCell::new(0);
+
+fn interrupts(signal: c_int) -> bool {
+    (1..=64).contains(&signal) && INTERRUPTING.load() & 1 << (signal - 1) != 0
 }
 
 fn set_handler(signal: c_int, handler: fdt_handler, flags: c_int, blocks: bool) -> fdt_handler {

@@ -2,6 +2,8 @@
  * So a call that is not interrupted shows in the output, and does not hang the test. */
 #include "check.h"
 
+#include <setjmp.h>
+
 static char page[262144];
 
 struct rescue {
@@ -297,6 +299,235 @@ static void restarted_timeouts(void) {
     of_timeouts();
 }
 
+static volatile int handled, failed;
+static int shared[2];
+
+/* The calls that a handler may make, on files that the interrupted call may be using. */
+static void call_all(void) {
+    char byte;
+    int fd = dup(shared[0]);
+    failed += fd < 0 || close(fd) != 0;
+    failed += write(shared[1], "x", 1) != 1 || read(shared[0], &byte, 1) != 1;
+    fd = open("file", O_RDWR | O_CREAT, 0644);
+    failed += fd < 0 || write(fd, "x", 1) != 1 || close(fd) != 0;
+    struct pollfd one = {shared[1], POLLOUT, 0};
+    failed += poll(&one, 1, 0) != 1;
+}
+
+static void call_in_handler(int signal, siginfo_t *info, void *context) {
+    int before = errno;
+    (void)signal;
+    failed += info->si_value.sival_int != 42 || context == NULL;
+    call_all();
+    handled++;
+    errno = before;
+}
+
+/* A timer interrupts the thread in its calls. A handler that waited for what the call holds would
+ * wait forever. */
+static void call_under_handlers(int flags, long nanoseconds) {
+    struct sigaction action = {.sa_sigaction = call_in_handler, .sa_flags = SA_SIGINFO | flags};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    struct itimerspec each = {{0, nanoseconds}, {0, nanoseconds}};
+    sigset_t user, before;
+    timer_t timer;
+    event.sigev_value.sival_int = 42;
+    handled = failed = 0;
+    sigaction(SIGUSR1, &action, NULL);
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &each, NULL);
+    for (long end = now_ms() + 300; now_ms() < end;) {
+        call_all();
+    }
+    timer_delete(timer);
+    VALUE(handled > 50);
+    VALUE(failed);
+    /* Nothing is blocked after the calls. */
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    sigemptyset(&user);
+    VALUE(sigismember(&before, SIGUSR1) || sigismember(&before, SIGTERM));
+}
+
+static void *call_beside(void *end) {
+    while (!*(volatile int *)end) {
+        close(dup(shared[0]));
+    }
+    return NULL;
+}
+
+static void calls_in_handlers(void) {
+    int end = 0;
+    sigset_t user, before;
+    pthread_t other;
+    CALL(pipe(shared));
+    call_under_handlers(SA_RESTART, 1000000);
+    call_under_handlers(SA_RESTART, 100000);
+    call_under_handlers(SA_RESTART | SA_NODEFER, 200000);
+    /* Another thread makes the interrupted one wait for locks. */
+    sigemptyset(&user);
+    sigaddset(&user, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &user, &before);
+    pthread_create(&other, NULL, call_beside, &end);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    call_under_handlers(SA_RESTART, 200000);
+    end = 1;
+    pthread_join(other, NULL);
+}
+
+static void write_in_handler(int signal) {
+    (void)signal;
+    int before = errno;
+    failed += write(shared[1], "x", 1) != 1;
+    handled++;
+    errno = before;
+}
+
+/* The handler writes to the pipe that the interrupted call reads. */
+static void pipes_in_handlers(void) {
+    struct sigaction action = {.sa_handler = write_in_handler};
+    struct itimerval once = {.it_value.tv_usec = 20000};
+    struct pollfd one;
+    CALL(pipe(shared));
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &once, NULL);
+    CALL(read(shared[0], page, 1));
+    CALL(read(shared[0], page, 1));
+    one = (struct pollfd){shared[0], POLLIN, 0};
+    setitimer(ITIMER_REAL, &once, NULL);
+    CALL(poll(&one, 1, 200));
+    CALL(poll(&one, 1, 200));
+    CALL(read(shared[0], page, 1));
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &once, NULL);
+    CALL(read(shared[0], page, 1));
+    setitimer(ITIMER_REAL, &once, NULL);
+    CALL(poll(&one, 1, 200));
+    VALUE(handled);
+    VALUE(failed);
+}
+
+static sigjmp_buf away;
+
+static void jump(int signal) {
+    (void)signal;
+    siglongjmp(away, 1);
+}
+
+/* The handler leaves the call. */
+static void jumps(void) {
+    struct sigaction action = {.sa_handler = jump};
+    struct itimerval once = {.it_value.tv_usec = 20000};
+    struct pollfd one;
+    CALL(pipe(shared));
+    sigaction(SIGALRM, &action, NULL);
+    for (volatile int round = 0; round < 3; round++) {
+        if (sigsetjmp(away, 1) == 0) {
+            setitimer(ITIMER_REAL, &once, NULL);
+            CALL(read(shared[0], page, 1));
+        }
+        one = (struct pollfd){shared[0], POLLIN, 0};
+        if (sigsetjmp(away, 1) == 0) {
+            setitimer(ITIMER_REAL, &once, NULL);
+            CALL(poll(&one, 1, -1));
+        }
+    }
+    /* The thread goes on, and no signal interrupts this. */
+    CALL(poll(&one, 1, 30));
+    CALL(write(shared[1], "x", 1));
+    CALL(poll(&one, 1, 30));
+    CALL(read(shared[0], page, 1));
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(write(shared[1], "x", 1) != 1 || read(shared[0], page, 1) != 1);
+    }
+    VALUE(wait_for(child));
+}
+
+static void count(int signal) {
+    (void)signal;
+    handled++;
+}
+
+/* Prints the action of SIGUSR1. */
+static void show_action(void (*handler)(int)) {
+    struct sigaction now;
+    CALL(sigaction(SIGUSR1, NULL, &now));
+    VALUE(now.sa_handler == handler);
+    VALUE(now.sa_flags & (SA_SIGINFO | SA_RESTART | SA_NODEFER | SA_ONSTACK | (int)SA_RESETHAND));
+    VALUE(sigismember(&now.sa_mask, SIGUSR1) * 2 + sigismember(&now.sa_mask, SIGUSR2));
+}
+
+static void actions(void) {
+    struct sigaction action = {.sa_handler = count, .sa_flags = SA_RESETHAND | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGUSR2);
+    show_action(SIG_DFL);
+    CALL(sigaction(SIGUSR1, &action, NULL));
+    show_action(count);
+    raise(SIGUSR1);
+    VALUE(handled);
+    show_action(SIG_DFL);
+    VALUE(signal(SIGUSR1, count) == SIG_DFL);
+    show_action(count);
+    CALL(siginterrupt(SIGUSR1, 1));
+    show_action(count);
+    VALUE(signal(SIGUSR1, SIG_IGN) == count);
+    raise(SIGUSR1);
+    show_action(SIG_IGN);
+    VALUE(signal(SIGUSR1, count) == SIG_IGN);
+    show_action(count);
+    CALL(siginterrupt(SIGUSR1, 0));
+    show_action(count);
+    raise(SIGUSR1);
+    VALUE(handled);
+    CALL(sigaction(SIGKILL, &action, NULL));
+    CALL(sigaction(0, &action, NULL));
+    CALL(sigaction(65, &action, NULL));
+    VALUE(signal(SIGKILL, count) == SIG_ERR);
+}
+
+/* A signal that is pending before the call, and that only the mask lets in. */
+static void pending(void) {
+    struct sigaction action = {.sa_handler = count};
+    struct timespec late = {0, 50000000}, now = {0, 0};
+    struct epoll_event event = {.events = EPOLLOUT};
+    sigset_t user, none, before;
+    int ends[2];
+    fd_set in;
+    CALL(pipe(ends));
+    CALL(epoll_create1(0));
+    struct pollfd one = {ends[0], POLLIN, 0}, ready = {ends[1], POLLOUT, 0};
+    sigaction(SIGUSR1, &action, NULL);
+    sigemptyset(&none);
+    sigemptyset(&user);
+    sigaddset(&user, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &user, NULL);
+    raise(SIGUSR1);
+    CALL(ppoll(&one, 1, &late, &user));
+    CALL(ppoll(&ready, 1, &late, &none));
+    VALUE(handled);
+    CALL(ppoll(&one, 1, &late, &none));
+    VALUE(handled);
+    CALL(ppoll(&one, 1, &late, &none));
+    raise(SIGUSR1);
+    CALL(ppoll(&one, 1, &now, &none));
+    VALUE(handled);
+    FD_ZERO(&in);
+    FD_SET(ends[0], &in);
+    raise(SIGUSR1);
+    CALL(pselect(ends[0] + 1, &in, NULL, NULL, &now, &none));
+    VALUE(FD_ISSET(ends[0], &in));
+    raise(SIGUSR1);
+    CALL(pselect(ends[0] + 1, &in, NULL, NULL, &late, &none));
+    raise(SIGUSR1);
+    CALL(epoll_pwait(5, &event, 1, 50, &none));
+    VALUE(handled);
+    CALL(epoll_pwait(5, &event, 1, 50, &none));
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    VALUE(sigismember(&before, SIGUSR1) * 2 + sigismember(&before, SIGUSR2));
+}
+
 static const struct section sections[] = {
     {"of_pipes", of_pipes}, {"of_fifos", of_fifos},   {"of_sockets", of_sockets},
     {"of_waits", of_waits}, {"masks", masks},         {"of_events", of_events},
@@ -305,6 +536,8 @@ static const struct section sections[] = {
     {"restarted_sockets", restarted_sockets}, {"restarted_waits", restarted_waits},
     {"restarted_masks", restarted_masks}, {"restarted_events", restarted_events},
     {"restarted_locks", restarted_locks}, {"restarted_splices", restarted_splices},
-    {"restarted_timeouts", restarted_timeouts}, {NULL, NULL},
+    {"restarted_timeouts", restarted_timeouts}, {"calls_in_handlers", calls_in_handlers},
+    {"pipes_in_handlers", pipes_in_handlers}, {"jumps", jumps}, {"actions", actions}, {"pending", pending},
+    {NULL, NULL},
 };
 const struct theme interrupts = {"interrupts", sections};
