@@ -299,6 +299,8 @@ static void restarted_timeouts(void) {
     of_timeouts();
 }
 
+static bool has(const sigset_t *set, int signal) { return sigismember(set, signal) == 1; }
+
 static volatile int handled, failed;
 static int shared[2];
 
@@ -345,7 +347,8 @@ static void call_under_handlers(int flags, long nanoseconds) {
     /* Nothing is blocked after the calls. */
     pthread_sigmask(SIG_BLOCK, NULL, &before);
     sigemptyset(&user);
-    VALUE(sigismember(&before, SIGUSR1) || sigismember(&before, SIGTERM));
+    bool blocked = has(&before, SIGUSR1) || has(&before, SIGTERM);
+    VALUE(blocked);
 }
 
 static void *call_beside(void *end) {
@@ -455,7 +458,8 @@ static void show_action(void (*handler)(int)) {
     CALL(sigaction(SIGUSR1, NULL, &now));
     VALUE(now.sa_handler == handler);
     VALUE(now.sa_flags & (SA_SIGINFO | SA_RESTART | SA_NODEFER | SA_ONSTACK | (int)SA_RESETHAND));
-    VALUE(sigismember(&now.sa_mask, SIGUSR1) * 2 + sigismember(&now.sa_mask, SIGUSR2));
+    int mask = has(&now.sa_mask, SIGUSR1) * 2 + has(&now.sa_mask, SIGUSR2);
+    VALUE(mask);
 }
 
 static void actions(void) {
@@ -525,7 +529,8 @@ static void pending(void) {
     VALUE(handled);
     CALL(epoll_pwait(5, &event, 1, 50, &none));
     pthread_sigmask(SIG_BLOCK, NULL, &before);
-    VALUE(sigismember(&before, SIGUSR1) * 2 + sigismember(&before, SIGUSR2));
+    int blocked = has(&before, SIGUSR1) * 2 + has(&before, SIGUSR2);
+    VALUE(blocked);
 }
 
 static const struct section sections[] = {
