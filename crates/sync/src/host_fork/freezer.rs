@@ -202,8 +202,9 @@ pub(crate) fn enter_borrowing() -> ForkGuard {
 /// Does nothing if the thread is not inside: that costs a load. Callable anywhere.
 ///
 /// The caller must not hold anything of the library that a child needs: a lock is not released
-/// there. Neither blocks nor allocates; dropping the guard waits while the freezer is frozen. Not
-/// to be called inside a read-side section.
+/// there. Neither blocks nor allocates, unless the function of [`on_leaving`] does, which runs here
+/// if a handler has put something off; dropping the guard waits while the freezer is frozen. Not to
+/// be called inside a read-side section.
 ///
 /// ```
 /// use fdtable_sync::host_fork;
