@@ -5,8 +5,8 @@
 //!
 //! # How it works
 //!
-//! A parker is one word. Its owner sets [`PARKED`] if the word is 0, and sleeps in `futex(2)` while
-//! the word has that value. A wake-up sets [`NOTIFIED`] first, and then wakes the owner if it has
+//! A parker is one word. Its owner sets `PARKED` if the word is 0, and sleeps in `futex(2)` while
+//! the word has that value. A wake-up sets `NOTIFIED` first, and then wakes the owner if it has
 //! parked. So a wake-up before the sleep, or beside its beginning, ends it: either the exchange or
 //! the kernel's comparison fails. When the owner continues, it clears the word and takes what is
 //! set there, so a wake-up that comes while the sleep is interrupted is reported with it.
