@@ -47,6 +47,12 @@ pub trait Object: Any + Send + Sync {
         self.status().contains(OpenFlags::NONBLOCK)
     }
 
+    /// Returns true if the file may be collected while references to it exist, as a socket is whose
+    /// references are all in flight between sockets. False by default.
+    fn is_collectable(&self) -> bool {
+        false
+    }
+
     /// Returns the path under which the file was opened; nothing for an object without a name, such
     /// as a pipe or a socket (the default).
     #[doc(alias = "f_path")]

@@ -499,6 +499,10 @@ fn peer_name(core: &Core) -> Option<SocketAddress> {
 }
 
 impl Object for Socket {
+    fn is_collectable(&self) -> bool {
+        true
+    }
+
     fn status(&self) -> OpenFlags {
         self.status.get()
     }
