@@ -79,15 +79,60 @@ pub(crate) fn close(fd: RawFd) {
 }
 
 /// Reads. May block.
+#[inline]
 pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the pointer and the length are those of a slice.
-    blocking(|| count(unsafe { libc::read(fd, buf.as_mut_ptr().cast(), buf.len()) }))
+    let _out = host_fork::blocking_section();
+    // SAFETY: the pointer and the length are those of a slice. Made directly, it is no cancellation
+    // point, and has no cost for that.
+    transferred(unsafe { libc::syscall(libc::SYS_read, fd, buf.as_mut_ptr(), buf.len()) })
 }
 
 /// Writes. May block.
+#[inline]
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
-    // SAFETY: the pointer and the length are those of a slice.
-    blocking(|| count(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) }))
+    let _out = host_fork::blocking_section();
+    // SAFETY: as in `read`.
+    transferred(unsafe { libc::syscall(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()) })
+}
+
+/// Sends to an address, or to the peer. May block.
+///
+/// # Safety
+/// That of `sendto(2)`.
+#[inline]
+pub(crate) unsafe fn sendto(
+    fd: RawFd,
+    bytes: *const c_void,
+    count: usize,
+    flags: c_int,
+    to: *const libc::sockaddr,
+    length: libc::socklen_t,
+) -> Result<usize, Errno> {
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    transferred(unsafe { libc::syscall(libc::SYS_sendto, fd, bytes, count, flags, to, length) })
+}
+
+/// Receives, with the address of the sender. May block.
+///
+/// # Safety
+/// That of `recvfrom(2)`.
+#[inline]
+pub(crate) unsafe fn recvfrom(
+    fd: RawFd,
+    buf: *mut c_void,
+    count: usize,
+    flags: c_int,
+    from: *mut libc::sockaddr,
+    length: *mut libc::socklen_t,
+) -> Result<usize, Errno> {
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    transferred(unsafe { libc::syscall(libc::SYS_recvfrom, fd, buf, count, flags, from, length) })
+}
+
+fn transferred(result: c_long) -> Result<usize, Errno> {
+    check(result).map(|count| count as usize)
 }
 
 /// Reads at an offset. May block.

@@ -48,9 +48,7 @@ pub unsafe extern "C" fn fdt_sendto(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            let send =
-                || host::check(unsafe { libc::sendto(host_fd, bytes, count, flags, to, length) });
-            return host::blocking(send);
+            return to_ssize(unsafe { host::sendto(host_fd, bytes, count, flags, to, length) });
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -121,9 +119,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            let receive =
-                || host::check(unsafe { libc::recvfrom(host_fd, buf, count, flags, from, length) });
-            return host::blocking(receive);
+            return to_ssize(unsafe { host::recvfrom(host_fd, buf, count, flags, from, length) });
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
