@@ -3,8 +3,8 @@
 //! Three almost empty calls: the flags of a descriptor, one byte of `/dev/zero`, and a `dup` with
 //! its `close`. One thread makes each in a loop, through a pointer to the C function, here and on
 //! the host in turn. Then a lookup in the plain table, with a reference and without, in C and in
-//! Rust. At last one thread and two threads open and close files in one directory, each its own
-//! (`posix/opens.rs`).
+//! Rust. Then one thread and two threads open and close files in one directory, each its own
+//! (`posix/opens.rs`), and two event loops talk over sockets (`posix/sockets.rs`).
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use crate::stats::{Summary, order, paired_ratio};
 
 mod opens;
 mod plots;
+mod sockets;
 
 /// Descriptors of the plain tables.
 const DESCRIPTORS: u32 = 64;
@@ -173,20 +174,24 @@ impl Experiment for Posix {
         subjects.extend(lookups(&plain, &files)?);
         // First: the other rows bind this thread to one CPU.
         let opens = opens::measure(self.rounds, &ours, &host)?;
+        let talks = sockets::measure(self.rounds)?;
         let rows = self.rows(&subjects, progress);
         let mut headline = figures(&rows);
         headline.extend(opens::figures(&opens));
+        headline.extend(sockets::figures(&talks));
         let listed = rows.iter().map(to_value).chain(opens.iter().map(to_value));
+        let listed = listed.chain(talks.iter().map(to_value));
         let listed = listed.collect::<Result<_, _>>()?;
         let mut remarks = remarks(&rows);
         remarks.push(opens::remark());
+        remarks.push(sockets::remark());
         Ok(Report {
             experiment: self.name(),
             title: "calls through the C interface".to_owned(),
             config: json!({ "rounds": self.rounds, "calls": self.calls }),
             rows: listed,
             headline,
-            tables: vec![table(&rows), opens::table(&opens)],
+            tables: vec![table(&rows), opens::table(&opens), sockets::table(&talks)],
             plots: plots::plots(&rows),
             remarks,
             machine,

@@ -18,14 +18,15 @@ fn a_tiny_run_has_every_call_on_both_sides() {
     };
     let report = tiny.measure(Machine::observe(), &Silent).unwrap();
     let sides = |side: &str| report.rows.iter().filter(|row| row["side"] == side).count();
-    // The calls and lookups, and opens by one thread and by two.
-    assert_eq!((sides("fdtable"), sides("host"), sides("Rust")), (7, 5, 2));
+    // The calls and lookups, opens by one thread and by two, and the event loops.
+    assert_eq!((sides("fdtable"), sides("host"), sides("Rust")), (8, 6, 2));
     let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
     for key in [
         "posix.getfd_ns",
         "posix.read_zero_ns",
         "posix.dup_close_ns",
         "posix.open_2t_scaling",
+        "posix.host_epoll_vs_host",
     ] {
         assert!(keys.contains(&key), "{key} is missing");
     }
