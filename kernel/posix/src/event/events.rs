@@ -178,7 +178,7 @@ fn control_host_file(
     event: Option<libc::epoll_event>,
 ) -> Option<Result<c_int, Errno>> {
     let file = system.file(fd).ok()?;
-    let host_file = HostFile::below(&**file).filter(|file| file.is_pollable())?;
+    let host_file = HostFile::below(&**file)?;
     let set = system.file(epfd).ok()?;
     let epoll = epoll_below(&set)?;
     let operation = match operation {

@@ -73,11 +73,6 @@ impl HostFile {
         self.fd
     }
 
-    /// Returns true if the file may be a member of an epoll.
-    pub(crate) fn is_pollable(&self) -> bool {
-        self.watch.is_some()
-    }
-
     /// Returns the host descriptor that stands for descriptor `ours` of this file in a host epoll.
     ///
     /// # Errors

@@ -102,6 +102,10 @@ static void controlling(void) {
     CALL(epoll_ctl(3, EPOLL_CTL_DEL, 4, NULL));
     CALL(open("/etc/passwd", O_RDONLY));
     CALL(add(3, 6, EPOLLIN));
+    CALL(open("/proc/mounts", O_RDONLY));
+    CALL(add(3, 7, EPOLLPRI));
+    CALL(open("/etc", O_PATH));
+    CALL(add(3, 8, EPOLLIN));
     CALL(add(3, 5, EPOLLOUT));
     CALL(epoll_wait(3, events, 0, 0));
     CALL(epoll_wait(3, events, -1, 0));
