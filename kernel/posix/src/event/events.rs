@@ -289,11 +289,12 @@ unsafe fn epoll_wait(
 /// Result of [`wait_in_host`].
 enum Waited {
     Host(Result<usize, Errno>),
-    /// The epoll has members of ours. The timeout is what is left of it.
+    /// A member of ours may be ready. The timeout is what is left of it.
     Not(Option<Duration>),
 }
 
-/// Waits in the host, if all members are host files. The host writes the events.
+/// Waits in the host, if the epoll has host files and no member of ours is ready. The host writes
+/// the events.
 ///
 /// # Safety
 /// That of [`epoll_wait`].
@@ -302,38 +303,41 @@ unsafe fn wait_in_host(
     epoll: &Epoll,
     events: *mut libc::epoll_event,
     most: usize,
-    mut timeout: Option<Duration>,
+    timeout: Option<Duration>,
     mask: Option<&libc::sigset_t>,
 ) -> Waited {
+    if epoll.host_set().is_none() {
+        return Waited::Not(timeout);
+    }
     // A wait that does not block, or has no end, needs no clock.
-    let is_timed = timeout.is_some_and(|timeout| !timeout.is_zero());
-    let mut deadline = None;
+    let time = |time: Duration| Instant::now().checked_add(time);
+    let deadline = timeout.filter(|time| !time.is_zero()).and_then(time);
+    // A deadline too far ahead is none.
+    let mut left = timeout.filter(|time| time.is_zero() || deadline.is_some());
     while let Some(waiting) = epoll.wait_in_host() {
         let Some(host_epoll) = HostEpoll::of(waiting.host()) else {
             break;
         };
-        if is_timed && deadline.is_none() {
-            deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-            // A deadline too far ahead is none.
-            timeout = timeout.filter(|_| deadline.is_some());
-        }
+        let until_change = waiting.next_change().map(remaining);
+        let wait = [left, until_change].into_iter().flatten().min();
         // SAFETY: as the caller promises.
-        let waited = unsafe { host_epoll.wait_for_caller(events, most, timeout, mask) };
+        let waited = unsafe { host_epoll.wait_for_caller(events, most, wait, mask) };
         drop(waiting);
         if waited != Ok(0) {
             return Waited::Host(waited);
         }
-        // The time has passed, or another thread has added a member of ours, which is ready.
-        timeout = match (timeout, deadline) {
-            (None, _) => None,
-            (_, Some(deadline)) => Some(deadline.saturating_duration_since(Instant::now())),
-            (Some(_), None) => Some(Duration::ZERO),
-        };
-        if timeout.is_some_and(|timeout| timeout.is_zero()) && epoll.wait_in_host().is_some() {
+        // The time has passed, a timer has expired, or another thread has changed a member of ours.
+        left = deadline.map(remaining).or(left);
+        if left.is_some_and(|left| left.is_zero()) && epoll.wait_in_host().is_some() {
             return Waited::Host(Ok(0));
         }
     }
-    Waited::Not(timeout)
+    Waited::Not(left)
+}
+
+/// Returns the time until a point in time.
+fn remaining(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }
 
 /// Waits for members of both kinds.

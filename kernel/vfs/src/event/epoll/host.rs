@@ -55,6 +55,7 @@ pub trait HostSet: Pollee + Watcher + Any {
 pub struct HostWait<'a> {
     set: &'a Set,
     host: &'a Arc<dyn HostSet>,
+    next_change: Option<Instant>,
     /// The thread looks at the ready list when it has left.
     collects: bool,
 }
@@ -99,19 +100,22 @@ impl Epoll {
         }
     }
 
-    /// Begins a wait in the host's set alone. Returns nothing if there is no such set, if there are
-    /// other members, or if the epoll was revoked: then [`wait`](Self::wait) waits for all.
+    /// Begins a wait in the host's set. Returns nothing if there is no such set, if a member of ours
+    /// may be ready, or if the epoll was revoked: then [`wait`](Self::wait) finds out.
     ///
-    /// The caller waits in the set itself, instead of [`HostSet::wait`]. It may wait for the rest of
-    /// its time again after a wake-up.
+    /// The caller waits in the set itself, instead of [`HostSet::wait`], and not beyond
+    /// [`HostWait::next_change`]. After that, and after a wake-up, it begins again.
     #[inline]
     pub fn wait_in_host(&self) -> Option<HostWait<'_>> {
-        let beside = &self.set.host;
-        let host = beside.get()?;
-        if !beside.alone.load() {
-            return None;
-        }
-        self.set.enter_host(host)
+        let host = self.set.host.get()?;
+        let next_change = match self.set.host.alone.load() {
+            true => None,
+            // What has expired is in the ready list now.
+            false => self.set.next_change(),
+        };
+        let mut waiting = self.set.enter_host(host)?;
+        waiting.next_change = next_change;
+        Some(waiting)
     }
 }
 
@@ -120,6 +124,12 @@ impl HostWait<'_> {
     #[inline]
     pub fn host(&self) -> &dyn HostSet {
         &**self.host
+    }
+
+    /// Returns when a member of ours may become ready because of the time.
+    #[inline]
+    pub fn next_change(&self) -> Option<Instant> {
+        self.next_change
     }
 }
 
@@ -233,6 +243,7 @@ impl Set {
         Some(HostWait {
             set: self,
             host,
+            next_change: None,
             collects: false,
         })
     }

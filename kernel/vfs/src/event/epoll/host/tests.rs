@@ -7,7 +7,10 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::*;
-use crate::event::{EpollCreateFlags, EpollFlags, EventFd, EventFdFlags, FileId, WaitQueue};
+use crate::event::{
+    Clock, EpollCreateFlags, EpollFlags, EventFd, EventFdFlags, FileId, ITimerSpec, TimerFd,
+    TimerFdFlags, TimerFlags, WaitQueue,
+};
 use crate::object::file;
 use crate::{Object, RcuObject};
 use fdtable::FileRef;
@@ -212,18 +215,36 @@ fn a_thread_that_slept_before_there_was_a_host_set_waits_in_it() {
 }
 
 #[test]
-fn a_wait_in_the_host_alone_needs_a_set_without_members_of_ours() {
+fn a_wait_begins_in_the_host_unless_a_member_of_ours_may_be_ready() {
     let epoll = Epoll::new(EpollCreateFlags::empty());
     assert!(epoll.wait_in_host().is_none());
     let _queue = begin(&epoll);
     assert!(epoll.wait_in_host().is_some());
     let ours = counter(0);
     epoll.add(3, &ours, asked(30)).unwrap();
+    assert!(epoll.wait_in_host().is_some());
+    ours.write(&1_u64.to_ne_bytes()).unwrap();
     assert!(epoll.wait_in_host().is_none());
     epoll.delete(3, &ours).unwrap();
     assert!(epoll.wait_in_host().is_some());
     epoll.revoke();
     assert!(epoll.wait_in_host().is_none());
+}
+
+#[test]
+fn a_wait_in_the_host_ends_when_a_timer_expires() {
+    let (epoll, _queue) = both();
+    let timer = TimerFd::new(Clock::Monotonic, TimerFdFlags::empty());
+    let spec = ITimerSpec {
+        interval: Duration::ZERO,
+        value: Duration::from_millis(5),
+    };
+    timer.set(TimerFlags::empty(), spec).unwrap();
+    let timer = file(timer).unwrap();
+    epoll.add(3, &timer, asked(30)).unwrap();
+    let next_change = epoll.wait_in_host().unwrap().next_change().unwrap();
+    assert!(next_change <= Instant::now() + Duration::from_millis(5));
+    assert_eq!(found(&epoll, 4, None), [30]);
 }
 
 #[test]
