@@ -8,16 +8,16 @@
 //! # Members
 //!
 //! The host's key of a member is a pair of host descriptor and open file, and ours is a pair of our
-//! descriptor and open file. Of one open file, our descriptors share a host descriptor. So the first
-//! one that is used with any epoll stands for the host descriptor itself, and each other one gets a
-//! duplicate of it ([`Names`]). All of them are closed when the open file is released, and then the
-//! host removes the members. Every answer of `epoll_ctl` is the host's.
+//! descriptor and open file. Of one open file, our descriptors share a host descriptor. So the
+//! first one that is used with any epoll stands for the host descriptor itself, and each other one
+//! gets a duplicate of it ([`Names`]). All of them are closed when the open file is released, and
+//! then the host removes the members. Every answer of `epoll_ctl` is the host's.
 //!
 //! # After a host fork
 //!
-//! Parent and child share the host epoll, as they would without this library. The eventfd belongs to
-//! one process, so the child makes its own when it first needs it. A wake-up for the other process
-//! looks like one that a second thread has taken: the wait goes on.
+//! Parent and child share the host epoll, as they would without this library. The eventfd belongs
+//! to one process, so the child makes its own when it first needs it. A wake-up for the other
+//! process looks like one that a second thread has taken: the wait goes on.
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, Weak};
@@ -121,8 +121,8 @@ impl HostEpoll {
         host::epoll_control(self.fd, operation, host_fd, event)
     }
 
-    /// Waits in the host for host files alone, and writes to an array of the caller. Returns 0 after
-    /// a wake-up too. A signal mask applies while it waits. Blocks.
+    /// Waits in the host for host files alone, and writes to an array of the caller. Returns 0
+    /// after a wake-up too. A signal mask applies while it waits. Blocks.
     ///
     /// # Errors
     /// The host's.
@@ -174,8 +174,8 @@ impl HostEpoll {
         }
     }
 
-    /// Removes a file that is released here, and may stay open in the host. A parent's set keeps it,
-    /// as long as the parent has it open.
+    /// Removes a file that is released here, and may stay open in the host. A parent's set keeps
+    /// it, as long as the parent has it open.
     fn forget_file(&self, host_fd: RawFd) {
         if self.generation == host_fork::generation() {
             // It may not be a member.
@@ -357,8 +357,8 @@ impl Names {
         Ok(duplicate)
     }
 
-    /// Closes the duplicates, when the file is released. Removes them from epolls first, if the host
-    /// would keep them because a host descriptor of the file stays open.
+    /// Closes the duplicates, when the file is released. Removes them from epolls first, if the
+    /// host would keep them because a host descriptor of the file stays open.
     pub(crate) fn close(&self) {
         let others = std::mem::take(&mut *self.others.lock());
         for &(_, duplicate) in &others.duplicates {

@@ -1,11 +1,11 @@
 //! Waiting for host files together with our files.
 //!
-//! `poll` here sleeps until an object wakes it, and the host wakes no sleeper of ours. So one thread
-//! of this library, the reactor, waits in a host epoll for all host files that are watched here, and
-//! wakes their watchers. The first watch of a host file starts it. It has all signals blocked, and
-//! never ends. A program that never waits for files of both kinds never has it: a `poll` of host
-//! files alone is the host's, and an epoll waits in the host (see `epoll`). An epoll with host files
-//! is a host file too, for those that poll it.
+//! `poll` here sleeps until an object wakes it, and the host wakes no sleeper of ours. So one
+//! thread of this library, the reactor, waits in a host epoll for all host files that are watched
+//! here, and wakes their watchers. The first watch of a host file starts it. It has all signals
+//! blocked, and never ends. A program that never waits for files of both kinds never has it: a
+//! `poll` of host files alone is the host's, and an epoll waits in the host (see `epoll`). An epoll
+//! with host files is a host file too, for those that poll it.
 //!
 //! The epoll reports *edges*: like our own files, it reports a file that stays ready once. A new
 //! watcher checks the state of the file itself first.

@@ -482,7 +482,8 @@ static void in_child(void) {
         fflush(stdout);
         _exit(0);
     }
-    VALUE(wait_for(child));
+    int status = wait_for(child);
+    VALUE(status);
     /* The child's close of its descriptors removes nothing here. */
     TEXT(ready(3));
     CALL(write(5, "y", 1));

@@ -198,9 +198,13 @@ fn epoll_waits_for_our_files_and_host_files() {
     });
     fdt_close(host);
     let mut found = libc::epoll_event { events: 0, u64: 0 };
-    // SAFETY: as above.
-    let left = unsafe { fdt_epoll_wait(set, &raw mut found, 1, 0) };
-    assert_eq!(left, 0, "a closed file leaves the epoll");
+    // The child of another test may have the socket open for a moment: the host keeps it until then.
+    let is_left = (0..500).any(|_| {
+        thread::sleep(Duration::from_millis(10));
+        // SAFETY: as above.
+        unsafe { fdt_epoll_wait(set, &raw mut found, 1, 0) == 0 }
+    });
+    assert!(is_left, "a closed file leaves the epoll");
     fdt_close(set);
 }
 

@@ -163,8 +163,9 @@ impl Process {
                 let file = object.upgrade().ok_or(Errno::EBADF)?;
                 drop(section);
                 // A socket whose other references were all in flight may have been collected before
-                // this one was taken. If a descriptor refers to it now, there was another. For other
-                // files that needs no look, which would take a lock that other descriptors share.
+                // this one was taken. If a descriptor refers to it now, there was another. For
+                // other files that needs no look, which would take a lock that other descriptors
+                // share.
                 if file.is_collectable() && !self.files.refers_to(fd, &file) {
                     return Err(Errno::EBADF);
                 }

@@ -31,8 +31,8 @@ use crate::event::{Events, Pollee, Wakeups, Watcher};
 /// may return early instead.
 pub trait HostSet: Pollee + Watcher + Any {
     /// Waits until a file of the set is ready, until it is woken, or until `until` (`None`:
-    /// forever). Writes the events into `events`, which is not empty, and returns how many it wrote.
-    /// Returns 0 after a wake-up. Blocks; the caller holds no lock and is not in a read-side
+    /// forever). Writes the events into `events`, which is not empty, and returns how many it
+    /// wrote. Returns 0 after a wake-up. Blocks; the caller holds no lock and is not in a read-side
     /// section.
     ///
     /// # Errors
@@ -100,8 +100,8 @@ impl Epoll {
         }
     }
 
-    /// Begins a wait in the host's set. Returns nothing if there is no such set, if a member of ours
-    /// may be ready, or if the epoll was revoked: then [`wait`](Self::wait) finds out.
+    /// Begins a wait in the host's set. Returns nothing if there is no such set, if a member of
+    /// ours may be ready, or if the epoll was revoked: then [`wait`](Self::wait) finds out.
     ///
     /// The caller waits in the set itself, instead of [`HostSet::wait`], and not beyond
     /// [`HostWait::next_change`]. After that, and after a wake-up, it begins again.
