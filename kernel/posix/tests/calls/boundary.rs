@@ -198,7 +198,8 @@ fn epoll_waits_for_our_files_and_host_files() {
     });
     fdt_close(host);
     let mut found = libc::epoll_event { events: 0, u64: 0 };
-    // The child of another test may have the socket open for a moment: the host keeps it until then.
+    // The child of another test may have the socket open for a moment. Until then the host keeps
+    // the member.
     let is_left = (0..500).any(|_| {
         thread::sleep(Duration::from_millis(10));
         // SAFETY: as above.
