@@ -30,6 +30,8 @@ errnos! {
     EPERM = 1;
     /// The file, or a directory on its path, does not exist.
     ENOENT = 2;
+    /// No such process or group.
+    ESRCH = 3;
     /// A signal interrupted the call.
     EINTR = 4;
     /// The open file was revoked.

@@ -1,5 +1,6 @@
-//! Readiness: wait queues, `poll`, `epoll`, `eventfd` and `timerfd`.
+//! Readiness: wait queues, `poll`, `epoll`, `eventfd` and `timerfd`, and signals about it.
 
+pub(crate) mod async_io;
 mod clock;
 mod epoll;
 mod eventfd;
@@ -10,6 +11,7 @@ mod sleeper;
 mod timerfd;
 mod wait_queue;
 
+pub use async_io::{IoSignal, Owner, OwnerKind, SignalReason, SignalSender};
 pub use clock::Clock;
 pub(crate) use epoll::as_epoll;
 pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, HostSet, HostWait};

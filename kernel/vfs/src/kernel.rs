@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::MemFs;
+use crate::event::SignalSender;
 use crate::fs::{MemFsLimits, Mounts};
 use crate::ipc::socket::Namespace;
 
@@ -18,6 +19,7 @@ pub struct Kernel {
     /// File system of files without a name (memfd). Made when the first is opened.
     unnamed: OnceLock<MemFs>,
     sockets: Arc<Namespace>,
+    signals: OnceLock<Arc<dyn SignalSender>>,
 }
 
 impl Kernel {
@@ -29,12 +31,24 @@ impl Kernel {
             mounts: Mounts::default(),
             unnamed: OnceLock::new(),
             sockets: Arc::default(),
+            signals: OnceLock::new(),
         }
     }
 
     /// Returns the root file system.
     pub fn fs(&self) -> &Arc<MemFs> {
         &self.fs
+    }
+
+    /// Sets the sender of signals about input and output. The first one stays; until then, no
+    /// signals are sent.
+    pub fn set_signal_sender(&self, sender: Arc<dyn SignalSender>) {
+        // The first one stays.
+        let _ = self.signals.set(sender);
+    }
+
+    pub(crate) fn signal_sender(&self) -> Option<Arc<dyn SignalSender>> {
+        self.signals.get().cloned()
     }
 
     /// Returns the namespace of sockets.

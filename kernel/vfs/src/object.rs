@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fdtable::{Access, FileRef, Rcu, ReleaseReason};
 use fdtable_listing::{Describe, Description};
 
-use crate::event::{Events, FileId, Pollee};
+use crate::event::{Events, FileId, Pollee, async_io};
 use crate::fs::locks::LockSet;
 use crate::fs::{Credentials, FallocateFlags, Inode, SeekTo, VfsPath};
 use crate::vectored;
@@ -369,6 +369,8 @@ pub(crate) fn as_dyn<O: Object>(object: &O) -> &(dyn Object + 'static) {
 
 /// Runs the hook of an object for the way in which it ended.
 pub(crate) fn end<O: Object>(object: &O, end: ReleaseReason) {
+    // First: a file sends no signal about its own end.
+    async_io::release(FileId::of(object));
     match end {
         ReleaseReason::Released => {
             object.release();

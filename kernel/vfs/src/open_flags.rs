@@ -34,6 +34,9 @@ bitflags::bitflags! {
         const NONBLOCK = 0o4000;
         /// Ignored: no file is a terminal.
         const NOCTTY = 0o400;
+        /// Sends signals to the owner of the file when it becomes ready. Without effect in an open,
+        /// as on Linux.
+        const ASYNC = 0o20000;
         /// Kept and ignored: there is no storage to synchronise with.
         const DSYNC = 0o10000;
         /// Kept and ignored for regular files: there is no page cache to bypass. Refused for other
@@ -100,6 +103,7 @@ impl OpenFlags {
         .union(Self::SYNC)
         .union(Self::PATH)
         .union(Self::DIRECT)
+        .union(Self::ASYNC)
         .union(Self::LARGEFILE)
         .union(Self::NOFOLLOW)
         .union(Self::TMPFILE);

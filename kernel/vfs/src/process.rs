@@ -15,6 +15,7 @@
 //! | `process/pipes.rs`, `process/sockets.rs` | pipes and sockets |
 //! | `process/splices.rs` | `splice`, `tee`, `vmsplice` |
 //! | `process/locks.rs` | `fcntl` locks, `flock` |
+//! | `process/async_io.rs` | owner and signal of an open file |
 //! | `process/events.rs` | `eventfd`, `timerfd`, `epoll` |
 //! | `process/polling.rs`, `process/select.rs` | `poll`, `select` |
 //!
@@ -36,6 +37,7 @@ use fdtable_slab::SlabArc;
 use crate::object::file;
 use crate::{Errno, Kernel, MemFs, Object, OpenFlags, RcuObject};
 
+mod async_io;
 mod attributes;
 mod clone;
 mod context;

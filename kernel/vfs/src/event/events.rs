@@ -41,4 +41,16 @@ impl Events {
     pub const WRITABLE: Self = Self::OUT.union(Self::WRNORM);
     /// Events that are reported without being requested.
     pub const ALWAYS: Self = Self::ERR.union(Self::HUP);
+
+    // Events of the watchers that send signals. They are no flags of this type, so that no caller
+    // can request them.
+
+    /// There is something new to read.
+    pub(crate) const SIGNAL_IN: Self = Self::from_bits_retain(1 << 16);
+    /// Something was read.
+    pub(crate) const SIGNAL_TAKEN: Self = Self::from_bits_retain(1 << 17);
+    /// A file that was not writable is writable.
+    pub(crate) const SIGNAL_ROOM: Self = Self::from_bits_retain(1 << 18);
+    /// The other side has ended both directions.
+    pub(crate) const SIGNAL_HUP: Self = Self::from_bits_retain(1 << 19);
 }

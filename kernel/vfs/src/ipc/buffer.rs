@@ -104,6 +104,9 @@ enum Side {
     Revoked,
 }
 
+/// Events of bytes that arrive.
+const ARRIVED: Events = Events::READABLE.union(Events::SIGNAL_IN);
+
 /// The transition of a side that closes.
 const CLOSES: (Side, Side) = (Side::Open, Side::Closed);
 
@@ -408,7 +411,10 @@ impl Buffer {
             state.bytes = VecDeque::new();
         }
         if ends {
-            state.notify_end()
+            let wakeups = state.notify_end();
+            let of_readers = state.readers.notify_watchers(Events::SIGNAL_IN);
+            let of_writers = state.writers.notify_watchers(Events::SIGNAL_TAKEN);
+            wakeups.and(of_readers).and(of_writers)
         } else {
             Wakeups::default()
         }
@@ -417,6 +423,12 @@ impl Buffer {
     /// Wakes all sleepers of both sides, to check more than the buffer.
     pub(crate) fn wake_all(&self) {
         let wakeups = self.state.lock().notify_end();
+        wakeups.run();
+    }
+
+    /// Notifies the watchers of the reading side that send signals.
+    pub(crate) fn signal_reader(&self, events: Events) {
+        let wakeups = self.state.lock().readers.notify_watchers(events);
         wakeups.run();
     }
 
@@ -561,8 +573,9 @@ impl State {
             return;
         }
         if !was_writable && self.is_writable() {
-            wakeups.append(self.writers.wake(Events::WRITABLE));
+            wakeups.append(self.writers.wake(Events::WRITABLE | Events::SIGNAL_ROOM));
         }
+        wakeups.append(self.writers.notify_watchers(Events::SIGNAL_TAKEN));
         if self.is_readable() {
             wakeups.append(self.readers.pass_on(Events::IN));
         }
@@ -584,9 +597,9 @@ impl State {
             return;
         }
         if was_readable {
-            wakeups.append(self.readers.notify_watchers(Events::READABLE));
+            wakeups.append(self.readers.notify_watchers(ARRIVED));
         } else if self.is_readable() {
-            wakeups.append(self.readers.wake(Events::READABLE));
+            wakeups.append(self.readers.wake(ARRIVED));
         }
         if self.is_writable() {
             wakeups.append(self.writers.pass_on(Events::OUT));

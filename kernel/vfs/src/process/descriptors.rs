@@ -7,6 +7,7 @@
 use fdtable::{CloseRangeFlags, ClosedFiles, Fd, FdArg, FdFlags};
 
 use super::Process;
+use super::async_io::is_async;
 use crate::{Errno, OpenFlags};
 
 bitflags::bitflags! {
@@ -126,23 +127,33 @@ impl Process {
     /// `EBADF` if not an open descriptor; `EIO` if revoked.
     #[doc(alias = "F_GETFL")]
     pub fn status(&self, fd: impl FdArg) -> Result<OpenFlags, Errno> {
-        self.look(fd.to_raw(), |object| object.status())
+        self.look(fd.to_raw(), |object| {
+            let mut status = object.status();
+            status.set(OpenFlags::ASYNC, is_async(object));
+            status
+        })
     }
 
-    /// Sets `APPEND` and `NONBLOCK` of the open file, for all its descriptors. Other bits of
-    /// `flags` are ignored.
+    /// Sets `APPEND` and `NONBLOCK` of the open file, for all its descriptors, and `ASYNC` as
+    /// [`set_async`](Self::set_async) does, if the file is of a kind that sends signals. Other bits
+    /// of `flags` are ignored.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EPERM` for `NOATIME` if the file belongs to another
     /// user; `EINVAL` if the file does not support it; `EIO` if revoked.
     #[doc(alias = "F_SETFL")]
     pub fn set_status(&self, fd: impl FdArg, flags: OpenFlags) -> Result<(), Errno> {
+        let fd = fd.to_raw();
         let file = self.files.get(fd)?;
         let is_new = |flag| flags.contains(flag) && !file.status().contains(flag);
         if is_new(OpenFlags::NOATIME) && !self.credentials().owns(file.stat()?.uid) {
             return Err(Errno::EPERM);
         }
-        file.set_status(flags)
+        file.set_status(flags)?;
+        match self.set_async_of(&**file, fd, flags.contains(OpenFlags::ASYNC)) {
+            Err(Errno::ENOTTY) => Ok(()),
+            set => set,
+        }
     }
 
     /// Makes an empty unnamed file, open for reading and writing. `name` only shows in

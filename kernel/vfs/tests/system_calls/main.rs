@@ -28,6 +28,7 @@ mod proc;
 mod regular_files;
 mod rights;
 mod selects;
+mod signals;
 mod sockets;
 mod splices;
 mod timerfds;

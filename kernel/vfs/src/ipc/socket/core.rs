@@ -412,7 +412,7 @@ impl Core {
         embryo.state.lock().phase = Phase::Connected;
         self.link_to(&embryo, *listeners);
         pending.push_back(embryo);
-        wakeups.append(state.changes.wake(Events::READABLE));
+        wakeups.append(state.changes.wake(Events::READABLE | Events::SIGNAL_IN));
         Some(Ok(()))
     }
 
@@ -526,7 +526,21 @@ impl Core {
         if let (Some(link), true) = (self.link.get(), how != Shutdown::Read) {
             link.outgoing.shut_down();
         }
+        match how {
+            Shutdown::Read => {}
+            Shutdown::Write => self.signal_peer(Events::SIGNAL_IN),
+            Shutdown::Both => self.signal_peer(Events::SIGNAL_HUP),
+        }
         Ok(())
+    }
+
+    /// Notifies the watchers of the peer of a connection that send signals.
+    fn signal_peer(&self, events: Events) {
+        if let Some(link) = self.link.get()
+            && self.kind != SocketType::Datagram
+        {
+            link.outgoing.signal_reader(events);
+        }
     }
 
     /// Ends the socket: the open file is released, or revoked.
@@ -546,6 +560,7 @@ impl Core {
             self.namespace.unbind(self.kind, name);
         }
         self.end_queues(file_state);
+        self.signal_peer(Events::SIGNAL_HUP);
         if let Phase::Listening { pending, .. } = phase {
             pending.iter().for_each(|embryo| embryo.end_embryo());
         }

@@ -167,6 +167,10 @@ impl Queue {
         each!(self, unwatch_writer(watcher));
     }
 
+    pub(crate) fn signal_reader(&self, events: Events) {
+        each!(self, signal_reader(events));
+    }
+
     pub(crate) fn forget_reader(&self, file: FileId) {
         each!(self, forget_reader(file));
     }

@@ -234,6 +234,12 @@ impl RecvQueue {
         messages
     }
 
+    /// Notifies the watchers of the reader that send signals.
+    pub(crate) fn signal_reader(&self, events: Events) {
+        let wakeups = self.state.lock().readers.notify_watchers(events);
+        wakeups.run();
+    }
+
     /// Changes the state, and wakes all readers and writers.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
@@ -368,10 +374,11 @@ impl State {
             self.weight += message.weight();
             self.messages.push_back(message);
         }
+        let arrived = Events::READABLE | Events::SIGNAL_IN;
         wakeups.append(if was_empty {
-            self.readers.wake(Events::READABLE)
+            self.readers.wake(arrived)
         } else {
-            self.readers.notify_watchers(Events::READABLE)
+            self.readers.notify_watchers(arrived)
         });
         self.wake_writers(wakeups);
         Ok(())
@@ -437,6 +444,7 @@ impl Carrier for State {
             return Err(errno);
         }
         let look = reading.look;
+        let had_room = self.has_room(Sender::Partner);
         let delivered = match look {
             Look::Peek => self.first(reading).map(|(message, skip)| {
                 let arrived = message.ancillary.peek();
@@ -449,7 +457,11 @@ impl Carrier for State {
             }),
         };
         if look == Look::Take {
-            wakeups.append(self.writers.notify_watchers(Events::WRITABLE));
+            let mut events = Events::WRITABLE;
+            if !had_room && self.has_room(Sender::Partner) {
+                events |= Events::SIGNAL_ROOM;
+            }
+            wakeups.append(self.writers.notify_watchers(events));
             self.wake_writers(wakeups);
         }
         if !self.messages.is_empty() {

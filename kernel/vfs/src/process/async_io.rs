@@ -1,0 +1,108 @@
+//! System calls about signals of open files: `F_SETOWN`, `F_SETSIG`, `FIOASYNC`.
+
+use fdtable::{FdArg, RawFd};
+
+use super::Process;
+use crate::event::{Events, FileId, Owner, async_io};
+use crate::{Errno, FileKind, Object, OpenFlags};
+
+impl Process {
+    /// Returns the owner of an open file, which receives its signals.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or opened with `PATH`.
+    #[doc(alias = "F_GETOWN")]
+    #[doc(alias = "F_GETOWN_EX")]
+    pub fn owner(&self, fd: impl FdArg) -> Result<Owner, Errno> {
+        self.with_file_id(fd, async_io::owner)
+    }
+
+    /// Sets the owner of an open file. ID 0 removes it. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or opened with `PATH`; `ESRCH` if the owner does not
+    /// exist.
+    #[doc(alias = "F_SETOWN")]
+    #[doc(alias = "F_SETOWN_EX")]
+    pub fn set_owner(&self, fd: impl FdArg, owner: Owner) -> Result<(), Errno> {
+        self.with_file_id(fd, |file| {
+            let sender = self.kernel.signal_sender();
+            let exists = owner.id == 0 || sender.is_none_or(|sender| sender.exists(owner));
+            if owner.id < 0 || !exists {
+                return Err(Errno::ESRCH);
+            }
+            async_io::set_owner(file, owner);
+            Ok(())
+        })?
+    }
+
+    /// Returns the number of the signal of an open file, or 0 if it is the default: `SIGIO`.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or opened with `PATH`.
+    #[doc(alias = "F_GETSIG")]
+    pub fn io_signal(&self, fd: impl FdArg) -> Result<i32, Errno> {
+        self.with_file_id(fd, async_io::signal)
+    }
+
+    /// Sets the number of the signal of an open file. 0 means `SIGIO`, without the descriptor and
+    /// the reason. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if there is no such
+    /// signal.
+    #[doc(alias = "F_SETSIG")]
+    pub fn set_io_signal(&self, fd: impl FdArg, signal: i32) -> Result<(), Errno> {
+        self.with_file_id(fd, |file| async_io::set_signal(file, signal))?
+    }
+
+    /// Starts or stops the signals of a pipe, FIFO or socket, like `ASYNC` in
+    /// [`set_status`](Self::set_status). They have this descriptor until they are stopped.
+    /// Allocates.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `ENOTTY` if it is another file.
+    #[doc(alias = "FIOASYNC")]
+    pub fn set_async(&self, fd: impl FdArg, on: bool) -> Result<(), Errno> {
+        let fd = fd.to_raw();
+        self.set_async_of(&**self.files.get(fd)?, fd, on)
+    }
+
+    pub(super) fn set_async_of(
+        &self,
+        object: &dyn Object,
+        fd: RawFd,
+        on: bool,
+    ) -> Result<(), Errno> {
+        let file = FileId::of(object);
+        if on == is_async(object) {
+            return Ok(());
+        }
+        let interest = match object.stat().map(|stat| stat.kind) {
+            Ok(FileKind::Fifo) => Events::SIGNAL_IN | Events::SIGNAL_TAKEN,
+            Ok(FileKind::Socket) => Events::SIGNAL_IN | Events::SIGNAL_ROOM | Events::SIGNAL_HUP,
+            _ => return Err(Errno::ENOTTY),
+        };
+        if !on {
+            async_io::stop(file);
+        } else if let Some(sender) = self.kernel.signal_sender() {
+            let pollee = object.pollee().ok_or(Errno::ENOTTY)?;
+            async_io::start(file, pollee, interest, fd, sender);
+        }
+        Ok(())
+    }
+
+    fn with_file_id<R>(&self, fd: impl FdArg, body: impl FnOnce(FileId) -> R) -> Result<R, Errno> {
+        let file = self.files.get(fd)?;
+        if file.status().contains(OpenFlags::PATH) {
+            return Err(Errno::EBADF);
+        }
+        Ok(body(FileId::of(&**file)))
+    }
+}
+
+/// Returns true if an open file has `ASYNC`, also from its open, which starts no signals.
+#[inline]
+pub(super) fn is_async(object: &dyn Object) -> bool {
+    async_io::is_on(FileId::of(object)) || object.status().contains(OpenFlags::ASYNC)
+}
