@@ -549,6 +549,12 @@ pub(crate) fn process_id() -> libc::pid_t {
     unsafe { libc::getpid() }
 }
 
+/// Returns the ID of the calling thread.
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: the call takes no pointer.
+    unsafe { libc::gettid() }
+}
+
 /// Converts the return value of a call to a result.
 pub(crate) fn done(result: c_int) -> Result<c_int, Errno> {
     check(result)

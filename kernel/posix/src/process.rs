@@ -1,7 +1,8 @@
-//! Calls on the state of the process: descriptors, limits and credentials.
+//! Calls on the state of the process: descriptors, limits, credentials and signals.
 
 pub(crate) mod credentials;
 pub(crate) mod descriptors;
+pub(crate) mod io_signals;
 pub(crate) mod ioctl;
 pub(crate) mod limits;
 pub(crate) mod signals;

@@ -6,7 +6,7 @@
 
 use std::ffi::{OsString, c_int};
 use std::os::unix::ffi::OsStringExt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
@@ -18,6 +18,7 @@ use crate::abi::{faults, handlers};
 use crate::host;
 use crate::host::file::{HostFile, Keep};
 use crate::process::credentials::copy_credentials;
+use crate::process::io_signals::HostSignals;
 use crate::stdio::atfork;
 
 /// Mount point if `FDT_MOUNT` is not set.
@@ -58,6 +59,7 @@ impl System {
         handlers::install();
         let process = Process::with(Files::new(), MemFs::default());
         process.set_id(host::process_id());
+        process.kernel().set_signal_sender(Arc::new(HostSignals));
         inherit_limits(&process);
         process.umask(host::current_umask().into());
         copy_credentials(&process);

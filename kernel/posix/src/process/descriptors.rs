@@ -10,6 +10,7 @@ use crate::abi::system::System;
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::process::io_signals;
 use crate::stdio::standard;
 
 /// Closes a descriptor: `close(2)`.
@@ -108,8 +109,7 @@ fn duplicate(system: &System, fd: c_int, from: c_int, flags: FdFlags) -> Result<
     Ok(system.process.dup_min(fd, from, flags)?.raw())
 }
 
-/// Commands that the `libc` crate does not define.
-const F_GETSIG: c_int = 11;
+/// Command that the `libc` crate does not define.
 const F_DUPFD_QUERY: c_int = 1027;
 
 /// Runs a command on the open file of a descriptor.
@@ -131,22 +131,27 @@ unsafe fn fcntl_file(
         return Err(Errno::EBADF);
     }
     match command {
-        libc::F_GETFL => Ok(file.status().bits().cast_signed()),
+        libc::F_GETFL => Ok(system.process.status(fd)?.bits().cast_signed()),
         libc::F_SETFL => {
             let flags = OpenFlags::from_bits_truncate(argument as c_uint);
             system.process.set_status(fd, flags)?;
             Ok(0)
         }
-        // Neither signals nor leases can be requested, so there are none.
-        libc::F_GETOWN | F_GETSIG => Ok(0),
+        // Leases cannot be requested, so there are none.
         libc::F_GETLEASE => Ok(libc::F_UNLCK),
         libc::F_GETPIPE_SZ => Ok(system.process.pipe_size(fd)? as c_int),
         libc::F_SETPIPE_SZ => {
             let bytes = usize::try_from(argument as c_int).map_err(|_| Errno::EINVAL)?;
             Ok(system.process.set_pipe_size(fd, bytes)? as c_int)
         }
-        // SAFETY: as the caller promises.
-        _ => unsafe { locks::record_lock(system, fd, command, argument) },
+        _ => {
+            // SAFETY: as the caller promises.
+            if let Some(result) = unsafe { io_signals::command(system, fd, command, argument) }? {
+                return Ok(result);
+            }
+            // SAFETY: as the caller promises.
+            unsafe { locks::record_lock(system, fd, command, argument) }
+        }
     }
 }
 

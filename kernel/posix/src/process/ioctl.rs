@@ -1,4 +1,4 @@
-//! `ioctl`: readable bytes, blocking mode, close-on-exec. Other requests are for host files only.
+//! `ioctl`: readable bytes, blocking mode, signals, close-on-exec. Other requests are for host files only.
 
 use std::ffi::{c_int, c_ulong};
 use std::ptr;
@@ -11,6 +11,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::process::io_signals::{owner_number, owner_of};
 
 /// Runs a request on an open file: `ioctl(2)`. `argument` is the third argument in C, if the
 /// request has one.
@@ -54,10 +55,35 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
                 status.set(OpenFlags::NONBLOCK, on);
                 file.set_status(status)?;
             }
+            libc::FIOASYNC => {
+                // SAFETY: as the caller promises.
+                let on = unsafe { uaccess::get(place) }? != 0;
+                system.process.set_async(fd, on)?;
+            }
+            FIOSETOWN | SIOCSPGRP if is_socket(&**file) => {
+                // SAFETY: as the caller promises.
+                let number = unsafe { uaccess::get(place) }?;
+                system.process.set_owner(fd, owner_of(number)?)?;
+            }
+            FIOGETOWN | SIOCGPGRP if is_socket(&**file) => {
+                let number = owner_number(system.process.owner(fd)?);
+                // SAFETY: as the caller promises.
+                unsafe { uaccess::put(place, number) }?;
+            }
             _ => return Err(Errno::ENOTTY),
         }
         Ok(0)
     })
+}
+
+/// Requests about the owner of a socket, which the `libc` crate does not define.
+const FIOSETOWN: c_ulong = 0x8901;
+const SIOCSPGRP: c_ulong = 0x8902;
+const FIOGETOWN: c_ulong = 0x8903;
+const SIOCGPGRP: c_ulong = 0x8904;
+
+fn is_socket(file: &dyn Object) -> bool {
+    matches!(file.stat(), Ok(stat) if stat.kind == FileKind::Socket)
 }
 
 /// Requests with another host descriptor, which the `libc` crate does not define.

@@ -3,12 +3,12 @@
 
 extern const struct theme descriptors, files, offsets, mappings, paths, links, directories, pipes,
     sockets, messages, readiness, epolls, host_epolls, events, locks, arguments, forks, devices,
-    rights, interrupts, faults, stdio;
+    rights, signals, interrupts, faults, stdio;
 
 static const struct theme *const themes[] = {
     &descriptors, &files,     &offsets, &mappings,    &paths,  &links, &directories, &pipes,
     &sockets,     &messages,  &readiness, &epolls,    &host_epolls, &events, &locks, &arguments,
-    &forks,       &devices,   &rights,  &interrupts,  &faults, &stdio,
+    &forks,       &devices,   &rights,  &signals, &interrupts,  &faults, &stdio,
 };
 
 const char *check_root;

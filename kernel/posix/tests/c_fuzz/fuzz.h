@@ -70,7 +70,7 @@ struct call {
 #define BUFFER(i, buffer) (NUMBER(i) ? (void *)NUMBER(i) : (void *)(buffer))
 
 /* Flags that Linux keeps and F_GETFL returns; fdtable does not. The first is O_LARGEFILE. */
-#define KEPT_FLAGS (0100000 | O_DIRECTORY | O_NOFOLLOW | O_DIRECT | O_ASYNC | O_TMPFILE)
+#define KEPT_FLAGS (0100000 | O_DIRECTORY | O_NOFOLLOW | O_DIRECT | O_TMPFILE)
 
 /* Makes a call, and returns its result. */
 typedef long operation(struct call *call);

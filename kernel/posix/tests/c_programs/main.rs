@@ -56,7 +56,7 @@ macro_rules! themes {
 
 themes! {
     descriptors files offsets mappings paths links directories pipes sockets messages readiness
-    epolls host_epolls events locks arguments forks devices rights interrupts faults stdio
+    epolls host_epolls events locks arguments forks devices rights signals interrupts faults stdio
 }
 
 #[test]

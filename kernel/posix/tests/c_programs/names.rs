@@ -30,6 +30,10 @@ const HELPERS: &[(&str, &str)] = &[
     ("receive_descriptors", "recvmsg"),
     ("have", "capset"),
     ("send_credentials", "sendmsg"),
+    ("owner", "fcntl"),
+    ("set_owner", "fcntl"),
+    ("request", "ioctl"),
+    ("pending", "fcntl"),
 ];
 
 /// Functions in checks that are not part of the interface: libc's own, also on our streams.
