@@ -102,7 +102,7 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::ENOTTY)
     }
 
-    /// Returns the file locks of the inode; nothing if it has none, as pipes and sockets.
+    /// Returns the file locks of the inode; nothing if it has none.
     fn locks(&self) -> Option<&LockSet> {
         None
     }

@@ -56,6 +56,7 @@ use fdtable::{FileRef, RawFd};
 use parking_lot::Mutex;
 
 use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
+use crate::fs::locks::{self, LockSet};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 use host::Beside;
 use item::Item;
@@ -240,6 +241,10 @@ impl Object for Epoll {
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
         self.status.set(flags);
         Ok(())
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(&locks::ANONYMOUS)
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

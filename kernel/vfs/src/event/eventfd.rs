@@ -14,6 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Events, FileId, Limit, Pollee, WaitQueue, Wakeups, Watcher, wait};
+use crate::fs::locks::{self, LockSet};
 use crate::{Errno, Object, OpenFlags, Status};
 
 bitflags::bitflags! {
@@ -130,6 +131,10 @@ impl Object for EventFd {
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
         self.status.set(flags);
         Ok(())
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(&locks::ANONYMOUS)
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use super::{
     Clock, Events, FileId, Limit, Pollee, Restart, WaitEnd, WaitQueue, Wakeups, Watcher, wait,
 };
+use crate::fs::locks::{self, LockSet};
 use crate::{Errno, Object, OpenFlags, Status};
 use timer::{Now, Timer};
 
@@ -209,6 +210,10 @@ impl Object for TimerFd {
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
         self.status.set(flags);
         Ok(())
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(&locks::ANONYMOUS)
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

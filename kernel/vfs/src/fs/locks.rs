@@ -43,6 +43,10 @@ pub struct LockSet {
     locks: OnceLock<Arc<Locks>>,
 }
 
+/// Locks of the inode that all files of `eventfd`, `timerfd` and `epoll` share, as on Linux.
+#[doc(alias = "anon_inode")]
+pub(crate) static ANONYMOUS: LockSet = LockSet::new();
+
 /// Locks of an inode that has had one.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {

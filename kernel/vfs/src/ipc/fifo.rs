@@ -19,6 +19,7 @@ use fdtable::FileRef;
 use parking_lot::Mutex;
 
 use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups, Watcher};
+use crate::fs::locks::LockSet;
 use crate::fs::{Inode, Stat, VfsPath};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::{Buffer, Sides};
@@ -31,6 +32,7 @@ use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 pub struct Fifo {
     buffer: Buffer,
     opens: Mutex<Opens>,
+    locks: LockSet,
 }
 
 /// Counts of open ends. Its lock is taken before that of the buffer.
@@ -77,6 +79,7 @@ impl Fifo {
         Fifo {
             buffer,
             opens: Mutex::default(),
+            locks: LockSet::new(),
         }
     }
 
@@ -93,6 +96,7 @@ impl Fifo {
                 counts,
                 waiting: WaitQueue::new(),
             }),
+            locks: LockSet::new(),
         }
     }
 
@@ -143,6 +147,10 @@ impl Fifo {
         // If it is dropped, the drop of the end takes it off the counts.
         self.wait_for_partner(direction, flags, before)?;
         opened
+    }
+
+    pub(crate) fn locks(&self) -> &LockSet {
+        &self.locks
     }
 
     pub(crate) fn buffer(&self) -> &Buffer {
@@ -343,6 +351,10 @@ impl Object for FifoEnd {
 
     fn inode(&self) -> Option<Arc<dyn Inode>> {
         Some(Arc::clone(self.inode.as_ref()?) as _)
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(self.fifo.locks())
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

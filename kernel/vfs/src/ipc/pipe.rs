@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::event::{Events, FileId, Pollee, Watcher};
+use crate::fs::locks::LockSet;
 use crate::fs::{Credentials, Inode, Stat};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
@@ -83,6 +84,10 @@ impl Object for PipeReader {
         Ok(())
     }
 
+    fn locks(&self) -> Option<&LockSet> {
+        Some(self.fifo.locks())
+    }
+
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {
         Some(Arc::new(ReaderPollee(Arc::clone(&self.fifo))))
     }
@@ -141,6 +146,10 @@ impl Object for PipeWriter {
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
         self.status.set(flags);
         Ok(())
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(self.fifo.locks())
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

@@ -40,6 +40,7 @@ pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::{Core, FileState};
 use crate::event::{Events, FileId, Pollee};
+use crate::fs::locks::LockSet;
 use crate::fs::{Credentials, Inode, Stat};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
@@ -87,6 +88,7 @@ pub struct Socket {
     /// Both directions of a stream, cached at its first use as a connected one: the fast path.
     directions: OnceLock<Directions>,
     inode: Arc<AnonInode>,
+    locks: LockSet,
     status: Status,
 }
 
@@ -151,6 +153,7 @@ impl Socket {
             core,
             directions: OnceLock::new(),
             inode: AnonInode::socket(maker),
+            locks: LockSet::new(),
             status,
         }
     }
@@ -510,6 +513,10 @@ impl Object for Socket {
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
         self.status.set(flags);
         Ok(())
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(&self.locks)
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

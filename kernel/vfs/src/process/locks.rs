@@ -37,8 +37,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with [`PATH`](OpenFlags::PATH); `EINVAL` if the
-    /// kind is `Unlock`, the range begins before the file, the file has no locks (a pipe, a
-    /// socket), or `owner` is the open file and `pid` is not 0; `EOVERFLOW` if an offset is above
+    /// kind is `Unlock`, the range begins before the file, the file has no locks (in `/proc`), or `owner` is the open file and `pid` is not 0; `EOVERFLOW` if an offset is above
     /// `i64::MAX`; `EIO` if revoked.
     #[doc(alias = "F_GETLK")]
     #[doc(alias = "F_OFD_GETLK")]
@@ -74,7 +73,7 @@ impl Process {
     /// `EBADF` if not an open descriptor, not open for reading (kind `Read`) or writing (`Write`),
     /// or closed by another thread meanwhile; `EAGAIN` if there is a conflicting lock and it does
     /// not block; `EDEADLK` if the wait would be a deadlock (locks of processes only); `EINVAL` if
-    /// the range begins before the file, the file has no locks (a pipe, a socket), or `owner` is
+    /// the range begins before the file, the file has no locks (in `/proc`), or `owner` is
     /// the open file and `pid` is not 0; `EOVERFLOW` if an offset is above `i64::MAX`; `ENOLCK` if
     /// memory runs out; `EIO` if revoked.
     #[doc(alias = "F_SETLK")]
@@ -106,7 +105,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `EAGAIN` (`EWOULDBLOCK`) if there is a conflicting lock
     /// and it does not block; `EINVAL` if `operation` is not one of the three, or the file has no
-    /// locks (a pipe, a socket); `ENOLCK` if memory runs out; `EIO` if revoked.
+    /// locks (in `/proc`); `ENOLCK` if memory runs out; `EIO` if revoked.
     pub fn flock(&self, fd: impl FdArg, operation: FlockOperation) -> Result<(), Errno> {
         let wait = if operation.contains(FlockOperation::NONBLOCK) {
             LockWait::No
@@ -203,8 +202,15 @@ fn locks_of(file: &FileRef<RcuObject>) -> Result<&Arc<Locks>, Errno> {
 fn base(object: &dyn Object, from: LockFrom) -> Result<i64, Errno> {
     let base = match from {
         LockFrom::Start => 0,
-        LockFrom::Current => object.seek(SeekTo::Current(0))?,
-        LockFrom::End => object.stat()?.size,
+        // Some files have no position, and some no attributes.
+        LockFrom::Current => match object.seek(SeekTo::Current(0)) {
+            Err(Errno::ESPIPE) => 0,
+            position => position?,
+        },
+        LockFrom::End => match object.stat() {
+            Err(Errno::EOPNOTSUPP) => 0,
+            stat => stat?.size,
+        },
     };
     i64::try_from(base).map_err(|_| Errno::EOVERFLOW)
 }

@@ -1,6 +1,7 @@
 use std::sync::Barrier;
 
 use fdtable::{CloseRangeFlags, Fd, FdFlags};
+use fdtable_vfs::event::{EpollCreateFlags, EventFdFlags};
 use fdtable_vfs::{
     CloneFlags, Errno, FileLock, FlockOperation, LockFrom, LockKind, LockOwner, LockWait,
     OpenFlags, Process,
@@ -109,9 +110,10 @@ fn the_access_mode_decides_which_locks_are_allowed() {
     );
     assert_eq!(lock(&process, reader, LockKind::Unlock, 0, 1), Ok(()));
     let (pipe, _) = process.pipe2(OpenFlags::empty()).unwrap();
+    assert_eq!(lock(&process, pipe, LockKind::Read, 0, 1), Ok(()));
     assert_eq!(
-        lock(&process, pipe, LockKind::Read, 0, 1),
-        Err(Errno::EINVAL)
+        lock(&process, pipe, LockKind::Write, 0, 1),
+        Err(Errno::EBADF)
     );
 }
 
@@ -409,4 +411,43 @@ fn no_mixture_of_waits_closes_and_cycles_hangs() {
         });
         assert!(is_free(&first, fd));
     });
+}
+
+#[test]
+fn files_without_a_name_have_locks() {
+    let process = Process::new();
+    let exclusive = FlockOperation::EXCLUSIVE | FlockOperation::NONBLOCK;
+    let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
+    assert_eq!(process.flock(reader, exclusive), Ok(()));
+    assert_eq!(process.flock(writer, exclusive), Err(Errno::EAGAIN));
+    process.close(reader).unwrap();
+    assert_eq!(process.flock(writer, exclusive), Ok(()));
+    let (near, far) = process.socketpair(OpenFlags::empty()).unwrap();
+    for socket in [near, far] {
+        assert_eq!(process.flock(socket, exclusive), Ok(()));
+    }
+    let at_end = FileLock {
+        from: LockFrom::End,
+        ..FileLock::new(LockKind::Write, 0, 0)
+    };
+    let from_position = FileLock {
+        from: LockFrom::Current,
+        ..at_end
+    };
+    for lock in [at_end, from_position] {
+        assert_eq!(process.fcntl_setlk(near, OFD, lock, LockWait::No), Ok(()));
+    }
+}
+
+#[test]
+fn events_timers_and_epolls_share_their_locks() {
+    let process = Process::new();
+    let event = process.eventfd(0, EventFdFlags::empty()).unwrap();
+    let epoll = process.epoll_create1(EpollCreateFlags::empty()).unwrap();
+    let lock = FileLock::new(LockKind::Write, 1 << 40, 1);
+    let set = |fd| process.fcntl_setlk(fd, OFD, lock, LockWait::No);
+    assert_eq!(set(event), Ok(()));
+    assert_eq!(set(epoll), Err(Errno::EAGAIN));
+    process.close(event).unwrap();
+    assert_eq!(set(epoll), Ok(()));
 }
