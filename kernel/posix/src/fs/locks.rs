@@ -33,7 +33,8 @@ pub extern "C" fn fdt_lockf(fd: c_int, command: c_int, length: libc::off_t) -> c
             libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
             libc::F_TLOCK => (libc::F_SETLK, libc::F_WRLCK),
             libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
-            libc::F_TEST => (libc::F_GETLK, libc::F_WRLCK),
+            // As in glibc, a read lock of another process is no obstacle.
+            libc::F_TEST => (libc::F_GETLK, libc::F_RDLCK),
             _ => return Err(Errno::EINVAL),
         };
         let mut lock = libc::flock {

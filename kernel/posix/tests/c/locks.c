@@ -180,6 +180,72 @@ static void of_lockf(void) {
     CALL(lockf(5, F_TLOCK, 1));
 }
 
+/* Files without a name have locks too. */
+static void of_others(void) {
+    int ends[2];
+    CALL(pipe(ends));
+    CALL(flock(3, LOCK_EX | LOCK_NB));
+    CALL(flock(4, LOCK_SH | LOCK_NB));
+    CALL(flock(3, LOCK_UN));
+    CALL(flock(4, LOCK_SH | LOCK_NB));
+    CALL(ask(3, F_SETLK, F_RDLCK, 0, 5));
+    CALL(ask(3, F_SETLK, F_WRLCK, 0, 5));
+    CALL(ask(4, F_SETLK, F_WRLCK, 0, 5));
+    CALL(ask(3, F_OFD_SETLK, F_RDLCK, 4, 5));
+    CALL(ask(3, F_OFD_SETLK, F_RDLCK, 5, 5));
+    CALL(lockf(4, F_TLOCK, 0));
+    CALL(ask(3, F_OFD_GETLK, F_RDLCK, 0, 1));
+    CALL(close(4));
+    CALL(ask(3, F_OFD_SETLK, F_RDLCK, 0, 5));
+    CALL(close(3));
+    CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    CALL(flock(3, LOCK_EX | LOCK_NB));
+    CALL(flock(4, LOCK_EX | LOCK_NB));
+    CALL(ask(3, F_SETLK, F_WRLCK, 0, 0));
+    CALL(ask(4, F_OFD_SETLK, F_WRLCK, 0, 0));
+    CALL(fcntl(3, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_CUR}));
+    CALL(fcntl(3, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_END}));
+    CALL(eventfd(0, 0));
+    CALL(timerfd_create(CLOCK_MONOTONIC, 0));
+    CALL(epoll_create1(0));
+    CALL(flock(5, LOCK_EX | LOCK_NB));
+    CALL(flock(6, LOCK_SH | LOCK_NB));
+    CALL(flock(5, LOCK_UN));
+    CALL(flock(6, LOCK_EX | LOCK_NB));
+    CALL(flock(7, LOCK_SH | LOCK_NB));
+    CALL(ask(5, F_OFD_SETLK, F_WRLCK, 0, 1));
+    CALL(ask(7, F_OFD_SETLK, F_RDLCK, 0, 1));
+    CALL(fcntl(7, F_OFD_SETLK, &(struct flock){.l_type = F_RDLCK, .l_whence = SEEK_END}));
+    CALL(close(5));
+    CALL(ask(7, F_OFD_SETLK, F_RDLCK, 0, 1));
+    CALL(mkfifo("fifo", 0644));
+    CALL(open("fifo", O_RDWR));
+    CALL(open("fifo", O_RDWR));
+    CALL(flock(5, LOCK_EX | LOCK_NB));
+    CALL(flock(8, LOCK_SH | LOCK_NB));
+}
+
+/* lockf over a read lock of its own, and of another open file. */
+static void of_own_read_locks(void) {
+    CALL(open("file", O_RDWR | O_CREAT, 0644));
+    CALL(open("file", O_RDWR));
+    CALL(ask(3, F_SETLK, F_RDLCK, 0, 10));
+    CALL(lockf(3, F_TEST, 10));
+    CALL(lockf(3, F_TLOCK, 5));
+    CALL(ask(4, F_OFD_GETLK, F_RDLCK, 2, 1));
+    CALL(ask(4, F_OFD_GETLK, F_RDLCK, 7, 1));
+    CALL(ask(4, F_OFD_GETLK, F_WRLCK, 7, 1));
+    CALL(lockf(3, F_ULOCK, 2));
+    CALL(ask(4, F_OFD_GETLK, F_WRLCK, 0, 1));
+    CALL(ask(4, F_OFD_GETLK, F_WRLCK, 0, 0));
+    CALL(ask(3, F_SETLK, F_UNLCK, 0, 0));
+    CALL(ask(4, F_OFD_SETLK, F_RDLCK, 0, 10));
+    CALL(lockf(3, F_TEST, 10));
+    CALL(lockf(3, F_TLOCK, 10));
+    CALL(ask(4, F_OFD_SETLK, F_WRLCK, 0, 10));
+    CALL(lockf(3, F_TEST, 10));
+}
+
 static void leases(void) {
     CALL(open("file", O_RDWR | O_CREAT, 0644));
     CALL(fcntl(3, F_GETOWN));
@@ -194,6 +260,8 @@ static const struct section sections[] = {
     {"of_open_files", of_open_files},
     {"of_processes", of_processes},
     {"of_lockf", of_lockf},
+    {"of_others", of_others},
+    {"of_own_read_locks", of_own_read_locks},
     {"leases", leases},
     {NULL, NULL},
 };
