@@ -15,7 +15,8 @@ use crate::{Errno, Object, OpenFlags, Status};
 /// Capacity of a pipe in bytes: 65,536, as on Linux (`pipe(7)`).
 pub const CAPACITY: usize = 65_536;
 
-/// Largest capacity that a process may set: 1,048,576, the default `fs.pipe-max-size` of Linux.
+/// Largest capacity that a process may set without a capability: 1,048,576, the default
+/// `fs.pipe-max-size` of Linux.
 pub const MAX_CAPACITY: usize = 1 << 20;
 
 /// Makes a pipe of [`CAPACITY`] bytes. Of `flags`, only `O_NONBLOCK` matters.

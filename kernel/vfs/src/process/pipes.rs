@@ -5,6 +5,7 @@ use std::any::Any;
 use fdtable::{Fd, FdArg};
 
 use super::Process;
+use crate::fs::Capabilities;
 use crate::ipc::buffer::{Buffer, PIPE_BUF};
 use crate::ipc::fifo::FifoEnd;
 use crate::ipc::pipe::{self, MAX_CAPACITY, PipeReader, PipeWriter};
@@ -36,15 +37,22 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not a pipe; `EBUSY` if more bytes are in the pipe;
-    /// `EPERM` if `bytes` is above 1,048,576; `EIO` if revoked.
+    /// `EINVAL` if `bytes` is above 2^31; `EPERM` if the capacity grows above 1,048,576, without
+    /// [`Capabilities::SYS_RESOURCE`]; `EIO` if revoked.
     #[doc(alias = "F_SETPIPE_SZ")]
     pub fn set_pipe_size(&self, fd: impl FdArg, bytes: usize) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
         let buffer = buffer(&**file)?;
-        if bytes > MAX_CAPACITY {
-            return Err(Errno::EPERM);
+        if bytes > 1 << 31 {
+            return Err(Errno::EINVAL);
         }
         let capacity = bytes.max(PIPE_BUF).next_power_of_two();
+        if capacity > MAX_CAPACITY
+            && capacity > buffer.capacity()
+            && !self.credentials().has(Capabilities::SYS_RESOURCE)
+        {
+            return Err(Errno::EPERM);
+        }
         buffer.set_capacity(capacity)?;
         Ok(capacity)
     }

@@ -211,10 +211,17 @@ fn the_size_of_a_pipe_is_returned_and_set() {
     assert_eq!(process.set_pipe_size(writer, 5000), Ok(8192));
     assert_eq!(process.write(writer, &[0; 10_000]), Ok(8192));
     assert_eq!(process.set_pipe_size(reader, 4096), Err(Errno::EBUSY));
-    assert_eq!(
-        process.set_pipe_size(reader, pipe::MAX_CAPACITY + 1),
-        Err(Errno::EPERM)
-    );
+    let above = pipe::MAX_CAPACITY + 1;
+    process.set_ids(1, 1);
+    assert_eq!(process.set_pipe_size(reader, above), Err(Errno::EPERM));
+    process.set_ids(0, 0);
+    let doubled = 2 * pipe::MAX_CAPACITY;
+    assert_eq!(process.set_pipe_size(reader, above), Ok(doubled));
+    // It does not grow.
+    process.set_ids(1, 1);
+    assert_eq!(process.set_pipe_size(reader, above), Ok(doubled));
+    let most = (1 << 31) + 1;
+    assert_eq!(process.set_pipe_size(reader, most), Err(Errno::EINVAL));
     let (socket, _far) = process.socketpair(OpenFlags::empty()).unwrap();
     assert_eq!(process.pipe_size(socket), Err(Errno::EBADF));
 }
