@@ -141,7 +141,7 @@ unsafe fn fcntl_file(
         libc::F_GETLEASE => Ok(libc::F_UNLCK),
         libc::F_GETPIPE_SZ => Ok(system.process.pipe_size(fd)? as c_int),
         libc::F_SETPIPE_SZ => {
-            let bytes = usize::try_from(argument as c_int).map_err(|_| Errno::EINVAL)?;
+            let bytes = argument as c_uint as usize;
             Ok(system.process.set_pipe_size(fd, bytes)? as c_int)
         }
         _ => {

@@ -110,6 +110,11 @@ static void filling(void) {
     CALL(fcntl(4, F_SETPIPE_SZ, 131072));
     CALL(fcntl(4, F_GETPIPE_SZ));
     CALL(fcntl(4, F_SETPIPE_SZ, -1));
+    CALL(fcntl(4, F_SETPIPE_SZ, (1 << 20) + 1));
+    CALL(fcntl(4, F_SETPIPE_SZ, (1u << 31) + 1));
+    CALL(open("regular", O_RDWR | O_CREAT, 0644));
+    CALL(fcntl(5, F_SETPIPE_SZ, -1));
+    CALL(close(5));
     CALL(open("file", O_RDWR | O_CREAT, 0644));
     CALL(fcntl(5, F_GETPIPE_SZ));
 }
