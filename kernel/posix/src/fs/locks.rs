@@ -14,6 +14,11 @@ use crate::host::file::HostFile;
 /// Takes or releases a lock on a whole file: `flock(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
+    /// Bit of the mandatory locks that Linux had: it does nothing, whatever the descriptor is.
+    const LOCK_MAND: c_int = 32;
+    if operation & LOCK_MAND != 0 {
+        return 0;
+    }
     call(|system| {
         let known = FlockOperation::from_bits(operation.cast_unsigned()).ok_or(Errno::EINVAL)?;
         let file = system.file(fd)?;

@@ -1,4 +1,5 @@
-//! `ioctl`: readable bytes, blocking mode, signals, close-on-exec. Other requests are for host files only.
+//! `ioctl`: readable bytes, blocking mode, signals, close-on-exec. Other requests are for host
+//! files only.
 
 use std::ffi::{c_int, c_ulong};
 use std::ptr;

@@ -62,6 +62,8 @@ static void whole(void) {
     CALL(flock(3, LOCK_NB));
     CALL(flock(3, LOCK_SH | LOCK_EX));
     CALL(flock(3, 77));
+    CALL(flock(3, -1));
+    CALL(flock(99, 32 | LOCK_SH));
     CALL(flock(99, LOCK_SH));
     CALL(flock(-1, LOCK_SH));
     CALL(flock(99, 77));

@@ -52,6 +52,7 @@ const OTHERS: &[&str] = &[
     "mapped",
     "rest",
     "getpid",
+    "getpgrp",
     "geteuid",
     "getegid",
     "munmap",

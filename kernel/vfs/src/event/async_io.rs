@@ -1,9 +1,9 @@
 //! Signals about input and output: `F_SETOWN`, `F_SETSIG`, `O_ASYNC`.
 //!
 //! An open file with `O_ASYNC` has a watcher in its wait queues. It is notified by events of its
-//! own (`Events::SIGNAL_IN` and so on), because Linux does not send a signal for each change of readiness, and
-//! sends some without one. The watcher asks the embedder to send the signal, outside all locks of
-//! the file.
+//! own (`Events::SIGNAL_IN` and so on), because Linux does not send a signal for each change of
+//! readiness, and sends some without one. The watcher asks the embedder to send the signal, outside
+//! all locks of the file.
 //!
 //! Few files have an owner, so the owners are in one table and not in each open file. While it is
 //! empty, the release of a file only reads its size.

@@ -106,12 +106,13 @@ impl Process {
     /// Sets user and group of the inode at a path; `None` leaves one as it is.
     ///
     /// Unless the inode is a directory, this clears the set-user-ID bit, and the set-group-ID bit
-    /// if the group may execute the file: for that, the file has to be the caller's. Flag `SYMLINK_NOFOLLOW` takes a symbolic link itself,
-    /// `EMPTY_PATH` the file of the descriptor.
+    /// if the group may execute the file: for that, the file has to be the caller's. Flag
+    /// `SYMLINK_NOFOLLOW` takes a symbolic link itself, `EMPTY_PATH` the file of the descriptor.
     ///
     /// # Errors
     /// Those of path lookup; `EPERM` if this does more than give an own file to the own group,
-    /// without [`Capabilities::CHOWN`](crate::fs::Capabilities::CHOWN), or the inode cannot be changed; `EINVAL` if `flags` has other bits; `EROFS`.
+    /// without [`Capabilities::CHOWN`](crate::fs::Capabilities::CHOWN), or the inode cannot be
+    /// changed; `EINVAL` if `flags` has other bits; `EROFS`.
     pub fn fchownat(
         &self,
         at: impl Into<At>,

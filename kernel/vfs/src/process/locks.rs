@@ -37,8 +37,9 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with [`PATH`](OpenFlags::PATH); `EINVAL` if the
-    /// kind is `Unlock`, the range begins before the file, the file has no locks (in `/proc`), or `owner` is the open file and `pid` is not 0; `EOVERFLOW` if an offset is above
-    /// `i64::MAX`; `EIO` if revoked.
+    /// kind is `Unlock`, the range begins before the file, the file has no locks (in `/proc`), or
+    /// `owner` is the open file and `pid` is not 0; `EOVERFLOW` if an offset is above `i64::MAX`;
+    /// `EIO` if revoked.
     #[doc(alias = "F_GETLK")]
     #[doc(alias = "F_OFD_GETLK")]
     pub fn fcntl_getlk(

@@ -171,9 +171,9 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EPERM` if the message has credentials other than the caller's, without
-    /// the capability for each; those of [`Socket::send`], with `ETOOMANYREFS` if more files than the limit
-    /// of the table would be in flight; with an address, those of [`connect`](Self::connect) that
-    /// concern it.
+    /// the capability for each; those of [`Socket::send`], with `ETOOMANYREFS` if more files than
+    /// the limit of the table would be in flight; with an address, those of
+    /// [`connect`](Self::connect) that concern it.
     pub fn sendmsg(
         &self,
         fd: impl FdArg,
