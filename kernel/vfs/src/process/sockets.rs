@@ -204,7 +204,7 @@ impl Process {
             Some(claimed) => Some(self.may_claim(claimed)?),
             None => None,
         };
-        message.sender = message.sender.or_else(|| self.sender(socket));
+        message.sender = message.sender.or_else(|| Some(self.sender()));
         socket.send(message, to, self.files.limit() as usize, flags)
     }
 
@@ -303,10 +303,14 @@ impl Process {
         }
     }
 
-    /// Returns the sender for a datagram. On a connection, the receiver sees the credentials of the
-    /// peer's maker instead.
-    fn sender(&self, socket: &Socket) -> Option<Ucred> {
-        (socket.kind() == SocketType::Datagram).then(|| self.ucred())
+    /// Returns the sender of a message: with the real user and group, as on Linux.
+    fn sender(&self) -> Ucred {
+        let fs::Credentials { uid, gid, .. } = self.real_credentials();
+        Ucred {
+            pid: self.id(),
+            uid,
+            gid,
+        }
     }
 
     fn peer_at(&self, socket: &Socket, address: &SocketAddress) -> Result<Peer, Errno> {

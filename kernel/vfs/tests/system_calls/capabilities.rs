@@ -1,7 +1,9 @@
 //! Permission checks by capability: which of them each system call needs.
 
 use fdtable_vfs::fs::{AccessMode, At, AtFlags, Capabilities, Credentials, Time};
-use fdtable_vfs::socket::{KeptOption, MsgFlags, OptionValue, SendMessage, SocketOption, Ucred};
+use fdtable_vfs::socket::{
+    KeptOption, MsgFlags, OptionValue, SendMessage, SocketOption, SocketType, Ucred,
+};
 use fdtable_vfs::{Errno, Limit, OpenFlags, Process, Resource};
 
 const NONE: Capabilities = Capabilities::empty();
@@ -261,4 +263,31 @@ fn access_checks_the_capabilities_of_the_real_user() {
     process.set_effective_ids(2, 2);
     process.set_effective_ids(0, 0);
     assert_eq!(access(AtFlags::EACCESS), Err(Errno::EACCES));
+}
+
+#[test]
+fn a_message_has_the_real_user_and_group() {
+    for kind in [
+        SocketType::Stream,
+        SocketType::SeqPacket,
+        SocketType::Datagram,
+    ] {
+        let process = Process::new();
+        process.set_effective_ids(2, 2);
+        let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
+        let option = SocketOption::PassCredentials;
+        process
+            .setsockopt(far, option, OptionValue::Number(1))
+            .unwrap();
+        let message = SendMessage {
+            bytes: &[std::io::IoSlice::new(b"x")],
+            ..SendMessage::default()
+        };
+        process.sendmsg(near, message, MsgFlags::empty()).unwrap();
+        let mut byte = [0];
+        let bufs = &mut [std::io::IoSliceMut::new(&mut byte)];
+        let received = process.recvmsg(far, bufs, MsgFlags::empty()).unwrap();
+        let sender = received.credentials.unwrap();
+        assert_eq!((sender.uid, sender.gid), (0, 0), "{kind:?}");
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use fdtable::{FdFlags, Files};
 
-use crate::event::FileId;
+use crate::event::{FileId, async_io};
 use crate::fs::locks::{Flock, LockKind, Owner, Record};
 use crate::fs::seek::SeekTo;
 use crate::{Errno, Object, OpenFlags, RcuObject};
@@ -20,6 +20,9 @@ pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> 
         errno => errno,
     })?;
     let mut flags = file.status();
+    if async_io::is_on(FileId::of(&**file)) {
+        flags |= OpenFlags::ASYNC;
+    }
     if files.fd_flags(fd)?.contains(FdFlags::CLOEXEC) {
         flags |= OpenFlags::CLOEXEC;
     }
