@@ -357,6 +357,43 @@ static void of_sockets_and_capabilities(void) {
     CALL(setsockopt(3, SOL_SOCKET, SO_DEBUG, &(int){1}, sizeof(int)));
 }
 
+/* Receives a byte, and returns the user and the group of its sender. */
+static long sender_of(int fd) {
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } ancillary;
+    char byte;
+    struct msghdr message = {
+        .msg_iov = (struct iovec[1]){{&byte, 1}},
+        .msg_iovlen = 1,
+        .msg_control = &ancillary,
+        .msg_controllen = sizeof ancillary,
+    };
+    struct ucred sender = {0};
+    if (recvmsg(fd, &message, 0) != 1 || message.msg_controllen == 0) {
+        return -1;
+    }
+    memcpy(&sender, CMSG_DATA(&ancillary.head), sizeof sender);
+    return (long)sender.uid * 100000 + sender.gid;
+}
+
+/* A message has the real user of its sender: only for root. */
+static void of_senders(void) {
+    int types[3] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}, fds[2];
+    if (geteuid() != 0) {
+        return;
+    }
+    CALL(setegid(3));
+    CALL(seteuid(2));
+    for (int at = 0; at < 3; at++) {
+        CALL(socketpair(AF_UNIX, types[at], 0, fds));
+        CALL(setsockopt(fds[1], SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)));
+        CALL(send(fds[0], "x", 1, 0));
+        VALUE(sender_of(fds[1]));
+    }
+}
+
 static const struct section sections[] = {
     {"of_files", of_files},
     {"of_directories", of_directories},
@@ -366,6 +403,7 @@ static const struct section sections[] = {
     {"of_capabilities", of_capabilities},
     {"of_users_and_capabilities", of_users_and_capabilities},
     {"of_sockets_and_capabilities", of_sockets_and_capabilities},
+    {"of_senders", of_senders},
     {NULL, NULL},
 };
 const struct theme rights = {"rights", sections};

@@ -121,6 +121,7 @@ static void of_pipes(void) {
     arm(3, SIGRTMIN);
     arm(4, SIGRTMIN + 1);
     CALL(fcntl(3, F_GETFL));
+    VALUE(strstr(file_text("/proc/self/fdinfo/3"), "flags:\t024000") != NULL);
     TEXT(pending());
     CALL(write(4, "x", 1));
     TEXT(pending());

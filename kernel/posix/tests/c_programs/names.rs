@@ -30,6 +30,7 @@ const HELPERS: &[(&str, &str)] = &[
     ("receive_descriptors", "recvmsg"),
     ("have", "capset"),
     ("send_credentials", "sendmsg"),
+    ("sender_of", "recvmsg"),
     ("owner", "fcntl"),
     ("set_owner", "fcntl"),
     ("request", "ioctl"),
