@@ -28,7 +28,9 @@ pub mod path;
 mod path_file;
 mod path_ops;
 mod proc;
+mod seals;
 mod seek;
+mod shared_memory;
 mod stat;
 mod timestamp;
 
@@ -49,6 +51,8 @@ pub(crate) use mount::{Mounts, Pinned};
 pub use path_ops::{At, AtFlags, PathContext, UnlinkFlags};
 pub(crate) use path_ops::{OpenRequest, inode_path};
 pub use proc::ProcFs;
+pub use seals::Seals;
 pub use seek::SeekTo;
+pub use shared_memory::{MemoryUsage, SharedMemory};
 pub use stat::{DirEntry, FileKind, Stat};
 pub use timestamp::Timestamp;

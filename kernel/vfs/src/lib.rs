@@ -39,8 +39,8 @@ mod vectored;
 pub use errno::Errno;
 pub use fs::locks::{FileLock, LockFrom, LockKind, LockOwner, LockSet, LockWait};
 pub use fs::{
-    AccessMode, At, AtFlags, DevFs, DirEntry, FallocateFlags, FileKind, MemFs, MemFsLimits, Mode,
-    ProcFs, RenameFlags, SeekTo, Stat, Time, UnlinkFlags,
+    AccessMode, At, AtFlags, DevFs, DirEntry, FallocateFlags, FileKind, MemFs, MemFsLimits,
+    MemoryUsage, Mode, ProcFs, RenameFlags, Seals, SeekTo, SharedMemory, Stat, Time, UnlinkFlags,
 };
 pub use ipc::{pipe, socket};
 pub use kernel::Kernel;

@@ -10,7 +10,7 @@ use fdtable_listing::{Describe, Description};
 
 use crate::event::{Events, FileId, Pollee, async_io};
 use crate::fs::locks::LockSet;
-use crate::fs::{Credentials, FallocateFlags, Inode, SeekTo, VfsPath};
+use crate::fs::{Credentials, FallocateFlags, Inode, Seals, SeekTo, SharedMemory, VfsPath};
 use crate::vectored;
 use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
 
@@ -252,6 +252,47 @@ pub trait Object: Any + Send + Sync {
     /// nothing by default.
     #[doc(alias = "file_remove_privs")]
     fn clear_set_ids(&self, _by: Credentials) {}
+
+    /// Returns the seals of the file. May wait for transfers.
+    ///
+    /// # Errors
+    /// `EINVAL` if it can have none (the default).
+    #[doc(alias = "F_GET_SEALS")]
+    fn seals(&self) -> Result<Seals, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Adds seals to a file that is open for writing. Permissions to execute that are sealed seal
+    /// the bytes too, as on Linux. May wait for transfers.
+    ///
+    /// # Errors
+    /// `EINVAL` if it can have none (the default); `EPERM` if it has [`Seals::SEAL`]; `EBUSY` for
+    /// [`Seals::WRITE`] if a shared mapping can write.
+    #[doc(alias = "F_ADD_SEALS")]
+    fn add_seals(&self, _seals: Seals) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Returns the memory of the embedder with the bytes of the file, if they were
+    /// [shared](Self::share_memory). May wait for transfers.
+    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
+        None
+    }
+
+    /// Returns memory of the embedder with the bytes of the file, which can be mapped.
+    ///
+    /// The first call moves the bytes into the memory that `make` returns, which is empty; later
+    /// ones return the same. From then on all transfers use it. Allocates, and waits for transfers.
+    ///
+    /// # Errors
+    /// `ENODEV` if the file has no such bytes (the default); those of `make` and of the memory.
+    #[doc(alias = "mmap")]
+    fn share_memory(
+        &self,
+        _make: &dyn Fn() -> Result<Arc<dyn SharedMemory>, Errno>,
+    ) -> Result<Arc<dyn SharedMemory>, Errno> {
+        Err(Errno::ENODEV)
+    }
 
     /// Returns the attributes of the inode. May wait for transfers.
     ///

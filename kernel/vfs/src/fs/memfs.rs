@@ -25,6 +25,7 @@ use super::stat::Stat;
 use crate::{Errno, OpenFlags, RcuObject};
 
 mod contents;
+mod data;
 mod directory;
 mod entries;
 mod limits;
@@ -34,6 +35,7 @@ mod mounted;
 mod regular;
 mod remove_tree;
 mod rename;
+mod shared;
 mod special;
 
 pub use limits::MemFsLimits;

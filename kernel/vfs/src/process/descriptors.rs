@@ -8,6 +8,7 @@ use fdtable::{CloseRangeFlags, ClosedFiles, Fd, FdArg, FdFlags};
 
 use super::Process;
 use super::async_io::is_async;
+use crate::fs::{Credentials, Mode, Permissions, Seals};
 use crate::{Errno, OpenFlags};
 
 bitflags::bitflags! {
@@ -17,6 +18,15 @@ bitflags::bitflags! {
         /// Closes the descriptor on `exec`.
         #[doc(alias = "MFD_CLOEXEC")]
         const CLOEXEC = 1;
+        /// Allows seals.
+        #[doc(alias = "MFD_ALLOW_SEALING")]
+        const ALLOW_SEALING = 2;
+        /// Makes a file without permissions to execute, which are sealed, and allows seals.
+        #[doc(alias = "MFD_NOEXEC_SEAL")]
+        const NOEXEC_SEAL = 8;
+        /// Makes a file with permissions to execute, as without any flag.
+        #[doc(alias = "MFD_EXEC")]
+        const EXEC = 16;
     }
 }
 
@@ -156,15 +166,52 @@ impl Process {
         }
     }
 
-    /// Makes an empty unnamed file, open for reading and writing. `name` only shows in
-    /// `/proc/self/fd`. There are no seals. Allocates.
+    /// Returns the seals of a file. A file that can have none has [`Seals::SEAL`].
     ///
     /// # Errors
-    /// `EINVAL` if `name` has more than 249 bytes or a zero byte, or a flag is unknown; `EMFILE`,
-    /// `ENOMEM` from the table.
+    /// `EBADF` if not an open descriptor, or opened with `O_PATH`; `EINVAL` if it is not a regular
+    /// file; `EIO` if revoked.
+    #[doc(alias = "F_GET_SEALS")]
+    pub fn seals(&self, fd: impl FdArg) -> Result<Seals, Errno> {
+        let file = self.files.get(fd)?;
+        if file.status().contains(OpenFlags::PATH) {
+            return Err(Errno::EBADF);
+        }
+        file.seals()
+    }
+
+    /// Adds seals to a file. May wait for transfers.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or opened with `O_PATH`; `EPERM` if not open for writing,
+    /// or the file has [`Seals::SEAL`]; `EINVAL` if a seal is unknown, or it is not a regular file;
+    /// `EBUSY` for [`Seals::WRITE`] if a shared mapping can write; `EIO` if revoked.
+    #[doc(alias = "F_ADD_SEALS")]
+    pub fn add_seals(&self, fd: impl FdArg, seals: Seals) -> Result<(), Errno> {
+        let file = self.files.get(fd)?;
+        let status = file.status();
+        if status.contains(OpenFlags::PATH) {
+            return Err(Errno::EBADF);
+        }
+        if !status.can_write() {
+            return Err(Errno::EPERM);
+        }
+        if !Seals::all().contains(seals) {
+            return Err(Errno::EINVAL);
+        }
+        file.add_seals(seals)
+    }
+
+    /// Makes an empty unnamed file, open for reading and writing. `name` only shows in
+    /// `/proc/self/fd`. Allocates.
+    ///
+    /// # Errors
+    /// `EINVAL` if `name` has more than 249 bytes or a zero byte, if a flag is unknown, or if both
+    /// `EXEC` and `NOEXEC_SEAL` are given; `EMFILE`, `ENOMEM` from the table.
     pub fn memfd_create(&self, name: impl AsRef<[u8]>, flags: MemfdFlags) -> Result<Fd, Errno> {
         let name = name.as_ref();
         let unknown = MemfdFlags::from_bits(flags.bits()).is_none();
+        let unknown = unknown || flags.contains(MemfdFlags::EXEC | MemfdFlags::NOEXEC_SEAL);
         if unknown || name.len() > 249 || name.contains(&0) {
             return Err(Errno::EINVAL);
         }
@@ -175,6 +222,15 @@ impl Process {
         };
         let reservation = self.files.reserve(descriptor)?;
         let fs = self.kernel.unnamed();
-        Ok(reservation.install(fs.open_memfd(name, self.credentials())?))
+        let (mode, seals) = if flags.contains(MemfdFlags::NOEXEC_SEAL) {
+            (Mode::DEFAULT_FILE, Seals::EXEC)
+        } else if flags.contains(MemfdFlags::ALLOW_SEALING) {
+            (Mode::ALL, Seals::empty())
+        } else {
+            (Mode::ALL, Seals::SEAL)
+        };
+        let Credentials { uid, gid, .. } = self.credentials();
+        let permissions = Permissions { mode, uid, gid };
+        Ok(reservation.install(fs.open_memfd(name, permissions, seals)?))
     }
 }

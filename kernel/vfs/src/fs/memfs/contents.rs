@@ -7,9 +7,11 @@
 //! or [`EXTENT`]; what comes after it is another extent.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use super::limits::{PAGE, Space};
 use crate::Errno;
+use crate::fs::SharedMemory;
 
 /// Most bytes of an extent: 16 MiB. It bounds what a punched hole copies.
 const EXTENT: u64 = 16 << 20;
@@ -207,6 +209,35 @@ impl Contents {
         self.head = Vec::new();
         self.rest = BTreeMap::new();
         self.free(self.pages);
+    }
+
+    /// Copies everything to memory of the embedder, which is empty, with the same holes.
+    ///
+    /// # Errors
+    /// Those of the embedder.
+    pub(super) fn copy_to(&self, memory: &dyn SharedMemory) -> Result<(), Errno> {
+        let mut end = 0;
+        for (start, extent) in iter::once((0, &self.head)).chain(self.extents_after_head()) {
+            let mut done = 0;
+            while done < extent.len() {
+                match memory.write_at(&extent[done..], start + done as u64)? {
+                    0 => return Err(Errno::ENOSPC),
+                    count => done += count,
+                }
+            }
+            end = start + extent.len() as u64;
+        }
+        memory.set_len(self.len)?;
+        // Memory that was allocated after the end of the file went with the length.
+        let kept = round_up(self.len);
+        if kept < end {
+            memory.allocate(kept, end)?;
+        }
+        Ok(())
+    }
+
+    fn extents_after_head(&self) -> impl Iterator<Item = (u64, &Vec<u8>)> {
+        self.rest.iter().map(|(&start, extent)| (start, extent))
     }
 
     /// Takes memory for the bytes from `from` to `to` that have none, and fills it with zeros.

@@ -133,6 +133,13 @@ impl Space {
         self.charge(some).map_or(0, |()| some)
     }
 
+    /// Counts `pages` more, which exist already, even above the limit.
+    pub(super) fn charge_existing(&self, pages: u64) {
+        if let Some(counted) = self.0.as_deref().filter(|_| pages > 0) {
+            counted.used.fetch_add(pages);
+        }
+    }
+
     /// Counts `pages` less.
     pub(super) fn uncharge(&self, pages: u64) {
         if let Some(counted) = self.0.as_deref().filter(|_| pages > 0) {

@@ -6,7 +6,8 @@ use fdtable::FileRef;
 
 use super::MemFs;
 use super::regular::{RegularFile, RegularInode};
-use crate::fs::mode::{Credentials, Mode, Permissions};
+use crate::fs::Seals;
+use crate::fs::mode::Permissions;
 use crate::object::file;
 use crate::{Errno, OpenFlags, RcuObject};
 
@@ -19,15 +20,12 @@ impl MemFs {
     pub(crate) fn open_memfd(
         &self,
         name: &[u8],
-        credentials: Credentials,
+        permissions: Permissions,
+        seals: Seals,
     ) -> Result<FileRef<RcuObject>, Errno> {
-        let permissions = Permissions {
-            mode: Mode::ALL,
-            uid: credentials.uid,
-            gid: credentials.gid,
-        };
         let device = self.root.meta().device();
-        let inode = Arc::new(RegularInode::new(device, permissions, self.limits.clone()));
+        let inode = RegularInode::new(device, permissions, self.limits.clone());
+        let inode = Arc::new(inode.with_seals(seals));
         let shown = [b"memfd:", name].concat();
         inode
             .meta()

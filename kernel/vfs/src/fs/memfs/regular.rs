@@ -13,7 +13,7 @@
 //! reference checks once more under the lock of the bytes, and returns `EBADF`.
 //!
 //! The `try_` forms only try the locks, do short copies, and never allocate. Everything else they
-//! leave to the blocking forms, with `EAGAIN`.
+//! leave to the blocking forms, with `EAGAIN`: so also files whose bytes the embedder has.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use fdtable::FileRef;
 use parking_lot::{Mutex, RwLock};
 
-use super::contents::Contents;
+use super::data::Data;
 use super::limits::{FileLimits, PAGE};
 use super::meta::Meta;
 use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
@@ -30,17 +30,20 @@ use crate::fs::mode::{Credentials, Permissions};
 use crate::fs::mount::{MountRef, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
-use crate::fs::{Attributes, FallocateFlags};
+use crate::fs::{Attributes, FallocateFlags, Seals, SharedMemory};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
 const SHORT_COPY: usize = 64 << 10;
 
+/// Bits of the mode that allow to execute.
+const EXECUTE: u32 = 0o111;
+
 /// Inode of a regular file, with its bytes.
 #[derive(Debug)]
 pub(crate) struct RegularInode {
     meta: Meta,
-    data: RwLock<Contents>,
+    data: RwLock<Data>,
     /// Size limit in bytes.
     limit: u64,
     holders: Mutex<Holders>,
@@ -67,11 +70,11 @@ impl Holders {
 }
 
 impl RegularInode {
-    /// Makes an empty file with one name. Does not allocate.
+    /// Makes an empty file with one name, which cannot be sealed. Does not allocate.
     pub(super) fn new(device: u64, permissions: Permissions, limits: FileLimits) -> Self {
         RegularInode {
             meta: Meta::new(device, permissions),
-            data: RwLock::new(Contents::new(limits.space)),
+            data: RwLock::new(Data::new(limits.space, Seals::SEAL)),
             limit: limits.size,
             holders: Mutex::new(Holders {
                 links: 1,
@@ -89,6 +92,12 @@ impl RegularInode {
         holders.links = 0;
         holders.is_new = true;
         holders.later = later;
+        self
+    }
+
+    /// Gives a new file these seals.
+    pub(super) fn with_seals(mut self, seals: Seals) -> Self {
+        self.data.get_mut().set_seals(seals);
         self
     }
 
@@ -123,16 +132,20 @@ impl RegularInode {
 
     fn end_if_unheld(&self, holders: &Holders) {
         if !holders.hold() {
-            self.data.write().clear();
+            self.data.write().free();
         }
     }
 
     /// Empties the file and frees its memory. Waits for transfers.
+    ///
+    /// # Errors
+    /// `EPERM` if it is sealed; those of the embedder.
     #[doc(alias = "O_TRUNC")]
-    pub(super) fn truncate(&self) {
+    pub(super) fn truncate(&self) -> Result<(), Errno> {
         let mut data = self.data.write();
-        data.clear();
+        data.set_len(0)?;
         self.meta.was_modified();
+        Ok(())
     }
 
     /// Returns the length in bytes, at most the limit. Waits for writers.
@@ -152,9 +165,8 @@ impl RegularInode {
         if end > self.limit {
             return Err(Errno::EFBIG);
         }
-        data.allocate(offset, end)?;
-        if !how.contains(FallocateFlags::KEEP_SIZE) && end > data.len() {
-            data.extend(end);
+        let extends = !how.contains(FallocateFlags::KEEP_SIZE);
+        if data.allocate(offset, end, extends)? {
             self.meta.was_modified();
         }
         Ok(())
@@ -164,12 +176,12 @@ impl RegularInode {
     /// transfers.
     ///
     /// # Errors
-    /// `EFBIG` above the size limit.
+    /// `EFBIG` above the size limit; `EPERM` if it is sealed; those of the embedder.
     fn resize(&self, length: u64) -> Result<(), Errno> {
         if length > self.limit {
             return Err(Errno::EFBIG);
         }
-        self.data.write().set_len(length);
+        self.data.write().set_len(length)?;
         self.meta.was_modified();
         Ok(())
     }
@@ -201,14 +213,11 @@ impl Inode for RegularInode {
     }
 
     fn stat(&self) -> Stat {
-        let (size, pages) = {
-            let data = self.data.read();
-            (data.len(), data.pages())
-        };
+        let usage = self.data.read().usage();
         Stat {
             links: self.holders.lock().links,
-            size,
-            blocks: pages * (PAGE / 512),
+            size: usage.len,
+            blocks: usage.pages * (PAGE / 512),
             ..self.meta.stat(FileKind::Regular)
         }
     }
@@ -222,6 +231,14 @@ impl Inode for RegularInode {
     }
 
     fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
+        // Keeps the seals meanwhile.
+        let data = self.data.read();
+        if let Some(mode) = changes.mode
+            && data.seals().contains(Seals::EXEC)
+            && (mode.bits() ^ self.meta.permissions().mode.bits()) & EXECUTE != 0
+        {
+            return Err(Errno::EPERM);
+        }
         self.meta.set(changes);
         Ok(())
     }
@@ -234,7 +251,7 @@ impl Inode for RegularInode {
         let opened = RegularFile::open(self, opening.mount(), opening.flags())?;
         if opening.flags().contains(OpenFlags::TRUNC) {
             let _change = opening.want_write()?;
-            opened.inode.truncate();
+            opened.inode.truncate()?;
         }
         opening.file(opened)
     }
@@ -282,7 +299,7 @@ impl RegularFile {
     }
 
     /// Returns the position at which a write goes.
-    fn write_position(&self, offset: u64, data: &Contents) -> u64 {
+    fn write_position(&self, offset: u64, data: &Data) -> u64 {
         if self.status.get().contains(OpenFlags::APPEND) {
             data.len()
         } else {
@@ -327,16 +344,16 @@ impl RegularFile {
         }
     }
 
-    /// Copies like [`Contents::copy_out`], and records the access.
-    fn copy_out(&self, data: &Contents, offset: u64, buf: &mut [u8]) -> usize {
+    /// Copies like [`Data::copy_out`], and records the access.
+    fn copy_out(&self, data: &Data, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
         if !self.status.get().contains(OpenFlags::NOATIME) {
             self.inode.meta.was_read();
         }
         data.copy_out(offset, buf)
     }
 
-    /// Copies like [`Contents::copy_in`], and records the change.
-    fn copy_in(&self, data: &mut Contents, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
+    /// Copies like [`Data::copy_in`], and records the change.
+    fn copy_in(&self, data: &mut Data, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
         let count = data.copy_in(self.inode.limit, at, bytes)?;
         if count > 0 {
             self.inode.meta.was_modified();
@@ -345,21 +362,25 @@ impl RegularFile {
     }
 
     /// Copies into several buffers, one after another.
-    fn copy_out_all(&self, data: &Contents, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> usize {
+    fn copy_out_all(
+        &self,
+        data: &Data,
+        offset: u64,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Result<usize, Errno> {
         let mut count = 0;
         for buf in bufs {
-            count += self.copy_out(data, offset + count as u64, buf);
+            match self.copy_out(data, offset + count as u64, buf) {
+                Ok(copied) => count += copied,
+                Err(errno) if count == 0 => return Err(errno),
+                Err(_) => break,
+            }
         }
-        count
+        Ok(count)
     }
 
     /// Copies from several buffers, one after another, until one does not fit.
-    fn copy_in_all(
-        &self,
-        data: &mut Contents,
-        at: u64,
-        bufs: &[IoSlice<'_>],
-    ) -> Result<usize, Errno> {
+    fn copy_in_all(&self, data: &mut Data, at: u64, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let mut count = 0;
         for bytes in bufs {
             match self.copy_in(data, at + count as u64, bytes) {
@@ -430,7 +451,10 @@ impl Object for RegularFile {
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
         let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
-        let count = self.copy_out(&data, *offset, buf);
+        if data.is_shared() {
+            return Err(Errno::EAGAIN);
+        }
+        let count = self.copy_out(&data, *offset, buf)?;
         *offset += count as u64;
         Ok(count)
     }
@@ -442,7 +466,7 @@ impl Object for RegularFile {
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         self.check_readable()?;
         let mut offset = self.offset.lock();
-        let count = self.copy_out_all(&self.inode.data.read(), *offset, bufs);
+        let count = self.copy_out_all(&self.inode.data.read(), *offset, bufs)?;
         *offset += count as u64;
         Ok(count)
     }
@@ -465,7 +489,7 @@ impl Object for RegularFile {
 
     /// # Errors
     /// `EBADF` if not open for writing; `EFBIG` if the position is at the size limit or above;
-    /// `ENOSPC` at the memory limit of the file system; `ENOMEM`.
+    /// `EPERM` if the file is sealed; `ENOSPC` at the memory limit of the file system; `ENOMEM`.
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -490,7 +514,10 @@ impl Object for RegularFile {
         }
         let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
-        Ok(self.copy_out(&data, offset, buf))
+        if data.is_shared() {
+            return Err(Errno::EAGAIN);
+        }
+        self.copy_out(&data, offset, buf)
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
@@ -500,7 +527,7 @@ impl Object for RegularFile {
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
         self.check_readable()?;
         let offset = position(offset)?;
-        Ok(self.copy_out_all(&self.inode.data.read(), offset, bufs))
+        self.copy_out_all(&self.inode.data.read(), offset, bufs)
     }
 
     /// Appends if the file is open for appending, as on Linux.
@@ -552,6 +579,33 @@ impl Object for RegularFile {
         self.inode.resize(length)
     }
 
+    fn seals(&self) -> Result<Seals, Errno> {
+        self.check_not_ended()?;
+        Ok(self.inode.data.read().seals())
+    }
+
+    /// # Errors
+    /// `EPERM` if no seal can be added; `EBUSY` for [`Seals::WRITE`] if a mapping can write.
+    fn add_seals(&self, seals: Seals) -> Result<(), Errno> {
+        let mut data = self.inode.data.write();
+        self.check_not_ended()?;
+        let mode = self.inode.meta.permissions().mode;
+        data.add_seals(seals, mode.bits() & EXECUTE != 0)
+    }
+
+    fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
+        self.inode.data.read().memory()
+    }
+
+    fn share_memory(
+        &self,
+        make: &dyn Fn() -> Result<Arc<dyn SharedMemory>, Errno>,
+    ) -> Result<Arc<dyn SharedMemory>, Errno> {
+        let mut data = self.inode.data.write();
+        self.check_not_ended()?;
+        data.share(make)
+    }
+
     fn stat(&self) -> Result<Stat, Errno> {
         self.check_not_ended()?;
         Ok(self.inode.stat())
@@ -599,7 +653,7 @@ fn position(offset: u64) -> Result<u64, Errno> {
 }
 
 /// Returns true if a write needs neither an allocation nor more than a short copy.
-fn is_short(data: &Contents, at: u64, count: usize) -> bool {
+fn is_short(data: &Data, at: u64, count: usize) -> bool {
     count <= SHORT_COPY && data.has_memory_for(at, count)
 }
 

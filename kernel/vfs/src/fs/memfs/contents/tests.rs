@@ -135,7 +135,7 @@ fn random_changes_leave_the_bytes_and_the_holes_of_a_plain_vector() {
             let find = |wanted: bool| {
                 let at = |at: &u64| has_memory[(at / PAGE) as usize] == wanted;
                 let pages = (from / PAGE + 1..).map(|page| page * PAGE);
-                let positions = std::iter::once(from).chain(pages);
+                let positions = iter::once(from).chain(pages);
                 let mut inside = positions.take_while(|&at| at < bytes.len() as u64);
                 inside.find(at)
             };

@@ -247,7 +247,7 @@ fn a_try_form_leaves_allocations_holes_and_long_copies_to_the_blocking_form() {
     assert_eq!(file.try_write(b"x"), Err(Errno::EAGAIN), "needs memory");
     let long = vec![1; SHORT_COPY + 1];
     file.write(&long).unwrap();
-    file.inode.data.write().reserve(100);
+    file.inode.data.write().contents().reserve(100);
     assert_eq!(file.try_write(b"x"), Ok(1));
     file.seek(SeekTo::Current(1)).unwrap();
     assert_eq!(file.try_write(b"x"), Err(Errno::EAGAIN), "leaves a hole");
@@ -328,5 +328,5 @@ fn an_emptied_file_frees_its_memory() {
     let file = file();
     file.write(&[1; 1 << 20]).unwrap();
     file.set_len(0).unwrap();
-    assert_eq!(file.inode.data.read().capacity(), 0);
+    assert_eq!(file.inode.data.write().contents().capacity(), 0);
 }
