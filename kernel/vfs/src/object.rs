@@ -274,7 +274,7 @@ pub trait Object: Any + Send + Sync {
     }
 
     /// Returns the memory of the embedder with the bytes of the file, if they were
-    /// [shared](Self::share_memory). May wait for transfers.
+    /// [shared](Self::share_memory), and records a read. May wait for transfers.
     fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
         None
     }
@@ -282,7 +282,8 @@ pub trait Object: Any + Send + Sync {
     /// Returns memory of the embedder with the bytes of the file, which can be mapped.
     ///
     /// The first call moves the bytes into the memory that `make` returns, which is empty; later
-    /// ones return the same. From then on all transfers use it. Allocates, and waits for transfers.
+    /// ones return the same. From then on all transfers use it. Records a read. Allocates, and waits
+    /// for transfers.
     ///
     /// # Errors
     /// `ENODEV` if the file has no such bytes (the default); those of `make` and of the memory.

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use super::seals::Seals;
+use super::timestamp::Timestamp;
 use crate::Errno;
 
 /// Memory that holds the bytes of a file and can be mapped, such as a `memfd` of the host.
@@ -16,7 +17,7 @@ use crate::Errno;
 /// The operations are called with the lock of the file held, outside of read-side sections. They
 /// must not call the file system, and must not block for long. Two reads may run at the same time.
 pub trait SharedMemory: Any + Debug + Send + Sync {
-    /// Returns the length, and how many pages exist.
+    /// Returns the length, how many pages exist, and when the bytes were changed.
     fn usage(&self) -> MemoryUsage;
 
     /// Copies the bytes at `offset` into `buf`, and returns how many: 0 at the end and after it.
@@ -71,4 +72,6 @@ pub struct MemoryUsage {
     pub len: u64,
     /// Pages of 4,096 bytes that exist.
     pub pages: u64,
+    /// When the bytes were last changed, by a call or through a mapping.
+    pub modified: Timestamp,
 }

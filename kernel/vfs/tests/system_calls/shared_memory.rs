@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{
     At, Errno, FallocateFlags, MemFs, MemFsLimits, MemfdFlags, MemoryUsage, OpenFlags, Process,
-    Seals, SeekTo, SharedMemory,
+    Seals, SeekTo, SharedMemory, Time,
 };
 use parking_lot::Mutex;
 
@@ -22,6 +23,7 @@ struct State {
     pages: BTreeSet<u64>,
     seals: Seals,
     is_mapped: bool,
+    modified: Timestamp,
 }
 
 impl State {
@@ -57,6 +59,7 @@ impl SharedMemory for Memory {
         MemoryUsage {
             len: state.bytes.len() as u64,
             pages: state.pages.len() as u64,
+            modified: state.modified,
         }
     }
 
@@ -274,4 +277,27 @@ fn seals_hold_for_the_memory_too() {
     process.add_seals(fd, Seals::WRITE | Seals::SEAL).unwrap();
     let contents = Seals::SHRINK | Seals::FUTURE_WRITE | Seals::WRITE;
     assert_eq!(memory.0.lock().seals, contents);
+}
+
+#[test]
+fn a_write_through_a_mapping_changes_the_times() {
+    let process = Process::new();
+    let fd = process.openat(At::Cwd, "a", NEW, 0o600).unwrap();
+    process.write(fd, b"text").unwrap();
+    let memory = share(&process, fd);
+    let times = || {
+        let stat = process.fstat(fd).unwrap();
+        (stat.mtime, stat.ctime)
+    };
+    let before = times();
+    let later = Timestamp {
+        seconds: before.0.seconds + 10,
+        nanos: 0,
+    };
+    memory.0.lock().modified = later;
+    assert_eq!(times(), (later, later));
+    // What is set by a call is newer than the change.
+    process.futimens(fd, [Time::Omit, Time::At(5, 0)]).unwrap();
+    assert_eq!(times().0.seconds, 5);
+    assert!(times().1 < later);
 }

@@ -58,9 +58,15 @@ impl Data {
             None => MemoryUsage {
                 len: self.contents.len(),
                 pages: self.contents.pages(),
+                ..MemoryUsage::default()
             },
             Some(shared) => shared.usage(),
         }
+    }
+
+    /// Returns the bytes in memory of the embedder, if they are there.
+    pub(super) fn shared(&self) -> Option<&SharedBytes> {
+        self.shared.as_ref()
     }
 
     /// Returns true if the embedder has the bytes, and may need long for a copy.

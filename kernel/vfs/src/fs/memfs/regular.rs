@@ -18,15 +18,17 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, OnceLock};
 
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use parking_lot::{Mutex, RwLock};
 
 use super::data::Data;
 use super::limits::{FileLimits, PAGE};
 use super::meta::Meta;
+use super::shared::SharedBytes;
 use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
-use crate::fs::mode::{Credentials, Permissions};
+use crate::fs::mode::{Credentials, Mode, Permissions};
 use crate::fs::mount::{MountRef, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
@@ -44,6 +46,8 @@ const EXECUTE: u32 = 0o111;
 pub(crate) struct RegularInode {
     meta: Meta,
     data: RwLock<Data>,
+    /// Set when the embedder gets the bytes.
+    is_shared: AtomicCell<bool>,
     /// Size limit in bytes.
     limit: u64,
     holders: Mutex<Holders>,
@@ -75,6 +79,7 @@ impl RegularInode {
         RegularInode {
             meta: Meta::new(device, permissions),
             data: RwLock::new(Data::new(limits.space, Seals::SEAL)),
+            is_shared: AtomicCell::new(false),
             limit: limits.size,
             holders: Mutex::new(Holders {
                 links: 1,
@@ -213,12 +218,19 @@ impl Inode for RegularInode {
     }
 
     fn stat(&self) -> Stat {
-        let usage = self.data.read().usage();
+        let (usage, modified) = {
+            let data = self.data.read();
+            let modified = data.shared().and_then(SharedBytes::modified);
+            (data.usage(), modified)
+        };
+        let stat = self.meta.stat(FileKind::Regular);
         Stat {
             links: self.holders.lock().links,
             size: usage.len,
             blocks: usage.pages * (PAGE / 512),
-            ..self.meta.stat(FileKind::Regular)
+            mtime: modified.map_or(stat.mtime, |at| stat.mtime.max(at)),
+            ctime: modified.map_or(stat.ctime, |at| stat.ctime.max(at)),
+            ..stat
         }
     }
 
@@ -231,15 +243,22 @@ impl Inode for RegularInode {
     }
 
     fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
-        // Keeps the seals meanwhile.
-        let data = self.data.read();
+        let executable = |mode: Mode| mode.bits() & EXECUTE;
         if let Some(mode) = changes.mode
-            && data.seals().contains(Seals::EXEC)
-            && (mode.bits() ^ self.meta.permissions().mode.bits()) & EXECUTE != 0
+            && executable(mode) != executable(self.meta.permissions().mode)
         {
-            return Err(Errno::EPERM);
+            // Keeps the seals meanwhile.
+            let data = self.data.read();
+            if data.seals().contains(Seals::EXEC) {
+                return Err(Errno::EPERM);
+            }
+            self.meta.set(changes);
+        } else {
+            self.meta.set(changes);
         }
-        self.meta.set(changes);
+        if changes.mtime.is_some() && self.is_shared.load() {
+            self.data.read().shared().inspect(|shared| shared.settle());
+        }
         Ok(())
     }
 
@@ -346,10 +365,15 @@ impl RegularFile {
 
     /// Copies like [`Data::copy_out`], and records the access.
     fn copy_out(&self, data: &Data, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.was_read();
+        data.copy_out(offset, buf)
+    }
+
+    #[inline]
+    fn was_read(&self) {
         if !self.status.get().contains(OpenFlags::NOATIME) {
             self.inode.meta.was_read();
         }
-        data.copy_out(offset, buf)
     }
 
     /// Copies like [`Data::copy_in`], and records the change.
@@ -594,7 +618,9 @@ impl Object for RegularFile {
     }
 
     fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
-        self.inode.data.read().memory()
+        let memory = self.inode.data.read().memory()?;
+        self.was_read();
+        Some(memory)
     }
 
     fn share_memory(
@@ -603,7 +629,10 @@ impl Object for RegularFile {
     ) -> Result<Arc<dyn SharedMemory>, Errno> {
         let mut data = self.inode.data.write();
         self.check_not_ended()?;
-        data.share(make)
+        let memory = data.share(make)?;
+        self.inode.is_shared.store(true);
+        self.was_read();
+        Ok(memory)
     }
 
     fn stat(&self) -> Result<Stat, Errno> {

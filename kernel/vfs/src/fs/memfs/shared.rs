@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
+use crossbeam_utils::atomic::AtomicCell;
+
 use super::limits::{PAGE, Space};
 use crate::Errno;
-use crate::fs::{MemoryUsage, SharedMemory};
+use crate::fs::{MemoryUsage, SharedMemory, Timestamp};
 
 /// Bytes of a file that can be mapped.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(super) struct SharedBytes {
     space: Space,
     /// Pages that are counted in `space`.
     pages: u64,
+    /// Changes until then do not count as changes by mappings.
+    settled: AtomicCell<Timestamp>,
 }
 
 impl SharedBytes {
@@ -26,8 +30,10 @@ impl SharedBytes {
             memory,
             space,
             pages: 0,
+            settled: AtomicCell::default(),
         };
         shared.count_pages();
+        shared.settle();
         shared
     }
 
@@ -37,6 +43,17 @@ impl SharedBytes {
 
     pub(super) fn usage(&self) -> MemoryUsage {
         self.memory.usage()
+    }
+
+    /// Returns when a call or a mapping last changed the bytes after [`settle`](Self::settle).
+    pub(super) fn modified(&self) -> Option<Timestamp> {
+        let modified = self.usage().modified;
+        (modified > self.settled.load()).then_some(modified)
+    }
+
+    /// Forgets the changes until now.
+    pub(super) fn settle(&self) {
+        self.settled.store(self.usage().modified);
     }
 
     /// Copies `bytes` to position `at`, and returns how many were below `limit` and found memory.
