@@ -24,9 +24,7 @@ const MFD_NAME_MAX: usize = 249;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_memfd_create(name: *const c_char, flags: c_uint) -> c_int {
     call(|system| {
-        // Flags on executable pages have no effect on our files.
-        let known = flags & !(libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC);
-        let flags = MemfdFlags::from_bits(known).ok_or(Errno::EINVAL)?;
+        let flags = MemfdFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         // SAFETY: as the caller promises.
         let name = unsafe { uaccess::string_below(name, MFD_NAME_MAX + 1) }?;
         let name = name.ok_or(Errno::EINVAL)?;

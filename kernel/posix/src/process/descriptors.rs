@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_ulong};
 
 use fdtable::{CloseRangeFlags, FdFlags};
-use fdtable_vfs::{Errno, OpenFlags};
+use fdtable_vfs::{Errno, OpenFlags, Seals};
 
 use crate::abi::call::{call, set_errno};
 use crate::abi::system::System;
@@ -143,6 +143,12 @@ unsafe fn fcntl_file(
         libc::F_SETPIPE_SZ => {
             let bytes = argument as c_uint as usize;
             Ok(system.process.set_pipe_size(fd, bytes)? as c_int)
+        }
+        libc::F_GET_SEALS => Ok(system.process.seals(fd)?.bits().cast_signed()),
+        libc::F_ADD_SEALS => {
+            let seals = Seals::from_bits_retain(argument as c_uint);
+            system.process.add_seals(fd, seals)?;
+            Ok(0)
         }
         _ => {
             // SAFETY: as the caller promises.

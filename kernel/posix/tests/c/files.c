@@ -369,6 +369,64 @@ static void seals(void) {
     CALL(fcntl(5, F_ADD_SEALS, 0));
 }
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#define MFD_EXEC 16U
+#endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x20
+#endif
+
+static void more_seals(void) {
+    static char page[20000];
+    struct stat st = {0};
+    int ends[2];
+    CALL(memfd_create("data", MFD_NOEXEC_SEAL));
+    CALL(fcntl(3, F_GET_SEALS));
+    CALL(fstat(3, &st));
+    VALUE(st.st_mode);
+    CALL(fchmod(3, 0700));
+    CALL(fchmod(3, 0600));
+    CALL(memfd_create("both", MFD_NOEXEC_SEAL | MFD_EXEC));
+    CALL(memfd_create("code", MFD_EXEC));
+    CALL(fcntl(4, F_GET_SEALS));
+    CALL(memfd_create("code", MFD_EXEC | MFD_ALLOW_SEALING));
+    CALL(fcntl(5, F_ADD_SEALS, F_SEAL_EXEC));
+    CALL(fcntl(5, F_GET_SEALS));
+    CALL(write(5, "x", 1));
+    CALL(memfd_create("grown", MFD_ALLOW_SEALING));
+    CALL(ftruncate(6, 10000));
+    CALL(fcntl(6, F_ADD_SEALS, F_SEAL_GROW));
+    CALL(pwrite(6, page, 20000, 0));
+    CALL(pwrite(6, page, 20000, 9000));
+    CALL(pwrite(6, page, 0, 9000));
+    CALL(pwrite(6, page, 1, 9999));
+    CALL(fallocate(6, FALLOC_FL_KEEP_SIZE, 0, 20000));
+    CALL(fallocate(6, FALLOC_FL_KEEP_SIZE, 0, 10000));
+    CALL(fallocate(6, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, 9000, 20000));
+    CALL(fcntl(6, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+    CALL(pwrite(6, page, 1, 0));
+    CALL(fallocate(6, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, 0, 4096));
+    CALL(ftruncate(6, 5000));
+    CALL(fcntl(6, F_ADD_SEALS, F_SEAL_SHRINK));
+    CALL(open("/proc/self/fd/6", O_RDONLY));
+    CALL(fcntl(7, F_GET_SEALS));
+    CALL(fcntl(7, F_ADD_SEALS, 0));
+    CALL(open("/proc/self/fd/6", O_RDWR | O_TRUNC));
+    CALL(fstat(6, &st));
+    VALUE(st.st_size);
+    CALL(pipe(ends));
+    CALL(fcntl(ends[0], F_ADD_SEALS, 0));
+    CALL(fcntl(ends[1], F_ADD_SEALS, 0));
+    CALL(fcntl(ends[1], F_GET_SEALS));
+    CALL(open(".", O_RDONLY));
+    CALL(fcntl(10, F_GET_SEALS));
+    CALL(open(".", O_PATH));
+    CALL(fcntl(11, F_GET_SEALS));
+    CALL(fcntl(11, F_ADD_SEALS, 0));
+    CALL(fcntl(12, F_GET_SEALS));
+}
+
 static void made_names(void) {
     char first[] = "prefix-XXXXXX", second[] = "XXXXXX.c", third[] = "short-XXXXX", dir[] = "dXXXXXX";
     char fourth[] = "prefix-XXXXXX", fifth[] = "missing/XXXXXX";
@@ -411,7 +469,7 @@ static const struct section sections[] = {
     {"creating", creating},   {"open_errors", open_errors},   {"temporary", temporary},
     {"relative", relative},   {"reading", reading},           {"writing", writing},
     {"vectors", vectors},     {"syncing", syncing},           {"copying", copying},
-    {"memory_files", memory_files}, {"seals", seals}, {"made_names", made_names}, {"deleted", deleted},
+    {"memory_files", memory_files}, {"seals", seals}, {"more_seals", more_seals}, {"made_names", made_names}, {"deleted", deleted},
     {NULL, NULL},
 };
 const struct theme files = {"files", sections};
