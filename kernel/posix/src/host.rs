@@ -5,6 +5,7 @@
 
 pub(crate) mod epoll;
 pub(crate) mod file;
+pub(crate) mod memfd;
 pub(crate) mod other_files;
 mod scm_rights;
 pub(crate) mod terminals;

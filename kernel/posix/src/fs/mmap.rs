@@ -1,9 +1,14 @@
 //! Memory and files: `memfd_create`, and `mmap` of descriptors.
 //!
-//! The host maps pages, and it does not know our files. So `mmap` of one of our files *copies*: it
-//! maps anonymous memory, and fills it with the content of the file. That equals a private mapping,
-//! except that later changes of the file do not appear. It also suffices for most uses of a shared
-//! read-only mapping. Writes to a shared writable mapping would be lost, so it fails with `ENODEV`.
+//! The host maps pages, and it does not know our files. When one of them is mapped shared for the
+//! first time, its bytes move into memory of the host, a `memfd` (see
+//! [`Object::share_memory`](fdtable_vfs::Object::share_memory)). From then on the file and its
+//! mappings are the same bytes, and the host does what mappings need: pages that are written later,
+//! `SIGBUS` after the end, `msync`, a fork.
+//!
+//! A private mapping of a file that never was mapped shared is a *copy*: anonymous memory that is
+//! filled with the bytes of the file. Later changes of the file do not appear there, which POSIX
+//! leaves open.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::slice;
@@ -11,11 +16,12 @@ use std::slice;
 use fdtable_vfs::{Errno, FileKind, MemfdFlags, Object};
 use libc::off_t;
 
-use crate::abi::call::{call, errno};
+use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::memfd::{Mapping, Memfd};
 
 /// Maximum length of the name of an anonymous file.
 const MFD_NAME_MAX: usize = 249;
@@ -62,82 +68,92 @@ pub unsafe extern "C" fn fdt_mmap(
     }
 }
 
-/// Arguments of `mmap`.
-struct Mapping {
-    at: *mut c_void,
-    length: usize,
-    protection: c_int,
-    flags: c_int,
-    offset: off_t,
-}
-
 impl System {
     fn map(&self, fd: c_int, mapping: &Mapping) -> Result<*mut c_void, Errno> {
-        let file = self.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let &Mapping {
-                at,
-                length,
-                protection,
-                flags,
-                offset,
-            } = mapping;
-            let host_fd = host_file.fd();
-            // SAFETY: the program chose the address.
-            let place = unsafe { libc::mmap(at, length, protection, flags, host_fd, offset) };
-            return if place == libc::MAP_FAILED {
-                Err(errno())
-            } else {
-                Ok(place)
-            };
+        if mapping.offset % host::page_size() != 0 {
+            return Err(Errno::EINVAL);
         }
-        mapping.check(&**file)?;
-        mapping.copy(&**file)
+        let file = self.opened_file(fd)?;
+        if let Some(host_file) = HostFile::below(&**file) {
+            return mapping.of(host_file.fd());
+        }
+        let is_shared = check(mapping, &**file)?;
+        if is_zero_device(&**file) {
+            // Anonymous memory cannot have its flags checked.
+            let kind = match is_shared {
+                true => libc::MAP_SHARED,
+                false => libc::MAP_PRIVATE,
+            };
+            let flags = mapping.flags & !libc::MAP_TYPE | kind | libc::MAP_ANONYMOUS;
+            return Mapping { flags, ..*mapping }.of(-1);
+        }
+        let memory = match is_shared {
+            true => Some(file.share_memory(&Memfd::make)?),
+            false => file.shared_memory(),
+        };
+        match memory.as_deref().and_then(Memfd::below) {
+            Some(memfd) => memfd.map(mapping, file.status().can_write()),
+            None => copy(mapping, &**file),
+        }
     }
 }
 
-impl Mapping {
-    fn check(&self, file: &dyn Object) -> Result<(), Errno> {
-        let is_page = self.offset >= 0 && self.offset % host::page_size() == 0;
-        if self.length == 0 || !is_page {
-            return Err(Errno::EINVAL);
-        }
-        let status = file.status();
-        let is_shared = self.is_shared()?;
-        let writes = is_shared && self.protection & libc::PROT_WRITE != 0;
-        if !status.can_read() || writes && !status.can_write() {
-            return Err(Errno::EACCES);
-        }
-        let is_regular = file.stat().is_ok_and(|stat| stat.kind == FileKind::Regular);
-        if writes || !is_regular {
-            return Err(Errno::ENODEV);
-        }
-        Ok(())
+/// Returns true if the mapping is shared.
+///
+/// # Errors
+/// `EINVAL`, `EOVERFLOW`, `EACCES`, `EPERM`, `ENODEV`, in the order of Linux.
+fn check(mapping: &Mapping, file: &dyn Object) -> Result<bool, Errno> {
+    if mapping.length == 0 {
+        return Err(Errno::EINVAL);
     }
+    let stat = file.stat();
+    let is_regular = stat.is_ok_and(|stat| stat.kind == FileKind::Regular);
+    if is_regular && mapping.offset < 0 {
+        return Err(Errno::EOVERFLOW);
+    }
+    let is_shared = match mapping.flags & libc::MAP_TYPE {
+        libc::MAP_PRIVATE => false,
+        libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE => true,
+        _ => return Err(Errno::EINVAL),
+    };
+    let status = file.status();
+    let writes = is_shared && mapping.protection & libc::PROT_WRITE != 0;
+    if !status.can_read() || writes && !status.can_write() {
+        return Err(Errno::EACCES);
+    }
+    if is_regular || is_zero_device(file) {
+        return Ok(is_shared);
+    }
+    // What has no name is on a file system that allows no execution.
+    let executes = mapping.protection & libc::PROT_EXEC != 0;
+    match executes && file.path().is_none() {
+        true => Err(Errno::EPERM),
+        false => Err(Errno::ENODEV),
+    }
+}
 
-    fn is_shared(&self) -> Result<bool, Errno> {
-        match self.flags & libc::MAP_TYPE {
-            libc::MAP_PRIVATE => Ok(false),
-            libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE => Ok(true),
-            _ => Err(Errno::EINVAL),
-        }
-    }
+/// Returns true for `/dev/zero`, whose mappings are anonymous memory.
+fn is_zero_device(file: &dyn Object) -> bool {
+    file.stat()
+        .is_ok_and(|stat| stat.kind == FileKind::CharDevice && stat.rdev == libc::makedev(1, 5))
+}
 
-    fn copy(&self, file: &dyn Object) -> Result<*mut c_void, Errno> {
-        let place = host::map_anonymous(self.at, self.length, self.flags & !libc::MAP_TYPE)?;
-        // Fill whole pages, like the host: bytes of the file after `length` appear too. The host
-        // mapped the pages, so the sum does not overflow.
-        let whole = self.length.next_multiple_of(host::page_size() as usize);
-        // SAFETY: the memory was mapped above, and is not shared yet.
-        let memory = unsafe { slice::from_raw_parts_mut(place.cast::<u8>(), whole) };
-        let done = fill(file, memory, self.offset.cast_unsigned())
-            .and_then(|()| host::protect(place, self.length, self.protection));
-        if let Err(errno) = done {
-            host::unmap(place, self.length);
-            return Err(errno);
-        }
-        Ok(place)
+/// Maps a copy of a file.
+fn copy(mapping: &Mapping, file: &dyn Object) -> Result<*mut c_void, Errno> {
+    let length = mapping.length;
+    let place = host::map_anonymous(mapping.at, length, mapping.flags & !libc::MAP_TYPE)?;
+    // Fill whole pages, like the host: bytes of the file after `length` appear too. The host
+    // mapped the pages, so the sum does not overflow.
+    let whole = length.next_multiple_of(host::page_size() as usize);
+    // SAFETY: the memory was mapped above, and is not shared yet.
+    let memory = unsafe { slice::from_raw_parts_mut(place.cast::<u8>(), whole) };
+    let done = fill(file, memory, mapping.offset.cast_unsigned())
+        .and_then(|()| host::protect(place, length, mapping.protection));
+    if let Err(errno) = done {
+        host::unmap(place, length);
+        return Err(errno);
     }
+    Ok(place)
 }
 
 /// Copies a file into memory, from an offset to the end of either.

@@ -151,6 +151,9 @@ static long do_mmap(struct call *call) {
     }
     bool is_readable = (FD(1) & PROT_READ) && fstat(FD(3), &st) == 0;
     long left = st.st_size - NUMBER(4);
+    if (is_readable && left > 0 && (FD(1) & PROT_WRITE)) {
+        map[0] = 'M';
+    }
     if (is_readable && left > 0) {
         show_bytes(map, left < (long)length ? left : (long)length);
     }
