@@ -282,8 +282,8 @@ pub trait Object: Any + Send + Sync {
     /// Returns memory of the embedder with the bytes of the file, which can be mapped.
     ///
     /// The first call moves the bytes into the memory that `make` returns, which is empty; later
-    /// ones return the same. From then on all transfers use it. Records a read. Allocates, and waits
-    /// for transfers.
+    /// ones return the same. From then on all transfers use it. Records a read. Allocates, and
+    /// waits for transfers.
     ///
     /// # Errors
     /// `ENODEV` if the file has no such bytes (the default); those of `make` and of the memory.
