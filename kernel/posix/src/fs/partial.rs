@@ -41,7 +41,8 @@ const PAGE: usize = 4096;
 /// Bytes that a stream socket copies at once: the most of one socket buffer of Linux.
 const SKB_BYTES: usize = 36_544;
 
-/// Largest read whose buffer is probed as a whole, whatever the file.
+/// Largest read whose buffer is probed as a whole, whatever the file; and most bytes of a read from
+/// a pipe or a stream socket that has not more.
 const ALWAYS_PROBED: usize = 64 * 1024;
 
 /// Buffers of a transfer, of which only the first bytes can be accessed.
@@ -148,30 +149,81 @@ enum Copies {
     Words,
 }
 
-/// Returns how many bytes of the buffer of a long read are probed: no more than the file can fill,
-/// so that memory which the program has reserved for later is not touched.
+/// How much of a long buffer a read uses: no more than the file can fill, so that memory which the
+/// program has reserved for later is not touched.
+pub(crate) struct Used {
+    /// Bytes to read at most. A pipe or a stream socket returns no more, as if what comes during
+    /// the call came after it.
+    pub(crate) count: usize,
+    /// Bytes to probe.
+    pub(crate) probed: usize,
+}
+
+/// Returns how much of the buffer of a read is used.
 #[inline]
-pub(crate) fn probed_bytes(system: &System, fd: c_int, count: usize, offset: Option<u64>) -> usize {
+pub(crate) fn used_by_read(system: &System, fd: c_int, count: usize, offset: Option<u64>) -> Used {
     if count <= ALWAYS_PROBED {
-        return count;
+        return Used {
+            count,
+            probed: count,
+        };
     }
-    content_of(system, fd, count, offset)
+    used_by_long_read(system, fd, count, offset)
 }
 
 #[cold]
-fn content_of(system: &System, fd: c_int, count: usize, offset: Option<u64>) -> usize {
+fn used_by_long_read(system: &System, fd: c_int, count: usize, offset: Option<u64>) -> Used {
+    let all = Used {
+        count,
+        probed: count,
+    };
     let Ok(file) = system.file(fd) else {
-        return count;
+        return all;
     };
     if HostFile::below(&**file).is_some() {
-        return 1;
+        return Used { count, probed: 1 };
     }
-    match file.stat() {
-        Ok(stat) if stat.kind == FileKind::Regular => {
+    let Ok(stat) = file.stat() else {
+        return all;
+    };
+    let count = match stat.kind {
+        FileKind::Regular => {
             let position = offset.unwrap_or_else(|| file.seek(SeekTo::Current(0)).unwrap_or(0));
             count.min(stat.size.saturating_sub(position) as usize)
         }
-        _ => count,
+        FileKind::Fifo => count.min(queued(&file)),
+        FileKind::Socket if socket_type(system, fd) == libc::SOCK_STREAM => {
+            count.min(queued(&file))
+        }
+        _ => return all,
+    };
+    Used {
+        count,
+        probed: count,
+    }
+}
+
+/// Returns how many bytes a read from a pipe or a stream socket moves at most.
+fn queued(file: &FileRef<RcuObject>) -> usize {
+    file.readable_bytes().unwrap_or(0).max(ALWAYS_PROBED)
+}
+
+/// Returns how many bytes of several buffers, together `count`, a read uses and probes.
+#[inline]
+pub(crate) fn read_limit(system: &System, fd: c_int, count: usize, offset: Option<u64>) -> usize {
+    // The host may fill all buffers, and returns no error for those that it does not fill.
+    match used_by_read(system, fd, count, offset) {
+        Used { count, probed } if probed == count => count,
+        _ => MAX_RW_COUNT,
+    }
+}
+
+/// Returns how many bytes of the buffers of a receive, together `count`, it uses and probes.
+#[inline]
+pub(crate) fn receive_limit(system: &System, fd: c_int, count: usize, flags: c_int) -> usize {
+    match flags & libc::MSG_WAITALL {
+        0 => read_limit(system, fd, count, None),
+        _ => MAX_RW_COUNT,
     }
 }
 

@@ -17,10 +17,10 @@ use crate::host::file::HostFile;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> libc::ssize_t {
     call(|system| {
-        let probed = partial::probed_bytes(system, fd, count, None);
+        let used = partial::used_by_read(system, fd, count, None);
         // SAFETY: as the caller promises.
-        match unsafe { uaccess::bytes_mut_probed(buf, count, probed) } {
-            Ok(buf) => to_ssize(system.process.read(fd, buf)),
+        match unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) } {
+            Ok(buf) => to_ssize(system.process.read(fd, first(buf, used.count))),
             // SAFETY: as the caller promises.
             Err(_) => unsafe { read_partially(system, fd, buf, count, None) },
         }
@@ -50,10 +50,10 @@ pub unsafe extern "C" fn fdt_pread(
 ) -> libc::ssize_t {
     call(|system| {
         let offset = transfer_offset(offset, count)?;
-        let probed = partial::probed_bytes(system, fd, count, Some(offset));
+        let used = partial::used_by_read(system, fd, count, Some(offset));
         // SAFETY: as the caller promises.
-        match unsafe { uaccess::bytes_mut_probed(buf, count, probed) } {
-            Ok(buf) => to_ssize(system.process.pread(fd, buf, offset)),
+        match unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) } {
+            Ok(buf) => to_ssize(system.process.pread(fd, first(buf, used.count), offset)),
             // SAFETY: as the caller promises.
             Err(_) => unsafe { read_partially(system, fd, buf, count, Some(offset)) },
         }
@@ -125,6 +125,13 @@ pub extern "C" fn fdt_fsync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fdatasync(fd: c_int) -> c_int {
     fdt_fsync(fd)
+}
+
+/// Returns the first `count` bytes of a buffer, or all.
+#[inline]
+fn first(buf: &mut [u8], count: usize) -> &mut [u8] {
+    let count = count.min(buf.len());
+    &mut buf[..count]
 }
 
 /// Reads into a buffer that cannot be written as a whole.

@@ -15,8 +15,9 @@ use crate::fs::transfers::{to_ssize, to_unsigned};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     call(|system| {
+        let limit = |count| partial::read_limit(system, fd, count, None);
         // SAFETY: as the caller promises.
-        match system.after(fd, unsafe { import_iovec_mut(bufs, count) })? {
+        match system.after(fd, unsafe { import_iovec_mut(bufs, count, limit) })? {
             Buffers::Whole(mut bufs) => to_ssize(system.process.readv(fd, &mut bufs)),
             Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, None)),
         }
@@ -46,8 +47,9 @@ pub unsafe extern "C" fn fdt_preadv(
 ) -> ssize_t {
     call(|system| {
         let offset = to_unsigned(offset)?;
+        let limit = |count| partial::read_limit(system, fd, count, Some(offset));
         // SAFETY: as the caller promises.
-        match system.after(fd, unsafe { import_iovec_mut(bufs, count) })? {
+        match system.after(fd, unsafe { import_iovec_mut(bufs, count, limit) })? {
             Buffers::Whole(mut bufs) => to_ssize(system.process.preadv(fd, &mut bufs, offset)),
             Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, Some(offset))),
         }
@@ -144,7 +146,8 @@ impl<C> Buffers<C> {
     }
 }
 
-/// Returns the caller's buffers for a call that writes to them.
+/// Returns the caller's buffers for a call that writes to them: as many bytes as `limit` returns,
+/// which gets the number of all.
 ///
 /// # Errors
 /// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT` if the array
@@ -155,10 +158,14 @@ impl<C> Buffers<C> {
 pub(crate) unsafe fn import_iovec_mut<'a>(
     bufs: *const iovec,
     count: c_int,
+    limit: impl FnOnce(usize) -> usize,
 ) -> Result<Buffers<Vec<IoSliceMut<'a>>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { copy_iovecs(bufs, count) }?;
-    let mut left = uaccess::MAX_RW_COUNT;
+    let all = bufs
+        .iter()
+        .fold(0, |sum: usize, buf| sum.saturating_add(buf.iov_len));
+    let mut left = limit(all).min(uaccess::MAX_RW_COUNT);
     let buf = |buf: &iovec| {
         let count = shorten(buf.iov_len, &mut left);
         // SAFETY: as the caller promises.

@@ -114,7 +114,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
             return Err(Errno::EBADF);
         }
         // SAFETY: as the caller promises.
-        let mut bufs = unsafe { import_iovec_mut(bufs, count) }?.whole()?;
+        let mut bufs = unsafe { import_iovec_mut(bufs, count, |count| count) }?.whole()?;
         let process = &system.process;
         to_ssize(process.vmsplice_from_pipe(fd, &mut bufs, flags_of_ours))
     })

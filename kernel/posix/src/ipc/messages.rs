@@ -122,8 +122,9 @@ pub unsafe extern "C" fn fdt_recvfrom(
             return to_ssize(unsafe { host::recvfrom(host_fd, buf, count, flags, from, length) });
         }
         system.process.getsockname(fd)?;
+        let used = partial::receive_limit(system, fd, count, flags);
         // SAFETY: as the caller promises.
-        let bufs = unsafe { import_buffer_mut(buf, count) }?;
+        let bufs = unsafe { import_buffer_mut(buf, count, used) }?;
         let received = system.receive(fd, bufs, flags)?;
         if !from.is_null() {
             let sender = received.from.unwrap_or(SocketAddress::Unnamed);
@@ -146,8 +147,9 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
+        let limit = |count| partial::receive_limit(system, fd, count, flags);
         // SAFETY: as the caller promises.
-        let bufs = unsafe { import_iovec_mut(head.msg_iov, buffers(&head)?) }?;
+        let bufs = unsafe { import_iovec_mut(head.msg_iov, buffers(&head)?, limit) }?;
         let received = system.receive(fd, bufs, flags)?;
         let count = received.count;
         // SAFETY: as the caller promises.
@@ -271,7 +273,7 @@ unsafe fn import_buffer<'a>(
     Ok(Buffers::Partial(unsafe { Partial::of(&buf, false) }))
 }
 
-/// Returns the one buffer of a call that writes to it.
+/// Returns the one buffer of a call that writes to its first `used` bytes.
 ///
 /// # Errors
 /// `EFAULT` if it is above the address space.
@@ -281,10 +283,11 @@ unsafe fn import_buffer<'a>(
 unsafe fn import_buffer_mut<'a>(
     at: *mut c_void,
     count: usize,
+    used: usize,
 ) -> Result<Buffers<[IoSliceMut<'a>; 1]>, Errno> {
     uaccess::check_range_end(at.cast::<u8>(), count)?;
     // SAFETY: as the caller promises.
-    if let Ok(bytes) = unsafe { uaccess::bytes_mut(at, count) } {
+    if let Ok(bytes) = unsafe { uaccess::bytes_mut(at, count.min(used)) } {
         return Ok(Buffers::Whole([IoSliceMut::new(bytes)]));
     }
     let buf = [iovec {

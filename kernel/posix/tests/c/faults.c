@@ -422,12 +422,68 @@ static void endings(void) {
     }
 }
 
+/* Returns whether a read has touched memory far after its bytes. */
+static bool is_touched(const char *buf) {
+    unsigned char pages[256] = {0};
+    mincore((void *)(buf + (1 << 20)), sizeof pages * 4096, pages);
+    for (size_t i = 0; i < sizeof pages; i++) {
+        if (pages[i] & 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A program may reserve a large buffer for what seldom is long. */
+static void reserved(void) {
+    int ends[2];
+    size_t large = 1 << 24;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    char *buf = mmap(NULL, large, PROT_READ | PROT_WRITE, flags, -1, 0);
+    struct iovec parts[] = {{buf, 4}, {buf + 4, large - 4}};
+    make_file("a", "text of a file");
+    CALL(open("a", O_RDWR));
+    CALL(read(3, buf, large));
+    VALUE(is_touched(buf));
+    CALL(pread(3, buf, large, 4));
+    VALUE(is_touched(buf));
+    CALL(preadv(3, parts, 2, 1));
+    VALUE(is_touched(buf));
+    CALL(readv(3, parts, 2));
+    VALUE(is_touched(buf));
+    CALL(pipe(ends));
+    CALL(write(ends[1], "in a pipe", 9));
+    CALL(read(ends[0], buf, large));
+    VALUE(is_touched(buf));
+    CALL(write(ends[1], "in a pipe", 9));
+    CALL(readv(ends[0], parts, 2));
+    VALUE(is_touched(buf));
+    CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    CALL(send(ends[1], "sent", 4, 0));
+    CALL(recv(ends[0], buf, large, 0));
+    VALUE(is_touched(buf));
+    CALL(send(ends[1], "sent", 4, 0));
+    CALL(read(ends[0], buf, large));
+    VALUE(is_touched(buf));
+    struct msghdr head = {.msg_iov = parts, .msg_iovlen = 2};
+    CALL(send(ends[1], "sent", 4, 0));
+    CALL(recvmsg(ends[0], &head, 0));
+    VALUE(is_touched(buf));
+    /* All that there is comes at once. */
+    CALL(write(ends[1], buf, 100000));
+    CALL(recv(ends[0], buf, large, 0));
+    CALL(write(ends[1], buf, 100000));
+    CALL(recv(ends[0], buf, 100000, MSG_WAITALL));
+    munmap(buf, large);
+}
+
 static const struct section sections[] = {
     {"of_files", of_files},       {"of_devices", of_devices},
     {"of_pipes", of_pipes},       {"of_streams", of_streams},
     {"of_messages", of_messages}, {"of_counters", of_counters},
     {"of_paths", of_paths},       {"of_waits", of_waits},
     {"actions", actions},         {"endings", endings},
+    {"reserved", reserved},
     {NULL, NULL},
 };
 const struct theme faults = {"faults", sections};

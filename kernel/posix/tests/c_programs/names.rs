@@ -52,6 +52,7 @@ const OTHERS: &[&str] = &[
     "wait_for",
     "mapped",
     "fault_of",
+    "is_touched",
     "rest",
     "getpid",
     "getpgrp",
