@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::ptr;
 use std::sync::mpsc;
 use std::thread;
@@ -325,22 +326,101 @@ fn a_mount_routes_its_paths_until_it_is_unmounted() {
     assert_fails(unsafe { fdt_umount(c"/fdt-other".as_ptr()) }, libc::EINVAL);
 }
 
+/// Maps a page of a file for reading and writing.
+fn map(fd: c_int, flags: c_int) -> *mut u8 {
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the host chooses the address.
+    let place = unsafe { fdt_mmap(ptr::null_mut(), 4096, both, flags, fd, 0) };
+    assert_ne!(place, libc::MAP_FAILED);
+    place.cast()
+}
+
 #[test]
-fn a_mapping_is_a_copy_or_fails() {
+fn a_private_mapping_is_a_copy_and_a_shared_one_is_the_file() {
     let fd = open(c"/fdt/mapped", libc::O_CREAT | libc::O_RDWR);
     write(fd, b"what is there");
-    let map = |protection, flags| {
-        // SAFETY: the host chooses the address.
-        unsafe { fdt_mmap(ptr::null_mut(), 4096, protection, flags, fd, 0) }
+    let [private, shared] = [libc::MAP_PRIVATE, libc::MAP_SHARED].map(|flags| map(fd, flags));
+    // SAFETY: both mappings are there, and only this thread uses them.
+    unsafe {
+        private.write_volatile(b'p');
+        shared.write_volatile(b's');
+    }
+    let mut byte = 0_u8;
+    // SAFETY: there is room for the byte.
+    assert_eq!(unsafe { fdt_pread(fd, (&raw mut byte).cast(), 1, 0) }, 1);
+    assert_eq!(byte, b's');
+    // SAFETY: the byte is valid.
+    assert_eq!(unsafe { fdt_pwrite(fd, (&raw const byte).cast(), 1, 1) }, 1);
+    // SAFETY: as above.
+    let found = unsafe {
+        [
+            private.add(1).read_volatile(),
+            shared.add(1).read_volatile(),
+        ]
     };
-    let place = map(libc::PROT_READ, libc::MAP_SHARED);
-    assert_ne!(place, libc::MAP_FAILED);
-    // SAFETY: the mapping has this length, and is not unmapped.
-    let bytes = unsafe { std::slice::from_raw_parts(place.cast::<u8>(), 14) };
-    assert_eq!(bytes, b"what is there\0");
-    let both = libc::PROT_READ | libc::PROT_WRITE;
-    assert_eq!(map(both, libc::MAP_SHARED), libc::MAP_FAILED);
-    assert_eq!(errno(), libc::ENODEV);
-    assert_ne!(map(both, libc::MAP_PRIVATE), libc::MAP_FAILED);
+    assert_eq!(found, *b"hs");
     fdt_close(fd);
+}
+
+/// Returns how many descriptors of the host lead to the memory of a mapping.
+fn descriptors_of(mapping: *const u8) -> usize {
+    let address = format!("{:x}-", mapping.addr());
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps
+        .lines()
+        .find(|line| line.starts_with(&address))
+        .unwrap();
+    let inode: u64 = line.split_whitespace().nth(4).unwrap().parse().unwrap();
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+    let paths = fds.map(|fd| fd.unwrap().path());
+    // A descriptor that another test has closed meanwhile has no status.
+    let inodes = paths.filter_map(|path| Some(std::fs::metadata(path).ok()?.ino()));
+    inodes.filter(|&found| found == inode).count()
+}
+
+#[test]
+fn a_file_that_was_mapped_has_one_descriptor_of_the_host_until_it_is_freed() {
+    let fd = open(c"/fdt/held", libc::O_CREAT | libc::O_RDWR);
+    assert_eq!(write(fd, b"x"), 1);
+    let mapping = map(fd, libc::MAP_SHARED);
+    map(fd, libc::MAP_SHARED);
+    assert_eq!(descriptors_of(mapping), 1);
+    fdt_close(fd);
+    assert_eq!(descriptors_of(mapping), 1);
+    // SAFETY: the path is a C string.
+    assert_eq!(unsafe { fdt_unlink(c"/fdt/held".as_ptr()) }, 0);
+    assert_eq!(descriptors_of(mapping), 0);
+    // SAFETY: the mapping keeps the memory.
+    assert_eq!(unsafe { mapping.read_volatile() }, b'x');
+}
+
+#[test]
+fn no_write_is_lost_while_a_file_moves_to_memory_of_the_host() {
+    const THREADS: usize = 4;
+    for round in 0..50 {
+        let fd = open(c"/fdt/moving", libc::O_CREAT | libc::O_RDWR | libc::O_TRUNC);
+        let mapping = thread::scope(|scope| {
+            for first in 0..THREADS {
+                scope.spawn(move || {
+                    for at in (first..4096).step_by(THREADS) {
+                        let byte = [at as u8 | 1];
+                        // SAFETY: the byte is valid.
+                        let done = unsafe { fdt_pwrite(fd, byte.as_ptr().cast(), 1, at as i64) };
+                        assert_eq!(done, 1);
+                    }
+                });
+            }
+            thread::sleep(Duration::from_micros(10 * round));
+            map(fd, libc::MAP_SHARED).expose_provenance()
+        });
+        let mapping = ptr::with_exposed_provenance::<u8>(mapping);
+        for at in 0..4096 {
+            // SAFETY: the mapping has this length, and the file too.
+            let byte = unsafe { mapping.add(at).read_volatile() };
+            assert_eq!(byte, at as u8 | 1, "{at} in round {round}");
+        }
+        fdt_close(fd);
+        // SAFETY: the path is a C string.
+        assert_eq!(unsafe { fdt_unlink(c"/fdt/moving".as_ptr()) }, 0);
+    }
 }
