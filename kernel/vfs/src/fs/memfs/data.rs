@@ -19,6 +19,8 @@ pub(super) struct Data {
     contents: Contents,
     shared: Option<SharedBytes>,
     seals: Seals,
+    /// Not shared, and without seals of [`ON_WRITE`].
+    is_usual: bool,
     space: Space,
 }
 
@@ -35,12 +37,14 @@ impl Data {
             contents: Contents::new(space.clone()),
             shared: None,
             seals,
+            is_usual: !seals.intersects(ON_WRITE),
             space,
         }
     }
 
     pub(super) fn set_seals(&mut self, seals: Seals) {
         self.seals = seals;
+        self.is_usual = self.shared.is_none() && !seals.intersects(ON_WRITE);
     }
 
     /// Returns the length in bytes, at most `i64::MAX`.
@@ -69,23 +73,19 @@ impl Data {
         self.shared.as_ref()
     }
 
-    /// Returns true if the embedder has the bytes, and may need long for a copy.
+    /// Returns the bytes, if they are in memory of this library.
     #[inline]
-    pub(super) fn is_shared(&self) -> bool {
-        self.shared.is_some()
+    pub(super) fn readable(&self) -> Option<&Contents> {
+        match self.shared {
+            None => Some(&self.contents),
+            Some(_) => None,
+        }
     }
 
-    /// Returns true if a write of `count` bytes needs no memory, leaves no hole, meets no seal, and
-    /// is done here.
+    /// Returns the bytes, if they are in memory of this library and a write need not look at seals.
     #[inline]
-    pub(super) fn has_memory_for(&self, at: u64, count: usize) -> bool {
-        self.is_usual() && self.contents.has_memory_for(at, count)
-    }
-
-    /// Returns true if a write need not look at seals and goes to memory of this library.
-    #[inline]
-    fn is_usual(&self) -> bool {
-        !self.is_shared() && !self.seals.intersects(ON_WRITE)
+    pub(super) fn writable(&mut self) -> Option<&mut Contents> {
+        self.is_usual.then_some(&mut self.contents)
     }
 
     /// Copies the bytes at `offset` into `buf`, and returns how many: 0 at the end and after it.
@@ -108,10 +108,9 @@ impl Data {
     /// `ENOMEM` if it finds no memory.
     #[inline]
     pub(super) fn copy_in(&mut self, limit: u64, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
-        if self.is_usual() {
-            self.contents.copy_in(limit, at, bytes)
-        } else {
-            self.copy_in_checked(limit, at, bytes)
+        match self.writable() {
+            Some(contents) => contents.copy_in(limit, at, bytes),
+            None => self.copy_in_checked(limit, at, bytes),
         }
     }
 
@@ -252,7 +251,7 @@ impl Data {
         if let Some(shared) = &self.shared {
             shared.memory().add_seals(seals & Seals::CONTENTS)?;
         }
-        self.seals |= seals;
+        self.set_seals(self.seals | seals);
         Ok(())
     }
 
@@ -285,6 +284,7 @@ impl Data {
         // Counts the pages once, not twice.
         self.contents.clear();
         self.shared = Some(SharedBytes::new(Arc::clone(&memory), self.space.clone()));
+        self.is_usual = false;
         Ok(memory)
     }
 }

@@ -22,6 +22,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use parking_lot::{Mutex, RwLock};
 
+use super::contents::Contents;
 use super::data::Data;
 use super::limits::{FileLimits, PAGE};
 use super::meta::Meta;
@@ -318,9 +319,10 @@ impl RegularFile {
     }
 
     /// Returns the position at which a write goes.
-    fn write_position(&self, offset: u64, data: &Data) -> u64 {
+    #[inline]
+    fn write_position(&self, offset: u64, len: impl FnOnce() -> u64) -> u64 {
         if self.status.get().contains(OpenFlags::APPEND) {
-            data.len()
+            len()
         } else {
             offset
         }
@@ -383,6 +385,30 @@ impl RegularFile {
             self.inode.meta.was_modified();
         }
         Ok(count)
+    }
+
+    /// Copies like [`Contents::copy_in`] and records the change, if the copy is short and needs no
+    /// memory. Returns the position too.
+    ///
+    /// # Errors
+    /// `EAGAIN` if it is not; `EFBIG`.
+    #[inline]
+    fn try_copy_in(
+        &self,
+        data: &mut Data,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(u64, usize), Errno> {
+        let contents = data.writable().ok_or(Errno::EAGAIN)?;
+        let at = self.write_position(offset, || contents.len());
+        if !is_short(contents, at, bytes.len()) {
+            return Err(Errno::EAGAIN);
+        }
+        let count = contents.copy_in(self.inode.limit, at, bytes)?;
+        if count > 0 {
+            self.inode.meta.was_modified();
+        }
+        Ok((at, count))
     }
 
     /// Copies into several buffers, one after another.
@@ -475,10 +501,9 @@ impl Object for RegularFile {
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
         let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
-        if data.is_shared() {
-            return Err(Errno::EAGAIN);
-        }
-        let count = self.copy_out(&data, *offset, buf)?;
+        let contents = data.readable().ok_or(Errno::EAGAIN)?;
+        self.was_read();
+        let count = contents.copy_out(*offset, buf);
         *offset += count as u64;
         Ok(count)
     }
@@ -502,11 +527,7 @@ impl Object for RegularFile {
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
         let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
-        let at = self.write_position(*offset, &data);
-        if !is_short(&data, at, bytes.len()) {
-            return Err(Errno::EAGAIN);
-        }
-        let count = self.copy_in(&mut data, at, bytes)?;
+        let (at, count) = self.try_copy_in(&mut data, *offset, bytes)?;
         *offset = at + count as u64;
         Ok(count)
     }
@@ -524,7 +545,7 @@ impl Object for RegularFile {
         self.check_writable()?;
         let mut offset = self.offset.lock();
         let mut data = self.inode.data.write();
-        let at = self.write_position(*offset, &data);
+        let at = self.write_position(*offset, || data.len());
         let count = self.copy_in_all(&mut data, at, bufs)?;
         *offset = at + count as u64;
         Ok(count)
@@ -538,10 +559,9 @@ impl Object for RegularFile {
         }
         let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
-        if data.is_shared() {
-            return Err(Errno::EAGAIN);
-        }
-        self.copy_out(&data, offset, buf)
+        let contents = data.readable().ok_or(Errno::EAGAIN)?;
+        self.was_read();
+        Ok(contents.copy_out(offset, buf))
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
@@ -563,11 +583,8 @@ impl Object for RegularFile {
         let offset = position(offset)?;
         let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
-        let at = self.write_position(offset, &data);
-        if !is_short(&data, at, bytes.len()) {
-            return Err(Errno::EAGAIN);
-        }
-        self.copy_in(&mut data, at, bytes)
+        let (_, count) = self.try_copy_in(&mut data, offset, bytes)?;
+        Ok(count)
     }
 
     /// Appends if the file is open for appending, as on Linux.
@@ -586,7 +603,7 @@ impl Object for RegularFile {
         self.check_writable()?;
         let offset = position(offset)?;
         let mut data = self.inode.data.write();
-        let at = self.write_position(offset, &data);
+        let at = self.write_position(offset, || data.len());
         self.copy_in_all(&mut data, at, bufs)
     }
 
@@ -682,8 +699,8 @@ fn position(offset: u64) -> Result<u64, Errno> {
 }
 
 /// Returns true if a write needs neither an allocation nor more than a short copy.
-fn is_short(data: &Data, at: u64, count: usize) -> bool {
-    count <= SHORT_COPY && data.has_memory_for(at, count)
+fn is_short(contents: &Contents, at: u64, count: usize) -> bool {
+    count <= SHORT_COPY && contents.has_memory_for(at, count)
 }
 
 #[cfg(test)]
