@@ -7,6 +7,7 @@
 //! | `fs/path_ops.rs`, `fs/path_ops/` | the operations on paths: open, create, rename, ... |
 //! | `fs/mount.rs` | mounts, and [`VfsPath`] |
 //! | `fs/memfs.rs`, `fs/memfs/` | the file system in memory |
+//! | `fs/shared_memory.rs` | memory of the embedder for files that are mapped |
 //! | `fs/dev.rs`, `fs/proc.rs` | `/dev` and `/proc` |
 //! | `fs/locks.rs`, `fs/locks/` | record locks and `flock`, for files of all file systems |
 

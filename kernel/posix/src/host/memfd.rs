@@ -154,6 +154,10 @@ impl SharedMemory for Memfd {
     }
 
     fn allocate(&self, from: u64, to: u64) -> Result<(), Errno> {
+        // The host would take pages until there are no more, and end processes.
+        let bytes = usize::try_from(to - from).map_err(|_| Errno::ENOSPC)?;
+        let trial = Vec::<u8>::new().try_reserve_exact(bytes);
+        trial.map_err(|_| Errno::ENOSPC)?;
         self.fallocate(libc::FALLOC_FL_KEEP_SIZE, from, to)
     }
 

@@ -424,3 +424,14 @@ fn no_write_is_lost_while_a_file_moves_to_memory_of_the_host() {
         assert_eq!(unsafe { fdt_unlink(c"/fdt/moving".as_ptr()) }, 0);
     }
 }
+
+#[test]
+fn more_than_there_is_cannot_be_allocated_for_a_mapped_file() {
+    // SAFETY: the name is a C string.
+    let fd = unsafe { fdt_memfd_create(c"large".as_ptr(), 0) };
+    assert_fails(fdt_fallocate(fd, 0, 0, 1 << 47), libc::ENOSPC);
+    map(fd, libc::MAP_SHARED);
+    assert_fails(fdt_fallocate(fd, 0, 0, 1 << 47), libc::ENOSPC);
+    assert_eq!(fdt_fallocate(fd, 0, 0, 8192), 0);
+    fdt_close(fd);
+}
