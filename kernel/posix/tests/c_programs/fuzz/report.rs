@@ -138,10 +138,11 @@ impl fmt::Display for Report<'_> {
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
         writeln!(f, "results: {}", errors.join(", "))?;
-        for (known, count) in self.known.iter().zip(&self.seen) {
-            if *count > 0 {
-                writeln!(f, "known, {count} times: {}", known.line())?;
-            }
+        let mut known: Vec<_> = self.known.iter().zip(&self.seen).collect();
+        known.retain(|(_, count)| **count > 0);
+        known.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (known, count) in known {
+            writeln!(f, "known, {count:>5} times: {}", known.line())?;
         }
         if !self.too_different.is_empty() {
             writeln!(f, "not compared to the end: seeds {:?}", self.too_different)?;
