@@ -8,6 +8,21 @@ use super::Difference;
 
 const FILE: &str = include_str!("../../c_fuzz/differences.txt");
 
+/// Scripts without a difference: see `tests/c_fuzz/equal.txt`.
+const EQUAL: &str = include_str!("../../c_fuzz/equal.txt");
+
+/// Reads the scripts without a difference. Lines that begin with `#` are comments.
+pub(crate) fn equal_scripts() -> Vec<Vec<String>> {
+    let lines: Vec<_> = EQUAL
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    let scripts = lines.split(|line| line.is_empty());
+    let scripts = scripts.filter(|script| !script.is_empty());
+    let owned = |script: &[&str]| script.iter().map(|&line| line.to_owned()).collect();
+    scripts.map(owned).collect()
+}
+
 pub(crate) struct Known {
     call: String,
     host: String,
