@@ -7,7 +7,7 @@ use fdtable_vfs::{Errno, FallocateFlags};
 use libc::{off_t, ssize_t};
 
 use crate::abi::call::{call, call_returning_errno};
-use crate::abi::uaccess::{self, MAX_RW_COUNT};
+use crate::abi::uaccess;
 use crate::fs::transfers::{to_ssize, to_unsigned};
 use crate::host;
 use crate::host::file::HostFile;
@@ -21,20 +21,10 @@ pub unsafe extern "C" fn fdt_sendfile(
     count: usize,
 ) -> ssize_t {
     call(|system| {
+        // A negative offset is above `i64::MAX` as an unsigned one, and refused as such.
         // SAFETY: as the caller promises.
-        let mut at = unsafe { offset_of(offset) }?;
-        if count.cast_signed() < 0 {
-            return system.after(from, Err(Errno::EINVAL));
-        }
-        // A file that has no offsets comes first.
-        if at.is_some_and(|at| at.saturating_add(count as u64) > i64::MAX as u64) {
-            let nothing = &mut [];
-            system.process.pread(from, nothing, 0)?;
-            return Err(Errno::EINVAL);
-        }
-        let moved = system
-            .process
-            .sendfile(to, from, at.as_mut(), count.min(MAX_RW_COUNT));
+        let mut at = unsafe { uaccess::get_if_any(offset) }?.map(off_t::cast_unsigned);
+        let moved = system.process.sendfile(to, from, at.as_mut(), count);
         let moved = system.sigpipe_on_epipe(to, moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(offset, at) }?;
@@ -53,15 +43,16 @@ pub unsafe extern "C" fn fdt_copy_file_range(
     flags: c_uint,
 ) -> ssize_t {
     call(|system| {
+        system.opened_file(from)?;
+        system.opened_file(to)?;
         // SAFETY: as the caller promises.
-        let mut source = unsafe { offset_of(from_offset) }?;
+        let mut source = unsafe { uaccess::get_if_any(from_offset) }?.map(off_t::cast_unsigned);
         // SAFETY: as the caller promises.
-        let mut target = unsafe { offset_of(to_offset) }?;
+        let mut target = unsafe { uaccess::get_if_any(to_offset) }?.map(off_t::cast_unsigned);
         if flags != 0 {
             return Err(Errno::EINVAL);
         }
         let process = &system.process;
-        let count = count.min(MAX_RW_COUNT);
         let moved = process.copy_file_range(from, source.as_mut(), to, target.as_mut(), count)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(from_offset, source) }?;
@@ -75,13 +66,13 @@ pub unsafe extern "C" fn fdt_copy_file_range(
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: off_t) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
+        let file = system.opened_file(fd)?;
         let (from, count) = (to_unsigned(offset)?, to_unsigned(length)?);
         if let Some(host_file) = HostFile::below(&**file) {
             host::fallocate(host_file.fd(), how, offset, length)?;
             return Ok(0);
         }
-        let how = FallocateFlags::from_bits(how.cast_unsigned()).ok_or(Errno::EOPNOTSUPP)?;
+        let how = FallocateFlags::from_bits_retain(how.cast_unsigned());
         system.process.fallocate(fd, how, from, count)?;
         Ok(0)
     })

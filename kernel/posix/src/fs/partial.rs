@@ -41,6 +41,9 @@ const PAGE: usize = 4096;
 /// Bytes that a stream socket copies at once: the most of one socket buffer of Linux.
 const SKB_BYTES: usize = 36_544;
 
+/// Bytes of the send buffer that a message cannot have.
+const SLACK: usize = 32;
+
 /// Largest read whose buffer is probed as a whole, whatever the file; and most bytes of a read from
 /// a pipe or a stream socket that has not more.
 const ALWAYS_PROBED: usize = 64 * 1024;
@@ -88,6 +91,11 @@ impl Partial {
             total: MAX_RW_COUNT - left,
             accessible,
         }
+    }
+
+    /// Returns the length of the buffers.
+    pub(crate) fn total(&self) -> usize {
+        self.total
     }
 
     /// Returns the first bytes of the buffers, which can be accessed.
@@ -406,6 +414,7 @@ pub(crate) fn send(
         if socket_type(system, fd) == libc::SOCK_SEQPACKET {
             system.process.getpeername(fd)?;
         }
+        check_message_size(system, fd, bufs)?;
         return Err(room_error(system, fd, &file, flags));
     }
     let bytes = bufs.slices(bufs.chunks(SKB_BYTES));
@@ -418,6 +427,19 @@ pub(crate) fn send(
     match bytes.is_empty() {
         true => Err(room_error(system, fd, &file, flags)),
         false => Ok(sent),
+    }
+}
+
+/// Checks that a message is not longer than the send buffer allows.
+///
+/// # Errors
+/// `EMSGSIZE`.
+fn check_message_size(system: &System, fd: c_int, bufs: &Partial) -> Result<(), Errno> {
+    match system.process.getsockopt(fd, SocketOption::SendBuffer)? {
+        OptionValue::Number(size) if bufs.total > (size as usize).saturating_sub(SLACK) => {
+            Err(Errno::EMSGSIZE)
+        }
+        _ => Ok(()),
     }
 }
 

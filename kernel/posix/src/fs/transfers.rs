@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use fdtable::FileRef;
 use fdtable_vfs::socket::{OptionValue, SocketOption};
-use fdtable_vfs::{Errno, RcuObject, SeekTo};
+use fdtable_vfs::{Errno, FileKind, RcuObject, SeekTo};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn fdt_pread(
     offset: libc::off_t,
 ) -> libc::ssize_t {
     call(|system| {
-        let offset = transfer_offset(offset, count)?;
+        let offset = system.transfer_offset(fd, Direction::Read, offset, count)?;
         let used = partial::used_by_read(system, fd, count, Some(offset));
         // SAFETY: as the caller promises.
         match unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) } {
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn fdt_pwrite(
     offset: libc::off_t,
 ) -> libc::ssize_t {
     call(|system| {
-        let offset = transfer_offset(offset, count)?;
+        let offset = system.transfer_offset(fd, Direction::Write, offset, count)?;
         // SAFETY: as the caller promises.
         match unsafe { uaccess::bytes(bytes, count) } {
             Ok(bytes) => {
@@ -86,13 +86,14 @@ pub unsafe extern "C" fn fdt_pwrite(
 pub extern "C" fn fdt_lseek(fd: c_int, offset: libc::off_t, whence: c_int) -> libc::off_t {
     call(|system| {
         let to = match whence {
+            libc::SEEK_SET if offset < 0 => return system.seek_below_start(fd),
             libc::SEEK_SET => to_unsigned(offset).map(SeekTo::Start),
             libc::SEEK_CUR => Ok(SeekTo::Current(offset)),
             libc::SEEK_END => Ok(SeekTo::End(offset)),
             // For these, every negative offset is beyond the end of the file.
             libc::SEEK_DATA => to_unsigned(offset).map(SeekTo::Data).or(Err(Errno::ENXIO)),
             libc::SEEK_HOLE => to_unsigned(offset).map(SeekTo::Hole).or(Err(Errno::ENXIO)),
-            _ => Err(Errno::EINVAL),
+            _ => return Err(system.opened_file(fd).err().unwrap_or(Errno::EINVAL)),
         };
         let to = system.after(fd, to)?;
         match system.process.lseek(fd, to) {
@@ -101,6 +102,24 @@ pub extern "C" fn fdt_lseek(fd: c_int, offset: libc::off_t, whence: c_int) -> li
             moved => Ok(moved?.cast_signed()),
         }
     })
+}
+
+impl System {
+    /// Returns the result of a seek to a negative position.
+    ///
+    /// # Errors
+    /// `EINVAL`, except that a device has no other position than 0; those of the descriptor.
+    #[cold]
+    fn seek_below_start(&self, fd: c_int) -> Result<libc::off_t, Errno> {
+        let file = self.file(fd)?;
+        if HostFile::below(&**file).is_none() {
+            self.process.lseek(fd, SeekTo::Current(0))?;
+            if file.stat()?.kind == FileKind::CharDevice {
+                return Ok(0);
+            }
+        }
+        Err(Errno::EINVAL)
+    }
 }
 
 /// Sets the size of an open file: `ftruncate(2)`.
@@ -146,7 +165,8 @@ unsafe fn read_partially(
     count: usize,
     offset: Option<u64>,
 ) -> Result<isize, Errno> {
-    system.after(fd, uaccess::check_range_end(buf.cast::<u8>(), count))?;
+    uaccess::check_range_end(buf.cast::<u8>(), count)
+        .map_err(|errno| system.transfer_error(fd, Direction::Read, offset.is_some(), errno))?;
     let bufs = [libc::iovec {
         iov_base: buf,
         iov_len: count,
@@ -168,7 +188,8 @@ unsafe fn write_partially(
     count: usize,
     offset: Option<u64>,
 ) -> Result<isize, Errno> {
-    system.after(fd, uaccess::check_range_end(bytes.cast::<u8>(), count))?;
+    uaccess::check_range_end(bytes.cast::<u8>(), count)
+        .map_err(|errno| system.transfer_error(fd, Direction::Write, offset.is_some(), errno))?;
     let bufs = [libc::iovec {
         iov_base: bytes.cast_mut(),
         iov_len: count,
@@ -213,16 +234,83 @@ impl System {
     }
 }
 
-/// Converts the offset of a transfer.
-///
-/// # Errors
-/// `EINVAL` if it is negative, or if the transfer could end above `i64::MAX`.
-fn transfer_offset(offset: libc::off_t, count: usize) -> Result<u64, Errno> {
-    let end = offset.checked_add_unsigned(count as u64);
-    if end.is_none() && count <= isize::MAX as usize {
-        return Err(Errno::EINVAL);
+/// Direction of a transfer.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+impl System {
+    /// Converts the offset of a transfer.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is negative; if the transfer could end above `i64::MAX`, that of
+    /// [`transfer_error`](Self::transfer_error).
+    #[inline]
+    pub(crate) fn transfer_offset(
+        &self,
+        fd: c_int,
+        direction: Direction,
+        offset: libc::off_t,
+        count: usize,
+    ) -> Result<u64, Errno> {
+        let from = to_unsigned(offset)?;
+        let end = offset.checked_add_unsigned(count as u64);
+        if end.is_none() && count <= isize::MAX as usize {
+            return Err(self.transfer_error(fd, direction, true, Errno::EINVAL));
+        }
+        Ok(from)
     }
-    to_unsigned(offset)
+
+    /// Returns the error of a transfer whose buffer or range is wrong. Those of the descriptor come
+    /// first, as on the host: `EBADF` if it is not open for the transfer, `ESPIPE` if it has no
+    /// offsets, and `EINVAL` if its type has no such transfer.
+    #[cold]
+    pub(crate) fn transfer_error(
+        &self,
+        fd: c_int,
+        direction: Direction,
+        has_offset: bool,
+        errno: Errno,
+    ) -> Errno {
+        let checked = self.check_transfer(fd, direction, has_offset);
+        checked.err().unwrap_or(errno)
+    }
+
+    pub(crate) fn check_transfer(
+        &self,
+        fd: c_int,
+        direction: Direction,
+        has_offset: bool,
+    ) -> Result<(), Errno> {
+        let file = self.opened_file(fd)?;
+        if HostFile::below(&**file).is_some() {
+            return Ok(());
+        }
+        let kind = file.stat().map(|stat| stat.kind);
+        if has_offset && matches!(kind, Err(_) | Ok(FileKind::Fifo | FileKind::Socket)) {
+            return Err(Errno::ESPIPE);
+        }
+        let is_open = match direction {
+            Direction::Read => file.status().can_read(),
+            Direction::Write => file.status().can_write(),
+        };
+        if !is_open {
+            return Err(Errno::EBADF);
+        }
+        let transfers = match &*file.label() {
+            _ if kind.is_ok() => true,
+            "anon_inode:[eventfd]" => true,
+            "anon_inode:[timerfd]" => direction == Direction::Read,
+            _ => false,
+        };
+        if transfers {
+            Ok(())
+        } else {
+            Err(Errno::EINVAL)
+        }
+    }
 }
 
 /// Converts an offset or length.

@@ -2,14 +2,16 @@
 
 use std::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Deref;
 
 use fdtable_vfs::Errno;
 use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::call;
+use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::fs::partial::{self, Partial};
-use crate::fs::transfers::{to_ssize, to_unsigned};
+use crate::fs::transfers::{Direction, to_ssize, to_unsigned};
 
 /// Reads into several buffers: `readv(2)`.
 #[unsafe(no_mangle)]
@@ -17,7 +19,9 @@ pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) 
     call(|system| {
         let limit = |count| partial::read_limit(system, fd, count, None);
         // SAFETY: as the caller promises.
-        match system.after(fd, unsafe { import_iovec_mut(bufs, count, limit) })? {
+        let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
+        match system.buffers_for(fd, Direction::Read, None, bufs)? {
+            Buffers::Whole(bufs) if is_empty(&bufs) => system.no_bytes(fd, Direction::Read, None),
             Buffers::Whole(mut bufs) => to_ssize(system.process.readv(fd, &mut bufs)),
             Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, None)),
         }
@@ -29,7 +33,11 @@ pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) 
 pub unsafe extern "C" fn fdt_writev(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let written = match system.after(fd, unsafe { import_iovec(bufs, count) })? {
+        let bufs = unsafe { import_iovec(bufs, count) };
+        let written = match system.buffers_for(fd, Direction::Write, None, bufs)? {
+            Buffers::Whole(bufs) if is_empty(&bufs) => {
+                return system.no_bytes(fd, Direction::Write, None);
+            }
             Buffers::Whole(bufs) => system.process.writev(fd, &bufs),
             Buffers::Partial(bufs) => partial::write(system, fd, &bufs, None),
         };
@@ -49,7 +57,11 @@ pub unsafe extern "C" fn fdt_preadv(
         let offset = to_unsigned(offset)?;
         let limit = |count| partial::read_limit(system, fd, count, Some(offset));
         // SAFETY: as the caller promises.
-        match system.after(fd, unsafe { import_iovec_mut(bufs, count, limit) })? {
+        let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
+        match system.buffers_for(fd, Direction::Read, Some(offset), bufs)? {
+            Buffers::Whole(bufs) if is_empty(&bufs) => {
+                system.no_bytes(fd, Direction::Read, Some(offset))
+            }
             Buffers::Whole(mut bufs) => to_ssize(system.process.preadv(fd, &mut bufs, offset)),
             Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, Some(offset))),
         }
@@ -67,7 +79,11 @@ pub unsafe extern "C" fn fdt_pwritev(
     call(|system| {
         let offset = to_unsigned(offset)?;
         // SAFETY: as the caller promises.
-        let written = match system.after(fd, unsafe { import_iovec(bufs, count) })? {
+        let bufs = unsafe { import_iovec(bufs, count) };
+        let written = match system.buffers_for(fd, Direction::Write, Some(offset), bufs)? {
+            Buffers::Whole(bufs) if is_empty(&bufs) => {
+                return system.no_bytes(fd, Direction::Write, Some(offset));
+            }
             Buffers::Whole(bufs) => system.process.pwritev(fd, &bufs, offset),
             Buffers::Partial(bufs) => partial::write(system, fd, &bufs, Some(offset)),
         };
@@ -131,6 +147,58 @@ pub(crate) enum Buffers<C> {
     Whole(C),
     /// Some bytes of them cannot.
     Partial(Partial),
+}
+
+fn is_empty<B: Deref<Target = [u8]>>(bufs: &[B]) -> bool {
+    bufs.iter().all(|buf| buf.is_empty())
+}
+
+impl System {
+    /// Passes on the buffers of a transfer. Errors of the descriptor come before those of the
+    /// buffers, as on the host.
+    ///
+    /// # Errors
+    /// Those of [`transfer_error`](Self::transfer_error); `EINVAL` if the transfer could end above
+    /// `i64::MAX`.
+    #[inline]
+    fn buffers_for<B: Deref<Target = [u8]>>(
+        &self,
+        fd: c_int,
+        direction: Direction,
+        offset: Option<u64>,
+        bufs: Result<Buffers<Vec<B>>, Errno>,
+    ) -> Result<Buffers<Vec<B>>, Errno> {
+        let errno = match &bufs {
+            Err(errno) => *errno,
+            Ok(bufs) if offset.is_some_and(|at| at + bufs.total() > i64::MAX as u64) => {
+                Errno::EINVAL
+            }
+            Ok(_) => return bufs,
+        };
+        Err(self.transfer_error(fd, direction, offset.is_some(), errno))
+    }
+
+    /// Returns the result of a transfer with buffers that have no bytes. It does not reach the
+    /// file: no empty message is sent.
+    #[cold]
+    fn no_bytes(
+        &self,
+        fd: c_int,
+        direction: Direction,
+        offset: Option<u64>,
+    ) -> Result<ssize_t, Errno> {
+        self.check_transfer(fd, direction, offset.is_some())?;
+        Ok(0)
+    }
+}
+
+impl<B: Deref<Target = [u8]>> Buffers<Vec<B>> {
+    fn total(&self) -> u64 {
+        match self {
+            Buffers::Whole(bufs) => bufs.iter().map(|buf| buf.len() as u64).sum(),
+            Buffers::Partial(bufs) => bufs.total() as u64,
+        }
+    }
 }
 
 impl<C> Buffers<C> {

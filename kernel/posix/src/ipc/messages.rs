@@ -6,7 +6,9 @@ use std::ptr;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fdtable::FileRef;
-use fdtable_vfs::socket::{MessageTime, MsgFlags, Received, SendMessage, SocketAddress, Ucred};
+use fdtable_vfs::socket::{
+    MessageTime, MsgFlags, OptionValue, Received, SendMessage, SocketAddress, SocketOption, Ucred,
+};
 use fdtable_vfs::{Errno, RcuObject};
 use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
@@ -19,7 +21,7 @@ use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
-use crate::ipc::sockets::{descriptor_flags, put_address};
+use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
 
 /// Sends bytes to the peer of a socket: `send(2)`.
 #[unsafe(no_mangle)]
@@ -44,6 +46,7 @@ pub unsafe extern "C" fn fdt_sendto(
     length: socklen_t,
 ) -> ssize_t {
     call(|system| {
+        check_buffer_end(bytes, count)?;
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
@@ -54,7 +57,7 @@ pub unsafe extern "C" fn fdt_sendto(
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_buffer(bytes, count) }?;
         // SAFETY: as the caller promises.
-        let to = unsafe { destination(system, to, length) }?;
+        let to = unsafe { destination(system, fd, to, length) }?;
         let message = SendMessage {
             to: to.as_ref(),
             ..SendMessage::default()
@@ -78,7 +81,11 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
         // SAFETY: as the caller promises.
-        let to = unsafe { destination(system, head.msg_name.cast(), head.msg_namelen) }?;
+        let to = unsafe { destination(system, fd, head.msg_name.cast(), head.msg_namelen) }?;
+        if head.msg_controllen > 0 && is_of(system, fd, libc::SOCK_SEQPACKET) {
+            // A missing connection comes before errors of the control messages.
+            system.process.getpeername(fd)?;
+        }
         // SAFETY: as the caller promises.
         let outgoing = unsafe { system.read_control(&head) }?;
         let message = SendMessage {
@@ -115,6 +122,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
     length: *mut socklen_t,
 ) -> ssize_t {
     call(|system| {
+        check_buffer_end(buf, count)?;
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
@@ -260,7 +268,7 @@ unsafe fn import_buffer<'a>(
     at: *const c_void,
     count: usize,
 ) -> Result<Buffers<[IoSlice<'a>; 1]>, Errno> {
-    uaccess::check_range_end(at.cast::<u8>(), count)?;
+    let count = check_buffer_end(at, count)?;
     // SAFETY: as the caller promises.
     if let Ok(bytes) = unsafe { uaccess::bytes(at, count) } {
         return Ok(Buffers::Whole([IoSlice::new(bytes)]));
@@ -285,7 +293,7 @@ unsafe fn import_buffer_mut<'a>(
     count: usize,
     used: usize,
 ) -> Result<Buffers<[IoSliceMut<'a>; 1]>, Errno> {
-    uaccess::check_range_end(at.cast::<u8>(), count)?;
+    let count = check_buffer_end(at, count)?;
     // SAFETY: as the caller promises.
     if let Ok(bytes) = unsafe { uaccess::bytes_mut(at, count.min(used)) } {
         return Ok(Buffers::Whole([IoSliceMut::new(bytes)]));
@@ -296,6 +304,23 @@ unsafe fn import_buffer_mut<'a>(
     }];
     // SAFETY: as the caller promises.
     Ok(Buffers::Partial(unsafe { Partial::of(&buf, true) }))
+}
+
+/// Returns how many bytes of a buffer one message moves.
+///
+/// # Errors
+/// `EFAULT` if they are above the address space.
+#[inline]
+fn check_buffer_end(at: *const c_void, count: usize) -> Result<usize, Errno> {
+    let count = count.min(uaccess::MAX_RW_COUNT);
+    uaccess::check_range_end(at.cast::<u8>(), count)?;
+    Ok(count)
+}
+
+/// Returns true if a descriptor is a socket of this type.
+fn is_of(system: &System, fd: c_int, kind: c_int) -> bool {
+    let found = system.process.getsockopt(fd, SocketOption::Type);
+    found == Ok(OptionValue::Number(kind))
 }
 
 /// Ancillary data to send.
@@ -562,11 +587,18 @@ fn word(bytes: &[u8]) -> c_int {
 /// If `to` can be an address in memory, `length` bytes are there.
 unsafe fn destination(
     system: &System,
+    fd: c_int,
     to: *const sockaddr,
     length: socklen_t,
 ) -> Result<Option<SocketAddress>, Errno> {
     if to.is_null() || length == 0 {
         return Ok(None);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { check_address(to, length) }?;
+    if !is_of(system, fd, libc::SOCK_DGRAM) {
+        // Whatever the address is, a stream has no destination, and a connection ignores it.
+        return Ok(Some(SocketAddress::Unnamed));
     }
     // SAFETY: as the caller promises.
     match unsafe { system.address(to, length) }? {

@@ -121,7 +121,7 @@ pub unsafe extern "C" fn fdt_accept4(
     flags: c_int,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
+        let file = system.opened_file(fd)?;
         let (rest, flags) = split(flags);
         if rest != 0 {
             return Err(Errno::EINVAL);
@@ -405,6 +405,37 @@ impl System {
 /// Bytes of an address before the name.
 const FAMILY: usize = size_of::<libc::sa_family_t>();
 
+/// Checks the length of an address, and that it can be read.
+///
+/// # Errors
+/// `EINVAL` if no address is so long; `EFAULT`.
+///
+/// # Safety
+/// That of [`System::address`].
+pub(crate) unsafe fn check_address(
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { address_bytes_of(address, length) }.map(|_| ())
+}
+
+/// Returns the bytes of an address.
+///
+/// # Safety
+/// That of [`System::address`].
+unsafe fn address_bytes_of<'a>(
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Result<&'a [u8], Errno> {
+    let length = usize::try_from(length.cast_signed()).map_err(|_| Errno::EINVAL)?;
+    if length > size_of::<libc::sockaddr_storage>() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { uaccess::bytes(address.cast(), length) }
+}
+
 /// Reads the family and the name of an address.
 ///
 /// # Safety
@@ -413,12 +444,9 @@ unsafe fn read_address<'a>(
     address: *const sockaddr,
     length: socklen_t,
 ) -> Result<(libc::sa_family_t, &'a [u8]), Errno> {
-    let length = usize::try_from(length.cast_signed()).map_err(|_| Errno::EINVAL)?;
-    if length > size_of::<libc::sockaddr_storage>() {
-        return Err(Errno::EINVAL);
-    }
     // SAFETY: as the caller promises.
-    let bytes = unsafe { uaccess::bytes(address.cast(), length) }?;
+    let bytes = unsafe { address_bytes_of(address, length) }?;
+    let length = bytes.len();
     if !(FAMILY..=size_of::<sockaddr_un>()).contains(&length) {
         return Err(Errno::EINVAL);
     }

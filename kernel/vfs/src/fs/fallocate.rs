@@ -17,5 +17,20 @@ bitflags::bitflags! {
         const INSERT_RANGE = 0x20;
         /// Unshares the range from other files. No file system here supports it.
         const UNSHARE_RANGE = 0x40;
+        /// Fills the range with zeros on the storage. No file system here supports it.
+        const WRITE_ZEROES = 0x80;
+    }
+}
+
+impl FallocateFlags {
+    /// Returns true if Linux knows the combination of flags.
+    pub(crate) fn is_valid(self) -> bool {
+        match self - Self::KEEP_SIZE {
+            Self::PUNCH_HOLE => self.contains(Self::KEEP_SIZE),
+            Self::COLLAPSE_RANGE | Self::INSERT_RANGE | Self::WRITE_ZEROES => {
+                !self.contains(Self::KEEP_SIZE)
+            }
+            rest => rest.is_empty() || [Self::ZERO_RANGE, Self::UNSHARE_RANGE].contains(&rest),
+        }
     }
 }

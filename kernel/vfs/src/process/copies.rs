@@ -3,11 +3,19 @@
 use fdtable::{FdArg, FileRef};
 
 use super::Process;
-use crate::fs::{FallocateFlags, FileKind, SeekTo};
+use super::pipes::buffer;
+use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
+use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, OpenFlags, RcuObject};
 
 /// Most bytes that are copied at a time: 65,536.
 const STEP: usize = 64 << 10;
+
+/// Number of the device `/dev/null`.
+const NULL: u64 = 0x103;
+
+/// Number of the device `/dev/full`. On Linux, it has no `splice_write`.
+const FULL: u64 = 0x107;
 
 /// Most bytes of one call, as on Linux.
 const MAX_RW_COUNT: usize = 0x7fff_f000;
@@ -23,8 +31,9 @@ impl Process {
     /// # Errors
     /// `EBADF` if not open descriptors, `from` not open for reading, or `to` not open for writing
     /// or open for appending; `EISDIR` if one is a directory; `EINVAL` if one is not a regular
-    /// file, if the ranges overlap in one file, or if an offset is above `i64::MAX`; `EFBIG` at the
-    /// size limit; `EIO` if revoked; `ENOMEM`.
+    /// file, if the ranges overlap in one file, or if an offset is above `i64::MAX`; `EOVERFLOW` if
+    /// the end of a range is above `u64::MAX`; `EFBIG` at the size limit; `EIO` if revoked;
+    /// `ENOMEM`.
     pub fn copy_file_range(
         &self,
         from: impl FdArg,
@@ -35,16 +44,27 @@ impl Process {
     ) -> Result<usize, Errno> {
         let to_fd = to.to_raw();
         let (from, to) = (self.files.get(from)?, self.files.get(to_fd)?);
-        let (here, there) = (from.stat()?, to.stat()?);
-        if [here.kind, there.kind].contains(&FileKind::Directory) {
+        let (here, there) = (stat_if_any(&from)?, stat_if_any(&to)?);
+        let is_directory = |stat: &Stat| stat.kind == FileKind::Directory;
+        if [here, there].iter().flatten().any(is_directory) {
             return Err(Errno::EISDIR);
         }
+        let (Some(here), Some(there)) = (here, there) else {
+            return Err(Errno::EINVAL);
+        };
         if [here.kind, there.kind] != [FileKind::Regular; 2] {
             return Err(Errno::EINVAL);
         }
         let status = to.status();
         if !from.status().can_read() || !status.can_write() || status.contains(OpenFlags::APPEND) {
             return Err(Errno::EBADF);
+        }
+        let wraps = |offset: &Option<&mut u64>| {
+            let offset = offset.as_deref().copied();
+            offset.is_some_and(|at| at.checked_add(count as u64).is_none())
+        };
+        if wraps(&from_offset) || wraps(&to_offset) {
+            return Err(Errno::EOVERFLOW);
         }
         let mut source = Cursor::new(&from, from_offset)?;
         let mut target = Cursor::new(&to, to_offset)?;
@@ -71,9 +91,10 @@ impl Process {
     /// `from` is. Allocates, and blocks while there is no room, unless `to` is non-blocking.
     ///
     /// # Errors
-    /// `EBADF` if not open descriptors, or not open for reading or writing; `EINVAL` if `from` is
-    /// not a regular file or device, `to` is open for appending, or the offset is above `i64::MAX`;
-    /// `EAGAIN`, `EPIPE`, `EFBIG` as for [`write`](Self::write), if nothing was copied; `EIO` if
+    /// `EBADF` if not open descriptors, or not open for reading or writing; `ESPIPE` if there is an
+    /// offset, and `from` has none; `EINVAL` if `from` is not a regular file or a device that can be
+    /// spliced, `to` cannot be spliced, or is open for appending and not a pipe, or the range does
+    /// not end below `i64::MAX`; `EAGAIN`, `EPIPE`, `EFBIG` as for [`write`](Self::write), if nothing was copied; `EIO` if
     /// revoked; `ENOMEM`.
     pub fn sendfile(
         &self,
@@ -82,29 +103,49 @@ impl Process {
         offset: Option<&mut u64>,
         count: usize,
     ) -> Result<usize, Errno> {
-        let to_fd = to.to_raw();
-        let (to, from) = (self.files.get(to_fd)?, self.files.get(from)?);
-        let status = to.status();
-        if !from.status().can_read() || !status.can_write() {
+        let (to_fd, from) = (to.to_raw(), self.files.get(from)?);
+        if !from.status().can_read() {
             return Err(Errno::EBADF);
         }
-        let kind = from.stat().map_err(|errno| match errno {
-            Errno::EOPNOTSUPP => Errno::EINVAL,
-            errno => errno,
-        })?;
-        let readable = matches!(kind.kind, FileKind::Regular | FileKind::CharDevice);
-        if !readable || status.contains(OpenFlags::APPEND) {
+        let source = stat_if_any(&from)?;
+        let has_offsets = |kind| !matches!(kind, FileKind::Fifo | FileKind::Socket);
+        if offset.is_some() && !source.is_some_and(|stat| has_offsets(stat.kind)) {
+            return Err(Errno::ESPIPE);
+        }
+        let at = offset.as_deref().copied().unwrap_or(0);
+        let end = at.checked_add(count as u64);
+        if end.is_none_or(|end| end > i64::MAX as u64) {
             return Err(Errno::EINVAL);
         }
-        let mut source = Cursor::new(&from, offset)?;
+        let to = self.files.get(to_fd)?;
+        let status = to.status();
+        if !status.can_write() {
+            return Err(Errno::EBADF);
+        }
+        let pipe = buffer(&**to).ok();
+        if let Some(pipe) = pipe {
+            pipe.wait_for_room(match to.is_nonblocking() {
+                true => WaitPolicy::NoWait,
+                false => WaitPolicy::Forever,
+            })?;
+        } else if status.contains(OpenFlags::APPEND) {
+            return Err(Errno::EINVAL);
+        }
+        let source = source.filter(can_be_spliced).ok_or(Errno::EINVAL)?;
+        let accepts = pipe.is_some() || stat_if_any(&to)?.is_some_and(|stat| stat.rdev != FULL);
+        let mut cursor = Cursor::new(&from, offset)?;
         let count = self.writable_bytes(to_fd, None, count.min(MAX_RW_COUNT))?;
-        let moved = transfer(&from, source.at, count, |bytes, _| {
+        let moved = transfer(&from, cursor.at, count, |bytes, _| {
             match to.is_nonblocking() {
+                _ if !accepts => Err(Errno::EINVAL),
                 true => to.try_write(bytes),
                 false => to.write(bytes),
             }
         })?;
-        source.advance(moved)?;
+        if source.kind == FileKind::Regular {
+            // Devices have no position.
+            cursor.advance(moved)?;
+        }
         Ok(moved)
     }
 
@@ -129,18 +170,23 @@ impl Process {
         if length == 0 || offset > i64::MAX as u64 {
             return Err(Errno::EINVAL);
         }
-        let both = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
-        if ![FallocateFlags::empty(), FallocateFlags::KEEP_SIZE, both].contains(&how) {
+        if !how.is_valid() {
             return Err(Errno::EOPNOTSUPP);
         }
         if !file.status().can_write() {
             return Err(Errno::EBADF);
         }
-        if file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo) {
-            return Err(Errno::ESPIPE);
+        match stat_if_any(&file)?.map(|stat| stat.kind) {
+            Some(FileKind::Regular) => {}
+            Some(FileKind::Fifo) => return Err(Errno::ESPIPE),
+            _ => return Err(Errno::ENODEV),
         }
         if end.is_none_or(|end| end > i64::MAX as u64) {
             return Err(Errno::EFBIG);
+        }
+        let both = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
+        if ![FallocateFlags::empty(), FallocateFlags::KEEP_SIZE, both].contains(&how) {
+            return Err(Errno::EOPNOTSUPP);
         }
         if !how.contains(FallocateFlags::PUNCH_HOLE)
             && let (Ok(stat), Some(end)) = (file.stat(), end)
@@ -149,6 +195,24 @@ impl Process {
             self.check_length(&stat, end)?;
         }
         file.fallocate(how, offset, length)
+    }
+}
+
+/// Returns the metadata of a file, if it has an inode.
+fn stat_if_any(file: &File) -> Result<Option<Stat>, Errno> {
+    match file.stat() {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::EOPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Returns true if `sendfile` can read a file. On Linux, `/dev/null` has no `splice_read`.
+fn can_be_spliced(stat: &Stat) -> bool {
+    match stat.kind {
+        FileKind::Regular => true,
+        FileKind::CharDevice => stat.rdev != NULL,
+        _ => false,
     }
 }
 

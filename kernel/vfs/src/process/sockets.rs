@@ -20,10 +20,15 @@ struct SocketFile(FileRef<RcuObject>);
 
 impl SocketFile {
     /// # Errors
-    /// `ENOTSOCK` if it is not a socket.
+    /// `ENOTSOCK` if it is not a socket; `EBADF` if it was opened with `PATH`.
     fn socket(&self) -> Result<&Socket, Errno> {
         let object = &**self.0 as &dyn Any;
-        object.downcast_ref().ok_or(Errno::ENOTSOCK)
+        object
+            .downcast_ref()
+            .ok_or_else(|| match self.0.status().contains(OpenFlags::PATH) {
+                true => Errno::EBADF,
+                false => Errno::ENOTSOCK,
+            })
     }
 }
 
