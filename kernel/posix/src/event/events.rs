@@ -150,9 +150,12 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
             libc::EPOLL_CTL_MOD => EpollCtl::Mod,
             libc::EPOLL_CTL_DEL => EpollCtl::Del,
             _ => {
-                system.file(epfd)?;
-                system.file(fd)?;
-                return Err(Errno::EINVAL);
+                system.opened_file(epfd)?;
+                let file = system.opened_file(fd)?;
+                return Err(match file.pollee() {
+                    Some(_) => Errno::EINVAL,
+                    None => Errno::EPERM,
+                });
             }
         };
         if let Some(answer) = control_host_file(system, epfd, operation, fd, requested) {
@@ -265,16 +268,20 @@ unsafe fn epoll_wait(
     timeout: Option<Duration>,
     mask: Option<libc::sigset_t>,
 ) -> Result<c_int, Errno> {
+    let set = system.file(epfd)?;
     let bytes = usize::try_from(most).map(|most| most * size_of::<libc::epoll_event>());
     let is_some = bytes.is_ok_and(|bytes| bytes > 0 && bytes <= c_int::MAX as usize);
     let most = if is_some {
         most as usize
     } else {
+        system.opened_file(epfd)?;
         return Err(Errno::EINVAL);
     };
     uaccess::check_range_end(events, most)?;
-    let set = system.file(epfd)?;
-    let epoll = epoll_below(&set).ok_or(Errno::EINVAL)?;
+    let Some(epoll) = epoll_below(&set) else {
+        system.opened_file(epfd)?;
+        return Err(Errno::EINVAL);
+    };
     // SAFETY: as the caller promises.
     let waited = unsafe { wait_in_host(epoll, events, most, timeout, mask.as_ref()) };
     match waited {

@@ -53,6 +53,13 @@ pub unsafe extern "C" fn fdt_copy_file_range(
             return Err(Errno::EINVAL);
         }
         let process = &system.process;
+        let wraps =
+            |offset: Option<u64>| offset.is_some_and(|at| at.checked_add(count as u64).is_none());
+        if wraps(source) || wraps(target) {
+            // Errors of the files come first.
+            process.copy_file_range(from, Some(&mut 0), to, Some(&mut 0), 0)?;
+            return Err(Errno::EOVERFLOW);
+        }
         let moved = process.copy_file_range(from, source.as_mut(), to, target.as_mut(), count)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(from_offset, source) }?;

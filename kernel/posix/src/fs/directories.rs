@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use fdtable_vfs::{DirEntry, Errno, FileKind};
+use fdtable_vfs::{DirEntry, Errno, FileKind, Stat};
 use libc::{AT_FDCWD, ssize_t};
 
 use crate::abi::call::call;
@@ -103,7 +103,8 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
             })
             .map(|count| count as ssize_t);
         }
-        if file.stat()?.kind != FileKind::Directory {
+        let is_directory = |stat: Stat| stat.kind == FileKind::Directory;
+        if !file.stat().is_ok_and(is_directory) {
             return Err(Errno::ENOTDIR);
         }
         // SAFETY: as the caller promises.

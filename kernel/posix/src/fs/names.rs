@@ -9,6 +9,7 @@ use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
 use libc::{AT_FDCWD, mode_t, ssize_t};
 
 use crate::abi::call::call;
+use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_ssize;
@@ -51,7 +52,7 @@ pub unsafe extern "C" fn fdt_mkfifoat(
     path: *const c_char,
     mode: mode_t,
 ) -> c_int {
-    let mode = mode & !libc::S_IFMT | libc::S_IFIFO;
+    let mode = mode | libc::S_IFIFO;
     // SAFETY: as the caller promises.
     unsafe { fdt_mknodat(directory, path, mode, 0) }
 }
@@ -76,9 +77,10 @@ pub unsafe extern "C" fn fdt_mknodat(
     device: libc::dev_t,
 ) -> c_int {
     call(|system| {
+        let kind = kind(mode)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path) }? {
-            Target::Ours(at, path) => system.process.mknodat(at, path, kind(mode)?, mode)?,
+            Target::Ours(at, path) => system.process.mknodat(at, path, kind, mode)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string.
@@ -191,7 +193,10 @@ pub unsafe extern "C" fn fdt_renameat2(
         // SAFETY: as the caller promises.
         let old = unsafe { system.target(old_directory, old) }?;
         // SAFETY: as the caller promises.
-        let new = unsafe { system.target(new_directory, new) }?;
+        let new = match unsafe { system.target(new_directory, new) } {
+            Err(errno) => return Err(system.error_of_parent(&old, errno)),
+            Ok(new) => new,
+        };
         match (&old, &new) {
             (Target::Ours(old_at, old), Target::Ours(new_at, new)) => {
                 let flags = RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
@@ -226,7 +231,10 @@ pub unsafe extern "C" fn fdt_linkat(
         // SAFETY: as the caller promises.
         let old = unsafe { system.target(old_directory, old) }?;
         // SAFETY: as the caller promises.
-        let new = unsafe { system.target(new_directory, new) }?;
+        let new = match unsafe { system.target(new_directory, new) } {
+            Err(errno) => return Err(system.error_of_linked(&old, flags, errno)),
+            Ok(new) => new,
+        };
         match (&old, &new) {
             (Target::Ours(old_at, old), Target::Ours(new_at, new)) => {
                 let flags = AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
@@ -243,6 +251,44 @@ pub unsafe extern "C" fn fdt_linkat(
         }
         Ok(0)
     })
+}
+
+impl System {
+    /// Returns the error of a link whose second path cannot be read. The first one is looked up
+    /// before, as on the host.
+    #[cold]
+    fn error_of_linked(&self, old: &Target<'_>, flags: c_int, errno: Errno) -> Errno {
+        let Target::Ours(at, path) = old else {
+            return errno;
+        };
+        let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+        let mut found = AtFlags::from_bits_truncate(flags.cast_unsigned()) & AtFlags::EMPTY_PATH;
+        found.set(AtFlags::SYMLINK_NOFOLLOW, !follow);
+        self.process
+            .fstatat(*at, path, found)
+            .err()
+            .unwrap_or(errno)
+    }
+
+    /// Returns the error of a rename whose second path cannot be read. The directory of the first
+    /// one is looked up before, as on the host.
+    #[cold]
+    fn error_of_parent(&self, old: &Target<'_>, errno: Errno) -> Errno {
+        let Target::Ours(at, path) = old else {
+            return errno;
+        };
+        let end = path
+            .iter()
+            .rposition(|&byte| byte != b'/')
+            .map_or(0, |at| at + 1);
+        let name = path[..end]
+            .iter()
+            .rposition(|&byte| byte == b'/')
+            .map_or(0, |at| at + 1);
+        let parent = [&path[..name], b"."].concat();
+        let found = self.process.fstatat(*at, &parent, AtFlags::empty());
+        found.err().unwrap_or(errno)
+    }
 }
 
 /// Creates a symbolic link: `symlink(2)`.

@@ -39,12 +39,15 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
         }
         match request {
             libc::FIONREAD => {
-                let count = c_int::try_from(readable_bytes(&**file)?).unwrap_or(c_int::MAX);
+                let count = readable_bytes(&**file).map_err(|errno| not_known(&**file, errno))?;
                 // SAFETY: as the caller promises.
                 unsafe { uaccess::put(place, count) }?;
             }
             libc::TIOCOUTQ => {
-                let count = system.process.unread_bytes(fd).or(Err(Errno::ENOTTY))?;
+                let count = system
+                    .process
+                    .unread_bytes(fd)
+                    .map_err(|_| not_known(&**file, Errno::ENOTTY))?;
                 let count = c_int::try_from(count).unwrap_or(c_int::MAX);
                 // SAFETY: as the caller promises.
                 unsafe { uaccess::put(place, count) }?;
@@ -71,7 +74,7 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
                 // SAFETY: as the caller promises.
                 unsafe { uaccess::put(place, number) }?;
             }
-            _ => return Err(Errno::ENOTTY),
+            _ => return Err(not_known(&**file, Errno::ENOTTY)),
         }
         Ok(0)
     })
@@ -146,13 +149,23 @@ impl System {
     }
 }
 
-/// Returns the number of readable bytes; for a regular file, those after the position.
-fn readable_bytes(file: &dyn Object) -> Result<usize, Errno> {
+/// Returns the error of a request that a file does not have: an epoll has another one.
+#[cold]
+fn not_known(file: &dyn Object, errno: Errno) -> Errno {
+    match errno {
+        Errno::ENOTTY if file.label() == "anon_inode:[eventpoll]" => Errno::EINVAL,
+        errno => errno,
+    }
+}
+
+/// Returns the number of readable bytes; for a regular file, those after the position, which may be
+/// negative. As on the host, the lower half of the number.
+fn readable_bytes(file: &dyn Object) -> Result<c_int, Errno> {
     match file.stat() {
         Ok(stat) if stat.kind == FileKind::Regular => {
             let position = file.seek(SeekTo::Current(0))?;
-            Ok(stat.size.saturating_sub(position) as usize)
+            Ok(stat.size.wrapping_sub(position) as c_int)
         }
-        _ => file.readable_bytes(),
+        _ => Ok(c_int::try_from(file.readable_bytes()?).unwrap_or(c_int::MAX)),
     }
 }

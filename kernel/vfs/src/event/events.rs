@@ -25,7 +25,7 @@ bitflags::bitflags! {
         const RDBAND = 0x80;
         /// Same as [`OUT`](Self::OUT).
         const WRNORM = 0x100;
-        /// Same as [`OUT`](Self::OUT) on a socket of Linux; never reported here.
+        /// Same as [`OUT`](Self::OUT) on a socket; other files never report it.
         const WRBAND = 0x200;
         /// Never reported here.
         const MSG = 0x400;

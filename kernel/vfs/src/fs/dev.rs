@@ -14,7 +14,7 @@ use super::inode::{Dentry, Inode, Opening, Target};
 use super::inode_number;
 use super::mode::Mode;
 use super::stat::{DirEntry, FileKind, Stat};
-use super::{MountPoint, PathContext};
+use super::{Attributes, MountPoint, PathContext};
 use crate::{Errno, RcuObject};
 
 mod device;
@@ -145,6 +145,12 @@ impl DevNode {
 }
 
 impl Inode for DevRoot {
+    /// # Errors
+    /// `EROFS`.
+    fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+
     fn kind(&self) -> FileKind {
         FileKind::Directory
     }
@@ -187,6 +193,12 @@ impl Inode for DevRoot {
 }
 
 impl Inode for Link {
+    /// # Errors
+    /// `EROFS`.
+    fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
+        Err(Errno::EROFS)
+    }
+
     fn kind(&self) -> FileKind {
         FileKind::Symlink
     }

@@ -151,6 +151,12 @@ pub trait Inode: Any + Send + Sync {
         None
     }
 
+    /// Returns true for a directory in which no name can be created, because the file system decides
+    /// what is in it: a name that it does not have is `ENOENT`. By default, false.
+    fn has_fixed_names(&self) -> bool {
+        false
+    }
+
     /// Makes an inode with a name in a directory. [`FileKind::Directory`] may be asked for with a
     /// mode; the umask has been applied.
     ///

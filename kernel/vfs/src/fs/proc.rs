@@ -164,6 +164,10 @@ impl ProcessRef {
 }
 
 impl Inode for ProcRoot {
+    fn has_fixed_names(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> FileKind {
         FileKind::Directory
     }

@@ -31,9 +31,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not open descriptors, `from` not open for reading, or `to` not open for writing
     /// or open for appending; `EISDIR` if one is a directory; `EINVAL` if one is not a regular
-    /// file, if the ranges overlap in one file, or if an offset is above `i64::MAX`; `EOVERFLOW` if
-    /// the end of a range is above `u64::MAX`; `EFBIG` at the size limit; `EIO` if revoked;
-    /// `ENOMEM`.
+    /// file, if the ranges overlap in one file, or if an offset is above `i64::MAX`; `EFBIG` at the
+    /// size limit; `EIO` if revoked; `ENOMEM`.
     pub fn copy_file_range(
         &self,
         from: impl FdArg,
@@ -58,13 +57,6 @@ impl Process {
         let status = to.status();
         if !from.status().can_read() || !status.can_write() || status.contains(OpenFlags::APPEND) {
             return Err(Errno::EBADF);
-        }
-        let wraps = |offset: &Option<&mut u64>| {
-            let offset = offset.as_deref().copied();
-            offset.is_some_and(|at| at.checked_add(count as u64).is_none())
-        };
-        if wraps(&from_offset) || wraps(&to_offset) {
-            return Err(Errno::EOVERFLOW);
         }
         let mut source = Cursor::new(&from, from_offset)?;
         let mut target = Cursor::new(&to, to_offset)?;

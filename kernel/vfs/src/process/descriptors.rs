@@ -8,8 +8,8 @@ use fdtable::{CloseRangeFlags, ClosedFiles, Fd, FdArg, FdFlags};
 
 use super::Process;
 use super::async_io::is_async;
-use crate::fs::{Credentials, Mode, Permissions, Seals};
-use crate::{Errno, OpenFlags};
+use crate::fs::{Credentials, FileKind, Mode, Permissions, Seals};
+use crate::{Errno, Object, OpenFlags};
 
 bitflags::bitflags! {
     /// Flags of [`Process::memfd_create`], with the values of Linux.
@@ -156,8 +156,18 @@ impl Process {
         let fd = fd.to_raw();
         let file = self.files.get(fd)?;
         let is_new = |flag| flags.contains(flag) && !file.status().contains(flag);
-        if is_new(OpenFlags::NOATIME) && !self.credentials().owns(file.stat()?.uid) {
-            return Err(Errno::EPERM);
+        if is_new(OpenFlags::NOATIME) {
+            // What has no inode belongs to user 0.
+            let owner = match file.stat() {
+                Err(Errno::EOPNOTSUPP) => 0,
+                stat => stat?.uid,
+            };
+            if !self.credentials().owns(owner) {
+                return Err(Errno::EPERM);
+            }
+        }
+        if flags.contains(OpenFlags::DIRECT) && !takes_direct(&**file) {
+            return Err(Errno::EINVAL);
         }
         file.set_status(flags)?;
         match self.set_async_of(&**file, fd, flags.contains(OpenFlags::ASYNC)) {
@@ -233,4 +243,11 @@ impl Process {
         let permissions = Permissions { mode, uid, gid };
         Ok(reservation.install(fs.open_memfd(name, permissions, seals)?))
     }
+}
+
+/// Returns true if a file can have `O_DIRECT`: regular files, and pipes, for which Linux has another
+/// meaning of it.
+fn takes_direct(file: &dyn Object) -> bool {
+    let kind = file.stat().map(|stat| stat.kind);
+    matches!(kind, Ok(FileKind::Regular | FileKind::Fifo))
 }

@@ -105,6 +105,9 @@ impl Process {
             return Err(Errno::EBADF);
         }
         let Some(epoll) = as_epoll(&**set) else {
+            if set.status().contains(OpenFlags::PATH) {
+                return Err(Errno::EBADF);
+            }
             // Linux checks the member before the epoll.
             let member = file.pollee().ok_or(Errno::EPERM);
             return member.and(Err(Errno::EINVAL));
@@ -173,7 +176,7 @@ impl Process {
     /// discarded.
     ///
     /// # Errors
-    /// `EBADF` if `fd` is not an open descriptor; `EINVAL` if it is not a timer, or `flags` has
+    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a timer, or `flags` has
     /// unknown bits; `EIO` if it is revoked.
     pub fn timerfd_settime(
         &self,
@@ -182,18 +185,20 @@ impl Process {
         spec: ITimerSpec,
     ) -> Result<ITimerSpec, Errno> {
         let file = self.files.get(fd)?;
-        as_timerfd(&**file).ok_or(Errno::EINVAL)?.set(flags, spec)
+        as_timerfd(&**file)
+            .ok_or_else(|| no_timer(&file))?
+            .set(flags, spec)
     }
 
     /// Returns the interval of a timer, and the time to its next expiration: zero if it is
     /// disarmed, or will not expire again.
     ///
     /// # Errors
-    /// `EBADF` if `fd` is not an open descriptor; `EINVAL` if it is not a timer; `EIO` if it is
+    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a timer; `EIO` if it is
     /// revoked.
     pub fn timerfd_gettime(&self, fd: impl FdArg) -> Result<ITimerSpec, Errno> {
         let file = self.files.get(fd)?;
-        as_timerfd(&**file).ok_or(Errno::EINVAL)?.get()
+        as_timerfd(&**file).ok_or_else(|| no_timer(&file))?.get()
     }
 
     /// Installs the file that `make` makes at the lowest free descriptor; if there is none, does
@@ -205,5 +210,14 @@ impl Process {
     ) -> Result<Fd, Errno> {
         let reservation = self.files.reserve(flags.descriptor())?;
         Ok(reservation.install(make()?))
+    }
+}
+
+/// Returns the error of a timer's call on another file.
+#[cold]
+fn no_timer(file: &FileRef<RcuObject>) -> Errno {
+    match file.status().contains(OpenFlags::PATH) {
+        true => Errno::EBADF,
+        false => Errno::EINVAL,
     }
 }

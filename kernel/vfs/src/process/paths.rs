@@ -122,7 +122,8 @@ impl Process {
         self.openat(At::Cwd, path, flags, Mode::DEFAULT_FILE)
     }
 
-    /// Makes a FIFO or an empty regular file with permissions `mode`, less the umask. Allocates.
+    /// Makes a FIFO, an empty regular file, or a name of a socket that none is bound to, with
+    /// permissions `mode`, less the umask. Allocates.
     ///
     /// # Errors
     /// Those of path lookup; `EEXIST` if the name exists; `EPERM` for any other `kind`; `EACCES` if
@@ -137,6 +138,8 @@ impl Process {
         let what = match kind {
             FileKind::Regular => NewKind::Regular,
             FileKind::Fifo => NewKind::Fifo,
+            // No socket is bound to it.
+            FileKind::Socket => NewKind::Socket(Arc::new(())),
             _ => return Err(Errno::EPERM),
         };
         let context = self.path_context();

@@ -33,11 +33,15 @@ impl Clone for FdSet {
     }
 }
 
-/// Events that each of the three sets stands for.
+/// Events that each of the three sets stands for. A file opened with `PATH` is ready for all of them,
+/// as on Linux.
 const SETS: [Events; 3] = [
-    Events::READABLE.union(Events::RDBAND).union(Events::ALWAYS),
-    Events::WRITABLE.union(Events::WRBAND).union(Events::ERR),
-    Events::PRI,
+    (Events::READABLE.union(Events::RDBAND).union(Events::ALWAYS)).union(Events::NVAL),
+    Events::WRITABLE
+        .union(Events::WRBAND)
+        .union(Events::ERR)
+        .union(Events::NVAL),
+    Events::PRI.union(Events::NVAL),
 ];
 
 impl FdSet {

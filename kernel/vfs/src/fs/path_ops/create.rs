@@ -56,9 +56,14 @@ impl PathContext<'_> {
         } else {
             Follow::No
         };
-        let old = self.find_at(old.0, old.1, flags, follow)?;
+        let found = match self.find_at(old.0, old.1, flags, follow) {
+            // The file of the descriptor has no inode here: it is on a file system of its own.
+            Err(Errno::ENOTDIR) if old.1.is_empty() => None,
+            found => Some(found?),
+        };
         let path = Path::parse(new.1)?;
         let (parent, name) = self.parent_for(new.0, &path, false)?;
+        let old = found.ok_or(Errno::EXDEV)?;
         if parent.mount_id() != old.mount_id() {
             return Err(Errno::EXDEV);
         }
@@ -104,6 +109,8 @@ impl PathContext<'_> {
         match parent.inode.lookup(name, self) {
             Ok(_) => Err(Errno::EEXIST),
             Err(Errno::ENOENT) if path.asks_for_directory && !takes_slash => Err(Errno::ENOENT),
+            // The lookup decides, not the permission to create.
+            Err(Errno::ENOENT) if parent.inode.has_fixed_names() => Err(Errno::ENOENT),
             Err(Errno::ENOENT) => Ok((parent, name)),
             Err(errno) => Err(errno),
         }

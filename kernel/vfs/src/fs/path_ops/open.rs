@@ -163,7 +163,11 @@ impl PathContext<'_> {
             let mount = opening.mount();
             return opening.file(PathFile::new(VfsPath { mount, inode })?);
         }
-        let changes = flags.can_write() || flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC);
+        // The access mode 3 asks for both permissions, and gives neither access.
+        let is_neither = flags.contains(OpenFlags::ACCMODE);
+        let changes = flags.can_write()
+            || is_neither
+            || flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC);
         match kind {
             FileKind::Symlink => return Err(Errno::ELOOP),
             FileKind::Directory if changes => return Err(Errno::EISDIR),
@@ -193,10 +197,11 @@ impl PathContext<'_> {
         }
         let flags = opening.flags;
         let mut wanted = AccessMode::empty();
-        wanted.set(AccessMode::READ, flags.can_read());
+        let is_neither = flags.contains(OpenFlags::ACCMODE);
+        wanted.set(AccessMode::READ, flags.can_read() || is_neither);
         wanted.set(
             AccessMode::WRITE,
-            flags.can_write() || flags.contains(OpenFlags::TRUNC),
+            flags.can_write() || is_neither || flags.contains(OpenFlags::TRUNC),
         );
         if wanted.contains(AccessMode::WRITE) && opening.kind == FileKind::Regular {
             want_write(opening.fs)?;
@@ -269,6 +274,9 @@ impl PathContext<'_> {
     }
 
     fn create_file(&self, parent: &VfsPath, name: &[u8], mode: Mode) -> Result<VfsPath, Errno> {
+        if parent.inode.has_fixed_names() {
+            return Err(Errno::ENOENT);
+        }
         let _change = want_write(self.fs_of(parent))?;
         self.may_change(&*parent.inode)?;
         let inode = parent
@@ -334,10 +342,8 @@ fn checked(flags: OpenFlags) -> Result<OpenFlags, Errno> {
     let both = OpenFlags::CREAT | OpenFlags::DIRECTORY;
     let half = OpenFlags::TMPFILE - OpenFlags::DIRECTORY;
     let unnamed = flags.contains(OpenFlags::TMPFILE);
-    let refused = flags.contains(OpenFlags::ACCMODE)
-        || flags.contains(half) && !unnamed
-        || unnamed && !flags.can_write()
-        || flags.contains(both);
+    let refused =
+        flags.contains(half) && !unnamed || unnamed && !flags.can_write() || flags.contains(both);
     if refused {
         return Err(Errno::EINVAL);
     }

@@ -59,6 +59,10 @@ impl Descriptors {
 }
 
 impl Inode for Descriptors {
+    fn has_fixed_names(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> FileKind {
         FileKind::Directory
     }

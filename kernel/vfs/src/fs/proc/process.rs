@@ -89,6 +89,10 @@ impl ProcessDirectory {
 }
 
 impl Inode for ProcessDirectory {
+    fn has_fixed_names(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> FileKind {
         FileKind::Directory
     }

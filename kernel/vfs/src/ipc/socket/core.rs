@@ -595,6 +595,12 @@ impl Core {
 
     /// Returns the events of the socket.
     pub(super) fn ready(&self) -> Events {
+        let mut events = self.ready_but_for_band();
+        events.set(Events::WRBAND, events.contains(Events::WRNORM));
+        events
+    }
+
+    fn ready_but_for_band(&self) -> Events {
         let state = self.state.lock();
         let mut events = self.incoming.reader_events() & (Events::READABLE | Events::ERR);
         let ended = self.incoming.is_ended();
