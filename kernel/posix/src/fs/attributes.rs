@@ -215,6 +215,10 @@ pub unsafe extern "C" fn fdt_futimens(fd: c_int, times: *const timespec) -> c_in
     call(|system| {
         // SAFETY: as the caller promises.
         let times = unsafe { uaccess::get_if_any(times.cast::<[timespec; 2]>()) }?;
+        if fd >= 0 && is_nothing(times.as_ref()) {
+            // The descriptor is not looked up.
+            return Ok(0);
+        }
         system.set_times_of(fd, times)
     })
 }

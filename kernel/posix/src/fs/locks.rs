@@ -21,6 +21,10 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
     }
     call(|system| {
         let known = FlockOperation::from_bits(operation.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        // One of the three operations. It is checked before the descriptor.
+        if (known - FlockOperation::NONBLOCK).iter().count() != 1 {
+            return Err(Errno::EINVAL);
+        }
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             return host::flock(host_file.fd(), operation);

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::mem;
 
 use fdtable_vfs::fs::{StatFs, Timestamp};
-use fdtable_vfs::{AtFlags, Errno, Stat};
+use fdtable_vfs::{AtFlags, Errno, FileKind, Stat};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 
 use crate::abi::call::call;
@@ -54,6 +54,7 @@ pub unsafe extern "C" fn fdt_fstatat(
         let described = match unsafe { system.target(directory, path) }? {
             Target::Ours(at, path) => match system.process.fstatat(at, &path, at_flags) {
                 Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous(),
+                Ok(stat) if is_anonymous(&stat) => anonymous(),
                 described => to_stat(&described?),
             },
             Target::Host(path) => host::fstatat(path.directory(), path.path(), flags)?,
@@ -62,6 +63,11 @@ pub unsafe extern "C" fn fdt_fstatat(
         unsafe { uaccess::put(stat, described) }?;
         Ok(0)
     })
+}
+
+/// Returns true for what `/proc/self/fd` shows of a file without an inode: a device without a number.
+fn is_anonymous(stat: &Stat) -> bool {
+    stat.kind == FileKind::CharDevice && stat.rdev == 0
 }
 
 /// Returns the status of a path relative to a directory, with the birth time: `statx(2)`.
@@ -84,6 +90,7 @@ pub unsafe extern "C" fn fdt_statx(
             Target::Ours(at, path) => {
                 let described = match system.process.fstatat(at, &path, of_ours) {
                     Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous_statx(),
+                    Ok(stat) if is_anonymous(&stat) => anonymous_statx(),
                     described => to_statx(&described?),
                 };
                 // SAFETY: as the caller promises.

@@ -42,6 +42,7 @@ static const char *become_root(void) {
 /* Enters the namespaces. Returns what is not possible here, or NULL. */
 static const char *confine(void) {
     struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
+    struct mount_attr writable = {.attr_clr = MOUNT_ATTR_RDONLY};
     const char *reason = geteuid() == 0 ? NULL : become_root();
     if (reason) {
         return reason;
@@ -54,6 +55,10 @@ static const char *confine(void) {
     }
     if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &read_only, sizeof read_only) != 0) {
         return "no read-only mounts";
+    }
+    /* Nothing in /proc/self/fd can be changed anyway, with other errors. */
+    if (mount_setattr(AT_FDCWD, "/proc", 0, &writable, sizeof writable) != 0) {
+        return "no writable /proc";
     }
     return NULL;
 }

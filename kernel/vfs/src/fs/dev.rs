@@ -14,7 +14,7 @@ use super::inode::{Dentry, Inode, Opening, Target};
 use super::inode_number;
 use super::mode::Mode;
 use super::stat::{DirEntry, FileKind, Stat};
-use super::{Attributes, MountPoint, PathContext};
+use super::{MountPoint, PathContext};
 use crate::{Errno, RcuObject};
 
 mod device;
@@ -130,6 +130,10 @@ impl FileSystem for DevFs {
         Arc::clone(&self.root) as Arc<dyn Inode>
     }
 
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     fn statfs(&self) -> StatFs {
         StatFs::new(StatFs::TMPFS, self.root.stat.device)
     }
@@ -145,12 +149,6 @@ impl DevNode {
 }
 
 impl Inode for DevRoot {
-    /// # Errors
-    /// `EROFS`.
-    fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
-        Err(Errno::EROFS)
-    }
-
     fn kind(&self) -> FileKind {
         FileKind::Directory
     }
@@ -193,12 +191,6 @@ impl Inode for DevRoot {
 }
 
 impl Inode for Link {
-    /// # Errors
-    /// `EROFS`.
-    fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
-        Err(Errno::EROFS)
-    }
-
     fn kind(&self) -> FileKind {
         FileKind::Symlink
     }

@@ -15,6 +15,12 @@ pub trait FileSystem: Any + Send + Sync {
     /// Returns the root directory: always the same inode.
     fn root(&self) -> Arc<dyn Inode>;
 
+    /// Returns true if no names and attributes can be changed on a file system without a superblock.
+    /// By default, each inode decides.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Returns the superblock, which tracks the open files; nothing if they are not tracked.
     fn superblock(&self) -> Option<&SuperBlock<RcuObject>> {
         None
@@ -129,7 +135,11 @@ impl StatFs {
 /// Takes write access to a file system, for as long as the returned value lives.
 ///
 /// # Errors
-/// `EROFS` if it is mounted read-only; `ENODEV` after an unmount.
+/// `EROFS` if it is read-only, or mounted so; `ENODEV` after an unmount.
 pub(crate) fn want_write(fs: &dyn FileSystem) -> Result<Option<WantWrite<'_, RcuObject>>, Errno> {
-    Ok(fs.superblock().map(SuperBlock::want_write).transpose()?)
+    match fs.superblock() {
+        Some(superblock) => Ok(Some(superblock.want_write()?)),
+        None if fs.is_read_only() => Err(Errno::EROFS),
+        None => Ok(None),
+    }
 }

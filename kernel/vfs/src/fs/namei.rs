@@ -200,15 +200,24 @@ impl PathContext<'_> {
     /// # Errors
     /// Those of path lookup.
     pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
+        let parent = self.find_parent_of_any(at, path)?;
+        if let Last::Name(name) = path.last {
+            checked(name)?;
+        }
+        Ok(parent)
+    }
+
+    /// Finds the parent directory of the last component of a path, which may be too long for a name.
+    ///
+    /// # Errors
+    /// Those of path lookup.
+    pub(crate) fn find_parent_of_any(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
         let mut parent = self.start(at, path.from_root)?;
         PathWalk::new(self).link_path_walk(&mut parent, path.parent)?;
         if !is_directory(&*parent.inode) {
             return Err(Errno::ENOTDIR);
         }
         self.may_search(&*parent.inode)?;
-        if let Last::Name(name) = path.last {
-            checked(name)?;
-        }
         Ok(parent.into_owned())
     }
 }

@@ -1,9 +1,9 @@
 //! Open directories of all file systems, and their position.
 //!
 //! A reader gets the names in the order of their cookies, from a list that is made at the first
-//! read, and again after the end is reached or the position moves. So a name that exists throughout
-//! is read exactly once, a name that comes or goes meanwhile at most once, and no read searches the
-//! directory.
+//! read, and again after the position moves. So a name that exists throughout is read exactly once, a
+//! name that comes or goes meanwhile at most once, and no read searches the directory. At the end,
+//! the position is a fixed one, and reads find nothing until it moves, as on Linux.
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +32,13 @@ struct DirCursor {
     position: u64,
     /// The names from some cookie on, the highest cookie first.
     names: Option<Vec<DirEntry>>,
+    /// All names are read.
+    is_at_end: bool,
 }
+
+/// Position that a directory shows at its end.
+#[doc(alias = "DIR_OFFSET_EOD")]
+const END: u64 = i32::MAX as u64;
 
 impl Opening<'_> {
     /// Opens a directory of any file system, which is read through [`Inode::names`].
@@ -130,6 +136,9 @@ impl Object for OpenDirectory {
             return Err(Errno::ENOENT);
         }
         let mut cursor = self.cursor.lock();
+        if cursor.is_at_end {
+            return Ok(Vec::new());
+        }
         let mut names = match cursor.names.take() {
             Some(names) => names,
             None => self.list(cursor.position)?,
@@ -142,8 +151,8 @@ impl Object for OpenDirectory {
             read.push(entry);
         }
         let too_long = read.is_empty() && !names.is_empty();
-        // At the end: the next read lists again, and sees new names.
-        cursor.names = (!names.is_empty()).then_some(names);
+        cursor.is_at_end = names.is_empty();
+        cursor.names = Some(names);
         if too_long {
             Err(Errno::EINVAL)
         } else {
@@ -166,19 +175,25 @@ impl Object for OpenDirectory {
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
         self.check_not_revoked()?;
         let mut cursor = self.cursor.lock();
+        let before = match cursor.is_at_end {
+            true => END,
+            false => cursor.position,
+        };
         let position = match to {
             SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => cursor.position.checked_add_signed(delta),
+            SeekTo::Current(delta) => before.checked_add_signed(delta),
             SeekTo::End(_) | SeekTo::Data(_) | SeekTo::Hole(_) => None,
         };
         let position = position
             .filter(|&position| i64::try_from(position).is_ok())
             .ok_or(Errno::EINVAL)?;
         // Rewound or moved: the next read lists again.
-        if position != cursor.position || position == 0 {
-            cursor.names = None;
+        if position != before || position == 0 {
+            *cursor = DirCursor {
+                position,
+                ..DirCursor::default()
+            };
         }
-        cursor.position = position;
         Ok(position)
     }
 

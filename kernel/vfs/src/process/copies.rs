@@ -115,18 +115,21 @@ impl Process {
             return Err(Errno::EBADF);
         }
         let pipe = buffer(&**to).ok();
+        let mut count = count.min(MAX_RW_COUNT);
         if let Some(pipe) = pipe {
-            pipe.wait_for_room(match to.is_nonblocking() {
+            // A pipe takes what it has room for, even if the call may block.
+            let room = pipe.wait_for_room(match to.is_nonblocking() {
                 true => WaitPolicy::NoWait,
                 false => WaitPolicy::Forever,
             })?;
+            count = count.min(room);
         } else if status.contains(OpenFlags::APPEND) {
             return Err(Errno::EINVAL);
         }
         let source = source.filter(can_be_spliced).ok_or(Errno::EINVAL)?;
         let accepts = pipe.is_some() || stat_if_any(&to)?.is_some_and(|stat| stat.rdev != FULL);
         let mut cursor = Cursor::new(&from, offset)?;
-        let count = self.writable_bytes(to_fd, None, count.min(MAX_RW_COUNT))?;
+        let count = self.writable_bytes(to_fd, None, count)?;
         let moved = transfer(&from, cursor.at, count, |bytes, _| {
             match to.is_nonblocking() {
                 _ if !accepts => Err(Errno::EINVAL),
@@ -264,7 +267,8 @@ fn transfer(
         match moved {
             Ok((read, written)) => {
                 done += written;
-                if read < wanted || written < read {
+                // After a short read, the file may have grown by what was written.
+                if read == 0 || written < read {
                     break;
                 }
             }

@@ -301,9 +301,18 @@ impl Process {
         path: impl AsRef<[u8]>,
         bound: Arc<dyn Any + Send + Sync>,
     ) -> Result<(), Errno> {
-        let made =
-            self.path_context()
-                .mknod(At::Cwd, path.as_ref(), NewKind::Socket(bound), Mode::ALL);
+        self.bind_name_with(path.as_ref(), bound, Mode::ALL)
+    }
+
+    /// Binds like [`bind_name`](Self::bind_name), with permissions less the umask.
+    pub(super) fn bind_name_with(
+        &self,
+        path: &[u8],
+        bound: Arc<dyn Any + Send + Sync>,
+        mode: Mode,
+    ) -> Result<(), Errno> {
+        let context = self.path_context();
+        let made = context.mknod(At::Cwd, path, NewKind::Socket(bound), mode);
         match made {
             Ok(_) => Ok(()),
             Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),

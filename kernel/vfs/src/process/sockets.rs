@@ -83,7 +83,9 @@ impl Process {
             SocketAddress::Unnamed => socket.bind_abstract(None),
             SocketAddress::Abstract(name) => socket.bind_abstract(Some(name)),
             SocketAddress::Path(path) => {
-                self.bind_name(path, Arc::new(socket.bound()?))?;
+                // The name has the permissions of the socket itself, which `fchmod` changes.
+                let mode = file.0.stat()?.mode;
+                self.bind_name_with(path, Arc::new(socket.bound()?), mode)?;
                 // As on Linux, an address that the socket has is found after the name is made.
                 socket.set_path(path).inspect_err(|_| {
                     // Another thread may have removed or replaced the name meanwhile.

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use fdtable::FileRef;
 
 use super::{DevRoot, dentry};
-use crate::fs::Attributes;
 use crate::fs::inode::{Dentry, Inode, Opening};
 use crate::fs::locks::LockSet;
 use crate::fs::mount::VfsPath;
@@ -102,12 +101,6 @@ impl DeviceInode {
 }
 
 impl Inode for DeviceInode {
-    /// # Errors
-    /// `EROFS`.
-    fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
-        Err(Errno::EROFS)
-    }
-
     fn kind(&self) -> FileKind {
         FileKind::CharDevice
     }

@@ -7,7 +7,7 @@ use crate::fs::file_system::{RenameFlags, Renamed, want_write};
 use crate::fs::inode::Inode;
 use crate::fs::mode::AccessMode;
 use crate::fs::mount::VfsPath;
-use crate::fs::path::Path;
+use crate::fs::path::{Path, checked};
 
 impl PathContext<'_> {
     /// Renames `old` to `new`.
@@ -21,9 +21,9 @@ impl PathContext<'_> {
             return Err(Errno::EINVAL);
         }
         let old_path = Path::parse(old.1)?;
-        let from = self.find_parent(old.0, &old_path)?;
+        let from = self.find_parent_of_any(old.0, &old_path)?;
         let new_path = Path::parse(new.1)?;
-        let to = self.find_parent(new.0, &new_path)?;
+        let to = self.find_parent_of_any(new.0, &new_path)?;
         if from.mount_id() != to.mount_id() {
             return Err(Errno::EXDEV);
         }
@@ -35,6 +35,12 @@ impl PathContext<'_> {
         };
         let new_name = new_path.name(taken)?;
         let _change = want_write(self.fs_of(&from))?;
+        checked(old_name)?;
+        if let Err(errno) = checked(new_name) {
+            // A missing file comes first.
+            from.inode.lookup(old_name, self)?;
+            return Err(errno);
+        }
         let may = |moved: &dyn Inode, replaced: Option<&dyn Inode>| {
             self.may_rename((&from, moved), (&to, replaced), flags)
         };

@@ -7,7 +7,7 @@ use fdtable::FileRef;
 use super::open_file::OpenFileInode;
 use super::text::{Text, TextInode};
 use super::{ProcInode, ProcessDirectory, ProcessRef, fdinfo, number};
-use crate::fs::inode::{Dentry, Inode, Opening, Target};
+use crate::fs::inode::{Dentry, Inode, MayUnlink, Opening, Target, Unlink};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
 use crate::{Errno, RcuObject};
@@ -85,6 +85,20 @@ impl Inode for Descriptors {
         let stat = shown.stat(self.what(fd), FileKind::Regular, 0o400);
         let make: Text = Arc::new(move || fdinfo::text(&*shown.files()?, fd));
         Ok(Arc::new(TextInode::new(stat, make)))
+    }
+
+    /// # Errors
+    /// `ENOENT` if there is no such name; those of `may`; otherwise `ENOTDIR` or `EPERM`: a name goes
+    /// when its descriptor is closed.
+    fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
+        let fd = number(name).ok_or(Errno::ENOENT)?;
+        let shown = Arc::clone(&self.shown);
+        shown.files()?.fd_flags(fd).map_err(|_| Errno::ENOENT)?;
+        may(&DescriptorLink { shown, fd })?;
+        Err(match what {
+            Unlink::Directory => Errno::ENOTDIR,
+            Unlink::File => Errno::EPERM,
+        })
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {

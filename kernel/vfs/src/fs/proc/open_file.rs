@@ -29,15 +29,15 @@ impl Inode for OpenFileInode {
     }
 
     fn stat(&self) -> Stat {
-        let otherwise = || Stat::new(FileKind::CharDevice, Mode::DEFAULT_FILE, 1);
+        let otherwise = || Stat::new(FileKind::CharDevice, Mode::new(0o600), 1);
         self.file.stat().unwrap_or_else(|_| otherwise())
     }
 
     /// # Errors
     /// `EACCES` if the open file lacks the access mode that is asked for; `ENXIO` if it is a
-    /// socket.
+    /// socket, or has no attributes.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        if self.kind() == FileKind::Socket {
+        if self.file.stat().is_err() || self.kind() == FileKind::Socket {
             return Err(Errno::ENXIO);
         }
         let (has, wants) = (self.file.status(), opening.flags());

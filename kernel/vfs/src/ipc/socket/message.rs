@@ -111,7 +111,8 @@ impl Core {
             SocketType::Stream => self.send_to_peer(request),
             kind => {
                 // As on Linux, so that the receiver can answer.
-                if self.options.passes_credentials() {
+                let may_answer = kind == SocketType::Datagram || self.link.get().is_some();
+                if may_answer && self.options.passes_credentials() {
                     self.bind_automatically()?;
                 }
                 match kind {
