@@ -308,7 +308,9 @@ impl System {
     fn set_times_of(&self, fd: c_int, times: Option<[timespec; 2]>) -> Result<c_int, Errno> {
         let file = self.file(fd)?;
         let Some(host_file) = HostFile::below(&**file) else {
-            self.process.futimens(fd, to_times(times)?)?;
+            let times =
+                to_times(times).map_err(|errno| self.opened_file(fd).err().unwrap_or(errno))?;
+            self.process.futimens(fd, times)?;
             return Ok(0);
         };
         let times = times

@@ -113,8 +113,13 @@ impl System {
     fn seek_below_start(&self, fd: c_int) -> Result<libc::off_t, Errno> {
         let file = self.file(fd)?;
         if HostFile::below(&**file).is_none() {
+            let kind = match file.stat() {
+                // An anonymous file has the position 0.
+                Err(Errno::EOPNOTSUPP) => return Ok(0),
+                stat => stat?.kind,
+            };
             self.process.lseek(fd, SeekTo::Current(0))?;
-            if file.stat()?.kind == FileKind::CharDevice {
+            if kind == FileKind::CharDevice {
                 return Ok(0);
             }
         }

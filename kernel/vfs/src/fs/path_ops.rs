@@ -201,6 +201,19 @@ impl<'c> PathContext<'c> {
         self.may(AccessMode::EXECUTE | AccessMode::WRITE, directory)
     }
 
+    /// Checks that the caller may add a name to a directory.
+    ///
+    /// # Errors
+    /// `EACCES` if it may not; `ENOENT` if the directory is removed.
+    #[inline]
+    pub(crate) fn may_create(&self, directory: &dyn Inode) -> Result<(), Errno> {
+        self.may_change(directory)
+            .map_err(|errno| match directory.stat().links {
+                0 => Errno::ENOENT,
+                _ => errno,
+            })
+    }
+
     /// Checks that the caller may remove the name of an inode from a directory.
     ///
     /// # Errors

@@ -126,6 +126,9 @@ impl Process {
         } else if status.contains(OpenFlags::APPEND) {
             return Err(Errno::EINVAL);
         }
+        if count == 0 && source.is_some_and(|stat| has_offsets(stat.kind)) {
+            return Ok(0);
+        }
         let source = source.filter(can_be_spliced).ok_or(Errno::EINVAL)?;
         let accepts = pipe.is_some() || stat_if_any(&to)?.is_some_and(|stat| stat.rdev != FULL);
         let mut cursor = Cursor::new(&from, offset)?;
@@ -189,7 +192,9 @@ impl Process {
             // Even if the length stays, as on Linux.
             self.check_length(&stat, end)?;
         }
-        file.fallocate(how, offset, length)
+        file.fallocate(how, offset, length)?;
+        self.remove_privileges(&**file);
+        Ok(())
     }
 }
 

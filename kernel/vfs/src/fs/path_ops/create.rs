@@ -71,7 +71,7 @@ impl PathContext<'_> {
             return Err(Errno::EPERM);
         }
         let _change = want_write(self.fs_of(&parent))?;
-        self.may_change(&*parent.inode)?;
+        self.may_create(&*parent.inode)?;
         parent.inode.link(name, &old.inode)
     }
 
@@ -85,7 +85,7 @@ impl PathContext<'_> {
         let takes_slash = matches!(what, NewKind::Directory);
         let (parent, name) = self.parent_for(at, path, takes_slash)?;
         let _change = want_write(self.fs_of(&parent))?;
-        self.may_change(&*parent.inode)?;
+        self.may_create(&*parent.inode)?;
         let inode = parent.inode.create(name, &self.new_inode(what, mode))?;
         Ok(VfsPath {
             mount: parent.mount.clone(),

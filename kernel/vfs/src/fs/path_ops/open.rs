@@ -179,7 +179,8 @@ impl PathContext<'_> {
         if flags.contains(OpenFlags::DIRECT) && kind != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
-        if flags.contains(OpenFlags::TRUNC) && !self.credentials.has(Capabilities::FSETID) {
+        let truncates = flags.contains(OpenFlags::TRUNC) && found.origin != Origin::Created;
+        if truncates && !self.credentials.has(Capabilities::FSETID) {
             let opened = Arc::clone(&inode).open(&opening)?;
             self.remove_privileges(&*inode)?;
             return Ok(opened);
@@ -278,7 +279,7 @@ impl PathContext<'_> {
             return Err(Errno::ENOENT);
         }
         let _change = want_write(self.fs_of(parent))?;
-        self.may_change(&*parent.inode)?;
+        self.may_create(&*parent.inode)?;
         let inode = parent
             .inode
             .create(name, &self.new_inode(NewKind::Regular, mode))?;

@@ -88,13 +88,14 @@ impl Inode for Descriptors {
     }
 
     /// # Errors
-    /// `ENOENT` if there is no such name; those of `may`; otherwise `ENOTDIR` or `EPERM`: a name goes
-    /// when its descriptor is closed.
-    fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
+    /// `ENOENT` if there is no such name; otherwise `ENOTDIR` or `EPERM`: a name goes when its
+    /// descriptor is closed.
+    fn unlink(&self, name: &[u8], what: Unlink, _may: MayUnlink<'_>) -> Result<(), Errno> {
         let fd = number(name).ok_or(Errno::ENOENT)?;
-        let shown = Arc::clone(&self.shown);
-        shown.files()?.fd_flags(fd).map_err(|_| Errno::ENOENT)?;
-        may(&DescriptorLink { shown, fd })?;
+        self.shown
+            .files()?
+            .fd_flags(fd)
+            .map_err(|_| Errno::ENOENT)?;
         Err(match what {
             Unlink::Directory => Errno::ENOTDIR,
             Unlink::File => Errno::EPERM,

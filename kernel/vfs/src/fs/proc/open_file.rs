@@ -3,6 +3,7 @@
 use fdtable::FileRef;
 use std::sync::Arc;
 
+use crate::fs::Attributes;
 use crate::fs::inode::{Inode, Opening};
 use crate::fs::mode::Mode;
 use crate::fs::stat::{FileKind, Stat};
@@ -31,6 +32,12 @@ impl Inode for OpenFileInode {
     fn stat(&self) -> Stat {
         let otherwise = || Stat::new(FileKind::CharDevice, Mode::new(0o600), 1);
         self.file.stat().unwrap_or_else(|_| otherwise())
+    }
+
+    /// # Errors
+    /// `EOPNOTSUPP`.
+    fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
     }
 
     /// # Errors
