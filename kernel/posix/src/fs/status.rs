@@ -65,7 +65,8 @@ pub unsafe extern "C" fn fdt_fstatat(
     })
 }
 
-/// Returns true for what `/proc/self/fd` shows of a file without an inode: a device without a number.
+/// Returns true for what `/proc/self/fd` shows of a file without an inode: a device without a
+/// number.
 fn is_anonymous(stat: &Stat) -> bool {
     stat.kind == FileKind::CharDevice && stat.rdev == 0
 }

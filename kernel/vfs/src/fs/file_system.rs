@@ -15,8 +15,8 @@ pub trait FileSystem: Any + Send + Sync {
     /// Returns the root directory: always the same inode.
     fn root(&self) -> Arc<dyn Inode>;
 
-    /// Returns true if no names and attributes can be changed on a file system without a superblock.
-    /// By default, each inode decides.
+    /// Returns true if no names and attributes can be changed on a file system without a
+    /// superblock. By default, each inode decides.
     fn is_read_only(&self) -> bool {
         false
     }

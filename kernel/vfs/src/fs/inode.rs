@@ -151,8 +151,8 @@ pub trait Inode: Any + Send + Sync {
         None
     }
 
-    /// Returns true for a directory in which no name can be created, because the file system decides
-    /// what is in it: a name that it does not have is `ENOENT`. By default, false.
+    /// Returns true for a directory in which no name can be created, because the file system
+    /// decides what is in it: a name that it does not have is `ENOENT`. By default, false.
     fn has_fixed_names(&self) -> bool {
         false
     }

@@ -207,7 +207,8 @@ impl PathContext<'_> {
         Ok(parent)
     }
 
-    /// Finds the parent directory of the last component of a path, which may be too long for a name.
+    /// Finds the parent directory of the last component of a path, which may be too long for a
+    /// name.
     ///
     /// # Errors
     /// Those of path lookup.

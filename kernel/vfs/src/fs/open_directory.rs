@@ -1,9 +1,9 @@
 //! Open directories of all file systems, and their position.
 //!
 //! A reader gets the names in the order of their cookies, from a list that is made at the first
-//! read, and again after the position moves. So a name that exists throughout is read exactly once, a
-//! name that comes or goes meanwhile at most once, and no read searches the directory. At the end,
-//! the position is a fixed one, and reads find nothing until it moves, as on Linux.
+//! read, and again after the position moves. So a name that exists throughout is read exactly once,
+//! a name that comes or goes meanwhile at most once, and no read searches the directory. At the
+//! end, the position is a fixed one, and reads find nothing until it moves, as on Linux.
 
 use std::sync::{Arc, OnceLock};
 

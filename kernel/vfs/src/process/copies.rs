@@ -84,10 +84,10 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not open descriptors, or not open for reading or writing; `ESPIPE` if there is an
-    /// offset, and `from` has none; `EINVAL` if `from` is not a regular file or a device that can be
-    /// spliced, `to` cannot be spliced, or is open for appending and not a pipe, or the range does
-    /// not end below `i64::MAX`; `EAGAIN`, `EPIPE`, `EFBIG` as for [`write`](Self::write), if nothing was copied; `EIO` if
-    /// revoked; `ENOMEM`.
+    /// offset, and `from` has none; `EINVAL` if `from` is not a regular file or a device that can
+    /// be spliced, `to` cannot be spliced, or is open for appending and not a pipe, or the range
+    /// does not end below `i64::MAX`; `EAGAIN`, `EPIPE`, `EFBIG` as for [`write`](Self::write), if
+    /// nothing was copied; `EIO` if revoked; `ENOMEM`.
     pub fn sendfile(
         &self,
         to: impl FdArg,

@@ -245,8 +245,8 @@ impl Process {
     }
 }
 
-/// Returns true if a file can have `O_DIRECT`: regular files, and pipes, for which Linux has another
-/// meaning of it.
+/// Returns true if a file can have `O_DIRECT`: regular files, and pipes, for which Linux has
+/// another meaning of it.
 fn takes_direct(file: &dyn Object) -> bool {
     let kind = file.stat().map(|stat| stat.kind);
     matches!(kind, Ok(FileKind::Regular | FileKind::Fifo))

@@ -176,8 +176,8 @@ impl Process {
     /// discarded.
     ///
     /// # Errors
-    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a timer, or `flags` has
-    /// unknown bits; `EIO` if it is revoked.
+    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a
+    /// timer, or `flags` has unknown bits; `EIO` if it is revoked.
     pub fn timerfd_settime(
         &self,
         fd: impl FdArg,
@@ -194,8 +194,8 @@ impl Process {
     /// disarmed, or will not expire again.
     ///
     /// # Errors
-    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a timer; `EIO` if it is
-    /// revoked.
+    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a
+    /// timer; `EIO` if it is revoked.
     pub fn timerfd_gettime(&self, fd: impl FdArg) -> Result<ITimerSpec, Errno> {
         let file = self.files.get(fd)?;
         as_timerfd(&**file).ok_or_else(|| no_timer(&file))?.get()

@@ -33,8 +33,8 @@ impl Clone for FdSet {
     }
 }
 
-/// Events that each of the three sets stands for. A file opened with `PATH` is ready for all of them,
-/// as on Linux.
+/// Events that each of the three sets stands for. A file opened with `PATH` is ready for all of
+/// them, as on Linux.
 const SETS: [Events; 3] = [
     (Events::READABLE.union(Events::RDBAND).union(Events::ALWAYS)).union(Events::NVAL),
     Events::WRITABLE
