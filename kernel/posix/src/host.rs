@@ -388,7 +388,9 @@ const SIGNAL_MASK_SIZE: usize = 8;
 /// Returns a time as milliseconds, if it is a whole number of them that fits.
 fn whole_milliseconds(time: Duration) -> Option<c_int> {
     let milliseconds = c_int::try_from(time.as_millis()).ok()?;
-    (time.subsec_nanos() % 1_000_000 == 0).then_some(milliseconds)
+    time.subsec_nanos()
+        .is_multiple_of(1_000_000)
+        .then_some(milliseconds)
 }
 
 fn rounded_milliseconds(time: &libc::timespec) -> c_int {

@@ -77,7 +77,7 @@ const NO_FD: RawFd = -1;
 const AT_ONCE: usize = 64;
 
 impl HostEpoll {
-    fn new() -> Result<Arc<dyn HostSet>, Errno> {
+    fn create() -> Result<Arc<dyn HostSet>, Errno> {
         let fd = host::epoll_create()?;
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
         let made = Arc::new(HostEpoll {
@@ -100,7 +100,7 @@ impl HostEpoll {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub(crate) fn beside(epoll: &Epoll) -> Result<&Arc<dyn HostSet>, Errno> {
-        epoll.host_set_or_init(Self::new)
+        epoll.host_set_or_init(Self::create)
     }
 
     /// Returns the host epoll behind a set of an epoll.
