@@ -323,8 +323,9 @@ int fdt_memfd_create(const char *name, unsigned int flags);
 void *fdt_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
 
 // Mounts an empty in-memory file system at `path`. All paths below it lead there, whatever the
-// host has there. Its files take at most half of the host's memory, as on a `tmpfs`. Fails with
-// `EBUSY` if there is a mount already, and with `EINVAL` for the root.
+// host has there. As on a `tmpfs`, its files take at most half of the host's memory, and every
+// user may make files in its root. Fails with `EBUSY` if there is a mount already, and with
+// `EINVAL` for the root.
 int fdt_mount(const char *path);
 
 // Unmounts and discards a file system: its paths are the host's again. Fails with `EINVAL` if

@@ -4,8 +4,7 @@
 //! same numbers, and file systems at the mounts. A fork of the host process copies it like all
 //! memory.
 
-use std::ffi::{OsString, c_int};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -20,9 +19,6 @@ use crate::host::file::{HostFile, Keep};
 use crate::process::credentials::copy_credentials;
 use crate::process::io_signals::HostSignals;
 use crate::stdio::atfork;
-
-/// Mount point if `FDT_MOUNT` is not set.
-const DEFAULT_MOUNT: &[u8] = b"/fdt";
 
 /// The process, and the routing of paths.
 pub(crate) struct System {
@@ -62,7 +58,6 @@ impl System {
         process.kernel().set_signal_sender(Arc::new(HostSignals));
         inherit_limits(&process);
         process.umask(host::current_umask().into());
-        copy_credentials(&process);
         inherit_standard_files(&process);
         let system = System {
             process,
@@ -70,13 +65,9 @@ impl System {
             trace: Trace::of_environment(),
         };
         system.mount_devices();
-        for mount in mounts_of_environment() {
-            // An entry that is not a valid path is skipped.
-            let mounted = system.mount(&mount);
-            if let Some(trace) = &system.trace {
-                trace.mount(&mount, mounted);
-            }
-        }
+        system.mount_environment();
+        // Last: the mounts of the environment are there for every user.
+        copy_credentials(&system.process);
         system
     }
 
@@ -146,16 +137,5 @@ fn inherit_standard_files(process: &Process) {
             // Hold the reservation, so that the next file gets the same descriptor as on the host.
             Err(_) => free.push(reserved),
         }
-    }
-}
-
-fn mounts_of_environment() -> Vec<Vec<u8>> {
-    match std::env::var_os("FDT_MOUNT").map(OsString::into_vec) {
-        None => vec![DEFAULT_MOUNT.to_vec()],
-        Some(paths) => paths
-            .split(|&byte| byte == b':')
-            .filter(|path| !path.is_empty())
-            .map(<[u8]>::to_vec)
-            .collect(),
     }
 }

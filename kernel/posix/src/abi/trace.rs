@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::env;
 
-use fdtable_vfs::Errno;
 use parking_lot::Mutex;
 
 use crate::host;
@@ -25,11 +24,8 @@ impl Trace {
     }
 
     /// Tells of a mount of the environment.
-    pub(crate) fn mount(&self, path: &[u8], result: Result<(), Errno>) {
-        match result {
-            Ok(()) => write(b"mount", path),
-            Err(_) => write(b"no valid mount", path),
-        }
+    pub(crate) fn mount(&self, path: &[u8]) {
+        write(b"mount", path);
     }
 
     /// Tells of a path that is the host's, the first time.
@@ -43,7 +39,7 @@ impl Trace {
 }
 
 /// Writes a line to the host's standard error. An error has no receiver.
-fn write(what: &[u8], path: &[u8]) {
+pub(crate) fn write(what: &[u8], path: &[u8]) {
     let line = [b"fdtable: ".as_slice(), what, b": ", path, b"\n"].concat();
     let _ = host::write(libc::STDERR_FILENO, &line);
 }

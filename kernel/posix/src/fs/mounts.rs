@@ -3,23 +3,24 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use fdtable_vfs::fs::{Credentials, FileSystem};
-use fdtable_vfs::{CloneFlags, DevFs, Errno, MemFs, MemFsLimits, ProcFs, Process};
+use fdtable_vfs::fs::{Credentials, FileSystem, Mode};
+use fdtable_vfs::{At, AtFlags, CloneFlags, DevFs, Errno, MemFs, MemFsLimits, ProcFs, Process};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
-use crate::abi::uaccess;
-use crate::host;
+use crate::abi::{trace, uaccess};
+use crate::fs::mount_list::{self, Entry, MountOptions};
 
 /// Mounts an empty in-memory file system at `path`. All paths below it lead there, whatever the
-/// host has there. Its files take at most half of the host's memory, as on a `tmpfs`. Fails with
-/// `EBUSY` if there is a mount already, and with `EINVAL` for the root.
+/// host has there. As on a `tmpfs`, its files take at most half of the host's memory, and every
+/// user may make files in its root. Fails with `EBUSY` if there is a mount already, and with
+/// `EINVAL` for the root.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
         let path = unsafe { uaccess::string(path) }?;
-        system.mount(path.to_bytes())?;
+        system.mount(path.to_bytes(), MountOptions::default())?;
         Ok(0)
     })
 }
@@ -54,19 +55,45 @@ impl System {
     ///
     /// # Errors
     /// Those of [`fdt_mount`].
-    pub(crate) fn mount(&self, path: &[u8]) -> Result<(), Errno> {
+    fn mount(&self, path: &[u8], options: MountOptions) -> Result<(), Errno> {
         let point = self.mount_point(path)?;
         if self.routes.load().has_mount(&point) {
             return Err(Errno::EBUSY);
         }
         let limits = MemFsLimits {
-            memory: host::half_of_memory(),
+            memory: options.size,
             ..MemFsLimits::NONE
         };
         self.mount_at(&point, Arc::new(MemFs::with_limits(limits)))?;
+        // Nothing leads there before the route does.
+        let mode = Mode::new(options.mode);
+        self.mounter()?
+            .fchmodat(At::Cwd, &point, mode, AtFlags::empty())?;
         self.routes
             .rcu(|routes| Arc::new(routes.with_mount(point.clone())));
         Ok(())
+    }
+
+    /// Mounts what the environment lists. Writes a line to standard error for what cannot be
+    /// mounted: its paths are the host's.
+    pub(crate) fn mount_environment(&self) {
+        for Entry { path, options } in mount_list::of_environment() {
+            let options = match options {
+                Ok(options) => options,
+                Err(option) => {
+                    trace::write(b"FDT_MOUNT: no valid option", &option);
+                    continue;
+                }
+            };
+            match self.mount(&path, options) {
+                Ok(()) => {
+                    if let Some(trace) = &self.trace {
+                        trace.mount(&path);
+                    }
+                }
+                Err(_) => trace::write(b"FDT_MOUNT: no valid mount", &path),
+            }
+        }
     }
 
     /// Mounts the devices and `/proc/self/fd`. They replace the host paths that would show the

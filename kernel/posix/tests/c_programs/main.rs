@@ -76,6 +76,40 @@ fn the_verbose_mode_names_mounts_and_host_paths_once() {
     assert!(!trace.contains("host path: /fdt"), "{trace}");
 }
 
+#[test]
+fn a_mount_that_is_not_valid_is_named() {
+    let mounts = "/fdt,mode=0700:/a,uid=1:/";
+    let run = program::with_mounts(mounts, None, ["offsets", "seeking"]);
+    let said = String::from_utf8(run.stderr).unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    let expected = [
+        "fdtable: FDT_MOUNT: no valid option: uid=1",
+        "fdtable: FDT_MOUNT: no valid mount: /",
+    ];
+    assert_eq!(lines, expected);
+    assert!(run.status.success());
+}
+
+/// The environment is the user's own. The mode of a mount says which users may make files there.
+#[test]
+fn mounts_are_there_for_every_user_and_have_their_mode() {
+    // SAFETY: the call takes no pointer.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let makes_files = |mounts, user| {
+        let run = program::with_mounts(mounts, user, ["offsets", "seeking"]);
+        let said = String::from_utf8(run.stderr).unwrap();
+        assert!(said.is_empty(), "{said}");
+        let printed = String::from_utf8(run.stdout).unwrap();
+        printed.contains("seeking: open") && !printed.contains("(cannot make")
+    };
+    let nobody = Some(65_534);
+    assert!(makes_files("/fdt", nobody));
+    assert!(makes_files("/fdt,mode=0700", None));
+    assert!(!makes_files("/fdt,mode=0755", nobody));
+}
+
 /// Otherwise a program could pass while it calls the host.
 #[test]
 fn no_object_imports_a_call_that_should_be_renamed() {

@@ -1,8 +1,9 @@
 //! Runs the program, theme by theme.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::compile::{self, Subject};
@@ -44,6 +45,16 @@ pub(crate) fn trace(theme: &str, section: &str) -> String {
         .output()
         .unwrap();
     String::from_utf8(run.stderr).unwrap()
+}
+
+/// Runs one section of a theme with this `FDT_MOUNT`, as another user if there is one.
+pub(crate) fn with_mounts(mounts: &str, user: Option<u32>, section: [&str; 2]) -> Output {
+    let mut run = Command::new(compile::program(Subject::ByHeader));
+    run.arg("/fdt").args(section).env("FDT_MOUNT", mounts);
+    if let Some(user) = user {
+        run.uid(user);
+    }
+    run.current_dir("/").stdin(Stdio::null()).output().unwrap()
 }
 
 /// Returns the themes of the program, in its order.
