@@ -152,12 +152,12 @@ static void *watch(void *unused) {
 #define WIDE 300
 
 static void run(const struct section *section) {
-    sigset_t alarm, before;
+    sigset_t all, before;
     pthread_t watcher;
-    /* SIGALRM must reach the thread that makes the calls. */
-    sigemptyset(&alarm);
-    sigaddset(&alarm, SIGALRM);
-    pthread_sigmask(SIG_BLOCK, &alarm, &before);
+    /* Signals of the process must reach the thread that makes the calls: it may have blocked one
+     * whose default action would end the process. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     pthread_create(&watcher, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     section_name = section->name;
