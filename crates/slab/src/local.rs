@@ -28,7 +28,7 @@ mod pair;
 mod rseq;
 
 #[cfg(all(test, loom))]
-pub(super) use rseq::sequence::with_sequences;
+pub(super) use fdtable_sync::sequence::model::with_sequences;
 
 /// The magazines of all CPUs. The owner must [take them](Local::take_all) before it drops this;
 /// else they leak, with their objects. On a line of its own, which all threads read.

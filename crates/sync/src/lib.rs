@@ -41,8 +41,9 @@
 //!    whose readers pay nothing.
 //! 5. [`percpu`] data, and [`lglock`](mod@lglock): a lock in parts, one for each CPU.
 //! 6. [`host_fork`](mod@host_fork): how all of it continues in a child of the host process.
-//! 7. [`parker`]: where a thread sleeps until it is woken or a signal handler interrupts it.
-//! 8. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
+//! 7. [`sequence`]: restartable sequences, which can stand for a read-side section.
+//! 8. [`parker`]: where a thread sleeps until it is woken or a signal handler interrupts it.
+//! 9. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`: [`platform`] is the only
 //! module that differs.
@@ -76,6 +77,7 @@ pub mod platform;
 pub mod prefetch;
 pub mod rcu;
 pub mod refcount;
+pub mod sequence;
 pub mod spin;
 pub mod unwind;
 

@@ -73,7 +73,7 @@ mod worker;
 
 pub use callbacks::{Head, call, call_timely, defer};
 pub use callbacks::{call_later, call_later_weighing, catch_up};
-pub use reader::{Guard, read_lock};
+pub use reader::{Guard, read_lock, sequence_area};
 pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_readers};
 #[cfg(feature = "std")]
 pub use worker::use_ticks;

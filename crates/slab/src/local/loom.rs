@@ -2,13 +2,13 @@
 //! object with two owners, as a lost object, or as an object whose next owner does not see the
 //! writes of the previous one.
 
-use super::rseq::sequence::{move_to, with_sequences};
 use super::*;
 use crate::magazine::ROUNDS;
 use ::loom::cell::UnsafeCell;
 use fdtable_sync::model::Preemptions::AtMost;
 use fdtable_sync::model::{explore, join, spawn};
 use fdtable_sync::platform::Arc;
+use fdtable_sync::sequence::model::{move_to, with_sequences};
 use std::sync::atomic::AtomicUsize as Count;
 use std::sync::atomic::Ordering::SeqCst;
 use std::vec::Vec;

@@ -1,10 +1,8 @@
 //! The magazines of the CPUs by *restartable sequences*.
 //!
-//! A restartable sequence is a run of instructions that ends with one store, the *commit*. The
-//! kernel knows where it begins and ends: a thread that is preempted, moved to another CPU or given
-//! a signal in between continues at its beginning and not where it was (`linux/rseq.h`, Linux ≥
-//! 4.18). So a thread that reaches the commit has had the CPU to itself since the beginning, and
-//! its loads are still valid. That takes neither a lock nor an atomic exchange.
+//! For what a sequence is, see [`sequence`](mod@fdtable_sync::sequence). A thread that reaches the
+//! commit has had the CPU to itself since the beginning. That takes neither a lock nor an atomic
+//! exchange.
 //!
 //! There are four sequences, in `rseq/x86_64.rs`. Pop and push work on the loaded magazine;
 //! *exchange* exchanges the two, and *load* puts a magazine in. A *drain* takes the magazines of
@@ -18,12 +16,6 @@
 //! | (D) | load its count, and leave if it lacks what is asked for; pop: load the object; push: store it above the count | (V) | restart all sequences |
 //! | (X) | exchange and load only: leave if `stopped` is set | (W) | clear `stopped` |
 //! | (E) | commit. Pop and push: store the count, which has the hits in the same word; exchange and load: store both places, with one instruction | | |
-//!
-//! A restart is `membarrier(2)` with the command for it (Linux ≥ 5.10). It is a full fence on every
-//! CPU that runs a thread of this process. When it returns, each sequence that had begun before is
-//! over in one of two ways: it has committed, and the commit is visible; or it begins again at (A)
-//! and sees the stores before the restart. A thread that did not run was preempted, and begins
-//! again anyway.
 //!
 //! Case by case:
 //!
@@ -64,11 +56,6 @@
 //! the place of another CPU, not even with a lock, as sequences do not check locks. The
 //! [locks](super::locked) are used where there are no areas at all, as under valgrind or with
 //! another C library than glibc ≥ 2.35, or where there is no restart.
-//!
-//! Two caveats. An area keeps the address of the last sequence until the kernel next reads it: a
-//! library with this code in it must not be unloaded while threads live that ran it. And a debugger
-//! that single-steps interrupts each step: it does not get through a sequence, but past it with a
-//! breakpoint behind.
 
 use core::ptr::NonNull;
 

@@ -3,34 +3,49 @@
 
 use std::sync::OnceLock;
 
+/// What the process has registered for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Registered {
+    /// For nothing: the system call cannot be used.
+    No,
+    /// For fences.
+    Fences,
+    /// For fences that also restart sequences (Linux ≥ 5.10).
+    Restarting,
+}
+
 /// The answer of the process's one registration. `fork(2)` passes it on.
-static REGISTRATION: OnceLock<bool> = OnceLock::new();
+static REGISTRATION: OnceLock<Registered> = OnceLock::new();
 
-/// The same for the command that restarts sequences.
-#[cfg(target_arch = "x86_64")]
-static RESTART_REGISTRATION: OnceLock<bool> = OnceLock::new();
-
-/// Registers the process at the first call. Returns true if the system call can be used. Every call
-/// gives the same answer.
-pub(super) fn register() -> bool {
+/// Registers the process at the first call. Every call gives the same answer.
+pub(super) fn register() -> Registered {
     *REGISTRATION.get_or_init(|| {
-        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+        if restarts() {
+            Registered::Restarting
+        } else if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
             && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+        {
+            Registered::Fences
+        } else {
+            Registered::No
+        }
     })
 }
 
-/// As [`register`], for the command that also restarts sequences (Linux ≥ 5.10).
-#[cfg(target_arch = "x86_64")]
-pub(super) fn register_restart() -> bool {
-    *RESTART_REGISTRATION.get_or_init(|| {
-        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ)
-            && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ)
-    })
+/// Registers for the command that restarts sequences, where there may be some.
+fn restarts() -> bool {
+    cfg!(target_arch = "x86_64")
+        && membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ)
+        && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ)
 }
 
-/// Runs a full fence on every CPU that runs a thread of this process, and whatever else the command
-/// does.
-pub(super) fn expedited(command: libc::c_int) {
+/// Runs a full fence on every CPU that runs a thread of this process, and restarts its sequences if
+/// the process has registered for that. Only after [`register`] has not returned `No`.
+pub(super) fn expedited() {
+    let command = match register() {
+        Registered::Restarting => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ,
+        Registered::Fences | Registered::No => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
+    };
     if !membarrier(command) {
         let reason = std::io::Error::last_os_error();
         eprintln!("fdtable: membarrier(2) worked before and fails now: {reason}");

@@ -7,6 +7,7 @@
 
 use crate::platform::atomic::Ordering::AcqRel;
 use crate::platform::atomic::{AtomicUsize, is_fence_left_out};
+use crate::sequence;
 use std::sync::atomic::AtomicUsize as Count;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -82,4 +83,14 @@ pub(super) fn heavy() {
             WORDS.words[other].fetch_add(0, AcqRel);
         });
     });
+    if sequence::model::are_there() {
+        sequence::model::interrupt_all();
+    }
+}
+
+/// Restarts sequences, between two fences of this thread.
+pub(super) fn restart() {
+    super::full();
+    sequence::model::interrupt_all();
+    super::full();
 }

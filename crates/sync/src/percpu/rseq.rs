@@ -13,7 +13,7 @@ const CPU_ID: isize = 4;
 /// Returns the CPU of this thread, or nothing where there is no rseq area.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
-pub(super) fn cpu_id() -> Option<usize> {
+pub(crate) fn cpu_id() -> Option<usize> {
     cpu_id_at(area_offset()?)
 }
 
@@ -43,7 +43,7 @@ fn cpu_id_at(offset: isize) -> Option<usize> {
 
 /// Elsewhere the thread pointer is not worth the assembly.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) fn cpu_id() -> Option<usize> {
+pub(crate) fn cpu_id() -> Option<usize> {
     None
 }
 

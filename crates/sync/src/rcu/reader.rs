@@ -3,6 +3,7 @@
 use crate::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicIsize as UnmodelledOffset;
 use core::sync::atomic::AtomicUsize as Unmodelled;
 
 #[cfg(not(loom))]
@@ -15,6 +16,7 @@ use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 use crate::platform::{global, relax};
+use crate::sequence::Area;
 
 /// The low bits of a word of a section count the nesting.
 const DEPTH: u64 = (1 << 15) - 1;
@@ -101,6 +103,9 @@ struct Own {
     counted: AtomicU64,
     /// The address of the [big-reader lock](crate::brlock) whose read side the thread holds, or 0.
     brlock: AtomicUsize,
+    /// Where the thread has its rseq area: see [`sequence_area`]; 0 if it has none. Only the owner
+    /// uses it, so it is not part of what is modelled.
+    area: UnmodelledOffset,
     /// The nesting depth of the thread in the [freezer](crate::host_fork), and 0 outside.
     #[cfg(feature = "std")]
     freezer: AtomicUsize,
@@ -484,6 +489,7 @@ impl Record {
                 plain: AtomicU64::new(plain),
                 counted: AtomicU64::new(0),
                 brlock: AtomicUsize::new(0),
+                area: UnmodelledOffset::new(0),
                 #[cfg(feature = "std")]
                 freezer: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
@@ -502,6 +508,7 @@ impl Record {
                 plain: AtomicU64::new(plain),
                 counted: AtomicU64::new(0),
                 brlock: AtomicUsize::new(0),
+                area: UnmodelledOffset::new(0),
                 #[cfg(feature = "std")]
                 freezer: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
@@ -627,6 +634,8 @@ impl Records {
         }
         // Relaxed: read by a child of a fork, which has one thread and a copy of its memory.
         record.owner.store(thread::name(), Relaxed);
+        // Relaxed: only this thread reads it.
+        record.own.area.store(area_of_thread(), Relaxed);
         // Pairs with the fence before the search for other readers in `Grace::start`: either
         // the search finds this claim, or this reader's sections see what was unpublished
         // before the search.
@@ -822,6 +831,25 @@ fn first_section() -> Section {
     Section::counted(record)
 }
 
+/// Returns where the calling thread has its rseq area, if a [restartable
+/// sequence](mod@crate::sequence) of it can stand for a read-side section: then the heavy fence
+/// of each grace period restarts it. Neither blocks nor allocates. Returns nothing in a thread
+/// that has not entered a section yet.
+///
+/// The argument is that of a section, without a word for it in memory. Take a sequence that
+/// commits without being restarted, and the heavy fence (Q) of a grace period. *The fence
+/// interrupts it before its first load*, or it begins later: then its loads see (P), and it does
+/// not find the object. *It commits before the fence reaches it*: then the commit is visible to
+/// the updater after (Q), and comes before (T). A fence in between restarts it. There is such a
+/// fence in each grace period: without one, no other thread has a record, and a thread that
+/// claims one passes a full fence after which it sees (P).
+#[inline(always)]
+#[must_use]
+pub fn sequence_area() -> Option<Area> {
+    // Relaxed: a thread sees its own stores.
+    Area::with_offset(own_or_none().own.area.load(Relaxed))
+}
+
 /// Returns true if the calling thread is inside a section, as far as can be known.
 pub(crate) fn inside_section() -> bool {
     inside_read_lock() || thread::unowned_sections() > 0
@@ -860,6 +888,14 @@ global! {
 
 fn no_record() -> &'static Record {
     &NO_RECORD
+}
+
+/// Returns the offset of the calling thread's rseq area if it can run restartable sequences, or 0.
+fn area_of_thread() -> isize {
+    #[cfg(any(feature = "std", loom))]
+    return Area::offset_of_thread();
+    #[cfg(not(any(feature = "std", loom)))]
+    0
 }
 
 /// Returns the number of a grace period that a word carries.

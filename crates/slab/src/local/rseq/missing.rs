@@ -17,6 +17,10 @@ impl Area {
     }
 }
 
+pub(super) fn restart(area: Area) {
+    match area {}
+}
+
 pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
     match cpus.area {}
 }
@@ -31,8 +35,4 @@ pub(super) fn exchange(cpus: &Cpus, _: Lack) -> bool {
 
 pub(super) fn load(cpus: &Cpus, _: *mut Rounds, _: Lack) -> *mut Rounds {
     match cpus.area {}
-}
-
-pub(super) fn restart(area: Area) {
-    match area {}
 }

@@ -1,92 +1,29 @@
 //! The sequences for the model checker, step by step as in the assembly.
-//!
-//! Each CPU has a lock and a number that counts the interruptions there. A thread that begins a
-//! sequence interrupts the thread in a sequence on that CPU, as it could not run there otherwise; a
-//! restart interrupts all. Every step is taken with the lock held, and only by a thread that was
-//! not interrupted since it began. So steps on one CPU are in order, as on real hardware, and those
-//! of different CPUs are not.
 
-use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::Cpus;
 use crate::local::pair::Pair;
 use crate::magazine::{COUNT, HIT, Lack, Rounds};
-use fdtable_sync::platform::Mutex;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
+use fdtable_sync::sequence::model::{CPUS, Interrupted, Sequence};
 
-const CPUS: usize = 2;
-
-loom::lazy_static! {
-    static ref INTERRUPTIONS: [Mutex<usize>; CPUS] = core::array::from_fn(|_| Mutex::new(0));
-}
-
-loom::thread_local! {
-    static CPU: Cell<usize> = Cell::new(0);
-}
-
-std::thread_local! {
-    static THERE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `f`, which explores a model, as if sequences can be restarted.
-#[cfg(test)]
-pub(crate) fn with_sequences(f: impl FnOnce()) {
-    // All threads of a model run on the thread that explores it.
-    THERE.set(true);
-    f();
-    THERE.set(false);
-}
-
-/// Moves the thread to another CPU.
-#[cfg(test)]
-pub(in crate::local) fn move_to(cpu: usize) {
-    CPU.with(|own| own.set(cpu));
-}
-
-/// A stand-in: there are no areas to find.
-#[derive(Clone, Copy)]
-pub(super) struct Area;
-
-impl Area {
-    pub(super) fn find() -> Option<Self> {
-        THERE.get().then_some(Self)
-    }
-}
+pub(super) use fdtable_sync::fence::restart;
+pub(super) use fdtable_sync::sequence::Area;
 
 pub(super) fn copies() -> usize {
     CPUS
 }
 
-/// A sequence that has begun.
-struct Sequence<'c> {
-    cpu: usize,
-    interruptions: usize,
+/// A sequence, and the magazines of its CPU.
+struct Own<'c> {
+    sequence: &'c Sequence,
     pair: &'c Pair,
 }
 
-/// The sequence begins again.
-struct Interrupted;
-
-impl<'c> Sequence<'c> {
-    /// (A), (B)
-    fn begin(cpus: &'c Cpus) -> Self {
-        let cpu = CPU.with(Cell::get);
-        let mut interruptions = INTERRUPTIONS[cpu].lock();
-        *interruptions += 1;
-        Self {
-            cpu,
-            interruptions: *interruptions,
-            pair: cpus.pairs.of(cpu),
-        }
-    }
-
+impl<'c> Own<'c> {
     fn step<A>(&self, act: impl FnOnce() -> A) -> Result<A, Interrupted> {
-        let interruptions = INTERRUPTIONS[self.cpu].lock();
-        if *interruptions != self.interruptions {
-            return Err(Interrupted);
-        }
-        Ok(act())
+        self.sequence.step(act)
     }
 
     fn loaded(&self) -> Result<&'c Rounds, Interrupted> {
@@ -102,12 +39,12 @@ impl<'c> Sequence<'c> {
     }
 }
 
-fn run<'c, A>(cpus: &'c Cpus, steps: impl Fn(&Sequence<'c>) -> Result<A, Interrupted>) -> A {
-    loop {
-        if let Ok(answer) = steps(&Sequence::begin(cpus)) {
-            return answer;
-        }
-    }
+/// (A), (B), and the steps that follow.
+fn run<A>(cpus: &Cpus, steps: impl Fn(&Own<'_>) -> Result<A, Interrupted>) -> A {
+    fdtable_sync::sequence::model::run(|sequence| {
+        let pair = cpus.pairs.of(sequence.cpu());
+        steps(&Own { sequence, pair })
+    })
 }
 
 pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
@@ -165,13 +102,4 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
         sequence.step(|| sequence.pair.set(magazine, loaded))?;
         Ok(core::ptr::from_ref(previous).cast_mut())
     })
-}
-
-/// Restarts every sequence that has begun and not ended.
-pub(super) fn restart(_: Area) {
-    fdtable_sync::fence::full();
-    for interruptions in INTERRUPTIONS.iter() {
-        *interruptions.lock() += 1;
-    }
-    fdtable_sync::fence::full();
 }

@@ -1,17 +1,9 @@
-//! The sequences on x86-64.
-//!
-//! The kernel reads a descriptor of the sequence: where it starts, where it ends, and where to
-//! continue if it was interrupted in between. The thread stores the address of the descriptor in
-//! its rseq area, (A), which begins the sequence. The kernel clears it when it finds the thread
-//! outside the sequence. A signature stands before the place to continue at, so that an overwritten
-//! area leads nowhere. All of them continue at (A), with the registers as they were: so the input
-//! operands are never written.
+//! The sequences on x86-64, in assembly: see [`restartable!`] for their form.
 //!
 //! A sequence leaves without a commit by a jump out of it, and reports so in its result. Only the
 //! assembly of pop and push, and a call for the rare cases, is inlined into their callers. No
 //! operation waits for the previous one, except for the count.
 
-use core::arch::asm;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
@@ -20,23 +12,12 @@ use crossbeam_utils::CachePadded;
 use super::Cpus;
 use crate::local::pair::Pair;
 use crate::magazine::{COUNT, HIT, Lack, Rounds};
-use fdtable_sync::fence;
-use fdtable_sync::percpu::rseq;
+use fdtable_sync::restartable;
 
+pub(super) use fdtable_sync::fence::restart;
 /// The number of copies is the total number of CPUs.
 pub(super) use fdtable_sync::percpu::copies;
-
-/// The offset of a thread's rseq area from its thread pointer.
-#[derive(Clone, Copy)]
-pub(super) struct Area(isize);
-
-impl Area {
-    /// Finds the areas of this process, if sequences can be restarted from other CPUs.
-    pub(super) fn find() -> Option<Self> {
-        let offset = rseq::area_offset()?;
-        fence::prepare_restart().then_some(Self(offset))
-    }
-}
+pub(super) use fdtable_sync::sequence::Area;
 
 /// From the index of a CPU to the offset of its copy.
 const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
@@ -66,46 +47,22 @@ macro_rules! linger {
 /// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
 macro_rules! sequence {
     (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
-        asm!(
-            // The descriptor: version, flags, start, length, where to continue.
-            ".pushsection __rseq_cs, \"aw\"",
-            ".balign 32",
-            "3:",
-            ".long 0, 0",
-            ".quad 4f, 5f - 4f, 7f",
-            ".popsection",
-            // Interrupted. The signature is the end of an undefined instruction.
-            ".pushsection __rseq_failure, \"ax\"",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "7:",
-            "jmp 2f",
-            ".popsection",
-            // (A) The area holds `cpu_id` at 4 and `rseq_cs` at 8.
-            "2:",
-            "lea {at}, [rip + 3b]",
-            "mov qword ptr fs:[{area} + 8], {at}",
-            "4:",
-            // (B) A thread without an area has a negative index.
-            "mov {at:e}, dword ptr fs:[{area} + 4]",
-            "cmp {at:e}, {limit:e}",
-            "jae 6f",
-            "shl {at}, {shift}",
-            $($step,)*
-            "5:",
-            ".pushsection __rseq_failure, \"ax\"",
-            "6:",
-            $otherwise,
-            "jmp 5b",
-            ".popsection",
-            at = out(reg) _,
-            area = in(reg) $cpus.area.0,
+        restartable!(
+            area: $cpus.area,
+            steps: [
+                // (B) A thread without an area has a negative index.
+                "mov {at:e}, dword ptr fs:[{area} + 4]",
+                "cmp {at:e}, {limit:e}",
+                "jae 6f",
+                "shl {at}, {shift}",
+                $($step,)*
+            ],
+            otherwise: $otherwise,
             base = in(reg) $cpus.pairs.as_slice().as_ptr(),
             limit = in(reg) $cpus.pairs.as_slice().len(),
             shift = const SHIFT,
             tally = const offset_of!(Rounds, tally),
             $($operands)*
-            options(nostack),
         )
     };
 }
@@ -264,9 +221,4 @@ fn limit_offset(lack: Lack) -> usize {
         Lack::Objects => offset_of!(Rounds, floor),
         Lack::Room => offset_of!(Rounds, ceiling),
     }
-}
-
-/// Restarts every sequence that has begun and not ended.
-pub(super) fn restart(_: Area) {
-    fence::restart();
 }

@@ -1,0 +1,76 @@
+//! Restartable sequences: a few instructions that a thread runs on one CPU, or begins again.
+//!
+//! A restartable sequence is a run of instructions that ends with one instruction that writes, the
+//! *commit*. The kernel knows where it begins and ends: a thread that is preempted, moved to
+//! another CPU or given a signal in between continues at its beginning and not where it was
+//! (`linux/rseq.h`, Linux ≥ 4.18). Another thread restarts the sequences of all CPUs with
+//! [`fence::restart`](crate::fence::restart), which is `membarrier(2)` (Linux ≥ 5.10).
+//!
+//! There are two uses:
+//!
+//! - *Data of a CPU.* A thread that reaches the commit has had its CPU to itself since the
+//!   beginning, and its loads are still valid. See the magazines of `fdtable-slab`. It asks
+//!   [`Area::find`], which is the same for every thread.
+//! - *A read-side section without a word in memory.* A grace period restarts all sequences with its
+//!   heavy fence. So a sequence that has loaded a pointer before the fence has committed before the
+//!   fence is over, or it begins again and loads what is there now. Memory that is freed after a
+//!   grace period cannot be freed between the load and the commit. Such a sequence begins with
+//!   [`rcu::sequence_area`](crate::rcu::sequence_area): a thread that has no record is not one that
+//!   grace periods look for, and one that is alone with its own record passes no heavy fence.
+//!
+//! # What a restart orders
+//!
+//! `membarrier(2)` with the command for sequences is a full fence on every CPU that runs a thread
+//! of this process, and interrupts the sequence there. When it returns, each sequence that had
+//! begun before is over in one of two ways: it has committed, and the commit is visible; or it
+//! begins again, and sees the stores before the restart. A thread that did not run was preempted:
+//! it has passed a full fence, and begins again anyway.
+//!
+//! # How a sequence is written
+//!
+//! On x86-64 with the macro [`restartable!`](crate::restartable), in assembly. Models run each step
+//! by `model::run`. On other machines there is no [`Area`], and the caller takes another way.
+
+#[cfg(not(any(
+    loom,
+    all(
+        feature = "std",
+        target_os = "linux",
+        target_arch = "x86_64",
+        target_pointer_width = "64"
+    )
+)))]
+mod missing;
+#[cfg(loom)]
+#[path = "sequence/model.rs"]
+pub mod model;
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(loom)
+))]
+#[path = "sequence/x86_64.rs"]
+mod x86_64;
+
+#[cfg(not(any(
+    loom,
+    all(
+        feature = "std",
+        target_os = "linux",
+        target_arch = "x86_64",
+        target_pointer_width = "64"
+    )
+)))]
+pub use missing::Area;
+#[cfg(loom)]
+pub use model::Area;
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(loom)
+))]
+pub use x86_64::Area;
