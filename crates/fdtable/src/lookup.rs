@@ -4,11 +4,12 @@
 //! walk finds the leaf of a descriptor and its neighbours (see [`fdtable_objects::radix::leaf`]).
 //! The words of an `fd_set` cover the same ranges.
 
+use fdtable_objects::radix::NotFound;
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::{index_of, place_of};
-use crate::rcu::{self, Guard};
+use crate::rcu::Guard;
 use crate::table::LeafRef;
 use crate::{BorrowedFile, Error, FdArg, FileRef, Files, RawFd, Rcu};
 
@@ -25,7 +26,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "fget")]
     #[inline]
     pub fn get(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
-        self.get_even_revoked(fd)?.unless_revoked()
+        match self.tree.get_unless_revoked(index_of(fd.to_raw())) {
+            Ok(file) => Ok(FileRef(file)),
+            Err(NotFound::Vacant) => Err(Error::BadFd),
+            Err(NotFound::Revoked) => Err(Error::Revoked),
+        }
     }
 
     /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
@@ -35,8 +40,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::BadFd`] (EBADF) as for [`get`](Self::get).
     #[inline(always)]
     pub fn get_even_revoked(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
-        let guard = rcu::read_lock();
-        let file = self.tree.get(index_of(fd.to_raw()), &guard);
+        let file = self.tree.get(index_of(fd.to_raw()));
         file.map(FileRef).ok_or(Error::BadFd)
     }
 }

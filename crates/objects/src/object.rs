@@ -56,6 +56,10 @@
 //! revocations and frees have left it. The object's own free is not among those while a thread can
 //! ask: it has a reference, or is in a section in which the object was found. Until then the word
 //! includes at least this revocation.
+//!
+//! A lookup that takes a reference may read the word between the load of the slot and the add to
+//! the count. A thread that put the object into the slot after the revocation has passed on what it
+//! knows with the pointer; and what it knows otherwise, it knew before the lookup.
 
 mod convert;
 pub mod kind;
@@ -73,6 +77,7 @@ use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
+use fdtable_sync::hint::cold_path;
 use fdtable_sync::platform::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicU32, AtomicUsize};
 use fdtable_sync::platform::global;
@@ -205,6 +210,29 @@ impl<T: ?Sized> Ref<T> {
         let is_taken = unsafe { Header::of(raw) }.count.get();
         // Made only after the increment succeeded: dropping a reference decrements.
         is_taken.then(|| Self {
+            raw,
+            owns: PhantomData,
+        })
+    }
+
+    /// Makes the reference that was taken by adding one to the count of a block, unless the last
+    /// one had gone. `before` is the word that the add found.
+    ///
+    /// # Safety
+    /// The block is one of a `T`, and existed when the caller [added](RefCount::add) to its count.
+    /// It calls this once for that.
+    #[inline(always)]
+    pub(crate) unsafe fn of_add(raw: NonNull<RawObject>, before: isize) -> Option<Self> {
+        if !RefCount::is_plainly_live(before) {
+            cold_path();
+            // Nothing keeps a block whose count was dead: it is not touched.
+            if RefCount::is_dead(before) {
+                return None;
+            }
+            // SAFETY: the add has taken a reference, which keeps the block.
+            unsafe { Header::of(raw) }.count.complete_get(before);
+        }
+        Some(Self {
             raw,
             owns: PhantomData,
         })
@@ -574,6 +602,26 @@ pub(crate) fn prefetch_count(raw: *const RawObject) {
     prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
 }
 
+/// Adds one to the count of a block, and returns the word before: a step of a modelled sequence.
+///
+/// # Safety
+/// The block is alive.
+#[cfg(loom)]
+pub(crate) unsafe fn add(raw: NonNull<RawObject>) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { Header::of(raw) }.count.add()
+}
+
+/// How far the count of a block is in front of its value, for a sequence that adds to it.
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(loom)
+))]
+pub(crate) const COUNT_DISTANCE: usize = size_of::<Header>() - mem::offset_of!(Header, count);
+
 /// Stores the word of the prefix, below 2^24, in the block's header. Once for each block.
 ///
 /// # Safety
@@ -752,9 +800,22 @@ impl Revocations {
         Self(CachePadded::new(AtomicUsize::new(0)))
     }
 
+    /// Returns the address of the count, for a sequence that reads it.
+    #[cfg(all(
+        feature = "std",
+        target_os = "linux",
+        target_arch = "x86_64",
+        target_pointer_width = "64",
+        not(loom)
+    ))]
+    #[inline(always)]
+    pub(crate) fn as_ptr(&self) -> *const usize {
+        self.0.as_ptr()
+    }
+
     /// Returns true if any object may be revoked.
     #[inline(always)]
-    fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         // Relaxed: for the same reason as the read of the bit in the object's state.
         self.0.load(Relaxed) != 0
     }

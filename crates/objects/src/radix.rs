@@ -69,7 +69,7 @@ use fdtable_sync::fence;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-use fdtable_sync::platform::{Mutex, MutexGuard, relax};
+use fdtable_sync::platform::{Mutex, MutexGuard};
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::unwind;
@@ -78,6 +78,7 @@ mod cow;
 pub mod leaf;
 mod node;
 mod node_head;
+mod owned;
 mod search;
 mod share;
 mod slot_data;
@@ -85,6 +86,7 @@ mod slot_data;
 pub use node::{FANOUT, INDEXES, Retired};
 use node::{Root, leaf, next_leaf, put, walk};
 use node_head::{Erased, NONE, NodeHead, OwnerId, new_owner_id};
+pub use owned::NotFound;
 
 /// A tree from an index, below [`INDEXES`], to a [`Leaf`]. Each leaf has an `S`, and the tree has a
 /// `D`, under the tree's lock.
@@ -197,19 +199,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         unsafe { leaf.borrow(slot % BITS, section) }
     }
 
-    /// Takes a reference to the object of a slot. One atomic add; neither blocks nor allocates.
-    #[inline(always)]
-    pub fn get(&self, slot: usize, section: &Guard<'_>) -> Option<Ref<T>> {
-        loop {
-            // A dead count means that the slot was closed since, or that the leaf was released:
-            // another walk finds the current object.
-            if let Some(object) = self.borrow(slot, section)?.upgrade() {
-                return Some(object);
-            }
-            relax(0);
-        }
-    }
-
     /// Returns true if a slot has no object. Then everything that the remover of the object, or
     /// of its leaf, did before is visible. Takes no lock; neither blocks nor allocates.
     ///
@@ -252,7 +241,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     #[inline(always)]
     pub fn read(&self) -> Option<ReadGuard<'_, T, S, D>> {
         let reader = self.shared.lock.read()?;
-        Some(ReadGuard { tree: self, reader })
+        Some(ReadGuard {
+            tree: self,
+            _reader: reader,
+        })
     }
 
     /// Like [`read`](Self::read), but may refuse inside sections. Also refuses at a thread's
@@ -260,7 +252,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     #[inline(always)]
     pub fn try_read(&self) -> Option<ReadGuard<'_, T, S, D>> {
         let reader = self.shared.lock.try_read()?;
-        Some(ReadGuard { tree: self, reader })
+        Some(ReadGuard {
+            tree: self,
+            _reader: reader,
+        })
     }
 
     /// Waits for the tree's lock and takes it.
@@ -442,14 +437,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
 #[must_use = "the read side is released when this is dropped"]
 pub struct ReadGuard<'e, T: ?Sized, S: LeafState, D> {
     tree: &'e Tree<T, S, D>,
-    reader: brlock::ReadGuard<'e>,
+    _reader: brlock::ReadGuard<'e>,
 }
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
     /// Like [`Tree::get`].
     #[inline(always)]
     pub fn get(&self, slot: usize) -> Option<Ref<T>> {
-        self.tree.get(slot, &self.reader.section())
+        self.tree.get(slot)
     }
 
     /// Locks the leaf of `index`, if there is one and the tree owns it. May wait briefly for the

@@ -29,7 +29,7 @@ use core::ptr;
 
 use crate::platform::atomic::AtomicUsize;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::rcu::{self, Guard, Section};
+use crate::rcu::{self, Section};
 
 /// A big-reader lock. It guards no memory of its own.
 ///
@@ -57,16 +57,6 @@ pub struct ReadGuard<'g> {
     section: Section,
     /// Borrows the lock. Not `Send`: stays on its thread.
     lock: PhantomData<(&'g BrLock, *const ())>,
-}
-
-impl ReadGuard<'_> {
-    /// Returns the section that was entered with the lock, for lookups.
-    #[inline(always)]
-    pub fn section(&self) -> Guard<'_> {
-        // The guard leaves nothing, and is gone before this.
-        // SAFETY: the thread is in the section of this, which outlives the guard and stays on it.
-        unsafe { Guard::of(None) }
-    }
 }
 
 impl BrLock {

@@ -6,7 +6,7 @@
 use super::*;
 use core::ptr;
 use fdtable_sync::model::Preemptions::{Any, AtMost};
-use fdtable_sync::model::{Dropped, Ends, Watched, explore, join, spawn};
+use fdtable_sync::model::{Dropped, Ends, JoinHandle, Watched, explore, join, spawn};
 use fdtable_sync::platform::Arc;
 use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::rcu;
@@ -155,6 +155,14 @@ impl Fates {
     pub(crate) fn check(&self, objects: usize) {
         rcu::barrier().expect("outside of sections");
         self.check_ends(objects, objects);
+    }
+
+    /// Waits for a grace period while the thread may be in a lookup, and then for the thread; and
+    /// checks that so many objects have ended.
+    pub(crate) fn join_and_check(&self, thread: JoinHandle<()>, objects: usize) {
+        rcu::barrier().expect("outside of sections");
+        join(thread);
+        self.check(objects);
     }
 }
 

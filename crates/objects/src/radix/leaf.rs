@@ -94,13 +94,13 @@ pub struct Leaf<T: ?Sized, S> {
     table: TablePlace,
     state: UnsafeCell<S>,
     /// Dropped by hand: see the head of this file.
-    slots: ManuallyDrop<Slots<T>>,
+    pub(super) slots: ManuallyDrop<Slots<T>>,
 }
 
 /// The slots have cache lines of their own. Opens and closes of other slots write the words, and
 /// so do not disturb a lookup.
 #[repr(align(64))]
-struct Slots<T: ?Sized>([Slot<T>; BITS]);
+pub(super) struct Slots<T: ?Sized>(pub(super) [Slot<T>; BITS]);
 
 // SAFETY: the holder of the lock alone accesses the state, or, in a leaf that no thread writes any
 // more, threads only read it; `S` is `Send` and `Sync` for that. Everything else may be shared.
@@ -567,8 +567,9 @@ impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
 
 /// A place for a counted object. It has a reference of its own, which the leaf puts: dropping a
 /// slot puts nothing.
-struct Slot<T: ?Sized> {
-    raw: AtomicPtr<RawObject>,
+#[repr(transparent)]
+pub(super) struct Slot<T: ?Sized> {
+    pub(super) raw: AtomicPtr<RawObject>,
     owns: PhantomData<Ref<T>>,
     /// Both takes and returns references: invariant in `T`.
     exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,

@@ -15,7 +15,7 @@ use fdtable_sync::rcu::read_lock;
 
 /// A state that the checker watches: how often its leaf was written. Its end is a write too.
 #[derive(Default)]
-struct Writes(UnsafeCell<usize>);
+pub(super) struct Writes(UnsafeCell<usize>);
 
 // SAFETY: the model checker checks that accesses to the cell do not meet.
 unsafe impl Sync for Writes {}
@@ -50,10 +50,10 @@ impl LeafState for Writes {
     }
 }
 
-type Sample = Tree<Rcu<Object>, Writes, ()>;
+pub(super) type Sample = Tree<Rcu<Object>, Writes, ()>;
 
 /// Makes a tree with an object under each of these slots.
-fn tree(fates: &Fates, slots: &[usize]) -> Arc<Sample> {
+pub(super) fn tree(fates: &Fates, slots: &[usize]) -> Arc<Sample> {
     let tree = Sample::new(());
     for &slot in slots {
         open(&tree, slot, fates.object());
@@ -62,16 +62,16 @@ fn tree(fates: &Fates, slots: &[usize]) -> Arc<Sample> {
 }
 
 /// Runs `act` on a thread of its own.
-fn thread(tree: &Arc<Sample>, act: impl FnOnce(&Sample) + 'static) -> JoinHandle<()> {
+pub(super) fn thread(tree: &Arc<Sample>, act: impl FnOnce(&Sample) + 'static) -> JoinHandle<()> {
     let tree = tree.clone();
     spawn(move || act(&tree))
 }
 
-fn make_writable(tree: &Sample, index: usize) {
+pub(super) fn make_writable(tree: &Sample, index: usize) {
     tree.write().make_writable(index).expect("there is memory");
 }
 
-fn open(tree: &Sample, slot: usize, object: Ref<Rcu<Object>>) {
+pub(super) fn open(tree: &Sample, slot: usize, object: Ref<Rcu<Object>>) {
     let mut writer = tree.write();
     writer.make_writable(slot / BITS).expect("there is memory");
     let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
@@ -81,7 +81,7 @@ fn open(tree: &Sample, slot: usize, object: Ref<Rcu<Object>>) {
 }
 
 /// Takes the object out of a slot that has one.
-fn take_out(tree: &Sample, slot: usize) -> Ref<Rcu<Object>> {
+pub(super) fn take_out(tree: &Sample, slot: usize) -> Ref<Rcu<Object>> {
     let object = {
         let mut writer = tree.write();
         writer.make_writable(slot / BITS).expect("there is memory");
@@ -92,19 +92,19 @@ fn take_out(tree: &Sample, slot: usize) -> Ref<Rcu<Object>> {
     object.expect("the slot is taken")
 }
 
-fn close(tree: &Sample, slot: usize) {
+pub(super) fn close(tree: &Sample, slot: usize) {
     take_out(tree, slot).look();
 }
 
 /// Gets an object that must be there, leaves the section, and reads it.
-fn find(tree: &Sample, slot: usize) {
-    let object = tree.get(slot, &read_lock());
+pub(super) fn find(tree: &Sample, slot: usize) {
+    let object = tree.get(slot);
     object.expect("the slot is taken").look();
 }
 
 /// The same if it is there.
-fn get(tree: &Sample, slot: usize) {
-    let object = tree.get(slot, &read_lock());
+pub(super) fn get(tree: &Sample, slot: usize) {
+    let object = tree.get(slot);
     object.inspect(|object| object.look());
 }
 
@@ -116,7 +116,7 @@ fn borrow(tree: &Sample, slot: usize) {
     }
 }
 
-fn share(tree: &Sample) -> Sample {
+pub(super) fn share(tree: &Sample) -> Sample {
     share_keeping(tree, None)
 }
 
@@ -128,7 +128,7 @@ fn share_keeping(tree: &Sample, kept: Option<usize>) -> Sample {
 }
 
 /// Removes a leaf, whatever it has.
-fn remove(tree: &Sample, index: usize) {
+pub(super) fn remove(tree: &Sample, index: usize) {
     let removed = tree.write().remove_if(index, |_| true);
     drop(removed.expect("there is memory"));
 }
@@ -237,7 +237,7 @@ fn a_reader_that_knows_of_a_revocation_finds_the_object_revoked() {
             }
         });
         drop(other);
-        let object = tree.get(0, &read_lock()).expect("it is open");
+        let object = tree.get(0).expect("it is open");
         Ref::revoke(&object);
         over.store(true, Release);
         drop(object);

@@ -172,7 +172,7 @@ pub(super) struct Root {
 }
 
 /// The part of a root pointer that is the height. Nodes are aligned to more.
-const HEIGHT: usize = 63;
+pub(super) const HEIGHT: usize = 63;
 
 impl Root {
     #[inline(always)]

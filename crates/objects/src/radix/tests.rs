@@ -150,7 +150,7 @@ fn indexes(tree: &TestTree) -> Vec<usize> {
 
 /// Returns how many references there are to the object of a slot.
 fn references(tree: &TestTree, slot: usize) -> usize {
-    let object = tree.get(slot, &rcu::read_lock()).expect("it is open");
+    let object = tree.get(slot).expect("it is open");
     Ref::references(&object) - 1
 }
 
@@ -290,7 +290,6 @@ fn the_first_leaf_is_never_found_as_room() {
 fn a_leaf_of_the_tree_is_locked_and_written() {
     let fates = Fates::default();
     let tree = fates.tree(&[70]);
-    let section = rcu::read_lock();
     let reader = tree.read().expect("readers are admitted");
     assert!(reader.lock_leaf(2).is_none());
     let object = {
@@ -301,7 +300,7 @@ fn a_leaf_of_the_tree_is_locked_and_written() {
     };
     drop(reader);
     assert!(object.is_some_and(|object| object.name == 70));
-    assert!(tree.get(70, &section).is_none());
+    assert!(tree.get(70).is_none());
 }
 
 #[test]
