@@ -690,7 +690,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "sequence-that-is-not-interrupted",
-        file: "slab/src/local/rseq/model.rs",
+        file: "sync/src/sequence/model.rs",
         model: "slab::local::loom::two_take_and_free_on_one_cpu",
         changes: &[(
             r"*interruptions += 1;
@@ -700,7 +700,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "sequence-that-is-not-restarted",
-        file: "slab/src/local/rseq/model.rs",
+        file: "sync/src/sequence/model.rs",
         model: "slab::local::loom::a_take_and_a_free_meet_a_drain",
         changes: &[(r"*interruptions.lock() += 1;", "")],
     },
@@ -865,6 +865,83 @@ pub(super) const TABLE: &[Structural] = &[
         let locked = unsafe { self.leaf.lock(index) };",
             r"let (locked, _) = (self.leaf, index);",
         )],
+    },
+    // Owned lookups by sequences.
+    Structural {
+        name: "restart-of-sequences-in-a-grace-period",
+        file: "sync/src/fence/model.rs",
+        model: "objects::radix::owned::loom::a_sequence_meets_the_last_put",
+        changes: &[(
+            r"    if sequence::model::are_there() {
+        sequence::model::interrupt_all();
+    }",
+            "",
+        )],
+    },
+    Structural {
+        name: "sequence-of-a-thread-without-a-record",
+        file: "sync/src/rcu/reader.rs",
+        model: "objects::radix::owned::loom::a_first_lookup_meets_the_last_put",
+        changes: &[(
+            r"    Area::with_offset(own_or_none().own.area.load(Relaxed))",
+            r"    Area::find()",
+        )],
+    },
+    Structural {
+        name: "walk-outside-of-the-sequence",
+        file: "objects/src/radix/owned/model.rs",
+        model: "objects::radix::owned::loom::a_sequence_meets_the_removal_of_the_leaf",
+        changes: &[(
+            r"    run(|sequence| {
+        let Some(leaf) = walk(tree, slot / BITS, sequence)? else {
+            return Ok(NOTHING);
+        };",
+            r"    let Some(leaf) = run(|sequence| walk(tree, slot / BITS, sequence)) else {
+        return NOTHING;
+    };
+    run(|sequence| {",
+        )],
+    },
+    Structural {
+        name: "repair-of-a-dead-count-after-a-sequence",
+        file: "objects/src/object.rs",
+        model: "objects::radix::owned::loom::a_sequence_meets_the_last_put",
+        changes: &[(
+            r"            if RefCount::is_dead(before) {
+                return None;
+            }",
+            r"            if RefCount::is_dead(before) {
+                // SAFETY: none.
+                let _ = unsafe { Header::of(raw) }.count.get();
+                return None;
+            }",
+        )],
+    },
+    Structural {
+        name: "completion-of-a-revival-after-a-sequence",
+        file: "objects/src/object.rs",
+        model: "objects::radix::owned::loom::a_sequence_meets_the_last_put",
+        changes: &[(
+            r"unsafe { Header::of(raw) }.count.complete_get(before);",
+            r"unsafe { Header::of(raw) };",
+        )],
+    },
+    Structural {
+        name: "revocations-that-a-sequence-reads-first",
+        file: "objects/src/radix/owned/model.rs",
+        model: "objects::radix::owned::loom::a_sequence_meets_an_open_of_a_revoked_object",
+        changes: &[
+            (
+                r"        let any_revoked = sequence.step(|| REVOCATIONS.any())?;
+",
+                "",
+            ),
+            (
+                r"        // (L) Acquire",
+                r"        let any_revoked = sequence.step(|| REVOCATIONS.any())?;
+        // (L) Acquire",
+            ),
+        ],
     },
 ];
 
