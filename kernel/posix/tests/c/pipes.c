@@ -347,8 +347,101 @@ static void spliced(void) {
     CALL(vmsplice(3, &(struct iovec){page, 4}, 1, 0));
 }
 
+/* Two threads splice from one pipe: each page arrives once. */
+#define PAGES 256
+
+static int shared_ends[2], moved_to[2];
+static long moved[2];
+
+static void *move_pages(void *number) {
+    long mine = (long)number;
+    ssize_t count;
+    while ((count = splice(shared_ends[0], NULL, moved_to[mine], NULL, 4096, 0)) > 0) {
+        moved[mine] += count;
+    }
+    return NULL;
+}
+
+/* Reads all pages, and counts how often each number comes. */
+static void count_pages(int fd, int *times) {
+    int number[1024];
+    size_t done = 0;
+    ssize_t count;
+    while ((count = read(fd, (char *)number + done, sizeof number - done)) > 0) {
+        done += count;
+        if (done == sizeof number) {
+            done = 0;
+            times[*number % PAGES]++;
+        }
+    }
+}
+
+static void *drain_pages(void *times) {
+    count_pages(moved_to[0] - 1, times);
+    return NULL;
+}
+
+static void splice_from_two_threads(int *times) {
+    pthread_t movers[2];
+    int number[1024];
+    moved[0] = moved[1] = 0;
+    for (long i = 0; i < 2; i++) {
+        pthread_create(&movers[i], NULL, move_pages, (void *)i);
+    }
+    for (int i = 0; i < PAGES; i++) {
+        *number = i;
+        if (write(shared_ends[1], number, sizeof number) != sizeof number) {
+            CALL(-1);
+        }
+    }
+    close(shared_ends[1]);
+    pthread_join(movers[0], NULL);
+    pthread_join(movers[1], NULL);
+}
+
+static void print_times(const int *times) {
+    int missing = 0, repeated = 0;
+    for (int i = 0; i < PAGES; i++) {
+        missing += times[i] == 0;
+        repeated += times[i] > 1;
+    }
+    VALUE(moved[0] + moved[1]);
+    VALUE(missing);
+    VALUE(repeated);
+}
+
+static void shared_splices(void) {
+    int times[PAGES] = {0};
+    CALL(pipe(shared_ends));
+    for (int i = 0; i < 2; i++) {
+        moved_to[i] = open(i ? "b" : "a", O_RDWR | O_CREAT, 0644);
+    }
+    splice_from_two_threads(times);
+    for (int i = 0; i < 2; i++) {
+        lseek(moved_to[i], 0, SEEK_SET);
+        count_pages(moved_to[i], times);
+    }
+    print_times(times);
+}
+
+/* The same, into one pipe. */
+static void shared_splices_of_pipes(void) {
+    int times[PAGES] = {0}, out[2];
+    pthread_t reader;
+    CALL(pipe(shared_ends));
+    CALL(pipe(out));
+    moved_to[0] = moved_to[1] = out[1];
+    pthread_create(&reader, NULL, drain_pages, times);
+    splice_from_two_threads(times);
+    close(out[1]);
+    pthread_join(reader, NULL);
+    print_times(times);
+}
+
 static const struct section sections[] = {
     {"spliced", spliced},
+    {"shared_splices", shared_splices},
+    {"shared_splices_of_pipes", shared_splices_of_pipes},
     {"creating", creating}, {"packets", packets}, {"transfer", transfer}, {"broken", broken},
     {"inodes", inodes},     {"reopened", reopened}, {"paths", paths},
     {"broken_signal", broken_signal}, {"filling", filling},

@@ -648,7 +648,8 @@ impl State {
     }
 
     fn free(&self) -> usize {
-        self.capacity - self.bytes.len()
+        // Bytes that were put back may be above the capacity.
+        self.capacity.saturating_sub(self.bytes.len())
     }
 
     /// Returns true if a side that waits can still become ready.

@@ -1,8 +1,9 @@
 //! System calls that move bytes through pipes: `splice`, `tee`, `vmsplice`.
 //!
-//! They copy. Bytes leave a pipe only after they are written: they are looked at, written, and then
-//! taken. So an error loses none. Another thread that reads the same pipe meanwhile may get bytes
-//! that are written here too, and some that follow are lost then.
+//! They copy. Bytes are taken out of a pipe, written, and put back as far as the write fails. So
+//! each byte is moved once, also if several threads read the pipe, and an error loses none. Another
+//! thread that reads the pipe during such a write gets the bytes that follow, or finds the pipe
+//! empty.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -11,6 +12,7 @@ use fdtable::{FdArg, FileRef, RawFd};
 use super::Process;
 use super::pipes::buffer;
 use super::vectored::{check_written, first};
+use crate::event::Events;
 use crate::fs::{FileKind, SeekTo};
 use crate::ipc::Ancillary;
 use crate::ipc::buffer::Buffer;
@@ -75,7 +77,7 @@ impl Process {
                     return Err(Errno::EINVAL);
                 }
                 let nonblocking = from.is_nonblocking() || to.is_nonblocking();
-                between_pipes(source, target, count, policy(nonblocking, flags), true)
+                between_pipes(source, target, count, policy(nonblocking, flags))
             }
             (Ok(source), Err(_)) => {
                 let policy = policy(from.is_nonblocking(), flags);
@@ -111,7 +113,7 @@ impl Process {
         match (buffer(&**from), buffer(&**to)) {
             (Ok(source), Ok(target)) if !std::ptr::eq(source, target) => {
                 let nonblocking = from.is_nonblocking() || to.is_nonblocking();
-                between_pipes(source, target, count, policy(nonblocking, flags), false)
+                copy_between_pipes(source, target, count, policy(nonblocking, flags))
             }
             _ => Err(Errno::EINVAL),
         }
@@ -186,15 +188,26 @@ impl Process {
         let mut buf = zeros(count.min(STEP))?;
         let moved = moving(count, |done| {
             let wanted = buf.len().min(count - done);
-            let found = source.peek(&mut buf[..wanted], policy)?;
-            policy = WaitPolicy::NoWait;
-            let written = match at {
-                _ if found == 0 => 0,
-                Some(at) => to.write_at(&buf[..found], at + done as u64)?,
-                None if to.is_nonblocking() => to.try_write(&buf[..found])?,
-                None => to.write(&buf[..found])?,
+            let takes = !is_full(to);
+            let found = match takes {
+                true => source.take_into(&mut [IoSliceMut::new(&mut buf[..wanted])], policy)?,
+                false => source.peek(&mut buf[..wanted], policy)?,
             };
-            source.discard(&mut buf[..written])?;
+            policy = WaitPolicy::NoWait;
+            let bytes = &buf[..found];
+            let result = match at {
+                _ if found == 0 => Ok(0),
+                Some(at) => to.write_at(bytes, at + done as u64),
+                None if to.is_nonblocking() => to.try_write(bytes),
+                None => to.write(bytes),
+            };
+            if takes {
+                source.put_back(&bytes[result.unwrap_or(0)..]);
+            }
+            let written = result?;
+            if !takes {
+                source.discard(&mut buf[..written])?;
+            }
             Ok((written, written < found))
         })?;
         if let Some(offset) = offset {
@@ -204,34 +217,74 @@ impl Process {
     }
 }
 
-/// Moves or copies bytes between two pipes: as many as there are and have room.
+/// Moves bytes between two pipes: as many as there are and have room.
 fn between_pipes(
     source: &Buffer,
     target: &Buffer,
     count: usize,
     mut policy: WaitPolicy,
-    takes: bool,
 ) -> Result<usize, Errno> {
-    let most = if takes { STEP } else { source.capacity() };
-    let mut buf = zeros(count.min(most))?;
+    let mut buf = zeros(count.min(STEP))?;
     moving(count, |done| {
         let wanted = buf.len().min(count - done);
-        let found = source.peek(&mut buf[..wanted], policy)?;
+        let step = between_pipes_once(source, target, &mut buf[..wanted], policy);
+        policy = WaitPolicy::NoWait;
+        step
+    })
+}
+
+/// Moves what fits into `buf`. Returns how many bytes, and whether some are left.
+fn between_pipes_once(
+    source: &Buffer,
+    target: &Buffer,
+    buf: &mut [u8],
+    policy: WaitPolicy,
+) -> Result<(usize, bool), Errno> {
+    loop {
+        // Nothing is taken out while this waits for room.
+        let found = source.peek(buf, policy)?;
         if found == 0 {
-            // A target without a reader is reported first, as on Linux.
-            return match target.wait_for_room(WaitPolicy::NoWait) {
-                Ok(_) | Err(Errno::EAGAIN) => Ok((0, true)),
-                Err(errno) => Err(errno),
-            };
+            return at_end(target);
         }
         let room = target.wait_for_room(policy)?;
-        policy = WaitPolicy::NoWait;
-        let written = target.try_write(&buf[..found.min(room)])?;
-        if takes {
-            source.discard(&mut buf[..written])?;
+        let wanted = &mut buf[..found.min(room)];
+        let moved = source
+            .take_into(&mut [IoSliceMut::new(wanted)], WaitPolicy::NoWait)
+            .and_then(|taken| {
+                let result = target.try_write(&buf[..taken]);
+                source.put_back(&buf[result.unwrap_or(0)..taken]);
+                result
+            });
+        match moved {
+            // Another thread has taken the bytes, or the room.
+            Err(Errno::EAGAIN) if policy != WaitPolicy::NoWait => {}
+            moved => return moved.map(|moved| (moved, moved < found)),
         }
-        Ok((written, written < found || !takes))
-    })
+    }
+}
+
+/// Copies bytes from one pipe to another: as many as there are and have room.
+fn copy_between_pipes(
+    source: &Buffer,
+    target: &Buffer,
+    count: usize,
+    policy: WaitPolicy,
+) -> Result<usize, Errno> {
+    let mut buf = zeros(count.min(source.capacity()))?;
+    let found = source.peek(&mut buf, policy)?;
+    if found == 0 {
+        return at_end(target).map(|(moved, _)| moved);
+    }
+    let room = target.wait_for_room(policy)?;
+    target.try_write(&buf[..found.min(room)])
+}
+
+/// Returns the end of the source. A target without a reader is reported first, as on Linux.
+fn at_end(target: &Buffer) -> Result<(usize, bool), Errno> {
+    match target.wait_for_room(WaitPolicy::NoWait) {
+        Ok(_) | Err(Errno::EAGAIN) => Ok((0, true)),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Moves bytes of a file to a pipe: what one read returns.
@@ -318,6 +371,12 @@ fn check_file(file: &File, offset: Option<&u64>) -> Result<(), Errno> {
         return Err(Errno::EINVAL);
     }
     Ok(())
+}
+
+/// Returns true if a write fails at once because there is no room. Then nothing is taken out of a
+/// pipe for it, so that the watchers of the pipe see no change.
+fn is_full(file: &File) -> bool {
+    file.status().contains(OpenFlags::NONBLOCK) && !file.events().contains(Events::WRITABLE)
 }
 
 fn is_pipe(file: &File) -> bool {

@@ -115,6 +115,33 @@ impl Buffer {
         }
     }
 
+    /// Puts bytes back at the front that were taken out last. Until they are taken out again, the
+    /// buffer may hold more than its capacity, because a writer may have used the room. If the
+    /// reading side has ended, or there is no memory, they are dropped.
+    pub(crate) fn put_back(&self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut wakeups = Wakeups::default();
+        let mut state = self.state.lock();
+        if state.reader.check().is_err() || state.bytes.try_reserve(bytes.len()).is_err() {
+            return;
+        }
+        let was_readable = state.is_readable();
+        for &byte in bytes.iter().rev() {
+            state.bytes.push_front(byte);
+        }
+        state.taken -= bytes.len() as u64;
+        if was_readable {
+            wakeups.append(state.readers.pass_on(Events::IN));
+        } else {
+            // A poll may have found the buffer empty.
+            wakeups.append(state.readers.wake(Events::READABLE));
+        }
+        drop(state);
+        wakeups.run();
+    }
+
     /// Blocks until there is room, and returns how many bytes have room.
     ///
     /// # Errors

@@ -406,3 +406,39 @@ fn a_read_lands_each_file_where_it_is_counted() {
         assert_eq!(sent, Ok(1));
     });
 }
+
+#[test]
+fn bytes_that_are_put_back_come_first_and_may_exceed_the_capacity() {
+    let buffer = full(PIPE_BUF);
+    let mut taken = [1; PIPE_BUF];
+    assert_eq!(buffer.try_read(&mut taken), Ok(PIPE_BUF));
+    assert_eq!(buffer.try_write(&[2; PIPE_BUF]), Ok(PIPE_BUF));
+    buffer.put_back(b"first");
+    assert_eq!(buffer.readable_bytes(), PIPE_BUF + 5);
+    assert_eq!(buffer.try_write(b"x"), Err(Errno::EAGAIN));
+    assert_eq!(buffer.set_capacity(PIPE_BUF), Err(Errno::EBUSY));
+    let mut read = [0; 6];
+    assert_eq!(buffer.try_read(&mut read), Ok(6));
+    assert_eq!(&read, b"first\x02");
+    assert_eq!(buffer.try_write(b"x"), Ok(1));
+}
+
+#[test]
+fn bytes_that_are_put_back_wake_a_reader() {
+    let buffer = buffer(PIPE_BUF);
+    buffer.write(b"taken").unwrap();
+    assert_eq!(buffer.try_read(&mut [0; 5]), Ok(5));
+    let read = reading(&buffer, 8);
+    buffer.put_back(b"taken");
+    assert_eq!(read.result(), Ok(5));
+}
+
+#[test]
+fn bytes_that_are_put_back_without_a_reader_are_dropped() {
+    let buffer = buffer(PIPE_BUF);
+    buffer.write(b"taken").unwrap();
+    assert_eq!(buffer.try_read(&mut [0; 5]), Ok(5));
+    buffer.close_reader();
+    buffer.put_back(b"taken");
+    assert_eq!(buffer.readable_bytes(), 0);
+}
