@@ -77,6 +77,8 @@ pub use reader::{Guard, read_lock, sequence_area};
 pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_readers};
 #[cfg(feature = "std")]
 pub use worker::use_ticks;
+#[cfg(all(feature = "std", unix, not(loom)))]
+pub use worker::without_thread;
 
 use core::fmt;
 

@@ -101,6 +101,18 @@ fn status(field: &str) -> String {
     line.expect("the field").trim().to_owned()
 }
 
+/// Waits until `is_so`. Returns false if that takes too long.
+fn within(is_so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
+}
+
 #[test]
 fn a_timely_callback_runs_soon_and_nothing_else_is_called() {
     alone(
@@ -322,11 +334,52 @@ fn a_worker_that_is_there_already_ends_when_the_host_ticks() {
             call_and_wait();
             assert_eq!(workers().len(), 1);
             rcu::use_ticks();
-            let deadline = Instant::now() + LONG;
-            while !workers().is_empty() {
-                assert!(Instant::now() < deadline, "it ends");
-                thread::yield_now();
+            assert!(within(|| workers().is_empty()), "it ends");
+        },
+    );
+}
+
+#[test]
+fn a_call_can_do_without_the_worker_and_its_callbacks_run_soon_after_it() {
+    alone(
+        "a_call_can_do_without_the_worker_and_its_callbacks_run_soon_after_it",
+        None,
+        || {
+            rcu::without_thread(|| assert!(workers().is_empty()));
+            assert!(workers().is_empty(), "there was none before");
+            // A thread that was joined stays in the list for a moment.
+            let has_ended = || within(|| workers().is_empty());
+            for _ in 0..20 {
+                call_and_wait();
+                let (tell, hear) = channel();
+                rcu::without_thread(|| {
+                    assert!(has_ended());
+                    rcu::without_thread(|| assert!(workers().is_empty()));
+                    call_timely(move || tell.send(()).expect("the test listens"));
+                    assert!(workers().is_empty());
+                });
+                hear.recv_timeout(LONG).expect("the callback runs soon");
+                assert_eq!(workers().len(), 1);
             }
+        },
+    );
+}
+
+#[test]
+fn the_child_of_a_fork_without_the_worker_starts_its_own() {
+    alone(
+        "the_child_of_a_fork_without_the_worker_starts_its_own",
+        None,
+        || {
+            host_fork::register().expect("memory for the handlers");
+            call_and_wait();
+            rcu::without_thread(|| {
+                in_child(|| {
+                    call_and_wait();
+                    assert_eq!(workers().len(), 1);
+                });
+            });
+            call_and_wait();
         },
     );
 }

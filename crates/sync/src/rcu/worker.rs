@@ -51,6 +51,13 @@
 //! - Between looks it has no record, and so does not count as a reader: a lone thread of the
 //!   program stays alone, and needs no fences.
 //!
+//! # Without the thread
+//!
+//! [`without_thread`] ends the thread, if there is one, and starts another when it is over. In
+//! between the state is `PAUSED`, which needs nothing of a call, like `CALLED`: the new thread
+//! begins with `CALLED`, so its first (C) succeeds, and the (N) that follows notes the calls that
+//! have seen `PAUSED`.
+//!
 //! # The end of the process
 //!
 //! The thread does not keep the process alive. A handler of `atexit(3)`, registered before the
@@ -110,6 +117,12 @@ const TICKS: u32 = 4;
 /// The process ends, and there is no worker any more.
 #[cfg_attr(loom, allow(dead_code, reason = "no process ends in a model"))]
 const ENDED: u32 = 5;
+/// The thread has ended until [`without_thread`] is over, which starts another.
+#[cfg_attr(
+    loom,
+    allow(dead_code, reason = "no call does without the thread in a model")
+)]
+const PAUSED: u32 = 6;
 
 /// The worker of the process.
 pub(super) struct Worker {
@@ -168,6 +181,51 @@ global! {
 pub fn use_ticks() {
     if let Some(thread) = WORKER.stop(TICKS) {
         thread.detach();
+    }
+}
+
+/// Runs `body` while the thread of this crate does not exist, and starts it again afterwards if it
+/// existed before. The thread then has the credentials of the calling thread. For calls that change
+/// the credentials of one thread, or of each thread of the process: the C library ends the process
+/// if a change succeeds in one thread and fails in another.
+///
+/// Callbacks that are queued meanwhile run later. Blocks for a few milliseconds, and for callbacks
+/// that are under way, outside of the [freezer](crate::host_fork). Not to be called inside a
+/// read-side section. In a callback it only runs `body`.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// let answer = rcu::without_thread(|| 42);
+/// assert_eq!(answer, 42);
+/// ```
+#[cfg(all(unix, not(loom)))]
+pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
+    let worker = match callbacks::inside_callback() {
+        true => None,
+        false => WORKER.pause(),
+    };
+    let Some(worker) = worker else {
+        return body();
+    };
+    let _resumes = Resumes;
+    {
+        // The thread enters the freezer before it ends, and a fork may wait for the caller.
+        let _outside = crate::host_fork::blocking_section();
+        // A handler that leaves by a jump would leave the worker without a thread.
+        thread::without_signals(|| worker.join());
+    }
+    body()
+}
+
+/// Starts the thread again, also after a panic.
+#[cfg(all(unix, not(loom)))]
+struct Resumes;
+
+#[cfg(all(unix, not(loom)))]
+impl Drop for Resumes {
+    fn drop(&mut self) {
+        WORKER.resume();
     }
 }
 
@@ -244,6 +302,15 @@ impl Worker {
             return;
         }
         self.run_callbacks_at_exit();
+        self.spawn(&mut start, spawn);
+    }
+
+    /// Makes the thread. The state is `CALLED`.
+    fn spawn(
+        &'static self,
+        start: &mut Start,
+        spawn: impl FnOnce(&'static Self) -> Option<Thread>,
+    ) {
         // Relaxed: the thread that is started sees it.
         self.has_left.store(0, Relaxed);
         start.thread = spawn(self);
@@ -332,6 +399,31 @@ impl Worker {
         thread
     }
 
+    /// Ends the thread, soon, until [`resume`](Self::resume). Returns it if there is one.
+    #[cfg(all(unix, not(loom)))]
+    fn pause(&self) -> Option<Thread> {
+        let mut start = self.thread.lock();
+        let thread = start.thread.take()?;
+        // With the lock, as in `stop`. Relaxed: as in (B).
+        self.state.swap(PAUSED, Relaxed);
+        drop(start);
+        self.bell.ring();
+        Some(thread)
+    }
+
+    /// Starts the thread that [`pause`](Self::pause) has ended, unless it is not wanted any more.
+    #[cfg(all(unix, not(loom)))]
+    fn resume(&'static self) {
+        let mut start = self.thread.lock();
+        // Relaxed, both: see "Without the thread".
+        let resumed = self
+            .state
+            .compare_exchange(PAUSED, CALLED, Relaxed, Relaxed);
+        if resumed.is_ok() {
+            self.spawn(&mut start, Thread::spawn);
+        }
+    }
+
     /// Says that the thread does not exist: the next call starts one.
     ///
     /// For a child of a fork. The thread that forked held no lock of this, as the start of a thread
@@ -344,8 +436,10 @@ impl Worker {
         }
         #[cfg(all(unix, not(loom)))]
         self.follow_fork();
-        // Relaxed: there is one thread.
-        if self.state.load(Relaxed) <= CALLED {
+        // Relaxed: there is one thread. If it was paused, the thread that would resume it is gone.
+        let state = self.state.load(Relaxed);
+        if state <= CALLED || state == PAUSED {
+            // Relaxed: as above.
             self.state.store(ABSENT, Relaxed);
         }
     }

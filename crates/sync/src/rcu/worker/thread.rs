@@ -54,10 +54,10 @@ impl Thread {
     pub(super) fn forget(self) {}
 }
 
-/// Runs `start` while the calling thread blocks the signals that the thread it starts is to block:
-/// all but those that a thread raises itself, by a fault or a system call that is filtered.
+/// Runs `body` while the calling thread blocks all signals but those that a thread raises itself,
+/// by a fault or a system call that is filtered. A thread that it starts blocks the same.
 #[cfg(all(unix, not(loom)))]
-fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+pub(super) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     const OWN: [libc::c_int; 6] = [
         libc::SIGSEGV,
         libc::SIGBUS,
@@ -78,7 +78,7 @@ fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     let mut before = blocked;
     // SAFETY: both are sets.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before) };
-    let result = start();
+    let result = body();
     // SAFETY: the call above has stored the set. It does not fail with these arguments.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut()) };
     result
