@@ -3,9 +3,10 @@
 //! `poll` here sleeps until an object wakes it, and the host wakes no sleeper of ours. So one
 //! thread of this library, the reactor, waits in a host epoll for all host files that are watched
 //! here, and wakes their watchers. The first watch of a host file starts it. It has all signals
-//! blocked, and never ends. A program that never waits for files of both kinds never has it: a
-//! `poll` of host files alone is the host's, and an epoll waits in the host (see `epoll`). An epoll
-//! with host files is a host file too, for those that poll it.
+//! blocked, and ends only while credentials are changed ([`without_threads`]). A program that never
+//! waits for files of both kinds never has it: a `poll` of host files alone is the host's, and an
+//! epoll waits in the host (see `epoll`). An epoll with host files is a host file too, for those
+//! that poll it.
 //!
 //! The epoll reports *edges*: like our own files, it reports a file that stays ready once. A new
 //! watcher checks the state of the file itself first.
@@ -14,12 +15,13 @@
 //! it creates both anew when it first watches a file or waits ([`revive`]).
 
 use std::collections::HashMap;
+use std::mem;
 use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fdtable::host_fork;
+use fdtable::{host_fork, rcu};
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Events, FileId, Pollee, WaitQueue, Watcher};
 use parking_lot::Mutex;
@@ -33,6 +35,9 @@ const ALL_EVENTS: i16 = libc::POLLIN
     | libc::POLLRDNORM
     | libc::POLLWRNORM
     | libc::POLLRDHUP;
+
+/// Key of the counter that ends the thread.
+const BELL: u64 = u64::MAX;
 
 /// Pollable state of a host file.
 #[derive(Debug)]
@@ -53,6 +58,9 @@ struct State {
 /// The epoll, its files and its thread.
 struct Reactor {
     epoll: RawFd,
+    /// Counter in the epoll that ends the thread.
+    bell: RawFd,
+    thread: Option<JoinHandle<()>>,
     /// Fork generation of the process that owns the epoll and the thread.
     generation: u32,
     next_key: u64,
@@ -139,6 +147,8 @@ impl Reactor {
     fn new() -> Self {
         Reactor {
             epoll: -1,
+            bell: -1,
+            thread: None,
             generation: 0,
             next_key: 0,
             watched: HashMap::new(),
@@ -171,11 +181,19 @@ impl Reactor {
             return Ok(());
         }
         if self.epoll >= 0 {
-            // The epoll is the parent's.
+            // They are the parent's.
             host::close(self.epoll);
+            host::close(self.bell);
             self.epoll = -1;
+            mem::forget(self.thread.take());
         }
         let epoll = host::epoll_create()?;
+        let bell = host::eventfd().inspect_err(|_| host::close(epoll))?;
+        let close = || {
+            host::close(epoll);
+            host::close(bell);
+        };
+        host::epoll_add(epoll, bell, BELL).inspect_err(|_| close())?;
         for (&key, &(fd, _)) in &self.watched {
             // A file that the host no longer knows is about to be removed.
             let _ = host::epoll_add(epoll, fd, key);
@@ -184,13 +202,68 @@ impl Reactor {
             .name("fdtable host".into())
             .stack_size(64 * 1024);
         let started = host::with_signals_blocked(|| start.spawn(move || listen(epoll)));
-        if started.is_err() {
-            host::close(epoll);
+        let Ok(thread) = started else {
+            close();
             return Err(Errno::EAGAIN);
-        }
+        };
+        self.thread = Some(thread);
+        self.bell = bell;
         self.epoll = epoll;
         self.generation = host_fork::generation();
         Ok(())
+    }
+
+    /// Takes the thread and its epoll out, if this process has them.
+    fn stop(&mut self) -> Option<Stopped> {
+        if !self.runs() {
+            return None;
+        }
+        let stopped = Stopped {
+            epoll: self.epoll,
+            bell: self.bell,
+            thread: self.thread.take()?,
+        };
+        self.epoll = -1;
+        Some(stopped)
+    }
+}
+
+/// Runs `body` while neither this thread nor the worker of callbacks exists. If they existed
+/// before, they are started again afterwards, with the credentials of the calling thread.
+///
+/// For calls that change credentials. Those of one thread (`capset`) would leave these threads with
+/// others, and the C library ends the process if a later `setuid` succeeds in one thread and fails
+/// in another. A thread of the program that starts one of them meanwhile decides its credentials.
+pub(crate) fn without_threads<R>(body: impl FnOnce() -> R) -> R {
+    let stopped = REACTOR.get().and_then(|reactor| reactor.lock().stop());
+    let is_stopped = stopped.is_some();
+    if let Some(stopped) = stopped {
+        // The thread enters the freezer before it ends, and a fork may wait for the caller.
+        let _outside = host_fork::blocking_section();
+        host::with_signals_blocked(|| stopped.join());
+    }
+    let result = rcu::without_thread(body);
+    if is_stopped {
+        revive();
+    }
+    result
+}
+
+/// A thread that is about to end, and its epoll.
+struct Stopped {
+    epoll: RawFd,
+    bell: RawFd,
+    thread: JoinHandle<()>,
+}
+
+impl Stopped {
+    fn join(self) {
+        // It cannot fail: the counter is 0.
+        let _ = host::write(self.bell, &1_u64.to_ne_bytes());
+        // It does not panic.
+        let _ = self.thread.join();
+        host::close(self.epoll);
+        host::close(self.bell);
     }
 }
 
@@ -216,6 +289,10 @@ fn listen(epoll: RawFd) {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
+        let is_bell = |&(key, events): &(u64, i16)| key == BELL && events & libc::POLLIN != 0;
+        if ready.iter().any(is_bell) {
+            return;
+        }
         let _inside = host_fork::enter();
         for &(key, events) in &ready {
             let watch = reactor()

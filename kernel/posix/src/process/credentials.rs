@@ -14,6 +14,7 @@ use libc::{gid_t, uid_t};
 
 use crate::abi::call::call;
 use crate::host;
+use crate::host::watch::without_threads;
 
 /// Sets the user IDs: `setuid(2)`.
 #[unsafe(no_mangle)]
@@ -94,6 +95,15 @@ pub unsafe extern "C" fn fdt_capset(header: *mut c_void, data: *const c_void) ->
     follow(|| unsafe { libc::syscall(libc::SYS_capset, header, data) as c_int })
 }
 
+/// Operations of `prctl` that change the credentials of the calling thread.
+const CHANGES_CREDENTIALS: [c_long; 5] = [
+    libc::PR_SET_KEEPCAPS as c_long,
+    libc::PR_SET_SECUREBITS as c_long,
+    libc::PR_CAPBSET_DROP as c_long,
+    libc::PR_CAP_AMBIENT as c_long,
+    libc::PR_SET_NO_NEW_PRIVS as c_long,
+];
+
 /// Makes a call of the host's `prctl(2)`, which may change how capabilities are used.
 ///
 /// # Safety
@@ -101,7 +111,11 @@ pub unsafe extern "C" fn fdt_capset(header: *mut c_void, data: *const c_void) ->
 pub(crate) unsafe fn prctl(a: [c_long; 6]) -> c_long {
     call(|system| {
         // SAFETY: as the caller promises.
-        let result = unsafe { host::syscall(libc::SYS_prctl, a) }?;
+        let make = || unsafe { host::syscall(libc::SYS_prctl, a) };
+        if !CHANGES_CREDENTIALS.contains(&a[0]) {
+            return make();
+        }
+        let result = without_threads(make)?;
         copy_credentials(&system.process);
         Ok(result)
     })
@@ -110,7 +124,7 @@ pub(crate) unsafe fn prctl(a: [c_long; 6]) -> c_long {
 /// Changes the host's credentials, and copies them to our process.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     call(|system| {
-        let result = host::done(change())?;
+        let result = without_threads(|| host::done(change()))?;
         copy_credentials(&system.process);
         Ok(result)
     })
