@@ -125,31 +125,19 @@ impl SignalSender for HostSignals {
                     libc::kill(-id, number);
                 }
                 OwnerKind::Process if id == me => {
-                    let queue = |number: c_int, info: &Info| {
-                        libc::syscall(
-                            libc::SYS_rt_sigqueueinfo,
-                            thread,
-                            number,
-                            ptr::from_ref(info),
-                        )
-                    };
-                    let sent = queue(number, &Info::new(&signal, number, true));
-                    if sent == -1 && errno() == Errno::EAGAIN {
-                        // The queue of signals is full.
-                        let plain = IoSignal {
-                            signal: 0,
-                            ..signal
-                        };
-                        queue(libc::SIGIO, &Info::new(&plain, libc::SIGIO, true));
-                    }
+                    queue_or_plain(&signal, number, true, |number, info| {
+                        libc::syscall(libc::SYS_rt_sigqueueinfo, thread, number, info)
+                    });
                 }
                 OwnerKind::Process => {
                     libc::kill(id, number);
                 }
                 OwnerKind::Thread => {
-                    let info = Info::new(&signal, number, id == thread);
                     let call = libc::SYS_rt_tgsigqueueinfo;
-                    if libc::syscall(call, me, id, number, &raw const info) == -1 {
+                    let sent = queue_or_plain(&signal, number, id == thread, |number, info| {
+                        libc::syscall(call, me, id, number, info)
+                    });
+                    if !sent {
                         // It is a thread of another process.
                         libc::syscall(libc::SYS_tkill, id, number);
                     }
@@ -158,6 +146,24 @@ impl SignalSender for HostSignals {
         }
         set_errno(before);
     }
+}
+
+/// Queues a signal with its information, or `SIGIO` if the queue is full, as on Linux. Returns
+/// false if that fails too.
+fn queue_or_plain(
+    signal: &IoSignal,
+    number: c_int,
+    own: bool,
+    queue: impl Fn(c_int, *const Info) -> c_long,
+) -> bool {
+    if queue(number, &Info::new(signal, number, own)) == 0 {
+        return true;
+    }
+    let plain = IoSignal {
+        signal: 0,
+        ..*signal
+    };
+    errno() == Errno::EAGAIN && queue(libc::SIGIO, &Info::new(&plain, libc::SIGIO, own)) == 0
 }
 
 /// Information of a signal about input and output: `siginfo_t`, which has 128 bytes.

@@ -7,14 +7,19 @@ use crate::event::{Events, FileId, Owner, async_io};
 use crate::{Errno, FileKind, Object, OpenFlags};
 
 impl Process {
-    /// Returns the owner of an open file, which receives its signals.
+    /// Returns the owner of an open file, which receives its signals. Its ID is 0 if the owner does
+    /// not exist any more.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`.
     #[doc(alias = "F_GETOWN")]
     #[doc(alias = "F_GETOWN_EX")]
     pub fn owner(&self, fd: impl FdArg) -> Result<Owner, Errno> {
-        self.with_file_id(fd, async_io::owner)
+        let owner = self.with_file_id(fd, async_io::owner)?;
+        match self.owner_exists(owner) {
+            true => Ok(owner),
+            false => Ok(Owner { id: 0, ..owner }),
+        }
     }
 
     /// Sets the owner of an open file. ID 0 removes it. Allocates.
@@ -26,9 +31,7 @@ impl Process {
     #[doc(alias = "F_SETOWN_EX")]
     pub fn set_owner(&self, fd: impl FdArg, owner: Owner) -> Result<(), Errno> {
         self.with_file_id(fd, |file| {
-            let sender = self.kernel.signal_sender();
-            let exists = owner.id == 0 || sender.is_none_or(|sender| sender.exists(owner));
-            if owner.id < 0 || !exists {
+            if owner.id < 0 || !self.owner_exists(owner) {
                 return Err(Errno::ESRCH);
             }
             async_io::set_owner(file, owner);
@@ -90,6 +93,11 @@ impl Process {
             async_io::start(file, pollee, interest, fd, sender);
         }
         Ok(())
+    }
+
+    fn owner_exists(&self, owner: Owner) -> bool {
+        let sender = self.kernel.signal_sender();
+        owner.id == 0 || sender.is_none_or(|sender| sender.exists(owner))
     }
 
     fn with_file_id<R>(&self, fd: impl FdArg, body: impl FnOnce(FileId) -> R) -> Result<R, Errno> {
