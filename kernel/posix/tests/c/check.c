@@ -136,13 +136,25 @@ int wait_for(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-/* Ends the process of a section whose call never returns, and says so. */
-static void *watch(void *unused) {
-    (void)unused;
-    pause_ms(10000);
-    printf("did not return\n");
-    fflush(stdout);
-    _exit(3);
+/* Most milliseconds that a section may take. */
+#define PATIENCE 10000
+
+/* Waits for the process of a section, as `wait_for` does. Ends it if a call never returns, and says
+ * so. It is not a thread of that process: such a thread would get the signals that a section has
+ * blocked, and would keep the credentials that a section gives up. */
+static int watch(pid_t child) {
+    int status = 0;
+    long end = now_ms() + PATIENCE;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (now_ms() > end) {
+            kill(child, SIGKILL);
+            wait_for(child);
+            printf("did not return\n");
+            return 3;
+        }
+        pause_ms(1);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
 /* Closes more descriptors than a table begins with.
@@ -152,14 +164,6 @@ static void *watch(void *unused) {
 #define WIDE 300
 
 static void run(const struct section *section) {
-    sigset_t all, before;
-    pthread_t watcher;
-    /* Signals of the process must reach the thread that makes the calls: it may have blocked one
-     * whose default action would end the process. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    pthread_create(&watcher, NULL, watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     section_name = section->name;
     for (int fd = 3; fd < WIDE; fd++) {
         close(fd);
@@ -184,9 +188,10 @@ static void run_in_child(const struct section *section) {
     if (child == 0) {
         run(section);
     }
-    int status = wait_for(child);
+    int status = watch(child);
     if (status > 256) {
-        printf("(%s ended by SIG%s)\n", section->name, sigabbrev_np(status - 256));
+        const char *name = sigabbrev_np(status - 256);
+        printf("(%s ended by SIG%s)\n", section->name, name ? name : "RT");
     }
 }
 

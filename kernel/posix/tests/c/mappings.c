@@ -94,10 +94,16 @@ static void shared_pages(void) {
     VALUE(st.st_size);
     VALUE(st.st_blocks);
     CALL(mprotect(map, 4096, PROT_READ));
-    char *moved = mremap(map, 20480, 28672, MREMAP_MAYMOVE);
+    /* The first page is a mapping of its own now. */
+    char *moved = mremap(map + 4096, 16384, 24576, MREMAP_MAYMOVE);
     TEXT(mapped(moved));
-    VALUE(moved[16384]);
-    CALL(munmap(moved, 28672));
+    VALUE(moved[4096]);
+    VALUE(moved[12288]);
+    VALUE(moved[20480]);
+    moved[20480] = 'm';
+    CALL(pread(3, page, 1, 16384 + 4096 + 20480));
+    VALUE(page[0]);
+    CALL(munmap(moved, 24576));
 }
 
 /* Returns the signal that ends a child which reads a byte of a mapping, or 0. */

@@ -2,6 +2,8 @@
  * nobody. */
 #include "check.h"
 
+#include <sys/signalfd.h>
+
 #include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
@@ -309,6 +311,39 @@ static void of_users_and_capabilities(void) {
     CALL(syscall(SYS_capset, &header, bad));
 }
 
+/* A process that has waited for files of both kinds changes its user and its capabilities. */
+static void of_waits_and_capabilities(void) {
+    int ends[2];
+    sigset_t set;
+    if (geteuid() != 0) {
+        return;
+    }
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    CALL(signalfd(-1, &set, 0));
+    CALL(pipe(ends));
+    struct pollfd both[] = {{3, POLLIN, 0}, {4, POLLIN, 0}};
+    CALL(poll(both, 2, 10));
+    CALL(have(BIT(CAP_KILL)));
+    CALL(seteuid(2));
+    CALL(setegid(2));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(8);
+        pause_ms(30);
+        _exit(kill(getppid(), SIGUSR1));
+    }
+    CALL(poll(both, 2, 5000));
+    VALUE(both[0].revents);
+    VALUE(wait_for(child));
+    CALL(have(~0u));
+    CALL(setresuid(2, 2, 2));
+    CALL(poll(both, 2, 5000));
+    CALL(setuid(0));
+}
+
 /* Sends credentials, each of which may need a capability. */
 static long send_credentials(int fd, pid_t pid, uid_t uid, gid_t gid) {
     union {
@@ -402,6 +437,7 @@ static const struct section sections[] = {
     {"of_two_users", of_two_users},
     {"of_capabilities", of_capabilities},
     {"of_users_and_capabilities", of_users_and_capabilities},
+    {"of_waits_and_capabilities", of_waits_and_capabilities},
     {"of_sockets_and_capabilities", of_sockets_and_capabilities},
     {"of_senders", of_senders},
     {NULL, NULL},

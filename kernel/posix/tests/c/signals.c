@@ -299,7 +299,54 @@ static void of_others(void) {
     CALL(request(4, FIOSETOWN, 0));
 }
 
+/* An owner that has ended. */
+static void of_ended_owners(void) {
+    int fds[2];
+    struct f_owner_ex ex = {-1, -1};
+    begin();
+    CALL(pipe(fds));
+    arm(3, SIGRTMIN);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(8);
+        pause();
+        _exit(0);
+    }
+    CALL(fcntl(3, F_SETOWN, child));
+    VALUE(fcntl(3, F_GETOWN) == child);
+    kill(child, SIGKILL);
+    VALUE(wait_for(child));
+    CALL(fcntl(3, F_GETOWN));
+    CALL(fcntl(3, F_GETOWN_EX, &ex));
+    VALUE(ex.type);
+    VALUE(ex.pid);
+    CALL(write(4, "x", 1));
+    TEXT(pending());
+    CALL(fcntl(3, F_SETOWN, getpid()));
+    CALL(write(4, "x", 1));
+    TEXT(pending());
+}
+
+/* If no more signals can be queued, SIGIO is sent instead. */
+static void of_full_queues(void) {
+    int fds[2];
+    struct rlimit limit;
+    begin();
+    CALL(pipe(fds));
+    arm(3, SIGRTMIN);
+    CALL(getrlimit(RLIMIT_SIGPENDING, &limit));
+    limit.rlim_cur = 0;
+    CALL(setrlimit(RLIMIT_SIGPENDING, &limit));
+    CALL(write(4, "x", 1));
+    TEXT(pending());
+    CALL(set_owner(3, F_OWNER_TID, gettid()));
+    CALL(write(4, "x", 1));
+    TEXT(pending());
+}
+
 static const struct section sections[] = {
+    {"of_ended_owners", of_ended_owners}, {"of_full_queues", of_full_queues},
     {"of_owners", of_owners}, {"of_pipes", of_pipes},         {"of_fifos", of_fifos},
     {"of_pairs", of_pairs},   {"of_room", of_room},           {"of_listeners", of_listeners},
     {"of_others", of_others}, {NULL, NULL},
