@@ -346,6 +346,8 @@ static void memory_files(void) {
     CALL(memfd_create(name, 0));
 }
 
+static char long_text[6000];
+
 static void seals(void) {
     CALL(memfd_create("plain", 0));
     CALL(fcntl(3, F_GET_SEALS));
@@ -357,6 +359,7 @@ static void seals(void) {
     CALL(ftruncate(4, 1));
     CALL(ftruncate(4, 8));
     CALL(fcntl(4, F_ADD_SEALS, F_SEAL_GROW));
+    CALL(pwritev(4, ((struct iovec[]){{long_text, 1}, {long_text, 6000}}), 2, 7));
     CALL(ftruncate(4, 16));
     CALL(pwrite(4, "abc", 3, 6));
     CALL(fcntl(4, F_ADD_SEALS, F_SEAL_WRITE));

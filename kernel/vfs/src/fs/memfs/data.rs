@@ -128,7 +128,8 @@ impl Data {
     ///
     /// # Errors
     /// `EPERM` if there are none.
-    fn unsealed(&self, limit: u64, at: u64, count: usize) -> Result<usize, Errno> {
+    #[inline]
+    pub(super) fn unsealed(&self, limit: u64, at: u64, count: usize) -> Result<usize, Errno> {
         if count == 0 || at >= limit || !self.seals.intersects(ON_WRITE) {
             return Ok(count);
         }

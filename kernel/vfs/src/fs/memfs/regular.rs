@@ -431,8 +431,12 @@ impl RegularFile {
 
     /// Copies from several buffers, one after another, until one does not fit.
     fn copy_in_all(&self, data: &mut Data, at: u64, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let total = bufs.iter().map(|bytes| bytes.len()).sum();
+        let mut left = data.unsealed(self.inode.limit, at, total)?;
         let mut count = 0;
         for bytes in bufs {
+            let bytes = &bytes[..bytes.len().min(left)];
+            left -= bytes.len();
             match self.copy_in(data, at + count as u64, bytes) {
                 Ok(copied) => count += copied,
                 Err(errno) if count == 0 => return Err(errno),
