@@ -100,6 +100,27 @@ impl System {
             // descriptors too.
             host::prlimit(0, resource, Some(new))?;
         }
-        self.process.setrlimit(ours, limit)
+        self.process.setrlimit(ours, limit)?;
+        if ours == Resource::FileSize {
+            raise_size_limit_of_host(limit.soft);
+        }
+        Ok(())
+    }
+}
+
+/// Raises the host's limit of the size of files. It also applies to the memory of files that are
+/// mapped, so it is never below the size of one.
+fn raise_size_limit_of_host(soft: u64) {
+    let Ok(limit) = host::limit(libc::RLIMIT_FSIZE) else {
+        return;
+    };
+    if soft > limit.rlim_cur {
+        let rlim_cur = soft.min(limit.rlim_max);
+        // It cannot fail: the hard limit stays.
+        let _ = host::prlimit(
+            0,
+            libc::RLIMIT_FSIZE as c_int,
+            Some(libc::rlimit { rlim_cur, ..limit }),
+        );
     }
 }

@@ -264,7 +264,38 @@ static void size_limit(void) {
     CALL(fallocate(3, 0, 0, 101));
 }
 
+/* The limit is the one that the process begins with: a test of its own sets it. */
+static void limited_sizes(void) {
+    static char text[20000];
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    CALL(getrlimit(RLIMIT_FSIZE, &limit));
+    VALUE(limit.rlim_cur);
+    VALUE(limit.rlim_max);
+    CALL(open("a", O_RDWR | O_CREAT, 0644));
+    CALL(write(3, text, 20000));
+    CALL(pwrite(3, text, 20000, 100));
+    CALL(ftruncate(3, 30000));
+    CALL(fallocate(3, 0, 0, 30000));
+    limit.rlim_cur = 40000;
+    CALL(setrlimit(RLIMIT_FSIZE, &limit));
+    CALL(ftruncate(3, 35000));
+    CALL(ftruncate(3, 45000));
+    VALUE(mmap(NULL, 4096, PROT_READ, MAP_SHARED, 3, 0) == MAP_FAILED);
+    CALL(pwrite(3, text, 20000, 30000));
+    CALL(pwrite(3, text, 1, 40000));
+    limit.rlim_cur = 10000;
+    CALL(setrlimit(RLIMIT_FSIZE, &limit));
+    CALL(open("b", O_RDWR | O_CREAT, 0644));
+    CALL(write(4, text, 20000));
+    CALL(ftruncate(3, 39000));
+    CALL(ftruncate(3, 39001));
+    VALUE(mmap(NULL, 4096, PROT_READ, MAP_SHARED, 4, 0) == MAP_FAILED);
+    CALL(pwrite(4, text, 20000, 9000));
+}
+
 static const struct section sections[] = {
+    {"limited_sizes", limited_sizes},
     {"seeking", seeking},
     {"holes", holes},
     {"large", large},

@@ -110,6 +110,15 @@ fn mounts_are_there_for_every_user_and_have_their_mode() {
     assert!(!makes_files("/fdt,mode=0755", nobody));
 }
 
+#[test]
+fn a_limit_of_the_size_of_files_is_inherited() {
+    let section = ["offsets", "limited_sizes"];
+    let host = program::with_size_limit(Subject::Host, section);
+    let is_limited = host.iter().any(|line| line.result.contains("EFBIG"));
+    assert!(is_limited, "{host:#?}");
+    assert_eq!(program::with_size_limit(Subject::ByHeader, section), host);
+}
+
 /// Otherwise a program could pass while it calls the host.
 #[test]
 fn no_object_imports_a_call_that_should_be_renamed() {

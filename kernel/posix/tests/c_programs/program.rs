@@ -65,6 +65,25 @@ pub(crate) fn with_mounts(mounts: &str, user: Option<u32>, section: [&str; 2]) -
     run.current_dir("/").stdin(Stdio::null()).output().unwrap()
 }
 
+/// Runs one section of a theme in a shell that has limited the size of files to 16 blocks.
+pub(crate) fn with_size_limit(subject: Subject, section: [&str; 2]) -> Vec<Line> {
+    let directory = match subject {
+        Subject::Host => Directory::of_host("size-limit"),
+        Subject::ByHeader | Subject::BySymbols => Directory::of_mount(),
+    };
+    let run = Command::new("sh")
+        .args(["-c", "ulimit -S -f 16 && exec \"$@\"", "sh"])
+        .arg(compile::program(subject))
+        .arg(&directory.path)
+        .args(section)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{subject:?}: {}", run.status);
+    line::parse(&String::from_utf8_lossy(&run.stdout))
+}
+
 /// Returns the themes of the program, in its order.
 pub(crate) fn themes() -> Vec<String> {
     let program = compile::program(Subject::Host);
