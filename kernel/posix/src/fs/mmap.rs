@@ -7,13 +7,14 @@
 //! `SIGBUS` after the end, `msync`, a fork.
 //!
 //! A private mapping of a file that never was mapped shared is a *copy*: anonymous memory that is
-//! filled with the bytes of the file. Later changes of the file do not appear there, which POSIX
-//! leaves open.
+//! filled with the bytes of the file, or a `memfd` of its own if the mapping reaches beyond the end
+//! of the file. Later changes of the file do not appear there, which POSIX leaves open.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::slice;
+use std::sync::Arc;
 
-use fdtable_vfs::{Errno, FileKind, MemfdFlags, Object};
+use fdtable_vfs::{Errno, FileKind, MemfdFlags, Object, SharedMemory};
 use libc::off_t;
 
 use crate::abi::call::call;
@@ -108,7 +109,7 @@ fn check(mapping: &Mapping, file: &dyn Object) -> Result<bool, Errno> {
     }
     let stat = file.stat();
     let is_regular = stat.is_ok_and(|stat| stat.kind == FileKind::Regular);
-    if is_regular && mapping.offset < 0 {
+    if is_regular && !ends_below_limit(mapping) {
         return Err(Errno::EOVERFLOW);
     }
     let is_shared = match mapping.flags & libc::MAP_TYPE {
@@ -138,9 +139,31 @@ fn is_zero_device(file: &dyn Object) -> bool {
         .is_ok_and(|stat| stat.kind == FileKind::CharDevice && stat.rdev == libc::makedev(1, 5))
 }
 
+/// Returns true if a mapping begins and ends at offsets that a file can have. A mapping that is
+/// longer than the address space is another error.
+fn ends_below_limit(mapping: &Mapping) -> bool {
+    let page = host::page_size().cast_unsigned();
+    let length = (mapping.length as u64).checked_next_multiple_of(page);
+    let length = i64::try_from(length.unwrap_or(0)).unwrap_or(0);
+    mapping.offset >= 0 && mapping.offset.checked_add(length).is_some()
+}
+
 /// Maps a copy of a file.
 fn copy(mapping: &Mapping, file: &dyn Object) -> Result<*mut c_void, Errno> {
     let length = mapping.length;
+    let end = mapping.offset.cast_unsigned().saturating_add(length as u64);
+    let size = file.stat()?.size;
+    // Accesses to pages after the end of the file are faults.
+    if end > size.next_multiple_of(host::page_size().cast_unsigned())
+        && let Ok(memory) = copy_to_memfd(mapping, file)
+        && let Some(memfd) = Memfd::below(&*memory)
+    {
+        let mapping = Mapping {
+            offset: 0,
+            ..*mapping
+        };
+        return memfd.map(&mapping, true);
+    }
     let place = host::map_anonymous(mapping.at, length, mapping.flags & !libc::MAP_TYPE)?;
     // Fill whole pages, like the host: bytes of the file after `length` appear too. The host
     // mapped the pages, so the sum does not overflow.
@@ -154,6 +177,27 @@ fn copy(mapping: &Mapping, file: &dyn Object) -> Result<*mut c_void, Errno> {
         return Err(errno);
     }
     Ok(place)
+}
+
+/// Copies the bytes of a file after the offset of a mapping into memory of the host.
+fn copy_to_memfd(mapping: &Mapping, file: &dyn Object) -> Result<Arc<dyn SharedMemory>, Errno> {
+    const STEP: usize = 64 << 10;
+    let memory = Memfd::make()?;
+    let offset = mapping.offset.cast_unsigned();
+    let mut buf = uaccess::vec_with_capacity::<u8>(STEP)?;
+    buf.resize(STEP, 0);
+    let mut done = 0;
+    // The last step may copy more than the mapping shows.
+    while done < mapping.length as u64 {
+        match file.read_at(&mut buf, offset + done)? {
+            0 => break,
+            read => {
+                memory.write_at(&buf[..read], done)?;
+                done += read as u64;
+            }
+        }
+    }
+    Ok(memory)
 }
 
 /// Copies a file into memory, from an offset to the end of either.

@@ -30,6 +30,42 @@ static void private_mappings(void) {
     CALL(munmap(tail, 4));
 }
 
+/* Returns the signal that ends a child which reads a byte of a mapping, or 0. */
+static int fault_of(const volatile char *at);
+
+static void private_ends(void) {
+    static char page[4096];
+    memset(page, 'p', sizeof page);
+    CALL(open("a", O_RDWR | O_CREAT, 0644));
+    CALL(write(3, page, 4096));
+    CALL(write(3, "tail", 4));
+    char *map = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE, 3, 0);
+    TEXT(mapped(map));
+    VALUE(map[4095]);
+    TEXT(map + 4096);
+    VALUE(fault_of(map + 8191));
+    VALUE(fault_of(map + 8192));
+    VALUE(fault_of(map + 16383));
+    map[0] = map[4099] = 'q';
+    TEXT(map + 4096);
+    CALL(pread(3, page, 1, 4099));
+    VALUE(page[0]);
+    char *moved = mremap(map, 16384, 32768, MREMAP_MAYMOVE);
+    TEXT(mapped(moved));
+    VALUE(moved[0]);
+    CALL(munmap(moved, 32768));
+    map = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3, 4096);
+    TEXT(map);
+    VALUE(fault_of(map + 4096));
+    CALL(mprotect(map, 8192, PROT_READ | PROT_WRITE));
+    TEXT(mapped(mmap(map, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, 3, 8192)));
+    VALUE(fault_of(map));
+    TEXT(mapped(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 3, 0x7fffffffffffe000)));
+    TEXT(mapped(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 3, 0x7ffffffffffff000)));
+    TEXT(mapped(mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3, 0x7fffffffffffe000)));
+    TEXT(mapped(mmap(NULL, 4097, PROT_READ, MAP_SHARED, 3, 0x7fffffffffffe000)));
+}
+
 static void shared_mappings(void) {
     make_file("a", "shared");
     CALL(open("a", O_RDWR));
@@ -106,7 +142,6 @@ static void shared_pages(void) {
     CALL(munmap(moved, 24576));
 }
 
-/* Returns the signal that ends a child which reads a byte of a mapping, or 0. */
 static int fault_of(const volatile char *at) {
     fflush(stdout);
     pid_t child = fork();
@@ -337,6 +372,7 @@ static void mapping_errors(void) {
 
 static const struct section sections[] = {
     {"private_mappings", private_mappings},
+    {"private_ends", private_ends},
     {"shared_mappings", shared_mappings},
     {"shared_pages", shared_pages},
     {"shared_sizes", shared_sizes},
