@@ -27,7 +27,7 @@ use std::time::Duration;
 use fdtable::FileRef;
 use fdtable_vfs::event::Events;
 use fdtable_vfs::socket::{MsgFlags, OptionValue, Received, SendMessage, SocketOption};
-use fdtable_vfs::{Errno, FileKind, OpenFlags, PollFd, RcuObject, SeekTo};
+use fdtable_vfs::{Errno, FileKind, OpenFlags, PollFd, RcuObject, SeekTo, SpliceFlags};
 use libc::iovec;
 
 use crate::abi::system::System;
@@ -395,6 +395,30 @@ pub(crate) fn write(
         }
         (_, None) => send(system, fd, bufs, SendMessage::default(), MsgFlags::empty()),
     }
+}
+
+/// Writes as much as can be accessed to a pipe.
+///
+/// # Errors
+/// `EFAULT`; those of the call.
+#[cold]
+pub(crate) fn vmsplice(
+    system: &System,
+    fd: c_int,
+    bufs: &Partial,
+    flags: SpliceFlags,
+) -> Result<usize, Errno> {
+    let slices = bufs.slices(bufs.accessible);
+    // Without bytes, it finds the other errors of the descriptor.
+    let moved = system.process.vmsplice_to_pipe(fd, &slices, flags)?;
+    if moved > 0 {
+        return Ok(moved);
+    }
+    let waits = match flags.contains(SpliceFlags::NONBLOCK) {
+        true => MsgFlags::DONTWAIT,
+        false => MsgFlags::empty(),
+    };
+    Err(room_error(system, fd, &system.file(fd)?, waits))
 }
 
 /// Sends as much as can be accessed; the bytes of `message` are those of `bufs`.

@@ -12,8 +12,9 @@ use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::copies::{offset_of, put_offset};
+use crate::fs::partial;
 use crate::fs::transfers::to_ssize;
-use crate::fs::vectored::{import_iovec, import_iovec_mut};
+use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -106,8 +107,10 @@ pub unsafe extern "C" fn fdt_vmsplice(
         let status = file.status();
         if status.can_write() {
             // SAFETY: as the caller promises.
-            let bufs = unsafe { import_iovec(bufs, count) }?.whole()?;
-            let moved = system.process.vmsplice_to_pipe(fd, &bufs, flags_of_ours);
+            let moved = match unsafe { import_iovec(bufs, count) }? {
+                Buffers::Whole(bufs) => system.process.vmsplice_to_pipe(fd, &bufs, flags_of_ours),
+                Buffers::Partial(bufs) => partial::vmsplice(system, fd, &bufs, flags_of_ours),
+            };
             return to_ssize(system.sigpipe_on_epipe(fd, moved));
         }
         if !status.can_read() {

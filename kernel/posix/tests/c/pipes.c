@@ -347,6 +347,33 @@ static void spliced(void) {
     CALL(vmsplice(3, &(struct iovec){page, 4}, 1, 0));
 }
 
+/* Memory that can be accessed in part. */
+static void faulty_memory(void) {
+    int ends[2];
+    char *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(memory, 'm', 8192);
+    mprotect(memory + 4096, 4096, PROT_NONE);
+    struct iovec one = {memory + 4086, 500};
+    struct iovec parts[] = {{memory, 5}, {memory + 4096, 10}, {memory, 10}};
+    signal(SIGPIPE, SIG_IGN);
+    CALL(pipe2(ends, O_NONBLOCK));
+    CALL(vmsplice(4, &one, 1, 0));
+    TEXT(read_text(3));
+    CALL(vmsplice(4, parts, 3, 0));
+    TEXT(read_text(3));
+    CALL(vmsplice(4, parts + 1, 2, 0));
+    TEXT(read_text(3));
+    CALL(open("file", O_RDWR | O_CREAT, 0644));
+    CALL(vmsplice(5, parts + 1, 1, 0));
+    while (write(4, page, 4096) > 0) {
+    }
+    CALL(vmsplice(4, parts, 2, SPLICE_F_NONBLOCK));
+    CALL(vmsplice(4, parts + 1, 1, SPLICE_F_NONBLOCK));
+    CALL(close(3));
+    CALL(vmsplice(4, parts, 2, 0));
+    CALL(vmsplice(4, parts + 1, 1, 0));
+}
+
 /* Two threads splice from one pipe: each page arrives once. */
 #define PAGES 256
 
@@ -440,6 +467,7 @@ static void shared_splices_of_pipes(void) {
 
 static const struct section sections[] = {
     {"spliced", spliced},
+    {"faulty_memory", faulty_memory},
     {"shared_splices", shared_splices},
     {"shared_splices_of_pipes", shared_splices_of_pipes},
     {"creating", creating}, {"packets", packets}, {"transfer", transfer}, {"broken", broken},
