@@ -8,8 +8,8 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
-use fdtable_vfs::Process;
 use fdtable_vfs::fs::{Capabilities, Credentials};
+use fdtable_vfs::{Errno, Process};
 use libc::{gid_t, uid_t};
 
 use crate::abi::call::call;
@@ -77,7 +77,7 @@ pub extern "C" fn fdt_setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setfsuid(user: uid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setfsuid(user) })
+    follow_thread(|| unsafe { libc::setfsuid(user) })
 }
 
 /// Sets the group ID that permissions of files are checked for, and returns the one before:
@@ -85,7 +85,7 @@ pub extern "C" fn fdt_setfsuid(user: uid_t) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setfsgid(group: gid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setfsgid(group) })
+    follow_thread(|| unsafe { libc::setfsgid(group) })
 }
 
 /// Sets the capabilities of the calling thread: `capset(2)`.
@@ -123,8 +123,19 @@ pub(crate) unsafe fn prctl(a: [c_long; 6]) -> c_long {
 
 /// Changes the host's credentials, and copies them to our process.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
+    // errno is read before threads are started again.
+    copied(|| without_threads(|| host::done(change())))
+}
+
+/// Changes credentials like [`follow`], of the calling thread alone. They have no effect on later
+/// changes, so it does not matter that the threads of this library keep theirs.
+fn follow_thread(change: impl FnOnce() -> c_int) -> c_int {
+    copied(|| host::done(change()))
+}
+
+fn copied(change: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     call(|system| {
-        let result = without_threads(|| host::done(change()))?;
+        let result = change()?;
         copy_credentials(&system.process);
         Ok(result)
     })
