@@ -16,12 +16,16 @@
 enum { OBJECTS = 100 };
 
 static atomic_int released, freed;
+/* Microseconds for which the hook of a release sleeps after it has counted. */
+static atomic_int release_delay;
 static char user;
 
 static void on_release(void *object, void *given)
 {
     if (given == &user && object)
         released++;
+    if (release_delay)
+        usleep(release_delay);
 }
 
 static void on_free(void *object, void *given)
@@ -238,7 +242,7 @@ static void reader(void)
 
 /* Two threads whose sections overlap: each begins one, has an object released, and only then lets the
  * other one end its own. So there is always an object that cannot be freed yet. */
-static atomic_int turn, done;
+static atomic_int turn, done, closed;
 
 static void *relay(void *place)
 {
@@ -247,6 +251,9 @@ static void *relay(void *place)
     while (!done) {
         struct fdt_section section = fdt_read_lock();
         fdt_table_close(table, fdt_table_open(table, malloc(64), 0));
+        /* The hook of a release runs before the object is queued: only a close that has returned
+         * counts. */
+        closed++;
         turn = !mine;
         while (turn != mine && !done)
             sched_yield();
@@ -258,13 +265,14 @@ static void *relay(void *place)
 static void relays(void)
 {
     kept = new_table();
+    release_delay = 50;
     pthread_t threads[2];
     pthread_create(&threads[0], NULL, relay, NULL);
     pthread_create(&threads[1], NULL, relay, &user);
-    while (released < OBJECTS)
+    while (closed < OBJECTS)
         usleep(100);
-    int before = released;
-    /* Some that were released before are inside of the sections of now. */
+    int before = closed;
+    /* Some that were closed before are inside of the sections of now. */
     if (fdt_barrier() == 0 && freed >= before)
         puts("the barrier has returned");
     fdt_table_free(new_table());
