@@ -1,6 +1,9 @@
 //! Runs the program, theme by theme.
 
 use std::collections::BTreeMap;
+use std::fs::{File, Permissions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -56,8 +59,15 @@ pub(crate) fn trace(theme: &str, section: &str) -> String {
 }
 
 /// Runs one section of a theme with this `FDT_MOUNT`, as another user if there is one.
+///
+/// The program is executed by its descriptor: the other user may have no right to search the
+/// directories above it.
 pub(crate) fn with_mounts(mounts: &str, user: Option<u32>, section: [&str; 2]) -> Output {
-    let mut run = Command::new(compile::program(Subject::ByHeader));
+    let program = File::open(compile::program(Subject::ByHeader)).unwrap();
+    program
+        .set_permissions(Permissions::from_mode(0o755))
+        .unwrap();
+    let mut run = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     run.arg("/fdt").args(section).env("FDT_MOUNT", mounts);
     if let Some(user) = user {
         run.uid(user);
