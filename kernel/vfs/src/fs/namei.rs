@@ -97,7 +97,12 @@ impl PathContext<'_> {
             return None;
         };
         let of_fd = match at {
-            At::Fd(fd) if !path.from_root => Some(self.path_of(fd).ok()??),
+            At::Fd(fd) if !path.from_root => {
+                let start = self.path_of(fd).ok()??;
+                Some(start)
+                    .filter(|start| is_directory(&*start.inode))?
+                    .into()
+            }
             _ => None,
         };
         let section = rcu::read_lock();
@@ -157,9 +162,7 @@ impl PathContext<'_> {
         if component == b".." || !may_search {
             return None;
         }
-        if let Err(errno) = checked(component) {
-            return Some(Err(errno));
-        }
+        checked(component).ok()?;
         let inode = match directory.lookup_rcu(component, section) {
             RcuLookup::Found(inode) => inode,
             RcuLookup::NotFound => return Some(Err(Errno::ENOENT)),
@@ -190,7 +193,10 @@ impl PathContext<'_> {
         follow: Follow,
     ) -> Result<VfsPath, Errno> {
         if path.is_empty() && flags.contains(AtFlags::EMPTY_PATH) {
-            return self.start(at, false).map(Cow::into_owned);
+            return match at {
+                At::Fd(fd) => self.path_of(fd)?.ok_or(Errno::ENOTDIR),
+                At::Cwd => self.start(at, false).map(Cow::into_owned),
+            };
         }
         self.find(at, path, follow)
     }
@@ -202,7 +208,7 @@ impl PathContext<'_> {
     pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
         let parent = self.find_parent_of_any(at, path)?;
         if let Last::Name(name) = path.last {
-            checked(name)?;
+            checked_in(&*parent.inode, name)?;
         }
         Ok(parent)
     }
@@ -305,7 +311,8 @@ impl<'w> PathWalk<'w> {
     #[inline]
     fn lookup(&self, here: &VfsPath, name: &[u8]) -> Result<Arc<dyn Inode>, Errno> {
         self.context.may_search(&*here.inode)?;
-        here.inode.lookup(checked(name)?, self.context)
+        here.inode
+            .lookup(checked_in(&*here.inode, name)?, self.context)
     }
 
     #[cold]
@@ -383,6 +390,18 @@ impl<'w> PathWalk<'w> {
         }
         Ok(parent)
     }
+}
+
+/// Checks the length of a name in a directory.
+///
+/// # Errors
+/// `ENAMETOOLONG` if it is too long; `ENOENT` if the directory is removed too.
+#[inline]
+pub(crate) fn checked_in<'n>(directory: &dyn Inode, name: &'n [u8]) -> Result<&'n [u8], Errno> {
+    checked(name).map_err(|errno| match directory.stat().links {
+        0 => Errno::ENOENT,
+        _ => errno,
+    })
 }
 
 /// Returns true if an inode is a directory on which nothing is mounted.

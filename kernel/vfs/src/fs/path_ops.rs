@@ -139,7 +139,7 @@ impl<'c> PathContext<'c> {
     /// Returns the directory from which a path is walked.
     ///
     /// # Errors
-    /// `EBADF` if it is a descriptor that is not open; `ENOTDIR` if its file has no path.
+    /// `EBADF` if it is a descriptor that is not open; `ENOTDIR` if its file is not a directory.
     #[inline]
     pub(crate) fn start(&self, at: At, from_root: bool) -> Result<Cow<'c, VfsPath>, Errno> {
         if from_root {
@@ -150,7 +150,10 @@ impl<'c> PathContext<'c> {
                 .process
                 .and_then(Process::working_directory)
                 .map_or(Cow::Borrowed(self.root), Cow::Owned)),
-            At::Fd(fd) => self.path_of(fd)?.ok_or(Errno::ENOTDIR).map(Cow::Owned),
+            At::Fd(fd) => {
+                let directory = self.path_of(fd)?.filter(|path| is_directory(&*path.inode));
+                directory.ok_or(Errno::ENOTDIR).map(Cow::Owned)
+            }
         }
     }
 

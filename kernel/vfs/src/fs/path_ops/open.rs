@@ -179,7 +179,9 @@ impl PathContext<'_> {
         if flags.contains(OpenFlags::DIRECT) && kind != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
-        let truncates = flags.contains(OpenFlags::TRUNC) && found.origin != Origin::Created;
+        let truncates = flags.contains(OpenFlags::TRUNC)
+            && kind == FileKind::Regular
+            && found.origin != Origin::Created;
         if truncates && !self.credentials.has(Capabilities::FSETID) {
             let opened = Arc::clone(&inode).open(&opening)?;
             self.remove_privileges(&*inode)?;
@@ -228,9 +230,16 @@ impl PathContext<'_> {
         walk.link_path_walk(&mut parent, path.parent)?;
         let name = match path.last {
             Last::Name(name) if !path.asks_for_directory => name,
-            Last::Name(_) => return Err(Errno::EISDIR),
-            _ if exclusive => return Err(Errno::EEXIST),
-            _ => return Err(Errno::EISDIR),
+            Last::Root if exclusive => return Err(Errno::EEXIST),
+            Last::Root => return Err(Errno::EISDIR),
+            last => {
+                self.may_search(&*parent.inode)?;
+                let is_name = matches!(last, Last::Name(_));
+                return Err(match exclusive && !is_name {
+                    true => Errno::EEXIST,
+                    false => Errno::EISDIR,
+                });
+            }
         };
         loop {
             // Most of these files exist: look them up first, which takes no lock.

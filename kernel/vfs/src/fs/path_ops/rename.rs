@@ -7,7 +7,8 @@ use crate::fs::file_system::{RenameFlags, Renamed, want_write};
 use crate::fs::inode::Inode;
 use crate::fs::mode::AccessMode;
 use crate::fs::mount::VfsPath;
-use crate::fs::path::{Path, checked};
+use crate::fs::namei::checked_in;
+use crate::fs::path::Path;
 
 impl PathContext<'_> {
     /// Renames `old` to `new`.
@@ -35,8 +36,8 @@ impl PathContext<'_> {
         };
         let new_name = new_path.name(taken)?;
         let _change = want_write(self.fs_of(&from))?;
-        checked(old_name)?;
-        if let Err(errno) = checked(new_name) {
+        checked_in(&*from.inode, old_name)?;
+        if let Err(errno) = checked_in(&*to.inode, new_name) {
             // A missing file comes first.
             from.inode.lookup(old_name, self)?;
             return Err(errno);
@@ -75,6 +76,15 @@ impl PathContext<'_> {
         match replaced {
             None => self.may_change(&*to.inode)?,
             Some(replaced) => self.may_remove(&*to.inode, replaced)?,
+        }
+        if let Some(replaced) = replaced
+            && !flags.contains(RenameFlags::EXCHANGE)
+        {
+            match (is_directory(moved), is_directory(replaced)) {
+                (true, false) => return Err(Errno::ENOTDIR),
+                (false, true) => return Err(Errno::EISDIR),
+                _ => {}
+            }
         }
         if from.is(to) {
             return Ok(());
