@@ -2,6 +2,7 @@
 //!
 //! They have no position, and never block.
 
+use std::io::IoSlice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use fdtable::FileRef;
@@ -12,6 +13,7 @@ use crate::fs::locks::LockSet;
 use crate::fs::mount::VfsPath;
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
+use crate::vectored::gather;
 use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Most bytes of a `try_` form: 65,536. A grace period waits for it.
@@ -78,7 +80,7 @@ impl Device {
 
     fn write(self, bytes: &[u8]) -> Result<usize, Errno> {
         match self {
-            Device::Full if !bytes.is_empty() => Err(Errno::ENOSPC),
+            Device::Full => Err(Errno::ENOSPC),
             _ => Ok(bytes.len()),
         }
     }
@@ -199,6 +201,19 @@ impl Object for OpenDevice {
 
     fn try_write_at(&self, bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
         self.try_write(bytes)
+    }
+
+    /// As on Linux, a device gets no write of several buffers without a byte.
+    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.check(OpenFlags::can_write)?;
+        if bufs.iter().all(|buf| buf.is_empty()) {
+            return Ok(0);
+        }
+        gather(bufs, |bytes| self.write(bytes))
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], _offset: u64) -> Result<usize, Errno> {
+        self.write_vectored(bufs)
     }
 
     fn read_at(&self, buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
