@@ -88,6 +88,19 @@ pub trait Inode: Any + Send + Sync {
     /// Ends what one [`hold`](Self::hold) began.
     fn unhold(&self) {}
 
+    /// Records that contents which it does not hold itself were read: those of a FIFO, or by a
+    /// `sendfile` from a directory.
+    fn was_read(&self) {}
+
+    /// Records that contents which it does not hold itself were changed.
+    fn was_modified(&self) {}
+
+    /// Returns false if no attribute can be set, whatever the rights of the caller: then
+    /// [`set_attributes`](Self::set_attributes) returns the error. By default, true.
+    fn has_attributes(&self) -> bool {
+        true
+    }
+
     /// Returns true if opening and releasing it at once has a visible effect.
     ///
     /// Such an inode is opened only after a descriptor is reserved. By default, everything but

@@ -320,6 +320,29 @@ impl FifoEnd {
             (_, false) => Ok(()),
         }
     }
+
+    /// Records a read of `count` bytes in the times of the name. A pipe has none that change.
+    #[inline]
+    fn was_read(&self, count: usize) -> Result<usize, Errno> {
+        if let Some(path) = &self.path
+            && count > 0
+            && !self.status.get().contains(OpenFlags::NOATIME)
+        {
+            path.inode.was_read();
+        }
+        Ok(count)
+    }
+
+    /// Records a write of `count` bytes in the times of the name.
+    #[inline]
+    fn was_modified(&self, count: usize) -> Result<usize, Errno> {
+        if let Some(path) = &self.path
+            && count > 0
+        {
+            path.inode.was_modified();
+        }
+        Ok(count)
+    }
 }
 
 impl Object for FifoEnd {
@@ -377,22 +400,22 @@ impl Object for FifoEnd {
 
     fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.check(self.direction.reads())?;
-        self.fifo.buffer.try_read(buf)
+        self.was_read(self.fifo.buffer.try_read(buf)?)
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         let check = || self.check(self.direction.reads());
-        self.fifo.buffer.read_while(check, buf)
+        self.was_read(self.fifo.buffer.read_while(check, buf)?)
     }
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.check(self.direction.writes())?;
-        self.fifo.buffer.try_write_by(&self.status, bytes)
+        self.was_modified(self.fifo.buffer.try_write_by(&self.status, bytes)?)
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let check = || self.check(self.direction.writes());
-        self.fifo.buffer.write_while(check, bytes)
+        self.was_modified(self.fifo.buffer.write_while(check, bytes)?)
     }
 
     fn release(&self) {

@@ -179,6 +179,10 @@ impl Inode for Directory {
         self.meta.permissions()
     }
 
+    fn was_read(&self) {
+        self.meta.was_read();
+    }
+
     fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
         self.meta.set(changes);
         Ok(())

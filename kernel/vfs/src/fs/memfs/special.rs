@@ -90,6 +90,14 @@ impl Inode for SpecialInode {
         self.meta.permissions()
     }
 
+    fn was_read(&self) {
+        self.meta.was_read();
+    }
+
+    fn was_modified(&self) {
+        self.meta.was_modified();
+    }
+
     fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
         self.meta.set(changes);
         Ok(())
