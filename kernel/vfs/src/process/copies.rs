@@ -4,6 +4,7 @@ use fdtable::{FdArg, FileRef};
 
 use super::Process;
 use super::pipes::buffer;
+use super::splices::{SpliceFlags, to_pipe};
 use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
 use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, OpenFlags, RcuObject};
@@ -31,8 +32,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not open descriptors, `from` not open for reading, or `to` not open for writing
     /// or open for appending; `EISDIR` if one is a directory; `EINVAL` if one is not a regular
-    /// file, if the ranges overlap in one file, or if an offset is above `i64::MAX`; `EFBIG` at the
-    /// size limit; `EIO` if revoked; `ENOMEM`.
+    /// file, if the ranges overlap in one file, or if an offset is above `i64::MAX`; `EXDEV` if
+    /// they are on two file systems; `EFBIG` at the size limit; `EIO` if revoked; `ENOMEM`.
     pub fn copy_file_range(
         &self,
         from: impl FdArg,
@@ -58,8 +59,14 @@ impl Process {
         if !from.status().can_read() || !status.can_write() || status.contains(OpenFlags::APPEND) {
             return Err(Errno::EBADF);
         }
+        if here.device != there.device {
+            return Err(Errno::EXDEV);
+        }
         let mut source = Cursor::new(&from, from_offset)?;
         let mut target = Cursor::new(&to, to_offset)?;
+        if target.at == i64::MAX as u64 {
+            return Err(Errno::EFBIG);
+        }
         // A range past the end of the file does not overlap anything.
         let left = here.size.saturating_sub(source.at);
         let left = usize::try_from(left).unwrap_or(usize::MAX);
@@ -84,10 +91,10 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not open descriptors, or not open for reading or writing; `ESPIPE` if there is an
-    /// offset, and `from` has none; `EINVAL` if `from` is not a regular file or a device that can
-    /// be spliced, `to` cannot be spliced, or is open for appending and not a pipe, or the range
-    /// does not end below `i64::MAX`; `EAGAIN`, `EPIPE`, `EFBIG` as for [`write`](Self::write), if
-    /// nothing was copied; `EIO` if revoked; `ENOMEM`.
+    /// offset, and `from` has none; `EINVAL` if `from` is not a regular file, nor a device that can
+    /// be spliced, nor, if `to` is a pipe, a socket; `EINVAL` if `to` cannot be spliced, or is open
+    /// for appending and not a pipe, or the range does not end below `i64::MAX`; `EAGAIN`, `EPIPE`,
+    /// `EFBIG` as for [`write`](Self::write), if nothing was copied; `EIO` if revoked; `ENOMEM`.
     pub fn sendfile(
         &self,
         to: impl FdArg,
@@ -104,7 +111,11 @@ impl Process {
         if offset.is_some() && !source.is_some_and(|stat| has_offsets(stat.kind)) {
             return Err(Errno::ESPIPE);
         }
-        let at = offset.as_deref().copied().unwrap_or(0);
+        let at = match offset.as_deref() {
+            Some(offset) => *offset,
+            // A file without a position begins at 0.
+            None => from.seek(SeekTo::Current(0)).unwrap_or(0),
+        };
         let end = at.checked_add(count as u64);
         if end.is_none_or(|end| end > i64::MAX as u64) {
             return Err(Errno::EINVAL);
@@ -129,15 +140,36 @@ impl Process {
         if count == 0 && source.is_some_and(|stat| has_offsets(stat.kind)) {
             return Ok(0);
         }
+        if let Some(pipe) = pipe
+            && source.is_some_and(|stat| stat.kind == FileKind::Socket)
+        {
+            let mut flags = SpliceFlags::empty();
+            flags.set(SpliceFlags::NONBLOCK, to.is_nonblocking());
+            return to_pipe(&from, None, pipe, count, to.is_nonblocking(), flags);
+        }
+        if pipe.is_none()
+            && source.is_some_and(|stat| stat.kind == FileKind::Directory)
+            && let Some(path) = from.path()
+        {
+            // Linux records the access although the read fails.
+            path.inode.was_read();
+        }
         let source = source.filter(can_be_spliced).ok_or(Errno::EINVAL)?;
         let accepts = pipe.is_some() || stat_if_any(&to)?.is_some_and(|stat| stat.rdev != FULL);
+        let is_valid = || match FileRef::is_revoked(&to) {
+            true => Err(Errno::EIO),
+            false => Ok(()),
+        };
         let mut cursor = Cursor::new(&from, offset)?;
         let count = self.writable_bytes(to_fd, None, count)?;
         let moved = transfer(&from, cursor.at, count, |bytes, _| {
-            match to.is_nonblocking() {
+            match (pipe, to.is_nonblocking()) {
                 _ if !accepts => Err(Errno::EINVAL),
-                true => to.try_write(bytes),
-                false => to.write(bytes),
+                // Not by the end of a FIFO: Linux leaves its times.
+                (Some(pipe), true) => pipe.try_write(bytes),
+                (Some(pipe), false) => pipe.write_while(is_valid, bytes),
+                (None, true) => to.try_write(bytes),
+                (None, false) => to.write(bytes),
             }
         })?;
         if source.kind == FileKind::Regular {

@@ -272,10 +272,11 @@ fn copy_between_pipes(
 ) -> Result<usize, Errno> {
     let mut buf = zeros(count.min(source.capacity()))?;
     let found = source.peek(&mut buf, policy)?;
-    if found == 0 {
-        return at_end(target).map(|(moved, _)| moved);
-    }
+    // Linux waits for room before it looks at the end of the source.
     let room = target.wait_for_room(policy)?;
+    if found == 0 {
+        return Ok(0);
+    }
     target.try_write(&buf[..found.min(room)])
 }
 
@@ -288,7 +289,7 @@ fn at_end(target: &Buffer) -> Result<(usize, bool), Errno> {
 }
 
 /// Moves bytes of a file to a pipe: what one read returns.
-fn to_pipe(
+pub(super) fn to_pipe(
     from: &File,
     offset: Option<&mut u64>,
     target: &Buffer,

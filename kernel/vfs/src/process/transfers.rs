@@ -27,7 +27,8 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for reading; `EAGAIN` if the file is
-    /// non-blocking and there is nothing yet; `EISDIR` on a directory; `EIO` if revoked.
+    /// non-blocking and there is nothing yet; `EISDIR` on a directory; `EINVAL` if the range would
+    /// end above `i64::MAX`; `EIO` if revoked.
     pub fn read(&self, fd: impl FdArg, buf: &mut [u8]) -> Result<usize, Errno> {
         match self.borrowed(fd.to_raw(), |object| object.try_read(buf))? {
             Attempt::Done(count) => Ok(count),
@@ -41,7 +42,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for writing; `EAGAIN` if the file is
     /// non-blocking and there is no room; `EPIPE` if there is no reader; `EFBIG` at the size limit
-    /// of a file; `ENOMEM`; `EIO` if revoked.
+    /// of a file; `EINVAL` if the range would end above `i64::MAX`; `ENOMEM`; `EIO` if revoked.
     pub fn write(&self, fd: impl FdArg, bytes: &[u8]) -> Result<usize, Errno> {
         let fd = fd.to_raw();
         let bytes = &bytes[..self.writable_bytes(fd, None, bytes.len())?];

@@ -36,6 +36,7 @@ impl MemFs {
             OpenFlags::RDWR | OpenFlags::LARGEFILE,
         )?;
         inode.drop_link();
-        file(opened)
+        // As on Linux; an open by `/proc/self/fd` takes the flag.
+        file(opened.without_direct())
     }
 }

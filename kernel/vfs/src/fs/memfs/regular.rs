@@ -172,9 +172,8 @@ impl RegularInode {
             return Err(Errno::EFBIG);
         }
         let extends = !how.contains(FallocateFlags::KEEP_SIZE);
-        if data.allocate(offset, end, extends)? {
-            self.meta.was_modified();
-        }
+        data.allocate(offset, end, extends)?;
+        self.meta.was_modified();
         Ok(())
     }
 
@@ -293,6 +292,8 @@ pub(super) struct RegularFile {
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
     status: Status,
+    /// Whether `O_DIRECT` can be set.
+    takes_direct: bool,
     /// The error that all operations return once the file is released or revoked.
     ended: OnceLock<Errno>,
 }
@@ -314,8 +315,15 @@ impl RegularFile {
             mount,
             offset: Mutex::new(0),
             status: Status::new(flags),
+            takes_direct: true,
             ended: OnceLock::new(),
         })
+    }
+
+    /// Makes it a file for which `O_DIRECT` cannot be set.
+    pub(super) fn without_direct(mut self) -> Self {
+        self.takes_direct = false;
+        self
     }
 
     /// Returns the position at which a write goes.
@@ -482,6 +490,9 @@ impl Object for RegularFile {
     }
 
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        if !self.takes_direct && flags.contains(OpenFlags::DIRECT) {
+            return Err(Errno::EINVAL);
+        }
         self.status.set_of_regular(flags);
         Ok(())
     }
@@ -503,6 +514,7 @@ impl Object for RegularFile {
             return Err(Errno::EAGAIN);
         }
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
+        check_end(*offset, buf.len())?;
         let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
         let contents = data.readable().ok_or(Errno::EAGAIN)?;
@@ -519,6 +531,7 @@ impl Object for RegularFile {
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         self.check_readable()?;
         let mut offset = self.offset.lock();
+        check_end(*offset, bufs.iter().map(|buf| buf.len()).sum())?;
         let count = self.copy_out_all(&self.inode.data.read(), *offset, bufs)?;
         *offset += count as u64;
         Ok(count)
@@ -529,6 +542,7 @@ impl Object for RegularFile {
     fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
+        check_end(*offset, bytes.len())?;
         let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
         let (at, count) = self.try_copy_in(&mut data, *offset, bytes)?;
@@ -548,6 +562,7 @@ impl Object for RegularFile {
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         self.check_writable()?;
         let mut offset = self.offset.lock();
+        check_end(*offset, bufs.iter().map(|buf| buf.len()).sum())?;
         let mut data = self.inode.data.write();
         let at = self.write_position(*offset, || data.len());
         let count = self.copy_in_all(&mut data, at, bufs)?;
@@ -700,6 +715,16 @@ fn position(offset: u64) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     Ok(offset)
+}
+
+/// Checks that a transfer at the position of a file ends below `i64::MAX`, even if it appends
+/// (Linux `rw_verify_area`).
+#[inline]
+fn check_end(offset: u64, count: usize) -> Result<(), Errno> {
+    match offset.checked_add(count as u64) {
+        Some(end) if end <= i64::MAX as u64 => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// Returns true if a write needs neither an allocation nor more than a short copy.

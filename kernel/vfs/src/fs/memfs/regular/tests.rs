@@ -76,8 +76,12 @@ fn a_write_stops_at_the_size_limit() {
     assert_eq!(file.write(b"abcdef"), Ok(4));
     assert_eq!(file.write(b"e"), Err(Errno::EFBIG));
     assert_eq!(file.write(b""), Ok(0));
-    file.seek(SeekTo::Start(i64::MAX as u64)).unwrap();
+    file.seek(SeekTo::Start(i64::MAX as u64 - 1)).unwrap();
     assert_eq!(file.write(b"e"), Err(Errno::EFBIG));
+    file.seek(SeekTo::Start(i64::MAX as u64)).unwrap();
+    assert_eq!(file.write(b""), Ok(0));
+    // As on Linux: the end of the write would be above `i64::MAX`.
+    assert_eq!(file.write(b"e"), Err(Errno::EINVAL));
     assert_eq!(contents(&inode), b"abcd");
 }
 
