@@ -181,7 +181,9 @@ impl Process {
     /// # Errors
     /// Those of path lookup, and
     /// - `EEXIST` if `new` exists.
-    /// - `EPERM` if `old` is a directory, or the file system does not support hard links.
+    /// - `EPERM` if `old` is a directory, or the file system does not support hard links; or if
+    ///   `old` belongs to another user, and is not a regular file that the caller may read and
+    ///   write, or has set-ID bits (Linux `protected_hardlinks`).
     /// - `ENOENT` if `old` has lost its last name, or was made with `TMPFILE` and `EXCL`, or `new`
     ///   has a trailing `/`.
     /// - `EXDEV` if they are on different mounts.

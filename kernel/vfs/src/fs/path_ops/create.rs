@@ -3,11 +3,12 @@
 use super::{At, AtFlags, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::file_system::want_write;
-use crate::fs::inode::NewKind;
-use crate::fs::mode::Mode;
+use crate::fs::inode::{Inode, NewKind};
+use crate::fs::mode::{AccessMode, Mode};
 use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::path::{PATH_MAX, Path};
+use crate::fs::stat::FileKind;
 
 impl PathContext<'_> {
     /// Makes an empty directory.
@@ -63,16 +64,39 @@ impl PathContext<'_> {
         };
         let path = Path::parse(new.1)?;
         let (parent, name) = self.parent_for(new.0, &path, false)?;
+        let _change = want_write(self.fs_of(&parent))?;
         let old = found.ok_or(Errno::EXDEV)?;
         if parent.mount_id() != old.mount_id() {
             return Err(Errno::EXDEV);
         }
+        self.may_link(&*old.inode)?;
+        self.may_create(&*parent.inode)?;
         if is_directory(&*old.inode) {
             return Err(Errno::EPERM);
         }
-        let _change = want_write(self.fs_of(&parent))?;
-        self.may_create(&*parent.inode)?;
         parent.inode.link(name, &old.inode)
+    }
+
+    /// Checks that the caller may give an inode another name: it owns the inode, or may read and
+    /// write a regular file that does not run with the rights of its owner or group.
+    ///
+    /// Linux checks that with `fs.protected_hardlinks`, which distributions set.
+    fn may_link(&self, inode: &dyn Inode) -> Result<(), Errno> {
+        let file = inode.permissions();
+        if self.credentials.owns(file.uid) {
+            return Ok(());
+        }
+        let is_special = file.mode.contains(Mode::SET_UID)
+            || file.mode.contains(Mode::SET_GID.with(Mode::new(0o010)));
+        let is_safe = inode.kind() == FileKind::Regular && !is_special;
+        match is_safe
+            && self
+                .may(AccessMode::READ | AccessMode::WRITE, inode)
+                .is_ok()
+        {
+            true => Ok(()),
+            false => Err(Errno::EPERM),
+        }
     }
 
     fn make(
