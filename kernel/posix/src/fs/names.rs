@@ -264,10 +264,11 @@ impl System {
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
         let mut found = AtFlags::from_bits_truncate(flags.cast_unsigned()) & AtFlags::EMPTY_PATH;
         found.set(AtFlags::SYMLINK_NOFOLLOW, !follow);
-        self.process
-            .fstatat(*at, path, found)
-            .err()
-            .unwrap_or(errno)
+        match self.process.fstatat(*at, path, found) {
+            // The file of the descriptor has no inode, but is there.
+            Err(Errno::EOPNOTSUPP) if path.is_empty() => errno,
+            looked_up => looked_up.err().unwrap_or(errno),
+        }
     }
 
     /// Returns the error of a rename whose second path cannot be read. The directory of the first

@@ -102,6 +102,9 @@ impl System {
             if leads_to.first() == Some(&b'/') {
                 reached.clear();
             }
+            if leads_to.ends_with(b"/") {
+                left.push(b".".to_vec());
+            }
             left.extend(names(&leads_to));
         }
         if path.ends_with(b"/") {

@@ -162,6 +162,8 @@ impl System {
             None => match file.stat() {
                 // An eventfd and other anonymous files have no inode of their own.
                 Err(Errno::EOPNOTSUPP) => Ok(anonymous()),
+                // Opened with `O_PATH`.
+                Ok(stat) if is_anonymous(&stat) => Ok(anonymous()),
                 stat => Ok(to_stat(&stat?)),
             },
         }

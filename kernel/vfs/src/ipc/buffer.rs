@@ -319,13 +319,13 @@ impl Buffer {
     pub fn set_capacity(&self, capacity: usize) -> Result<(), Errno> {
         let mut wakeups = Wakeups::default();
         let mut state = self.state.lock();
-        let was_writable = state.is_writable();
         let capacity = capacity.max(PIPE_BUF);
         if state.bytes.len() > capacity {
             return Err(Errno::EBUSY);
         }
         state.capacity = capacity;
-        if !was_writable && state.is_writable() {
+        if state.is_writable() {
+            // Also if there was room before: Linux wakes edge-triggered watchers again.
             wakeups.append(state.writers.wake(Events::WRITABLE));
         }
         Ok(())

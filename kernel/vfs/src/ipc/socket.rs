@@ -246,17 +246,24 @@ impl Socket {
     /// one listens; `EPERM` if the other datagram socket has another peer; `EIO` if revoked.
     pub fn connect(&self, to: &Peer, credentials: Ucred) -> Result<(), Errno> {
         let Peer(other) = to;
+        self.prepare_connect()?;
         if other.kind() != self.kind() {
             return Err(Errno::EPROTOTYPE);
-        }
-        if self.core.options.passes_credentials() {
-            self.core.bind_automatically()?;
         }
         if self.kind() == SocketType::Datagram {
             return self.core.connect_datagram(Some(other));
         }
         let policy = self.send_policy(MsgFlags::empty());
         self.core.connect_stream(other, credentials, policy)
+    }
+
+    /// Gives the socket a name if it gets credentials and has none, so that the peer can answer.
+    /// On Linux, that comes before the lookup of the peer.
+    pub(crate) fn prepare_connect(&self) -> Result<(), Errno> {
+        match self.core.options.passes_credentials() {
+            true => self.core.bind_automatically(),
+            false => Ok(()),
+        }
     }
 
     /// Removes the peer of a datagram socket.

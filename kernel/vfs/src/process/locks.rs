@@ -104,7 +104,8 @@ impl Process {
     /// without [`NONBLOCK`](FlockOperation::NONBLOCK).
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor; `EAGAIN` (`EWOULDBLOCK`) if there is a conflicting lock
+    /// `EBADF` if not an open descriptor, or open for neither reading nor writing, except to
+    /// unlock; `EAGAIN` (`EWOULDBLOCK`) if there is a conflicting lock
     /// and it does not block; `EINVAL` if `operation` is not one of the three, or the file has no
     /// locks (in `/proc`); `ENOLCK` if memory runs out; `EIO` if revoked.
     pub fn flock(&self, fd: impl FdArg, operation: FlockOperation) -> Result<(), Errno> {
@@ -124,6 +125,9 @@ impl Process {
             }
             _ => return Err(Errno::EINVAL),
         };
+        if !file.status().can_read() && !file.status().can_write() {
+            return Err(Errno::EBADF);
+        }
         let wanted = Flock {
             file: id,
             is_write,

@@ -144,6 +144,7 @@ impl Process {
         if *address == SocketAddress::Unnamed {
             return socket.disconnect();
         }
+        socket.prepare_connect()?;
         let peer = self.peer_at(socket, address)?;
         socket.connect(&peer, self.ucred())
     }

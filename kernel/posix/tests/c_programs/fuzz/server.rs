@@ -24,7 +24,7 @@ impl Server {
         };
         let mut process = Command::new(compile::fuzz_program(subject))
             .arg(side)
-            .env("FDT_MOUNT", "/tmp")
+            .env("FDT_MOUNT", "/tmp,mode=0777")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

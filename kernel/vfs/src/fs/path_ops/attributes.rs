@@ -16,7 +16,11 @@ impl PathContext<'_> {
     /// Returns the target of a symbolic link.
     pub(crate) fn readlink(&self, at: At, path: &[u8]) -> Result<Vec<u8>, Errno> {
         // An empty path means a link that was opened with `O_PATH`.
-        let link = self.find_at(at, path, AtFlags::EMPTY_PATH, Follow::No)?;
+        let link = match self.find_at(at, path, AtFlags::EMPTY_PATH, Follow::No) {
+            // The file of the descriptor has no inode here, and is no link.
+            Err(Errno::ENOTDIR) if path.is_empty() => return Err(Errno::ENOENT),
+            found => found?,
+        };
         match link.inode.link_target(self) {
             Ok(Target::Path(target)) => Ok(target.to_vec()),
             Ok(Target::MagicLink { shown, .. }) => Ok(shown),
@@ -54,7 +58,7 @@ impl PathContext<'_> {
         let _change = want_write(self.fs_of(vfs_path))?;
         let inode = &*vfs_path.inode;
         let file = inode.permissions();
-        if !self.credentials.owns(file.uid) {
+        if inode.has_attributes() && !self.credentials.owns(file.uid) {
             return Err(Errno::EPERM);
         }
         // A user cannot set the set-group-ID bit for a foreign group.
@@ -90,7 +94,8 @@ impl PathContext<'_> {
             (inode.kind() != FileKind::Directory).then(|| file.without_set_ids(self.credentials));
         // To clear the set-ID bits is a change of the mode.
         let changes_mode = mode.is_some_and(|mode| mode != file.mode);
-        if !allowed || changes_mode && !self.credentials.owns(file.uid) {
+        let allowed = allowed && (!changes_mode || self.credentials.owns(file.uid));
+        if inode.has_attributes() && !allowed {
             return Err(Errno::EPERM);
         }
         inode.set_attributes(&Attributes {

@@ -34,6 +34,10 @@ impl Inode for OpenFileInode {
         self.file.stat().unwrap_or_else(|_| otherwise())
     }
 
+    fn has_attributes(&self) -> bool {
+        false
+    }
+
     /// # Errors
     /// `EOPNOTSUPP`.
     fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
