@@ -66,9 +66,17 @@ static void of_pipes(void) {
     sleep_end(&rescue);
 }
 
-static void open_writer(void *path) { close(open(path, O_WRONLY | O_NONBLOCK)); }
+/* Opens the other end of a FIFO after the last signal: an open that a signal just interrupts, and
+ * that begins again, does not see an end that came in between. */
+static void open_end(const char *path, int flags) {
+    interrupt_end();
+    pause_ms(100);
+    close(open(path, flags | O_NONBLOCK));
+}
 
-static void open_reader(void *path) { close(open(path, O_RDONLY | O_NONBLOCK)); }
+static void open_writer(void *path) { open_end(path, O_WRONLY); }
+
+static void open_reader(void *path) { open_end(path, O_RDONLY); }
 
 static void of_fifos(void) {
     struct rescue rescue;
