@@ -197,7 +197,8 @@ fn used_by_long_read(system: &System, fd: c_int, count: usize, offset: Option<u6
     let count = match stat.kind {
         FileKind::Regular => {
             let position = offset.unwrap_or_else(|| file.seek(SeekTo::Current(0)).unwrap_or(0));
-            count.min(stat.size.saturating_sub(position) as usize)
+            // At the end too, a read of a byte has errors that one of no bytes has not.
+            count.min(stat.size.saturating_sub(position).max(1) as usize)
         }
         FileKind::Fifo => count.min(queued(&file)),
         FileKind::Socket if socket_type(system, fd) == libc::SOCK_STREAM => {

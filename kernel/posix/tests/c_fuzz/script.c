@@ -322,6 +322,11 @@ void show_path(const char *path, long length) {
     show(" \"");
     for (long i = 0; i < length; i++) {
         show("%c", path[i]);
+        /* The name of an unnamed file has the number of its inode. */
+        bool is_number = path[i] == '#';
+        while (is_number && i + 1 < length && isdigit((unsigned char)path[i + 1])) {
+            i++;
+        }
         if (path[i] == '[' && (i + 1 == length || isdigit((unsigned char)path[i + 1]))) {
             break;
         }

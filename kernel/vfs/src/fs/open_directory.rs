@@ -135,6 +135,7 @@ impl Object for OpenDirectory {
         if self.path.inode.stat().links == 0 {
             return Err(Errno::ENOENT);
         }
+        self.path.inode.was_read();
         let mut cursor = self.cursor.lock();
         if cursor.is_at_end {
             return Ok(Vec::new());

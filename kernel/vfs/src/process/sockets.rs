@@ -194,6 +194,7 @@ impl Process {
             // For sequenced packets, Linux ignores it.
             Some(address) if socket.kind() == SocketType::Datagram => {
                 socket.may_send()?;
+                socket.prepare_connect()?;
                 Some(self.peer_at(socket, address)?)
             }
             Some(_) if socket.kind() == SocketType::Stream => {

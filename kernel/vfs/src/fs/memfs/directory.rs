@@ -240,6 +240,10 @@ impl Inode for Directory {
     ) -> Result<Arc<dyn Inode>, Errno> {
         let permissions = new.permissions_in(self.meta.permissions());
         let made = RegularInode::new(self.meta.device(), permissions, self.file_limits.clone());
+        let meta = made.meta();
+        // What `/proc` shows, as a name that was removed.
+        let shown = format!("#{}", meta.number()).into_bytes();
+        meta.set_dentry(Weak::clone(&self.me), shown.into());
         Ok(Arc::new(made.without_name(later)))
     }
 
