@@ -289,8 +289,10 @@ static void senders(void) {
 
 /* An accepted socket inherits the option, and a sender that sets it gets a name. */
 static void heirs(void) {
-    struct sockaddr_un name = {AF_UNIX, "\0heirs"}, own;
-    socklen_t length = offsetof(struct sockaddr_un, sun_path) + 6;
+    struct sockaddr_un name = {AF_UNIX}, own;
+    /* No other run of this check on the host has the name. */
+    int name_length = snprintf(name.sun_path + 1, 30, "heirs-%d", getpid());
+    socklen_t length = offsetof(struct sockaddr_un, sun_path) + 1 + name_length;
     int on = 0;
     CALL(socket(AF_UNIX, SOCK_STREAM, 0));
     CALL(bind(3, (struct sockaddr *)&name, length));
