@@ -346,7 +346,9 @@ static void call_under_handlers(int flags, long nanoseconds) {
     sigaction(SIGUSR1, &action, NULL);
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     timer_settime(timer, 0, &each, NULL);
-    for (long end = now_ms() + 300; now_ms() < end;) {
+    /* Longer where other programs use the processors. */
+    long end = now_ms() + 300, latest = end + 1500;
+    while (now_ms() < end || (handled <= 50 && now_ms() < latest)) {
         call_all();
     }
     timer_delete(timer);
