@@ -14,6 +14,7 @@ mod compile;
 mod differences;
 mod freed;
 mod fuzz;
+mod host_lock;
 mod line;
 mod names;
 mod operations;

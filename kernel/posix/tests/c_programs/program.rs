@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::compile::{self, Subject};
+use crate::host_lock::HostLock;
 use crate::line::{self, Line};
 
 type Outcomes = BTreeMap<(Subject, String), Arc<OnceLock<Vec<Line>>>>;
@@ -28,6 +29,7 @@ fn run(subject: Subject, theme: &str) -> Vec<Line> {
         Subject::Host => Directory::of_host(theme),
         Subject::ByHeader | Subject::BySymbols => Directory::of_mount(),
     };
+    let _locks = (subject == Subject::Host && theme == "locks").then(HostLock::take);
     let run = Command::new(compile::program(subject))
         .args([directory.path.as_os_str(), theme.as_ref()])
         .current_dir(env!("CARGO_TARGET_TMPDIR"))

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::compile::{self, Subject};
+use crate::host_lock::HostLock;
 
 /// A process that runs scripts.
 pub(crate) struct Server {
@@ -99,6 +100,7 @@ impl Pair {
 
     /// Runs a script on both, at the same time. Returns the results of each call.
     pub(crate) fn run(&mut self, script: &[String]) -> [Vec<String>; 2] {
+        let _locks = HostLock::take();
         self.host.send(script);
         self.ours.send(script);
         [&mut self.host, &mut self.ours].map(|server| results(script, &server.receive()))
