@@ -244,7 +244,7 @@ impl Inode for Directory {
         // What `/proc` shows, as a name that was removed.
         let shown = format!("#{}", meta.number()).into_bytes();
         meta.set_dentry(Weak::clone(&self.me), shown.into());
-        Ok(Arc::new(made.without_name(later)))
+        Ok(Arc::new(made.without_name(later, self.me.upgrade())))
     }
 
     fn link(&self, name: &[u8], inode: &Arc<dyn Inode>) -> Result<(), Errno> {

@@ -24,6 +24,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::contents::Contents;
 use super::data::Data;
+use super::directory::Directory;
 use super::limits::{FileLimits, PAGE};
 use super::meta::Meta;
 use super::shared::SharedBytes;
@@ -66,6 +67,8 @@ struct Holders {
     is_new: bool,
     /// Whether it can be linked.
     later: LaterName,
+    /// Directory in which it was made without a name, as long as it has none: `/proc` shows it.
+    unnamed_in: Option<Arc<Directory>>,
 }
 
 impl Holders {
@@ -87,14 +90,20 @@ impl RegularInode {
                 open: 0,
                 is_new: false,
                 later: LaterName::Possible,
+                unnamed_in: None,
             }),
             locks: LockSet::new(),
         }
     }
 
     /// Makes it an unnamed file, which can be linked if `later` allows it.
-    pub(super) fn without_name(mut self, later: LaterName) -> Self {
+    pub(super) fn without_name(
+        mut self,
+        later: LaterName,
+        made_in: Option<Arc<Directory>>,
+    ) -> Self {
         let holders = self.holders.get_mut();
+        holders.unnamed_in = made_in;
         holders.links = 0;
         holders.is_new = true;
         holders.later = later;
@@ -123,7 +132,11 @@ impl RegularInode {
         }
         holders.links = holders.links.checked_add(1).ok_or(Errno::EMLINK)?;
         holders.is_new = false;
+        let made_in = holders.unnamed_in.take();
         self.meta.was_changed();
+        drop(holders);
+        // Outside the lock: it may be the last reference.
+        drop(made_in);
         Ok(())
     }
 
@@ -572,7 +585,7 @@ impl Object for RegularFile {
 
     fn try_read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.check_readable()?;
-        let offset = position(offset)?;
+        check_end(offset, buf.len())?;
         if buf.len() > SHORT_COPY {
             return Err(Errno::EAGAIN);
         }
@@ -589,7 +602,7 @@ impl Object for RegularFile {
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
         self.check_readable()?;
-        let offset = position(offset)?;
+        check_end(offset, bufs.iter().map(|buf| buf.len()).sum())?;
         self.copy_out_all(&self.inode.data.read(), offset, bufs)
     }
 
@@ -599,7 +612,7 @@ impl Object for RegularFile {
     /// Those of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
     fn try_write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         self.check_writable()?;
-        let offset = position(offset)?;
+        check_end(offset, bytes.len())?;
         let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
         self.check_not_ended()?;
         let (_, count) = self.try_copy_in(&mut data, offset, bytes)?;
@@ -620,7 +633,7 @@ impl Object for RegularFile {
     /// Those of [`write_at`](Object::write_at).
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
         self.check_writable()?;
-        let offset = position(offset)?;
+        check_end(offset, bufs.iter().map(|buf| buf.len()).sum())?;
         let mut data = self.inode.data.write();
         let at = self.write_position(offset, || data.len());
         self.copy_in_all(&mut data, at, bufs)
@@ -717,8 +730,7 @@ fn position(offset: u64) -> Result<u64, Errno> {
     Ok(offset)
 }
 
-/// Checks that a transfer at the position of a file ends below `i64::MAX`, even if it appends
-/// (Linux `rw_verify_area`).
+/// Checks that a transfer ends at most at `i64::MAX`, even if it appends (Linux `rw_verify_area`).
 #[inline]
 fn check_end(offset: u64, count: usize) -> Result<(), Errno> {
     match offset.checked_add(count as u64) {
