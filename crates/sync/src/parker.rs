@@ -85,8 +85,8 @@ impl Parker {
     /// `deadline`. May return spuriously. Only the thread that made the parker calls it.
     ///
     /// `before` runs just before the sleep, in its blocking section. A handler that `before` lets
-    /// in, and that calls [`interrupt`], counts for this sleep. Changes `errno`. Blocks; the caller
-    /// holds no lock and is not in a read-side section.
+    /// in, and that calls [`interrupt`], counts for this sleep. On Linux, `errno` is preserved.
+    /// Blocks; the caller holds no lock and is not in a read-side section.
     ///
     /// ```
     /// use fdtable_sync::parker::{Parker, Restart};

@@ -149,9 +149,13 @@ impl Drop for Began {
 }
 
 /// Sleeps while the word is [`PARKED`], until `deadline`. Returns true if a handler has interrupted
-/// it.
+/// it. Preserves `errno`: a call that sleeps and succeeds leaves it unchanged.
 #[cfg(not(loom))]
 fn sleep(word: &AtomicU32, deadline: Option<Instant>, restart: Restart) -> bool {
+    // SAFETY: it takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the C library keeps one for each thread, for as long as that runs.
+    let errno_before = unsafe { errno.read() };
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let answer = match (left, restart) {
         (None, Restart::Allowed) => wait(word, None),
@@ -163,6 +167,8 @@ fn sleep(word: &AtomicU32, deadline: Option<Instant>, restart: Restart) -> bool 
             answer => answer,
         },
     };
+    // SAFETY: as above.
+    unsafe { errno.write(errno_before) };
     answer == libc::EINTR
 }
 

@@ -543,6 +543,34 @@ static void pending(void) {
     VALUE(blocked);
 }
 
+/* A call that succeeds leaves errno unchanged, also if it sleeps until its timeout. */
+static void errno_of_sleeps(void) {
+    struct timespec late = {0, 20000000};
+    struct timeval late_too = {0, 20000};
+    struct epoll_event event;
+    uint64_t value;
+    int ends[2];
+    CALL(pipe(ends));
+    struct pollfd one = {ends[0], POLLIN, 0};
+    int epoll = epoll_create1(0), timer = timerfd_create(CLOCK_MONOTONIC, 0);
+    errno = EXDEV;
+    int done = poll(&one, 1, 20) == 0 && errno == EXDEV;
+    VALUE(done);
+    errno = EXDEV;
+    done = ppoll(&one, 1, &late, NULL) == 0 && errno == EXDEV;
+    VALUE(done);
+    errno = EXDEV;
+    done = select(0, NULL, NULL, NULL, &late_too) == 0 && errno == EXDEV;
+    VALUE(done);
+    errno = EXDEV;
+    done = epoll_wait(epoll, &event, 1, 20) == 0 && errno == EXDEV;
+    VALUE(done);
+    timerfd_settime(timer, 0, &(struct itimerspec){.it_value = late}, NULL);
+    errno = EXDEV;
+    done = read(timer, &value, 8) == 8 && errno == EXDEV;
+    VALUE(done);
+}
+
 static const struct section sections[] = {
     {"of_pipes", of_pipes}, {"of_fifos", of_fifos},   {"of_sockets", of_sockets},
     {"of_waits", of_waits}, {"masks", masks},         {"of_events", of_events},
@@ -553,6 +581,7 @@ static const struct section sections[] = {
     {"restarted_locks", restarted_locks}, {"restarted_splices", restarted_splices},
     {"restarted_timeouts", restarted_timeouts}, {"calls_in_handlers", calls_in_handlers},
     {"pipes_in_handlers", pipes_in_handlers}, {"jumps", jumps}, {"actions", actions}, {"pending", pending},
+    {"errno_of_sleeps", errno_of_sleeps},
     {NULL, NULL},
 };
 const struct theme interrupts = {"interrupts", sections};
