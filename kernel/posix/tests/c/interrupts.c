@@ -571,6 +571,48 @@ static void errno_of_sleeps(void) {
     VALUE(done);
 }
 
+static void *put_later(void *fd) {
+    pause_ms(50);
+    put(fd);
+    return NULL;
+}
+
+static volatile pid_t forked;
+
+/* The parent ends its own sleep, after the child. */
+static void fork_in_handler(int signal) {
+    (void)signal;
+    pthread_t writer;
+    forked = fork();
+    if (forked == 0) {
+        alarm(3);
+        pthread_create(&writer, NULL, put_later, &shared[1]);
+        return;
+    }
+    failed = wait_for(forked);
+    put(&shared[1]);
+}
+
+/* The interrupted call continues in both processes, and a thread of the child wakes its own. */
+static void forks_in_handlers(void) {
+    struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
+    CALL(pipe(shared));
+    sigaction(SIGUSR1, &action, NULL);
+    signal(SIGALRM, SIG_DFL);
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    struct itimerspec soon = {.it_value.tv_nsec = 20000000};
+    timer_t timer;
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &soon, NULL);
+    long count = read(shared[0], page, 1);
+    if (forked == 0) {
+        _exit(count != 1);
+    }
+    VALUE(count);
+    VALUE(failed);
+    timer_delete(timer);
+}
+
 static const struct section sections[] = {
     {"of_pipes", of_pipes}, {"of_fifos", of_fifos},   {"of_sockets", of_sockets},
     {"of_waits", of_waits}, {"masks", masks},         {"of_events", of_events},
@@ -581,7 +623,7 @@ static const struct section sections[] = {
     {"restarted_locks", restarted_locks}, {"restarted_splices", restarted_splices},
     {"restarted_timeouts", restarted_timeouts}, {"calls_in_handlers", calls_in_handlers},
     {"pipes_in_handlers", pipes_in_handlers}, {"jumps", jumps}, {"actions", actions}, {"pending", pending},
-    {"errno_of_sleeps", errno_of_sleeps},
+    {"errno_of_sleeps", errno_of_sleeps}, {"forks_in_handlers", forks_in_handlers},
     {NULL, NULL},
 };
 const struct theme interrupts = {"interrupts", sections};

@@ -167,13 +167,21 @@ pub fn wait<S, R>(
     if let Some(result) = attempt(&mut locked) {
         return Ok(result);
     }
-    let me = Sleeper::current();
+    let mut me = Sleeper::current();
     let (mut held, mut passed_on) = (None, Wakeups::default());
     let result = loop {
         if limit.has_passed() {
             break Err(WaitEnd::TimedOut);
         }
         let queue = queue(&mut locked);
+        if !me.is_alive() {
+            // A handler has forked the host process, and this is the child. Its wake-ups skip the
+            // entry of the parent's sleeper.
+            held.take()
+                .into_iter()
+                .for_each(|ticket| queue.leave(ticket));
+            me = Sleeper::current();
+        }
         // A spurious wake-up keeps its entry; a chosen sleeper gets a new one at the end.
         held = held.filter(|&ticket| queue.holds(ticket));
         if held.is_none() {
