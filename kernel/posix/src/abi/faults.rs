@@ -405,31 +405,8 @@ unsafe fn run_action(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
                 let _ = exchange(signal, Some(&ours(&DEFAULT)));
             }
             // SAFETY: as the caller promises.
-            unsafe { call_handler(action, signal, info, context) };
+            unsafe { handlers::call_handler(action, signal, info, context) };
         }
-    }
-}
-
-/// Calls the program's handler.
-///
-/// # Safety
-/// The action has one, and the other arguments are those of a signal handler.
-pub(super) unsafe fn call_handler(
-    action: &Action,
-    signal: c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-) {
-    let handler = action.sa_sigaction;
-    if action.sa_flags & libc::SA_SIGINFO == 0 {
-        // SAFETY: the program installed it as a handler with one argument.
-        let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
-        handler(signal);
-    } else {
-        type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-        // SAFETY: the program installed it as a handler with three arguments.
-        let handler: Handler = unsafe { mem::transmute(handler) };
-        handler(signal, info, context);
     }
 }
 

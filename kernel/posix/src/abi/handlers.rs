@@ -20,7 +20,7 @@
 //! one that has not reached the kernel yet.
 //!
 //! Signals of faults are not put off: see [`NEVER_HELD`]. Those of bad pointers are the business of
-//! [`faults`].
+//! [`faults`], which calls their handlers by [`call_handler`]: if sent, they interrupt sleeps too.
 //!
 //! # The mask of `ppoll`
 //!
@@ -41,7 +41,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_void};
-use std::ptr;
+use std::{mem, ptr};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::host_fork;
@@ -173,9 +173,32 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         reset.sa_sigaction = libc::SIG_DFL;
         let _ = faults::exchange(signal, Some(&reset));
     }
-    RUNS.set(RUNS.get().wrapping_add(1));
     // SAFETY: the kernel passes valid arguments.
-    unsafe { faults::call_handler(action, signal, info, context) };
+    unsafe { call_handler(action, signal, info, context) };
+}
+
+/// Calls the program's handler, and then interrupts the sleep of the thread.
+///
+/// # Safety
+/// The action has a handler, and the other arguments are those of a signal handler.
+pub(super) unsafe fn call_handler(
+    action: &Action,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    RUNS.set(RUNS.get().wrapping_add(1));
+    let handler = action.sa_sigaction;
+    if action.sa_flags & libc::SA_SIGINFO == 0 {
+        // SAFETY: the program installed it as a handler with one argument.
+        let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
+        handler(signal);
+    } else {
+        type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+        // SAFETY: the program installed it as a handler with three arguments.
+        let handler: Handler = unsafe { mem::transmute(handler) };
+        handler(signal, info, context);
+    }
     interrupt(action.sa_flags & libc::SA_RESTART != 0);
 }
 

@@ -613,6 +613,33 @@ static void forks_in_handlers(void) {
     timer_delete(timer);
 }
 
+/* The signals of faults interrupt sleeps too, if they are sent. */
+static void pending_faults(void) {
+    struct sigaction action = {.sa_handler = count};
+    struct timespec late = {0, 50000000}, now = {0, 0};
+    sigset_t faults, none;
+    int ends[2];
+    CALL(pipe(ends));
+    struct pollfd one = {ends[0], POLLIN, 0};
+    sigemptyset(&none);
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGSEGV);
+    sigaddset(&faults, SIGBUS);
+    sigaction(SIGSEGV, &action, NULL);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGBUS, &action, NULL);
+    pthread_sigmask(SIG_BLOCK, &faults, NULL);
+    raise(SIGSEGV);
+    CALL(ppoll(&one, 1, &late, &none));
+    VALUE(handled);
+    raise(SIGBUS);
+    CALL(ppoll(&one, 1, &late, &none));
+    VALUE(handled);
+    raise(SIGSEGV);
+    CALL(ppoll(&one, 1, &now, &none));
+    VALUE(handled);
+}
+
 static const struct section sections[] = {
     {"of_pipes", of_pipes}, {"of_fifos", of_fifos},   {"of_sockets", of_sockets},
     {"of_waits", of_waits}, {"masks", masks},         {"of_events", of_events},
@@ -624,6 +651,7 @@ static const struct section sections[] = {
     {"restarted_timeouts", restarted_timeouts}, {"calls_in_handlers", calls_in_handlers},
     {"pipes_in_handlers", pipes_in_handlers}, {"jumps", jumps}, {"actions", actions}, {"pending", pending},
     {"errno_of_sleeps", errno_of_sleeps}, {"forks_in_handlers", forks_in_handlers},
+    {"pending_faults", pending_faults},
     {NULL, NULL},
 };
 const struct theme interrupts = {"interrupts", sections};
