@@ -39,7 +39,8 @@ pub trait HostSet: Pollee + Watcher + Any {
     /// Those of the host, such as `EINTR`.
     fn wait(&self, events: &mut [EpollEvent], until: Option<Instant>) -> Result<usize, Errno>;
 
-    /// Takes events like [`wait`](Self::wait), without blocking. Returns how many it took.
+    /// Takes events like [`wait`](Self::wait), without blocking. Returns how many it took. The
+    /// caller is not one of the threads that wait: a wake-up stays for them.
     fn collect(&self, events: &mut [EpollEvent]) -> usize;
 
     /// Returns the files of the set: descriptor, requested events, user data. Allocates.
@@ -186,6 +187,8 @@ impl HostWaiters {
         if self.generation != generation {
             self.generation = generation;
             self.waiting = 0;
+            // That one was the parent's.
+            self.is_woken = false;
         }
         self.waiting += 1;
     }
@@ -256,7 +259,10 @@ impl Set {
         deadline: Option<Instant>,
     ) -> Result<usize, Errno> {
         loop {
-            let count = self.collect_both(&**host, events)?;
+            // A thread that was woken may not have looked at the whole list.
+            let collected = self.collect_both(&**host, events);
+            self.pass_on();
+            let count = collected?;
             if count > 0 {
                 return Ok(count);
             }
@@ -274,6 +280,12 @@ impl Set {
             }
             waiting.collects = true;
         }
+    }
+
+    /// Wakes one more thread, if there is work left.
+    fn pass_on(&self) {
+        let woken = self.ready.lock().pass_on();
+        woken.run();
     }
 
     /// Takes events from the ready list. If there are any, takes those of the host too, as far as

@@ -283,12 +283,18 @@ fn the_members_include_those_of_the_host() {
 fn a_revoked_epoll_wakes_the_threads_in_the_host() {
     let (epoll, queue) = both();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let mut events = [EpollEvent::default(); 4];
-            epoll.wait(&mut events, None)
+        let waiters = [(); 3].map(|()| {
+            scope.spawn(|| {
+                let mut events = [EpollEvent::default(); 4];
+                epoll.wait(&mut events, Some(5 * SECOND))
+            })
         });
-        queue.wait_for_waiters(1);
+        queue.wait_for_waiters(3);
+        let begun = Instant::now();
         epoll.revoke();
-        assert_eq!(waiter.join().unwrap(), Err(Errno::EIO));
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Err(Errno::EIO));
+        }
+        assert!(begun.elapsed() < 4 * SECOND);
     });
 }
