@@ -355,7 +355,7 @@ pub(crate) unsafe fn epoll_wait_in(
             )
         })
     };
-    let _out = (timeout != Some(Duration::ZERO)).then(host_fork::blocking_section);
+    let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
     let count = match (milliseconds, timeout) {
         (Some(milliseconds), _) => wait(milliseconds),
         (None, timeout) => {
@@ -417,7 +417,7 @@ pub(crate) fn ppoll(
         .as_mut()
         .map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
-    let _out = (timeout != Some(Duration::ZERO)).then(host_fork::blocking_section);
+    let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
     // SAFETY: the pointers are to values or null. Made directly, it is no cancellation point.
     let ready = check(unsafe {
         libc::syscall(
@@ -430,6 +430,12 @@ pub(crate) fn ppoll(
         )
     });
     ready.map(|ready| ready as usize)
+}
+
+/// Returns true if a wait may block, or let signals in that its mask unblocks. A handler that runs
+/// in such a wait must find the thread outside: after the wait, its signal is blocked again.
+fn may_run_handlers(timeout: Option<Duration>, has_no_mask: bool) -> bool {
+    timeout != Some(Duration::ZERO) || !has_no_mask
 }
 
 /// Creates a counter that never blocks.

@@ -282,14 +282,34 @@ unsafe fn epoll_wait(
         system.opened_file(epfd)?;
         return Err(Errno::EINVAL);
     };
-    // SAFETY: as the caller promises.
-    let waited = unsafe { wait_in_host(epoll, events, most, timeout, mask.as_ref()) };
-    match waited {
-        Waited::Host(result) => result.map(|count| count as c_int),
+    let mut left = timeout;
+    loop {
         // SAFETY: as the caller promises.
-        Waited::Not(left) => handlers::with_mask(mask, || unsafe {
-            wait_for_all(system, epfd, epoll, events, most, left)
-        }),
+        let waited = unsafe { wait_in_host(epoll, events, most, left, mask.as_ref()) };
+        left = match waited {
+            Waited::Host(result) => return result.map(|count| count as c_int),
+            Waited::Not(left) => left,
+        };
+        // With a host set, only the host's wait applies the mask, so this one does not block.
+        let in_host = epoll.host_set().is_some();
+        let now = if in_host { Some(Duration::ZERO) } else { left };
+        let begun = Instant::now();
+        // SAFETY: as the caller promises.
+        let count = handlers::with_mask(mask, || unsafe {
+            wait_for_all(system, epfd, epoll, events, most, now)
+        })?;
+        let may_sleep = left != Some(Duration::ZERO);
+        if count == 0 && in_host && may_sleep {
+            left = left.map(|left| left.saturating_sub(begun.elapsed()));
+            if left != Some(Duration::ZERO) {
+                continue;
+            }
+        }
+        if count == 0 && may_sleep {
+            // The time may have passed before a sleep. With a timeout of 0, the host lets none in.
+            handlers::let_in(mask.as_ref())?;
+        }
+        return Ok(count);
     }
 }
 

@@ -136,7 +136,7 @@ unsafe fn poll(
             .map(|fd| PollFd::new(fd.fd, events(fd.events))),
     );
     watch::revive();
-    let ready = waiting(mask, timeout, || system.process.poll(&mut polled, timeout))?;
+    let ready = waiting(mask, || system.process.poll(&mut polled, timeout))?;
     for (index, polled) in polled.iter().enumerate() {
         let revents = polled.revents.bits() as i16;
         // SAFETY: as the caller promises; the index is below `count`.
@@ -179,14 +179,13 @@ impl HostFiles {
 }
 
 /// Waits with another signal mask, if there is one. As on the host, signals that it unblocks come
-/// before a timeout of 0.
+/// before the end of the timeout, also if there was no time to sleep.
 fn waiting(
     mask: Option<libc::sigset_t>,
-    timeout: Option<Duration>,
     wait: impl FnOnce() -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     let ready = handlers::with_mask(mask, wait)?;
-    if ready == 0 && timeout == Some(Duration::ZERO) {
+    if ready == 0 {
         handlers::let_in(mask.as_ref())?;
     }
     Ok(ready)
@@ -251,7 +250,7 @@ unsafe fn select(
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
             let [r, w, e] = sets;
             watch::revive();
-            waiting(mask, left, || system.process.select(count, r, w, e, left))?
+            waiting(mask, || system.process.select(count, r, w, e, left))?
         }
     };
     for set in [read, write, except].into_iter().flatten() {
