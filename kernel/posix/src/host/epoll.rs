@@ -140,21 +140,38 @@ impl HostEpoll {
         // SAFETY: as the caller promises.
         let count = unsafe { host::epoll_wait_in(self.fd, events, most, timeout, mask) }?;
         // SAFETY: the host has written as many.
-        Ok(unsafe { self.without_wake_up(events, count) })
+        let left = unsafe { self.without_wake_up(events, count, true) };
+        if left > 0 || count < most {
+            return Ok(left);
+        }
+        // The wake-up filled all the room. Another member may be ready too.
+        let now = Some(Duration::ZERO);
+        // SAFETY: as the caller promises.
+        let count = unsafe { host::epoll_wait_in(self.fd, events, most, now, None) }?;
+        // SAFETY: the host has written as many.
+        Ok(unsafe { self.without_wake_up(events, count, true) })
     }
 
-    /// Removes the event of the eventfd, and returns how many are left.
+    /// Removes the event of the eventfd, and returns how many are left. Resets the eventfd too if
+    /// `takes_wake_up`: the thread waits in the set, and looks at the ready list when it leaves.
     ///
     /// # Safety
     /// `count` events are at `events`, which may be unaligned.
     #[inline]
-    unsafe fn without_wake_up(&self, events: *mut epoll_event, count: usize) -> usize {
+    unsafe fn without_wake_up(
+        &self,
+        events: *mut epoll_event,
+        count: usize,
+        takes_wake_up: bool,
+    ) -> usize {
         for at in 0..count {
             // SAFETY: as the caller promises.
             let event = unsafe { events.add(at) };
             // SAFETY: as above.
             if unsafe { event.read_unaligned() }.u64 == self.key {
-                self.take_wake_up();
+                if takes_wake_up {
+                    self.take_wake_up();
+                }
                 // In bytes: they may be unaligned.
                 let behind = (count - at - 1) * size_of::<epoll_event>();
                 // SAFETY: those behind it are there too.
@@ -208,7 +225,13 @@ impl HostEpoll {
     }
 
     /// Takes events, and waits for them if there are none.
-    fn take(&self, events: &mut [EpollEvent], timeout: Option<Duration>) -> Result<usize, Errno> {
+    /// Without `takes_wake_up`, leaves a wake-up for the threads that wait.
+    fn take(
+        &self,
+        events: &mut [EpollEvent],
+        timeout: Option<Duration>,
+        takes_wake_up: bool,
+    ) -> Result<usize, Errno> {
         const NOTHING: epoll_event = epoll_event { events: 0, u64: 0 };
         // All at once: a second call would return the same members again.
         let (mut few, mut many) = ([NOTHING; AT_ONCE], Vec::new());
@@ -219,9 +242,20 @@ impl HostEpoll {
                 &mut many[..]
             }
         };
+        let (place, room) = (found.as_mut_ptr(), found.len());
         // SAFETY: there is room.
-        let count =
-            unsafe { self.wait_for_caller(found.as_mut_ptr(), found.len(), timeout, None) }?;
+        let mut count = unsafe { host::epoll_wait_in(self.fd, place, room, timeout, None) }?;
+        // SAFETY: the host has written as many.
+        let mut left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
+        if left == 0 && count == room {
+            // The wake-up filled all the room. The host returns the other members first now.
+            let now = Some(Duration::ZERO);
+            // SAFETY: as above.
+            count = unsafe { host::epoll_wait_in(self.fd, place, room, now, None) }?;
+            // SAFETY: as above.
+            left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
+        }
+        let count = left;
         for (place, event) in events.iter_mut().zip(&found[..count]) {
             let flags = EpollFlags::from_bits_retain(event.events);
             *place = EpollEvent::new(flags, event.u64);
@@ -233,11 +267,11 @@ impl HostEpoll {
 impl HostSet for HostEpoll {
     fn wait(&self, events: &mut [EpollEvent], until: Option<Instant>) -> Result<usize, Errno> {
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
-        self.take(events, timeout)
+        self.take(events, timeout, true)
     }
 
     fn collect(&self, events: &mut [EpollEvent]) -> usize {
-        self.take(events, Some(Duration::ZERO)).unwrap_or(0)
+        self.take(events, Some(Duration::ZERO), false).unwrap_or(0)
     }
 
     /// From the host's `/proc`. A member whose descriptor is not known has that of the host.

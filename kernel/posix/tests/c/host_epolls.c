@@ -598,6 +598,220 @@ static void masks(void) {
     CALL(epoll_wait(3, events, 16, 10));
 }
 
+static volatile int handled;
+
+static void count_signal(int signal) {
+    (void)signal;
+    handled++;
+}
+
+/* Blocks SIGALRM, and counts the runs of its handler. */
+static void begin_masks(void) {
+    sigset_t set;
+    struct sigaction action = {.sa_handler = count_signal};
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    sigaction(SIGALRM, &action, NULL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* Sends SIGALRM, which stays pending. */
+static void send_signal(void) {
+    handled = 0;
+    raise(SIGALRM);
+}
+
+/* Returns how often the handler has run, and whether the signal is pending. Takes the signal. */
+static int seen_signals(void) {
+    struct timespec none = {0, 0};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    bool is_pending = sigtimedwait(&set, NULL, &none) == SIGALRM;
+    return 10 * is_pending + handled;
+}
+
+/* The mask applies also if a member of ours was ready before the wait. */
+static void masks_after_events(void) {
+    int ends[2], ours[2];
+    sigset_t none;
+    struct timespec long_time = {2, 0};
+    sigemptyset(&none);
+    begin_masks();
+    CALL(epoll_create1(0));
+    CALL(datagrams(ends));
+    CALL(pipe(ours));
+    CALL(add(3, 4, EPOLLIN));
+    CALL(add(3, 6, EPOLLIN));
+    CALL(write(7, "x", 1));
+    TEXT(ready(3));
+    CALL(read(6, page, 1));
+    send_signal();
+    CALL(epoll_pwait(3, events, 16, 2000, &none));
+    VALUE(seen_signals());
+    CALL(write(7, "x", 1));
+    TEXT(ready(3));
+    CALL(read(6, page, 1));
+    send_signal();
+    CALL(epoll_pwait2(3, events, 16, &long_time, &none));
+    VALUE(seen_signals());
+}
+
+/* Waits for `fd` in all ways with a pending signal that the mask unblocks. */
+static void wait_with_signal(int epoll, int fd, long nanoseconds) {
+    sigset_t none;
+    struct timespec time = {0, nanoseconds};
+    struct pollfd one = {fd, POLLIN, 0};
+    fd_set in;
+    sigemptyset(&none);
+    send_signal();
+    CALL(epoll_pwait2(epoll, events, 16, &time, &none));
+    VALUE(seen_signals());
+    send_signal();
+    CALL(ppoll(&one, 1, &time, &none));
+    VALUE(seen_signals());
+    FD_ZERO(&in);
+    FD_SET(fd, &in);
+    send_signal();
+    CALL(pselect(fd + 1, &in, NULL, NULL, &time, &none));
+    VALUE(seen_signals());
+}
+
+/* Without time to sleep, files of the host, of ours, and an epoll with both. */
+static void masks_without_sleep(void) {
+    int ends[2], ours[2];
+    begin_masks();
+    CALL(epoll_create1(0));
+    CALL(epoll_create1(0));
+    CALL(datagrams(ends));
+    CALL(pipe(ours));
+    CALL(add(3, 5, EPOLLIN));
+    CALL(add(3, 7, EPOLLIN));
+    CALL(add(4, 7, EPOLLIN));
+    for (int nanoseconds = 0; nanoseconds < 2; nanoseconds++) {
+        wait_with_signal(3, 5, nanoseconds);
+        wait_with_signal(4, 7, nanoseconds);
+        wait_with_signal(3, 3, nanoseconds);
+        CALL(write(6, "x", 1));
+        CALL(write(8, "x", 1));
+        wait_with_signal(3, 5, nanoseconds);
+        wait_with_signal(4, 7, nanoseconds);
+        wait_with_signal(3, 3, nanoseconds);
+        CALL(read(5, page, 1));
+        CALL(read(7, page, 1));
+    }
+}
+
+static volatile int is_held, is_let_go;
+
+static void hold_thread(int signal) {
+    (void)signal;
+    is_held = 1;
+    while (!is_let_go) {
+        pause_ms(1);
+    }
+}
+
+/* Begins a thread in epoll_wait that a signal handler keeps from taking a wake-up. */
+static void begin_held_waiter(pthread_t *thread) {
+    struct sigaction action = {.sa_handler = hold_thread};
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_create(thread, NULL, wait_in_thread, NULL);
+    pause_ms(50);
+    pthread_kill(*thread, SIGUSR1);
+    while (!is_held) {
+        pause_ms(1);
+    }
+}
+
+/* A call takes the event meanwhile. The next event wakes another thread. */
+static void wake_up_not_taken(void) {
+    int ends[2], ours[2];
+    pthread_t held;
+    struct later later;
+    CALL(epoll_create1(0));
+    CALL(datagrams(ends));
+    CALL(pipe(ours));
+    CALL(add(3, 4, EPOLLIN));
+    CALL(add(3, 6, EPOLLIN));
+    begin_held_waiter(&held);
+    CALL(write(7, "x", 1));
+    TEXT(ready(3));
+    CALL(read(6, page, 8));
+    long start = now_ms();
+    begin(&later, 7, 0);
+    TEXT(ready_within(3, 3000));
+    VALUE(now_ms() - start < 2000);
+    pthread_join(later.thread, NULL);
+    is_let_go = 1;
+    pthread_join(held, NULL);
+}
+
+/* A wake-up that is left over does not take the room of an event. */
+static void wake_up_in_small_room(void) {
+    int ends[2], ours[2];
+    pthread_t held;
+    CALL(epoll_create1(0));
+    CALL(datagrams(ends));
+    CALL(pipe(ours));
+    CALL(add(3, 4, EPOLLIN));
+    CALL(add(3, 6, EPOLLIN));
+    begin_held_waiter(&held);
+    CALL(write(7, "x", 1));
+    CALL(epoll_ctl(3, EPOLL_CTL_DEL, 6, NULL));
+    CALL(write(5, "x", 1));
+    CALL(epoll_wait(3, events, 1, 0));
+    VALUE(events[0].data.fd);
+    is_let_go = 1;
+    pthread_join(held, NULL);
+}
+
+/* A wake-up that is on its way at a fork is the parent's. */
+static void wake_up_at_fork(void) {
+    int ends[2], ours[2];
+    pthread_t held;
+    struct later later;
+    sigset_t set;
+    CALL(epoll_create1(0));
+    CALL(datagrams(ends));
+    CALL(pipe(ours));
+    CALL(add(3, 4, EPOLLIN));
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    CALL(add(3, 6, EPOLLIN | EPOLLET));
+    begin_held_waiter(&held);
+    CALL(write(7, "x", 1));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        int own[2];
+        struct timespec patience = {5, 0};
+        alarm(8);
+        sigtimedwait(&set, NULL, &patience);
+        CALL(pipe(own));
+        CALL(add(3, own[0], EPOLLIN));
+        CALL(epoll_ctl(3, EPOLL_CTL_DEL, 6, NULL));
+        long start = now_ms();
+        begin(&later, own[1], 0);
+        TEXT(ready_within(3, 3000));
+        VALUE(now_ms() - start < 2000);
+        pthread_join(later.thread, NULL);
+        fflush(stdout);
+        _exit(0);
+    }
+    is_let_go = 1;
+    pthread_join(held, NULL);
+    /* Silently: the child writes its lines first. */
+    read(6, page, 8);
+    for (int i = 0; i < 3; i++) {
+        epoll_wait(3, events, 16, 0);
+    }
+    kill(child, SIGUSR2);
+    int status = wait_for(child);
+    VALUE(status);
+}
+
 /* Returns the lines of the members, without the numbers that differ. */
 static const char *shown(int fd) {
     static char text[1024];
@@ -650,6 +864,11 @@ static const struct section sections[] = {
     {"polling", polling},
     {"selecting", selecting},
     {"masks", masks},
+    {"masks_after_events", masks_after_events},
+    {"masks_without_sleep", masks_without_sleep},
+    {"wake_up_not_taken", wake_up_not_taken},
+    {"wake_up_in_small_room", wake_up_in_small_room},
+    {"wake_up_at_fork", wake_up_at_fork},
     {"described", described},
     {NULL, NULL},
 };
