@@ -48,6 +48,7 @@ const OTHERS: &[&str] = &[
     "same_time",
     "later",
     "now_ms",
+    "seen_signals",
     "atoi",
     "wait_for",
     "mapped",
