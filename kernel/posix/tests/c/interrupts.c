@@ -90,9 +90,10 @@ static void of_fifos(void) {
     sleep_end(&rescue);
 }
 
-static void connect_to(void *name) {
-    connect(socket(AF_UNIX, SOCK_STREAM, 0), name, sizeof(struct sockaddr_un));
-}
+/* Made before the call that waits for it, whose number is free while the call begins again. */
+static int client;
+
+static void connect_to(void *name) { connect(client, name, sizeof(struct sockaddr_un)); }
 
 static void of_sockets(void) {
     struct rescue rescue;
@@ -101,6 +102,7 @@ static void of_sockets(void) {
     CALL(socket(AF_UNIX, SOCK_STREAM, 0));
     CALL(bind(3, (struct sockaddr *)&name, sizeof name));
     CALL(listen(3, 1));
+    client = socket(AF_UNIX, SOCK_STREAM, 0);
     sleep_begin(&rescue, connect_to, &name);
     CALL(accept(3, NULL, NULL));
     sleep_end(&rescue);
