@@ -237,14 +237,14 @@ pub fn back_off(attempts: u32) {
 /// plain constant-initialised static.
 #[macro_export]
 macro_rules! global {
-    ($(#[$meta:meta])* pub($($scope:tt)+) static $name:ident: $type:ty = $init:expr;) => {
+    ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {
         #[cfg(not(loom))]
         $(#[$meta])*
-        pub($($scope)+) static $name: $type = $init;
+        pub$(($($scope)+))? static $name: $type = $init;
         #[cfg(loom)]
         $crate::platform::lazy_static! {
             $(#[$meta])*
-            pub($($scope)+) static ref $name: $type = $init;
+            pub$(($($scope)+))? static ref $name: $type = $init;
         }
     };
 }

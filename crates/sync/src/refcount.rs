@@ -10,7 +10,7 @@
 //!
 //! | value | zone | meaning |
 //! |---|---|---|
-//! | `0 ..= MAX` | live | value + 1 references; [`HOLD`] more while a burier is still leaving |
+//! | `0 ..= MAX` | live | value + 1 references; [`HOLD`] more while a burier is still leaving; a count that is [spread] has 2^62 more |
 //! | `-1` | none | the last one was just put; the thread that put it must bury the object |
 //! | around -[`HOLD`] | live | value + [`HOLD`] + 1 references; the burier left first |
 //! | around [`DEAD`] | dead | buried; every get fails |
@@ -49,7 +49,9 @@
 //! stands between its add and its hold.
 
 use crate::platform::atomic::AtomicIsize;
-use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+pub mod spread;
 
 /// The middle of the dead zone: a quarter of the range below zero.
 const DEAD: isize = isize::MIN / 4;
@@ -69,6 +71,24 @@ const HOLD_IN: isize = HOLD - 1;
 
 /// The border between the dead zone, below, and the words around -[`HOLD`].
 const DEAD_END: isize = -HOLD - HOLD / 2;
+
+/// What is added to the word of a count that is [spread]: half of the range above zero.
+const BIAS: isize = -(isize::MIN / 2);
+
+/// The border between the words without a bias, below, and those with one.
+const BIASED: isize = BIAS / 2;
+
+/// A bias is added to lower words alone: so it is never mistaken for a count, nor a count for it.
+const SMALL: isize = HOLD / 2;
+
+/// What a put has found.
+pub(crate) enum AfterPut {
+    /// It was the last reference: the caller releases the object.
+    Last,
+    NotLast,
+    /// The word has a bias in it.
+    Biased,
+}
 
 /// A reference count. A new one stands for one reference.
 ///
@@ -135,6 +155,24 @@ impl RefCount {
         (BORDER..DEAD_END).contains(&before)
     }
 
+    /// Returns true if an [`add`](Self::add) that found this word took a reference beside at least
+    /// one other than that of a slot, and the count is not [spread]. A hint.
+    #[doc(hidden)]
+    #[inline(always)]
+    #[must_use]
+    pub fn has_others(before: isize) -> bool {
+        // One comparison, of unsigned numbers: neither 0, nor large, nor that of an open part.
+        (before as usize).wrapping_sub(1) < SMALL.unsigned_abs()
+    }
+
+    /// Returns true if an [`add`](Self::add) that found this word found a count that is [spread].
+    #[doc(hidden)]
+    #[inline(always)]
+    #[must_use]
+    pub fn is_biased(before: isize) -> bool {
+        before >= BIASED
+    }
+
     /// Ends an [`add`](Self::add) that found a word that is neither [plainly
     /// live](Self::is_plainly_live) nor [dead](Self::is_dead): the caller has a reference.
     #[doc(hidden)]
@@ -178,6 +216,66 @@ impl RefCount {
         self.0.load(Relaxed) == 0 && self.0.compare_exchange(0, DEAD, Acquire, Relaxed).is_ok()
     }
 
+    /// Drops a reference like [`put`](Self::put), and finds out whether the word has a bias. With
+    /// one it was not the last.
+    fn put_noting_bias(&self) -> AfterPut {
+        // Release: as in `put`; and that the slot of the reference was emptied. Pairs with the
+        // acquire in `pass`.
+        // Acquire: pairs with the release in `pass`, so the mark of a spread count is visible.
+        match self.0.fetch_sub(1, AcqRel) {
+            BIASED.. => AfterPut::Biased,
+            1.. => AfterPut::NotLast,
+            before if self.put_outside_live_zone(before) => AfterPut::Last,
+            _ => AfterPut::NotLast,
+        }
+    }
+
+    /// Returns true if the word has a bias, for a holder that has emptied the slot of its
+    /// reference.
+    fn is_biased_now(&self) -> bool {
+        self.pass() >= BIASED
+    }
+
+    /// Passes what other threads did before they changed the word, and what this one did, on to
+    /// those that change it later. Returns the word.
+    fn pass(&self) -> isize {
+        // An atomic operation on the word, in one order with those of all others. Acquire and
+        // release: pairs with itself, and with `put_noting_bias`.
+        self.0.fetch_add(0, AcqRel)
+    }
+
+    /// Adds the bias, if the word is a small live count. Returns true if it did: then the caller
+    /// alone [removes](Self::unbias) it, or the thread that it lets.
+    fn bias(&self) -> bool {
+        // Each failure means that another thread has changed the word.
+        const ATTEMPTS: usize = 8;
+        // Relaxed, also on failure: the word is only compared.
+        let mut word = self.0.load(Relaxed);
+        for _ in 0..ATTEMPTS {
+            if !(0..SMALL).contains(&word) {
+                return false;
+            }
+            // Acquire: pairs with the release in `unbias`, so that what was done to the parts
+            // before it comes before what this thread does to them.
+            let biased = self.0.compare_exchange(word, word + BIAS, Acquire, Relaxed);
+            match biased {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Removes the bias, and adds the references that were counted elsewhere. Returns true if there
+    /// is none: then the caller releases the object.
+    fn unbias(&self, elsewhere: isize) -> bool {
+        let change = elsewhere - BIAS;
+        // Release: pairs with the acquire in `bias`, and with that of the thread that buries the
+        // object: it passes on what the puts elsewhere have released.
+        let before = self.0.fetch_add(change, Release);
+        before + change == -1 && self.bury()
+    }
+
     /// Returns how many references there are, or nothing once the last has been put. A hint:
     /// it may have changed by the time the caller looks at it. A saturated count answers
     /// `usize::MAX`.
@@ -189,7 +287,8 @@ impl RefCount {
             BORDER..DEAD_END => return None,
             DEAD_END..-1 => word + HOLD,
             -1..HOLD_IN => word,
-            HOLD_IN.. => word - HOLD,
+            HOLD_IN..BIASED => word - HOLD,
+            BIASED.. => word - BIAS,
         };
         (live >= 0).then(|| live.unsigned_abs() + 1)
     }

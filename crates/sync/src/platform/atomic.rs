@@ -218,6 +218,7 @@ macro_rules! atomics {
 atomics! {
     AtomicBool, bool: swap fetch_and fetch_or;
     AtomicU8, u8: swap;
+    AtomicU16, u16:;
     AtomicU32, u32: swap fetch_add fetch_sub fetch_and fetch_or;
     AtomicU64, u64: swap fetch_add fetch_sub fetch_and fetch_or;
     AtomicUsize, usize: swap fetch_add fetch_sub fetch_and fetch_or;

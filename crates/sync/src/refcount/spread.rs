@@ -1,0 +1,513 @@
+//! A count that several CPUs want, counted by CPU.
+//!
+//! Two threads that take references to one object move the cache line of its count between their
+//! CPUs: 50 ns each time. So a count that several CPUs want is *spread*: each CPU counts in a
+//! *part* of its own, on lines that no other CPU writes. The price is that a put no longer finds
+//! the last reference. That is paid by a rule about slots:
+//!
+//! > A count is spread only while a slot has a reference to the object. A reference that leaves its
+//! > slot, to be put or to be kept, *gathers* the count first.
+//!
+//! So the count is in one word again when the last slot is closed, and the last put finds that by
+//! the word, in the very call, as for every [`RefCount`]. A slot is a place that has a reference
+//! from a store until an exchange, such as that of a descriptor.
+//!
+//! # The steps
+//!
+//! The word of a spread count has a *bias* of 2^62 in it, so it is never close to -1. A part is a
+//! word that counts from [`OPEN`], or around [`SEALED`], below zero, where counts are not read.
+//!
+//! | | a thread that spreads | | a slot's put, or its reference that is kept |
+//! |---|---|---|---|
+//! | (A) | add the bias by compare-and-swap, if the word is a small live count; acquire | (X) | empty the slot |
+//! | (B) | swap [`OPEN`] into each part | (P) | subtract the reference from the word (or 0, if it is kept), release and acquire. Without a bias: as any put |
+//! | (C) | mark the count as spread, release | (E) | take the mark off by compare-and-swap, acquire. Without one: done |
+//! | (D) | add 0 to the word, release and acquire; then look whether the slot still has the object; if not, (E) to (H) | (F) | swap [`SEALED`] into each part, acquire, and sum up what was there |
+//! | | | (G) | add the sum, less the bias, to the word, release |
+//! | | | (H) | if that is -1, bury the object, as the last put does |
+//!
+//! *Getting* reads the mark, acquire, and adds one to the part of this CPU. If that was open, the
+//! get has a reference. If it was sealed, or there is no mark, it is done by the word. *Putting* is
+//! the same with a subtraction, which releases. The CPU is a hint: any part is right, since only
+//! the sum counts; a part may fall below [`OPEN`].
+//!
+//! # Why the last reference is found
+//!
+//! Take a count that is spread, and the (P) of the slot that (D) looked at. Both are atomic
+//! operations on the word, one after the other.
+//!
+//! *(P) before (D).* (D) has acquired what (P) released, so the look that follows sees the empty
+//! slot, or a later reference there, to which the same applies. If it does not find the object, the
+//! thread that spreads gathers.
+//!
+//! *(D) before (P).* (P) has acquired the mark. Either the mark is still there and this thread
+//! takes it off, or another thread has taken it off, and gathers. That one's (G) comes after this
+//! (P) or before it. If after, then (G) includes it. If before, then (P) is a put in a plain
+//! word.
+//!
+//! So after the last slot's (P) the count gets gathered, by a thread that is dropping or keeping a
+//! reference at that time, and (G) or a later put takes the word to -1 when there is none left. The
+//! bias keeps the word from it in between, whatever order puts come in.
+//!
+//! *A leaf that is dropped* puts the references of its slots without emptying them. It was unlinked
+//! before: the look at the slot is a new walk from the root, so for (D) an unlinked leaf is as an
+//! empty slot.
+//!
+//! # Why no reference is lost or counted twice
+//!
+//! A part changes by atomic operations alone between (B) and (F), so (F) sums up each get and put
+//! that met an open part. One that met a sealed part has seen that, and takes the word; what it
+//! leaves in the part is overwritten by the next (B). The bias is a lock: no thread comes to (A)
+//! until (G), whose release pairs with the acquire of (A). So a (B) comes after the (F) before it.
+//!
+//! A get that has read the mark may be late. Its part may be sealed by then: then it has the word.
+//! Or the count was gathered and spread again: then its part counts again. A [restartable
+//! sequence](mod@crate::sequence) may be that late too, without a reference. It ends within a grace
+//! period, and an object keeps its number until its block is freed, so the part that it adds to is
+//! that of the object that it has found.
+//!
+//! # Detection
+//!
+//! Costs nothing where one CPU uses an object: a get that finds no reference beside that of the
+//! slot looks no further. Others compare the CPU with that of the last such get. A thread that
+//! sees [`CHANGES`](pace) of them in a short time spreads the count that it has just got.
+//!
+//! # Cost and bounds
+//!
+//! An object has no word more for it: its number and the last CPU are in four bytes that its header
+//! had left. Parts are static memory, a line for each CPU and number: a page for each CPU serves 64
+//! hot objects. [`NUMBERS`] objects can have a number at a time, and [`ROWS`] CPUs a
+//! row. Others use the word. Spreading and gathering take a store or a swap for each CPU; neither
+//! waits. Only 64-bit machines spread: the bias needs room in the word.
+
+use super::{AfterPut, RefCount};
+use crate::percpu;
+use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::atomic::{AtomicIsize, AtomicU16, AtomicU64, AtomicUsize};
+use crate::platform::global;
+
+pub mod pace;
+
+/// How many CPUs have parts. A library that does not know its CPUs never spreads a count.
+pub const ROWS: usize = match (cfg!(loom), cfg!(feature = "std")) {
+    (true, _) => 2,
+    (false, true) => 512,
+    (false, false) => 1,
+};
+
+/// How many counts can have parts at a time.
+pub const NUMBERS: usize = match (cfg!(loom), cfg!(feature = "std")) {
+    (true, _) => 2,
+    (false, true) => 256,
+    (false, false) => 1,
+};
+
+/// The mark of a spread count, beside its number.
+pub const MARK: u16 = 1 << 15;
+
+/// What an open part counts from: far from both ends of its range.
+const OPEN: isize = isize::MAX / 4;
+
+/// Where the count of a sealed part begins.
+const SEALED: isize = isize::MIN / 2;
+
+/// What a count has beside its word to be spread: four bytes, and nothing that must be dropped.
+/// It belongs to one [`RefCount`], the one that each method gets, and [`retire`](Self::retire)
+/// ends it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Spread {
+    /// The number of the parts, from 1; 0 if it has none yet. And [`MARK`] while gets and puts are
+    /// to use them.
+    home: AtomicU16,
+    /// The CPU of the last get that found other references.
+    taker: AtomicU16,
+}
+
+/// What one CPU counts of one count. It has a line of its own: a gather writes the parts of all
+/// CPUs, and must not disturb those that use other counts.
+#[repr(align(64))]
+struct Part(AtomicIsize);
+
+/// Where a reference is counted when it is taken. It may be dropped elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the word of the count.
+    Word,
+    /// In the part of a CPU.
+    Part,
+}
+
+/// The parts of all counts. A row for each CPU, whose memory is the system's until it is used.
+#[repr(C)]
+#[cfg_attr(feature = "std", repr(align(4096)))]
+pub struct Parts {
+    rows: [[Part; NUMBERS]; ROWS],
+    /// Keeps the next field at an offset in its page that no part has: some machines take a load
+    /// for one of what was just stored at the same offset of another page, and wait.
+    _distance: [usize; 4],
+    /// How many rows are used: as many as there are CPUs. Zero until the first count is spread.
+    used: AtomicUsize,
+}
+
+global! {
+    /// The parts of this process.
+    pub static PARTS: Parts = Parts::new();
+}
+
+global! {
+    /// A bit for each number that is drawn.
+    pub(super) static DRAWN: Drawn = Drawn::new();
+}
+
+impl Parts {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self {
+            rows: [const { [const { Part(AtomicIsize::new(0)) }; NUMBERS] }; ROWS],
+            _distance: [0; 4],
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self {
+            rows: core::array::from_fn(|_| core::array::from_fn(|_| Part(AtomicIsize::new(0)))),
+            _distance: [0; 4],
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns how many rows are used, and fixes it at the first call.
+    fn use_rows(&self) -> usize {
+        let rows = if cfg!(loom) {
+            ROWS
+        } else {
+            percpu::copies().min(ROWS)
+        };
+        // Relaxed, both: every thread stores the same, and the mark is published after it.
+        if self.used.load(Relaxed) != rows {
+            self.used.store(rows, Relaxed);
+        }
+        rows
+    }
+
+    /// Returns the part of a CPU for the count with the number of `home`, if the CPU has a row.
+    #[inline(always)]
+    fn of(&self, home: u16, cpu: usize) -> Option<&AtomicIsize> {
+        // Relaxed: the acquire of the mark comes before.
+        if cpu >= self.used.load(Relaxed) {
+            return None;
+        }
+        let row = self.rows.get(cpu)?;
+        row.get(usize::from(home & !MARK) - 1).map(|part| &part.0)
+    }
+}
+
+/// The numbers that are drawn.
+pub(super) struct Drawn([AtomicU64; NUMBERS.div_ceil(64)]);
+
+impl Drawn {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; NUMBERS.div_ceil(64)])
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// Draws a number, from 1, if there is one.
+    fn draw(&self) -> Option<u16> {
+        for (index, word) in self.0.iter().enumerate() {
+            // Relaxed: a hint.
+            let mut bits = word.load(Relaxed);
+            while bits != u64::MAX {
+                let bit = bits.trailing_ones();
+                // Acquire: pairs with the release in `free`, so the parts' former use is over.
+                let before = word.fetch_or(1 << bit, Acquire);
+                if before & 1 << bit == 0 {
+                    let number = u16::try_from(index * 64 + bit as usize + 1).ok()?;
+                    if usize::from(number) <= NUMBERS {
+                        return Some(number);
+                    }
+                    self.free(number);
+                    return None;
+                }
+                bits = before | 1 << bit;
+            }
+        }
+        None
+    }
+
+    fn free(&self, number: u16) {
+        let index = usize::from(number) - 1;
+        // Release: pairs with the acquire in `draw`.
+        self.0[index / 64].fetch_and(!(1 << (index % 64)), Release);
+    }
+}
+
+impl Spread {
+    /// Makes what a count has that was never spread.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            home: AtomicU16::new(0),
+            taker: AtomicU16::new(0),
+        }
+    }
+
+    /// Takes a reference like [`RefCount::get`], on the part of this CPU if the count is spread.
+    /// Returns where it is counted.
+    #[inline(always)]
+    #[must_use = "without a reference the object must not be touched"]
+    pub fn get(&self, count: &RefCount) -> Option<Place> {
+        // Relaxed: as in `RefCount::get`.
+        if self
+            .part()
+            .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
+        {
+            return Some(Place::Part);
+        }
+        count.get().then_some(Place::Word)
+    }
+
+    /// Takes a reference like [`get`](Self::get). Also returns true if others have references
+    /// beside that of a slot, and the count is not spread: a hint.
+    #[inline(always)]
+    pub fn get_noting_others(&self, count: &RefCount) -> Option<(Place, bool)> {
+        // Relaxed: as in `RefCount::get`.
+        if self
+            .part()
+            .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
+        {
+            return Some((Place::Part, false));
+        }
+        let before = count.add();
+        let is_taken = RefCount::is_plainly_live(before) || count.get_outside_live_zone(before);
+        is_taken.then(|| (Place::Word, RefCount::has_others(before)))
+    }
+
+    /// Drops a reference like [`RefCount::put`], on the part of this CPU if the count is spread.
+    /// Not for that of a slot.
+    #[inline(always)]
+    #[must_use = "the thread that puts the last reference releases the object"]
+    pub fn put(&self, count: &RefCount) -> bool {
+        !self.put_in_part_of(|| Some(this_cpu())) && count.put()
+    }
+
+    /// Drops a reference in the part of this CPU, if the count is spread, and the memory of the
+    /// thread tells its CPU. Returns true if it did: it was not the last one. If not, the caller
+    /// [puts](Self::put) it.
+    #[inline(always)]
+    #[must_use = "the caller still has the reference otherwise"]
+    pub fn try_put_in_part(&self) -> bool {
+        self.put_in_part_of(known_cpu)
+    }
+
+    #[inline(always)]
+    fn put_in_part_of(&self, cpu: impl FnOnce() -> Option<usize>) -> bool {
+        // Release: as in `RefCount::put`; pairs with the acquire of (F). In a sealed part nothing
+        // is dropped.
+        self.part_of(cpu)
+            .is_some_and(|part| part.fetch_sub(1, Release) >= 0)
+    }
+
+    /// Returns the part of this CPU, if the count is spread.
+    #[inline(always)]
+    fn part(&self) -> Option<&'static AtomicIsize> {
+        self.part_of(|| Some(this_cpu()))
+    }
+
+    #[inline(always)]
+    fn part_of(&self, cpu: impl FnOnce() -> Option<usize>) -> Option<&'static AtomicIsize> {
+        // Acquire: pairs with the release of (C), so that the part is open here, or sealed since.
+        let home = self.home.load(Acquire);
+        if home & MARK == 0 {
+            return None;
+        }
+        PARTS.of(home, cpu()?)
+    }
+
+    /// Drops the reference of a slot, and gathers the count if it is spread. Returns true if it was
+    /// the last one, as [`RefCount::put`] does. The slot was emptied, or cannot be found any more.
+    ///
+    /// The count is used after the reference is dropped: the caller is inside a section in which
+    /// it does not end.
+    #[must_use = "the thread that puts the last reference releases the object"]
+    pub fn put_of_slot(&self, count: &RefCount) -> bool {
+        // (P)
+        match count.put_noting_bias() {
+            AfterPut::Last => true,
+            AfterPut::NotLast => false,
+            AfterPut::Biased => self.gather(count),
+        }
+    }
+
+    /// Gathers the count of a slot's reference that is kept. The slot was emptied.
+    pub fn unslot(&self, count: &RefCount) {
+        // (P)
+        if count.is_biased_now() {
+            let was_last = self.gather(count);
+            debug_assert!(!was_last, "the caller has a reference");
+        }
+    }
+
+    /// Returns true if a get on `cpu`, which has found other references, is to
+    /// [spread](Self::spread) the count.
+    #[inline(always)]
+    pub fn note_taker(&self, cpu: usize) -> bool {
+        // The low bits suffice to tell most CPUs apart.
+        let cpu = cpu as u16;
+        // Relaxed, both: a hint.
+        if self.taker.load(Relaxed) == cpu {
+            return false;
+        }
+        self.taker.store(cpu, Relaxed);
+        pace::note_change()
+    }
+
+    /// Spreads a count, if there is a number for it, and no other thread does. The caller has a
+    /// reference. `is_in_slot` looks, by a new walk, whether there is a slot that has a reference
+    /// to the object.
+    #[cold]
+    pub fn spread(&self, count: &RefCount, is_in_slot: impl FnOnce() -> bool) {
+        // (A)
+        if cfg!(target_pointer_width = "32") || !count.bias() {
+            return;
+        }
+        // Relaxed, also the store: the bias is a lock.
+        let number = match self.home.load(Relaxed) {
+            0 => DRAWN.draw(),
+            number => Some(number),
+        };
+        let Some(number) = number else {
+            let was_last = count.unbias(0);
+            debug_assert!(!was_last, "the caller has a reference");
+            return;
+        };
+        // (B) Relaxed: the mark publishes it. A swap, and not a store: late gets and puts may still
+        // change a sealed part, and models have an order of exchanges alone.
+        for part in (0..PARTS.use_rows()).filter_map(|cpu| PARTS.of(number, cpu)) {
+            part.swap(OPEN, Relaxed);
+        }
+        // (C) Release: to the gets and puts that read the mark, with the open parts.
+        self.home.store(number | MARK, Release);
+        // (D)
+        count.pass();
+        if !is_in_slot() {
+            let was_last = self.gather(count);
+            debug_assert!(!was_last, "the caller has a reference");
+        }
+    }
+
+    /// Gathers a count, unless another thread does. Returns true if there was no reference left:
+    /// then the caller releases the object.
+    #[cold]
+    fn gather(&self, count: &RefCount) -> bool {
+        // (E) Acquire: pairs with (C), so that (F) comes after (B). Relaxed, the load and a
+        // failure: another thread gathers, or the one that spreads will.
+        let home = self.home.load(Relaxed);
+        let unmarked = home & !MARK;
+        if home == unmarked
+            || self
+                .home
+                .compare_exchange(home, unmarked, Acquire, Relaxed)
+                .is_err()
+        {
+            return false;
+        }
+        // (F) Acquire: pairs with the release of each put, which (G) passes on.
+        let sum = (0..PARTS.use_rows())
+            .filter_map(|cpu| PARTS.of(unmarked, cpu))
+            .map(|part| part.swap(SEALED, Acquire) - OPEN)
+            .sum();
+        // (G), (H)
+        count.unbias(sum)
+    }
+
+    /// Returns how many references there are, as [`RefCount::references`] does.
+    pub fn references(&self, count: &RefCount) -> Option<usize> {
+        // Relaxed, both: a hint.
+        let home = self.home.load(Relaxed);
+        if home & MARK == 0 {
+            return count.references();
+        }
+        let in_parts: isize = (0..PARTS.use_rows())
+            .filter_map(|cpu| PARTS.of(home, cpu))
+            .map(|part| part.load(Relaxed))
+            .filter(|&part| part >= 0)
+            .map(|part| part - OPEN)
+            .sum();
+        count.references()?.checked_add_signed(in_parts)
+    }
+
+    /// Returns the mark and the number, for a model of a sequence.
+    #[cfg(loom)]
+    pub fn home(&self) -> u16 {
+        // Acquire: as in `part`.
+        self.home.load(Acquire)
+    }
+
+    /// Frees the number of a count that no thread uses any more.
+    pub fn retire(&self) {
+        // Relaxed: the caller has synchronised with all threads that used it.
+        let number = self.home.load(Relaxed) & !MARK;
+        if number != 0 {
+            self.home.store(0, Relaxed);
+            DRAWN.free(number);
+        }
+    }
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[inline(always)]
+fn this_cpu() -> usize {
+    known_cpu().unwrap_or_else(percpu::current)
+}
+
+/// Returns the CPU of this thread, if the memory of the thread tells it.
+#[inline(always)]
+fn known_cpu() -> Option<usize> {
+    #[cfg(loom)]
+    return Some(crate::sequence::model::cpu());
+    #[cfg(not(loom))]
+    percpu::try_current()
+}
+
+/// Returns the part of a CPU if `home` has the mark, for a model of a sequence.
+#[cfg(loom)]
+pub fn part(home: u16, cpu: usize) -> Option<&'static AtomicIsize> {
+    (home & MARK != 0).then(|| PARTS.of(home, cpu)).flatten()
+}
+
+/// What a [restartable sequence](mod@crate::sequence) has to know of the parts, to add to one.
+#[cfg(not(loom))]
+pub mod layout {
+    pub use super::PARTS;
+    use super::{NUMBERS, Part, Parts, Spread};
+    use core::mem::offset_of;
+
+    /// From a number to the offset of its part in a row, after that of the number 0.
+    pub const PART_SHIFT: u32 = size_of::<Part>().trailing_zeros();
+
+    /// The offset of the word with the number, from 1, and the mark, in its highest bit.
+    pub const HOME: usize = offset_of!(Spread, home);
+    /// From the index of a CPU to the offset of its row.
+    pub const ROW_SHIFT: u32 = (NUMBERS * size_of::<Part>()).trailing_zeros();
+    /// The offset of the number of rows that are used.
+    pub const USED: usize = offset_of!(Parts, used);
+}
+
+#[cfg(all(test, loom))]
+mod loom;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,82 @@
+//! How often a thread has seen what is worth a change only if it comes often.
+
+#[cfg(all(feature = "std", not(loom)))]
+use core::cell::Cell;
+#[cfg(all(feature = "std", not(loom)))]
+use std::time::{Duration, Instant};
+
+/// How many changes of a count's CPU within 100 µs are enough to spread the count. Fewer cost less
+/// than what spreading would save.
+pub const CHANGES: u32 = 32;
+
+/// How many lookups of counts that are not spread, within a millisecond, are enough to look for
+/// spread ones no more.
+#[cfg(all(feature = "std", not(loom)))]
+const LOOKS: u32 = 4096;
+
+/// What a thread has seen of one kind since the time that is noted.
+#[cfg(all(feature = "std", not(loom)))]
+struct Pace {
+    seen: Cell<u32>,
+    since: Cell<Option<Instant>>,
+}
+
+#[cfg(all(feature = "std", not(loom)))]
+impl Pace {
+    const fn new() -> Self {
+        Self {
+            seen: Cell::new(0),
+            since: Cell::new(None),
+        }
+    }
+
+    /// Notes one more. Returns true if it is the last of so many within a time.
+    fn note(&self, many: u32, time: Duration) -> bool {
+        self.seen.set(self.seen.get() + 1);
+        if self.seen.get() < many {
+            return false;
+        }
+        self.seen.set(0);
+        let now = Instant::now();
+        let since = self.since.replace(Some(now));
+        since.is_some_and(|since| now.duration_since(since) <= time)
+    }
+}
+
+#[cfg(all(feature = "std", not(loom)))]
+std::thread_local! {
+    static CHANGED: Pace = const { Pace::new() };
+    static LOOKED: Pace = const { Pace::new() };
+}
+
+/// Notes a change that this thread has seen. Returns true if it is the last of many in a short
+/// time.
+#[cfg(all(feature = "std", not(loom)))]
+#[cold]
+pub(super) fn note_change() -> bool {
+    // A thread that is ending spreads nothing.
+    let note = |pace: &Pace| pace.note(CHANGES, Duration::from_micros(100));
+    CHANGED.try_with(note).unwrap_or(false)
+}
+
+/// Notes that this thread has looked in vain whether a count is spread. Returns true if it is the
+/// last of many looks in a short time.
+#[cfg(all(feature = "std", not(loom)))]
+#[cold]
+pub fn note_look() -> bool {
+    let note = |pace: &Pace| pace.note(LOOKS, Duration::from_millis(1));
+    LOOKED.try_with(note).unwrap_or(false)
+}
+
+/// Returns false: a library that does not know its threads cannot see that CPUs change, and models
+/// spread counts by themselves.
+#[cfg(not(all(feature = "std", not(loom))))]
+pub(super) fn note_change() -> bool {
+    false
+}
+
+/// Returns true in models: they have few looks. Nothing is spread elsewhere.
+#[cfg(not(all(feature = "std", not(loom))))]
+pub fn note_look() -> bool {
+    cfg!(loom)
+}

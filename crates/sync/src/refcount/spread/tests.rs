@@ -1,0 +1,165 @@
+//! Tests of counts by CPU with one thread, and with threads that want one count.
+
+use super::*;
+use crate::percpu::copies;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// Makes a count of a slot's reference and one more, and spreads it.
+fn spread_with_holder() -> (RefCount, Spread) {
+    let (count, spread) = (RefCount::new(), Spread::new());
+    assert!(spread.get(&count).is_some());
+    spread.spread(&count, || true);
+    assert!(spread.part().is_some(), "it is spread");
+    (count, spread)
+}
+
+#[test]
+fn references_are_counted_while_the_count_is_spread_and_after() {
+    let (count, spread) = spread_with_holder();
+    assert_eq!(spread.references(&count), Some(2));
+    for _ in 0..5 {
+        assert!(spread.get(&count).is_some());
+    }
+    assert_eq!(spread.references(&count), Some(7));
+    assert!(!spread.put_of_slot(&count));
+    assert!(spread.part().is_none(), "it is gathered");
+    assert_eq!(spread.references(&count), Some(6));
+    for _ in 0..5 {
+        assert!(!spread.put(&count));
+    }
+    assert!(spread.put(&count), "the last one");
+    assert_eq!(spread.references(&count), None);
+    assert!(spread.get(&count).is_none());
+    spread.retire();
+}
+
+#[test]
+fn a_close_that_drops_the_last_reference_of_a_spread_count_releases() {
+    let (count, spread) = spread_with_holder();
+    assert!(!spread.put(&count));
+    assert!(spread.put_of_slot(&count), "the last one");
+    spread.retire();
+}
+
+#[test]
+fn a_count_whose_slot_is_empty_does_not_stay_spread() {
+    let (count, spread) = (RefCount::new(), Spread::new());
+    assert!(spread.get(&count).is_some());
+    spread.spread(&count, || false);
+    assert!(spread.part().is_none());
+    assert!(!spread.put(&count));
+    assert!(spread.put(&count));
+    spread.retire();
+}
+
+#[test]
+fn a_reference_that_is_kept_gathers_the_count() {
+    let (count, spread) = spread_with_holder();
+    spread.unslot(&count);
+    assert!(spread.part().is_none());
+    assert!(!spread.put(&count));
+    assert!(spread.put(&count), "the last one");
+    spread.retire();
+}
+
+#[test]
+fn a_count_that_is_gathered_can_be_spread_again() {
+    let (count, spread) = spread_with_holder();
+    for _ in 0..3 {
+        assert!(spread.get(&count).is_some());
+        assert!(!spread.put_of_slot(&count));
+        spread.spread(&count, || true);
+        assert!(spread.part().is_some());
+        assert_eq!(spread.references(&count), Some(2));
+    }
+    assert!(!spread.put_of_slot(&count));
+    assert!(spread.put(&count));
+    spread.retire();
+}
+
+#[test]
+fn there_are_counts_without_a_number_when_all_are_drawn() {
+    let counts: Vec<_> = (0..NUMBERS + 10)
+        .map(|_| {
+            let (count, spread) = (RefCount::new(), Spread::new());
+            assert!(spread.get(&count).is_some());
+            spread.spread(&count, || true);
+            assert_eq!(spread.references(&count), Some(2));
+            (count, spread)
+        })
+        .collect();
+    let are_spread = counts.iter().filter(|(_, spread)| spread.part().is_some());
+    // Other tests have some.
+    assert!((NUMBERS / 2..=NUMBERS).contains(&are_spread.count()));
+    for (count, spread) in &counts {
+        assert!(!spread.put(count));
+        assert!(spread.put_of_slot(count));
+        spread.retire();
+    }
+}
+
+/// What breaks if this is wrong: a part that gather does not read, since its CPU has no row.
+#[test]
+fn every_cpu_that_counts_has_a_row_that_is_gathered() {
+    let (count, spread) = spread_with_holder();
+    let home = spread.home.load(Acquire);
+    let rows = (0..4 * ROWS).filter(|&cpu| PARTS.of(home, cpu).is_some());
+    assert_eq!(rows.count(), copies().min(ROWS));
+    assert!(!spread.put_of_slot(&count));
+    assert!(spread.put(&count));
+    spread.retire();
+}
+
+/// Threads take and drop references while one closes, opens and spreads: every round releases once,
+/// and not beside a holder.
+#[test]
+fn every_object_is_released_once_among_gets_and_spreads() {
+    const ROUNDS: usize = 500;
+    struct Object {
+        count: RefCount,
+        spread: Spread,
+        slot: AtomicBool,
+        released: AtomicBool,
+    }
+    impl Object {
+        fn end_if(&self, is_last: bool) {
+            if is_last {
+                assert!(!self.released.swap(true, SeqCst), "released twice");
+            }
+        }
+    }
+    let use_it = |object: &Object| {
+        // While the slot has the object, as a lookup finds it. Two threads that went on by each
+        // other's references would never end.
+        while object.slot.load(SeqCst) && object.spread.get(&object.count).is_some() {
+            assert!(!object.released.load(SeqCst), "released beside a holder");
+            if object.slot.load(SeqCst) {
+                object
+                    .spread
+                    .spread(&object.count, || object.slot.load(SeqCst));
+            }
+            object.end_if(object.spread.put(&object.count));
+        }
+    };
+    for round in 0..ROUNDS {
+        let object = Object {
+            count: RefCount::new(),
+            spread: Spread::new(),
+            slot: AtomicBool::new(true),
+            released: AtomicBool::new(false),
+        };
+        std::thread::scope(|scope| {
+            let users = [0; 2].map(|_| scope.spawn(|| use_it(&object)));
+            for _ in 0..round % 4 {
+                std::thread::yield_now();
+            }
+            object.slot.store(false, SeqCst);
+            object.end_if(object.spread.put_of_slot(&object.count));
+            for user in users {
+                user.join().expect("no panic");
+            }
+        });
+        assert!(object.released.load(SeqCst), "never released");
+        object.spread.retire();
+    }
+}
