@@ -9,7 +9,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use fdtable_objects::free_hint::Reports;
-use fdtable_objects::object::{LastRef, Ref};
+use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_sync::hint::cold_path;
 use fdtable_sync::rcu;
 
@@ -102,12 +102,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// Dropping it drops the reference, like that of a [`FileRef`] that is probably the last one: one
 /// atomic exchange if it is, and one more if it is not.
 #[must_use = "dropping it releases the file: drop it outside of your locks"]
-pub struct ClosedFile<T: ?Sized>(LastRef<T>);
+pub struct ClosedFile<T: ?Sized>(SlotRef<T>);
 
 impl<T: ?Sized> ClosedFile<T> {
     #[inline(always)]
-    pub(crate) fn new(file: Ref<T>) -> Self {
-        Self(LastRef::new(file))
+    pub(crate) fn new(file: SlotRef<T>) -> Self {
+        Self(file)
     }
 
     /// Returns the reference, to keep the file.
@@ -148,7 +148,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Removes the file of an open descriptor, if the tag matches, and frees the descriptor. The
     /// caller drops the file.
     #[inline]
-    pub(crate) fn take_out(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+    pub(crate) fn take_out(&self, fd: RawFd, tag: u64) -> Result<SlotRef<T>, Error> {
         match self.try_close(fd, tag) {
             Some(file) => Ok(file),
             None => self.close_blocking(fd, tag),
@@ -159,7 +159,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// the leaf is not to be reported. There are no calls, so no registers have to be saved; and
     /// the result fits into a register.
     #[inline(never)]
-    fn try_close(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
+    fn try_close(&self, fd: RawFd, tag: u64) -> Option<SlotRef<T>> {
         let (index, bit) = place_of(index_of(fd));
         let reader = self.tree.try_read()?;
         let found = reader.find(index)?;
@@ -190,7 +190,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     #[inline(never)]
-    fn close_blocking(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+    fn close_blocking(&self, fd: RawFd, tag: u64) -> Result<SlotRef<T>, Error> {
         // The slot is empty: return EBADF without locking. The descriptor is already free.
         if self.is_closed(fd) {
             return Err(Error::BadFd);
@@ -309,7 +309,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 /// The file of a descriptor that was closed, and the data that the descriptor had.
-pub(crate) type Removed<T> = (Ref<T>, FdData);
+pub(crate) type Removed<T> = (SlotRef<T>, FdData);
 
 /// Removes the file of an open descriptor of a locked leaf, if `allow` returns no error. Calls
 /// `free` just before.

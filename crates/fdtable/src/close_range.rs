@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use fdtable_objects::object::Ref;
+use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_objects::radix;
 use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::{rcu, unwind};
@@ -179,7 +179,7 @@ pub struct ClosedFiles<T: ?Sized> {
     /// The whole leaf, with its files. It releases them in ascending order itself.
     leaf: Option<Retired<T>>,
     /// Some of its files, if the leaf stays.
-    files: ArrayVec<Ref<T>, BITS>,
+    files: ArrayVec<SlotRef<T>, BITS>,
     /// Their descriptors in the leaf, and the data of each.
     bits: u64,
     data: ArrayVec<FdData, BITS>,
@@ -204,12 +204,17 @@ impl<T: ?Sized> ClosedFiles<T> {
         self.leaf.is_none() && self.files.is_empty()
     }
 
+    /// Takes a reference to each of the files, if the leaf stays.
+    fn references(&self) -> impl Iterator<Item = Ref<T>> {
+        self.files.iter().map(|file| Ref::clone(file))
+    }
+
     /// Returns each file once for each of its descriptors that was closed, also revoked files. Each
     /// has a reference of its own: one atomic add, and another to drop it.
     pub fn files(&self) -> impl Iterator<Item = FileRef<T>> {
         let leaf = self.leaf.iter();
         let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
-        of_leaf.chain(self.files.iter().cloned()).map(FileRef)
+        of_leaf.chain(self.references()).map(FileRef)
     }
 
     /// Returns each descriptor that was closed, with its file and its data, in ascending order.
@@ -221,7 +226,7 @@ impl<T: ?Sized> ClosedFiles<T> {
                 Some((bit, leaf.get(bit)?, data))
             })
         });
-        let files = self.files.iter().cloned().zip(self.data.iter().copied());
+        let files = self.references().zip(self.data.iter().copied());
         let of_some = bits_of(self.bits).zip(files);
         let of_some = of_some.map(|(bit, (file, data))| (bit, file, data));
         of_leaf

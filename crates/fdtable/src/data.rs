@@ -10,7 +10,7 @@
 
 use core::fmt;
 
-use fdtable_objects::object::{Borrowed, Ref};
+use fdtable_objects::object::{Borrowed, SlotRef};
 use fdtable_objects::radix::leaf::{NeedsLock, NewTable, SlotData};
 use fdtable_sync::hint::cold_path;
 
@@ -360,7 +360,7 @@ pub struct ClosedFd<T: ?Sized> {
 }
 
 impl<T: ?Sized> ClosedFd<T> {
-    pub(crate) fn new(file: Ref<T>, data: FdData) -> Self {
+    pub(crate) fn new(file: SlotRef<T>, data: FdData) -> Self {
         Self {
             file: crate::ClosedFile::new(file),
             data,

@@ -3,7 +3,7 @@
 //! At a descriptor that the caller chooses, the file is found and opened atomically: both leaves
 //! are locked, the one with the lower index first.
 
-use fdtable_objects::object::Ref;
+use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_objects::radix::leaf::NewTable;
 use fdtable_sync::bitmap::BITS;
 
@@ -140,7 +140,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 /// The file that was open at a descriptor before.
-type Before<T> = Option<Ref<T>>;
+type Before<T> = Option<SlotRef<T>>;
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Duplicates `old` to `new`. The caller drops the file that was open there.

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 use fdtable_objects::free_hint::Reports;
-use fdtable_objects::object::Ref;
+use fdtable_objects::object::SlotRef;
 use fdtable_sync::unwind;
 
 use crate::close::take_file;
@@ -91,7 +91,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let (fd, file) = self.close_to_reserved(fd.to_raw())?;
         let waited = self.wait(|table, writer| Ok(table.is_unused(writer, fd).then_some(())));
         self.unreserve_closed(fd);
-        drop(FileRef(file));
+        drop(file);
         waited
     }
 }
@@ -180,7 +180,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Removes the file of an open descriptor, and leaves the descriptor reserved.
-    fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
+    fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, SlotRef<T>), Error> {
         let checked = Fd::new(fd)?;
         let (index, bit) = place_of(checked.index());
         let mut writer = self.tree.write();

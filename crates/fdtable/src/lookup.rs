@@ -45,6 +45,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
+/// For experiments, whose simulated CPUs have no time of their own.
+#[doc(hidden)]
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Counts the references to the file of a descriptor by CPU, as lookups by several CPUs do when
+    /// they come often. Neither blocks nor allocates.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) as for [`get`](Self::get).
+    pub fn count_by_cpu(&self, fd: impl FdArg) -> Result<(), Error> {
+        let is_there = self.tree.spread(index_of(fd.to_raw()));
+        is_there.then_some(()).ok_or(Error::BadFd)
+    }
+}
+
 /// # Looking up without a reference
 impl<T: ?Sized + Send + Sync> Files<Rcu<T>> {
     /// Finds the file of a descriptor for use inside a read-side section. Takes no reference and no

@@ -17,6 +17,7 @@
 
 use core::fmt;
 
+use fdtable_objects::object::SlotRef;
 use fdtable_objects::slot_map::{Handle, InsertError, SlotMap};
 
 use crate::close::ClosedFile;
@@ -186,7 +187,8 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     #[inline]
     pub fn close(&self, fd: PrivateFd) -> Result<ClosedFile<T>, Error> {
         let file = self.pool.remove(fd.0);
-        file.map(ClosedFile::new).ok_or(Error::BadFd)
+        file.map(|file| ClosedFile::new(SlotRef::new(file)))
+            .ok_or(Error::BadFd)
     }
 
     /// Returns the number of open descriptors, 0 to 2^31, at one point in time. Descriptors that

@@ -6,7 +6,7 @@
 //! moment, and never at neither.
 
 use fdtable_objects::free_hint::Reports;
-use fdtable_objects::object::Ref;
+use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_objects::radix::leaf::NewTable;
 
 use crate::close::{Removed, take_file};
@@ -427,7 +427,7 @@ pub(crate) fn store<T: ?Sized>(
     bit: usize,
     file: Ref<T>,
     data: FdData,
-) -> Option<Ref<T>> {
+) -> Option<SlotRef<T>> {
     // (o)
     leaf.open.set_release(bit);
     set_cloexec(leaf, bit, data.flags);
@@ -445,7 +445,7 @@ struct Moved<T: ?Sized> {
     before: Option<Removed<T>>,
     reports: Reports,
     /// The reference of the old descriptor, which is dropped outside of the locks.
-    _moved: Ref<T>,
+    _moved: SlotRef<T>,
 }
 
 impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {

@@ -85,6 +85,7 @@ use fdtable_sync::platform::global;
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::refcount::RefCount;
+use fdtable_sync::refcount::spread::{Place, Spread};
 use fdtable_sync::unwind;
 
 pub use weak::Weak;
@@ -98,8 +99,16 @@ pub enum ReleaseReason {
     Revoked,
 }
 
+/// Set in the pointer of a reference that is counted in a part of a
+/// [spread](mod@fdtable_sync::refcount::spread) count, and best dropped there: a hint, so that
+/// other references need not look at the block first. Values have a larger alignment.
+pub(crate) const IN_PART: usize = 1;
+
+const _: () = assert!(align_of::<Header>() > IN_PART);
+
 /// A counted reference to an object.
 pub struct Ref<T: ?Sized> {
+    /// The raw pointer of the block; with [`IN_PART`] or without.
     raw: NonNull<RawObject>,
     owns: PhantomData<T>,
 }
@@ -142,14 +151,15 @@ impl<T: ?Sized> Ref<T> {
     /// and are not implemented.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
-        a.raw == b.raw
+        a.block() == b.block()
     }
 
     /// Returns how many references to the object there are. A hint: others take and drop them
     /// at any time. A saturated count answers `usize::MAX`.
     #[must_use]
     pub fn references(this: &Self) -> usize {
-        this.header().count.references().unwrap_or(0)
+        let header = this.header();
+        header.spread.references(&header.count).unwrap_or(0)
     }
 
     /// Takes the object from its holders: runs its hook now, with [`ReleaseReason::Revoked`], and
@@ -161,7 +171,7 @@ impl<T: ?Sized> Ref<T> {
     /// be called inside of sections if the hook may.
     pub fn revoke(this: &Self) -> bool {
         // SAFETY: a reference keeps its block.
-        unsafe { revoke(this.raw) }
+        unsafe { revoke(this.block()) }
     }
 
     /// Returns true if the object was [revoked](Self::revoke).
@@ -177,7 +187,7 @@ impl<T: ?Sized> Ref<T> {
     pub fn put_as_last(this: Self) {
         let raw = this.into_raw();
         // SAFETY: the reference, which is put below, keeps the block.
-        if unsafe { Header::of(raw) }.count.put_as_last() {
+        if unsafe { Header::of(raw) }.put_as_last() {
             // SAFETY: this was the last reference, and only one holder learns that.
             unsafe { release(raw) };
         }
@@ -185,7 +195,7 @@ impl<T: ?Sized> Ref<T> {
 
     /// Converts the reference into a raw pointer.
     pub(crate) fn into_raw(self) -> NonNull<RawObject> {
-        let raw = self.raw;
+        let raw = self.block();
         mem::forget(self);
         raw
     }
@@ -201,32 +211,68 @@ impl<T: ?Sized> Ref<T> {
         }
     }
 
+    /// Represents a reference that was counted in this place.
+    #[inline(always)]
+    fn new_counted(raw: NonNull<RawObject>, place: Place) -> Self {
+        let raw = match place {
+            Place::Word => raw,
+            Place::Part => raw.map_addr(|address| address | IN_PART),
+        };
+        Self {
+            raw,
+            owns: PhantomData,
+        }
+    }
+
+    /// Returns the raw pointer of the block.
+    #[inline(always)]
+    fn block(&self) -> NonNull<RawObject> {
+        let raw = self.raw.as_ptr().map_addr(|address| address & !IN_PART);
+        // SAFETY: without the hint it is a raw pointer, which is not null.
+        unsafe { NonNull::new_unchecked(raw) }
+    }
+
     /// Takes a reference to a block, unless its last one has gone.
     ///
     /// # Safety
     /// The block is one of a `T`, and alive for the duration of the call.
     pub(crate) unsafe fn try_from_raw(raw: NonNull<RawObject>) -> Option<Self> {
         // SAFETY: as the caller promises.
-        let is_taken = unsafe { Header::of(raw) }.count.get();
+        let taken = unsafe { Header::of(raw) }.get();
         // Made only after the increment succeeded: dropping a reference decrements.
-        is_taken.then(|| Self {
-            raw,
-            owns: PhantomData,
-        })
+        taken.map(|place| Self::new_counted(raw, place))
     }
 
-    /// Makes the reference that was taken by adding one to the count of a block, unless the last
-    /// one had gone. `before` is the word that the add found.
+    /// Returns true if the count is to be [spread](Self::spread), since many CPUs take references,
+    /// after `cpu` has taken this one and found others.
+    #[inline(always)]
+    pub(crate) fn note_taker(this: &Self, cpu: impl FnOnce() -> usize) -> bool {
+        this.header().spread.note_taker(cpu())
+    }
+
+    /// Spreads the count. `is_in_slot` looks, by a new walk, whether a slot has a reference to the
+    /// object.
+    pub(crate) fn spread(this: &Self, is_in_slot: impl FnOnce(NonNull<RawObject>) -> bool) {
+        let header = this.header();
+        header
+            .spread
+            .spread(&header.count, || is_in_slot(this.block()));
+    }
+
+    /// Makes the reference that was taken by adding one to the count of a block, or to its part for
+    /// a CPU, unless the last one had gone or the part is sealed. `before` is what the add found.
     ///
     /// # Safety
-    /// The block is one of a `T`, and existed when the caller [added](RefCount::add) to its count.
-    /// It calls this once for that.
+    /// `raw` is a block of a `T`, with [`IN_PART`] if the add was to a part. It existed when the
+    /// caller added. The caller calls this once for that.
     #[inline(always)]
     pub(crate) unsafe fn of_add(raw: NonNull<RawObject>, before: isize) -> Option<Self> {
+        // An open part counts as high.
         if !RefCount::is_plainly_live(before) {
             cold_path();
-            // Nothing keeps a block whose count was dead: it is not touched.
-            if RefCount::is_dead(before) {
+            // Nothing keeps a block whose count was dead: it is not touched. A sealed part has
+            // given no reference either, and another walk finds a count that is not spread.
+            if raw.addr().get() & IN_PART != 0 || RefCount::is_dead(before) {
                 return None;
             }
             // SAFETY: the add has taken a reference, which keeps the block.
@@ -240,7 +286,7 @@ impl<T: ?Sized> Ref<T> {
 
     fn header(&self) -> &Header {
         // SAFETY: a reference keeps its block.
-        unsafe { Header::of(self.raw) }
+        unsafe { Header::of(self.block()) }
     }
 }
 
@@ -250,38 +296,81 @@ impl<T: ?Sized> Deref for Ref<T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: a reference keeps its block.
-        unsafe { object(self.raw) }
+        unsafe { object(self.block()) }
     }
 }
 
 impl<T: ?Sized> Clone for Ref<T> {
     #[inline]
     fn clone(&self) -> Self {
-        let is_taken = self.header().count.get();
-        debug_assert!(is_taken, "a holder's object cannot be dead");
-        Self {
-            raw: self.raw,
-            owns: PhantomData,
-        }
+        let taken = self.header().get();
+        debug_assert!(taken.is_some(), "a holder's object cannot be dead");
+        Self::new_counted(self.block(), taken.unwrap_or(Place::Word))
     }
 }
 
 impl<T: ?Sized> Drop for Ref<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.header().count.put() {
-            // SAFETY: this was the last reference, and only one holder learns that.
-            unsafe { release(self.raw) };
+        let block = self.block();
+        if block != self.raw {
+            // SAFETY: a reference keeps its block, and this one is dropped here alone.
+            unsafe { put_in_part(block) };
+            return;
         }
+        // SAFETY: as above.
+        unsafe { put_in_word(block) };
     }
 }
 
-/// A reference that is probably the last one: dropping it drops the reference by
-/// [`Ref::put_as_last`].
-pub struct LastRef<T: ?Sized>(ManuallyDrop<Ref<T>>);
+/// Drops a reference.
+///
+/// # Safety
+/// The caller has a reference to the block, and does not use it after that.
+#[inline(always)]
+unsafe fn put_in_word(block: NonNull<RawObject>) {
+    // SAFETY: the reference keeps the block.
+    if unsafe { Header::of(block) }.count.put() {
+        // SAFETY: this was the last reference, and only one holder learns that.
+        unsafe { release(block) };
+    }
+}
 
-impl<T: ?Sized> LastRef<T> {
-    /// Wraps a reference.
+/// Drops a reference in the part of this CPU, if the count is spread.
+///
+/// # Safety
+/// As for [`put_in_word`].
+#[inline(never)]
+unsafe fn put_in_part(block: NonNull<RawObject>) {
+    // A separate function: a call on the way would need a frame, whose stores the atomic
+    // operation would wait for.
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_otherwise(block: NonNull<RawObject>) {
+        // SAFETY: the reference keeps the block.
+        let header = unsafe { Header::of(block) };
+        if header.spread.put(&header.count) {
+            // SAFETY: this was the last reference, and only one holder learns that.
+            unsafe { release(block) };
+        }
+    }
+    // SAFETY: the reference keeps the block.
+    if !unsafe { Header::of(block) }.spread.try_put_in_part() {
+        // SAFETY: the caller still has its reference.
+        unsafe { put_otherwise(block) };
+    }
+}
+
+/// A reference that was in a slot. Probably it is the last one: dropping it costs one
+/// compare-and-swap then. If not, it gathers the count if that is
+/// [spread](mod@fdtable_sync::refcount::spread).
+///
+/// Each reference that leaves a slot is one of these: an object whose slot's reference is dropped
+/// as a [`Ref`] may never be released.
+pub struct SlotRef<T: ?Sized>(ManuallyDrop<Ref<T>>);
+
+impl<T: ?Sized> SlotRef<T> {
+    /// Represents a reference that was in a slot, or could be put into one.
     #[inline(always)]
     #[must_use]
     pub fn new(object: Ref<T>) -> Self {
@@ -289,30 +378,50 @@ impl<T: ?Sized> LastRef<T> {
     }
 
     /// Returns the reference, to keep the object.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn into_ref(self) -> Ref<T> {
-        let raw = self.0.raw;
+        let header = self.0.header();
+        header.spread.unslot(&header.count);
+        self.into_slot()
+    }
+
+    /// Returns the reference, for another slot.
+    #[inline(always)]
+    #[must_use]
+    pub fn into_slot(self) -> Ref<T> {
+        let raw = self.0.block();
         mem::forget(self);
         // SAFETY: the reference that this was made of, which it does not drop any more.
         unsafe { Ref::from_raw(raw) }
     }
 }
 
-impl<T: ?Sized> Deref for LastRef<T> {
-    type Target = T;
+impl<T: ?Sized> Deref for SlotRef<T> {
+    type Target = Ref<T>;
 
     #[inline(always)]
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &Ref<T> {
         &self.0
     }
 }
 
-impl<T: ?Sized> Drop for LastRef<T> {
+impl<T: ?Sized> Drop for SlotRef<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: it is not used after this, and this runs once.
-        Ref::put_as_last(unsafe { ManuallyDrop::take(&mut self.0) });
+        let raw = self.0.block();
+        // SAFETY: the reference, which is dropped below, keeps the block.
+        let is_last = unsafe { Header::of(raw) }.put_if_last() || {
+            let _section = rcu::read_lock();
+            // SAFETY: there is a reference now. The block stays until the section ends, since its
+            // callback is queued later than the section began.
+            let header = unsafe { Header::of(raw) };
+            header.spread.put_of_slot(&header.count)
+        };
+        if is_last {
+            // SAFETY: this was the last reference, and only one holder learns that.
+            unsafe { release(raw) };
+        }
     }
 }
 
@@ -338,14 +447,24 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
         // SAFETY: the section, which lasts for 'g, keeps the block.
         let header = unsafe { Header::of(self.raw) };
         // Made only after the increment succeeded: dropping a reference decrements.
-        if header.count.get() {
-            Some(Ref {
-                raw: self.raw,
-                owns: PhantomData,
-            })
-        } else {
-            None
-        }
+        let place = header.get()?;
+        // Made only after the increment succeeded: dropping a reference decrements.
+        Some(Ref::new_counted(self.raw, place))
+    }
+
+    /// Takes a reference as [`upgrade`](Self::upgrade) does. Also returns true if others have
+    /// references beside that of a slot: a hint.
+    pub(crate) fn upgrade_noting_others(self) -> Option<(Ref<T>, bool)> {
+        // SAFETY: the section, which lasts for 'g, keeps the block.
+        let header = unsafe { Header::of(self.raw) };
+        let (place, has_others) = header.spread.get_noting_others(&header.count)?;
+        // Made only after the increment succeeded: dropping a reference decrements.
+        Some((Ref::new_counted(self.raw, place), has_others))
+    }
+
+    /// Returns true if this is the object of a block.
+    pub(crate) fn is_of(self, raw: NonNull<RawObject>) -> bool {
+        self.raw == raw
     }
 
     /// Returns true if the object was [revoked](Ref::revoke).
@@ -408,8 +527,10 @@ pub(super) struct Header {
     /// object's end: see `destroy_step` in [`make`].
     rcu: rcu::Head,
     state: State,
+    /// Where the count is if several CPUs want it.
+    spread: Spread,
     /// Last, so that it shares a cache line with the beginning of most values.
-    pub(super) count: RefCount,
+    count: RefCount,
 }
 
 /// How far the object is on the way to its end, and the word that its list keeps here.
@@ -576,6 +697,24 @@ impl Header {
     pub(super) fn is_revoked(&self) -> bool {
         self.state.is_revoked()
     }
+
+    /// Takes a reference, unless the last one has gone, and returns where it is counted.
+    #[inline(always)]
+    fn get(&self) -> Option<Place> {
+        self.spread.get(&self.count)
+    }
+
+    /// Drops a reference that no slot has, for a holder that expects that it is the last.
+    #[inline(always)]
+    pub(super) fn put_as_last(&self) -> bool {
+        self.count.put_if_last() || self.spread.put(&self.count)
+    }
+
+    /// Drops a reference that no slot has if it is the last.
+    #[inline(always)]
+    pub(super) fn put_if_last(&self) -> bool {
+        self.count.put_if_last()
+    }
 }
 
 /// Uncounts the revocation of a block that is freed, if it was revoked.
@@ -611,6 +750,29 @@ pub(crate) unsafe fn add(raw: NonNull<RawObject>) -> isize {
     // SAFETY: as the caller promises.
     unsafe { Header::of(raw) }.count.add()
 }
+
+/// Returns the number and the mark of the count of a block, for a model of a sequence.
+///
+/// # Safety
+/// The block is alive.
+#[cfg(loom)]
+pub(crate) unsafe fn home(raw: NonNull<RawObject>) -> u16 {
+    // SAFETY: as the caller promises.
+    unsafe { Header::of(raw) }.spread.home()
+}
+
+/// How far the word of a [spread](mod@fdtable_sync::refcount::spread) count, with its number, is in
+/// front of the value of a block, for a sequence that reads it.
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(loom)
+))]
+pub(crate) const HOME_DISTANCE: usize = size_of::<Header>()
+    - mem::offset_of!(Header, spread)
+    - fdtable_sync::refcount::spread::layout::HOME;
 
 /// How far the count of a block is in front of its value, for a sequence that adds to it.
 #[cfg(all(

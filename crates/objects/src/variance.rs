@@ -119,7 +119,7 @@ invariant! {
 covariant! {
     // References to an object that was made with them: shared, and never replaced.
     Ref: "fdtable_objects::object::Ref<T>",
-    LastRef: "fdtable_objects::object::LastRef<T>",
+    SlotRef: "fdtable_objects::object::SlotRef<T>",
     Weak: "fdtable_objects::object::Weak<T>",
     Borrowed: "fdtable_objects::object::Borrowed<'static, T>",
     SlabArc: "fdtable_slab::SlabArc<T>",

@@ -25,6 +25,7 @@ mod data_stress;
 mod errnos;
 mod fork;
 mod fork_stress;
+mod hot;
 mod in_use;
 mod limits;
 mod made_files;

@@ -159,7 +159,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// Returns true if `found` is at the address of the block's value, and in the block if it has a
     /// size.
     fn has_value_at<S>(&self, found: &S) -> bool {
-        let has_its_address = ptr::from_ref(found).cast::<RawObject>() == self.raw.as_ptr();
+        let has_its_address = ptr::from_ref(found).cast::<RawObject>() == self.block().as_ptr();
         has_its_address && (size_of::<S>() == 0 || self.header().state.has_bytes())
     }
 }
@@ -189,7 +189,7 @@ impl<T: 'static> Ref<T> {
         }
         let raw = this.into_raw();
         // SAFETY: the reference, which is put here, keeps the block.
-        if !unsafe { Header::of(raw) }.count.put_as_last() {
+        if !unsafe { Header::of(raw) }.put_as_last() {
             return None;
         }
         // SAFETY: the last reference was put above; the rest is as in `try_unwrap`.
@@ -206,7 +206,7 @@ impl<T: 'static> Ref<T> {
     /// # Panics
     /// If the hook does; the object is dropped.
     pub fn try_unwrap(this: Self) -> Result<T, Self> {
-        if !this.may_be_taken() || !this.header().count.put_if_last() {
+        if !this.may_be_taken() || !this.header().put_if_last() {
             return Err(this);
         }
         // SAFETY: the last reference was put above. The block is prompt, and its value is a `T`.

@@ -19,6 +19,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 use fdtable_sync::rcu;
 use fdtable_sync::refcount::RefCount;
+use fdtable_sync::refcount::spread::Spread;
 use fdtable_sync::unwind;
 
 impl<T: Send + Sync + 'static> Ref<T> {
@@ -347,6 +348,7 @@ where
     let header = Header {
         rcu: rcu::Head::new(destroy_step::<K::Object<T>, S, H, L>),
         state: State::new(bits),
+        spread: Spread::new(),
         count: RefCount::new(),
     };
     // SAFETY: the front has room for a header there.
@@ -441,6 +443,7 @@ pub(super) fn value_type(header: &Header) -> Option<TypeId> {
         header: Header {
             rcu: rcu::Head::new(step),
             state: State::new(State::ASKS_TYPE),
+            spread: Spread::new(),
             count: RefCount::new(),
         },
         answer: None,
@@ -507,8 +510,10 @@ unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>, has_contents: bool) 
     let header = unsafe { raw.cast::<Header>().sub(1) };
     // Freed at the end, and also if a drop panics.
     let memory = Memory::<T, S, H, L>::at(place);
-    // SAFETY: it is there until the next line.
-    uncount_revocation(unsafe { header.as_ref() });
+    // SAFETY: it is there until it is dropped below.
+    let ended = unsafe { header.as_ref() };
+    uncount_revocation(ended);
+    ended.spread.retire();
     // SAFETY: nothing uses the header any more.
     unsafe { header.drop_in_place() };
     if has_contents {

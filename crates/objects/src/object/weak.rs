@@ -88,7 +88,7 @@ impl<T: ?Sized> Ref<T> {
         let node = match unsafe { node_of(this.header()) } {
             Some(node) => node,
             // SAFETY: as above.
-            None => unsafe { make_node(this.raw) }?,
+            None => unsafe { make_node(this.block()) }?,
         };
         Ok(Weak {
             node: Some(node),

@@ -57,7 +57,7 @@ use fdtable_sync::hint::cold_path;
 
 #[cfg(not(loom))]
 use crate::object;
-use crate::object::{Borrowed, RawObject, Ref};
+use crate::object::{Borrowed, RawObject, Ref, SlotRef};
 use crate::radix::node_head::NodeHead;
 use crate::radix::slot_data::{CLOEXEC, TablePlace};
 pub use crate::radix::slot_data::{NeedsLock, NewTable, SlotData};
@@ -200,7 +200,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     pub(super) unsafe fn move_objects(&self, copy: &Self) {
         for bit in bits_of(self.open.bits()) {
             // SAFETY: as the caller promises.
-            let object = unsafe { self.slots.0[bit].disown() };
+            let object = unsafe { self.slots.0[bit].disown() }.map(SlotRef::into_slot);
             // SAFETY: as the caller promises; a slot of the copy is empty.
             drop(unsafe { copy.slots.0[bit].exchange(object) });
         }
@@ -398,7 +398,7 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     /// If the slot is not below [`BITS`].
     #[inline(always)]
     #[must_use = "dropping the old reference may run its release hook"]
-    pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<Ref<T>> {
+    pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<SlotRef<T>> {
         // SAFETY: the lock keeps other writers away.
         unsafe { self.leaf.slots.0[bit].exchange(object) }
     }
@@ -428,7 +428,7 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     /// If the slot is not below [`BITS`].
     #[inline(always)]
     #[must_use = "dropping the old reference may run its release hook"]
-    pub fn remove(&mut self, bit: usize) -> Option<Ref<T>> {
+    pub fn remove(&mut self, bit: usize) -> Option<SlotRef<T>> {
         // (H)
         let object = self.exchange(bit, None);
         if self.has_table() {
@@ -445,7 +445,7 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     /// # Panics
     /// If the slot is not below [`BITS`].
     #[must_use = "dropping the old reference may run its release hook"]
-    pub fn replace(&mut self, bit: usize, object: Ref<T>, data: SlotData) -> Option<Ref<T>> {
+    pub fn replace(&mut self, bit: usize, object: Ref<T>, data: SlotData) -> Option<SlotRef<T>> {
         let leaf = self.leaf;
         match leaf.table.get() {
             // SAFETY: the lock keeps other writers away.
@@ -618,14 +618,14 @@ impl<T: ?Sized> Slot<T> {
     /// # Safety
     /// No other thread writes the slot meanwhile, and the slot holds its own reference.
     #[inline(always)]
-    unsafe fn exchange(&self, object: Option<Ref<T>>) -> Option<Ref<T>> {
+    unsafe fn exchange(&self, object: Option<Ref<T>>) -> Option<SlotRef<T>> {
         let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
         // Relaxed: the lock orders this with the store of the previous writer.
         let old = self.raw.load(Relaxed);
         // (I), (X) Release: the object and its header are complete before the pointer is visible.
         self.raw.store(new, Release);
         // SAFETY: the slot held this reference, and the caller alone has taken it.
-        NonNull::new(old).map(|old| unsafe { Ref::from_raw(old) })
+        NonNull::new(old).map(|old| SlotRef::new(unsafe { Ref::from_raw(old) }))
     }
 
     /// Puts an object into an empty slot, without reading the slot: its line may come later.
@@ -662,11 +662,11 @@ impl<T: ?Sized> Slot<T> {
     /// # Safety
     /// As for [`exchange`](Self::exchange); and from here on the slot holds no reference, and is
     /// neither written nor dropped.
-    unsafe fn disown(&self) -> Option<Ref<T>> {
+    unsafe fn disown(&self) -> Option<SlotRef<T>> {
         // Acquire: pairs with the release in (I); the object is dereferenced.
         let raw = NonNull::new(self.raw.load(Acquire))?;
         // SAFETY: the slot held this reference, and the caller takes it once.
-        Some(unsafe { Ref::from_raw(raw) })
+        Some(SlotRef::new(unsafe { Ref::from_raw(raw) }))
     }
 
     /// Takes another reference to the slot's object.

@@ -4,8 +4,8 @@
 //! that is lost or released twice, or as a slot that is not found.
 
 use super::*;
-use crate::object::Rcu;
 use crate::object::loom::{Fates, Object};
+use crate::object::{Rcu, SlotRef};
 use ::loom::cell::UnsafeCell;
 use fdtable_sync::model::Preemptions::{self, Any, AtMost};
 use fdtable_sync::model::{JoinHandle, explore, join, spawn};
@@ -81,7 +81,7 @@ pub(super) fn open(tree: &Sample, slot: usize, object: Ref<Rcu<Object>>) {
 }
 
 /// Takes the object out of a slot that has one.
-pub(super) fn take_out(tree: &Sample, slot: usize) -> Ref<Rcu<Object>> {
+pub(super) fn take_out(tree: &Sample, slot: usize) -> SlotRef<Rcu<Object>> {
     let object = {
         let mut writer = tree.write();
         writer.make_writable(slot / BITS).expect("there is memory");
@@ -155,6 +155,25 @@ fn a_get_meets_the_last_put() {
         let tree = tree(&fates, &[0]);
         let getter = thread(&tree, |tree| get(tree, 0));
         close(&tree, 0);
+        join(getter);
+        fates.check(1);
+    });
+}
+
+/// The same with a holder, which drops the last reference: a get may revive the object before it
+/// is buried, and its own put may end it before the holder has looked.
+#[test]
+fn a_get_meets_the_last_put_of_a_holder() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let holder = tree.get(0);
+        let getter = thread(&tree, |tree| {
+            get(tree, 0);
+            rcu::barrier().expect("outside of sections");
+        });
+        close(&tree, 0);
+        drop(holder);
         join(getter);
         fates.check(1);
     });

@@ -38,6 +38,24 @@ fn a_sequence_meets_the_last_put() {
     });
 }
 
+/// The same with a holder, which drops the last reference: it subtracts, and an add that comes
+/// before it buries the object revives that.
+#[test]
+fn a_sequence_meets_the_last_put_of_a_holder() {
+    explore_sequences(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let holder = tree.get(0);
+        let getter = thread(&tree, |tree| {
+            run_on(1);
+            get(tree, 0);
+        });
+        close(&tree, 0);
+        drop(holder);
+        fates.join_and_check(getter, 1);
+    });
+}
+
 /// The same with two, which may revive the object one after the other or one for the other, and
 /// interrupt each other.
 #[test]
@@ -147,5 +165,59 @@ fn a_sequence_meets_an_open_of_a_revoked_object() {
         drop(take_out(&tree, 0));
         join(getter);
         fates.check(1);
+    });
+}
+
+/// A part that counts for an object that has ended, or a reference in a part that is not counted.
+#[test]
+fn a_sequence_meets_the_close_of_a_spread_count() {
+    explore_sequences(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        assert!(tree.spread(0));
+        let getter = thread(&tree, |tree| {
+            run_on(1);
+            get(tree, 0);
+        });
+        close(&tree, 0);
+        fates.join_and_check(getter, 1);
+    });
+}
+
+/// An object that stays spread when the leaf of its slot is removed: the pointer stays in the leaf.
+#[test]
+fn a_spread_meets_the_removal_of_the_leaf() {
+    explore_sequences(AtMost(2), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let getter = thread(&tree, |tree| {
+            run_on(1);
+            if let Some(object) = tree.get(4) {
+                Ref::spread(&object, |raw| tree.is_in_slot(4, raw));
+                object.look();
+            }
+        });
+        remove(&tree, 1);
+        fates.join_and_check(getter, 1);
+    });
+}
+
+/// A sequence that adds to the parts of another object, which has drawn the number since.
+#[test]
+fn a_sequence_meets_a_number_that_is_drawn_again() {
+    explore_sequences(AtMost(2), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        assert!(tree.spread(0));
+        let getter = thread(&tree, |tree| {
+            run_on(1);
+            get(tree, 0);
+        });
+        close(&tree, 0);
+        rcu::barrier().expect("outside of sections");
+        open(&tree, 1, fates.object());
+        assert!(tree.spread(1));
+        close(&tree, 1);
+        fates.join_and_check(getter, 2);
     });
 }

@@ -3,24 +3,28 @@
 use core::ptr;
 
 use fdtable_sync::bitmap::BITS;
-use fdtable_sync::platform::atomic::Ordering::Acquire;
+use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
+use fdtable_sync::refcount::spread;
 use fdtable_sync::sequence::Area;
 use fdtable_sync::sequence::model::{Interrupted, Sequence, run};
 
 use super::super::Tree;
 use super::super::leaf::{Leaf, LeafState};
 use super::super::node::{Root, interior, leaf};
-use super::{Added, NonNull, REVOCATIONS};
-use crate::object;
+use super::{Added, COLD, NonNull, REVOCATIONS, hot_bit};
+use crate::object::{self, IN_PART};
 
 pub(super) use fdtable_sync::rcu::sequence_area as area;
+pub(super) use fdtable_sync::sequence::model::cpu;
+
+pub(super) use self::add as add_in_first;
 
 /// (A) to (N)
 pub(super) fn add<T: ?Sized, S: LeafState, D>(tree: &Tree<T, S, D>, slot: usize, _: Area) -> Added {
     const NOTHING: Added = Added {
         raw: ptr::null_mut(),
         before: 0,
-        any_revoked: false,
+        noted: 0,
     };
     run(|sequence| {
         let Some(leaf) = walk(tree, slot / BITS, sequence)? else {
@@ -32,14 +36,28 @@ pub(super) fn add<T: ?Sized, S: LeafState, D>(tree: &Tree<T, S, D>, slot: usize,
             return Ok(NOTHING);
         };
         // (V)
-        let any_revoked = sequence.step(|| REVOCATIONS.any())?;
+        let mut noted = sequence.step(|| usize::from(REVOCATIONS.any()))?;
+        // (S)
+        let mut part = None;
+        // Relaxed: a hint.
+        if sequence.step(|| tree.shared.hot.load(Relaxed))? & hot_bit(slot) != 0 {
+            // SAFETY: that the block is there is what the models check.
+            let home = sequence.step(|| unsafe { object::home(block) })?;
+            part = spread::part(home, sequence.cpu());
+            if home & spread::MARK == 0 {
+                noted |= COLD;
+            }
+        }
         // (N)
-        // SAFETY: that the block is there is what the models check.
-        let before = sequence.step(|| unsafe { object::add(block) })?;
+        let before = sequence.step(|| match part {
+            Some(part) => part.fetch_add(1, Relaxed),
+            // SAFETY: as above.
+            None => unsafe { object::add(block) },
+        })?;
         Ok(Added {
-            raw,
+            raw: part.map_or(raw, |_| raw.map_addr(|address| address | IN_PART)),
             before,
-            any_revoked,
+            noted,
         })
     })
 }
