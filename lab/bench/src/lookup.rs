@@ -182,6 +182,7 @@ mod tests {
             "lookup.owned_1t_vs_two_adds",
             "lookup.borrowed_2t_same_fd_vs_rwlock",
             "lookup.owned_2t_diff_fd_vs_rwlock",
+            "lookup.owned_2t_same_fd_vs_diff_fd",
         ] {
             assert!(keys.contains(&key), "{key} is missing");
         }

@@ -108,6 +108,7 @@ impl Subject for Ours {
         for cpu in 0..2 {
             cpus.run(cpu, || ours.warm_up(cpu))??;
         }
+        ours.use_by_both()?;
         Ok(ours)
     }
 
@@ -379,6 +380,37 @@ impl Ours {
             writer,
             file,
         })
+    }
+
+    /// Brings the files that both CPUs use into the state that they soon have when the CPUs run at
+    /// the same time. Simulated CPUs run one after the other.
+    fn use_by_both(&self) -> anyhow::Result<()> {
+        let shared = [
+            Argument::Common,
+            Argument::Duplicate,
+            Argument::Handed,
+            Argument::Passed,
+        ];
+        for places in &self.places {
+            for argument in shared {
+                let fd = places.fds[argument as usize] as RawFd;
+                match self.files().count_by_cpu(fd) {
+                    // Only one state has descriptors that searches have passed.
+                    Err(Error::BadFd) if argument == Argument::Passed => {}
+                    counted => counted.context("it is open")?,
+                }
+            }
+        }
+        // References that are taken since then.
+        for hand in &self.hands {
+            for argument in [Argument::Common, Argument::Duplicate] {
+                let held = hand.held.of(argument);
+                if let Some(file) = held.look(FileRef::clone) {
+                    held.put(file);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Opens the common descriptors, and gives each CPU the other's.

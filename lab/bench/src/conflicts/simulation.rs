@@ -37,9 +37,12 @@ pub(super) fn simulate(count: usize) -> anyhow::Result<Cpus> {
 /// Starts CPUs. The memory node of each is read inside of a trace, once: outside, the kernel
 /// reports that of the real CPU.
 fn start(count: usize) -> anyhow::Result<Cpus> {
-    // SAFETY: only the slabs have restartable sequences here. They are restarted by `slab::shrink`,
-    // and by `shrink` of a cache, which no experiment and no table calls. The only signal handler
-    // beside the tracer's is the profiler's, which takes samples and allocates nothing from slabs.
+    // SAFETY: the slabs and owned lookups have restartable sequences here. Those of slabs are
+    // restarted by `slab::shrink`, and by `shrink` of a cache, which no experiment and no table
+    // calls. Grace periods restart lookups, for the sake of what was removed since they began:
+    // while a CPU is in an operation, no other thread removes anything. The only signal handler
+    // beside the tracer's is the profiler's, which takes samples, looks nothing up and allocates
+    // nothing from slabs.
     let mut cpus = unsafe { Cpus::new(count) }?;
     for cpu in 0..count {
         cpus.trace(cpu, current_node)?;

@@ -197,6 +197,12 @@ trait Table: Send + Sync + Sized {
     fn borrow(&self, number: u64) -> Result<u64, Error>;
     /// Takes a reference and drops it.
     fn get_and_put(&self, number: u64) -> Result<u64, Error>;
+
+    /// Brings a file that all CPUs use into the state that it soon has when they run at the same
+    /// time. Simulated CPUs run one after the other.
+    fn use_by_all(&self, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// A table, and the descriptor that each CPU has opened.
@@ -225,6 +231,7 @@ impl<T: Table> SharedTable<T> {
         for cpu in 0..cpus.count() {
             own.push(cpus.run(cpu, || table.open_new())??);
         }
+        cpus.run(0, || table.use_by_all(common))??;
         Ok(SharedTable { table, own, common })
     }
 
@@ -337,6 +344,10 @@ impl Table for Ours {
     fn get_and_put(&self, number: u64) -> Result<u64, Error> {
         let file: FileRef<Rcu<Padded>> = self.files.get(number as i32)?;
         Ok(file.value)
+    }
+
+    fn use_by_all(&self, number: u64) -> Result<(), Error> {
+        self.files.count_by_cpu(number as i32)
     }
 }
 
