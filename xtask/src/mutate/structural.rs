@@ -237,7 +237,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "revival-without-a-hold",
         file: "sync/src/refcount.rs",
-        model: "objects::radix::loom::a_get_meets_the_last_put",
+        model: "objects::radix::loom::a_get_meets_the_last_put_of_a_holder",
         changes: &[
             (r"self.0.fetch_add(HOLD, Relaxed);", ""),
             (
@@ -907,20 +907,18 @@ pub(super) const TABLE: &[Structural] = &[
         file: "objects/src/object.rs",
         model: "objects::radix::owned::loom::a_sequence_meets_the_last_put",
         changes: &[(
-            r"            if RefCount::is_dead(before) {
-                return None;
-            }",
-            r"            if RefCount::is_dead(before) {
+            r"            if raw.addr().get() & IN_PART != 0 || RefCount::is_dead(before) {
+                return None;",
+            r"            if raw.addr().get() & IN_PART != 0 || RefCount::is_dead(before) {
                 // SAFETY: none.
                 let _ = unsafe { Header::of(raw) }.count.get();
-                return None;
-            }",
+                return None;",
         )],
     },
     Structural {
         name: "completion-of-a-revival-after-a-sequence",
         file: "objects/src/object.rs",
-        model: "objects::radix::owned::loom::a_sequence_meets_the_last_put",
+        model: "objects::radix::owned::loom::a_sequence_meets_the_last_put_of_a_holder",
         changes: &[(
             r"unsafe { Header::of(raw) }.count.complete_get(before);",
             r"unsafe { Header::of(raw) };",
@@ -932,16 +930,122 @@ pub(super) const TABLE: &[Structural] = &[
         model: "objects::radix::owned::loom::a_sequence_meets_an_open_of_a_revoked_object",
         changes: &[
             (
-                r"        let any_revoked = sequence.step(|| REVOCATIONS.any())?;
+                r"        let mut noted = sequence.step(|| usize::from(REVOCATIONS.any()))?;
 ",
                 "",
             ),
             (
                 r"        // (L) Acquire",
-                r"        let any_revoked = sequence.step(|| REVOCATIONS.any())?;
+                r"        let mut noted = sequence.step(|| usize::from(REVOCATIONS.any()))?;
         // (L) Acquire",
             ),
         ],
+    },
+    // Counts by CPU.
+    Structural {
+        name: "spread-without-a-second-look",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::a_spread_meets_the_close_of_the_slot",
+        changes: &[(r"if !is_in_slot() {", r"if false && !is_in_slot() {")],
+    },
+    Structural {
+        name: "second-look-before-the-mark",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::a_spread_meets_the_close_of_the_slot",
+        changes: &[
+            (
+                r"        // (C) Release: to the gets",
+                r"        let is_there = is_in_slot();
+        // (C) Release: to the gets",
+            ),
+            (r"if !is_in_slot() {", r"if !is_there {"),
+        ],
+    },
+    Structural {
+        name: "spread-that-does-not-pass-through-the-word",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::a_spread_meets_the_close_of_the_slot",
+        changes: &[(r"        count.pass();", "")],
+    },
+    Structural {
+        name: "spread-count-without-a-bias",
+        file: "sync/src/refcount.rs",
+        model: "sync::refcount::spread::loom::a_put_meets_the_close_beside_another_holder",
+        changes: &[
+            (
+                r".compare_exchange(word, word + BIAS, Acquire, Relaxed)",
+                r".compare_exchange(word, word, Acquire, Relaxed)",
+            ),
+            (
+                r"let change = elsewhere - BIAS;",
+                r"let change = elsewhere;",
+            ),
+            (
+                r"            BIASED.. => AfterPut::Biased,",
+                r"            0.. => AfterPut::Biased,",
+            ),
+        ],
+    },
+    Structural {
+        name: "gather-by-two",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::two_closes_meet_a_holder",
+        changes: &[(
+            r"                .compare_exchange(home, unmarked, Acquire, Relaxed)
+                .is_err()",
+            r"                .compare_exchange(home, unmarked, Acquire, Relaxed)
+                .is_err()
+                && false",
+        )],
+    },
+    Structural {
+        name: "part-that-is-read-and-then-sealed",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::a_get_and_a_put_meet_the_close_of_a_spread_count",
+        changes: &[(
+            r"part.swap(SEALED, Acquire) - OPEN",
+            r"{
+                let count = part.load(Acquire);
+                part.store(SEALED, Relaxed);
+                count - OPEN
+            }",
+        )],
+    },
+    Structural {
+        name: "put-that-does-not-gather",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::a_put_on_another_cpu_meets_the_close",
+        changes: &[(
+            r"AfterPut::Biased => self.gather(count),",
+            r"AfterPut::Biased => false,",
+        )],
+    },
+    Structural {
+        name: "kept-reference-that-does-not-gather",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::a_reference_that_leaves_its_slot_gathers",
+        changes: &[(
+            r"if count.is_biased_now() {",
+            r"if count.is_biased_now() && false {",
+        )],
+    },
+    Structural {
+        name: "sealed-part-that-counts",
+        file: "sync/src/refcount/spread.rs",
+        model: "sync::refcount::spread::loom::a_get_and_a_put_meet_the_close_of_a_spread_count",
+        changes: &[(
+            r"part.fetch_sub(1, Release) >= 0)",
+            r"part.fetch_sub(1, Release) >= isize::MIN)",
+        )],
+    },
+    Structural {
+        name: "last-put-that-is-not-buried-by-the-gatherer",
+        file: "sync/src/refcount.rs",
+        model: "sync::refcount::spread::loom::a_spread_meets_two_closes",
+        changes: &[(
+            r"before + change == -1 && self.bury()",
+            r"before + change == isize::MIN && self.bury()",
+        )],
     },
 ];
 
