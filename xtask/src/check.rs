@@ -86,13 +86,14 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
     Ok((steps, tally))
 }
 
-/// Explores the models to their own bounds.
+/// Explores the models to their own bounds, but for the long ones.
 fn models() -> Result<Verdict> {
     let log = target().join("models.log");
     // What an earlier run has left.
     let _ = fs::remove_file(&log);
     let exploration = Exploration {
         log: Some(log.clone()),
+        is_short: true,
         ..Exploration::default()
     };
     exploration.explore().inspect_err(|_| {
