@@ -391,7 +391,7 @@ fn a_borrow_meets_a_close_of_what_was_moved() {
 /// A leaf that is freed while the other tree copies it; counts that get lost between the two.
 #[test]
 fn two_trees_copy_the_same_leaf() {
-    explore(AtMost(4), || {
+    explore(AtMost(3), || {
         let fates = Fates::default();
         let tree = tree(&fates, &[4]);
         let other = Arc::new(share(&tree));
@@ -408,7 +408,7 @@ fn two_trees_copy_the_same_leaf() {
 /// The same with an interior node above, and with a close in each.
 #[test]
 fn two_trees_close_the_same_slot() {
-    explore(AtMost(3), || {
+    explore(AtMost(2), || {
         let fates = Fates::default();
         let tree = tree(&fates, &[8]);
         let other = Arc::new(share(&tree));
