@@ -89,7 +89,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "jemalloc",
-        summary: "lints and tests with the rival heap that takes minutes to build",
+        summary: "lints and tests with the rival heap and the profiler, which take long to build",
         run: jemalloc,
     },
     Step {
@@ -365,12 +365,13 @@ fn oldest_rust() -> Result<Verdict> {
 }
 
 fn jemalloc() -> Result<Verdict> {
-    let packages = "-p fdtable-bench -p fdtable-cli --features fdtable-cli/jemalloc";
+    let packages =
+        "-p fdtable-bench -p fdtable-cli --features fdtable-cli/jemalloc,fdtable-cli/profile";
     let lints = cargo("jemalloc", "clippy").words(packages);
     let tests = cargo("jemalloc", "test --no-fail-fast").words(packages);
     all([
         lints.words("--all-targets -- -D warnings"),
-        tests.words("--lib --test experiments slab"),
+        tests.words("--lib --test experiments -- slab chat"),
     ])
 }
 

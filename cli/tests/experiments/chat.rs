@@ -2,14 +2,15 @@
 
 use std::process::Command;
 
-use fdtable_bench::chat::Chat;
-use fdtable_bench::experiment::{Experiment, Silent};
-use fdtable_bench::machine::Machine;
-
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fdtable");
 
+#[cfg(feature = "profile")]
 #[test]
 fn a_small_run_has_a_profile_of_every_table() {
+    use fdtable_bench::chat::Chat;
+    use fdtable_bench::experiment::{Experiment, Silent};
+    use fdtable_bench::machine::Machine;
+
     let _turn = crate::turn();
     let small = Chat {
         rooms: 4,

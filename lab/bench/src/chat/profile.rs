@@ -36,6 +36,10 @@ use super::descriptors::Descriptors;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 
 mod lookup;
+#[cfg(not(feature = "profile"))]
+#[path = "profile/no_sampler.rs"]
+mod sampler;
+#[cfg(feature = "profile")]
 mod sampler;
 mod subject;
 
