@@ -206,11 +206,29 @@ impl<T: ?Sized> FileRef<T> {
         Ref::ptr_eq(&a.0, &b.0)
     }
 
-    /// Returns the number of references. It is a hint: other threads take and drop references at
-    /// any time. Returns `usize::MAX` if the count is saturated.
+    /// Returns the number of references, at least 1. It is a hint: other threads take and drop
+    /// references at any time, and some are missing now and then while several CPUs use the file.
+    /// Returns `usize::MAX` if the count is saturated.
     #[must_use]
     pub fn strong_count(this: &Self) -> usize {
         Ref::references(&this.0)
+    }
+
+    /// Returns the number of references at one moment of the call, for code that decides by it.
+    /// Returns nothing while the references are counted by CPU, as those of a file that several
+    /// CPUs use; then one of its descriptors is open, or is being closed. Neither blocks nor
+    /// allocates.
+    ///
+    /// ```
+    /// use fdtable::FileRef;
+    ///
+    /// let file = FileRef::new(7);
+    /// let other = FileRef::clone(&file);
+    /// assert_eq!(FileRef::exact_strong_count(&other), Some(2));
+    /// ```
+    #[must_use]
+    pub fn exact_strong_count(this: &Self) -> Option<usize> {
+        Ref::all_references(&this.0)
     }
 }
 

@@ -154,12 +154,20 @@ impl<T: ?Sized> Ref<T> {
         a.block() == b.block()
     }
 
-    /// Returns how many references to the object there are. A hint: others take and drop them
-    /// at any time. A saturated count answers `usize::MAX`.
+    /// Returns how many references to the object there are, at least 1. A hint: others take and
+    /// drop them at any time, and some may be missing while the count is spread. A saturated count
+    /// answers `usize::MAX`.
     #[must_use]
     pub fn references(this: &Self) -> usize {
         let header = this.header();
-        header.spread.references(&header.count).unwrap_or(0)
+        header.spread.references(&header.count).unwrap_or(0).max(1)
+    }
+
+    /// Returns how many references to the object there are at one moment, or nothing while some may
+    /// be counted by CPU.
+    #[must_use]
+    pub fn all_references(this: &Self) -> Option<usize> {
+        this.header().count.all_references()
     }
 
     /// Takes the object from its holders: runs its hook now, with [`ReleaseReason::Revoked`], and

@@ -66,7 +66,8 @@
 //! A child that executes a program at once, or exits, is not affected. Any other child finds
 //! everything as it was at the instant of the fork. A call waits forever if it meets a lock that
 //! another thread held. Grace periods do not end if another thread was inside a section, and then
-//! memory is kept. A file whose descriptor was being closed may be neither open nor released. After
+//! memory is kept. A file whose descriptor was being closed, or whose count was being
+//! [spread](crate::refcount::spread), may be neither open nor ever released. After
 //! `register`, the same happens to a thread that does not enter the freezer.
 //!
 //! # What it does not do

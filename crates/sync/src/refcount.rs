@@ -281,7 +281,19 @@ impl RefCount {
     /// `usize::MAX`.
     pub fn references(&self) -> Option<usize> {
         // Relaxed: a hint.
+        Self::references_in(self.0.load(Relaxed))
+    }
+
+    /// Returns how many references there are at one moment, or nothing if some may be counted
+    /// elsewhere: if the count is [spread], or is just being spread or gathered. A count that is
+    /// dead has none.
+    pub fn all_references(&self) -> Option<usize> {
+        // Relaxed: the word is all that is looked at.
         let word = self.0.load(Relaxed);
+        (word < BIASED).then(|| Self::references_in(word).unwrap_or(0))
+    }
+
+    fn references_in(word: isize) -> Option<usize> {
         let live = match word {
             ..BORDER => return Some(usize::MAX),
             BORDER..DEAD_END => return None,

@@ -1030,6 +1030,15 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
+        name: "count-at-one-moment-without-its-parts",
+        file: "sync/src/refcount.rs",
+        model: "sync::refcount::spread::loom::a_count_at_one_moment_meets_a_close",
+        changes: &[(
+            r"(word < BIASED).then(|| Self::references_in(word).unwrap_or(0))",
+            r"Some(Self::references_in(word).unwrap_or(0))",
+        )],
+    },
+    Structural {
         name: "sealed-part-that-counts",
         file: "sync/src/refcount/spread.rs",
         model: "sync::refcount::spread::loom::a_get_and_a_put_meet_the_close_of_a_spread_count",

@@ -359,6 +359,9 @@ impl Spread {
     /// [spread](Self::spread) the count.
     #[inline(always)]
     pub fn note_taker(&self, cpu: usize) -> bool {
+        if cfg!(target_pointer_width = "32") {
+            return false;
+        }
         // The low bits suffice to tell most CPUs apart.
         let cpu = cpu as u16;
         // Relaxed, both: a hint.
@@ -428,7 +431,9 @@ impl Spread {
         count.unbias(sum)
     }
 
-    /// Returns how many references there are, as [`RefCount::references`] does.
+    /// Returns how many references there are, as [`RefCount::references`] does. Too few while a
+    /// thread gathers, or takes some on one CPU and drops others on another:
+    /// [`RefCount::all_references`] is exact.
     pub fn references(&self, count: &RefCount) -> Option<usize> {
         // Relaxed, both: a hint.
         let home = self.home.load(Relaxed);
@@ -455,6 +460,8 @@ impl Spread {
     pub fn retire(&self) {
         // Relaxed: the caller has synchronised with all threads that used it.
         let number = self.home.load(Relaxed) & !MARK;
+        // A count that is still spread has lost the reference of a slot on its way.
+        debug_assert_eq!(number, self.home.load(Relaxed), "it was gathered");
         if number != 0 {
             self.home.store(0, Relaxed);
             DRAWN.free(number);

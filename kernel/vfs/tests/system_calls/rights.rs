@@ -219,6 +219,24 @@ fn a_socket_in_its_own_queue_is_collected() {
     }
 }
 
+/// Sockets whose references are counted by CPU: not while they are open, and all the same later.
+#[test]
+fn a_socket_that_several_cpus_use_is_collected_after_its_last_close() {
+    assert_collected(|process, writer| {
+        let (near, far) = pair(process);
+        pass(process, near, &[far, writer]).unwrap();
+        for fd in [near, far] {
+            process.files().count_by_cpu(fd.raw()).unwrap();
+        }
+        assert_eq!(process.kernel().sockets().collect(), 0);
+        let again = process.dup(far).unwrap();
+        for fd in [near, far, again] {
+            assert_eq!(process.kernel().sockets().collect(), 0);
+            process.close(fd).unwrap();
+        }
+    });
+}
+
 #[test]
 fn two_ends_in_each_others_queues_are_collected() {
     assert_collected(|process, writer| {

@@ -249,6 +249,55 @@ fn a_reference_that_leaves_its_slot_gathers() {
     });
 }
 
+/// A count at one moment that misses references which a thread holds all the time.
+#[test]
+fn a_count_at_one_moment_meets_a_close() {
+    explore(AtMost(2), || {
+        let ends = Ends::default();
+        let object = Object::new(&ends, 2);
+        assert!(object.spread.get(&object.count).is_some());
+        object.spread(0);
+        assert!(object.spread.get(&object.count).is_some());
+        let watcher = thread(&object, 1, |object| {
+            if let Some(count) = object.count.all_references() {
+                // One of a slot, and two of the other thread.
+                assert_eq!(count, 3);
+            }
+        });
+        object.close(1);
+        join(watcher);
+        assert_eq!(object.count.all_references(), Some(3));
+        object.put();
+        object.put();
+        object.close(0);
+        check(&object, &ends);
+    });
+}
+
+/// An object that is revived, put into another slot and spread while its burier still leaves.
+#[test]
+fn a_burier_meets_a_spread_of_what_was_revived() {
+    explore(AtMost(3), || {
+        let ends = Ends::default();
+        let object = Object::new(&ends, 1);
+        let reviver = thread(&object, 1, |object| {
+            if object.spread.get(&object.count).is_some() {
+                // The reference of the slot.
+                assert!(object.spread.get(&object.count).is_some());
+                object.slots[1].store(true, Relaxed);
+                object.spread(1);
+                object.watched.look();
+                object.put();
+                object.close(1);
+            }
+        });
+        object.slots[0].store(false, Relaxed);
+        object.end_if(object.count.put());
+        join(reviver);
+        check(&object, &ends);
+    });
+}
+
 /// A number that is drawn again while its former parts are still used.
 #[test]
 fn a_number_is_drawn_again() {

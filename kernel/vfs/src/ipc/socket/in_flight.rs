@@ -238,7 +238,10 @@ impl Flights {
 
     /// Returns the sockets whose references are all in flight, with their number.
     fn candidates(&self) -> HashMap<FileId, usize> {
-        let all_fly = |flight: &Flight| FileRef::strong_count(&flight.file) == flight.count + 1;
+        // References that are counted by CPU are not known: then a descriptor is open, or its close
+        // has not ended.
+        let all_fly =
+            |flight: &Flight| FileRef::exact_strong_count(&flight.file) == Some(flight.count + 1);
         let candidates = self.sockets.iter().filter(|(_, flight)| all_fly(flight));
         candidates.map(|(&id, flight)| (id, flight.count)).collect()
     }
