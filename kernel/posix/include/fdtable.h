@@ -839,7 +839,8 @@ int fdt_barrier(void);
 // error the object belongs to the caller again, and no function is called for it.
 int fdt_table_open(const struct fdt_table *table, void *object, unsigned int flags);
 
-// Returns a reference to the open file of a descriptor, or null with `EBADF`.
+// Returns a reference to the open file of a descriptor, or null with `EBADF`. References to one
+// open file may have different addresses: `fdt_file_object` names it.
 struct fdt_file *fdt_table_get(const struct fdt_table *table, int fd);
 
 // Drops a reference. Null is ignored. If it was the last one, `release` is called here, and `free`

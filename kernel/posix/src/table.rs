@@ -307,7 +307,8 @@ pub unsafe extern "C" fn fdt_table_open(
     })
 }
 
-/// Returns a reference to the open file of a descriptor, or null with `EBADF`.
+/// Returns a reference to the open file of a descriptor, or null with `EBADF`. References to one
+/// open file may have different addresses: `fdt_file_object` names it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *mut fdt_file {
     with_errno(|| {
