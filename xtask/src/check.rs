@@ -118,7 +118,6 @@ const FEATURES: &[&str] = &[
     "-p xtask",
     // Where memory fails, and where it is counted, without slabs.
     "-p fdtable --no-default-features --features std --test out_of_memory --test memory",
-    "-p fdtable --no-default-features --features std --test table -- fork::",
     "-p fdtable-listing --features serde --test listing_serialized",
 ];
 
