@@ -49,7 +49,7 @@
 //! stands between its add and its hold.
 
 use crate::platform::atomic::AtomicIsize;
-use crate::platform::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::platform::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 pub mod spread;
 
@@ -239,9 +239,12 @@ impl RefCount {
     /// Passes what other threads did before they changed the word, and what this one did, on to
     /// those that change it later. Returns the word.
     fn pass(&self) -> isize {
-        // An atomic operation on the word, in one order with those of all others. Acquire and
-        // release: pairs with itself, and with `put_noting_bias`.
-        self.0.fetch_add(0, AcqRel)
+        // An atomic operation on the word, in one order with those of all others. It acquires and
+        // releases: pairs with itself, and with `put_noting_bias`.
+        // SeqCst, for the compiler: it may know that the word stays as it is, and keep nothing but
+        // the ordering. On x86-64 that of an acquire and release is no instruction at all, and then
+        // this thread's earlier store may come after its later loads.
+        self.0.fetch_add(0, SeqCst)
     }
 
     /// Adds the bias, if the word is a small live count. Returns true if it did: then the caller

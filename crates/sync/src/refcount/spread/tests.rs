@@ -163,3 +163,62 @@ fn every_object_is_released_once_among_gets_and_spreads() {
         object.spread.retire();
     }
 }
+
+/// What breaks if this is wrong: a thread spreads a count while another closes its slot, and
+/// neither gathers it. So both begin at the same time, again and again.
+#[test]
+fn a_count_is_gathered_if_its_slot_is_closed_while_it_is_spread() {
+    const OBJECTS: usize = 20_000;
+    struct Object {
+        count: RefCount,
+        spread: Spread,
+        slot: AtomicBool,
+    }
+    let make = |_| Object {
+        count: RefCount::new(),
+        spread: Spread::new(),
+        slot: AtomicBool::new(true),
+    };
+    let objects: Vec<Object> = (0..OBJECTS).map(make).collect();
+    let (ready, released) = ([0, 0].map(AtomicUsize::new), AtomicUsize::new(0));
+    let end_if = |is_last: bool| {
+        released.fetch_add(usize::from(is_last), SeqCst);
+    };
+    let meet = |own: usize, object: usize| {
+        ready[own].store(object + 1, SeqCst);
+        let mut looks = 0;
+        while ready[1 - own].load(SeqCst) <= object {
+            looks += 1;
+            match looks % 1000 {
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (number, object) in objects.iter().enumerate() {
+                assert!(object.spread.get(&object.count).is_some());
+                meet(0, number);
+                // As a lookup that has found the object: a plain load.
+                let is_in_slot = || object.slot.load(Acquire);
+                object.spread.spread(&object.count, is_in_slot);
+                end_if(object.spread.put(&object.count));
+            }
+        });
+        for (number, object) in objects.iter().enumerate() {
+            meet(1, number);
+            for _ in 0..number % 64 {
+                std::hint::spin_loop();
+            }
+            object.slot.store(false, Release);
+            end_if(object.count.put_if_last() || object.spread.put_of_slot(&object.count));
+            // The number is free for another object once both are done with this one.
+            if let Some(before) = number.checked_sub(1) {
+                objects[before].spread.retire();
+            }
+        }
+    });
+    objects[OBJECTS - 1].spread.retire();
+    assert_eq!(released.load(SeqCst), OBJECTS);
+}
