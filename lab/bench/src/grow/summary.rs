@@ -12,14 +12,28 @@ const RUNS: usize = 5;
 /// Computes microseconds: the smallest maximum of five runs, and the median over the groups of
 /// five. An incomplete group does not count, unless there are fewer than five runs.
 fn smallest_maximum_us(tails: &[Tail]) -> f64 {
+    median(&smallest_maxima_us(tails))
+}
+
+/// Computes the smallest maximum of each group of five runs, in microseconds.
+fn smallest_maxima_us(tails: &[Tail]) -> Vec<f64> {
     let fives = tails
         .chunks(RUNS)
         .filter(|five| five.len() == RUNS.min(tails.len()));
-    let smallest: Vec<f64> = fives
+    fives
         .filter_map(|five| five.iter().map(|tail| tail.max_ns).min())
         .map(|ns| ns as f64 / 1e3)
-        .collect();
-    median(&smallest)
+        .collect()
+}
+
+/// Computes by how many microseconds the worst open exceeds the worst step of the clock alone, each
+/// the smallest of the same five runs: the median over the groups of five.
+fn over_clock_us(opens: &Row, clock: &Row) -> f64 {
+    let both = smallest_maxima_us(&opens.open)
+        .into_iter()
+        .zip(smallest_maxima_us(&clock.open));
+    let over: Vec<f64> = both.map(|(open, clock)| open - clock).collect();
+    median(&over)
 }
 
 /// Computes by how many microseconds the worst lookup exceeds the worst idle step of its run: the
@@ -113,6 +127,14 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     let look_up = |row: &Row| smallest_maximum_us(&row.look_up);
     let idle = |row: &Row| smallest_maximum_us(&row.idle);
     let ours = find(rows, OURS);
+    let over_clock = ours.zip(find(rows, CLOCK)).map(|(ours, clock)| Figure {
+        key: "grow.max_over_clock_us",
+        value: over_clock_us(ours, clock),
+        goal: Goal::AtMost(10.0),
+        meaning: "The worst open beyond the worst step of the clock alone, each the smallest of \
+                  the same five runs, in µs"
+            .to_owned(),
+    });
     let figures = [
         figure(
             "grow.max_us",
@@ -121,6 +143,7 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
             Goal::AtMost(50.0),
             "The worst open of a run, the smallest of five runs",
         ),
+        over_clock,
         figure(
             "grow.lookup_max_us",
             ours,
@@ -223,17 +246,34 @@ mod tests {
         assert_eq!(smallest_maximum_us(&tails(&[900, 30, 800, 31, 40])), 30.0);
     }
 
-    #[test]
-    fn a_lookup_is_compared_with_the_idle_steps_of_its_run() {
+    fn opening(subject: &'static str, maxima_us: &[u64]) -> Row {
         let durations = || Durations::new().unwrap();
-        let row = Row {
-            subject: OURS,
+        Row {
+            subject,
             most: 1,
-            open: tails(&[1, 1, 1]),
-            look_up: tails(&[30, 4000, 35]),
-            idle: tails(&[25, 3995, 1]),
+            open: tails(maxima_us),
+            look_up: tails(&[1]),
+            idle: tails(&[1]),
             opens: durations(),
             look_ups: durations(),
+        }
+    }
+
+    #[test]
+    fn an_open_is_compared_with_the_clock_of_the_same_five_runs() {
+        let ours = opening(OURS, &[60, 45, 900, 50, 70, 20, 30, 30, 30, 30]);
+        let clock = opening(CLOCK, &[40, 41, 42, 43, 44, 18, 800, 19, 20, 21]);
+        assert_eq!(over_clock_us(&ours, &clock), 3.5);
+        let keys: Vec<_> = figures(&[ours]).iter().map(|figure| figure.key).collect();
+        assert!(!keys.contains(&"grow.max_over_clock_us"));
+    }
+
+    #[test]
+    fn a_lookup_is_compared_with_the_idle_steps_of_its_run() {
+        let row = Row {
+            look_up: tails(&[30, 4000, 35]),
+            idle: tails(&[25, 3995, 1]),
+            ..opening(OURS, &[1, 1, 1])
         };
         assert_eq!(excess_us(&row), 5.0);
     }
