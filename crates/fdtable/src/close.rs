@@ -97,6 +97,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
+/// The result of a close that does not wait.
+enum Attempt<T: ?Sized> {
+    Closed(SlotRef<T>),
+    /// The slot is empty, so the descriptor is free already.
+    NotOpen,
+    Undecided,
+}
+
 /// A file whose descriptor was closed, with the reference that the table had.
 ///
 /// Dropping it drops the reference, like that of a [`FileRef`] that is probably the last one: one
@@ -150,25 +158,38 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub(crate) fn take_out(&self, fd: RawFd, tag: u64) -> Result<SlotRef<T>, Error> {
         match self.try_close(fd, tag) {
-            Some(file) => Ok(file),
-            None => self.close_blocking(fd, tag),
+            Attempt::Closed(file) => Ok(file),
+            Attempt::NotOpen => Err(Error::BadFd),
+            Attempt::Undecided => self.close_blocking(fd, tag),
         }
     }
 
-    /// The common case: no thread holds the lock of the leaf, no descriptor there is tagged, and
-    /// the leaf is not to be reported. There are no calls, so no registers have to be saved; and
-    /// the result fits into a register.
+    /// The common cases: the descriptor is not open; or no thread holds the lock of the leaf, no
+    /// descriptor there is tagged, and the leaf is not to be reported. There are no calls, so no
+    /// registers have to be saved; and the result fits into two registers.
     #[inline(never)]
-    fn try_close(&self, fd: RawFd, tag: u64) -> Option<SlotRef<T>> {
-        let (index, bit) = place_of(index_of(fd));
-        let reader = self.tree.try_read()?;
-        let found = reader.find(index)?;
-        // Before the lock, so that a close of a closed descriptor writes nothing.
-        if !found.looks_open(bit) {
-            cold_path();
-            return None;
+    fn try_close(&self, fd: RawFd, tag: u64) -> Attempt<T> {
+        use Attempt::{Closed, NotOpen, Undecided};
+        if self.tree.is_plainly_vacant(index_of(fd)) {
+            return NotOpen;
         }
-        let mut leaf = found.try_lock()?;
+        let (index, bit) = place_of(index_of(fd));
+        let Some(reader) = self.tree.try_read() else {
+            return Undecided;
+        };
+        let found = reader.find(index);
+        // Before the lock, so that a close of a closed descriptor writes nothing; and first without
+        // the fence of `is_vacant`: nearly always it is open.
+        let Some(found) = found.filter(|found| found.looks_open(bit)) else {
+            cold_path();
+            return match reader.is_vacant(index_of(fd)) {
+                true => NotOpen,
+                false => Undecided,
+            };
+        };
+        let Some(mut leaf) = found.try_lock() else {
+            return Undecided;
+        };
         // A search has marked it as full, and it is not on a freed-leaf list yet.
         let is_to_report = leaf.state().mark == Mark::Full;
         let is_last = || {
@@ -177,21 +198,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         };
         if is_to_report || index != 0 && is_last() && !self.stays_when_empty(&leaf, index) {
             cold_path();
-            return None;
+            return Undecided;
         }
         // A leaf without a table has no tags.
         let is_tagged = tag != 0 || leaf.has_table() && leaf.tag(bit) != 0;
         if is_tagged || !leaf.has(bit) {
             cold_path();
-            return None;
+            return Undecided;
         }
         leaf.open.clear(bit);
-        leaf.remove(bit)
+        leaf.remove(bit).map_or(NotOpen, Closed)
     }
 
     #[inline(never)]
     fn close_blocking(&self, fd: RawFd, tag: u64) -> Result<SlotRef<T>, Error> {
-        // The slot is empty: return EBADF without locking. The descriptor is already free.
         if self.is_closed(fd) {
             return Err(Error::BadFd);
         }

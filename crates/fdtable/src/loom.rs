@@ -653,6 +653,23 @@ fn a_fork_meets_a_change_of_flags() {
     });
 }
 
+/// Each opens a descriptor in a leaf of its own and closes the other's: one of them was first, so a
+/// close finds it open.
+#[test]
+fn two_that_open_meet_in_their_closes() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 4]);
+        let other = spawn(&files, |files| {
+            files.dup3(4, 5, NONE).map(drop).expect("it is open");
+            files.close(1).map(drop)
+        });
+        files.dup3(0, 1, NONE).map(drop).expect("it is open");
+        let closed = [files.close(5).map(drop), join(other)];
+        assert_ne!(closed, [Err(Error::BadFd), Err(Error::BadFd)]);
+        fates.check(files);
+    });
+}
+
 /// An exec closes a file although a `dup3` has put it there without the flag.
 #[test]
 fn an_exec_meets_a_dup3() {

@@ -210,14 +210,46 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// If two threads have each put an object somewhere, they do not both find the other's place
     /// vacant.
     #[inline]
-    pub fn is_vacant(&self, slot: usize, section: &Guard<'_>) -> bool {
+    pub fn is_vacant(&self, slot: usize, _section: &Guard<'_>) -> bool {
+        // SAFETY: the guard is of a section that lasts until this returns.
+        unsafe { self.is_vacant_in_section(slot) }
+    }
+
+    /// Returns true if a slot has no object, as [`is_vacant`](Self::is_vacant) does, and that can
+    /// be found without a section: the slot is in the first leaf, or above all leaves. If it
+    /// returns false, the slot may be vacant too. Neither blocks nor allocates.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_plainly_vacant(&self, slot: usize) -> bool {
+        let is_empty = |first: &Leaf<T, S>| match slot < BITS {
+            true => first.is_vacant(slot),
+            // The acquire of the root pairs with the release that removed the leaf.
+            false => !self.root().covers(slot / BITS),
+        };
+        // First without the fence: nearly always it is open, or is to be looked for.
+        if !is_empty(&self.first) {
+            return false;
+        }
+        cold_path();
+        // As in `is_vacant`.
+        fence::full();
+        is_empty(&self.first)
+    }
+
+    /// Like [`is_vacant`](Self::is_vacant).
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    #[inline(always)]
+    unsafe fn is_vacant_in_section(&self, slot: usize) -> bool {
         // Pairs with itself: of two threads the one that passes it later sees the object that the
         // other put before. The exchange of a lock would not do, even where it is a full fence: an
         // object that was put under the lock may not be visible yet when the lock is released.
         fence::full();
+        // SAFETY: as the caller promises.
+        let leaf = unsafe { self.find(slot / BITS) };
         // No leaf: the acquire of the walk pairs with the release that removed it.
-        self.leaf(slot / BITS, section)
-            .is_none_or(|leaf| leaf.is_vacant(slot % BITS))
+        leaf.is_none_or(|leaf| leaf.is_vacant(slot % BITS))
     }
 
     /// Finds the first leaf whose index is `from` or more. Neither blocks nor allocates.
@@ -475,6 +507,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
             leaf,
             index,
         })
+    }
+
+    /// Like [`Tree::is_vacant`].
+    #[inline(always)]
+    pub fn is_vacant(&self, slot: usize) -> bool {
+        // SAFETY: the read side is a section too.
+        unsafe { self.tree.is_vacant_in_section(slot) }
     }
 
     /// Like [`lock_leaf`](Self::lock_leaf), unless another thread holds the leaf's lock. For a leaf

@@ -791,6 +791,15 @@ pub(super) const TABLE: &[Structural] = &[
         model: "fdtable::loom::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
         changes: &[(r"&& first.is_full()", "")],
     },
+    Structural {
+        name: "close-that-looks-once",
+        file: "fdtable/src/close.rs",
+        model: "fdtable::loom::two_that_open_meet_in_their_closes",
+        changes: &[(
+            r"return match reader.is_vacant(index_of(fd)) {",
+            r"return match true {",
+        )],
+    },
     // The data of slots.
     Structural {
         name: "version-of-a-closed-slot",
