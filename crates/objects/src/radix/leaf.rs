@@ -161,7 +161,6 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     /// If the other leaf is not empty.
     pub(super) unsafe fn copy_to(&self, other: &mut Self) -> Result<(), OutOfMemory> {
         assert!(other.open.bits() == 0, "the other leaf is empty");
-        other.table = self.table.try_copy(self.installed())?;
         // SAFETY: as the caller promises.
         *other.state.get_mut() = unsafe { &*self.state.get() }.copy_first();
         let mut installed = 0;
@@ -176,6 +175,8 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         }
         other.open.replace(installed);
         other.cloexec.replace(self.cloexec.bits() & installed);
+        // Last, since only now the slots are known. If it fails, the other leaf drops its objects.
+        other.table = self.table.try_copy(installed)?;
         Ok(())
     }
 
