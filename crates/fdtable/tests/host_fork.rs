@@ -5,10 +5,10 @@
 
 #![cfg(all(target_os = "linux", not(loom)))]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,11 +25,13 @@ const NONE: FdFlags = FdFlags::empty();
 /// Seconds after which a child counts as waiting forever.
 const PATIENCE: u32 = 20;
 
-/// Forks copy the whole process, so the tests take turns; and the handlers are registered.
-fn turn() -> MutexGuard<'static, ()> {
+/// Runs a test while no other one does, since forks copy the whole process. On a thread of its own:
+/// the thread of a test ends when the next one has begun, and an end runs callbacks. And registers
+/// the handlers.
+fn in_turn(test: impl FnOnce() + Send + 'static) {
     static TURN: Mutex<()> = Mutex::new(());
     static REGISTERED: Once = Once::new();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     REGISTERED.call_once(|| {
         register(Some(call), Some(call), Some(call));
         host_fork::register().expect("memory");
@@ -41,7 +43,9 @@ fn turn() -> MutexGuard<'static, ()> {
             Some(host_fork::child),
         );
     });
-    turn
+    if let Err(panic) = thread::spawn(test).join() {
+        resume_unwind(panic);
+    }
 }
 
 type Handler = unsafe extern "C" fn();
@@ -161,7 +165,7 @@ fn while_working(threads: usize, work: impl Fn() + Sync, meanwhile: impl FnOnce(
         }
         let end = catch_unwind(AssertUnwindSafe(meanwhile));
         is_over.store(true, SeqCst);
-        end.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        end.unwrap_or_else(|panic| resume_unwind(panic));
     });
 }
 
@@ -200,78 +204,83 @@ fn synchronize_beside_a_reader() {
 /// The child inherits held locks, held counts and half-made changes.
 #[test]
 fn a_child_goes_on_whatever_the_others_were_doing() {
-    let _turn = turn();
-    let world = World::new();
-    while_working(
-        3,
-        || world.use_it(),
-        || {
-            for _ in 0..60 {
-                in_child(|| {
-                    world.is_whole();
-                    while_working(2, || world.use_it(), synchronize_beside_a_reader);
-                    world.is_whole();
-                });
-            }
-        },
-    );
-    world.is_whole();
+    in_turn(|| {
+        let world = World::new();
+        while_working(
+            3,
+            || world.use_it(),
+            || {
+                for _ in 0..60 {
+                    in_child(|| {
+                        world.is_whole();
+                        while_working(2, || world.use_it(), synchronize_beside_a_reader);
+                        world.is_whole();
+                    });
+                }
+            },
+        );
+        world.is_whole();
+    });
 }
 
 #[test]
 fn threads_that_fork_at_once() {
-    let _turn = turn();
-    let world = World::new();
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                for _ in 0..10 {
-                    // As a forking call of the interface does.
-                    inside(|| {
-                        let _out = host_fork::blocking_section();
-                        in_child(|| world.is_whole());
-                    });
-                    // As a call that omits it: here the C library holds no lock meanwhile.
-                    #[cfg(target_env = "gnu")]
-                    inside(|| in_child(|| world.is_whole()));
-                    world.use_it();
-                }
-            });
-        }
+    in_turn(|| {
+        let world = World::new();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        // As a forking call of the interface does.
+                        inside(|| {
+                            let _out = host_fork::blocking_section();
+                            in_child(|| world.is_whole());
+                        });
+                        // As a call that omits it: here the C library holds no lock meanwhile.
+                        #[cfg(target_env = "gnu")]
+                        inside(|| in_child(|| world.is_whole()));
+                        world.use_it();
+                    }
+                });
+            }
+        });
+        world.is_whole();
     });
-    world.is_whole();
 }
 
 /// The fences of the child reach its threads: the registration for `membarrier(2)` is passed on.
 #[test]
 fn the_fences_of_a_child_reach_its_threads() {
-    let _turn = turn();
-    synchronize_beside_a_reader();
-    in_child(synchronize_beside_a_reader);
+    in_turn(|| {
+        synchronize_beside_a_reader();
+        in_child(synchronize_beside_a_reader);
+    });
 }
 
 #[test]
 fn a_reader_that_is_gone_is_not_waited_for() {
-    let _turn = turn();
-    let read = |stay: &dyn Fn()| {
-        let _section = rcu::read_lock();
-        stay();
-    };
-    while_there(read, || in_child(|| rcu::synchronize().expect("outside")));
-    let work = |stay: &dyn Fn()| {
-        let _reader = Reader::online();
-        stay();
-    };
-    while_there(work, || in_child(|| rcu::synchronize().expect("outside")));
+    in_turn(|| {
+        let read = |stay: &dyn Fn()| {
+            let _section = rcu::read_lock();
+            stay();
+        };
+        while_there(read, || in_child(|| rcu::synchronize().expect("outside")));
+        let work = |stay: &dyn Fn()| {
+            let _reader = Reader::online();
+            stay();
+        };
+        while_there(work, || in_child(|| rcu::synchronize().expect("outside")));
+    });
 }
 
 #[test]
 fn a_section_of_the_thread_that_forks_goes_on() {
-    let _turn = turn();
-    let section = rcu::read_lock();
-    in_child(|| grace_periods_wait_for(section));
-    let reader = Reader::online();
-    in_child(|| grace_periods_wait_for(reader));
+    in_turn(|| {
+        let section = rcu::read_lock();
+        in_child(|| grace_periods_wait_for(section));
+        let reader = Reader::online();
+        in_child(|| grace_periods_wait_for(reader));
+    });
 }
 
 /// A section of this thread: grace periods wait until it is dropped.
@@ -294,27 +303,28 @@ fn grace_periods_wait_for<S>(section: S) {
 /// them.
 #[test]
 fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
-    let _turn = turn();
-    let (tell, hear) = channel::<()>();
-    let (tell_over, hear_over) = channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let _inside = host_fork::enter();
-            rcu::defer(move || {
-                let _out = host_fork::blocking_section();
-                tell.send(()).expect("the receiver exists");
-                let _ = hear_over.recv();
+    in_turn(|| {
+        let (tell, hear) = channel::<()>();
+        let (tell_over, hear_over) = channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let _inside = host_fork::enter();
+                rcu::defer(move || {
+                    let _out = host_fork::blocking_section();
+                    tell.send(()).expect("the receiver exists");
+                    let _ = hear_over.recv();
+                });
+                rcu::barrier().expect("outside of sections");
             });
-            rcu::barrier().expect("outside of sections");
+            hear.recv().expect("the callback runs");
+            in_child(|| {
+                let (tell, hear) = channel();
+                rcu::defer(move || tell.send(()).expect("the receiver exists"));
+                rcu::barrier().expect("outside of sections");
+                hear.recv().expect("it ran");
+            });
+            drop(tell_over);
         });
-        hear.recv().expect("the callback runs");
-        in_child(|| {
-            let (tell, hear) = channel();
-            rcu::defer(move || tell.send(()).expect("the receiver exists"));
-            rcu::barrier().expect("outside of sections");
-            hear.recv().expect("it ran");
-        });
-        drop(tell_over);
     });
 }
 
@@ -322,27 +332,30 @@ fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
 /// the child too.
 #[test]
 fn a_callback_that_forks_goes_on() {
-    let _turn = turn();
-    stay_on_this_processor();
-    // A panic goes no further than the callback.
-    let (tell, hear) = channel();
-    rcu::defer(move || {
-        in_child(|| {
-            let ran = Arc::new(AtomicUsize::new(0));
-            for _ in 0..1000 {
-                let ran = ran.clone();
-                rcu::defer(move || {
-                    ran.fetch_add(1, SeqCst);
-                });
-            }
-            rcu::synchronize().expect("outside of sections");
-            assert_eq!(rcu::barrier(), Err(rcu::WouldDeadlock));
-            assert_eq!(ran.load(SeqCst), 0, "this one has not ended");
+    in_turn(|| {
+        stay_on_this_processor();
+        // The thread of the library would fork while this one is in the queues.
+        rcu::use_ticks();
+        // A panic goes no further than the callback.
+        let (tell, hear) = channel();
+        rcu::defer(move || {
+            in_child(|| {
+                let ran = Arc::new(AtomicUsize::new(0));
+                for _ in 0..1000 {
+                    let ran = ran.clone();
+                    rcu::defer(move || {
+                        ran.fetch_add(1, SeqCst);
+                    });
+                }
+                rcu::synchronize().expect("outside of sections");
+                assert_eq!(rcu::barrier(), Err(rcu::WouldDeadlock));
+                assert_eq!(ran.load(SeqCst), 0, "this one has not ended");
+            });
+            tell.send(()).expect("the receiver exists");
         });
-        tell.send(()).expect("the receiver exists");
+        rcu::barrier().expect("outside of sections");
+        hear.try_recv().expect("the child succeeded");
     });
-    rcu::barrier().expect("outside of sections");
-    hear.try_recv().expect("the child succeeded");
 }
 
 fn stay_on_this_processor() {
@@ -355,34 +368,36 @@ fn stay_on_this_processor() {
 /// A thread that waits for a descriptor is asleep: neither the fork nor the child waits for it.
 #[test]
 fn a_freeze_does_not_wait_for_a_thread_that_waits_for_a_descriptor() {
-    let _turn = turn();
-    let files = Files::with_limit(1);
-    let fd = files.open(FileRef::new(1), NONE).expect("a free fd");
-    thread::scope(|scope| {
-        scope.spawn(|| inside(|| files.wait_until_free()));
-        // Now or later it sleeps; a fork waits until it does.
-        for _ in 0..20 {
-            thread::sleep(Duration::from_millis(1));
-            in_child(|| {
-                let files = &files;
-                drop(inside(|| files.close(fd)).expect("it is open"));
-                inside(|| files.open(FileRef::new(2), NONE)).expect("a free fd");
-                rcu::barrier().expect("outside of sections");
-            });
-        }
-        drop(files.close(fd).expect("it is open"));
+    in_turn(|| {
+        let files = Files::with_limit(1);
+        let fd = files.open(FileRef::new(1), NONE).expect("a free fd");
+        thread::scope(|scope| {
+            scope.spawn(|| inside(|| files.wait_until_free()));
+            // Now or later it sleeps; a fork waits until it does.
+            for _ in 0..20 {
+                thread::sleep(Duration::from_millis(1));
+                in_child(|| {
+                    let files = &files;
+                    drop(inside(|| files.close(fd)).expect("it is open"));
+                    inside(|| files.open(FileRef::new(2), NONE)).expect("a free fd");
+                    rcu::barrier().expect("outside of sections");
+                });
+            }
+            drop(files.close(fd).expect("it is open"));
+        });
     });
 }
 
 #[test]
 fn each_child_is_a_generation_of_its_own() {
-    let _turn = turn();
-    assert_eq!(host_fork::generation(), 0);
-    in_child(|| {
-        assert_eq!(host_fork::generation(), 1);
-        in_child(|| assert_eq!(host_fork::generation(), 2));
-        in_child(|| assert_eq!(host_fork::generation(), 2));
-        assert_eq!(host_fork::generation(), 1);
+    in_turn(|| {
+        assert_eq!(host_fork::generation(), 0);
+        in_child(|| {
+            assert_eq!(host_fork::generation(), 1);
+            in_child(|| assert_eq!(host_fork::generation(), 2));
+            in_child(|| assert_eq!(host_fork::generation(), 2));
+            assert_eq!(host_fork::generation(), 1);
+        });
+        assert_eq!(host_fork::generation(), 0);
     });
-    assert_eq!(host_fork::generation(), 0);
 }
