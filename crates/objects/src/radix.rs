@@ -137,6 +137,13 @@ impl CachedLeaf {
         }
     }
 
+    /// Returns true if the leaf of `index` is probably set.
+    #[inline(always)]
+    fn is_of(&self, index: usize) -> bool {
+        // Relaxed: a hint.
+        self.index.load(Relaxed) == index
+    }
+
     /// Returns the leaf, if one is set.
     ///
     /// # Safety
@@ -226,6 +233,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             // The acquire of the root pairs with the release that removed the leaf.
             false => !self.root().covers(slot / BITS),
         };
+        // A close is often in a leaf that opens use; then the root need not be loaded.
+        if slot >= BITS && self.shared.leaf_cache[0].is_of(slot / BITS) {
+            return false;
+        }
         // First without the fence: nearly always it is open, or is to be looked for.
         if !is_empty(&self.first) {
             return false;
@@ -460,10 +471,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             return None;
         }
         let cache = self.shared.leaf_cache.iter();
-        // Relaxed: a hint.
-        let cached = cache
-            .into_iter()
-            .find(|cached| cached.index.load(Relaxed) == index)?;
+        let cached = cache.into_iter().find(|cached| cached.is_of(index))?;
         // SAFETY: as the caller promises.
         unsafe { cached.get() }
     }
