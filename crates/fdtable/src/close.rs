@@ -100,7 +100,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// The result of a close that does not wait.
 enum Attempt<T: ?Sized> {
     Closed(SlotRef<T>),
-    /// The slot is empty, so the descriptor is free already.
+    /// The slot is empty: the descriptor is free, or has no file.
     NotOpen,
     Undecided,
 }

@@ -670,6 +670,22 @@ fn two_that_open_meet_in_their_closes() {
     });
 }
 
+/// The same where one of the leaves, and all above it, are made by its open.
+#[test]
+fn two_that_open_meet_in_their_closes_while_the_tree_grows() {
+    explore(2, || {
+        let (fates, files) = table(&[0]);
+        let other = spawn(&files, |files| {
+            files.dup3(0, 4, NONE).map(drop).expect("it is open");
+            files.close(1).map(drop)
+        });
+        files.dup3(0, 1, NONE).map(drop).expect("it is open");
+        let closed = [files.close(4).map(drop), join(other)];
+        assert_ne!(closed, [Err(Error::BadFd), Err(Error::BadFd)]);
+        fates.check(files);
+    });
+}
+
 /// An exec closes a file although a `dup3` has put it there without the flag.
 #[test]
 fn an_exec_meets_a_dup3() {

@@ -223,8 +223,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     }
 
     /// Returns true if a slot has no object, as [`is_vacant`](Self::is_vacant) does, and that can
-    /// be found without a section: the slot is in the first leaf, or above all leaves. If it
-    /// returns false, the slot may be vacant too. Neither blocks nor allocates.
+    /// be found without a section: the slot is in the first leaf, or above all that the root
+    /// covers. If it returns false, the slot may be vacant too. Neither blocks nor allocates.
     #[inline(always)]
     #[must_use]
     pub fn is_plainly_vacant(&self, slot: usize) -> bool {

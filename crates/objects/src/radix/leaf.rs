@@ -175,7 +175,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         }
         other.open.replace(installed);
         other.cloexec.replace(self.cloexec.bits() & installed);
-        // Last, since only now the slots are known. If it fails, the other leaf drops its objects.
+        // Last, since only now the slots are known. If it fails, the other tree drops its objects.
         other.table = self.table.try_copy(installed)?;
         Ok(())
     }
