@@ -675,8 +675,9 @@ fn two_that_open_meet_in_their_closes() {
 fn two_that_open_meet_in_their_closes_while_the_tree_grows() {
     explore(2, || {
         let (fates, files) = table(&[0]);
+        let file = fates.object(1);
         let other = spawn(&files, |files| {
-            files.dup3(0, 4, NONE).map(drop).expect("it is open");
+            files.open_at(4, file, NONE).expect("it is free");
             files.close(1).map(drop)
         });
         files.dup3(0, 1, NONE).map(drop).expect("it is open");
