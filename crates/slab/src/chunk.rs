@@ -2,8 +2,17 @@
 
 use core::ptr::NonNull;
 
-/// How many bytes a chunk has: 64 KiB. Models use less.
-pub(super) const CHUNK: usize = if cfg!(loom) { 2 * 1024 } else { 64 * 1024 };
+use fdtable_sync::platform::kernel::PAGE;
+
+/// How many bytes a chunk has: 64 KiB, and a page in a kernel, where runs of pages are scarce.
+/// Models use less.
+pub(super) const CHUNK: usize = if cfg!(loom) {
+    2 * 1024
+} else if cfg!(feature = "std") {
+    64 * 1024
+} else {
+    PAGE
+};
 
 /// Returns the beginning of the chunk that an address is in.
 #[inline]

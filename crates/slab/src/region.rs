@@ -2,20 +2,24 @@
 //!
 //! On Linux a [region](mapped) is a mapping of its own of two mebibytes, so that it can be one huge
 //! page, and has room for 32 chunks. A freed chunk loses its pages at once; a region whose chunks
-//! are all free is unmapped. Elsewhere, and in models, a chunk is an allocation
-//! (`region/allocated.rs`).
+//! are all free is unmapped. In a kernel a chunk is a page that the kernel provides
+//! (`region/page.rs`). Elsewhere, and in models, it is an allocation (`region/allocated.rs`).
 //!
 //! A chunk is aligned to its size, so any address in it leads to its beginning.
 
-#[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+#[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
 mod allocated;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod mapped;
+#[cfg(all(not(feature = "std"), not(loom)))]
+mod page;
 
-#[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+#[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
 use allocated as source;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 use mapped as source;
+#[cfg(all(not(feature = "std"), not(loom)))]
+use page as source;
 
 use core::ptr::NonNull;
 

@@ -29,6 +29,7 @@ use core::ptr;
 
 use crate::platform::atomic::AtomicUsize;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::{enter_lock, leave_lock};
 use crate::rcu::{self, Section};
 
 /// A big-reader lock. It guards no memory of its own.
@@ -74,7 +75,7 @@ impl BrLock {
     #[inline(always)]
     pub fn read(&self) -> Option<ReadGuard<'_>> {
         // (E), (F)
-        self.admit(rcu::enter_brlock(ptr::from_ref(self).addr())?)
+        self.admit(rcu::enter_brlock)
     }
 
     /// Takes the read side as [`read`](Self::read) does, but may refuse inside of two sections or
@@ -83,12 +84,19 @@ impl BrLock {
     #[inline(always)]
     pub fn try_read(&self) -> Option<ReadGuard<'_>> {
         // (E), (F)
-        self.admit(rcu::enter_brlock_plainly(ptr::from_ref(self).addr())?)
+        self.admit(rcu::enter_brlock_plainly)
     }
 
-    /// Admits a reader that has announced itself, or makes it leave again.
+    /// Has a reader announce itself by `enter`, and admits it, or makes it leave again.
     #[inline(always)]
-    fn admit(&self, section: Section) -> Option<ReadGuard<'_>> {
+    fn admit(&self, enter: impl FnOnce(usize) -> Option<Section>) -> Option<ReadGuard<'_>> {
+        // A writer that waits for a reader keeps its CPU: the reader is on another one.
+        enter_lock();
+        let Some(section) = enter(ptr::from_ref(self).addr()) else {
+            // SAFETY: entered above.
+            unsafe { leave_lock() };
+            return None;
+        };
         let guard = ReadGuard {
             section,
             lock: PhantomData,
@@ -151,6 +159,8 @@ impl Drop for ReadGuard<'_> {
         unsafe { self.section.record().leave_brlock() };
         // SAFETY: as above; the section ends once, here, and was entered with the read side.
         unsafe { self.section.leave_kept() };
+        // SAFETY: entered before this was made.
+        unsafe { leave_lock() };
     }
 }
 

@@ -14,7 +14,10 @@
 //! fence is before that point (then its store is visible when the heavy fence returns) or after
 //! it (then its loads come after the heavy side's stores).
 //!
-//! Without the system call both are `fence(SeqCst)`. `prepare` finds out once which kind works; a
+//! Without `std` a kernel provides the heavy fence
+//! ([`Platform::heavy_fence`](crate::platform::kernel::Platform::heavy_fence)).
+//!
+//! Without either, both are `fence(SeqCst)`. `prepare` finds out once which kind works; a
 //! light side that does not know yet takes a full fence, which pairs with both kinds. Models have
 //! their own pair, which promises no more than the system call does.
 //!
@@ -32,6 +35,8 @@ mod membarrier;
 pub mod model;
 
 use crate::platform::atomic::Ordering::SeqCst;
+#[cfg(not(feature = "std"))]
+use crate::platform::hooks;
 use crate::sequence::Area;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 use membarrier::Registered;
@@ -63,8 +68,10 @@ pub fn prepare() -> bool {
     return model::register();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     return membarrier::register() != Registered::No;
-    #[cfg(not(any(all(feature = "std", target_os = "linux"), loom)))]
-    false
+    #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
+    return false;
+    #[cfg(all(not(feature = "std"), not(loom)))]
+    hooks::has_heavy_fence()
 }
 
 /// The expensive side of the pair; also a full fence for the calling thread. Enters the operating
@@ -81,8 +88,10 @@ pub fn heavy() {
     if membarrier::register() != Registered::No {
         return membarrier::expedited();
     }
-    #[cfg(not(loom))]
+    #[cfg(all(feature = "std", not(loom)))]
     full();
+    #[cfg(all(not(feature = "std"), not(loom)))]
+    hooks::heavy_fence();
 }
 
 /// Returns true if [`heavy`] restarts sequences, and [`restart`] may be used. Enters the operating
@@ -93,8 +102,10 @@ pub fn prepare_restart() -> bool {
     return crate::sequence::model::are_there();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     return membarrier::register() == Registered::Restarting;
-    #[cfg(not(any(all(feature = "std", target_os = "linux"), loom)))]
-    false
+    #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
+    return false;
+    #[cfg(all(not(feature = "std"), not(loom)))]
+    hooks::has_heavy_fence()
 }
 
 /// Acts as [`heavy`], and restarts the [restartable sequences](mod@crate::sequence) of this
@@ -107,10 +118,16 @@ pub fn restart(_: Area) {
     model::restart();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     membarrier::expedited();
+    #[cfg(all(not(feature = "std"), not(loom)))]
+    hooks::heavy_fence();
 }
 
-/// Names the way in which this process orders readers with updaters: `"membarrier"` or `"fence"`.
-/// For reports.
+/// Names the way in which readers are ordered with updaters: `"membarrier"`, `"platform"` or
+/// `"fence"`. For reports.
 pub fn flavour() -> &'static str {
-    if prepare() { "membarrier" } else { "fence" }
+    match (prepare(), cfg!(feature = "std")) {
+        (true, true) => "membarrier",
+        (true, false) => "platform",
+        (false, _) => "fence",
+    }
 }

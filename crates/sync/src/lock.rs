@@ -20,7 +20,7 @@
 
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::back_off;
+use crate::platform::{back_off, enter_lock, leave_lock};
 
 /// Set while a thread holds the lock. The tag is in the bits above.
 const TAKEN: u32 = 1;
@@ -68,26 +68,62 @@ impl RawLock {
     pub fn lock(&self, tag: LockTag) {
         debug_assert!(self.is(tag), "the tag is right, so the wait can end");
         if !self.try_lock(tag) {
-            self.wait(tag);
+            self.wait(|| self.try_lock(tag), tag);
         }
     }
 
     /// Takes the lock if it is free, and has this tag. Never waits.
     #[inline(always)]
     pub fn try_lock(&self, tag: LockTag) -> bool {
-        // Acquire: pairs with the release in `unlock`, so this thread sees what the last holder
-        // wrote. Relaxed on failure: nothing that is guarded is read.
+        // Before the lock is taken: its holder keeps its CPU.
+        enter_lock();
+        let taken = self.try_lock_inner(tag);
+        if !taken {
+            // SAFETY: entered above.
+            unsafe { leave_lock() };
+        }
+        taken
+    }
+
+    /// Releases the lock.
+    ///
+    /// # Safety
+    /// The caller holds it, with this tag, by [`lock`](Self::lock) or [`try_lock`](Self::try_lock),
+    /// and no longer uses what it guards.
+    #[inline(always)]
+    pub unsafe fn unlock(&self, tag: LockTag) {
+        // SAFETY: as the caller promises.
+        unsafe { self.unlock_inner(tag) };
+        // SAFETY: entered when the lock was taken.
+        unsafe { leave_lock() };
+    }
+
+    /// Takes the lock as [`lock`](Self::lock) does, inside of another one, which keeps the CPU for
+    /// the holder of both.
+    #[inline(always)]
+    pub fn lock_inner(&self, tag: LockTag) {
+        debug_assert!(self.is(tag), "the tag is right, so the wait can end");
+        if !self.try_lock_inner(tag) {
+            self.wait(|| self.try_lock_inner(tag), tag);
+        }
+    }
+
+    /// Takes the lock as [`try_lock`](Self::try_lock) does, inside of another one.
+    #[inline(always)]
+    pub fn try_lock_inner(&self, tag: LockTag) -> bool {
+        // Acquire: pairs with the release in `unlock_inner`, so this thread sees what the last
+        // holder wrote. Relaxed on failure: nothing that is guarded is read.
         self.0
             .compare_exchange(tag.0, tag.0 | TAKEN, Acquire, Relaxed)
             .is_ok()
     }
 
     #[cold]
-    fn wait(&self, tag: LockTag) {
+    fn wait(&self, try_lock: impl Fn() -> bool, tag: LockTag) {
         let mut attempts = 0;
         loop {
             // Relaxed: only a look, so that waiting does not take the line from the holder.
-            if self.0.load(Relaxed) == tag.0 && self.try_lock(tag) {
+            if self.0.load(Relaxed) == tag.0 && try_lock() {
                 return;
             }
             back_off(attempts);
@@ -95,13 +131,14 @@ impl RawLock {
         }
     }
 
-    /// Releases the lock.
+    /// Releases a lock that was taken inside of another one.
     ///
     /// # Safety
-    /// The caller holds it, with this tag, and no longer uses what it guards.
+    /// The caller holds it, with this tag, by [`lock_inner`](Self::lock_inner) or
+    /// [`try_lock_inner`](Self::try_lock_inner), and no longer uses what it guards.
     #[inline(always)]
-    pub unsafe fn unlock(&self, tag: LockTag) {
-        // Release: pairs with the acquire in `try_lock`.
+    pub unsafe fn unlock_inner(&self, tag: LockTag) {
+        // Release: pairs with the acquire in `try_lock_inner`.
         self.0.store(tag.0, Release);
     }
 }

@@ -9,7 +9,9 @@
 //!    glibc ≥ 2.35): three loads;
 //! 2. `getcpu`, by way of `sched_getcpu(3)`: a call into the vDSO;
 //! 3. an index that the thread draws once: not a CPU, but threads that run at the same time still
-//!    tend to have different ones. Without `std` it is always 0.
+//!    tend to have different ones.
+//!
+//! Without `std` a [hook](crate::platform::kernel) of the kernel names it.
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod node;
@@ -17,6 +19,8 @@ mod node;
 pub mod rseq;
 
 use crate::fallible::{OutOfMemory, try_box};
+#[cfg(all(not(feature = "std"), not(loom)))]
+use crate::platform::hooks;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
@@ -45,7 +49,9 @@ pub fn current() -> usize {
         }
         system_cpu()
     }
-    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+    #[cfg(all(not(feature = "std"), not(loom)))]
+    return hooks::cpu();
+    #[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
     thread_index()
 }
 
@@ -56,7 +62,9 @@ pub fn current() -> usize {
 pub fn current_node() -> u16 {
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     return node::node_of(current());
-    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+    #[cfg(all(not(feature = "std"), not(loom)))]
+    return hooks::node();
+    #[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
     0
 }
 
@@ -88,7 +96,7 @@ pub fn try_current() -> Option<usize> {
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     return rseq::known_cpu_id();
     #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
-    Some(thread_index())
+    Some(current())
 }
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -111,8 +119,8 @@ fn thread_index() -> usize {
     INDEX.try_with(|index| *index).unwrap_or(0)
 }
 
-/// Without `std` nothing distinguishes threads, and models are harder on shared copies.
-#[cfg(any(loom, not(feature = "std")))]
+/// Models are harder on shared copies.
+#[cfg(loom)]
 fn thread_index() -> usize {
     0
 }
@@ -202,9 +210,14 @@ fn configured_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
 }
 
-#[cfg(any(loom, not(feature = "std")))]
+#[cfg(loom)]
 fn possible_cpus() -> usize {
     1
+}
+
+#[cfg(all(not(feature = "std"), not(loom)))]
+fn possible_cpus() -> usize {
+    hooks::cpus()
 }
 
 /// A value for each CPU, each on cache lines of its own.

@@ -1,11 +1,17 @@
-//! What the model checker replaces: atomics, locks, cells, and the busy-wait step.
+//! What differs between an operating system, a kernel and the model checker: atomics, locks, cells,
+//! and the busy-wait step.
 //!
 //! The rest of the crate names only this module, so the source that runs in production and
-//! the source that runs under `loom` are the same.
+//! the source that runs under `loom` are the same. [`kernel`] is the interface for kernels.
 
 #[cfg(loom)]
 #[allow(missing_docs, reason = "they are those of the standard library")]
 pub mod atomic;
+#[cfg(not(feature = "std"))]
+pub(crate) mod hooks;
+pub mod kernel;
+#[cfg(not(feature = "std"))]
+pub mod thread;
 
 #[cfg(not(loom))]
 pub use core::sync::atomic;
@@ -26,14 +32,14 @@ pub struct Mutex<T>(parking_lot::Mutex<T>);
 /// A lock for the update side. It is held for a bounded number of steps and never while a
 /// caller's code runs.
 #[cfg(all(not(loom), not(feature = "std")))]
-pub struct Mutex<T>(spin::mutex::SpinMutex<T>);
+pub struct Mutex<T>(crate::spin::SpinLock<T>);
 
 #[cfg(loom)]
 type RawGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
 #[cfg(all(not(loom), feature = "std"))]
 type RawGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
 #[cfg(all(not(loom), not(feature = "std")))]
-type RawGuard<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;
+type RawGuard<'a, T> = crate::spin::SpinGuard<'a, T>;
 
 /// The right to use what a [`Mutex`] guards.
 pub struct MutexGuard<'a, T> {
@@ -41,6 +47,43 @@ pub struct MutexGuard<'a, T> {
     lock: &'a Mutex<T>,
     /// Absent only inside [`MutexGuard::let_others`].
     raw: Option<RawGuard<'a, T>>,
+}
+
+/// Keeps other code that uses the library off this CPU until [`leave_lock`], where a kernel
+/// [can](kernel::Platform::enter_lock). Nests. Does nothing with `std`: a thread that waits for a
+/// lock sleeps or yields its CPU.
+#[inline(always)]
+pub fn enter_lock() {
+    #[cfg(not(feature = "std"))]
+    hooks::enter_lock();
+}
+
+/// Undoes one [`enter_lock`].
+///
+/// # Safety
+/// This thread has entered a lock that it did not leave yet.
+#[inline(always)]
+pub unsafe fn leave_lock() {
+    #[cfg(not(feature = "std"))]
+    hooks::leave_lock();
+}
+
+/// Allocates a page of a kernel, at a multiple of its size: see
+/// [`Platform::allocate_page`](kernel::Platform::allocate_page).
+#[cfg(not(feature = "std"))]
+#[must_use]
+pub fn allocate_page(node: u16) -> Option<core::ptr::NonNull<u8>> {
+    hooks::allocate_page(node)
+}
+
+/// Frees a page of a kernel.
+///
+/// # Safety
+/// [`allocate_page`] returned it; it is freed once, and no longer used.
+#[cfg(not(feature = "std"))]
+pub unsafe fn free_page(page: core::ptr::NonNull<u8>) {
+    // SAFETY: as the caller promises.
+    unsafe { hooks::free_page(page) };
 }
 
 /// Panic message of a guard that is used inside of its own method.
@@ -92,7 +135,7 @@ impl<T> Mutex<T> {
         #[cfg(feature = "std")]
         return Self(parking_lot::Mutex::new(value));
         #[cfg(not(feature = "std"))]
-        return Self(spin::mutex::SpinMutex::new(value));
+        return Self(crate::spin::SpinLock::new(value));
     }
 
     /// Makes an unlocked lock around `value`.
@@ -184,7 +227,7 @@ pub fn relax(attempts: u32) {
     }
     #[cfg(not(loom))]
     {
-        if attempts < YIELDS {
+        if cfg!(feature = "std") && attempts < YIELDS {
             core::hint::spin_loop();
             return;
         }
@@ -197,7 +240,7 @@ pub fn relax(attempts: u32) {
             std::thread::sleep(core::time::Duration::from_micros(50));
         }
         #[cfg(not(feature = "std"))]
-        core::hint::spin_loop();
+        hooks::relax(attempts);
     }
 }
 
@@ -219,6 +262,9 @@ fn keep_away(attempts: u32) {
     for _ in 0..FIRST << attempts {
         core::hint::spin_loop();
     }
+    // A kernel serves the requests of other CPUs in it.
+    #[cfg(not(feature = "std"))]
+    hooks::relax(attempts);
 }
 
 /// Keeps away from a lock that another thread holds for some tens of instructions. `attempts`

@@ -51,7 +51,9 @@
 //! # Variants of the read side
 //!
 //! - [`read_lock`]: any thread, any time. The record is the thread's own, claimed at its first
-//!   section. During thread exit, and without `std`, each section claims a record of its own.
+//!   section. During thread exit, and in a kernel that keeps no
+//!   [word](crate::platform::kernel::Platform::thread_word) for each thread, each section claims a
+//!   record of its own.
 //! - [`qsbr::Reader`]: quiescent-state based, for loops that have a natural point at which they
 //!   hold nothing. The section lasts from one such point to the next, and entering is free even
 //!   where `membarrier(2)` is missing.
@@ -73,6 +75,10 @@ mod worker;
 
 pub use callbacks::{Head, call, call_timely, defer};
 pub use callbacks::{call_later, call_later_weighing, catch_up};
+#[cfg(not(any(feature = "std", loom)))]
+pub(crate) use reader::ThreadState;
+#[cfg(not(feature = "std"))]
+pub use reader::end_thread;
 pub use reader::{Guard, read_lock, sequence_area};
 pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_readers};
 #[cfg(feature = "std")]
@@ -202,8 +208,15 @@ pub fn tick() -> Result<bool, WouldDeadlock> {
     if reader::inside_section() || callbacks::inside_callback() {
         return Err(WouldDeadlock);
     }
+    #[cfg(not(any(feature = "std", loom)))]
+    callbacks::begin_tick();
     callbacks::run_due(|| true);
-    Ok(callbacks::note_due())
+    let some_queued = callbacks::note_due();
+    #[cfg(not(any(feature = "std", loom)))]
+    if some_queued {
+        callbacks::want_tick();
+    }
+    Ok(some_queued)
 }
 
 /// A [`barrier`] in steps, for a caller that waits by other means between them.

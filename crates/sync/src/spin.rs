@@ -56,6 +56,22 @@ impl<T> SpinLock<T> {
         }
     }
 
+    /// Takes the lock if no thread holds it. Never waits.
+    #[cfg(not(feature = "std"))]
+    #[inline(always)]
+    pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+        self.lock.try_lock(TAG).then(|| SpinGuard {
+            lock: self,
+            stays: PhantomData,
+        })
+    }
+
+    /// Borrows the value. No other thread can, as `self` is borrowed exclusively.
+    #[cfg(not(feature = "std"))]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
     /// Waits for the lock and takes it without a guard, for a thread that holds many. The lock
     /// stays taken until [`unlock_raw`](Self::unlock_raw).
     pub fn lock_raw(&self) {

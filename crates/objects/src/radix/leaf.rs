@@ -66,6 +66,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use fdtable_sync::platform::{enter_lock, leave_lock};
 use fdtable_sync::rcu::Guard;
 use fdtable_sync::unwind;
 
@@ -207,7 +208,9 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         }
     }
 
-    /// Locks a leaf that the caller may write. `index` is the leaf's own.
+    /// Locks a leaf that the caller may write. `index` is the leaf's own. The caller holds the read
+    /// side or the lock of the tree, and a kernel keeps the CPU for it: else it [enters a
+    /// lock](fdtable_sync::platform::enter_lock) for as long.
     ///
     /// # Safety
     /// The leaf is not frozen, and has not dropped its references, or the caller finds that out
@@ -215,7 +218,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     #[inline(always)]
     pub(super) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
         let tag = LockTag::of(index);
-        self.head.lock.lock(tag);
+        self.head.lock.lock_inner(tag);
         LeafGuard { leaf: self, tag }
     }
 
@@ -226,7 +229,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     #[inline(always)]
     pub(super) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         let tag = LockTag::of(index);
-        if !self.head.lock.try_lock(tag) {
+        if !self.head.lock.try_lock_inner(tag) {
             cold_path();
             return None;
         }
@@ -375,9 +378,15 @@ impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
     where
         S: LeafState,
     {
+        enter_lock();
         // SAFETY: the leaf is not written here.
         let locked = unsafe { self.leaf.lock(index) };
-        Some((self.borrow(bit)?, locked.data(bit)))
+        let object = self.borrow(bit);
+        let data = object.is_some().then(|| locked.data(bit));
+        drop(locked);
+        // SAFETY: entered above.
+        unsafe { leave_lock() };
+        object.zip(data)
     }
 }
 
@@ -562,7 +571,7 @@ impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: locked when this was made, and the state is not borrowed any more.
-        unsafe { self.leaf.head.lock.unlock(self.tag) };
+        unsafe { self.leaf.head.lock.unlock_inner(self.tag) };
     }
 }
 

@@ -7,7 +7,7 @@
 
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicBool, AtomicU32};
-use fdtable_sync::platform::relax;
+use fdtable_sync::platform::{enter_lock, leave_lock, relax};
 
 use super::segments::{Entry, OwnedEntry, Segments};
 
@@ -70,14 +70,20 @@ impl FreeList {
     /// Takes the lock if it is free.
     #[inline(always)]
     pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
+        enter_lock();
         // Acquire: pairs with the release in `unlock`, so the changes of earlier holders to the
         // list, and before that to the entries on it, are visible. Relaxed on failure: nothing is
         // read.
-        self.locked
+        let taken = self
+            .locked
             .compare_exchange(false, true, Acquire, Relaxed)
-            .is_ok()
-            // Constructed only after the lock is taken: dropping it unlocks.
-            .then(|| Locked(self))
+            .is_ok();
+        if !taken {
+            // SAFETY: entered above.
+            unsafe { leave_lock() };
+        }
+        // Constructed only after the lock is taken: dropping it unlocks.
+        taken.then(|| Locked(self))
     }
 
     /// Waits for the lock and takes it.
@@ -96,6 +102,8 @@ impl FreeList {
     fn unlock(&self) {
         // Release: pairs with the acquire in `try_lock`.
         self.locked.store(false, Release);
+        // SAFETY: entered when the caller took the lock.
+        unsafe { leave_lock() };
     }
 
     /// Returns how many entries are on the list. A hint without the lock.

@@ -389,22 +389,36 @@ fn invoker_name() -> NonZeroUsize {
 #[cfg(not(loom))]
 mod queues {
     use super::{PerCpu, Queue, SpinLock};
-    #[cfg(not(feature = "std"))]
-    use spin::LazyLock as Lazy;
-    #[cfg(feature = "std")]
-    use std::sync::LazyLock as Lazy;
+    use crate::fallible::OutOfMemory;
 
-    static QUEUES: Lazy<Option<PerCpu<SpinLock<Queue>>>> =
-        Lazy::new(|| PerCpu::try_new(|_cpu| SpinLock::new(Queue::new())).ok());
+    #[cfg(not(feature = "std"))]
+    static QUEUES: crate::fallible::OnceBox<PerCpu<SpinLock<Queue>>> =
+        crate::fallible::OnceBox::new();
+    #[cfg(feature = "std")]
+    static QUEUES: std::sync::LazyLock<Option<PerCpu<SpinLock<Queue>>>> =
+        std::sync::LazyLock::new(|| make().ok());
     static SHARED: SpinLock<Queue> = SpinLock::new(Queue::new());
+
+    fn make() -> Result<PerCpu<SpinLock<Queue>>, OutOfMemory> {
+        PerCpu::try_new(|_cpu| SpinLock::new(Queue::new()))
+    }
+
+    #[inline]
+    fn per_cpu() -> Option<&'static PerCpu<SpinLock<Queue>>> {
+        #[cfg(feature = "std")]
+        return QUEUES.as_ref();
+        // Where there is no memory, the next call tries again.
+        #[cfg(not(feature = "std"))]
+        QUEUES.get_or_try_init(make).ok()
+    }
 
     #[inline]
     pub(super) fn this() -> &'static SpinLock<Queue> {
-        (*QUEUES).as_ref().map_or(&SHARED, PerCpu::this)
+        per_cpu().map_or(&SHARED, PerCpu::this)
     }
 
     pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
-        let queues = (*QUEUES).iter().flat_map(PerCpu::iter);
+        let queues = per_cpu().into_iter().flat_map(PerCpu::iter);
         queues.chain(core::iter::once(&SHARED))
     }
 }
@@ -479,7 +493,8 @@ pub unsafe fn call(head: NonNull<Head>) {
 ///
 /// Costs a load more than `call`, of a word that all CPUs share; every few milliseconds an exchange
 /// of that word. The call that ends the worker's sleep enters the operating system. The first one
-/// also allocates. Without `std` there is no thread: the caller calls [`tick`](super::tick).
+/// also allocates. Without `std` there is no thread: a
+/// [hook](crate::platform::kernel::Platform::want_tick) asks for a [`tick`](super::tick).
 ///
 /// # Safety
 /// As for [`call`].
@@ -492,6 +507,8 @@ pub unsafe fn call_timely(head: NonNull<Head>) {
     unsafe { call(head) };
     #[cfg(feature = "std")]
     super::worker::WORKER.note_call();
+    #[cfg(not(any(feature = "std", loom)))]
+    want_tick();
 }
 
 /// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
@@ -871,14 +888,50 @@ mod thread {
 
 #[cfg(not(any(feature = "std", loom)))]
 mod thread {
+    use crate::platform::atomic::Ordering::Relaxed;
+    use crate::rcu::reader::ThreadState;
+
+    // Relaxed, all: only the thread uses it.
     pub(super) fn inside_callback() -> bool {
-        false
+        ThreadState::of_caller().is_some_and(|own| own.inside_callback.load(Relaxed) != 0)
     }
 
-    pub(super) fn replace_inside_callback(_inside: bool) -> bool {
-        false
+    pub(super) fn replace_inside_callback(inside: bool) -> bool {
+        ThreadState::of_caller().is_some_and(|own| {
+            let before = own.inside_callback.load(Relaxed) != 0;
+            own.inside_callback.store(usize::from(inside), Relaxed);
+            before
+        })
     }
 }
+
+/// Asks a kernel for ticks while callbacks are queued.
+#[cfg(not(any(feature = "std", loom)))]
+mod ticks {
+    use crate::platform::atomic::AtomicBool;
+    use crate::platform::atomic::Ordering::Relaxed;
+    use crate::platform::hooks;
+
+    /// A tick was asked for, and has not begun yet.
+    static WANTED: AtomicBool = AtomicBool::new(false);
+
+    /// Asks for a tick, unless one is asked for.
+    #[inline]
+    pub(in crate::rcu) fn want() {
+        // Relaxed, both: the locks of the queues order what the tick finds. An exchange that comes
+        // before the one of `begin` is of a callback that was queued before that tick looks.
+        if !WANTED.load(Relaxed) && !WANTED.swap(true, Relaxed) {
+            hooks::want_tick();
+        }
+    }
+
+    /// Notes that a tick begins: what is queued from now on asks for another one.
+    pub(in crate::rcu) fn begin() {
+        WANTED.swap(false, Relaxed);
+    }
+}
+#[cfg(not(any(feature = "std", loom)))]
+pub(super) use ticks::{begin as begin_tick, want as want_tick};
 
 #[cfg(all(feature = "std", not(loom)))]
 mod end {

@@ -509,6 +509,8 @@ fn note_call() {
     // A model has no worker.
     #[cfg(all(feature = "std", not(loom)))]
     super::worker::WORKER.note_call();
+    #[cfg(not(any(feature = "std", loom)))]
+    super::callbacks::want_tick();
 }
 
 impl<K, V, S, T> fmt::Debug for Writer<'_, K, V, S, T> {

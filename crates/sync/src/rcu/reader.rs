@@ -15,7 +15,7 @@ use crate::fallible::{OutOfMemory, try_box};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
-use crate::platform::{global, relax};
+use crate::platform::{enter_lock, global, leave_lock, relax};
 use crate::sequence::Area;
 
 /// The low bits of a word of a section count the nesting.
@@ -113,6 +113,42 @@ struct Own {
     /// Only the owner and its handlers use it, so it is not part of what is modelled.
     #[cfg(feature = "std")]
     put_off: Unmodelled,
+    /// What `std` has thread locals for. Only the owner uses it.
+    #[cfg(not(feature = "std"))]
+    local: ThreadState,
+}
+
+/// The state of a thread beside its sections.
+#[cfg(not(feature = "std"))]
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    /// How many sections of the thread are not on its own record.
+    unowned: UnmodelledOffset,
+    /// Not 0 while the thread runs a callback.
+    pub(crate) inside_callback: Unmodelled,
+    /// How often counts have [changed their CPU](crate::refcount::spread::pace), since when.
+    pub(crate) changed: [Unmodelled; 2],
+    /// How often a spread count was looked for in vain, since when.
+    pub(crate) looked: [Unmodelled; 2],
+}
+
+#[cfg(not(feature = "std"))]
+impl ThreadState {
+    const fn new() -> Self {
+        Self {
+            unowned: UnmodelledOffset::new(0),
+            inside_callback: Unmodelled::new(0),
+            changed: [const { Unmodelled::new(0) }; 2],
+            looked: [const { Unmodelled::new(0) }; 2],
+        }
+    }
+
+    /// Returns that of the calling thread, claiming a record if it has none. `None` if the library
+    /// does not know its threads.
+    pub(crate) fn of_caller() -> Option<&'static Self> {
+        let record = own_record().or_else(thread::claim)?;
+        Some(&record.own.local)
+    }
 }
 
 /// What one reader tells the updaters. Records are never freed; another reader may claim them.
@@ -494,6 +530,8 @@ impl Record {
                 freezer: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
                 put_off: Unmodelled::new(0),
+                #[cfg(not(feature = "std"))]
+                local: ThreadState::new(),
             }),
             claimed: AtomicBool::new(true),
             owner: Unmodelled::new(0),
@@ -513,6 +551,8 @@ impl Record {
                 freezer: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
                 put_off: Unmodelled::new(0),
+                #[cfg(not(feature = "std"))]
+                local: ThreadState::new(),
             }),
             claimed: AtomicBool::new(true),
             owner: Unmodelled::new(0),
@@ -820,8 +860,13 @@ fn first_record() -> Option<&'static Record> {
 /// the thread can keep none.
 #[cold]
 fn first_section() -> Section {
+    // An interrupt handler that used the library in between would keep a record that is lost here.
+    enter_lock();
     let record = RECORDS.claim();
-    if thread::keep(record) {
+    let is_kept = thread::keep(record);
+    // SAFETY: entered above.
+    unsafe { leave_lock() };
+    if is_kept {
         return record
             .try_enter_plain()
             .unwrap_or_else(|| record.enter_counted());
@@ -890,12 +935,26 @@ fn no_record() -> &'static Record {
     &NO_RECORD
 }
 
+/// Returns the calling thread's record to the others, and runs the callbacks that are queued unless
+/// a reader is in the way. For a kernel, on a thread that ends: `std` does it by itself. Without it
+/// the record is lost, and a few hundred bytes with it. May run callbacks: the caller holds no lock
+/// that one of them takes. Does nothing to a thread that is inside a section: its record stays, and
+/// keeps the memory that it could see. A thread that goes on gets another record.
+#[cfg(not(feature = "std"))]
+pub fn end_thread() {
+    if inside_section() || super::callbacks::inside_callback() {
+        return;
+    }
+    super::callbacks::drain_briefly();
+    if let Some(record) = own_record() {
+        thread::forget_own_record();
+        record.unclaim();
+    }
+}
+
 /// Returns the offset of the calling thread's rseq area if it can run restartable sequences, or 0.
 fn area_of_thread() -> isize {
-    #[cfg(any(feature = "std", loom))]
-    return Area::offset_of_thread();
-    #[cfg(not(any(feature = "std", loom)))]
-    0
+    Area::offset_of_thread()
 }
 
 /// Returns the number of a grace period that a word carries.
@@ -914,6 +973,8 @@ impl Record {
     pub(super) fn go_online(&'static self) {
         // Left by `go_offline`.
         self.enter_counted();
+        #[cfg(not(feature = "std"))]
+        ThreadState::of_caller();
         thread::count_unowned_section(1);
     }
 
@@ -1046,26 +1107,66 @@ mod thread {
     }
 }
 
-/// Without thread locals the library knows nothing of its caller: each section claims a record.
+/// The thread's own state where a kernel keeps a word for each thread. Where it keeps none, the
+/// library knows nothing of its caller, and each section claims a record.
 #[cfg(not(any(feature = "std", loom)))]
 mod thread {
-    use super::Record;
+    use super::{RECORDS, Record, enter_lock, leave_lock, no_record, own_record};
+    use crate::platform::atomic::Ordering::Relaxed;
+    use crate::platform::hooks;
+    use core::ptr;
 
+    #[inline(always)]
     pub(super) fn own_or_none() -> &'static Record {
-        super::no_record()
+        // SAFETY: null, or what `keep` stored on this thread: records are never freed and only
+        // ever shared.
+        unsafe { hooks::thread_word().cast::<Record>().as_ref() }.unwrap_or_else(no_record)
     }
 
+    /// Names the calling thread by its record; 0 if it has none.
     pub(in crate::rcu) fn name() -> usize {
-        0
+        own_record().map_or(0, |record| ptr::from_ref(record).addr())
     }
 
-    pub(super) fn keep(_record: &'static Record) -> bool {
-        false
+    /// Keeps `record` as the thread's own until the thread ends. Refuses where there is no place.
+    pub(super) fn keep(record: &'static Record) -> bool {
+        let word = ptr::from_ref(record).cast_mut().cast();
+        hooks::set_thread_word(word);
+        ptr::eq(hooks::thread_word(), word)
     }
 
+    pub(super) fn forget_own_record() {
+        hooks::set_thread_word(ptr::null_mut());
+    }
+
+    /// How many sections of this thread are not on its own record: those of online quiescent-state
+    /// readers.
     pub(super) fn unowned_sections() -> isize {
-        0
+        // Relaxed: a thread sees its own stores.
+        own_record().map_or(0, |record| record.own.local.unowned.load(Relaxed))
     }
 
-    pub(super) fn count_unowned_section(_change: isize) {}
+    /// Counts nothing for a thread without a record.
+    pub(super) fn count_unowned_section(change: isize) {
+        if let Some(record) = own_record() {
+            // Relaxed, and no exchange: as above.
+            let unowned = record.own.local.unowned.load(Relaxed);
+            let count = &record.own.local.unowned;
+            count.store(unowned + change, Relaxed);
+        }
+    }
+
+    /// Claims a record for the calling thread, which has none, if it can keep one.
+    #[cold]
+    pub(super) fn claim() -> Option<&'static Record> {
+        enter_lock();
+        let record = RECORDS.claim();
+        let is_kept = keep(record);
+        if !is_kept {
+            record.unclaim();
+        }
+        // SAFETY: entered above.
+        unsafe { leave_lock() };
+        is_kept.then_some(record)
+    }
 }

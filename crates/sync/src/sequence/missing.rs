@@ -11,7 +11,6 @@ impl Area {
         None
     }
 
-    #[cfg(feature = "std")]
     pub(crate) fn offset_of_thread() -> isize {
         0
     }

@@ -1,0 +1,80 @@
+//! The hooks as the rest of the library calls them: those of the registered
+//! [`Platform`](super::kernel::Platform), or the defaults.
+
+use core::ptr::NonNull;
+
+#[cfg(not(feature = "platform"))]
+use super::kernel::Platform;
+
+/// A program that registers nothing.
+#[cfg(not(feature = "platform"))]
+struct Defaults;
+
+// SAFETY: the defaults do what the documentation says.
+#[cfg(not(feature = "platform"))]
+unsafe impl Platform for Defaults {}
+
+/// Declares the functions that [`set_platform!`](crate::set_platform) defines, and a safe one for
+/// each.
+macro_rules! hooks {
+    ($($symbol:ident: $hook:ident($($argument:ident: $type:ty),*) -> $answer:ty,)*) => {
+        #[cfg(feature = "platform")]
+        unsafe extern "Rust" {
+            $(fn $symbol($($argument: $type),*) -> $answer;)*
+        }
+        $(
+            #[inline(always)]
+            #[doc = concat!("Calls [`Platform::", stringify!($hook), "`](super::kernel::Platform).")]
+            #[allow(dead_code, reason = "some machines have no sequences")]
+            pub(crate) fn $hook($($argument: $type),*) -> $answer {
+                #[cfg(feature = "platform")]
+                // SAFETY: `set_platform!` defines it with this signature, by a safe function.
+                return unsafe { $symbol($($argument),*) };
+                #[cfg(not(feature = "platform"))]
+                Defaults::$hook($($argument),*)
+            }
+        )*
+    };
+}
+
+hooks! {
+    fdtable_cpus: cpus() -> usize,
+    fdtable_cpu: cpu() -> usize,
+    fdtable_node: node() -> u16,
+    fdtable_thread_word: thread_word() -> *mut (),
+    fdtable_set_thread_word: set_thread_word(word: *mut ()) -> (),
+    fdtable_enter_lock: enter_lock() -> (),
+    fdtable_leave_lock: leave_lock() -> (),
+    fdtable_relax: relax(attempts: u32) -> (),
+    fdtable_has_heavy_fence: has_heavy_fence() -> bool,
+    fdtable_heavy_fence: heavy_fence() -> (),
+    fdtable_sequence_area: sequence_area() -> Option<isize>,
+    fdtable_allocate_page: allocate_page(node: u16) -> Option<NonNull<u8>>,
+    fdtable_nanoseconds: nanoseconds() -> u64,
+    fdtable_thread_id: thread_id() -> u64,
+    fdtable_block: block() -> (),
+    fdtable_wake: wake(thread: u64) -> (),
+    fdtable_want_tick: want_tick() -> (),
+}
+
+#[cfg(feature = "platform")]
+unsafe extern "Rust" {
+    fn fdtable_free_page(page: NonNull<u8>);
+}
+
+/// Calls [`Platform::free_page`](super::kernel::Platform).
+///
+/// # Safety
+/// As for that.
+pub(crate) unsafe fn free_page(page: NonNull<u8>) {
+    #[cfg(feature = "platform")]
+    // SAFETY: as the caller promises.
+    unsafe {
+        fdtable_free_page(page);
+    }
+    #[cfg(not(feature = "platform"))]
+    // SAFETY: as the caller promises.
+    unsafe {
+        Defaults::free_page(page);
+    }
+}
