@@ -772,8 +772,10 @@ pub(crate) unsafe fn home(raw: NonNull<RawObject>) -> u16 {
 /// How far the word of a [spread](mod@fdtable_sync::refcount::spread) count, with its number, is in
 /// front of the value of a block, for a sequence that reads it.
 #[cfg(all(
-    feature = "std",
-    target_os = "linux",
+    any(
+        all(feature = "std", target_os = "linux"),
+        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+    ),
     target_arch = "x86_64",
     target_pointer_width = "64",
     not(loom)
@@ -784,8 +786,10 @@ pub(crate) const HOME_DISTANCE: usize = size_of::<Header>()
 
 /// How far the count of a block is in front of its value, for a sequence that adds to it.
 #[cfg(all(
-    feature = "std",
-    target_os = "linux",
+    any(
+        all(feature = "std", target_os = "linux"),
+        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+    ),
     target_arch = "x86_64",
     target_pointer_width = "64",
     not(loom)
@@ -972,8 +976,10 @@ impl Revocations {
 
     /// Returns the address of the count, for a sequence that reads it.
     #[cfg(all(
-        feature = "std",
-        target_os = "linux",
+        any(
+            all(feature = "std", target_os = "linux"),
+            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        ),
         target_arch = "x86_64",
         target_pointer_width = "64",
         not(loom)

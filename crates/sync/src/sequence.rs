@@ -28,14 +28,19 @@
 //!
 //! # How a sequence is written
 //!
-//! On x86-64 with the macro [`restartable!`](crate::restartable), in assembly. Models run each step
-//! by `model::run`. On other machines there is no [`Area`], and the caller takes another way.
+//! On x86-64 with the macro [`restartable!`](crate::restartable), in assembly. A kernel can
+//! restart them too: see
+//! [`Platform::sequence_area`](crate::platform::kernel::Platform::sequence_area). Models run each
+//! step by `model::run`. On other machines there is no [`Area`], and the caller takes another
+//! way.
 
 #[cfg(not(any(
     loom,
     all(
-        feature = "std",
-        target_os = "linux",
+        any(
+            all(feature = "std", target_os = "linux"),
+            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        ),
         target_arch = "x86_64",
         target_pointer_width = "64"
     )
@@ -45,8 +50,10 @@ mod missing;
 #[path = "sequence/model.rs"]
 pub mod model;
 #[cfg(all(
-    feature = "std",
-    target_os = "linux",
+    any(
+        all(feature = "std", target_os = "linux"),
+        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+    ),
     target_arch = "x86_64",
     target_pointer_width = "64",
     not(loom)
@@ -57,8 +64,10 @@ mod x86_64;
 #[cfg(not(any(
     loom,
     all(
-        feature = "std",
-        target_os = "linux",
+        any(
+            all(feature = "std", target_os = "linux"),
+            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        ),
         target_arch = "x86_64",
         target_pointer_width = "64"
     )
@@ -67,10 +76,37 @@ pub use missing::Area;
 #[cfg(loom)]
 pub use model::Area;
 #[cfg(all(
-    feature = "std",
-    target_os = "linux",
+    any(
+        all(feature = "std", target_os = "linux"),
+        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+    ),
     target_arch = "x86_64",
     target_pointer_width = "64",
     not(loom)
 ))]
 pub use x86_64::Area;
+
+/// Returns where a thread of a kernel continues that was interrupted at the given address: at the
+/// beginning of the restartable sequence around it, or there. For the interrupt handlers of a
+/// kernel that has [areas](crate::platform::kernel::Platform::sequence_area), before they use the
+/// library or switch threads. Some tens of comparisons; neither blocks nor allocates.
+#[cfg(not(feature = "std"))]
+#[must_use]
+pub fn resume_address(interrupted: usize) -> usize {
+    #[cfg(all(
+        feature = "platform",
+        target_feature = "sse2",
+        target_arch = "x86_64",
+        target_pointer_width = "64",
+        not(loom)
+    ))]
+    return x86_64::resume_address(interrupted);
+    #[cfg(not(all(
+        feature = "platform",
+        target_feature = "sse2",
+        target_arch = "x86_64",
+        target_pointer_width = "64",
+        not(loom)
+    )))]
+    interrupted
+}

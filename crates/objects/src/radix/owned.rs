@@ -66,8 +66,10 @@ use crate::object::{IN_PART, REVOCATIONS, RawObject, Ref};
 #[cfg(not(any(
     loom,
     all(
-        feature = "std",
-        target_os = "linux",
+        any(
+            all(feature = "std", target_os = "linux"),
+            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        ),
         target_arch = "x86_64",
         target_pointer_width = "64"
     )
@@ -78,8 +80,10 @@ mod sequence;
 #[path = "owned/model.rs"]
 mod sequence;
 #[cfg(all(
-    feature = "std",
-    target_os = "linux",
+    any(
+        all(feature = "std", target_os = "linux"),
+        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+    ),
     target_arch = "x86_64",
     target_pointer_width = "64",
     not(loom)

@@ -73,8 +73,10 @@ use sequence::Area;
 #[path = "rseq/model.rs"]
 pub(super) mod sequence;
 #[cfg(all(
-    feature = "std",
-    target_os = "linux",
+    any(
+        all(feature = "std", target_os = "linux"),
+        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+    ),
     target_arch = "x86_64",
     target_pointer_width = "64",
     not(loom)
@@ -84,8 +86,10 @@ mod sequence;
 #[cfg(not(any(
     loom,
     all(
-        feature = "std",
-        target_os = "linux",
+        any(
+            all(feature = "std", target_os = "linux"),
+            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        ),
         target_arch = "x86_64",
         target_pointer_width = "64"
     )

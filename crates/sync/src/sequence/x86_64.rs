@@ -6,13 +6,20 @@
 //! the sequence. A signature stands before the place to continue at, so that an overwritten area
 //! leads nowhere. A sequence continues at its beginning, with the registers as they were.
 //!
+//! A kernel that registers a [`Platform`](crate::platform::kernel::Platform) has an area for each
+//! CPU instead, and asks [`resume_address`](super::resume_address), which knows all descriptors.
+//!
 //! Two caveats. An area keeps the address of the last descriptor until the kernel next reads it: a
 //! library with such code in it must not be unloaded while threads live that ran it. And a debugger
 //! that single-steps interrupts each step: it does not get through a sequence, but past it with a
 //! breakpoint behind.
 
+#[cfg(feature = "std")]
 use crate::fence;
+#[cfg(feature = "std")]
 use crate::percpu::rseq;
+#[cfg(not(feature = "std"))]
+use crate::platform::hooks;
 
 /// Where each thread has its rseq area, in a process whose sequences can be restarted from other
 /// CPUs.
@@ -25,13 +32,22 @@ impl Area {
     /// allocates.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let offset = rseq::area_offset()?;
-        fence::prepare_restart().then_some(Self(offset))
+        #[cfg(feature = "std")]
+        {
+            let offset = rseq::area_offset()?;
+            fence::prepare_restart().then_some(Self(offset))
+        }
+        #[cfg(not(feature = "std"))]
+        hooks::sequence_area()
+            .filter(|&offset| offset != 0 && hooks::has_heavy_fence())
+            .map(Self)
     }
 
     /// Returns the offset of the calling thread's area, for its record; 0 if the thread has none.
     pub(crate) fn offset_of_thread() -> isize {
-        let area = Self::find().filter(|_| rseq::cpu_id().is_some());
+        let area = Self::find();
+        #[cfg(feature = "std")]
+        let area = area.filter(|_| rseq::cpu_id().is_some());
         area.map_or(0, Self::offset)
     }
 
@@ -41,7 +57,8 @@ impl Area {
         (offset != 0).then_some(Self(offset))
     }
 
-    /// Returns how far a thread's area is from its thread pointer.
+    /// Returns how far a thread's area is from its thread pointer, or that of a CPU from the base
+    /// of its segment.
     #[inline(always)]
     #[must_use]
     pub fn offset(self) -> isize {
@@ -49,11 +66,66 @@ impl Area {
     }
 }
 
-/// Runs a restartable sequence, in an `asm!` block. The last of its `steps` is one instruction that
-/// commits. To leave without it they jump to label 5, or to label 6 to run `otherwise` first. They
-/// begin again with the input operands as they were, so they must not write these, nor anything
-/// else that other threads or a second run could misread. `at` is a register for them to use; the
-/// area of the thread is at `fs:[{area}]`, with the index of its CPU at 4.
+/// A descriptor, as the kernel reads it.
+#[cfg(not(feature = "std"))]
+#[repr(C, align(32))]
+struct Descriptor {
+    version: u32,
+    flags: u32,
+    start: usize,
+    length: usize,
+    resume: usize,
+}
+
+#[cfg(not(feature = "std"))]
+unsafe extern "C" {
+    // The linker defines these for a section whose name is an identifier.
+    #[link_name = "__start___rseq_cs"]
+    static FIRST: [Descriptor; 0];
+    #[link_name = "__stop___rseq_cs"]
+    static END: [Descriptor; 0];
+}
+
+/// As [`resume_address`](super::resume_address).
+#[cfg(not(feature = "std"))]
+pub(super) fn resume_address(interrupted: usize) -> usize {
+    let first = (&raw const FIRST).cast::<Descriptor>();
+    let end = (&raw const END).cast::<Descriptor>();
+    let count = (end.addr() - first.addr()) / size_of::<Descriptor>();
+    // SAFETY: the linker puts the descriptors of all sequences there, one after the other, and
+    // nothing else.
+    let descriptors = unsafe { core::slice::from_raw_parts(first, count) };
+    let is_inside =
+        |sequence: &&Descriptor| interrupted.wrapping_sub(sequence.start) < sequence.length;
+    let found = descriptors.iter().find(is_inside);
+    found.map_or(interrupted, |sequence| sequence.resume)
+}
+
+/// The segment from whose base the area is found: the thread's own, or that of the CPU in a kernel.
+#[cfg(feature = "std")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! segment {
+    () => {
+        "fs"
+    };
+}
+/// The segment from whose base the area is found: the thread's own, or that of the CPU in a kernel.
+#[cfg(not(feature = "std"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! segment {
+    () => {
+        "gs"
+    };
+}
+
+/// Runs a restartable sequence, in an `asm!` block. The last of its `steps` is one instruction
+/// that commits. To leave without it they jump to label 5, or to label 6 to run `otherwise`
+/// first. They begin again with the input operands as they were, so they must not write these,
+/// nor anything else that other threads or a second run could misread. `at` is a register for
+/// them to use; the area of the thread is at `{area}` in the segment of
+/// [`segment!`](crate::segment), with the index of its CPU at 4.
 ///
 /// # Safety
 /// As for the steps. And the calling thread has a registered area there, or its steps leave where
@@ -85,7 +157,7 @@ macro_rules! restartable {
             // The area holds `cpu_id` at 4 and `rseq_cs` at 8.
             "2:",
             "lea {at}, [rip + 3b]",
-            "mov qword ptr fs:[{area} + 8], {at}",
+            concat!("mov qword ptr ", $crate::segment!(), ":[{area} + 8], {at}"),
             "4:",
             $($step,)*
             "5:",

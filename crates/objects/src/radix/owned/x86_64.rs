@@ -7,8 +7,8 @@ use core::mem::offset_of;
 
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::refcount::spread::layout;
-use fdtable_sync::restartable;
 use fdtable_sync::sequence::Area;
+use fdtable_sync::{restartable, segment};
 
 use super::super::leaf::{Leaf, LeafState, Slot, Slots};
 use super::super::node::{FANOUT_BITS, HEIGHT, Interior};
@@ -68,7 +68,7 @@ macro_rules! add {
                     "jmp 9f",
                     "8:",
                     "and {at:e}, 0x7fff",
-                    "mov {before:e}, dword ptr fs:[{area} + 4]",
+                    concat!("mov {before:e}, dword ptr ", segment!(), ":[{area} + 4]"),
                     "mov {place}, qword ptr [rip + {parts}@GOTPCREL]",
                     "cmp {before}, qword ptr [{place} + {used}]",
                     "jae 21f",

@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 use super::Cpus;
 use crate::local::pair::Pair;
 use crate::magazine::{COUNT, HIT, Lack, Rounds};
-use fdtable_sync::restartable;
+use fdtable_sync::{restartable, segment};
 
 pub(super) use fdtable_sync::fence::restart;
 /// The number of copies is the total number of CPUs.
@@ -51,7 +51,7 @@ macro_rules! sequence {
             area: $cpus.area,
             steps: [
                 // (B) A thread without an area has a negative index.
-                "mov {at:e}, dword ptr fs:[{area} + 4]",
+                concat!("mov {at:e}, dword ptr ", segment!(), ":[{area} + 4]"),
                 "cmp {at:e}, {limit:e}",
                 "jae 6f",
                 "shl {at}, {shift}",
