@@ -88,19 +88,26 @@ use crate::platform::global;
 
 pub mod pace;
 
-/// How many CPUs have parts. A library that does not know its CPUs never spreads a count.
-pub const ROWS: usize = match (cfg!(loom), cfg!(feature = "std")) {
-    (true, _) => 2,
-    (false, true) => 512,
-    (false, false) => 1,
-};
+/// How many CPUs have parts. A library that does not know its CPUs never spreads a count. The
+/// parts are eight mebibytes with `std`, whose pages are the system's until they are used, and
+/// 128 kibibytes in a kernel, whose image they are in.
+pub const ROWS: usize = by_host(512, 64);
 
 /// How many counts can have parts at a time.
-pub const NUMBERS: usize = match (cfg!(loom), cfg!(feature = "std")) {
-    (true, _) => 2,
-    (false, true) => 256,
-    (false, false) => 1,
-};
+pub const NUMBERS: usize = by_host(256, 32);
+
+/// Chooses by what runs the library: models have 2 of each.
+const fn by_host(with_std: usize, in_kernel: usize) -> usize {
+    if cfg!(loom) {
+        2
+    } else if cfg!(feature = "std") {
+        with_std
+    } else if cfg!(feature = "platform") {
+        in_kernel
+    } else {
+        1
+    }
+}
 
 /// The mark of a spread count, beside its number.
 pub const MARK: u16 = 1 << 15;
@@ -140,7 +147,7 @@ pub enum Place {
 
 /// The parts of all counts. A row for each CPU, whose memory is the system's until it is used.
 #[repr(C)]
-#[cfg_attr(feature = "std", repr(align(4096)))]
+#[cfg_attr(any(feature = "std", feature = "platform"), repr(align(4096)))]
 pub struct Parts {
     rows: [[Part; NUMBERS]; ROWS],
     /// Keeps the next field at an offset in its page that no part has: some machines take a load

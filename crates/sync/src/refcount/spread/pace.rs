@@ -11,7 +11,7 @@ pub const CHANGES: u32 = 32;
 
 /// How many lookups of counts that are not spread, within a millisecond, are enough to look for
 /// spread ones no more.
-#[cfg(all(feature = "std", not(loom)))]
+#[cfg(not(loom))]
 const LOOKS: u32 = 4096;
 
 /// What a thread has seen of one kind since the time that is noted.
@@ -68,15 +68,56 @@ pub fn note_look() -> bool {
     LOOKED.try_with(note).unwrap_or(false)
 }
 
-/// Returns false: a library that does not know its threads cannot see that CPUs change, and models
-/// spread counts by themselves.
-#[cfg(not(all(feature = "std", not(loom))))]
+/// In a kernel: the state is in the record of the thread, and the clock is a hook.
+#[cfg(all(not(feature = "std"), not(loom)))]
+mod kernel {
+    use super::{CHANGES, LOOKS};
+    use crate::platform::hooks;
+    use crate::rcu::ThreadState;
+    use core::sync::atomic::AtomicUsize;
+    use core::sync::atomic::Ordering::Relaxed;
+
+    /// Notes one more. Returns true if it is the last of so many within so many nanoseconds. A
+    /// clock that is always 0 is no clock.
+    fn note([seen, since]: &[AtomicUsize; 2], many: u32, time: usize) -> bool {
+        // Relaxed, all: only the thread uses it.
+        seen.store(seen.load(Relaxed) + 1, Relaxed);
+        if seen.load(Relaxed) < many as usize {
+            return false;
+        }
+        seen.store(0, Relaxed);
+        // A clock that wraps makes one difference wrong.
+        let now = hooks::nanoseconds() as usize;
+        let before = since.load(Relaxed);
+        since.store(now, Relaxed);
+        before != 0 && now.wrapping_sub(before) <= time
+    }
+
+    /// As with `std`.
+    #[cold]
+    pub(in crate::refcount::spread) fn note_change() -> bool {
+        ThreadState::of_caller().is_some_and(|own| note(&own.changed, CHANGES, 100_000))
+    }
+
+    /// As with `std`.
+    #[cold]
+    pub fn note_look() -> bool {
+        ThreadState::of_caller().is_some_and(|own| note(&own.looked, LOOKS, 1_000_000))
+    }
+}
+#[cfg(all(not(feature = "std"), not(loom)))]
+pub(super) use kernel::note_change;
+#[cfg(all(not(feature = "std"), not(loom)))]
+pub use kernel::note_look;
+
+/// Returns false: models spread counts by themselves.
+#[cfg(loom)]
 pub(super) fn note_change() -> bool {
     false
 }
 
-/// Returns true in models: they have few looks. Nothing is spread elsewhere.
-#[cfg(not(all(feature = "std", not(loom))))]
+/// Returns true: models have few looks.
+#[cfg(loom)]
 pub fn note_look() -> bool {
-    cfg!(loom)
+    true
 }
