@@ -97,7 +97,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// EINVAL, EBADF, EPERM and ENOMEM as for [`dup3`](Self::dup3), never EBUSY; and
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
-    #[cfg(feature = "std")]
     pub fn dup3_waiting(
         &self,
         old: impl FdArg,

@@ -1,7 +1,5 @@
 //! Closing descriptors in use: return at once, as on Linux, or wait, as on NetBSD.
 //!
-//! Needs the feature `std`, since it blocks.
-//!
 //! [`Files::close`] returns at once: threads that are using the file continue with their
 //! references, at a descriptor that may already be reused. Where that is not acceptable, users of a
 //! descriptor register ([`Files::begin_use`]), and the closer waits for them

@@ -116,7 +116,6 @@ mod spare;
 
 mod wait;
 
-#[cfg(feature = "std")]
 mod in_use;
 
 mod tag;
@@ -144,7 +143,11 @@ mod weak;
 #[doc(inline)]
 pub use fdtable_sync::host_fork;
 #[doc(inline)]
+pub use fdtable_sync::platform::kernel as platform;
+#[doc(inline)]
 pub use fdtable_sync::rcu;
+#[doc(inline)]
+pub use fdtable_sync::set_platform;
 #[doc(inline)]
 pub use fdtable_sync::unwind::contained_panics;
 
@@ -156,7 +159,6 @@ pub use error::Error;
 pub use fd::{Fd, FdArg, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};
 pub use files::Files;
-#[cfg(feature = "std")]
 pub use in_use::InUse;
 pub use iterate::Iter;
 pub use limits::Limits;

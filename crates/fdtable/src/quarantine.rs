@@ -99,7 +99,6 @@ impl Quarantine {
     }
 
     /// Returns true if a descriptor is in quarantine.
-    #[cfg(feature = "std")]
     pub(crate) fn contains(&self, number: usize) -> bool {
         self.waiting.iter().any(|&(waiting, _)| waiting == number)
     }

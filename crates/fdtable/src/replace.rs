@@ -58,7 +58,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// EINVAL, EBADF, EPERM and ENOMEM as for [`replace`](Self::replace), never EBUSY; and
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
-    #[cfg(feature = "std")]
     pub fn replace_waiting(
         &self,
         fd: impl FdArg,
@@ -158,7 +157,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// EBADF, EPERM and ENOMEM as for [`rename`](Self::rename), never EBUSY; and
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
-    #[cfg(feature = "std")]
     pub fn rename_waiting(
         &self,
         from: impl FdArg,
@@ -347,7 +345,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Calls `change` until it does not find a descriptor reserved, and waits in between.
-    #[cfg(feature = "std")]
     pub(crate) fn while_busy<R>(
         &self,
         fd: RawFd,
@@ -365,7 +362,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Returns true if a descriptor is not reserved. One in quarantine is not.
-    #[cfg(feature = "std")]
     fn is_not_busy(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
         let (index, bit) = place_of(fd.index());
         writer

@@ -403,7 +403,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Frees a reserved descriptor that was open before. It goes into quarantine, if that is on and
     /// there is memory.
-    #[cfg(feature = "std")]
     pub(crate) fn unreserve_closed(&self, fd: Fd) {
         let mut writer = self.tree.write();
         let waits = writer.quarantine.is_on() && Self::prepare_quarantine(&mut writer).is_ok();

@@ -43,7 +43,6 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::OutOfMemory;
 
 use crate::fd::{index_of, place_of};
-#[cfg(feature = "std")]
 use crate::in_use::UseCounts;
 use crate::quarantine::Quarantine;
 use crate::reserve::Reserved;
@@ -73,7 +72,6 @@ pub(crate) struct TableState {
     pub(crate) reserved: Reserved,
     idle: Idle,
     pub(crate) quarantine: Quarantine,
-    #[cfg(feature = "std")]
     pub(crate) in_use: UseCounts,
     pub(crate) waiters: Waiters,
 }
@@ -108,7 +106,6 @@ impl TableState {
             reserved: Reserved::default(),
             idle: Idle::default(),
             quarantine: Quarantine::new(),
-            #[cfg(feature = "std")]
             in_use: UseCounts::default(),
             waiters: Waiters::default(),
         }

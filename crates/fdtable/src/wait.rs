@@ -14,7 +14,11 @@
 use alloc::vec::Vec;
 use core::mem;
 use core::task::{Context, Poll, Waker};
+#[cfg(feature = "std")]
+use std::thread;
 
+#[cfg(not(feature = "std"))]
+use fdtable_sync::platform::thread;
 use fdtable_sync::unwind;
 
 use crate::table::WriteGuard;
@@ -57,28 +61,30 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
+    /// Without `std` it blocks by a
+    /// [hook](crate::platform::Platform::block) of the kernel.
+    ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) as for [`poll_until_free`](Self::poll_until_free).
-    #[cfg(feature = "std")]
     pub fn wait_until_free(&self) -> Result<(), Error> {
         self.wait(|table, writer| table.has_free(writer))
     }
 
     /// Waits until `ask` returns a value. It is called with the lock of the table held.
-    #[cfg(feature = "std")]
     pub(crate) fn wait<R>(
         &self,
         ask: impl Fn(&Self, &mut WriteGuard<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
         loop {
-            let thread = Waiter::Thread(std::thread::current());
+            let thread = Waiter::Thread(thread::current());
             if let Some(answer) = self.ask_or_wait(thread, &ask)? {
                 return Ok(answer);
             }
             // A fork of the host need not wait for a sleeping thread.
+            #[cfg(feature = "std")]
             let _out = crate::host_fork::blocking_section();
             // Returns at once if another thread has woken this one since, or spuriously.
-            std::thread::park();
+            thread::park();
         }
     }
 }
@@ -90,8 +96,7 @@ pub(crate) struct Waiters(Vec<Waiter>);
 /// A waiting task or thread.
 pub(crate) enum Waiter {
     Task(Waker),
-    #[cfg(feature = "std")]
-    Thread(std::thread::Thread),
+    Thread(thread::Thread),
 }
 
 /// The waiters to wake. They are woken when this is dropped: after the lock is released.
@@ -102,7 +107,6 @@ impl Waiter {
     fn wake(self) {
         match self {
             Self::Task(waker) => waker.wake(),
-            #[cfg(feature = "std")]
             Self::Thread(thread) => thread.unpark(),
         }
     }
@@ -149,9 +153,7 @@ impl Waiter {
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Task(one), Self::Task(other)) => one.will_wake(other),
-            #[cfg(feature = "std")]
             (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
-            #[cfg(feature = "std")]
             _ => false,
         }
     }
