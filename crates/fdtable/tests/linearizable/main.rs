@@ -20,6 +20,10 @@
 //! - `models`: histories of a few calls, in every order of their steps, under loom;
 //!   `cargo xtask loom` runs them.
 
+// The platform of a library without `std`.
+#[cfg(hooks)]
+use fdtable_hooks as _;
+
 mod recorder;
 mod search;
 mod specification;

@@ -73,6 +73,10 @@
 
 #![cfg(not(loom))]
 
+// The platform of a library without `std`.
+#[cfg(hooks)]
+use fdtable_hooks as _;
+
 mod clock;
 mod free_set;
 mod journal;

@@ -15,6 +15,10 @@
 //! Threads contend for each for a third of a second, or for `FDTABLE_STRESS_SECONDS`;
 //! `cargo xtask loom` explores small programs of the same kind.
 
+// The platform of a library without `std`.
+#[cfg(hooks)]
+use fdtable_hooks as _;
+
 mod dup2_releases_twice;
 mod fork_reads_a_row_twice;
 mod off_by_one_at_the_end;

@@ -6,6 +6,10 @@
 
 #![cfg(not(loom))]
 
+// The platform of a library without `std`.
+#[cfg(hooks)]
+use fdtable_hooks as _;
+
 #[path = "../canary/mod.rs"]
 mod canary;
 #[path = "../history/mod.rs"]

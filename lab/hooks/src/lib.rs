@@ -1,0 +1,273 @@
+//! A [`Platform`] on the host, as a kernel could have it.
+//!
+//! What a kernel has in hardware, the host has in system calls: the heavy fence is
+//! `membarrier(2)`, and the sequences of a CPU are restarted by the rseq area of the thread that
+//! it runs, which the segment `gs` leads to. A lock disables no preemption, but it counts as a
+//! kernel does. So figures are those of a kernel while no more threads run than there are CPUs,
+//! each [pinned](enter) to one.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+use std::thread::Thread;
+
+use fdtable::platform::{PAGE, Platform};
+
+/// What the host provides.
+pub struct Host;
+
+fdtable::set_platform!(Host);
+
+/// Set by [`use_sequences`].
+static HAS_SEQUENCES: AtomicBool = AtomicBool::new(false);
+
+/// How far the area of a thread is from the base of `gs`. Not 0, which would be none.
+const AREA: isize = 32;
+
+std::thread_local! {
+    static WORD: Cell<*mut ()> = const { Cell::new(ptr::null_mut()) };
+    /// The count of entered locks, which a kernel has for each CPU.
+    static LOCKS: Cell<usize> = const { Cell::new(0) };
+    static ID: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: each hook does what its documentation says, for threads of the host: `LOCKS` is the
+// count of the locks of a thread, whose preemption is harmless on the host, since `relax` yields.
+unsafe impl Platform for Host {
+    #[inline(always)]
+    fn cpus() -> usize {
+        static CPUS: OnceLock<usize> = OnceLock::new();
+        *CPUS.get_or_init(|| {
+            // SAFETY: `sysconf` takes an integer and touches no memory of ours.
+            let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+            usize::try_from(configured).unwrap_or(1)
+        })
+    }
+
+    #[inline(always)]
+    fn cpu() -> usize {
+        // SAFETY: glibc keeps the area at this offset for as long as the thread lives, and the
+        // index of the CPU in it at 4.
+        unsafe { area().wrapping_add(4).cast::<u32>().read_volatile() as usize }
+    }
+
+    #[inline(always)]
+    fn thread_word() -> *mut () {
+        WORD.get()
+    }
+
+    fn set_thread_word(word: *mut ()) {
+        WORD.set(word);
+    }
+
+    #[inline(always)]
+    fn enter_lock() {
+        LOCKS.set(LOCKS.get() + 1);
+    }
+
+    #[inline(always)]
+    fn leave_lock() {
+        LOCKS.set(LOCKS.get() - 1);
+    }
+
+    fn relax(attempts: u32) {
+        if attempts < 64 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+
+    fn has_heavy_fence() -> bool {
+        registered()
+    }
+
+    fn heavy_fence() {
+        assert!(registered() && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ));
+    }
+
+    fn sequence_area() -> Option<isize> {
+        HAS_SEQUENCES.load(Relaxed).then_some(AREA)
+    }
+
+    fn allocate_page(_node: u16) -> Option<NonNull<u8>> {
+        // SAFETY: the size is not zero.
+        NonNull::new(unsafe { HEAP.alloc(PAGE_LAYOUT) })
+    }
+
+    unsafe fn free_page(page: NonNull<u8>) {
+        // SAFETY: allocated with this layout, and the caller gives it up.
+        unsafe { HEAP.dealloc(page.as_ptr(), PAGE_LAYOUT) };
+    }
+
+    fn nanoseconds() -> u64 {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the struct is ours.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+
+    fn thread_id() -> u64 {
+        if ID.get() == 0 {
+            static NEXT: AtomicU64 = AtomicU64::new(1);
+            ID.set(NEXT.fetch_add(1, Relaxed));
+        }
+        ID.get()
+    }
+
+    fn block() {
+        let id = Self::thread_id();
+        {
+            let mut sleepers = sleepers();
+            if sleepers
+                .remove(&id)
+                .is_some_and(|sleeper| sleeper.is_none())
+            {
+                return;
+            }
+            sleepers.insert(id, Some(std::thread::current()));
+        }
+        std::thread::park();
+    }
+
+    fn wake(thread: u64) {
+        if let Some(Some(sleeper)) = sleepers().insert(thread, None) {
+            sleeper.unpark();
+        }
+    }
+
+    fn want_tick() {
+        WANTS_TICK.store(true, Relaxed);
+    }
+}
+
+/// The library has asked for a tick since this was cleared.
+pub static WANTS_TICK: AtomicBool = AtomicBool::new(false);
+
+/// Threads that block, and the numbers of those that were woken before.
+fn sleepers() -> std::sync::MutexGuard<'static, HashMap<u64, Option<Thread>>> {
+    static SLEEPERS: OnceLock<Mutex<HashMap<u64, Option<Thread>>>> = OnceLock::new();
+    let sleepers = SLEEPERS.get_or_init(Mutex::default).lock();
+    sleepers.unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The layout of a page.
+const PAGE_LAYOUT: Layout = match Layout::from_size_align(PAGE, PAGE) {
+    Ok(layout) => layout,
+    Err(_) => panic!("the size is a power of two"),
+};
+
+/// Registers the process for fences, once.
+fn registered() -> bool {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    let register = libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ;
+    *REGISTERED.get_or_init(|| membarrier(register))
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: `membarrier` takes integers and touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+unsafe extern "C" {
+    /// Where each thread has its rseq area: an offset from the thread pointer, of glibc ≥ 2.35.
+    static __rseq_offset: isize;
+}
+
+/// Returns the address of the calling thread's rseq area.
+#[inline(always)]
+fn area() -> *mut u8 {
+    let thread: *mut u8;
+    // SAFETY: the ABI keeps the thread pointer itself at `fs:0`; the load has no side effect.
+    unsafe {
+        std::arch::asm!(
+            "mov {}, fs:0", out(reg) thread, options(nostack, preserves_flags, pure, readonly)
+        );
+    }
+    // SAFETY: glibc never changes it after the start.
+    thread.wrapping_offset(unsafe { __rseq_offset })
+}
+
+/// Lets the library use restartable sequences. Each thread must [`enter`] before it uses the
+/// library from then on. To be called before anything else of the library.
+pub fn use_sequences() {
+    HAS_SEQUENCES.store(true, Relaxed);
+}
+
+/// Prepares the calling thread: pins it to a CPU, modulo the number of CPUs, and has `gs` lead to
+/// its area.
+///
+/// # Panics
+/// If the host refuses.
+pub fn enter(cpu: usize) {
+    // SAFETY: an all-zero `cpu_set_t` is an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the index is below the number of CPUs, and well below the size of the set.
+    unsafe { libc::CPU_SET(cpu % Host::cpus(), &mut set) };
+    // SAFETY: the set lives on this frame and has the given size.
+    let pinned = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    assert_eq!(pinned, 0, "the CPU is there");
+    const ARCH_SET_GS: libc::c_int = 0x1001;
+    let base = area().wrapping_offset(-AREA);
+    // SAFETY: nothing else of this process uses the segment.
+    let is_set = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, base) };
+    assert_eq!(is_set, 0, "the base of a segment can be set");
+}
+
+/// Returns how many locks the calling thread has entered and not left.
+pub fn entered_locks() -> usize {
+    LOCKS.get()
+}
+
+/// Ends the use of the library by the calling thread.
+pub fn leave() {
+    #[cfg(not(feature = "std"))]
+    fdtable::rcu::end_thread();
+}
+
+/// The system's heap, which counts what is taken.
+pub struct Counting;
+
+#[global_allocator]
+static HEAP: Counting = Counting;
+
+std::thread_local! {
+    static TAKEN: RefCell<Option<Vec<Layout>>> = const { RefCell::new(None) };
+}
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's heap does it; what is beside it allocates nothing, or is not counted itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // Not while the list itself grows.
+        let _ = TAKEN.try_with(|taken| {
+            if let Ok(mut taken) = taken.try_borrow_mut()
+                && let Some(taken) = taken.as_mut()
+            {
+                LIVE.fetch_add(layout.size(), Relaxed);
+                taken.push(layout);
+            }
+        });
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(place, layout) };
+    }
+}
+
+/// Runs `work`, and returns the layouts that the calling thread took from the heap in it.
+pub fn taken_in<R>(work: impl FnOnce() -> R) -> (R, Vec<Layout>) {
+    TAKEN.with(|taken| *taken.borrow_mut() = Some(Vec::with_capacity(1024)));
+    let answer = work();
+    let taken = TAKEN.with(|taken| taken.borrow_mut().take());
+    (answer, taken.unwrap_or_default())
+}

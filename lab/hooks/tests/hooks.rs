@@ -1,0 +1,158 @@
+//! What the library does with the hooks of a platform.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
+use fdtable_hooks::{WANTS_TICK, entered_locks, taken_in};
+use fdtable_sync::{fence, percpu};
+
+const NONE: FdFlags = FdFlags::empty();
+
+/// Runs a test on a thread of its own, after the others: callbacks of all tests are in the same
+/// queues.
+fn alone(test: impl FnOnce() + Send) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let of_test = || {
+        test();
+        assert_eq!(entered_locks(), 0, "as many locks were left as entered");
+        fdtable_hooks::leave();
+    };
+    std::thread::scope(|scope| scope.spawn(of_test).join()).expect("the test passes");
+}
+
+/// What breaks if this is wrong: the other tests of this package test the library on `std`.
+#[test]
+fn the_library_is_on_the_platform() {
+    alone(|| {
+        drop(rcu::read_lock());
+        assert_eq!(fence::flavour(), "platform");
+        assert!(percpu::copies() >= std::thread::available_parallelism().map_or(1, usize::from));
+    });
+}
+
+#[test]
+fn a_wait_for_itself_is_refused() {
+    alone(|| {
+        let section = rcu::read_lock();
+        assert_eq!(rcu::synchronize(), Err(rcu::WouldDeadlock));
+        assert_eq!(rcu::barrier(), Err(rcu::WouldDeadlock));
+        drop(section);
+        assert_eq!(rcu::synchronize(), Ok(()));
+        let reader = rcu::qsbr::Reader::online();
+        assert_eq!(rcu::synchronize(), Err(rcu::WouldDeadlock));
+        drop(reader);
+        rcu::defer(|| assert_eq!(rcu::barrier(), Err(rcu::WouldDeadlock)));
+        assert_eq!(rcu::barrier(), Ok(()));
+    });
+}
+
+#[test]
+fn a_lookup_may_be_inside_of_a_quiescent_state_reader() {
+    alone(|| {
+        let files: Files<Rcu<u64>> = Files::new();
+        let fd = files
+            .open(FileRef::new_rcu(7), NONE)
+            .expect("there is room");
+        let mut reader = rcu::qsbr::Reader::online();
+        assert_eq!(*files.get_rcu(fd, &reader.guard()).expect("open"), 7);
+        reader.quiescent();
+        assert_eq!(*files.get_rcu(fd, &reader.guard()).expect("open"), 7);
+    });
+}
+
+#[test]
+fn the_first_open_takes_two_pages_at_most() {
+    alone(|| {
+        let ((files, fd), taken) = taken_in(|| {
+            let files: Files<u64> = Files::new();
+            let fd = files.open(FileRef::new(7), NONE).expect("there is memory");
+            (files, fd)
+        });
+        let bytes: usize = taken.iter().map(|layout| layout.size()).sum();
+        let align = taken.iter().map(|layout| layout.align()).max();
+        // Of each CPU a line or two in three places.
+        let per_cpu = 512 * percpu::copies();
+        assert!(bytes <= 4096 + 1024 + per_cpu, "{bytes} bytes: {taken:?}");
+        assert!(align <= Some(4096), "{taken:?}");
+        drop((files, fd));
+    });
+}
+
+/// What breaks if this is wrong: the records of ended threads add up, and each grace period reads
+/// them.
+#[test]
+fn a_thread_that_ends_returns_its_record() {
+    alone(|| {
+        let many = || {
+            for _ in 0..100 {
+                let thread = std::thread::spawn(|| {
+                    drop(rcu::read_lock());
+                    fdtable_hooks::leave();
+                });
+                thread.join().expect("it ends");
+            }
+        };
+        many();
+        let ((), taken) = taken_in(many);
+        let records = taken.iter().filter(|layout| layout.align() >= 128);
+        assert_eq!(records.count(), 0, "{taken:?}");
+    });
+}
+
+#[test]
+fn a_tick_is_asked_for_once_until_it_comes() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, SeqCst);
+        }
+    }
+    alone(|| {
+        let files: Files<Rcu<Counted>> = Files::new();
+        while rcu::tick().expect("outside of sections") {}
+        WANTS_TICK.store(false, SeqCst);
+        let close_one = || {
+            let fd = files
+                .open(FileRef::new_rcu(Counted), NONE)
+                .expect("there is room");
+            drop(files.close(fd).expect("open"));
+        };
+        close_one();
+        assert!(WANTS_TICK.swap(false, SeqCst));
+        close_one();
+        assert!(
+            !WANTS_TICK.load(SeqCst),
+            "the first one was not answered yet"
+        );
+        while rcu::tick().expect("outside of sections") {}
+        assert_eq!(DROPPED.load(SeqCst), 2);
+        WANTS_TICK.store(false, SeqCst);
+        close_one();
+        assert!(WANTS_TICK.load(SeqCst));
+    });
+}
+
+#[test]
+fn a_thread_that_waits_for_a_descriptor_is_woken() {
+    alone(|| {
+        let files: Files<u64> = Files::with_limit(1);
+        for round in 0..100 {
+            let fd = files.open(FileRef::new(round), NONE).expect("it is free");
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    files.wait_until_free().expect("there is memory");
+                    fdtable_hooks::leave();
+                });
+                if round % 2 == 0 {
+                    std::thread::yield_now();
+                }
+                drop(files.close(fd).expect("open"));
+            });
+        }
+    });
+}
