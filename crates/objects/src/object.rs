@@ -774,7 +774,7 @@ pub(crate) unsafe fn home(raw: NonNull<RawObject>) -> u16 {
 #[cfg(all(
     any(
         all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        all(feature = "platform", not(feature = "std"))
     ),
     target_arch = "x86_64",
     target_pointer_width = "64",
@@ -788,7 +788,7 @@ pub(crate) const HOME_DISTANCE: usize = size_of::<Header>()
 #[cfg(all(
     any(
         all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        all(feature = "platform", not(feature = "std"))
     ),
     target_arch = "x86_64",
     target_pointer_width = "64",
@@ -978,7 +978,7 @@ impl Revocations {
     #[cfg(all(
         any(
             all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+            all(feature = "platform", not(feature = "std"))
         ),
         target_arch = "x86_64",
         target_pointer_width = "64",

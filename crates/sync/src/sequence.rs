@@ -39,7 +39,7 @@
     all(
         any(
             all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+            all(feature = "platform", not(feature = "std"))
         ),
         target_arch = "x86_64",
         target_pointer_width = "64"
@@ -52,7 +52,7 @@ pub mod model;
 #[cfg(all(
     any(
         all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        all(feature = "platform", not(feature = "std"))
     ),
     target_arch = "x86_64",
     target_pointer_width = "64",
@@ -66,7 +66,7 @@ mod x86_64;
     all(
         any(
             all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+            all(feature = "platform", not(feature = "std"))
         ),
         target_arch = "x86_64",
         target_pointer_width = "64"
@@ -78,7 +78,7 @@ pub use model::Area;
 #[cfg(all(
     any(
         all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        all(feature = "platform", not(feature = "std"))
     ),
     target_arch = "x86_64",
     target_pointer_width = "64",
@@ -95,7 +95,6 @@ pub use x86_64::Area;
 pub fn resume_address(interrupted: usize) -> usize {
     #[cfg(all(
         feature = "platform",
-        target_feature = "sse2",
         target_arch = "x86_64",
         target_pointer_width = "64",
         not(loom)
@@ -103,7 +102,6 @@ pub fn resume_address(interrupted: usize) -> usize {
     return x86_64::resume_address(interrupted);
     #[cfg(not(all(
         feature = "platform",
-        target_feature = "sse2",
         target_arch = "x86_64",
         target_pointer_width = "64",
         not(loom)

@@ -68,7 +68,7 @@ use crate::object::{IN_PART, REVOCATIONS, RawObject, Ref};
     all(
         any(
             all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+            all(feature = "platform", not(feature = "std"))
         ),
         target_arch = "x86_64",
         target_pointer_width = "64"
@@ -82,7 +82,7 @@ mod sequence;
 #[cfg(all(
     any(
         all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        all(feature = "platform", not(feature = "std"))
     ),
     target_arch = "x86_64",
     target_pointer_width = "64",

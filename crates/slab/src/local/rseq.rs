@@ -75,7 +75,7 @@ pub(super) mod sequence;
 #[cfg(all(
     any(
         all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+        all(feature = "platform", not(feature = "std"))
     ),
     target_arch = "x86_64",
     target_pointer_width = "64",
@@ -88,7 +88,7 @@ mod sequence;
     all(
         any(
             all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"), target_feature = "sse2")
+            all(feature = "platform", not(feature = "std"))
         ),
         target_arch = "x86_64",
         target_pointer_width = "64"

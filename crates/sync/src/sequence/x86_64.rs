@@ -125,7 +125,8 @@ macro_rules! segment {
 /// first. They begin again with the input operands as they were, so they must not write these,
 /// nor anything else that other threads or a second run could misread. `at` is a register for
 /// them to use; the area of the thread is at `{area}` in the segment of
-/// [`segment!`](crate::segment), with the index of its CPU at 4.
+/// [`segment!`](crate::segment), with the index of its CPU at 4. The instructions `around` it run
+/// once, before it begins and after it is over.
 ///
 /// # Safety
 /// As for the steps. And the calling thread has a registered area there, or its steps leave where
@@ -135,11 +136,13 @@ macro_rules! segment {
 macro_rules! restartable {
     (
         area: $area:expr,
+        $(around: [$before:expr, $after:expr],)?
         steps: [$($step:expr),* $(,)?],
         otherwise: $otherwise:expr,
         $($operands:tt)*
     ) => {
         ::core::arch::asm!(
+            $($before,)?
             // The descriptor: version, flags, start, length, where to continue.
             ".pushsection __rseq_cs, \"aw\"",
             ".balign 32",
@@ -166,6 +169,7 @@ macro_rules! restartable {
             $otherwise,
             "jmp 5b",
             ".popsection",
+            $($after,)?
             at = out(reg) _,
             area = in(reg) $crate::sequence::Area::offset($area),
             $($operands)*

@@ -46,9 +46,16 @@ macro_rules! linger {
 /// A sequence. Its `steps` find in `at` the offset of this CPU's copy; the last of them is the
 /// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
 macro_rules! sequence {
-    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
+    (
+        $(around: [$before:expr, $after:expr],)?
+        steps: [$($step:expr),* $(,)?],
+        otherwise: $otherwise:expr,
+        $cpus:expr,
+        $($operands:tt)*
+    ) => {
         restartable!(
             area: $cpus.area,
+            $(around: [$before, $after],)?
             steps: [
                 // (B) A thread without an area has a negative index.
                 concat!("mov {at:e}, dword ptr ", segment!(), ":[{area} + 4]"),
@@ -138,37 +145,42 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
 /// true if it did.
 pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
     let done: usize;
-    // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size.
+    // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size,
+    // and has room there. `rbx`, which the compiler reserves, is restored.
     unsafe {
         sequence!(
+            around: ["mov {saved}, rbx", "mov rbx, {saved}"],
             steps: [
                 "add {at}, {base}",
                 // (C), (D) The count of each, and the count at which it lacks that.
-                "mov {rounds}, qword ptr [{at}]",
-                "movzx {done:e}, byte ptr [{rounds} + {tally}]",
-                "cmp {done}, qword ptr [{rounds} + {lack}]",
+                "mov rax, qword ptr [{at}]",
+                "movzx {done:e}, byte ptr [rax + {tally}]",
+                "cmp {done}, qword ptr [rax + {lack}]",
                 "jne 6f",
-                "mov {rounds}, qword ptr [{at} + 8]",
-                "movzx {done:e}, byte ptr [{rounds} + {tally}]",
-                "cmp {done}, qword ptr [{rounds} + {lack}]",
+                "mov rdx, qword ptr [{at} + 8]",
+                "movzx {done:e}, byte ptr [rdx + {tally}]",
+                "cmp {done}, qword ptr [rdx + {lack}]",
                 "je 6f",
                 // (X)
                 "cmp byte ptr [{stopped}], 0",
                 "jne 6f",
                 "mov {done:e}, 1",
-                "movaps {both}, xmmword ptr [{at}]",
-                "shufpd {both}, {both}, 1",
+                // The new halves, lower and upper.
+                "mov rbx, rdx",
+                "mov rcx, rax",
                 linger!(),
-                // (E)
-                "movaps xmmword ptr [{at}], {both}",
+                // (E) Stores them, since the old ones are those in `rax` and `rdx`.
+                "cmpxchg16b xmmword ptr [{at}]",
             ],
             otherwise: "xor {done:e}, {done:e}",
             cpus,
-            rounds = out(reg) _,
             done = out(reg) done,
-            both = out(xmm_reg) _,
+            saved = out(reg) _,
             lack = in(reg) limit_offset(lack),
             stopped = in(reg) &raw const cpus.stopped,
+            out("rax") _,
+            out("rcx") _,
+            out("rdx") _,
         );
     }
     done != 0
@@ -181,35 +193,37 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
     // SAFETY: as in `exchange`.
     unsafe {
         sequence!(
+            around: ["mov {saved}, rbx", "mov rbx, {saved}"],
             steps: [
                 "add {at}, {base}",
                 // (C), (D)
-                "mov {displaced}, qword ptr [{at}]",
-                "movzx {now:e}, byte ptr [{displaced} + {tally}]",
-                "cmp {now}, qword ptr [{displaced} + {lack}]",
+                "mov rax, qword ptr [{at}]",
+                "movzx ecx, byte ptr [rax + {tally}]",
+                "cmp rcx, qword ptr [rax + {lack}]",
                 "jne 6f",
-                "mov {displaced}, qword ptr [{at} + 8]",
-                "movzx {now:e}, byte ptr [{displaced} + {tally}]",
-                "cmp {now}, qword ptr [{displaced} + {lack}]",
+                "mov rdx, qword ptr [{at} + 8]",
+                "movzx ecx, byte ptr [rdx + {tally}]",
+                "cmp rcx, qword ptr [rdx + {lack}]",
                 "jne 6f",
                 // (X)
                 "cmp byte ptr [{stopped}], 0",
                 "jne 6f",
-                // The low half is the new one, the high half the one that was loaded.
-                "movq {both}, {new}",
-                "movhps {both}, qword ptr [{at}]",
+                // The lower half is the new one, the upper half the one that was loaded.
+                "mov rbx, {new}",
+                "mov rcx, rax",
                 linger!(),
-                // (E)
-                "movaps xmmword ptr [{at}], {both}",
+                // (E) As in `exchange`.
+                "cmpxchg16b xmmword ptr [{at}]",
             ],
-            otherwise: "mov {displaced}, {new}",
+            otherwise: "mov rdx, {new}",
             cpus,
-            displaced = out(reg) displaced,
-            now = out(reg) _,
-            both = out(xmm_reg) _,
+            saved = out(reg) _,
             new = in(reg) magazine,
             lack = in(reg) limit_offset(lack),
             stopped = in(reg) &raw const cpus.stopped,
+            out("rax") _,
+            out("rcx") _,
+            out("rdx") displaced,
         );
     }
     displaced
