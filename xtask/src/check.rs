@@ -119,6 +119,9 @@ const FEATURES: &[&str] = &[
     // Where memory fails, and where it is counted, without slabs.
     "-p fdtable --no-default-features --features std --test out_of_memory --test memory",
     "-p fdtable-listing --features serde --test listing_serialized",
+    // On the hooks of a platform, without `std`. The long checks run the tests of tables too.
+    "-p fdtable-hooks --test hooks --test sequences --test races --test linearizable",
+    "-p fdtable-hooks --no-default-features --test alone",
 ];
 
 fn lints() -> Result {
@@ -127,6 +130,9 @@ fn lints() -> Result {
         "-p fdtable-slab -p fdtable-listing --all-features --all-targets",
         // The feature adds a file and changes no other.
         "-p fdtable-listing --no-default-features --features serde",
+        // On the hooks of a platform, without `std`, and without either.
+        "-p fdtable-hooks --all-targets",
+        "-p fdtable --no-default-features --features slab",
     ] {
         Process::cargo("clippy")
             .words(what)

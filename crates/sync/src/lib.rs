@@ -28,7 +28,8 @@
 //!
 //! | feature | default | effect |
 //! |---|---|---|
-//! | `std` | yes | a record for each thread, `membarrier(2)`, locks that sleep, host forks, and a thread for [timely callbacks](rcu::call_timely). Without it: each section claims a record, readers take full fences, and locks spin |
+//! | `std` | yes | a record for each thread, `membarrier(2)`, locks that sleep, host forks, and a thread for [timely callbacks](rcu::call_timely). Without it a kernel provides what these need: see [`platform::kernel`] |
+//! | `platform` | no | without `std`: the program registers a [`Platform`](platform::kernel::Platform). Without it each section claims a record, readers take full fences, and locks spin |
 //!
 //! # The parts
 //!
@@ -50,6 +51,9 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("fdtable needs atomic operations of 64 bits, which this target does not have");
 
 extern crate alloc;
 

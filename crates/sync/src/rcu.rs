@@ -77,9 +77,7 @@ pub use callbacks::{Head, call, call_timely, defer};
 pub use callbacks::{call_later, call_later_weighing, catch_up};
 #[cfg(not(any(feature = "std", loom)))]
 pub(crate) use reader::ThreadState;
-#[cfg(not(feature = "std"))]
-pub use reader::end_thread;
-pub use reader::{Guard, read_lock, sequence_area};
+pub use reader::{Guard, end_thread, read_lock, sequence_area};
 pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_readers};
 #[cfg(feature = "std")]
 pub use worker::use_ticks;
@@ -115,8 +113,12 @@ impl core::error::Error for WouldDeadlock {}
 /// ```
 ///
 /// # Errors
-/// [`WouldDeadlock`] inside a section of this thread. Without `std` the library cannot know
+/// [`WouldDeadlock`] inside a section of this thread. In a kernel that keeps no
+/// [word](crate::platform::kernel::Platform::thread_word) for each thread, the library cannot know
 /// its caller, and a call inside a section waits forever.
+///
+/// # Panics
+/// In such a kernel, in a debug build, if it seems to wait for itself for some seconds.
 #[doc(alias = "synchronize_rcu")]
 pub fn synchronize() -> Result<(), WouldDeadlock> {
     if reader::inside_section() {
@@ -130,8 +132,11 @@ pub fn synchronize() -> Result<(), WouldDeadlock> {
 /// thread. Blocks, and runs callbacks: the caller holds no lock that one of them takes.
 ///
 /// # Errors
-/// [`WouldDeadlock`] inside a section of this thread or inside a callback. Without `std` the
-/// library cannot know its caller, and such a call waits forever.
+/// [`WouldDeadlock`] inside a section of this thread or inside a callback. In a kernel that keeps
+/// no word for each thread, such a call waits forever, as that of [`synchronize`].
+///
+/// # Panics
+/// As for [`synchronize`].
 #[doc(alias = "rcu_barrier")]
 pub fn barrier() -> Result<(), WouldDeadlock> {
     if reader::inside_section() || callbacks::inside_callback() {
@@ -168,9 +173,9 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
 /// ```
 ///
 /// # Errors
-/// [`WouldDeadlock`] inside a section of this thread or inside a callback; nothing has run. Without
-/// `std` the library cannot know its caller: inside a section it returns false then, and inside a
-/// callback those run that are not of the same queue.
+/// [`WouldDeadlock`] inside a section of this thread or inside a callback; nothing has run. In a
+/// kernel that keeps no word for each thread, the library cannot know its caller: inside a section
+/// it returns false then, and inside a callback those run that are not of the same queue.
 pub fn try_barrier() -> Result<bool, WouldDeadlock> {
     if reader::inside_section() || callbacks::inside_callback() {
         return Err(WouldDeadlock);

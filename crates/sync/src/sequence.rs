@@ -89,12 +89,13 @@ pub use x86_64::Area;
 /// Returns where a thread of a kernel continues that was interrupted at the given address: at the
 /// beginning of the restartable sequence around it, or there. For the interrupt handlers of a
 /// kernel that has [areas](crate::platform::kernel::Platform::sequence_area), before they use the
-/// library or switch threads. Some tens of comparisons; neither blocks nor allocates.
-#[cfg(not(feature = "std"))]
+/// library or switch threads. Some tens of comparisons; neither blocks nor allocates. With `std`
+/// the operating system does it.
 #[must_use]
 pub fn resume_address(interrupted: usize) -> usize {
     #[cfg(all(
         feature = "platform",
+        not(feature = "std"),
         target_arch = "x86_64",
         target_pointer_width = "64",
         not(loom)
@@ -102,6 +103,7 @@ pub fn resume_address(interrupted: usize) -> usize {
     return x86_64::resume_address(interrupted);
     #[cfg(not(all(
         feature = "platform",
+        not(feature = "std"),
         target_arch = "x86_64",
         target_pointer_width = "64",
         not(loom)

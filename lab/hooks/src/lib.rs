@@ -227,7 +227,6 @@ pub fn entered_locks() -> usize {
 
 /// Ends the use of the library by the calling thread.
 pub fn leave() {
-    #[cfg(not(feature = "std"))]
     fdtable::rcu::end_thread();
 }
 

@@ -24,6 +24,8 @@
 //! fdtable_sync::set_platform!(Machine);
 //! ```
 
+pub use crate::sequence::resume_address;
+
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
@@ -139,7 +141,8 @@ pub unsafe trait Platform {
 
     /// Returns where the CPU has its area for [restartable sequences](mod@crate::sequence): how
     /// many bytes from the base of the segment `gs`. The area begins at a multiple of 32, and has
-    /// the index of the CPU as a `u32` at 4 and room for a pointer at 8. Only for x86-64, and only with a heavy fence. The kernel calls
+    /// the index of the CPU as a `u32` at 4 and room for a pointer at 8. Only for x86-64, and
+    /// only with a heavy fence. The kernel calls
     /// [`resume_address`](crate::sequence::resume_address) whenever it interrupts a thread of its
     /// own, and has the thread continue where it says.
     ///

@@ -55,7 +55,7 @@ use alloc::boxed::Box;
 use core::num::NonZeroUsize;
 use core::ptr::{self, NonNull};
 
-use super::grace::{GRACE, Ticket};
+use super::grace::{GRACE, Ticket, check_progress};
 use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
 use crate::percpu::PerCpu;
 use crate::platform::atomic::AtomicPtr;
@@ -693,6 +693,7 @@ pub(super) fn drain() {
             advance(queue, usize::MAX);
             relax(attempts);
             attempts = attempts.saturating_add(1);
+            check_progress(attempts);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::reader::{NUMBER, RECORDS, STARTED, fence_for_claimed};
+use super::reader::{NUMBER, RECORDS, STARTED, fence_for_claimed, knows_caller};
 use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Release};
 use crate::platform::{Mutex, global, relax};
@@ -30,6 +30,22 @@ impl Ticket {
 
 global! {
     pub(super) static GRACE: CachePadded<Grace> = CachePadded::new(Grace::new());
+}
+
+/// Reports a wait that waits for itself, where that was not known at its beginning: in a debug
+/// build of a library that does not know its threads, after some seconds. `attempts` counts the
+/// looks.
+///
+/// # Panics
+/// If there were too many.
+pub(super) fn check_progress(attempts: u32) {
+    const STUCK: u32 = 1 << 26;
+    if cfg!(all(debug_assertions, not(any(feature = "std", loom)))) {
+        assert!(
+            attempts < STUCK || knows_caller(),
+            "a grace period does not end: the caller may be inside a section or a callback"
+        );
+    }
 }
 
 impl Grace {
@@ -89,6 +105,7 @@ impl Grace {
         while !self.poll(ticket) {
             relax(attempts);
             attempts = attempts.saturating_add(1);
+            check_progress(attempts);
         }
     }
 

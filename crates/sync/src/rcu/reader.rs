@@ -900,6 +900,14 @@ pub(crate) fn inside_section() -> bool {
     inside_read_lock() || thread::unowned_sections() > 0
 }
 
+/// Returns true if the library knows whether its caller is inside a section.
+pub(super) fn knows_caller() -> bool {
+    #[cfg(any(feature = "std", loom))]
+    return true;
+    #[cfg(not(any(feature = "std", loom)))]
+    ThreadState::of_caller().is_some()
+}
+
 /// Returns true if the calling thread is inside a section that [`read_lock`] began, as far as can
 /// be known.
 pub(super) fn inside_read_lock() -> bool {
@@ -936,19 +944,23 @@ fn no_record() -> &'static Record {
 }
 
 /// Returns the calling thread's record to the others, and runs the callbacks that are queued unless
-/// a reader is in the way. For a kernel, on a thread that ends: `std` does it by itself. Without it
-/// the record is lost, and a few hundred bytes with it. May run callbacks: the caller holds no lock
-/// that one of them takes. Does nothing to a thread that is inside a section: its record stays, and
-/// keeps the memory that it could see. A thread that goes on gets another record.
-#[cfg(not(feature = "std"))]
+/// a reader is in the way. A kernel calls it on each thread that ends: else the record is lost, and
+/// a few hundred bytes with it. With `std` this happens by itself, and the call does nothing.
+///
+/// May run callbacks: the caller holds no lock that one of them takes. Inside a section or a
+/// callback it does nothing, and the record stays: then the section never ends. A thread that
+/// continues gets another record.
 pub fn end_thread() {
-    if inside_section() || super::callbacks::inside_callback() {
-        return;
-    }
-    super::callbacks::drain_briefly();
-    if let Some(record) = own_record() {
-        thread::forget_own_record();
-        record.unclaim();
+    #[cfg(not(any(feature = "std", loom)))]
+    {
+        if inside_section() || super::callbacks::inside_callback() {
+            return;
+        }
+        super::callbacks::drain_briefly();
+        if let Some(record) = own_record() {
+            thread::forget_own_record();
+            record.unclaim();
+        }
     }
 }
 
