@@ -78,6 +78,11 @@ const STEPS: &[Step] = &[
         run: conflicts,
     },
     Step {
+        name: "platform",
+        summary: "the tests of tables on the hooks of a platform, without `std`",
+        run: platform,
+    },
+    Step {
         name: "bare-metal",
         summary: "targets without an operating system",
         run: bare_metal,
@@ -339,6 +344,15 @@ fn conflicts() -> Result<Verdict> {
     all([cargo("conflicts", "run --release -- conflicts --check")])
 }
 
+/// The stress of threads is that of the step of this name, on hooks.
+fn platform() -> Result<Verdict> {
+    let tests = cargo(
+        "platform",
+        "test --profile ci --no-fail-fast -p fdtable-hooks",
+    );
+    all([tests.env("FDTABLE_STRESS_SECONDS", "10")])
+}
+
 fn bare_metal() -> Result<Verdict> {
     let installed = Process::new("rustup")
         .words("target list --installed")
@@ -347,10 +361,14 @@ fn bare_metal() -> Result<Verdict> {
     let targets: Vec<&&str> = BARE_METAL.iter().filter(is_installed).collect();
     let check = "check -p fdtable-sync -p fdtable-slab -p fdtable-objects -p fdtable \
                  -p fdtable-listing --no-default-features --features fdtable/slab,fdtable-listing/serde";
+    let with_platform = format!("{check},fdtable/platform");
     // The host is checked too: it has no `std` then.
-    let mut checks = vec![cargo("bare-metal", check)];
-    for target in &targets {
-        checks.push(cargo("bare-metal", check).args(["--target", target]));
+    let mut checks = Vec::new();
+    for check in [check, &with_platform] {
+        checks.push(cargo("bare-metal", check));
+        for target in &targets {
+            checks.push(cargo("bare-metal", check).args(["--target", target]));
+        }
     }
     let verdict = all(checks)?;
     if targets.is_empty() {

@@ -14,6 +14,7 @@ mod layers;
 mod library;
 mod loom;
 mod mutate;
+mod platform;
 mod pool;
 mod process;
 mod programs;
@@ -67,6 +68,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--list] [WORD]",
         summary: "weaken each ordering and fence: a model must fail",
         run: mutate::mutate,
+    },
+    Command {
+        name: "platform",
+        arguments: "[--write]",
+        summary: "time the library on the hooks of a platform, beside `std`",
+        run: platform::run,
     },
     Command {
         name: "programs",

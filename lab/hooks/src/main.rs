@@ -132,7 +132,4 @@ fn first_open() {
     let bytes: usize = taken.iter().map(std::alloc::Layout::size).sum();
     let align = taken.iter().map(std::alloc::Layout::align).max();
     println!("{bytes} {}", align.unwrap_or(0));
-    for layout in taken {
-        eprintln!("{layout:?}");
-    }
 }

@@ -143,7 +143,7 @@ pub unsafe trait Platform {
     /// many bytes from the base of the segment `gs`. The area begins at a multiple of 32, and has
     /// the index of the CPU as a `u32` at 4 and room for a pointer at 8. Only for x86-64, and
     /// only with a heavy fence. The kernel calls
-    /// [`resume_address`](crate::sequence::resume_address) whenever it interrupts a thread of its
+    /// [`resume_address`] whenever it interrupts a thread of its
     /// own, and has the thread continue where it says.
     ///
     /// By default none: an owned lookup then has a section around it, and allocation takes a lock
