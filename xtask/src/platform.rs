@@ -1,12 +1,14 @@
-//! `platform`: what the library costs on the hooks of a platform, beside what it costs with `std`.
+//! `platform`: what the library costs on the hooks of a platform, beside what it costs with
+//! `std`, and without one hook or another.
 //!
-//! The same program is built twice (`lab/hooks`), and both run at the same time. They take turns of some
-//! milliseconds: a ratio is one of two neighbouring turns, so a machine that becomes slower changes
-//! both.
+//! The same program is built twice (`lab/hooks`), and two of them run at the same time. They take
+//! turns of some milliseconds: a ratio is one of two neighbouring turns, so a machine that
+//! becomes slower changes both.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::process::Process;
@@ -18,31 +20,39 @@ const ROUNDS: usize = 41;
 /// The length of a turn in milliseconds.
 const TURN: u32 = 20;
 
-/// The cases of the program, with the name of the figure and what it is.
-const CASES: &[(&str, &str, &str)] = &[
-    (
-        "borrowed",
-        "nostd.borrowed_vs_std",
-        "borrowed lookup in a section of its own",
-    ),
-    ("owned", "nostd.owned_vs_std", "owned lookup"),
-    (
-        "owned_same",
-        "nostd.owned_same_vs_std",
-        "owned lookup of one descriptor",
-    ),
-    ("open_close", "nostd.open_close_vs_std", "open and close"),
+/// The cases of the program, and what each is.
+const CASES: &[(&str, &str)] = &[
+    ("borrowed", "borrowed lookup in a section of its own"),
+    ("owned", "owned lookup"),
+    ("owned_same", "owned lookup of one descriptor"),
+    ("open_close", "open and close"),
 ];
 
-/// Where the document has the table.
+/// What a kernel may lack, as the program and as the document name it.
+const MISSING: &[(&str, &str)] = &[
+    ("sequences", "`sequence_area`"),
+    ("cpus", "`cpus` and `cpu`"),
+    ("fence", "`heavy_fence`"),
+    ("word", "`thread_word`"),
+];
+
+/// Where the document has the tables.
 const BEGIN: &str = "<!-- written by `cargo xtask platform --write` -->";
 const END: &str = "<!-- end -->";
 
-/// One of the two programs, which waits for its turn.
+/// A program that waits for its turn.
 struct Subject {
     child: Child,
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
+}
+
+/// The times of two programs in one case.
+struct Comparison {
+    /// Medians of nanoseconds.
+    medians: [f64; 2],
+    /// The ratio of neighbouring turns: its tenth, its median, and its ninetieth part of a hundred.
+    ratio: [f64; 3],
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -53,31 +63,10 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     };
     let hooks = build("platform", "")?;
     let std = build("std", "--no-default-features --features std")?;
-    let first_open = Process::new(&hooks).arg("first-open").read()?;
-    let (bytes, align) = first_open.trim().split_once(' ').ok_or("no two numbers")?;
-    let mut subjects = [Subject::start(&hooks)?, Subject::start(&std)?];
-    let mut table = String::from(
-        "| figure | threads | what | platform, ns | `std`, ns | ratio | p10 to p90 |\n|---|---|---|---|---|---|---|\n",
-    );
-    for (case, figure, what) in CASES {
-        for threads in [1, 2] {
-            let row = measure(&mut subjects, case, threads)?;
-            table += &format!("| `{figure}` | {threads} | {what} | {row} |\n");
-        }
-    }
-    table += &format!(
-        "| `nostd.first_open_bytes` | 1 | memory of the first table and its first open | {bytes} bytes | | | |\n"
-    );
-    table += &format!(
-        "| `nostd.first_open_align` | 1 | the largest alignment of it | {align} bytes | | | |\n"
-    );
-    print!("{table}");
-    for mut subject in subjects {
-        drop(subject.asks);
-        subject.child.wait()?;
-    }
+    let tables = format!("{}\n{}", beside_std(&hooks, &std)?, without(&hooks)?);
+    print!("{tables}");
     if writes {
-        write(&table)?;
+        write(&tables)?;
     }
     Ok(())
 }
@@ -94,13 +83,67 @@ fn build(name: &str, features: &str) -> Result<PathBuf> {
     Ok(folder.join("release/fdtable-hooks"))
 }
 
+fn beside_std(hooks: &Path, std: &Path) -> Result<String> {
+    let mut table = String::from(
+        "| figure | threads | what | platform | `std` | ratio | p10 to p90 |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    let mut subjects = [Subject::start(hooks, &[])?, Subject::start(std, &[])?];
+    for (case, what) in CASES {
+        for threads in [1, 2] {
+            let Comparison { medians, ratio } = compare(&mut subjects, case, threads)?;
+            writeln!(
+                table,
+                "| `nostd.{case}_vs_std` | {threads} | {what} | {:.1} ns | {:.1} ns | {:.2} | {:.2} to {:.2} |",
+                medians[0], medians[1], ratio[1], ratio[0], ratio[2],
+            )?;
+        }
+    }
+    subjects.into_iter().try_for_each(Subject::end)?;
+    let first_open = Process::new(hooks).arg("first-open").read()?;
+    let (bytes, align) = first_open.trim().split_once(' ').ok_or("no two numbers")?;
+    writeln!(
+        table,
+        "| `nostd.first_open_bytes` | 1 | memory of the first table and its first open | {bytes} | | | |"
+    )?;
+    writeln!(
+        table,
+        "| `nostd.first_open_align` | 1 | the largest alignment in it | {align} | | | |"
+    )?;
+    Ok(table)
+}
+
+/// What the program costs without each of the hooks, as a multiple of what it costs with all.
+fn without(hooks: &Path) -> Result<String> {
+    let mut table = String::from("| without |");
+    for (_, what) in CASES {
+        write!(table, " {what}, 1 and 2 threads |")?;
+    }
+    table += "\n|---|---|---|---|---|\n";
+    for (missing, name) in MISSING {
+        let mut subjects = [
+            Subject::start(hooks, &["without", missing])?,
+            Subject::start(hooks, &[])?,
+        ];
+        write!(table, "| {name} |")?;
+        for (case, _) in CASES {
+            let [one, two] = [1, 2].map(|threads| compare(&mut subjects, case, threads));
+            write!(table, " {:.1} and {:.1} |", one?.ratio[1], two?.ratio[1])?;
+        }
+        table.push('\n');
+        subjects.into_iter().try_for_each(Subject::end)?;
+    }
+    Ok(table)
+}
+
 impl Subject {
-    fn start(program: &PathBuf) -> Result<Self> {
+    fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
         let mut command = Command::new(program);
-        let mut child = command
+        command
+            .args(arguments)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+            .stdout(Stdio::piped());
+        let mut child = command.spawn()?;
         let asks = child.stdin.take().ok_or("no standard input")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
         Ok(Self {
@@ -117,10 +160,15 @@ impl Subject {
         self.answers.read_line(&mut line)?;
         Ok(line.trim().parse()?)
     }
+
+    fn end(mut self) -> Result {
+        drop(self.asks);
+        self.child.wait()?;
+        Ok(())
+    }
 }
 
-/// Returns the cells of a row: both medians, the median of the ratios, and their spread.
-fn measure(subjects: &mut [Subject; 2], case: &str, threads: usize) -> Result<String> {
+fn compare(subjects: &mut [Subject; 2], case: &str, threads: usize) -> Result<Comparison> {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..ROUNDS {
         for turn in 0..2 {
@@ -129,36 +177,27 @@ fn measure(subjects: &mut [Subject; 2], case: &str, threads: usize) -> Result<St
             times[which].push(subjects[which].turn(case, threads)?);
         }
     }
-    let mut ratios: Vec<f64> = times[0]
-        .iter()
-        .zip(&times[1])
-        .map(|(one, other)| one / other)
-        .collect();
-    for list in [&mut times[0], &mut ratios] {
-        list.sort_unstable_by(f64::total_cmp);
-    }
-    times[1].sort_unstable_by(f64::total_cmp);
-    let at = |list: &[f64], part: usize| list[(list.len() - 1) * part / 10];
-    Ok(format!(
-        "{:.1} | {:.1} | {:.2} | {:.2} to {:.2}",
-        at(&times[0], 5),
-        at(&times[1], 5),
-        at(&ratios, 5),
-        at(&ratios, 1),
-        at(&ratios, 9),
-    ))
+    let pairs = times[0].iter().zip(&times[1]);
+    let ratios: Vec<f64> = pairs.map(|(one, other)| one / other).collect();
+    Ok(Comparison {
+        ratio: [1, 5, 9].map(|tenth| quantile(&ratios, tenth)),
+        medians: [0, 1].map(|which| quantile(&times[which], 5)),
+    })
 }
 
-/// Replaces the table in the document.
-fn write(table: &str) -> Result {
+fn quantile(samples: &[f64], tenth: usize) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted[(sorted.len() - 1) * tenth / 10]
+}
+
+/// Replaces the tables in the document.
+fn write(tables: &str) -> Result {
     let path = root().join("docs/porting.md");
     let text = fs::read_to_string(&path)?;
-    let (before, rest) = text
-        .split_once(BEGIN)
-        .ok_or("the document has no place for the table")?;
-    let (_, after) = rest
-        .split_once(END)
-        .ok_or("the place for the table has no end")?;
-    fs::write(path, format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))?;
+    let no_place = "the document has no place for the tables";
+    let (before, rest) = text.split_once(BEGIN).ok_or(no_place)?;
+    let (_, after) = rest.split_once(END).ok_or(no_place)?;
+    fs::write(path, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))?;
     Ok(())
 }

@@ -39,12 +39,10 @@ std::thread_local! {
 unsafe impl Platform for Host {
     #[inline(always)]
     fn cpus() -> usize {
-        static CPUS: OnceLock<usize> = OnceLock::new();
-        *CPUS.get_or_init(|| {
-            // SAFETY: `sysconf` takes an integer and touches no memory of ours.
-            let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-            usize::try_from(configured).unwrap_or(1)
-        })
+        if is_missing(Hook::Cpus) {
+            return 1;
+        }
+        configured_cpus()
     }
 
     #[inline(always)]
@@ -60,7 +58,9 @@ unsafe impl Platform for Host {
     }
 
     fn set_thread_word(word: *mut ()) {
-        WORD.set(word);
+        if !is_missing(Hook::ThreadWord) {
+            WORD.set(word);
+        }
     }
 
     #[inline(always)]
@@ -82,7 +82,7 @@ unsafe impl Platform for Host {
     }
 
     fn has_heavy_fence() -> bool {
-        registered()
+        registered() && !is_missing(Hook::HeavyFence)
     }
 
     fn heavy_fence() {
@@ -180,6 +180,15 @@ unsafe extern "C" {
     static __rseq_offset: isize;
 }
 
+fn configured_cpus() -> usize {
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| {
+        // SAFETY: `sysconf` takes an integer and touches no memory of ours.
+        let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+        usize::try_from(configured).unwrap_or(1)
+    })
+}
+
 /// Returns the address of the calling thread's rseq area.
 #[inline(always)]
 fn area() -> *mut u8 {
@@ -192,6 +201,29 @@ fn area() -> *mut u8 {
     }
     // SAFETY: glibc never changes it after the start.
     thread.wrapping_offset(unsafe { __rseq_offset })
+}
+
+/// A hook that a kernel may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// The number of CPUs: there seems to be one.
+    Cpus,
+    /// The word of a thread: it is never stored.
+    ThreadWord,
+    /// The heavy fence.
+    HeavyFence,
+}
+
+/// A bit for each hook that is missing.
+static MISSING: AtomicUsize = AtomicUsize::new(0);
+
+/// Lets a hook do what its default does. To be called before anything of the library.
+pub fn do_without(hook: Hook) {
+    MISSING.fetch_or(1 << hook as usize, Relaxed);
+}
+
+fn is_missing(hook: Hook) -> bool {
+    MISSING.load(Relaxed) & 1 << hook as usize != 0
 }
 
 /// Lets the library use restartable sequences. Each thread must [`enter`] before it uses the
@@ -209,7 +241,7 @@ pub fn enter(cpu: usize) {
     // SAFETY: an all-zero `cpu_set_t` is an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the index is below the number of CPUs, and well below the size of the set.
-    unsafe { libc::CPU_SET(cpu % Host::cpus(), &mut set) };
+    unsafe { libc::CPU_SET(cpu % configured_cpus(), &mut set) };
     // SAFETY: the set lives on this frame and has the given size.
     let pinned = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     assert_eq!(pinned, 0, "the CPU is there");

@@ -2,6 +2,7 @@
 //! borrowed lookups by 2 threads. Each is answered by a line: nanoseconds for one operation of
 //! one thread.
 //!
+//! With the arguments `without HOOK` it lacks a hook: `sequences`, `cpus`, `word` or `fence`.
 //! `fdtable-hooks first-open` prints the memory that the first open of a program takes.
 
 use std::hint::black_box;
@@ -11,6 +12,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
+use fdtable_hooks::Hook;
 
 /// How many descriptors are open.
 const LIVE: i32 = 1000;
@@ -21,9 +23,28 @@ const BETWEEN: u32 = 256;
 type Table = Files<Rcu<u64>>;
 
 fn main() -> ExitCode {
-    fdtable_hooks::use_sequences();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] | ["first-open"] => fdtable_hooks::use_sequences(),
+        ["without", "sequences"] => {}
+        ["without", "cpus"] => {
+            fdtable_hooks::do_without(Hook::Cpus);
+            fdtable_hooks::use_sequences();
+        }
+        ["without", "word"] => {
+            fdtable_hooks::do_without(Hook::ThreadWord);
+            fdtable_hooks::use_sequences();
+        }
+        // Sequences need it.
+        ["without", "fence"] => fdtable_hooks::do_without(Hook::HeavyFence),
+        _ => {
+            eprintln!("fdtable-hooks: first-open, or without sequences, cpus, word or fence");
+            return ExitCode::FAILURE;
+        }
+    }
     fdtable_hooks::enter(0);
-    if std::env::args().nth(1).as_deref() == Some("first-open") {
+    if arguments == ["first-open"] {
         first_open();
         return ExitCode::SUCCESS;
     }
