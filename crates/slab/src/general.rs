@@ -13,12 +13,17 @@ use core::ptr::{self, NonNull};
 
 use super::backing::{self, Backing};
 use super::cache::{Callbacks, Plan, RawCache};
+use super::chunk::CHUNK;
 use super::options::{Checks, Colouring, Options};
 use super::registry;
 use fdtable_sync::fallible::OnceBox;
 
 /// The largest alignment of a class.
 const MAX_ALIGN: usize = 64;
+
+/// The largest size of a class that is used: two fit into a page with the header of a slab, or a
+/// dozen into a larger chunk.
+const MAX_SIZE: usize = if CHUNK <= 4096 { 1792 } else { 4096 };
 
 /// The sizes of the classes, in bytes, and their names.
 macro_rules! classes {
@@ -49,6 +54,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
     let least = if layout.size() == 0 { 1 } else { layout.size() };
     let size = least.next_multiple_of(layout.align());
     match size {
+        _ if size > MAX_SIZE => None,
         0..=128 => Some(size.div_ceil(8) - 1),
         129..=256 => Some(16 + (size - 128).div_ceil(16) - 1),
         257..=1024 => Some(24 + (size - 256).div_ceil(64) - 1),

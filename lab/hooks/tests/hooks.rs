@@ -156,3 +156,31 @@ fn a_thread_that_waits_for_a_descriptor_is_woken() {
         }
     });
 }
+
+/// What breaks if this is wrong: a slab is a page in a kernel, which large objects do not fit into.
+#[test]
+fn objects_of_all_sizes_are_made() {
+    fn of<const SIZE: usize>() {
+        let files: Files<[u8; SIZE]> = Files::new();
+        let fds: Vec<_> = (0..200_u8)
+            .map(|byte| files.open(FileRef::new([byte; SIZE]), NONE).expect("there is memory"))
+            .collect();
+        for (byte, fd) in (0..).zip(fds) {
+            let file = files.get(fd).expect("open");
+            assert!(file.iter().all(|&there| there == byte));
+            drop(files.close(fd).expect("open"));
+        }
+    }
+    alone(|| {
+        of::<0>();
+        of::<1>();
+        of::<200>();
+        of::<1000>();
+        of::<1900>();
+        of::<2048>();
+        of::<2500>();
+        of::<3900>();
+        of::<4096>();
+        of::<10_000>();
+    });
+}
