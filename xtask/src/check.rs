@@ -9,13 +9,15 @@ use crate::process::{End, Finished, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::check_oldest;
-use crate::{Result, layers, no_arguments, target, tidy};
+use crate::{Result, kernel, layers, no_arguments, target, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
     let mut steps = Steps::new(AfterFailure::Stop);
     steps.step("format", || {
-        Process::cargo("fmt").words("--all --check").run()
+        Process::cargo("fmt").words("--all --check").run()?;
+        let of_kernel = "--manifest-path examples/kernel/Cargo.toml --check";
+        Process::cargo("fmt").words(of_kernel).run()
     })?;
     steps.step("the lock file has every dependency", || {
         let metadata = Process::cargo("metadata").words("--locked --format-version 1");
@@ -75,6 +77,9 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
     steps.judge("models", models)?;
     steps.step("conflicts: those on the list and no others", || {
         succeeded(&conflicts().finish()?, "the check")
+    })?;
+    steps.judge("the example kernel, with 4 CPUs", || {
+        kernel::boot(4, "release")
     })?;
     for features in FEATURES {
         steps.step(&format!("tests of {features}"), || {
@@ -139,7 +144,7 @@ fn lints() -> Result {
             .words("-- -D warnings")
             .run()?;
     }
-    Ok(())
+    kernel::lint()
 }
 
 fn documentation() -> Result {

@@ -83,6 +83,11 @@ const STEPS: &[Step] = &[
         run: platform,
     },
     Step {
+        name: "kernel",
+        summary: "the example kernel with 1, 2 and 16 CPUs, and without optimizations",
+        run: kernel,
+    },
+    Step {
         name: "bare-metal",
         summary: "targets without an operating system",
         run: bare_metal,
@@ -351,6 +356,16 @@ fn platform() -> Result<Verdict> {
         "test --profile ci --no-fail-fast -p fdtable-hooks",
     );
     all([tests.env("FDTABLE_STRESS_SECONDS", "10")])
+}
+
+fn kernel() -> Result<Verdict> {
+    for (cpus, profile) in [(1, "release"), (2, "release"), (16, "release"), (4, "dev")] {
+        match crate::kernel::boot(cpus, profile)? {
+            Verdict::Passed => {}
+            other => return Ok(other),
+        }
+    }
+    Ok(Verdict::Passed)
 }
 
 fn bare_metal() -> Result<Verdict> {

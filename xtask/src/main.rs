@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 mod check;
 mod full;
+mod kernel;
 mod layers;
 mod library;
 mod loom;
@@ -50,6 +51,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--list | --only STEP...]",
         summary: "run the checks that take hours",
         run: full::run,
+    },
+    Command {
+        name: "kernel",
+        arguments: "[--cpus N] [--debug]",
+        summary: "boot the example kernel in QEMU, with 4 CPUs",
+        run: kernel::run,
     },
     Command {
         name: "layers",

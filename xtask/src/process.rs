@@ -81,6 +81,12 @@ impl Process {
         self.args(line.split_whitespace())
     }
 
+    /// Removes an environment variable.
+    pub(crate) fn without_env(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
     /// Sets an environment variable.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);

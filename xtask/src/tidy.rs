@@ -24,7 +24,7 @@ const LONGEST_SUBJECT: usize = 72;
 const ALLOWED: &str = "xtask/tidy-allowed.txt";
 
 /// The folders whose folders are crates.
-const FOLDERS_OF_CRATES: &[&str] = &["crates", "kernel", "lab"];
+const FOLDERS_OF_CRATES: &[&str] = &["crates", "examples", "kernel", "lab"];
 
 const HEAD_OF_ALLOWED: &str = "\
 # How many findings `cargo xtask tidy` accepts: part of the repository, rule, number.

@@ -1,8 +1,8 @@
 //! The start of the machine: by the PVH protocol, which QEMU speaks without a boot loader.
 //!
-//! The first CPU begins in 32-bit mode, the others in 16-bit mode at a page below one mebibyte. Each
-//! is brought to 64-bit mode with the same page tables: all addresses below 4 GiB are
-//! those of physical memory.
+//! The first CPU begins in 32-bit mode, the others in 16-bit mode at a page below one mebibyte.
+//! Each is brought to 64-bit mode with the same page tables: all addresses below 4 GiB are those
+//! of physical memory.
 
 use core::arch::global_asm;
 use core::ptr;

@@ -127,8 +127,8 @@ pub fn set_thread_word(word: *mut ()) {
 /// Keeps the current thread on its CPU until preemption is enabled as often.
 #[inline(always)]
 pub fn disable_preemption() {
-    // SAFETY: as in `set_thread_word`. One instruction: a thread that is moved before it changes the
-    // count of its new CPU.
+    // SAFETY: as in `set_thread_word`. One instruction: a thread that is moved before it changes
+    // the count of its new CPU.
     unsafe {
         asm!("inc qword ptr gs:[{}]", const offset_of!(Block, depth), options(nostack));
     }

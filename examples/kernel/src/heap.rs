@@ -23,8 +23,8 @@ pub fn prepare() {
     unsafe { HEAP.0.lock().init(memory.addr().get(), PAGES * 4096) };
 }
 
-// SAFETY: the heap hands out memory of its own, once, and its lock excludes other CPUs and interrupt
-// handlers.
+// SAFETY: the heap hands out memory of its own, once, and its lock excludes other CPUs and
+// interrupt handlers.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let place = self.0.lock().alloc(layout);

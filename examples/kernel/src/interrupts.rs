@@ -1,9 +1,10 @@
 //! Interrupts: exceptions, the timer of each CPU, and calls from one CPU to all others.
 //!
-//! An interrupt arrives on a stack of the CPU's own (`IST`), since compiled code of the host's target
-//! keeps data below its stack pointer. The entry copies what the CPU has pushed to the stack of the
-//! interrupted thread, 128 bytes below its pointer, saves the registers there, and continues
-//! there. So the handler may switch to another thread, and this one returns from its own stack later.
+//! An interrupt arrives on a stack of the CPU's own (`IST`), since compiled code of the host's
+//! target keeps data below its stack pointer. The entry copies what the CPU has pushed to the
+//! stack of the interrupted thread, 128 bytes below its pointer, saves the registers there, and
+//! continues there. So the handler may switch to another thread, and this one returns from its
+//! own stack later.
 
 use alloc::boxed::Box;
 use core::arch::global_asm;

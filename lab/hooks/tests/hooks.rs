@@ -163,7 +163,11 @@ fn objects_of_all_sizes_are_made() {
     fn of<const SIZE: usize>() {
         let files: Files<[u8; SIZE]> = Files::new();
         let fds: Vec<_> = (0..200_u8)
-            .map(|byte| files.open(FileRef::new([byte; SIZE]), NONE).expect("there is memory"))
+            .map(|byte| {
+                files
+                    .open(FileRef::new([byte; SIZE]), NONE)
+                    .expect("there is memory")
+            })
             .collect();
         for (byte, fd) in (0..).zip(fds) {
             let file = files.get(fd).expect("open");

@@ -1,0 +1,100 @@
+//! `kernel`: builds the example kernel, boots it in QEMU, and waits for its verdict.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::process::{End, Process};
+use crate::steps::Verdict;
+use crate::{Result, root, target};
+
+/// What QEMU exits with when the kernel writes 0x10 to its exit device.
+const SUCCESS: i32 = 33;
+
+/// How long the machine may run. It needs some seconds with 4 CPUs, half a minute with 16.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The target of kernels, and the one that every machine has.
+const BARE: &str = "x86_64-unknown-none";
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+pub(crate) fn run(arguments: &[String]) -> Result {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (cpus, profile) = match words[..] {
+        [] => ("4", "release"),
+        ["--debug"] => ("4", "dev"),
+        ["--cpus", cpus] => (cpus, "release"),
+        ["--cpus", cpus, "--debug"] => (cpus, "dev"),
+        _ => return Err("usage: cargo xtask kernel [--cpus N] [--debug]".into()),
+    };
+    let cpus: u32 = cpus.parse()?;
+    if !(1..=64).contains(&cpus) {
+        return Err("the kernel knows 1 to 64 CPUs".into());
+    }
+    match boot(cpus, profile)? {
+        Verdict::Skipped(why) | Verdict::NotFinished(why) => Err(why.into()),
+        Verdict::Passed => Ok(()),
+    }
+}
+
+/// Builds the kernel and boots it. Skipped where there is no QEMU.
+pub(crate) fn boot(cpus: u32, profile: &str) -> Result<Verdict> {
+    if Process::new("qemu-system-x86_64")
+        .arg("--version")
+        .quiet()
+        .read()
+        .is_err()
+    {
+        let why = "no qemu-system-x86_64: Debian has it in qemu-system-x86";
+        return Ok(Verdict::Skipped(why.to_owned()));
+    }
+    let kernel = build(profile)?;
+    let machine = Process::new("qemu-system-x86_64")
+        .arg("-kernel")
+        .arg(&kernel)
+        .arg("-smp")
+        .arg(cpus.to_string())
+        .words("-m 1G -cpu max -accel tcg,thread=multi -display none -serial stdio -no-reboot")
+        .words("-device isa-debug-exit,iobase=0xf4,iosize=4");
+    match machine.limit(LIMIT).finish()?.end {
+        End::Failure(status) if status.code() == Some(SUCCESS) => Ok(Verdict::Passed),
+        End::TimedOut => Err("the kernel has not ended in time".into()),
+        End::Success | End::Failure(_) => Err("the kernel has failed".into()),
+    }
+}
+
+/// Fails if the kernel's source has a warning.
+pub(crate) fn lint() -> Result {
+    cargo("clippy", HOST).words("-- -D warnings").run()
+}
+
+fn build(profile: &str) -> Result<PathBuf> {
+    let target = if is_installed(BARE)? { BARE } else { HOST };
+    cargo("build", target).args(["--profile", profile]).run()?;
+    let profile = if profile == "dev" { "debug" } else { profile };
+    Ok(folder().join(target).join(profile).join("fdtable-kernel"))
+}
+
+/// `cargo` for the kernel, which is a workspace of its own.
+fn cargo(subcommand: &str, target: &str) -> Process {
+    Process::cargo(subcommand)
+        .directory(root().join("examples/kernel"))
+        .words("--quiet --locked")
+        .args(["--target", target])
+        .arg("--target-dir")
+        .arg(folder())
+        // The flags of the kernel's own configuration, whatever those of the caller are.
+        .without_env("RUSTFLAGS")
+        .without_env("CARGO_ENCODED_RUSTFLAGS")
+}
+
+fn folder() -> PathBuf {
+    target().join("kernel")
+}
+
+/// Returns true if the standard library of a target is installed.
+fn is_installed(target: &str) -> Result<bool> {
+    let folder = Process::new("rustc")
+        .args(["--print", "target-libdir", "--target", target])
+        .read()?;
+    Ok(PathBuf::from(folder.trim()).exists())
+}
