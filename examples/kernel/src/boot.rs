@@ -58,7 +58,7 @@ global_asm!(
     ".section .bss; .balign 4096",
     "page_map: .skip 4096; page_directory_pointers: .skip 4096; page_directories: .skip 4 * 4096",
     "boot_stack: .skip 65536; boot_stack_end:",
-    ".global start_info, next_stack, other_stacks",
+    ".global start_info, next_stack, other_stacks, trampoline, trampoline_end",
     "start_info: .skip 8; next_stack: .skip 8; other_stacks: .skip 8",
     trampoline = const TRAMPOLINE,
     options(att_syntax),

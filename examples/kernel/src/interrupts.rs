@@ -48,7 +48,7 @@ macro_rules! entries {
 }
 
 global_asm!(
-    ".text",
+    ".text; .global timer_entry, call_entry, reschedule_entry, spurious_entry, exception_entries",
     entries!("timer_entry" 0x40, "call_entry" 0x41, "reschedule_entry" 0x42),
     "interrupted:",
     // On the stack: rdx, rcx, rax, and what the CPU has pushed: rip, cs, rflags, rsp, ss.

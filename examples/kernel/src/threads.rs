@@ -62,7 +62,7 @@ static IDLE: AtomicUsize = AtomicUsize::new(0);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 global_asm!(
-    ".text",
+    ".text; .global switch, begin_thread",
     // The place to save the stack pointer in; the stack pointer to continue with.
     "switch: push rbx; push rbp; push r12; push r13; push r14; push r15; mov [rdi], rsp",
     "mov rsp, rsi; pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx; ret",
