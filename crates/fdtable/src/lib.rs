@@ -81,6 +81,11 @@ extern crate alloc;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// Compiles and runs the code of the guide for ports.
+#[cfg(doctest)]
+#[doc = include_str!("../porting.md")]
+struct Porting;
+
 // In the order of the sections of `Files` in the documentation.
 mod files;
 
