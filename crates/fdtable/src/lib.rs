@@ -52,9 +52,10 @@
 //!
 //! # Features
 //!
-//! - `std`, by default: a read-side section costs about 1 ns, panics of hooks are contained, calls
-//!   can wait, and the host process may fork. Without it the library needs `alloc` and 64-bit
-//!   atomics.
+//! - `std`, by default: panics of hooks are contained, and the host process may fork. Without it
+//!   the library needs `alloc` and 64-bit atomics.
+//! - `platform`: without `std`, the program registers what its kernel provides ([`platform`]). Then
+//!   the costs are those with `std`.
 //! - `slab`, by default: open files and nodes of tables are in slabs. Without it they are in the
 //!   global allocator.
 //!
