@@ -69,21 +69,31 @@ pub unsafe fn leave_lock() {
 }
 
 /// Allocates a page of a kernel, at a multiple of its size: see
-/// [`Platform::allocate_page`](kernel::Platform::allocate_page).
-#[cfg(not(feature = "std"))]
+/// [`Platform::allocate_page`](kernel::Platform::allocate_page). With `std`, from the global
+/// allocator.
 #[must_use]
 pub fn allocate_page(node: u16) -> Option<core::ptr::NonNull<u8>> {
-    hooks::allocate_page(node)
+    #[cfg(not(feature = "std"))]
+    return hooks::allocate_page(node);
+    #[cfg(feature = "std")]
+    <kernel::Defaults as kernel::Platform>::allocate_page(node)
 }
 
 /// Frees a page of a kernel.
 ///
 /// # Safety
 /// [`allocate_page`] returned it; it is freed once, and no longer used.
-#[cfg(not(feature = "std"))]
 pub unsafe fn free_page(page: core::ptr::NonNull<u8>) {
+    #[cfg(not(feature = "std"))]
     // SAFETY: as the caller promises.
-    unsafe { hooks::free_page(page) };
+    unsafe {
+        hooks::free_page(page);
+    }
+    #[cfg(feature = "std")]
+    // SAFETY: as the caller promises.
+    unsafe {
+        <kernel::Defaults as kernel::Platform>::free_page(page);
+    }
 }
 
 /// Panic message of a guard that is used inside of its own method.

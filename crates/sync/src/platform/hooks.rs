@@ -4,15 +4,7 @@
 use core::ptr::NonNull;
 
 #[cfg(not(feature = "platform"))]
-use super::kernel::Platform;
-
-/// A program that registers nothing.
-#[cfg(not(feature = "platform"))]
-struct Defaults;
-
-// SAFETY: the defaults do what the documentation says.
-#[cfg(not(feature = "platform"))]
-unsafe impl Platform for Defaults {}
+use super::kernel::{Defaults, Platform};
 
 /// Declares the functions that [`set_platform!`](crate::set_platform) defines, and a safe one for
 /// each.

@@ -212,6 +212,14 @@ pub unsafe trait Platform {
     fn want_tick() {}
 }
 
+/// The hooks of a program that registers none.
+#[cfg(any(feature = "std", not(feature = "platform")))]
+pub(super) struct Defaults;
+
+// SAFETY: the defaults do what the documentation says.
+#[cfg(any(feature = "std", not(feature = "platform")))]
+unsafe impl Platform for Defaults {}
+
 /// The size and the alignment of a page of [`Platform::allocate_page`], in bytes.
 pub const PAGE: usize = 4096;
 

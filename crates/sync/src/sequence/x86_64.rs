@@ -125,8 +125,7 @@ macro_rules! segment {
 /// first. They begin again with the input operands as they were, so they must not write these,
 /// nor anything else that other threads or a second run could misread. `at` is a register for
 /// them to use; the area of the thread is at `{area}` in the segment of
-/// [`segment!`](crate::segment), with the index of its CPU at 4. The instructions `around` it run
-/// once, before it begins and after it is over.
+/// [`segment!`](crate::segment), with the index of its CPU at 4.
 ///
 /// # Safety
 /// As for the steps. And the calling thread has a registered area there, or its steps leave where
@@ -136,13 +135,40 @@ macro_rules! segment {
 macro_rules! restartable {
     (
         area: $area:expr,
-        $(around: [$before:expr, $after:expr],)?
+        steps: [$($step:expr),* $(,)?],
+        otherwise: $otherwise:expr,
+        $($operands:tt)*
+    ) => {
+        $crate::restartable_in!(
+            registers: ("{at}", "{area}"),
+            around: ["", ""],
+            steps: [$($step),*],
+            otherwise: $otherwise,
+            at = out(reg) _,
+            area = in(reg) $crate::sequence::Area::offset($area),
+            $($operands)*
+        )
+    };
+}
+
+/// Runs a restartable sequence as [`restartable!`] does, with the given registers for `at` and the
+/// offset of the area. The instructions `around` it run once, before it begins and after it is
+/// over.
+///
+/// # Safety
+/// As for `restartable!`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! restartable_in {
+    (
+        registers: ($at:literal, $area:literal),
+        around: [$before:literal, $after:literal],
         steps: [$($step:expr),* $(,)?],
         otherwise: $otherwise:expr,
         $($operands:tt)*
     ) => {
         ::core::arch::asm!(
-            $($before,)?
+            $before,
             // The descriptor: version, flags, start, length, where to continue.
             ".pushsection __rseq_cs, \"aw\"",
             ".balign 32",
@@ -159,8 +185,8 @@ macro_rules! restartable {
             ".popsection",
             // The area holds `cpu_id` at 4 and `rseq_cs` at 8.
             "2:",
-            "lea {at}, [rip + 3b]",
-            concat!("mov qword ptr ", $crate::segment!(), ":[{area} + 8], {at}"),
+            concat!("lea ", $at, ", [rip + 3b]"),
+            concat!("mov qword ptr ", $crate::segment!(), ":[", $area, " + 8], ", $at),
             "4:",
             $($step,)*
             "5:",
@@ -169,9 +195,7 @@ macro_rules! restartable {
             $otherwise,
             "jmp 5b",
             ".popsection",
-            $($after,)?
-            at = out(reg) _,
-            area = in(reg) $crate::sequence::Area::offset($area),
+            $after,
             $($operands)*
             options(nostack),
         )

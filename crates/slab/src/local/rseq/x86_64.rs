@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 use super::Cpus;
 use crate::local::pair::Pair;
 use crate::magazine::{COUNT, HIT, Lack, Rounds};
-use fdtable_sync::{restartable, segment};
+use fdtable_sync::{restartable, restartable_in, segment};
 
 pub(super) use fdtable_sync::fence::restart;
 /// The number of copies is the total number of CPUs.
@@ -46,16 +46,9 @@ macro_rules! linger {
 /// A sequence. Its `steps` find in `at` the offset of this CPU's copy; the last of them is the
 /// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
 macro_rules! sequence {
-    (
-        $(around: [$before:expr, $after:expr],)?
-        steps: [$($step:expr),* $(,)?],
-        otherwise: $otherwise:expr,
-        $cpus:expr,
-        $($operands:tt)*
-    ) => {
+    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
         restartable!(
             area: $cpus.area,
-            $(around: [$before, $after],)?
             steps: [
                 // (B) A thread without an area has a negative index.
                 concat!("mov {at:e}, dword ptr ", segment!(), ":[{area} + 4]"),
@@ -69,6 +62,47 @@ macro_rules! sequence {
             limit = in(reg) $cpus.pairs.as_slice().len(),
             shift = const SHIFT,
             tally = const offset_of!(Rounds, tally),
+            $($operands)*
+        )
+    };
+}
+
+/// A sequence that commits both places of this CPU's copy, with `cmpxchg16b`: that needs no
+/// vector register, which a kernel has not. The `steps` find the address of the copy in `r8`, and
+/// what both lack at `rdi` in a magazine. They leave the old places in `rax` and `rdx`, and the
+/// new ones in `rbx` and `rcx`.
+///
+/// The compiler does not let `rbx` be named as an operand, but may choose it for one. So all
+/// operands have registers of their own, except for the one that keeps `rbx`.
+macro_rules! sequence_of_both {
+    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $lack:expr, $($operands:tt)*) => {
+        restartable_in!(
+            registers: ("r8", "r9"),
+            around: ["mov {saved}, rbx", "mov rbx, {saved}"],
+            steps: [
+                // (B), as above.
+                concat!("mov r8d, dword ptr ", segment!(), ":[r9 + 4]"),
+                "cmp r8d, r11d",
+                "jae 6f",
+                "shl r8, {shift}",
+                "add r8, r10",
+                $($step,)*
+                linger!(),
+                // (E) Stores both, as the old ones are those that were loaded.
+                "cmpxchg16b xmmword ptr [r8]",
+            ],
+            otherwise: $otherwise,
+            saved = out(reg) _,
+            shift = const SHIFT,
+            tally = const offset_of!(Rounds, tally),
+            out("r8") _,
+            in("r9") Area::offset($cpus.area),
+            in("r10") $cpus.pairs.as_slice().as_ptr(),
+            in("r11") $cpus.pairs.as_slice().len(),
+            in("rdi") limit_offset($lack),
+            in("rsi") &raw const $cpus.stopped,
+            out("rax") _,
+            out("rcx") _,
             $($operands)*
         )
     };
@@ -145,42 +179,32 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
 /// true if it did.
 pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
     let done: usize;
-    // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size,
-    // and has room there. `rbx`, which the compiler reserves, is restored.
+    // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size.
+    // `rbx` is restored.
     unsafe {
-        sequence!(
-            around: ["mov {saved}, rbx", "mov rbx, {saved}"],
+        sequence_of_both!(
             steps: [
-                "add {at}, {base}",
                 // (C), (D) The count of each, and the count at which it lacks that.
-                "mov rax, qword ptr [{at}]",
-                "movzx {done:e}, byte ptr [rax + {tally}]",
-                "cmp {done}, qword ptr [rax + {lack}]",
+                "mov rax, qword ptr [r8]",
+                "movzx ecx, byte ptr [rax + {tally}]",
+                "cmp rcx, qword ptr [rax + rdi]",
                 "jne 6f",
-                "mov rdx, qword ptr [{at} + 8]",
-                "movzx {done:e}, byte ptr [rdx + {tally}]",
-                "cmp {done}, qword ptr [rdx + {lack}]",
+                "mov rdx, qword ptr [r8 + 8]",
+                "movzx ecx, byte ptr [rdx + {tally}]",
+                "cmp rcx, qword ptr [rdx + rdi]",
                 "je 6f",
                 // (X)
-                "cmp byte ptr [{stopped}], 0",
+                "cmp byte ptr [rsi], 0",
                 "jne 6f",
-                "mov {done:e}, 1",
-                // The new halves, lower and upper.
+                "mov r12d, 1",
                 "mov rbx, rdx",
                 "mov rcx, rax",
-                linger!(),
-                // (E) Stores them, since the old ones are those in `rax` and `rdx`.
-                "cmpxchg16b xmmword ptr [{at}]",
             ],
-            otherwise: "xor {done:e}, {done:e}",
+            otherwise: "xor r12d, r12d",
             cpus,
-            done = out(reg) done,
-            saved = out(reg) _,
-            lack = in(reg) limit_offset(lack),
-            stopped = in(reg) &raw const cpus.stopped,
-            out("rax") _,
-            out("rcx") _,
+            lack,
             out("rdx") _,
+            out("r12") done,
         );
     }
     done != 0
@@ -192,38 +216,28 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
     let displaced: *mut Rounds;
     // SAFETY: as in `exchange`.
     unsafe {
-        sequence!(
-            around: ["mov {saved}, rbx", "mov rbx, {saved}"],
+        sequence_of_both!(
             steps: [
-                "add {at}, {base}",
                 // (C), (D)
-                "mov rax, qword ptr [{at}]",
+                "mov rax, qword ptr [r8]",
                 "movzx ecx, byte ptr [rax + {tally}]",
-                "cmp rcx, qword ptr [rax + {lack}]",
+                "cmp rcx, qword ptr [rax + rdi]",
                 "jne 6f",
-                "mov rdx, qword ptr [{at} + 8]",
+                "mov rdx, qword ptr [r8 + 8]",
                 "movzx ecx, byte ptr [rdx + {tally}]",
-                "cmp rcx, qword ptr [rdx + {lack}]",
+                "cmp rcx, qword ptr [rdx + rdi]",
                 "jne 6f",
                 // (X)
-                "cmp byte ptr [{stopped}], 0",
+                "cmp byte ptr [rsi], 0",
                 "jne 6f",
-                // The lower half is the new one, the upper half the one that was loaded.
-                "mov rbx, {new}",
+                "mov rbx, r12",
                 "mov rcx, rax",
-                linger!(),
-                // (E) As in `exchange`.
-                "cmpxchg16b xmmword ptr [{at}]",
             ],
-            otherwise: "mov rdx, {new}",
+            otherwise: "mov rdx, r12",
             cpus,
-            saved = out(reg) _,
-            new = in(reg) magazine,
-            lack = in(reg) limit_offset(lack),
-            stopped = in(reg) &raw const cpus.stopped,
-            out("rax") _,
-            out("rcx") _,
+            lack,
             out("rdx") displaced,
+            in("r12") magazine,
         );
     }
     displaced
