@@ -117,10 +117,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer.exclude_readers();
         let forked = self.fork_shut(&mut writer, child);
         writer.admit_readers();
-        forked.map(|()| quarantine)
+        drop(writer);
+        // Without the lock: the end of a change runs callbacks, which may use this table.
+        forked?.iter().for_each(|&index| child.drop_reserved(index));
+        Ok(quarantine)
     }
 
-    fn fork_shut(&self, writer: &mut WriteGuard<'_, T>, child: &mut Self) -> Result<(), Error> {
+    /// Returns the leaves of the child that have reserved descriptors.
+    fn fork_shut(
+        &self,
+        writer: &mut WriteGuard<'_, T>,
+        child: &mut Self,
+    ) -> Result<Vec<usize>, Error> {
         // The child's leaves may be marked as full; then it must be able to report them.
         child.free_hint.prepare()?;
         self.drain_and_hint(writer);
@@ -128,8 +136,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Self::remove_idle(writer);
         let kept = reserved_leaves(writer)?;
         writer.share_with(&mut child.tree, kept.iter().copied())?;
-        kept.iter().for_each(|&index| child.drop_reserved(index));
-        Ok(())
+        Ok(kept)
     }
 
     /// Frees the descriptors of a leaf that have no file, in the table of a child.

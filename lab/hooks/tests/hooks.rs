@@ -157,6 +157,33 @@ fn a_thread_that_waits_for_a_descriptor_is_woken() {
     });
 }
 
+/// What breaks if this is wrong: a callback that uses the table waits for the fork that runs it.
+#[test]
+fn a_fork_runs_no_callbacks_with_the_lock_of_the_parent() {
+    static ENTERED: AtomicUsize = AtomicUsize::new(0);
+    alone(|| {
+        let files: Files<u64> = Files::new();
+        for number in 0..64 {
+            files
+                .open(FileRef::new(number), NONE)
+                .expect("there is room");
+        }
+        let reserved = files.reserve(NONE).expect("there is room");
+        drop(files.fork().expect("there is memory"));
+        // Callbacks run when 64 have gathered, and a fork frees some nodes.
+        for before in 40..64 {
+            rcu::barrier().expect("outside of sections");
+            for _ in 0..before {
+                rcu::defer(|| _ = ENTERED.fetch_max(entered_locks(), SeqCst));
+            }
+            drop(files.fork().expect("there is memory"));
+        }
+        drop(reserved);
+        rcu::barrier().expect("outside of sections");
+        assert_eq!(ENTERED.load(SeqCst), 0, "a lock was held in a callback");
+    });
+}
+
 /// What breaks if this is wrong: a slab is a page in a kernel, which large objects do not fit into.
 #[test]
 fn objects_of_all_sizes_are_made() {

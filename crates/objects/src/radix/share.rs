@@ -72,8 +72,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         self.tree.shared.owner.store(new_owner_id(), Relaxed);
         let copied = {
             let mut writer = other.write();
-            kept.clone()
-                .try_for_each(|index| writer.make_writable(index))
+            let copied = kept
+                .clone()
+                .try_for_each(|index| writer.make_writable(index));
+            // Callbacks that are due run after this tree's lock, too.
+            if writer.freed.0.take() {
+                self.freed.0.set(true);
+            }
+            copied
         };
         match copied {
             Ok(()) => kept.for_each(|index| self.keep(index, before)),
