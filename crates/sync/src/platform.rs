@@ -65,7 +65,10 @@ pub fn enter_lock() {
 #[inline(always)]
 pub unsafe fn leave_lock() {
     #[cfg(not(feature = "std"))]
-    hooks::leave_lock();
+    // SAFETY: as the caller promises.
+    unsafe {
+        hooks::leave_lock();
+    }
 }
 
 /// Allocates a page of a kernel, at a multiple of its size: see

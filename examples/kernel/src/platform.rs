@@ -59,7 +59,7 @@ unsafe impl Platform for Machine {
         cpu::thread_word()
     }
 
-    fn set_thread_word(word: *mut ()) {
+    unsafe fn set_thread_word(word: *mut ()) {
         cpu::set_thread_word(word);
     }
 
@@ -69,7 +69,7 @@ unsafe impl Platform for Machine {
     }
 
     #[inline(always)]
-    fn leave_lock() {
+    unsafe fn leave_lock() {
         cpu::enable_preemption();
     }
 

@@ -57,7 +57,7 @@ unsafe impl Platform for Host {
         WORD.get()
     }
 
-    fn set_thread_word(word: *mut ()) {
+    unsafe fn set_thread_word(word: *mut ()) {
         if !is_missing(Hook::ThreadWord) {
             WORD.set(word);
         }
@@ -69,7 +69,7 @@ unsafe impl Platform for Host {
     }
 
     #[inline(always)]
-    fn leave_lock() {
+    unsafe fn leave_lock() {
         LOCKS.set(LOCKS.get() - 1);
     }
 

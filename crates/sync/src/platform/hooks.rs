@@ -34,9 +34,7 @@ hooks! {
     fdtable_cpu: cpu() -> usize,
     fdtable_node: node() -> u16,
     fdtable_thread_word: thread_word() -> *mut (),
-    fdtable_set_thread_word: set_thread_word(word: *mut ()) -> (),
     fdtable_enter_lock: enter_lock() -> (),
-    fdtable_leave_lock: leave_lock() -> (),
     fdtable_relax: relax(attempts: u32) -> (),
     fdtable_has_heavy_fence: has_heavy_fence() -> bool,
     fdtable_heavy_fence: heavy_fence() -> (),
@@ -49,24 +47,33 @@ hooks! {
     fdtable_want_tick: want_tick() -> (),
 }
 
-#[cfg(feature = "platform")]
-unsafe extern "Rust" {
-    fn fdtable_free_page(page: NonNull<u8>);
+/// As `hooks`, for those that are unsafe.
+macro_rules! unsafe_hooks {
+    ($($symbol:ident: $hook:ident($($argument:ident: $type:ty),*),)*) => {
+        #[cfg(feature = "platform")]
+        unsafe extern "Rust" {
+            $(fn $symbol($($argument: $type),*);)*
+        }
+        $(
+            #[inline(always)]
+            #[doc = concat!("Calls [`Platform::", stringify!($hook), "`](super::kernel::Platform).")]
+            ///
+            /// # Safety
+            /// As for that.
+            pub(crate) unsafe fn $hook($($argument: $type),*) {
+                #[cfg(feature = "platform")]
+                // SAFETY: as the caller promises; `set_platform!` defines it with this signature.
+                return unsafe { $symbol($($argument),*) };
+                #[cfg(not(feature = "platform"))]
+                // SAFETY: as the caller promises.
+                return unsafe { Defaults::$hook($($argument),*) };
+            }
+        )*
+    };
 }
 
-/// Calls [`Platform::free_page`](super::kernel::Platform).
-///
-/// # Safety
-/// As for that.
-pub(crate) unsafe fn free_page(page: NonNull<u8>) {
-    #[cfg(feature = "platform")]
-    // SAFETY: as the caller promises.
-    unsafe {
-        fdtable_free_page(page);
-    }
-    #[cfg(not(feature = "platform"))]
-    // SAFETY: as the caller promises.
-    unsafe {
-        Defaults::free_page(page);
-    }
+unsafe_hooks! {
+    fdtable_set_thread_word: set_thread_word(word: *mut ()),
+    fdtable_leave_lock: leave_lock(),
+    fdtable_free_page: free_page(page: NonNull<u8>),
 }

@@ -68,8 +68,8 @@ pub unsafe trait Platform {
     /// interrupted thread, and on a CPU that runs no thread yet a word of the CPU.
     ///
     /// A read-side section begins with it. In a kernel it is one load, from the block of the CPU,
-    /// where the context switch puts the word of the next thread. A kernel whose sections are never
-    /// preempted may have one word for each CPU instead.
+    /// where the context switch puts the word of the next thread. It belongs to the thread, and not
+    /// to the CPU: a thread may be moved to another CPU inside of a section.
     ///
     /// By default null: each section claims a record by an atomic exchange, and takes a full fence,
     /// which costs about 25 times as much. And a thread that waits for itself waits forever, since
@@ -85,7 +85,10 @@ pub unsafe trait Platform {
     /// again.
     ///
     /// By default it does nothing, as for [`thread_word`](Self::thread_word).
-    fn set_thread_word(_word: *mut ()) {}
+    ///
+    /// # Safety
+    /// Only the library calls it: it dereferences the word.
+    unsafe fn set_thread_word(_word: *mut ()) {}
 
     /// Keeps other code that uses the library off this CPU until
     /// [`leave_lock`](Self::leave_lock): disables preemption, and interrupts too if an interrupt
@@ -101,8 +104,11 @@ pub unsafe trait Platform {
     fn enter_lock() {}
 
     /// Undoes one [`enter_lock`](Self::enter_lock).
+    ///
+    /// # Safety
+    /// This CPU has entered a lock that it did not leave yet.
     #[inline(always)]
-    fn leave_lock() {}
+    unsafe fn leave_lock() {}
 
     /// Waits in a loop for another CPU: pauses, or lets another thread run if no lock is entered.
     /// `attempts` counts the steps of the same wait. A kernel whose `enter_lock` disables
@@ -128,13 +134,18 @@ pub unsafe trait Platform {
     /// Runs a full fence on this CPU and on all others that run a thread of the kernel, and returns
     /// when all have. Two ways are usual:
     ///
-    /// - *An interrupt* to all other CPUs: some microseconds. A handler that returns to where it
-    ///   interrupted a thread is such a fence.
+    /// - *An interrupt* to all other CPUs: some microseconds. The handler runs a full fence and
+    ///   answers. (On x86-64 the interrupt itself is one.)
     /// - *Quiescent states* that the scheduler reports: each CPU counts its context switches and
-    ///   timer interrupts, and the caller waits until each count has changed or the CPU is idle.
-    ///   This takes until the next tick and interrupts no CPU.
+    ///   timer interrupts with a full fence, such as an atomic addition, and the caller waits until
+    ///   each count has changed. A CPU that leaves its idle loop passes a full fence before it uses
+    ///   the library, also in a handler. This takes until the next tick and interrupts no CPU.
     ///
-    /// The library calls it once for many closes. Locks of the library may be held.
+    /// The library calls it once for many closes. Several CPUs may call it at once, each with locks
+    /// of the library entered: so a caller of an interrupt must serve the requests of the others
+    /// while it waits, also if `enter_lock` has disabled its interrupts.
+    ///
+    /// By default a fence of this CPU alone.
     fn heavy_fence() {
         crate::fence::full();
     }
@@ -241,9 +252,7 @@ macro_rules! set_platform {
                 fdtable_cpu: cpu() -> usize,
                 fdtable_node: node() -> u16,
                 fdtable_thread_word: thread_word() -> *mut (),
-                fdtable_set_thread_word: set_thread_word(word: *mut ()) -> (),
                 fdtable_enter_lock: enter_lock() -> (),
-                fdtable_leave_lock: leave_lock() -> (),
                 fdtable_relax: relax(attempts: u32) -> (),
                 fdtable_has_heavy_fence: has_heavy_fence() -> bool,
                 fdtable_heavy_fence: heavy_fence() -> (),
@@ -256,13 +265,11 @@ macro_rules! set_platform {
                 fdtable_wake: wake(thread: u64) -> (),
                 fdtable_want_tick: want_tick() -> (),
             );
-            /// # Safety
-            /// As for `Platform::free_page`.
-            #[unsafe(no_mangle)]
-            unsafe extern "Rust" fn fdtable_free_page(page: ::core::ptr::NonNull<u8>) {
-                // SAFETY: as the caller promises.
-                unsafe { <$platform as Platform>::free_page(page) }
-            }
+            $crate::platform_functions!($platform, unsafe
+                fdtable_set_thread_word: set_thread_word(word: *mut ()),
+                fdtable_leave_lock: leave_lock(),
+                fdtable_free_page: free_page(page: ::core::ptr::NonNull<u8>),
+            );
         };
     };
 }
@@ -271,6 +278,18 @@ macro_rules! set_platform {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! platform_functions {
+    ($platform:ty, unsafe $($symbol:ident: $hook:ident($($argument:ident: $type:ty),*),)*) => {
+        $(
+            /// # Safety
+            /// As for the hook.
+            #[unsafe(no_mangle)]
+            #[inline]
+            unsafe extern "Rust" fn $symbol($($argument: $type),*) {
+                // SAFETY: as the caller promises.
+                unsafe { <$platform as Platform>::$hook($($argument),*) }
+            }
+        )*
+    };
     ($platform:ty, $($symbol:ident: $hook:ident($($argument:ident: $type:ty),*) -> $answer:ty,)*) => {
         $(
             #[unsafe(no_mangle)]

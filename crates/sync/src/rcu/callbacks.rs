@@ -418,8 +418,8 @@ mod queues {
     }
 
     pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
-        let queues = per_cpu().into_iter().flat_map(PerCpu::iter);
-        queues.chain(core::iter::once(&SHARED))
+        // In front: those of the CPUs may be made while a barrier counts how many are done.
+        core::iter::once(&SHARED).chain(per_cpu().into_iter().flat_map(PerCpu::iter))
     }
 }
 #[cfg(loom)]

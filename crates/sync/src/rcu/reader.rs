@@ -862,8 +862,14 @@ fn first_record() -> Option<&'static Record> {
 fn first_section() -> Section {
     // An interrupt handler that used the library in between would keep a record that is lost here.
     enter_lock();
-    let record = RECORDS.claim();
-    let is_kept = thread::keep(record);
+    let (record, is_kept) = match own_record() {
+        // It has done so before.
+        Some(record) => (record, true),
+        None => {
+            let record = RECORDS.claim();
+            (record, thread::keep(record))
+        }
+    };
     // SAFETY: entered above.
     unsafe { leave_lock() };
     if is_kept {
@@ -1143,12 +1149,14 @@ mod thread {
     /// Keeps `record` as the thread's own until the thread ends. Refuses where there is no place.
     pub(super) fn keep(record: &'static Record) -> bool {
         let word = ptr::from_ref(record).cast_mut().cast();
-        hooks::set_thread_word(word);
+        // SAFETY: the library sets it to a record or to null.
+        unsafe { hooks::set_thread_word(word) };
         ptr::eq(hooks::thread_word(), word)
     }
 
     pub(super) fn forget_own_record() {
-        hooks::set_thread_word(ptr::null_mut());
+        // SAFETY: as in `keep`.
+        unsafe { hooks::set_thread_word(ptr::null_mut()) };
     }
 
     /// How many sections of this thread are not on its own record: those of online quiescent-state
@@ -1172,13 +1180,17 @@ mod thread {
     #[cold]
     pub(super) fn claim() -> Option<&'static Record> {
         enter_lock();
-        let record = RECORDS.claim();
-        let is_kept = keep(record);
-        if !is_kept {
+        // An interrupt handler may have done so before.
+        let kept = own_record().or_else(|| {
+            let record = RECORDS.claim();
+            if keep(record) {
+                return Some(record);
+            }
             record.unclaim();
-        }
+            None
+        });
         // SAFETY: entered above.
         unsafe { leave_lock() };
-        is_kept.then_some(record)
+        kept
     }
 }
