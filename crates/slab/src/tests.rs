@@ -6,7 +6,11 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
+
+/// Shared by tests that free the unused memory of all caches; held alone by a test that needs the
+/// empty magazines of its own.
+static ALL_CACHES: RwLock<()> = RwLock::new(());
 
 fn cache<T>(options: Options) -> Cache<T> {
     Cache::with("test", options).expect("there is memory")
@@ -442,7 +446,9 @@ fn a_callback_that_runs_in_shrink_may_look_at_the_cache() {
         drop(objects);
         rcu::defer(|| drop(CACHE.get().map(|cache| (cache.info(), infos()))));
         cache.shrink();
+        let all = ALL_CACHES.read().unwrap_or_else(PoisonError::into_inner);
         shrink();
+        drop(all);
         rcu::barrier().expect("outside of sections");
         send.send(()).expect("the test listens");
     });
@@ -458,6 +464,7 @@ fn a_constructor_that_panics_frees_no_magazine_that_was_in_use() {
         assert!(!PANICS.load(SeqCst), "on purpose");
         [0; 1000]
     }
+    let _all = ALL_CACHES.write().unwrap_or_else(PoisonError::into_inner);
     let cache = ConstructedCache::new("test", construct).expect("there is memory");
     let take = || cache.take().expect("there is memory");
     // Empty magazines circulate: from the CPU to the depot and back.
@@ -511,7 +518,9 @@ fn all_caches_free_what_is_unused_in_any_order() {
             .for_each(|object| *object = None);
     }
     assert!(cache.info().slabs > 1);
+    let all = ALL_CACHES.read().unwrap_or_else(PoisonError::into_inner);
     assert!(shrink() > 0);
+    drop(all);
     rcu::barrier().expect("outside of sections");
     assert_eq!(cache.info().slabs, 0);
 }
