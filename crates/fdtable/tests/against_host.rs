@@ -35,6 +35,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
 /// Names the file for the report, in the environment of the process that makes it.
 const REPORT: &str = "FDTABLE_AGAINST_HOST_REPORT";
 
+/// The command that runs a program of this architecture, in words: an emulator, or nothing.
+const RUNNER: &str = "FDTABLE_TEST_RUNNER";
+
 /// How many histories are replayed by default.
 const CASES: u32 = 1000;
 
@@ -48,7 +51,7 @@ fn the_table_and_the_host_agree() {
     }
     let file = format!("against_host.{}", std::process::id());
     let report = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(file);
-    let status = Command::new(std::env::current_exe().expect("it is known"))
+    let status = this_program()
         .args(["--exact", "the_table_and_the_host_agree"])
         .env(REPORT, &report)
         .stdout(Stdio::null())
@@ -57,6 +60,19 @@ fn the_table_and_the_host_agree() {
     let told = std::fs::read_to_string(&report).expect("the process writes its report");
     std::fs::remove_file(&report).expect("it is there");
     assert!(status.success(), "{status}: {told}");
+}
+
+/// Returns a command that runs this test binary.
+fn this_program() -> Command {
+    let program = std::env::current_exe().expect("it is known");
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(program);
+    command
 }
 
 /// Replays histories in a process that has no descriptors, and so no output but the report.

@@ -26,6 +26,22 @@ const PATIENCE: u32 = 60;
 
 const VARIABLE: &str = "FDTABLE_TEST_ALONE";
 
+/// The command that runs a program of this architecture, in words: an emulator, or nothing.
+const RUNNER: &str = "FDTABLE_TEST_RUNNER";
+
+/// Returns a command that runs this test binary.
+fn this_program() -> Command {
+    let program = env::current_exe().expect("the path of the test");
+    let runner = env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(program);
+    command
+}
+
 /// Runs `body` in a process of its own. It must end with success, and print `output` if that is
 /// given.
 #[track_caller]
@@ -35,8 +51,7 @@ fn alone(name: &str, output: Option<&str>, body: impl FnOnce()) {
         unsafe { libc::alarm(PATIENCE) };
         return body();
     }
-    let program = env::current_exe().expect("the path of the test");
-    let mut command = Command::new(program);
+    let mut command = this_program();
     let command = command.args(["--exact", name, "--nocapture"]);
     let ended = command.env(VARIABLE, "1").output().expect("a process");
     let printed = String::from_utf8_lossy(&ended.stdout);
