@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{Steps, Verdict};
-use crate::{COMMANDS, Result, programs, root, source, toolchain};
+use crate::{COMMANDS, Result, foreign, programs, root, source, toolchain};
 
 struct Step {
     name: &'static str,
@@ -91,6 +91,11 @@ const STEPS: &[Step] = &[
         name: "bare-metal",
         summary: "targets without an operating system",
         run: bare_metal,
+    },
+    Step {
+        name: "foreign",
+        summary: "the tests of the library for aarch64 and riscv64, under QEMU",
+        run: foreign,
     },
     Step {
         name: "oldest-rust",
@@ -391,6 +396,10 @@ fn bare_metal() -> Result<Verdict> {
         return Ok(Verdict::NotFinished(format!("only for the host; {add}")));
     }
     Ok(verdict)
+}
+
+fn foreign() -> Result<Verdict> {
+    foreign::run(&log_of("foreign"))
 }
 
 fn oldest_rust() -> Result<Verdict> {

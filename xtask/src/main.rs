@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod check;
+mod foreign;
 mod full;
 mod kernel;
 mod layers;
