@@ -73,8 +73,9 @@ pub trait Object: Any + Send + Sync {
         None
     }
 
-    /// Notifies the watchers of this open file that it is released. Runs once, after
-    /// [`release`](Self::release). An object whose [`pollee`](Self::pollee) allocates overrides it.
+    /// Notifies the watchers of this open file that it is released. Runs once, before
+    /// [`release`](Self::release), so that they see no events of the release itself. An object
+    /// whose [`pollee`](Self::pollee) allocates overrides it.
     fn forget(&self)
     where
         Self: Sized,
@@ -415,11 +416,11 @@ pub(crate) fn end<O: Object>(object: &O, end: ReleaseReason) {
     async_io::release(FileId::of(object));
     match end {
         ReleaseReason::Released => {
+            object.forget();
             object.release();
             if let Some(locks) = object.locks() {
                 locks.release(FileId::of(object));
             }
-            object.forget();
         }
         // Watchers stay registered: they see the end as an error.
         ReleaseReason::Revoked => {

@@ -337,9 +337,10 @@ impl Set {
         Ok(())
     }
 
-    /// Puts an item into the list if it is ready, although it did not change.
+    /// Puts an item into the list if it is ready, although it did not change. If it is listed
+    /// already, no watcher is notified, as on Linux.
     fn check_initially(&self, item: &Item) {
-        if !item.ask().is_empty() {
+        if !item.ask().is_empty() && !item.listed.load() {
             self.make_ready(item);
         }
     }

@@ -44,7 +44,8 @@ pub trait Pollee: Send + Sync {
 
     /// Registers `watcher` for changes of `interest` and of [`Events::ALWAYS`], until it is
     /// unregistered. If `file` is given, the watcher is notified of the release of that open file.
-    /// Allocates.
+    /// Allocates. A watcher that is registered keeps its place among the others, and `interest` is
+    /// added to its own.
     ///
     /// An earlier change is not reported: the caller asks for [`events`](Self::events) afterwards.
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>);

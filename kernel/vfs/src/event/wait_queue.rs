@@ -120,6 +120,11 @@ impl WaitQueue {
 
     /// Adds a watcher, as [`Pollee::watch`](super::Pollee::watch) describes. Allocates.
     pub fn watch(&mut self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
+        let is_it = |entry: &&mut Registration| is_same(&entry.watcher, watcher);
+        if let Some(entry) = self.watchers.iter_mut().find(is_it) {
+            entry.interest |= interest;
+            return;
+        }
         let entry = Registration {
             watcher: Arc::clone(watcher),
             interest: interest | Events::ALWAYS,

@@ -75,16 +75,16 @@ impl Item {
     pub(super) fn set_event(self: &Arc<Self>, event: EpollEvent) {
         self.data.store(event.data);
         self.asked.store(asked(event));
+        // A `ONESHOT` that is rearmed most often requests the same again.
         if !self.registered.load().contains(event.events.events()) {
-            self.unregister();
             self.register();
         }
     }
 
-    /// Registers with the file for the requested events. Registering again is left to a change of
-    /// the events: a `ONESHOT` that is rearmed most often requests the same.
+    /// Registers with the file for the requested events. One that is registered keeps its place:
+    /// on Linux, a change of the request does not change the order of notifications.
     pub(super) fn register(self: &Arc<Self>) {
-        let interest = self.asked.load().events();
+        let interest = self.asked.load().events() | self.registered.load();
         self.registered.store(interest);
         let me: Arc<dyn Watcher> = Arc::clone(self) as _;
         self.pollee.watch(&me, interest, Some(self.key.1));

@@ -82,6 +82,20 @@ fn a_wake_up_that_is_passed_on_reaches_no_watcher() {
 }
 
 #[test]
+fn a_watcher_that_registers_again_has_both_interests_and_its_place() {
+    let mut queue = WaitQueue::new();
+    let ((recorder, old), (_, young)) = (watcher(), watcher());
+    queue.watch(&old, Events::IN, None);
+    queue.watch(&young, Events::IN, None);
+    queue.watch(&old, Events::OUT, None);
+    let order: Vec<_> = queue.watchers().map(|(watcher, ..)| watcher).collect();
+    assert!(is_same(order[0], &young) && is_same(order[1], &old) && order.len() == 2);
+    queue.wake(Events::IN).run();
+    queue.wake(Events::OUT).run();
+    assert_eq!(count(&recorder), 2);
+}
+
+#[test]
 fn an_end_reaches_every_watcher_whatever_its_interest() {
     let mut queue = WaitQueue::new();
     let (poll, watcher) = watcher();

@@ -6,12 +6,16 @@
 //! pages, and ours by bytes. No request to an epoll has `RDNORM` without `IN`: Linux considers the
 //! second spelling when it is asked, and ignores it in notifications.
 //!
+//! A member of an epoll is a file and its descriptor, so that it matters when a descriptor is used
+//! again. Each test keeps the host's in a range of its own, where the lowest free one is the host's
+//! choice as it is ours, whatever other threads open meanwhile.
+//!
 //! Timers have a few settings for which the speed of the test does not matter.
 //!
 //! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test system_calls
 //! against_host::events` replays more histories than the second of an ordinary run.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use fdtable::Fd;
@@ -91,14 +95,17 @@ fn answer<T, E: Errno>(result: Result<T, E>, done: impl FnOnce(T) -> Answer) -> 
     result.map_or_else(Answer::from, done)
 }
 
-#[derive(Default)]
 struct Both {
     process: Process,
     files: Vec<Pair>,
+    /// First descriptor of the host's that is of this test.
+    first: i32,
 }
 
 impl Both {
     fn push(&mut self, ours: Fd, host: OwnedFd) {
+        let host = io::fcntl_dupfd_cloexec(host, self.first).unwrap();
+        assert_eq!(host.as_raw_fd() - self.first, ours.index() as i32);
         self.files.push(Pair { ours, host });
     }
 
@@ -307,8 +314,12 @@ const BEGINNING: [Step; 5] = [
     Step::Pipe,
 ];
 
-fn replay(beginning: &[Step], steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut both = Both::default();
+fn replay(first: i32, beginning: &[Step], steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut both = Both {
+        process: Process::new(),
+        files: Vec::new(),
+        first,
+    };
     for &step in beginning.iter().chain(steps) {
         let (ours, host) = both.run(step);
         prop_assert_eq!(ours, host, "{:?}", step);
@@ -316,7 +327,7 @@ fn replay(beginning: &[Step], steps: &[Step]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn judge(beginning: &[Step], steps: impl Strategy<Value = Step>) {
+fn judge(first: i32, beginning: &[Step], steps: impl Strategy<Value = Step>) {
     let asked = std::env::var("PROPTEST_CASES").ok();
     let config = Config {
         cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(CASES),
@@ -328,26 +339,71 @@ fn judge(beginning: &[Step], steps: impl Strategy<Value = Step>) {
         ..Config::default()
     };
     TestRunner::new(config)
-        .run(&vec(steps, 1..80), |steps| replay(beginning, &steps))
+        .run(&vec(steps, 1..80), |steps| replay(first, beginning, &steps))
         .unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
 fn events_of_many_files_are_those_of_the_host() {
-    judge(&BEGINNING, any_step());
+    judge(200, &BEGINNING, any_step());
+}
+
+/// The first member requests more after the second was added, and is still notified after it.
+#[test]
+fn a_changed_request_keeps_the_order_of_notifications() {
+    let (read, more) = (EpollFlags::IN, EpollFlags::IN | EpollFlags::OUT);
+    let steps = [
+        Step::Dup(2),
+        Step::Ctl(0, EpollCtl::Add, 2, read),
+        Step::Ctl(0, EpollCtl::Add, 7, read),
+        Step::Ctl(0, EpollCtl::Mod, 2, more),
+        Step::Write(3, 0),
+        Step::Wait(0, 1),
+    ];
+    replay(800, &BEGINNING, &steps).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The last `Mod` finds the member in the ready list of its set, and notifies no watcher of that.
+#[test]
+fn a_request_for_a_listed_member_is_no_change() {
+    let read = EpollFlags::IN;
+    let steps = [
+        Step::Ctl(4, EpollCtl::Add, 1, read),
+        Step::Ctl(0, EpollCtl::Add, 4, read | EpollFlags::ET),
+        Step::Write(1, 1),
+        Step::Wait(0, 1),
+        Step::Ctl(4, EpollCtl::Mod, 1, read),
+        Step::Wait(0, 1),
+    ];
+    replay(820, &BEGINNING, &steps).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A member is gone before its release wakes anybody.
+#[test]
+fn the_release_of_a_member_is_no_change_of_its_set() {
+    let (read, write) = (EpollFlags::IN, EpollFlags::OUT);
+    let steps = [
+        Step::Ctl(4, EpollCtl::Add, 1, write),
+        Step::Ctl(4, EpollCtl::Add, 5, read),
+        Step::Ctl(0, EpollCtl::Add, 4, read | EpollFlags::ET),
+        Step::Wait(0, 1),
+        Step::Close(5),
+        Step::Wait(0, 1),
+    ];
+    replay(840, &BEGINNING, &steps).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Few enough to meet the same file again and again.
 #[test]
 fn events_of_few_files_are_those_of_the_host() {
-    judge(&BEGINNING, use_of(4, 1));
+    judge(400, &BEGINNING, use_of(4, 1));
 }
 
 #[test]
 fn sets_of_sets_are_those_of_the_host() {
     let mut beginning = [Step::Epoll; 8];
     beginning[7] = BEGINNING[1];
-    judge(&beginning, use_of(8, 7));
+    judge(600, &beginning, use_of(8, 7));
 }
 
 /// Time of a setting in seconds, and its interval.
