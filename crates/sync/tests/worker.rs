@@ -211,9 +211,11 @@ fn a_barrier_that_does_not_wait_for_readers_waits_for_the_worker() {
                 GONE_ON.store(round, SeqCst);
                 rcu::try_barrier().expect("outside of sections")
             };
-            // A thread may lose its CPU for longer than the barrier waits, or the callback takes.
-            let waited = (1..=100).filter(|&round| wait(round)).count();
-            assert!(waited > 50, "{waited} of 100");
+            // Where there is other work, the worker often loses its CPU for longer than the barrier
+            // waits. One that does not wait is right only when it loses its own at one instruction:
+            // less than once in 1,000.
+            let waited = (1..=2000).filter(|&round| wait(round)).take(50).count();
+            assert_eq!(waited, 50, "of 2,000");
         },
     );
 }
