@@ -32,6 +32,9 @@ std::thread_local! {
     /// The count of entered locks, which a kernel has for each CPU.
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static ID: Cell<u64> = const { Cell::new(0) };
+    static INTERRUPT: Cell<Option<fn()>> = const { Cell::new(None) };
+    /// Whether memory for the data of a CPU is refused.
+    static IS_SHORT: Cell<bool> = const { Cell::new(false) };
 }
 
 // SAFETY: each hook does what its documentation says, for threads of the host: `LOCKS` is the
@@ -65,6 +68,9 @@ unsafe impl Platform for Host {
 
     #[inline(always)]
     fn enter_lock() {
+        if let Some(handler) = INTERRUPT.take() {
+            handler();
+        }
         LOCKS.set(LOCKS.get() + 1);
     }
 
@@ -257,10 +263,24 @@ pub fn entered_locks() -> usize {
     LOCKS.get()
 }
 
+/// Interrupts the calling thread by `handler` where it next enters a lock: the last moment before
+/// interrupts are disabled. Unlike a hook, a handler may call the library.
+pub fn interrupt(handler: fn()) {
+    INTERRUPT.set(Some(handler));
+}
+
+/// Refuses the calling thread memory for the data of CPUs, or no longer.
+pub fn refuse_data_of_cpus(is_short: bool) {
+    IS_SHORT.set(is_short);
+}
+
 /// Ends the use of the library by the calling thread.
 pub fn leave() {
     fdtable::rcu::end_thread();
 }
+
+/// The alignment from which on memory is for the data of a CPU or a thread, in bytes.
+const LINES: usize = 128;
 
 /// The system's heap, which counts what is taken.
 pub struct Counting;
@@ -272,10 +292,17 @@ std::thread_local! {
     static TAKEN: RefCell<Option<Vec<Layout>>> = const { RefCell::new(None) };
 }
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+static TAKEN_LINES: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: the system's heap does it; what is beside it allocates nothing, or is not counted itself.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() >= LINES {
+            if IS_SHORT.get() {
+                return ptr::null_mut();
+            }
+            TAKEN_LINES.fetch_add(1, Relaxed);
+        }
         // Not while the list itself grows.
         let _ = TAKEN.try_with(|taken| {
             if let Ok(mut taken) = taken.try_borrow_mut()
@@ -293,6 +320,11 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(place, layout) };
     }
+}
+
+/// Returns how often any thread took memory for the data of CPUs or threads.
+pub fn taken_lines() -> usize {
+    TAKEN_LINES.load(Relaxed)
 }
 
 /// Runs `work`, and returns the layouts that the calling thread took from the heap in it.
