@@ -4,6 +4,7 @@
 //! Each is brought to 64-bit mode with the same page tables: all addresses below 4 GiB are those
 //! of physical memory.
 
+use alloc::vec;
 use core::arch::global_asm;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -73,28 +74,9 @@ unsafe extern "C" {
     static trampoline_end: [u8; 0];
 }
 
-/// What the boot protocol tells: the fields that are used.
-#[repr(C)]
-struct StartInfo {
-    _before: [u64; 5],
-    map: u64,
-    entries: u32,
-}
-
-/// A part of the memory.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Part {
-    start: u64,
-    size: u64,
-    kind: u32,
-    _reserved: u32,
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn start_first() -> ! {
     add_memory();
-    heap::prepare();
     cpu::set_count(count_cpus().min(interrupts::MOST));
     cpu::prepare(0);
     clock::prepare();
@@ -115,20 +97,29 @@ extern "C" fn start_other() -> ! {
     threads::idle()
 }
 
-/// Gives all memory behind the kernel to the page allocator.
+/// Gives the memory behind the kernel to the heap, and the rest to the page allocator.
 fn add_memory() {
-    // SAFETY: the entry stored it, and the boot loader filled what it leads to.
-    let info = unsafe { ptr::with_exposed_provenance::<StartInfo>(start_info as usize).read() };
-    let map = ptr::with_exposed_provenance::<Part>(info.map as usize);
-    let behind = (&raw const kernel_end).addr();
-    for index in 0..info.entries as usize {
-        // SAFETY: the map has so many parts.
-        let part = unsafe { map.add(index).read() };
-        let end = (part.start + part.size).min(1 << 32) as usize;
-        let start = (part.start as usize).max(behind);
-        if part.kind == 1 && start < end {
-            // SAFETY: the map says that it is memory, and it is behind the kernel.
-            unsafe { pages::add(start, end) };
+    // The address of the map and the number of its entries are at 40 and 48.
+    // SAFETY: the entry stored the address, and the boot loader filled what it leads to.
+    let info = unsafe { ptr::with_exposed_provenance::<[u64; 7]>(start_info as usize).read() };
+    let map = ptr::with_exposed_provenance::<[u64; 3]>(info[5] as usize);
+    let behind = (&raw const kernel_end).addr().next_multiple_of(4096);
+    for index in 0..info[6] as u32 as usize {
+        // SAFETY: the map has so many entries.
+        let [start, size, kind] = unsafe { map.add(index).read() };
+        let end = (start + size).min(1 << 32) as usize;
+        let start = start as usize;
+        if kind as u32 != 1 || end <= behind {
+            continue;
+        }
+        // SAFETY: the map says that it is memory, and it is behind the kernel.
+        unsafe {
+            if start <= behind {
+                heap::prepare(behind);
+                pages::add(behind + heap::SIZE, end);
+            } else {
+                pages::add(start, end);
+            }
         }
     }
 }
@@ -145,17 +136,17 @@ fn count_cpus() -> usize {
 
 /// Starts the other CPUs, all at once.
 fn start_others() {
-    const STACK_PAGES: usize = 4;
+    const STACK: usize = 16 * 1024;
     let others = cpu::count() - 1;
     if others == 0 {
         return;
     }
-    let stacks = pages::allocate(others * STACK_PAGES).expect("there is memory for stacks");
+    let stacks = vec![0_u128; others * STACK / 16].leak();
     let code = (&raw const trampoline).cast::<u8>();
     let length = (&raw const trampoline_end).addr() - code.addr();
     // SAFETY: the page is below the kernel, and no part of the allocator.
     unsafe {
-        other_stacks.store(stacks.addr().get() as u64, Ordering::SeqCst);
+        other_stacks.store(stacks.as_ptr() as u64, Ordering::SeqCst);
         next_stack.store(0, Ordering::SeqCst);
         ptr::copy_nonoverlapping(code, ptr::with_exposed_provenance_mut(TRAMPOLINE), length);
     }

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use fdtable::{Access, Error, FdFlags, FileRef, Files, Rcu, SuperBlock, rcu};
 
+use crate::file::EBADF;
 use crate::platform::{self, Fence, set_fence};
 use crate::process::{Create, FileSystem, Process};
 use crate::{clock, cpu, interrupts, println, threads};
@@ -82,22 +83,10 @@ fn on_all_cpus<W: Fn(usize) + Send + Sync + 'static>(work: W) {
     let work = Arc::new(work);
     let start = |number| {
         let work = work.clone();
-        threads::spawn("check", move || work(number))
+        threads::spawn(move || work(number))
     };
     let all: Vec<_> = (0..2 * cpu::count()).map(start).collect();
     all.into_iter().for_each(threads::JoinHandle::join);
-}
-
-/// A generator of random numbers: xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
 }
 
 /// Random operations on one table and its forks by all CPUs. Each object that is found is alive.
@@ -108,7 +97,7 @@ fn stress(fence: Fence) -> String {
     let done = Arc::new(AtomicUsize::new(0));
     let (shared, count) = (files.clone(), done.clone());
     on_all_cpus(move |number| {
-        let mut random = Random(number as u64 + 1);
+        let mut random = fastrand::Rng::with_seed(number as u64);
         while clock::nanoseconds() < end {
             for _ in 0..100 {
                 step(&shared, &mut random);
@@ -121,9 +110,9 @@ fn stress(fence: Fence) -> String {
     format!("{} operations", done.load(Relaxed))
 }
 
-fn step(files: &Table, random: &mut Random) {
-    let fd = random.below(200) as i32;
-    match random.below(32) {
+fn step(files: &Table, random: &mut fastrand::Rng) {
+    let fd = random.i32(0..200);
+    match random.u8(0..32) {
         0..6 => drop(files.open(FileRef::new_rcu(Canary::new()), NONE)),
         6..12 => drop(files.close(fd)),
         12..20 => {
@@ -137,7 +126,7 @@ fn step(files: &Table, random: &mut Random) {
                 file.check();
             }
         }
-        27..30 => drop(files.dup2(fd, random.below(200) as i32)),
+        27..30 => drop(files.dup2(fd, random.i32(0..200))),
         30 => drop(files.close_range(fd, fd + 10, drop)),
         _ => {
             let child = files.fork().expect("there is memory");
@@ -183,7 +172,7 @@ fn one_child(parent: &Process, number: usize, round: usize) {
         // Other threads of the parent have pipes open, which the child has copies of.
         let out = child.dup2(write, 500).expect("it is open");
         child.exec().expect("there is memory");
-        assert_eq!(child.close(write), Err(9), "closed by the exec");
+        assert_eq!(child.close(write), Err(EBADF), "closed by the exec");
         let data = vec![number as u8; MESSAGE];
         let mut rest = &data[..];
         while !rest.is_empty() {
@@ -232,7 +221,7 @@ fn revocation() -> String {
         .iter()
         .map(|table| {
             let (table, revoked) = (table.clone(), revoked.clone());
-            threads::spawn("looker", move || {
+            threads::spawn(move || {
                 loop {
                     let is_over = revoked.load(Relaxed);
                     for fd in 0..250 {
@@ -284,7 +273,7 @@ fn waiting() -> String {
     for number in 0..1000 {
         let fd = files.open(FileRef::new(number), NONE).expect("it is free");
         let waiter = files.clone();
-        let thread = threads::spawn("waiter", move || {
+        let thread = threads::spawn(move || {
             waiter.wait_until_free().expect("there is memory");
         });
         if number % 2 == 0 {

@@ -22,8 +22,8 @@ pub struct Block {
     /// The library's word of the current thread. A switch exchanges it.
     word: *mut (),
     /// How often preemption is disabled.
-    depth: u64,
-    index: u64,
+    depth: usize,
+    index: usize,
     /// The area for restartable sequences: the index of the CPU at 4, a pointer at 8.
     area: [u32; 8],
     /// The thread that ran before the current one, until its context is saved.
@@ -65,7 +65,7 @@ pub fn prepare(index: usize) {
         current: ptr::null(),
         word: ptr::null_mut(),
         depth: 0,
-        index: index as u64,
+        index,
         area,
         previous: ptr::null(),
         idle: ptr::null(),
@@ -78,40 +78,42 @@ pub fn block() -> *mut Block {
     GsBase::read().as_mut_ptr()
 }
 
+/// Reads a field of the block of the calling CPU.
+macro_rules! read {
+    ($field:ident) => {{
+        let value;
+        // SAFETY: `gs` leads to the block; the load has no side effect.
+        unsafe {
+            asm!("mov {}, gs:[{}]", out(reg) value, const offset_of!(Block, $field),
+                options(nostack, preserves_flags, readonly));
+        }
+        value
+    }};
+}
+
 /// Returns the index of the calling CPU.
 #[inline(always)]
 pub fn id() -> usize {
-    let index: usize;
-    // SAFETY: `gs` leads to the block; the load has no side effect.
-    unsafe {
-        asm!("mov {}, gs:[{}]", out(reg) index, const offset_of!(Block, index),
-            options(nostack, preserves_flags, readonly));
-    }
-    index
+    read!(index)
 }
 
 /// Returns the current thread.
 #[inline(always)]
 pub fn current() -> *const Thread {
-    let thread: *const Thread;
-    // SAFETY: as in `id`.
-    unsafe {
-        asm!("mov {}, gs:[{}]", out(reg) thread, const offset_of!(Block, current),
-            options(nostack, preserves_flags, readonly));
-    }
-    thread
+    read!(current)
 }
 
 /// Returns the library's word of the current thread.
 #[inline(always)]
 pub fn thread_word() -> *mut () {
-    let word: *mut ();
-    // SAFETY: as in `id`.
-    unsafe {
-        asm!("mov {}, gs:[{}]", out(reg) word, const offset_of!(Block, word),
-            options(nostack, preserves_flags, readonly));
-    }
-    word
+    read!(word)
+}
+
+/// Returns true if the current thread may be preempted.
+#[inline(always)]
+pub fn is_preemptible() -> bool {
+    let depth: usize = read!(depth);
+    depth == 0
 }
 
 /// Sets the library's word of the current thread.
@@ -141,16 +143,4 @@ pub fn enable_preemption() {
     unsafe {
         asm!("dec qword ptr gs:[{}]", const offset_of!(Block, depth), options(nostack));
     }
-}
-
-/// Returns true if the current thread may be preempted.
-#[inline(always)]
-pub fn is_preemptible() -> bool {
-    let depth: u64;
-    // SAFETY: as in `id`.
-    unsafe {
-        asm!("mov {}, gs:[{}]", out(reg) depth, const offset_of!(Block, depth),
-            options(nostack, preserves_flags, readonly));
-    }
-    depth == 0
 }

@@ -10,10 +10,17 @@ use crate::lock::Lock;
 use crate::{serial, threads};
 
 /// The errno of an operation that failed.
-pub type Errno = i32;
-pub const EPIPE: Errno = 32;
-pub const EBADF: Errno = 9;
-pub const ENOENT: Errno = 2;
+#[derive(Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+pub const EPIPE: Errno = Errno(32);
+pub const EBADF: Errno = Errno(9);
+pub const ENOENT: Errno = Errno(2);
+
+impl From<fdtable::Error> for Errno {
+    fn from(error: fdtable::Error) -> Self {
+        Self(error.errno())
+    }
+}
 
 pub type Answer = Result<usize, Errno>;
 

@@ -6,10 +6,9 @@ use core::ptr::{self, NonNull};
 use buddy_system_allocator::Heap;
 
 use crate::lock::Lock;
-use crate::pages;
 
-/// How many pages it has: 64 MiB.
-const PAGES: usize = 16 * 1024;
+/// How many bytes it has.
+pub const SIZE: usize = 64 << 20;
 
 struct Allocator(Lock<Heap<32>>);
 
@@ -17,10 +16,12 @@ struct Allocator(Lock<Heap<32>>);
 static HEAP: Allocator = Allocator(Lock::new(Heap::new()));
 
 /// Gives the heap its memory. Once, before the first allocation.
-pub fn prepare() {
-    let memory = pages::allocate(PAGES).expect("the machine has more memory than that");
-    // SAFETY: the memory is the heap's own from now on.
-    unsafe { HEAP.0.lock().init(memory.addr().get(), PAGES * 4096) };
+///
+/// # Safety
+/// [`SIZE`] bytes are there, and nothing uses them.
+pub unsafe fn prepare(start: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { HEAP.0.lock().init(start, SIZE) };
 }
 
 // SAFETY: the heap hands out memory of its own, once, and its lock excludes other CPUs and

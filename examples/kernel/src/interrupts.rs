@@ -16,9 +16,9 @@ use x86_64::VirtAddr;
 use x86_64::instructions::interrupts as cpu_interrupts;
 use x86_64::instructions::port::Port;
 use x86_64::instructions::segmentation::{CS, SS, Segment};
-use x86_64::instructions::tables::load_tss;
+use x86_64::instructions::tables::{lidt, load_tss};
+use x86_64::structures::DescriptorTablePointer;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector};
-use x86_64::structures::idt::InterruptDescriptorTable;
 use x86_64::structures::tss::TaskStateSegment;
 
 use crate::{clock, cpu, println, serial, threads};
@@ -62,6 +62,7 @@ global_asm!(
     "lea rsp, [rcx - 64]",
     "push rbx; push rbp; push rsi; push rdi; push r8; push r9; push r10; push r11",
     "push r12; push r13; push r14; push r15",
+    // Where the thread continues, and the vector.
     "lea rdi, [rsp + 120]; mov esi, eax; cld",
     "sub rsp, 544; fxsave64 [rsp]; call handle_interrupt; fxrstor64 [rsp]; add rsp, 544",
     "pop r15; pop r14; pop r13; pop r12",
@@ -85,20 +86,10 @@ unsafe extern "C" {
     fn exception_entries();
 }
 
-/// What the CPU pushes.
-#[repr(C)]
-struct Frame {
-    rip: usize,
-    cs: usize,
-    flags: usize,
-    rsp: usize,
-    ss: usize,
-}
-
 #[unsafe(no_mangle)]
-extern "C" fn handle_interrupt(frame: &mut Frame, vector: u32) {
+extern "C" fn handle_interrupt(rip: &mut usize, vector: u32) {
     // Before anything else: the handler uses the library, and may switch threads.
-    frame.rip = fdtable::platform::resume_address(frame.rip);
+    *rip = fdtable::platform::resume_address(*rip);
     PASSED[cpu::id()].fetch_add(1, SeqCst);
     // The local controller may send the next one.
     write(0xB0, 0);
@@ -139,25 +130,24 @@ pub fn prepare_cpu() {
     let code = segments.append(Descriptor::kernel_code_segment());
     let task = segments.append(Descriptor::tss_segment(state));
     segments.load();
-    let mut table = Box::new(InterruptDescriptorTable::new());
-    let address = |entry: unsafe extern "C" fn()| VirtAddr::new(entry as usize as u64);
-    // SAFETY: the entries are what the CPU expects, and each has a stack.
+    // SAFETY: the segments are of 64-bit code, of nothing, and of the state above.
     unsafe {
         CS::set_reg(code);
         SS::set_reg(SegmentSelector::new(0, PrivilegeLevel::Ring0));
         load_tss(task);
-        for (vector, entry) in [
-            (TIMER, address(timer_entry)),
-            (CALL, address(call_entry)),
-            (RESCHEDULE, address(reschedule_entry)),
-            (SPURIOUS, address(spurious_entry)),
-        ] {
-            table[vector].set_handler_addr(entry).set_stack_index(0);
-        }
     }
-    let table = Box::leak(table);
-    set_exceptions(table, address(exception_entries));
-    table.load();
+    let table: &mut [[u64; 2]; 256] = Box::leak(Box::new([[0; 2]; 256]));
+    for vector in 0..32 {
+        table[vector] = gate(exception_entries as *const () as usize + vector * 16, 2);
+    }
+    table[usize::from(TIMER)] = gate(timer_entry as *const () as usize, 1);
+    table[usize::from(CALL)] = gate(call_entry as *const () as usize, 1);
+    table[usize::from(RESCHEDULE)] = gate(reschedule_entry as *const () as usize, 1);
+    table[usize::from(SPURIOUS)] = gate(spurious_entry as *const () as usize, 1);
+    let limit = size_of_val(table) as u16 - 1;
+    let base = VirtAddr::from_ptr(table);
+    // SAFETY: the entries are what the CPU expects, and each has a stack.
+    unsafe { lidt(&DescriptorTablePointer { limit, base }) };
     // The local controller on, and its timer periodic.
     write(0xF0, 0x100 | u32::from(SPURIOUS));
     write(0x3E0, 0b1011);
@@ -165,16 +155,14 @@ pub fn prepare_cpu() {
     write(0x380, TIMER_COUNTS.load(Relaxed));
 }
 
-/// Sets the entries of the exceptions, whose types differ: each is the address and a stack.
-fn set_exceptions(table: &mut InterruptDescriptorTable, first: VirtAddr) {
-    let base: *mut [u64; 2] = core::ptr::from_mut(table).cast();
-    for vector in 0..32 {
-        let entry = first.as_u64() + vector * 16;
-        // An interrupt gate at the code segment, on the second stack.
-        let low = entry & 0xFFFF | 8 << 16 | 2 << 32 | 0x8E << 40 | (entry >> 16 & 0xFFFF) << 48;
-        // SAFETY: the table begins with the gates of the exceptions, 16 bytes each.
-        unsafe { *base.add(vector as usize) = [low, entry >> 32] };
-    }
+/// Returns the entry of the interrupt table for a handler on one of the stacks of the CPU.
+fn gate(handler: usize, stack: u64) -> [u64; 2] {
+    let handler = handler as u64;
+    let (low, middle, high) = (handler & 0xFFFF, handler >> 16 & 0xFFFF, handler >> 32);
+    [
+        low | 8 << 16 | stack << 32 | 0x8E << 40 | middle << 48,
+        high,
+    ]
 }
 
 /// Measures the timer of the local controller, which is alike on all CPUs. Once, on the first.
@@ -207,16 +195,13 @@ fn read(offset: usize) -> u32 {
 
 /// Sends a command to other CPUs: bits of the command register.
 pub fn send(command: u32) {
-    let were_enabled = cpu_interrupts::are_enabled();
-    cpu_interrupts::disable();
-    write(0x310, 0);
-    write(0x300, command);
-    while read(0x300) & 1 << 12 != 0 {
-        core::hint::spin_loop();
-    }
-    if were_enabled {
-        cpu_interrupts::enable();
-    }
+    cpu_interrupts::without_interrupts(|| {
+        write(0x310, 0);
+        write(0x300, command);
+        while read(0x300) & 1 << 12 != 0 {
+            core::hint::spin_loop();
+        }
+    });
 }
 
 /// All CPUs but this one.

@@ -1,85 +1,46 @@
 //! The kernel's own lock: it spins, with interrupts off.
 
-use core::cell::UnsafeCell;
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use lock_api::{GuardNoSend, Mutex, RawMutex};
 use x86_64::instructions::interrupts;
 
-/// A value that one CPU at a time uses, for a short time.
-pub struct Lock<T> {
+/// A value that one CPU at a time uses, for a short time. Interrupts of the CPU are off meanwhile.
+pub type Lock<T> = Mutex<RawLock, T>;
+
+pub struct RawLock {
     is_taken: AtomicBool,
-    value: UnsafeCell<T>,
+    /// Whether the holder had its interrupts on before.
+    were_enabled: AtomicBool,
 }
 
-// SAFETY: only the holder of the lock touches the value.
-unsafe impl<T: Send> Sync for Lock<T> {}
+// SAFETY: one thread at a time leaves the loop of `lock`, until it has called `unlock`.
+unsafe impl RawMutex for RawLock {
+    #[allow(clippy::declare_interior_mutable_const, reason = "of the trait")]
+    const INIT: Self = Self {
+        is_taken: AtomicBool::new(false),
+        were_enabled: AtomicBool::new(false),
+    };
+    type GuardMarker = GuardNoSend;
 
-/// The right to use the value. Interrupts of the CPU are off until it is dropped.
-pub struct Guard<'l, T> {
-    lock: &'l Lock<T>,
-    were_enabled: bool,
-}
-
-impl<T> Lock<T> {
-    pub const fn new(value: T) -> Self {
-        Self {
-            is_taken: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
-        }
-    }
-
-    pub fn lock(&self) -> Guard<'_, T> {
+    fn lock(&self) {
         let were_enabled = interrupts::are_enabled();
         interrupts::disable();
-        // Acquire: pairs with the release of the drop, so the value is as its last user left it.
+        // Acquire: pairs with the release in `unlock`, so the value is as its last user left it.
         while self.is_taken.swap(true, Ordering::Acquire) {
             core::hint::spin_loop();
         }
-        Guard {
-            lock: self,
-            were_enabled,
-        }
+        self.were_enabled.store(were_enabled, Ordering::Relaxed);
     }
 
-    /// Takes the value whoever has it.
-    ///
-    /// # Safety
-    /// No other CPU uses the value any more, or that does not matter.
-    pub unsafe fn steal(&self) -> Guard<'_, T> {
-        Guard {
-            lock: self,
-            were_enabled: false,
-        }
+    fn try_lock(&self) -> bool {
+        false
     }
-}
 
-impl<T: Default> Default for Lock<T> {
-    fn default() -> Self {
-        Self::new(T::default())
-    }
-}
-
-impl<T> Deref for Guard<'_, T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        // SAFETY: the lock is held.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<T> DerefMut for Guard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held, and the guard is borrowed alone.
-        unsafe { &mut *self.lock.value.get() }
-    }
-}
-
-impl<T> Drop for Guard<'_, T> {
-    fn drop(&mut self) {
-        // Release: pairs with the acquire in `lock`.
-        self.lock.is_taken.store(false, Ordering::Release);
-        if self.were_enabled {
+    unsafe fn unlock(&self) {
+        let were_enabled = self.were_enabled.load(Ordering::Relaxed);
+        self.is_taken.store(false, Ordering::Release);
+        if were_enabled {
             interrupts::enable();
         }
     }

@@ -28,13 +28,13 @@ mod threads;
 /// Runs on the first CPU, when memory and interrupts work: starts the others and the first threads.
 fn start() {
     println!("fdtable kernel: {} CPUs", cpu::count());
-    threads::spawn("worker", || {
+    threads::spawn(|| {
         loop {
             platform::work();
             threads::sleep(2);
         }
     });
-    threads::spawn("init", || {
+    threads::spawn(|| {
         boot::wait_for_cpus();
         println!(
             "{} CPUs run, after {} ms",

@@ -98,12 +98,12 @@ unsafe impl Platform for Machine {
     }
 
     fn allocate_page(_node: u16) -> Option<NonNull<u8>> {
-        pages::allocate(1)
+        pages::allocate()
     }
 
     unsafe fn free_page(page: NonNull<u8>) {
         // SAFETY: as the caller promises.
-        unsafe { pages::free(page, 1) };
+        unsafe { pages::free(page) };
     }
 
     fn nanoseconds() -> u64 {

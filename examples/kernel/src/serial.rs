@@ -1,6 +1,6 @@
 //! The serial line, and the end of the machine.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 use core::panic::PanicInfo;
 
 use x86_64::instructions::port::Port;
@@ -35,8 +35,7 @@ pub fn write(bytes: &[u8]) {
 
 /// Writes a line, all at once.
 pub fn write_line(line: fmt::Arguments<'_>) {
-    use fmt::Write as _;
-    let _ = writeln!(LINE.lock(), "{line}");
+    let _ = LINE.lock().write_fmt(format_args!("{line}\n"));
 }
 
 /// Prints a line on the serial port.
@@ -65,10 +64,7 @@ pub fn exit(how: Exit) -> ! {
 fn panic(info: &PanicInfo<'_>) -> ! {
     x86_64::instructions::interrupts::disable();
     // SAFETY: whoever holds the lock is not waited for: the machine ends here.
-    let mut line = unsafe { LINE.steal() };
-    let _ = fmt::Write::write_fmt(
-        &mut *line,
-        format_args!("\nCPU {}: {info}\n", crate::cpu::id()),
-    );
+    let mut line = unsafe { LINE.make_guard_unchecked() };
+    let _ = writeln!(line, "\nCPU {}: {info}", crate::cpu::id());
     exit(Exit::Failure)
 }

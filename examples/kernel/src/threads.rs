@@ -7,25 +7,25 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::arch::global_asm;
 use core::cell::{Cell, UnsafeCell};
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use x86_64::instructions::interrupts as cpu_interrupts;
 
 use crate::lock::Lock;
-use crate::{clock, cpu, interrupts, pages};
+use crate::{clock, cpu, interrupts};
 
-/// How many pages a stack has.
-const STACK: usize = 8;
+/// The size of a stack, in units of 16 bytes.
+const STACK: usize = 2048;
 
 pub struct Thread {
     id: u64,
-    name: &'static str,
-    /// Nothing for the idle thread of a CPU, which has the stack of the boot.
-    stack: Option<NonNull<u8>>,
+    /// Empty for the idle thread of a CPU, which has the stack of the boot.
+    _stack: Vec<u128>,
     /// Where its registers are on the stack, while it does not run.
     saved: UnsafeCell<usize>,
     /// The library's word, while it does not run.
@@ -94,45 +94,33 @@ impl JoinHandle {
 }
 
 /// Starts a thread.
-pub fn spawn(name: &'static str, main: impl FnOnce() + Send + 'static) -> JoinHandle {
-    let stack = pages::allocate(STACK).expect("there is memory for a stack");
-    let top = stack.addr().get() + STACK * 4096;
+pub fn spawn(main: impl FnOnce() + Send + 'static) -> JoinHandle {
+    let mut stack = vec![0; STACK];
     // Six registers, and where to begin.
-    let frame: [usize; 8] = [0, 0, 0, 0, 0, 0, begin_thread as *const () as usize, 0];
-    let place = top - size_of_val(&frame);
-    // SAFETY: inside the stack, which no other code uses.
-    unsafe { ptr::with_exposed_provenance_mut::<[usize; 8]>(place).write(frame) };
-    let thread = Arc::new(Thread::new(name, Some(stack), place, Some(Box::new(main))));
+    let place = &raw mut stack[STACK - 4];
+    // SAFETY: the last eight words of the stack, which no other code uses.
+    unsafe {
+        place
+            .cast::<usize>()
+            .add(6)
+            .write(begin_thread as *const () as usize)
+    };
+    let thread = Thread::new(stack, place.addr(), Some(Box::new(main)));
     ALL.lock().insert(thread.id, thread.clone());
     enqueue(thread.clone());
     JoinHandle(thread)
 }
 
 impl Thread {
-    fn new(
-        name: &'static str,
-        stack: Option<NonNull<u8>>,
-        saved: usize,
-        main: Option<Box<dyn FnOnce() + Send>>,
-    ) -> Self {
-        Self {
+    fn new(stack: Vec<u128>, saved: usize, main: Option<Box<dyn FnOnce() + Send>>) -> Arc<Self> {
+        Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            name,
-            stack,
+            _stack: stack,
             saved: UnsafeCell::new(saved),
             word: Cell::new(ptr::null_mut()),
             main: Cell::new(main),
             state: Lock::default(),
-        }
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        if let Some(stack) = self.stack {
-            // SAFETY: allocated by `spawn`; the thread has ended, and no CPU is on it.
-            unsafe { pages::free(stack, STACK) };
-        }
+        })
     }
 }
 
@@ -156,7 +144,7 @@ extern "C" fn run_thread() -> ! {
     };
     joining.into_iter().for_each(wake);
     schedule();
-    unreachable!("{} continues after its end", thread.name)
+    unreachable!("a thread continues after its end")
 }
 
 /// Returns the current thread.
@@ -179,12 +167,7 @@ fn enqueue(thread: Arc<Thread>) {
 
 /// Lets another thread run, if there is one.
 pub fn yield_now() {
-    let were_enabled = cpu_interrupts::are_enabled();
-    cpu_interrupts::disable();
-    schedule();
-    if were_enabled {
-        cpu_interrupts::enable();
-    }
+    cpu_interrupts::without_interrupts(schedule);
 }
 
 /// For the timer interrupt: lets another thread run, if the current one may be preempted.
@@ -304,7 +287,7 @@ fn finish_switch() {
 
 /// Makes the calling code the idle thread of its CPU, and runs the others. With interrupts off.
 pub fn idle() -> ! {
-    let idle = Arc::into_raw(Arc::new(Thread::new("idle", None, 0, None)));
+    let idle = Arc::into_raw(Thread::new(Vec::new(), 0, None));
     // SAFETY: the CPU's own, with interrupts off.
     let block = unsafe { &mut *cpu::block() };
     block.idle = idle;
