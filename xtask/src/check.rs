@@ -125,7 +125,7 @@ const FEATURES: &[&str] = &[
     "-p fdtable --no-default-features --features std --test out_of_memory --test memory",
     "-p fdtable-listing --features serde --test listing_serialized",
     // On the hooks of a platform, without `std`. The long checks run the tests of tables too.
-    "-p fdtable-hooks --test hooks --test sequences --test races --test linearizable",
+    "-p fdtable-hooks --test hooks --test shortage --test sequences --test races --test linearizable",
     "-p fdtable-hooks --no-default-features --test alone",
 ];
 

@@ -30,7 +30,7 @@ use fdtable_sync::fallible::OutOfMemory;
 /// ```
 ///
 /// The objects of a slab are constructed all at once, so the first `take` constructs 64 KiB of
-/// them. They are destroyed after a grace period, by any thread.
+/// them (a page without `std`). They are destroyed after a grace period, by any thread.
 pub struct ConstructedCache<T> {
     raw: CacheBox,
     constructor: fn() -> T,

@@ -17,7 +17,7 @@ pub struct Info {
     pub objects: usize,
     /// Objects in one slab, 1 or more.
     pub objects_per_slab: usize,
-    /// Slabs, of 64 KiB each.
+    /// Slabs, of 64 KiB each, or of a page without `std`.
     pub slabs: usize,
     /// Different distances at which the first object of a slab is, 1 or more.
     pub colours: usize,

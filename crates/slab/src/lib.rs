@@ -1,8 +1,9 @@
 //! A slab allocator in user space: caches of objects of one size, with magazines for each CPU.
 //!
-//! A [`Cache`] cuts *slabs* of 64 KiB into places for its objects. A freed object waits, in a
-//! *magazine* of the CPU, for the next allocation there. Both operations are a few instructions on
-//! lines that no other CPU writes, without a lock and without an atomic exchange.
+//! A [`Cache`] cuts *slabs* of 64 KiB (of a page without `std`) into places for its objects. A
+//! freed object waits, in a *magazine* of the CPU, for the next allocation there. Both operations
+//! are a few instructions on lines that no other CPU writes, without a lock and without an atomic
+//! exchange.
 //!
 //! ```
 //! use fdtable_slab::{Cache, Info, infos};

@@ -28,7 +28,8 @@ use fdtable_sync::fallible::OutOfMemory;
 /// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 /// ```
 ///
-/// Types of more than 32 KiB, or with an alignment of more than 4 KiB, do not compile:
+/// Types of more than 32 KiB, or with an alignment of more than 4 KiB, do not compile. Without
+/// `std`, where a slab is a page, the limits are 2 KiB and 256 bytes:
 ///
 /// ```compile_fail
 /// let cache = fdtable_slab::Cache::<[u8; 40_000]>::new("large");

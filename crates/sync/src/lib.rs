@@ -52,6 +52,13 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(all(
+    feature = "platform",
+    not(feature = "std"),
+    target_arch = "x86_64",
+    any(windows, target_vendor = "apple", target_os = "uefi")
+))]
+compile_error!("the feature `platform` needs a target with ELF objects on x86-64");
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!("fdtable needs atomic operations of 64 bits, which this target does not have");
 

@@ -137,8 +137,8 @@ pub fn prepare_cpu() {
         load_tss(task);
     }
     let table: &mut [[u64; 2]; 256] = Box::leak(Box::new([[0; 2]; 256]));
-    for vector in 0..32 {
-        table[vector] = gate(exception_entries as *const () as usize + vector * 16, 2);
+    for (vector, entry) in table.iter_mut().enumerate().take(32) {
+        *entry = gate(exception_entries as *const () as usize + vector * 16, 2);
     }
     table[usize::from(TIMER)] = gate(timer_entry as *const () as usize, 1);
     table[usize::from(CALL)] = gate(call_entry as *const () as usize, 1);

@@ -19,6 +19,7 @@ use fdtable::platform::{PAGE, Platform};
 /// What the host provides.
 pub struct Host;
 
+#[cfg(any(feature = "std", feature = "platform"))]
 fdtable::set_platform!(Host);
 
 /// Set by [`use_sequences`].

@@ -34,6 +34,12 @@ use core::ptr::{self, NonNull};
 /// All hooks may be called by any thread, and by interrupt handlers that use the library, with
 /// locks of the library held. None may call the library, and none may panic.
 ///
+/// # Interrupt handlers
+///
+/// A handler may use the library if [`enter_lock`](Self::enter_lock) disables interrupts. A close
+/// in a handler runs release hooks, callbacks and `Drop` of objects there, and allocates; so what
+/// they use must allow for that too. A lookup does none of it.
+///
 /// # Safety
 /// The library relies on each hook to do what its documentation says.
 pub unsafe trait Platform {
@@ -69,7 +75,8 @@ pub unsafe trait Platform {
     ///
     /// A read-side section begins with it. In a kernel it is one load, from the block of the CPU,
     /// where the context switch puts the word of the next thread. It belongs to the thread, and not
-    /// to the CPU: a thread may be moved to another CPU inside of a section.
+    /// to the CPU: a thread may be moved to another CPU inside of a section. Assembly that reads it
+    /// is not both `pure` and `nomem`, since the word changes.
     ///
     /// By default null: each section claims a record by an atomic exchange, and takes a full fence,
     /// which costs about 25 times as much. And a thread that waits for itself waits forever, since
@@ -82,7 +89,9 @@ pub unsafe trait Platform {
 
     /// Stores the word of the calling thread. The thread calls
     /// [`rcu::end_thread`](crate::rcu::end_thread) before it ends: else its record is never used
-    /// again.
+    /// again. A kernel whose interrupt handlers use the library looks at the word after it has
+    /// disabled interrupts for the last switch, and repeats the call if a handler has stored one
+    /// in between.
     ///
     /// By default it does nothing, as for [`thread_word`](Self::thread_word).
     ///
@@ -94,7 +103,8 @@ pub unsafe trait Platform {
     /// [`leave_lock`](Self::leave_lock): disables preemption, and interrupts too if an interrupt
     /// handler uses the library. Calls nest, and are not always left in the order in which they
     /// were entered, so the kernel counts them for each CPU. It is called before a lock of a few
-    /// instructions is taken.
+    /// instructions is taken. The compiler must not move accesses to memory across it, nor across
+    /// `leave_lock`: assembly for them is not `nomem`.
     ///
     /// By default it does nothing. A thread that is preempted while it holds a lock then lets all
     /// others wait that want it, forever if they have a higher priority or are not preempted. That
@@ -103,7 +113,8 @@ pub unsafe trait Platform {
     #[inline(always)]
     fn enter_lock() {}
 
-    /// Undoes one [`enter_lock`](Self::enter_lock).
+    /// Undoes one [`enter_lock`](Self::enter_lock). The last one enables interrupts only if they
+    /// were enabled at the first: code with interrupts disabled may use the library.
     ///
     /// # Safety
     /// This CPU has entered a lock that it did not leave yet.
@@ -152,10 +163,14 @@ pub unsafe trait Platform {
 
     /// Returns where the CPU has its area for [restartable sequences](mod@crate::sequence): how
     /// many bytes from the base of the segment `gs`. The area begins at a multiple of 32, and has
-    /// the index of the CPU as a `u32` at 4 and room for a pointer at 8. Only for x86-64, and
-    /// only with a heavy fence. The kernel calls
-    /// [`resume_address`] whenever it interrupts a thread of its
-    /// own, and has the thread continue where it says.
+    /// the index of the CPU as a `u32` at 4 and room for a pointer at 8. The same at each call and
+    /// on all CPUs, and not 0. Each CPU has its area, and `gs` its base, before it first uses the
+    /// library. Only for x86-64 CPUs with `cmpxchg16b` (all but the first ones), and only with a
+    /// heavy fence.
+    ///
+    /// The kernel calls [`resume_address`] whenever it interrupts code of its own, and has that
+    /// continue where it says: a thread, a handler that another one interrupts, and also what an
+    /// exception interrupts, if its handler uses the library or switches threads.
     ///
     /// By default none: an owned lookup then has a section around it, and allocation takes a lock
     /// of the CPU.
@@ -234,6 +249,10 @@ unsafe impl Platform for Defaults {}
 /// The size and the alignment of a page of [`Platform::allocate_page`], in bytes.
 pub const PAGE: usize = 4096;
 
+/// Whether `set_platform!` has a use.
+#[doc(hidden)]
+pub const IS_ASKED: bool = cfg!(any(feature = "std", feature = "platform"));
+
 const LAYOUT_OF_PAGE: Layout = match Layout::from_size_align(PAGE, PAGE) {
     Ok(layout) => layout,
     Err(_) => panic!("the size is a power of two"),
@@ -241,11 +260,16 @@ const LAYOUT_OF_PAGE: Layout = match Layout::from_size_align(PAGE, PAGE) {
 
 /// Registers a type that implements [`Platform`](crate::platform::kernel::Platform) as the
 /// platform of the program. Once in a program that has the feature `platform` and not `std`: the
-/// linker reports a second one, and a missing one.
+/// linker reports a second one, and a missing one. With `std` it is not used. Without either of
+/// the two it does not compile.
 #[macro_export]
 macro_rules! set_platform {
     ($platform:ty) => {
         const _: () = {
+            assert!(
+                $crate::platform::kernel::IS_ASKED,
+                "the hooks are not used: the feature `platform` is off"
+            );
             use $crate::platform::kernel::Platform;
             $crate::platform_functions!($platform,
                 fdtable_cpus: cpus() -> usize,

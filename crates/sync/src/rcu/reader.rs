@@ -955,7 +955,10 @@ fn no_record() -> &'static Record {
 ///
 /// May run callbacks: the caller holds no lock that one of them takes. Inside a section or a
 /// callback it does nothing, and the record stays: then the section never ends. A thread that
-/// continues gets another record.
+/// continues gets another record, and so does one that an interrupt handler with a use of the
+/// library interrupts after the call: see
+/// [`Platform::set_thread_word`](crate::platform::kernel::Platform::set_thread_word). A handler
+/// itself never calls this.
 pub fn end_thread() {
     #[cfg(not(any(feature = "std", loom)))]
     {
