@@ -34,6 +34,7 @@ mod fs;
 mod host;
 mod ipc;
 mod process;
+pub mod runner;
 mod stdio;
 mod table;
 pub mod timed;

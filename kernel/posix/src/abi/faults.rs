@@ -350,7 +350,7 @@ unsafe fn was_sent(info: *const libc::siginfo_t) -> bool {
 ///
 /// # Safety
 /// The context is that of a signal handler.
-unsafe fn leave_routine(context: *mut libc::ucontext_t) -> bool {
+pub(crate) unsafe fn leave_routine(context: *mut libc::ucontext_t) -> bool {
     let [begin, end, exit] = [
         &raw const fdtable_user_begin,
         &raw const fdtable_user_end,

@@ -1,0 +1,27 @@
+//! What a runner of unmodified programs needs beside the calls.
+
+use std::ffi::c_void;
+
+use crate::abi::{faults, system};
+
+/// Creates the process, as the first call does.
+pub fn begin() {
+    system::system();
+}
+
+/// Closes the descriptors with `FD_CLOEXEC`, as a new program does.
+pub fn close_on_exec() {
+    let system = system::system();
+    // Without memory for it the descriptors stay open, and there is no caller to report it to.
+    let _ = system.process.files().close_on_exec(drop);
+}
+
+/// Continues after an access to memory of the program that has failed, if a fault was in one.
+/// Returns true if it was. For handlers of SIGSEGV and SIGBUS that replace those of this library.
+///
+/// # Safety
+/// The context is that of the handler.
+pub unsafe fn leave_access(context: *mut c_void) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { faults::leave_routine(context.cast()) }
+}
