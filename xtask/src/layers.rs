@@ -2,7 +2,8 @@
 //!
 //! That layer is `crates/sync`, `crates/slab` and `crates/objects`; the heaps of rivals have one of
 //! their own, `lab/heap`. The C interface in `kernel/posix` is `unsafe` towards its callers and has
-//! no orderings. The tracer in `lab/conflict-tracer` steps machine code, for development only:
+//! no orderings. The loader in `kernel/run` shares an address space with programs that it does not
+//! know. The tracer in `lab/conflict-tracer` steps machine code, for development only:
 //! nothing that is shipped depends on it. It asks for a promise, which `lab/bench` gives in one
 //! file.
 

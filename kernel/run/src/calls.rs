@@ -1,0 +1,207 @@
+//! Which system calls are served where.
+//!
+//! Calls on descriptors and paths are those of `fdtable-posix`. What concerns the thread, its
+//! signals, its memory and its program is served here. The rest is passed on to the host.
+
+use std::ffi::c_long;
+
+use fdtable_posix::fdt_syscall;
+
+use crate::entry::{Frame, fdtable_run_host};
+use crate::thread::Block;
+use crate::{memory, patch, process, signals};
+
+/// Converts a result of the C interface, where -1 means that `errno` says why.
+pub(crate) fn checked(result: i64) -> Result<i64, i32> {
+    match result {
+        -1 => Err(errno()),
+        result => Ok(result),
+    }
+}
+
+/// Converts the address that a mapping returns.
+pub(crate) fn checked_address(place: *mut std::ffi::c_void) -> Result<u64, i32> {
+    if place == libc::MAP_FAILED {
+        return Err(errno());
+    }
+    Ok(place.expose_provenance() as u64)
+}
+
+fn errno() -> i32 {
+    // SAFETY: the C library has one for each thread.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Makes a call of the host that may block, unless signals wait.
+pub(crate) fn host(number: i64, arguments: [i64; 6]) -> i64 {
+    // SAFETY: the guest's own call, with what it passed.
+    unsafe { fdtable_run_host(number, &raw const arguments) }
+}
+
+/// Makes a call of the host that does not block.
+pub(crate) fn host_now(number: i64, a: [i64; 6]) -> i64 {
+    let [a, b, c, d, e, f] = a;
+    // SAFETY: as above, or a call of the runner's own.
+    checked(unsafe { libc::syscall(number, a, b, c, d, e, f) })
+        .unwrap_or_else(|errno| -i64::from(errno))
+}
+
+/// Serves a call of the guest. The entry calls it.
+pub(crate) extern "C" fn serve(frame: &mut Frame) {
+    let block = Block::current();
+    // As in the kernel, the low half counts.
+    let number = i64::from(frame.rax as i32);
+    let a = frame.arguments();
+    block.returns.set(0);
+    let site = block.trapped_at.take();
+    if site != 0 {
+        patch::rewrite(site, number);
+    }
+    signals::begin_call(block);
+    let result = dispatch(block, frame, number, a);
+    if result == -i64::from(libc::EINTR) && block.waits() && may_repeat(number, &a) {
+        block.repeats.set(number);
+    } else {
+        block.repeats.set(-1);
+    }
+    frame.rax = result.cast_unsigned();
+    if site != 0 {
+        frame.rip = patch::return_to(block, frame.rip);
+    }
+    let stack = block.child_stack.take();
+    if stack != 0 {
+        frame.rsp = stack;
+    }
+}
+
+/// Returns true if the host would repeat the call after a handler with `SA_RESTART`.
+fn may_repeat(number: i64, a: &[i64; 6]) -> bool {
+    match number {
+        libc::SYS_futex => a[3] == 0,
+        _ => matches!(
+            number,
+            libc::SYS_read
+                | libc::SYS_write
+                | libc::SYS_readv
+                | libc::SYS_writev
+                | libc::SYS_pread64
+                | libc::SYS_pwrite64
+                | libc::SYS_preadv
+                | libc::SYS_pwritev
+                | libc::SYS_preadv2
+                | libc::SYS_pwritev2
+                | libc::SYS_open
+                | libc::SYS_openat
+                | libc::SYS_openat2
+                | libc::SYS_creat
+                | libc::SYS_wait4
+                | libc::SYS_waitid
+                | libc::SYS_accept
+                | libc::SYS_accept4
+                | libc::SYS_connect
+                | libc::SYS_recvfrom
+                | libc::SYS_recvmsg
+                | libc::SYS_sendto
+                | libc::SYS_sendmsg
+                | libc::SYS_flock
+                | libc::SYS_fcntl
+                | libc::SYS_ioctl
+                | libc::SYS_splice
+                | libc::SYS_tee
+                | libc::SYS_vmsplice
+                | libc::SYS_sendfile
+                | libc::SYS_copy_file_range
+        ),
+    }
+}
+
+fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) -> i64 {
+    let address = |index: usize| a[index].cast_unsigned();
+    match number {
+        // Memory.
+        libc::SYS_mmap => map(a),
+        libc::SYS_munmap => {
+            let result = posix(number, a);
+            if result == 0 {
+                memory::forget(address(0), address(1));
+            }
+            result
+        }
+        libc::SYS_mremap => {
+            let result = posix(number, a);
+            if result >= 0 {
+                if a[3] & i64::from(libc::MREMAP_DONTUNMAP) == 0 {
+                    memory::forget(address(0), address(1));
+                }
+                memory::note(result.cast_unsigned(), address(2));
+            }
+            result
+        }
+        libc::SYS_brk => memory::set_break(address(0)).cast_signed(),
+        // Signals.
+        libc::SYS_rt_sigaction => signals::action(a),
+        libc::SYS_rt_sigprocmask => signals::mask(block, a),
+        libc::SYS_rt_sigreturn => signals::sigreturn(block, frame),
+        libc::SYS_sigaltstack => signals::alternate_stack(block, frame, a),
+        libc::SYS_rt_sigsuspend => signals::suspend(block, a),
+        libc::SYS_rt_sigtimedwait => signals::timed_wait(a),
+        libc::SYS_ppoll => signals::with_mask(block, a[3], a[4], || {
+            posix(number, [a[0], a[1], a[2], 0, 0, 0])
+        }),
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
+            signals::with_mask(block, a[4], a[5], || {
+                posix(number, [a[0], a[1], a[2], a[3], 0, 0])
+            })
+        }
+        libc::SYS_pselect6 => signals::with_mask_behind(block, a),
+        // The thread.
+        libc::SYS_arch_prctl => process::set_base(block, a),
+        libc::SYS_set_tid_address => {
+            block.clear_on_exit.set(address(0));
+            // SAFETY: it takes no pointer.
+            unsafe { libc::gettid() }.into()
+        }
+        // The runner's C library has registered its own.
+        libc::SYS_rseq => -i64::from(libc::ENOSYS),
+        libc::SYS_exit => process::end_thread(),
+        libc::SYS_exit_group => process::end(a[0] as i32),
+        libc::SYS_fork => process::fork(block, frame, 0),
+        libc::SYS_vfork => process::fork(block, frame, (libc::CLONE_VFORK | libc::CLONE_VM) as u64),
+        libc::SYS_clone => process::clone(block, frame, a),
+        libc::SYS_clone3 => process::clone3(block, frame, a),
+        libc::SYS_execve => process::execute(block, frame, libc::AT_FDCWD, a[0], a[1], a[2], 0),
+        libc::SYS_execveat => {
+            process::execute(block, frame, a[0] as i32, a[1], a[2], a[3], a[4] as i32)
+        }
+        libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
+        // What may block in the host.
+        libc::SYS_futex
+        | libc::SYS_nanosleep
+        | libc::SYS_clock_nanosleep
+        | libc::SYS_wait4
+        | libc::SYS_pause
+        | libc::SYS_semop
+        | libc::SYS_semtimedop
+        | libc::SYS_msgrcv
+        | libc::SYS_msgsnd
+        | libc::SYS_futex_waitv => host(number, a),
+        _ => posix(number, a),
+    }
+}
+
+/// Makes a call of the C interface.
+pub(crate) fn posix(number: i64, a: [i64; 6]) -> i64 {
+    let [a, b, c, d, e, f]: [c_long; 6] = a;
+    // SAFETY: the guest's own call, with what it passed.
+    let result = unsafe { fdt_syscall(number, a, b, c, d, e, f) };
+    checked(result).unwrap_or_else(|errno| -i64::from(errno))
+}
+
+/// Maps memory, and notes that it is the guest's.
+fn map(a: [i64; 6]) -> i64 {
+    let result = posix(libc::SYS_mmap, a);
+    if !(-4095..0).contains(&result) {
+        memory::note(result.cast_unsigned(), a[1].cast_unsigned());
+    }
+    result
+}

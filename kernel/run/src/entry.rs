@@ -1,0 +1,262 @@
+//! The way of a system call from the guest to the runner and back.
+//!
+//! `fdtable_run_enter` takes the place of the instruction `syscall`: the number and the arguments
+//! are in the registers of the kernel's convention, and `rcx` has the address to return to, as
+//! after `syscall`. It switches to the runner's stack and thread-local memory, saves all registers
+//! in a [`Frame`], and calls [`serve`](crate::calls::serve).
+//!
+//! # How the runner knows its thread
+//!
+//! The base of `gs` leads to the [`Block`](crate::thread::Block) of the thread. The guest has `fs`
+//! for itself.
+//!
+//! # Signals
+//!
+//! A signal may arrive at any instruction. The byte `inside` of the block says on which side it
+//! has. From its setting on, a handler of the guest waits until the call is over (see `signals`).
+//! On the way out, the byte is cleared by the last instruction but two, when all registers are the
+//! guest's. A signal between the look for waiting signals and that instruction moves the thread
+//! back to the look; one after it finishes the way out.
+//!
+//! # Vector registers
+//!
+//! Compiled code of the runner uses `xmm0` to `xmm15`, which are saved. It uses nothing wider:
+//! the runner is compiled for the first x86-64, and its C library is told so by
+//! [`prepare_process`](crate::prepare_process). Legacy instructions leave the upper halves as they
+//! are.
+
+use std::arch::global_asm;
+use std::mem::offset_of;
+
+use crate::thread::Block;
+
+/// The registers of the guest at a call, as the entry saves them.
+#[repr(C)]
+#[derive(Clone)]
+pub(crate) struct Frame {
+    pub(crate) xmm: [u128; 16],
+    pub(crate) rax: u64,
+    pub(crate) rdx: u64,
+    pub(crate) rsi: u64,
+    pub(crate) rdi: u64,
+    pub(crate) r8: u64,
+    pub(crate) r9: u64,
+    pub(crate) r10: u64,
+    pub(crate) rbx: u64,
+    pub(crate) rbp: u64,
+    pub(crate) r12: u64,
+    pub(crate) r13: u64,
+    pub(crate) r14: u64,
+    pub(crate) r15: u64,
+    pub(crate) flags: u64,
+    pub(crate) rsp: u64,
+    pub(crate) rip: u64,
+}
+
+impl Frame {
+    /// Returns the registers of a program or a thread that begins.
+    pub(crate) fn new(rip: u64, rsp: u64) -> Self {
+        Self {
+            xmm: [0; 16],
+            rax: 0,
+            rdx: 0,
+            rsi: 0,
+            rdi: 0,
+            r8: 0,
+            r9: 0,
+            r10: 0,
+            rbx: 0,
+            rbp: 0,
+            r12: 0,
+            r13: 0,
+            r14: 0,
+            r15: 0,
+            flags: 0x202,
+            rsp,
+            rip,
+        }
+    }
+
+    /// Returns the arguments of the call.
+    pub(crate) fn arguments(&self) -> [i64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9].map(u64::cast_signed)
+    }
+}
+
+global_asm!(
+    ".pushsection .text.fdtable_run,\"ax\",@progbits",
+    ".p2align 6",
+    ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
+    ".globl fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
+    ".globl fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
+    ".globl fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
+    ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
+    ".hidden fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
+    ".hidden fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
+    ".hidden fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
+    "fdtable_run_begin:",
+    // The way in.
+    "fdtable_run_enter:",
+    "    mov byte ptr gs:[{inside}], 1",
+    "    mov byte ptr gs:[{selector}], 0",
+    "    mov gs:[{guest_rsp}], rsp",
+    "    mov rsp, gs:[{stack}]",
+    "    push rcx",
+    "    push qword ptr gs:[{guest_rsp}]",
+    "    pushfq",
+    "    cld",
+    "    push r15; push r14; push r13; push r12; push rbp; push rbx",
+    "    push r10; push r9; push r8; push rdi; push rsi; push rdx; push rax",
+    "    sub rsp, 256",
+    "    movups [rsp], xmm0; movups [rsp + 16], xmm1",
+    "    movups [rsp + 32], xmm2; movups [rsp + 48], xmm3",
+    "    movups [rsp + 64], xmm4; movups [rsp + 80], xmm5",
+    "    movups [rsp + 96], xmm6; movups [rsp + 112], xmm7",
+    "    movups [rsp + 128], xmm8; movups [rsp + 144], xmm9",
+    "    movups [rsp + 160], xmm10; movups [rsp + 176], xmm11",
+    "    movups [rsp + 192], xmm12; movups [rsp + 208], xmm13",
+    "    movups [rsp + 224], xmm14; movups [rsp + 240], xmm15",
+    "    rdfsbase rsi",
+    "    mov gs:[{guest_fs}], rsi",
+    "    mov rsi, gs:[{host_fs}]",
+    "    wrfsbase rsi",
+    "    mov rdi, rsp",
+    "    call {serve}",
+    // The way out, with the frame on the top of the stack.
+    "5:  mov rsi, gs:[{guest_fs}]",
+    "    wrfsbase rsi",
+    "    movups xmm0, [rsp]; movups xmm1, [rsp + 16]",
+    "    movups xmm2, [rsp + 32]; movups xmm3, [rsp + 48]",
+    "    movups xmm4, [rsp + 64]; movups xmm5, [rsp + 80]",
+    "    movups xmm6, [rsp + 96]; movups xmm7, [rsp + 112]",
+    "    movups xmm8, [rsp + 128]; movups xmm9, [rsp + 144]",
+    "    movups xmm10, [rsp + 160]; movups xmm11, [rsp + 176]",
+    "    movups xmm12, [rsp + 192]; movups xmm13, [rsp + 208]",
+    "    movups xmm14, [rsp + 224]; movups xmm15, [rsp + 240]",
+    "    add rsp, 256",
+    "    pop rax; pop rdx; pop rsi; pop rdi; pop r8; pop r9; pop r10",
+    "    pop rbx; pop rbp; pop r12; pop r13; pop r14; pop r15",
+    "    mov r11, [rsp]",
+    "    mov rcx, [rsp + 16]",
+    "    mov gs:[{guest_rip}], rcx",
+    "    popfq",
+    "    pop rsp",
+    "fdtable_run_look:",
+    "    movzx ecx, byte ptr gs:[{waiting}]",
+    "    jrcxz 6f",
+    "    jmp 7f",
+    "6:  mov byte ptr gs:[{selector}], 1",
+    "    mov byte ptr gs:[{inside}], 0",
+    "    mov rcx, gs:[{guest_rip}]",
+    "    jmp rcx",
+    "fdtable_run_look_ends:",
+    // Signals wait: let them in here, where all registers but those in the block are the guest's.
+    "7:  mov gs:[{rax}], rax; mov gs:[{rdi}], rdi; mov gs:[{rsi}], rsi",
+    "    mov gs:[{rdx}], rdx; mov gs:[{r10}], r10; mov gs:[{r11}], r11",
+    "    mov byte ptr gs:[{waiting}], 0",
+    "    mov eax, 14; mov edi, 2; mov rsi, gs:[{block}]; lea rsi, [rsi + {mask}]",
+    "    mov edx, 0; mov r10d, 8",
+    "    syscall",
+    "fdtable_run_delivers:",
+    "    mov rax, gs:[{rax}]; mov rdi, gs:[{rdi}]; mov rsi, gs:[{rsi}]",
+    "    mov rdx, gs:[{rdx}]; mov r10, gs:[{r10}]; mov r11, gs:[{r11}]",
+    "    jmp fdtable_run_look",
+    "fdtable_run_delivered:",
+    // Runs a thread of the guest from the frame at `rdi` on, until `fdtable_run_stop`.
+    "fdtable_run_start:",
+    "    push rbx; push rbp; push r12; push r13; push r14; push r15; sub rsp, 8",
+    "    mov gs:[{stack}], rsp",
+    "    mov rsp, rdi",
+    "    jmp 5b",
+    "fdtable_run_stop:",
+    "    mov rsp, gs:[{stack}]",
+    "    add rsp, 8; pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx",
+    "    ret",
+    // The handler of all signals, on the alternate stack. `rdx` is the context.
+    "fdtable_run_signal:",
+    "    push rbx",
+    "    mov byte ptr gs:[{selector}], 0",
+    "    rdfsbase rbx",
+    "    mov rax, gs:[{host_fs}]",
+    "    wrfsbase rax",
+    "    call {on_signal}",
+    "    wrfsbase rbx",
+    "    mov gs:[{selector}], al",
+    "    pop rbx",
+    "    ret",
+    "fdtable_run_restore:",
+    "    mov eax, 15",
+    "    syscall",
+    // The guest returns from a handler: the context is at its stack pointer.
+    "fdtable_run_sigreturn:",
+    "    mov rsi, gs:[{guest_fs}]",
+    "    wrfsbase rsi",
+    "    mov rsp, gs:[{guest_rsp}]",
+    "    mov eax, 15",
+    "    mov byte ptr gs:[{waiting}], 0",
+    "    mov byte ptr gs:[{selector}], 1",
+    "    mov byte ptr gs:[{inside}], 0",
+    "    syscall",
+    // A call of the host that may block: not if signals wait. `rdi`: the number; `rsi`: arguments.
+    "fdtable_run_host:",
+    "    mov rax, rdi; mov r11, rsi",
+    "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
+    "    mov r10, [r11 + 24]; mov r8, [r11 + 32]; mov r9, [r11 + 40]",
+    "fdtable_run_host_looks:",
+    "    cmp byte ptr gs:[{waiting}], 0",
+    "    jne fdtable_run_host_ends",
+    "    syscall",
+    "fdtable_run_host_done:",
+    "    ret",
+    "fdtable_run_host_ends:",
+    "    mov rax, -4",
+    "    ret",
+    "fdtable_run_end:",
+    ".popsection",
+    serve = sym crate::calls::serve,
+    on_signal = sym crate::signals::on_signal,
+    block = const offset_of!(Block, myself),
+    inside = const offset_of!(Block, inside),
+    selector = const offset_of!(Block, selector),
+    waiting = const offset_of!(Block, waiting),
+    guest_rsp = const offset_of!(Block, guest_rsp),
+    guest_rip = const offset_of!(Block, guest_rip),
+    guest_fs = const offset_of!(Block, guest_fs),
+    host_fs = const offset_of!(Block, host_fs),
+    stack = const offset_of!(Block, stack),
+    mask = const offset_of!(Block, mask),
+    rax = const offset_of!(Block, kept.rax),
+    rdi = const offset_of!(Block, kept.rdi),
+    rsi = const offset_of!(Block, kept.rsi),
+    rdx = const offset_of!(Block, kept.rdx),
+    r10 = const offset_of!(Block, kept.r10),
+    r11 = const offset_of!(Block, kept.r11),
+);
+
+unsafe extern "C" {
+    /// Runs the guest from these registers on, until [`fdtable_run_stop`].
+    pub(crate) fn fdtable_run_start(frame: *const Frame);
+    /// Returns from [`fdtable_run_start`], from inside of a call.
+    pub(crate) fn fdtable_run_stop() -> !;
+    /// Continues where the guest's handler returns to.
+    pub(crate) fn fdtable_run_sigreturn() -> !;
+    pub(crate) fn fdtable_run_signal();
+    pub(crate) fn fdtable_run_restore();
+    pub(crate) fn fdtable_run_enter();
+    pub(crate) fn fdtable_run_begin();
+    pub(crate) fn fdtable_run_end();
+    pub(crate) fn fdtable_run_look();
+    pub(crate) fn fdtable_run_look_ends();
+    pub(crate) fn fdtable_run_delivers();
+    pub(crate) fn fdtable_run_delivered();
+    /// Makes a call of the host that may block. Returns its result, or `-EINTR` if signals wait.
+    pub(crate) fn fdtable_run_host(number: i64, arguments: *const [i64; 6]) -> i64;
+    pub(crate) fn fdtable_run_host_looks();
+    pub(crate) fn fdtable_run_host_done();
+    pub(crate) fn fdtable_run_host_ends();
+}
+
+/// Returns the address of a label.
+pub(crate) fn address(label: unsafe extern "C" fn()) -> u64 {
+    label as usize as u64
+}

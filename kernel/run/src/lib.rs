@@ -1,0 +1,28 @@
+//! Runs unmodified Linux programs for x86-64 on the kernel of this library, in one process.
+//!
+//! The *guest* is the program, with its own dynamic loader and C library. The *runner* is this
+//! library, in the same address space, with a C library of its own. Every system call of the guest
+//! enters the runner.
+//!
+//! Reading order: `entry` (how a call gets from the guest to the runner and back), `thread` (what
+//! the runner has for each thread), `calls` (which calls are served where), `patch` (how call sites
+//! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `signals`.
+//!
+//! This is no security boundary: the guest can read and write the memory of the runner.
+
+// A call and the pointer to its argument depend on one promise of the guest.
+#![allow(clippy::multiple_unsafe_ops_per_block)]
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod calls;
+mod elf;
+mod entry;
+mod guarded;
+mod memory;
+mod patch;
+mod process;
+mod program;
+mod signals;
+mod thread;
+
+pub use program::{Command, Error, prepare_process, run};

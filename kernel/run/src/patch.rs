@@ -1,0 +1,467 @@
+//! Call sites that lead to the runner without the host's kernel.
+//!
+//! The first call at a site traps. Then five bytes there are replaced by a jump to a *stub*, which
+//! loads the address to return to, and jumps to the entry. There are two forms:
+//!
+//! - *In front*: the instruction before the `syscall` is `mov $number, %eax`, as in most code of C
+//!   libraries. These five bytes become the jump, and the stub begins with them. The `syscall`
+//!   stays: a branch to it traps as before.
+//! - *Behind*: the `syscall` and the instructions behind it become the jump, and a copy of the
+//!   latter follows in the stub. They must not depend on their place, and no branch may lead to
+//!   them: every byte of the code around is looked at as if a branch began there.
+//!
+//! All other sites stay as they are, and trap at each call.
+//!
+//! # Other threads
+//!
+//! A thread may be about to run a byte that changes. First the first byte becomes a trap, and every
+//! CPU serializes (`membarrier`): from here on, a thread that comes to the place goes to the stub.
+//! In the form *behind*, a thread may be between the instructions: each other thread that is in the
+//! guest gets a signal, whose handler moves it to the copy. Then the other bytes change, and last
+//! the first. A thread that is in a call made at the site continues in the copy (`place_of`), and
+//! so does a handler that returns there.
+//!
+//! Code is never writable: the bytes go through `/proc/self/mem`, which the kernel copies for this
+//! process as it does for a debugger. Stubs have a second, writable mapping of the same pages.
+//! Code that is writable itself may change at any time, and its sites stay as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
+
+use crate::calls::host_now;
+use crate::entry::{address, fdtable_run_enter};
+use crate::guarded::Guarded;
+use crate::memory::{self, pointer};
+use crate::thread::Block;
+use crate::{process, thread};
+
+/// The size of the stubs of one neighbourhood, in bytes.
+const POOL: u64 = 64 << 10;
+const STUB: u64 = 64;
+/// How far a jump leads, with room for the size of the pool.
+const REACH: u64 = (1 << 31) - (1 << 20);
+
+/// Stubs within the reach of some sites.
+struct Pool {
+    /// Where they run, and where they are written.
+    code: u64,
+    writable: *mut u8,
+    used: u64,
+}
+
+// SAFETY: the pointer leads to a mapping that stays.
+unsafe impl Send for Pool {}
+
+struct Sites {
+    pools: Vec<Pool>,
+    /// Sites that were looked at and left.
+    left: BTreeSet<u64>,
+    /// Sites that were rewritten, and where their jumps are.
+    rewritten: BTreeMap<u64, u64>,
+    /// Instructions that were moved: where they were, and where they are.
+    moved: BTreeMap<u64, u64>,
+}
+
+static SITES: Guarded<Sites> = Guarded::new(Sites {
+    pools: Vec::new(),
+    left: BTreeSet::new(),
+    rewritten: BTreeMap::new(),
+    moved: BTreeMap::new(),
+});
+
+/// Whether [`Sites::moved`] has something.
+static ANY_MOVED: AtomicBool = AtomicBool::new(false);
+
+/// The place whose first byte is a trap now, and its stub. Written by the holder of the lock, read
+/// by handlers without it.
+static CHANGING: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// The most instructions that are moved, and the most bytes.
+const MOVED: usize = 4;
+
+/// Instructions that a handler moves a thread from, while they change: where they were, and where
+/// they are. 0 for none.
+static MOVING: [[AtomicU64; 2]; MOVED] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; MOVED];
+
+/// Forgets the sites of a program that has ended.
+pub(crate) fn clear() {
+    let mut sites = SITES.lock();
+    for pool in sites.pools.drain(..) {
+        // SAFETY: nothing else uses the mapping.
+        unsafe { libc::munmap(pool.writable.cast(), POOL as usize) };
+    }
+    sites.left.clear();
+    sites.rewritten.clear();
+    sites.moved.clear();
+    ANY_MOVED.store(false, SeqCst);
+}
+
+/// Leaves the pools that are shared with the parent, in the child of a fork.
+pub(crate) fn leave_pools() {
+    for pool in &mut SITES.lock().pools {
+        pool.used = POOL;
+    }
+}
+
+/// A change of code: a jump at `begin` to a stub with `code`.
+struct Change {
+    begin: u64,
+    code: Vec<u8>,
+    /// Where in the code the address of the entry has to be, relative to its place.
+    entry_at: usize,
+    /// Instructions behind the call: where they are now, and where in the code.
+    moved: Vec<(u64, usize)>,
+    /// Where the copy of them ends, and where the thread continues then.
+    back: Option<(usize, u64)>,
+}
+
+const MOV: u8 = 0xB8;
+const JUMP: u8 = 0xE9;
+const TRAP: u8 = 0xCC;
+/// `lea disp32(%rip), %rcx`.
+const LOAD: [u8; 3] = [0x48, 0x8D, 0x0D];
+/// `jmp *disp32(%rip)`, and its size.
+const JUMP_BY: [u8; 2] = [0xFF, 0x25];
+const JUMP_BY_SIZE: usize = 6;
+const SYSCALL: [u8; 2] = [0x0F, 0x05];
+
+/// Rewrites the site of a call that has trapped, if that is safe. `site` is the address of the
+/// `syscall`.
+pub(crate) fn rewrite(site: u64, number: i64) {
+    let mut sites = SITES.lock();
+    // Another thread may have trapped here, and rewritten it, before this one.
+    let has_jump = |begin: &u64| bytes(*begin..begin + 1)[0] == JUMP;
+    if sites.left.contains(&site) || sites.rewritten.get(&site).is_some_and(has_jump) {
+        return;
+    }
+    let done = code_around(site).and_then(|code| {
+        let change = in_front(&code, site, number).or_else(|| behind(&code, site))?;
+        sites.make(&change).map(|()| change.begin)
+    });
+    match done {
+        Some(begin) => _ = sites.rewritten.insert(site, begin),
+        None => _ = sites.left.insert(site),
+    }
+}
+
+/// Returns the executable mapping around a site, if it cannot be written.
+fn code_around(site: u64) -> Option<Range<u64>> {
+    let all = mappings();
+    let (begin, end, permissions) = *all
+        .iter()
+        .find(|(begin, end, _)| (*begin..*end).contains(&site))?;
+    (permissions == *b"r-xp").then_some(begin..end)
+}
+
+/// Returns bytes of the guest's code.
+fn bytes(range: Range<u64>) -> &'static [u8] {
+    // SAFETY: the range is inside of a mapping that can be read. Another thread that unmaps it
+    // meanwhile unmaps code that it runs.
+    unsafe { std::slice::from_raw_parts(pointer(range.start), (range.end - range.start) as usize) }
+}
+
+/// Plans the first form.
+fn in_front(code: &Range<u64>, site: u64, number: i64) -> Option<Change> {
+    let begin = site.checked_sub(5).filter(|&begin| begin > code.start)?;
+    let number = u32::try_from(number).ok()?;
+    let [n0, n1, n2, n3] = number.to_le_bytes();
+    let prefix = bytes(begin - 1..begin)[0];
+    // With such a prefix it would be another register, and the number chance.
+    if prefix & 0xF0 == 0x40
+        || bytes(begin..site + 2) != [MOV, n0, n1, n2, n3, SYSCALL[0], SYSCALL[1]]
+    {
+        return None;
+    }
+    let mut change = Change {
+        begin,
+        code: vec![MOV, n0, n1, n2, n3],
+        entry_at: 0,
+        moved: Vec::new(),
+        back: None,
+    };
+    change.enter();
+    change.back = Some((change.code.len(), site + 2));
+    Some(change)
+}
+
+/// Plans the second form.
+fn behind(code: &Range<u64>, site: u64) -> Option<Change> {
+    if site + 2 > code.end || bytes(site..site + 2) != SYSCALL {
+        return None;
+    }
+    let rest = bytes(site + 2..code.end.min(site + 64));
+    let mut decoder = Decoder::with_ip(64, rest, site + 2, DecoderOptions::NONE);
+    let mut change = Change {
+        begin: site,
+        code: Vec::new(),
+        entry_at: 0,
+        moved: Vec::new(),
+        back: None,
+    };
+    change.enter();
+    let mut end = site + 2;
+    while end < site + 5 {
+        let instruction = decoder.decode();
+        let is_movable = !instruction.is_invalid()
+            && instruction.flow_control() == FlowControl::Next
+            && !instruction.is_ip_rel_memory_operand();
+        if !is_movable || instruction.code() == Code::Syscall || change.moved.len() == MOVED {
+            return None;
+        }
+        change.moved.push((end, change.code.len()));
+        change.code.extend(bytes(end..instruction.next_ip()));
+        end = instruction.next_ip();
+    }
+    if has_branch_to(code, site + 1..end.min(site + 5)) {
+        return None;
+    }
+    change.back = Some((change.code.len(), end));
+    Some(change)
+}
+
+impl Change {
+    /// Appends the jump to the entry, with what follows it as the place to return to.
+    fn enter(&mut self) {
+        self.code.extend(LOAD);
+        self.code.extend((JUMP_BY_SIZE as i32).to_le_bytes());
+        self.code.extend(JUMP_BY);
+        self.entry_at = self.code.len();
+        self.code.extend([0; 4]);
+    }
+}
+
+/// Returns true if a direct branch may lead to one of the addresses: whatever bytes look like one.
+fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
+    let all = bytes(code.clone());
+    let leads = |index: usize, size: usize, distance: i64| {
+        let from = code.start + (index + size) as u64;
+        targets.contains(&from.wrapping_add_signed(distance))
+    };
+    let near = (targets.start - code.start) as usize;
+    let short = near.saturating_sub(256)..(near + 256).min(all.len() - 1);
+    let is_short = |byte: u8| matches!(byte, 0x70..=0x7F | 0xE0..=0xE3 | 0xEB);
+    if short
+        .into_iter()
+        .any(|index| is_short(all[index]) && leads(index, 2, (all[index + 1] as i8).into()))
+    {
+        return true;
+    }
+    all.windows(5).enumerate().any(|(index, window)| {
+        let [first, d0, d1, d2, d3] = *window else {
+            return false;
+        };
+        matches!(first, 0xE8 | JUMP | 0x80..=0x8F)
+            && leads(index, 5, i32::from_le_bytes([d0, d1, d2, d3]).into())
+    })
+}
+
+/// Returns where a thread continues that has met the trap at `at`, while a site changes or has
+/// changed. For handlers: takes no lock.
+pub(crate) fn stub_of(at: u64) -> Option<u64> {
+    let [begin, stub] = [0, 1].map(|index| CHANGING[index].load(SeqCst));
+    if begin == at && begin != 0 {
+        return Some(stub);
+    }
+    // SAFETY: the thread has just run this byte.
+    let byte = unsafe { pointer::<u8>(at).read_volatile() };
+    (byte == JUMP).then_some(at)
+}
+
+/// Returns where a thread continues that is between instructions that change. For handlers.
+pub(crate) fn moving(at: u64) -> u64 {
+    let found = MOVING
+        .iter()
+        .find(|[from, _]| at != 0 && from.load(SeqCst) == at);
+    found.map_or(at, |[_, to]| to.load(SeqCst))
+}
+
+/// Returns where a thread continues that returns to an address: elsewhere, if the instruction was
+/// moved.
+pub(crate) fn place_of(at: u64) -> u64 {
+    if !ANY_MOVED.load(SeqCst) {
+        return at;
+    }
+    SITES.lock().moved.get(&at).copied().unwrap_or(at)
+}
+
+/// Like [`place_of`], for a thread that is about to return there from a call that has trapped.
+/// Until it is in the guest, a change of code waits for it.
+pub(crate) fn return_to(block: &Block, at: u64) -> u64 {
+    let sites = SITES.lock();
+    block.returns.set(1);
+    sites.moved.get(&at).copied().unwrap_or(at)
+}
+
+impl Sites {
+    fn make(&mut self, change: &Change) -> Option<()> {
+        let begin = change.begin;
+        let stub = self.add_stub(change)?;
+        let distance = i32::try_from(stub.cast_signed() - (begin + 5).cast_signed()).ok()?;
+        let [d0, d1, d2, d3] = distance.to_le_bytes();
+        let memory = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/proc/self/mem")
+            .ok()?;
+        let moved: Vec<_> = change
+            .moved
+            .iter()
+            .map(|&(from, at)| (from, stub + at as u64))
+            .collect();
+        if process::is_alone() {
+            memory.write_all_at(&[JUMP, d0, d1, d2, d3], begin).ok()?;
+        } else {
+            CHANGING[1].store(stub, SeqCst);
+            CHANGING[0].store(begin, SeqCst);
+            memory.write_all_at(&[TRAP], begin).ok()?;
+            serialize();
+            if !moved.is_empty() {
+                for (place, &(from, to)) in MOVING.iter().zip(&moved) {
+                    place[1].store(to, SeqCst);
+                    place[0].store(from, SeqCst);
+                }
+                thread::interrupt_guests();
+                MOVING.iter().for_each(|place| place[0].store(0, SeqCst));
+            }
+            memory.write_all_at(&[d0, d1, d2, d3], begin + 1).ok()?;
+            serialize();
+            memory.write_all_at(&[JUMP], begin).ok()?;
+            serialize();
+            CHANGING[0].store(0, SeqCst);
+        }
+        if !moved.is_empty() {
+            self.moved.extend(moved);
+            ANY_MOVED.store(true, SeqCst);
+        }
+        Some(())
+    }
+
+    /// Writes a stub in reach of its site.
+    fn add_stub(&mut self, change: &Change) -> Option<u64> {
+        let site = change.begin;
+        let fits = |pool: &Pool| pool.used + STUB <= POOL && pool.code.abs_diff(site) < REACH;
+        let index = match self.pools.iter().position(fits) {
+            Some(index) => index,
+            None => {
+                self.pools.push(Pool::near(site)?);
+                self.pools.len() - 1
+            }
+        };
+        let pool = &mut self.pools[index];
+        let stub = pool.code + pool.used;
+        let mut code = change.code.clone();
+        // To the first word of the pool, which has the address of the entry.
+        let behind = stub + change.entry_at as u64 + 4;
+        let distance = i32::try_from(pool.code.cast_signed() - behind.cast_signed()).ok()?;
+        code[change.entry_at..change.entry_at + 4].copy_from_slice(&distance.to_le_bytes());
+        let (_, back) = change.back?;
+        if change.moved.is_empty() {
+            // The place to return to is behind the call itself.
+            let load = change.entry_at - JUMP_BY.len() - 4;
+            let distance = back.cast_signed() - (stub + load as u64 + 4).cast_signed();
+            code[load..load + 4].copy_from_slice(&i32::try_from(distance).ok()?.to_le_bytes());
+        } else {
+            let distance = back.cast_signed() - (stub + code.len() as u64 + 5).cast_signed();
+            code.push(JUMP);
+            code.extend(i32::try_from(distance).ok()?.to_le_bytes());
+        }
+        if code.len() > STUB as usize {
+            return None;
+        }
+        // SAFETY: inside of the mapping.
+        unsafe {
+            pool.writable
+                .add(pool.used as usize)
+                .copy_from(code.as_ptr(), code.len());
+        };
+        pool.used += STUB;
+        Some(stub)
+    }
+}
+
+impl Pool {
+    /// Maps a pool in reach of a site.
+    fn near(site: u64) -> Option<Self> {
+        let name = c"fdtable stubs";
+        // SAFETY: the name is a C string.
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the descriptor is new.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(POOL).ok()?;
+        let map = |at: u64, protection, flags| {
+            // SAFETY: nothing is replaced.
+            let place = unsafe {
+                libc::mmap(
+                    pointer(at),
+                    POOL as usize,
+                    protection,
+                    libc::MAP_SHARED | flags,
+                    file.as_raw_fd(),
+                    0,
+                )
+            };
+            (place != libc::MAP_FAILED).then_some(place)
+        };
+        let executable = libc::PROT_READ | libc::PROT_EXEC;
+        let code = gaps(site)
+            .into_iter()
+            .find_map(|gap| map(gap, executable, libc::MAP_FIXED_NOREPLACE))?;
+        let code = code.expose_provenance() as u64;
+        let writable = map(0, libc::PROT_READ | libc::PROT_WRITE, 0)?.cast::<u8>();
+        memory::note(code, POOL);
+        // SAFETY: inside of the mapping, and aligned.
+        unsafe { writable.cast::<u64>().write(address(fdtable_run_enter)) };
+        Some(Self {
+            code,
+            writable,
+            used: STUB,
+        })
+    }
+}
+
+/// A line of `/proc/self/maps`: begin, end, and permissions.
+fn mappings() -> Vec<(u64, u64, [u8; 4])> {
+    let text = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let parse = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (begin, end) = range.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let permissions = rest.as_bytes().first_chunk::<4>()?;
+        Some((number(begin)?, number(end)?, *permissions))
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+/// Returns addresses with room for a pool in reach of a site, the nearest first.
+fn gaps(site: u64) -> Vec<u64> {
+    let all = mappings();
+    let ends = all.iter().map(|&(_, end, _)| end.next_multiple_of(4096));
+    let begins = all.iter().skip(1).map(|&(begin, ..)| begin);
+    let mut found: Vec<u64> = ends
+        .zip(begins)
+        .filter(|&(end, begin)| begin >= end + POOL)
+        .flat_map(|(end, begin)| [end, begin - POOL])
+        .filter(|gap| gap.abs_diff(site) < REACH && *gap >= 1 << 16)
+        .collect();
+    found.sort_by_key(|gap| gap.abs_diff(site));
+    found
+}
+
+/// Has every CPU that runs a thread of this process fetch its instructions again.
+fn serialize() {
+    const REGISTER: i64 = 1 << 6;
+    const SYNC_CORE: i64 = 1 << 5;
+    if host_now(libc::SYS_membarrier, [SYNC_CORE, 0, 0, 0, 0, 0]) != 0 {
+        host_now(libc::SYS_membarrier, [REGISTER, 0, 0, 0, 0, 0]);
+        host_now(libc::SYS_membarrier, [SYNC_CORE, 0, 0, 0, 0, 0]);
+    }
+}

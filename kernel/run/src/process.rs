@@ -1,0 +1,388 @@
+//! Threads and processes of the guest: how they begin, become other programs, and end.
+//!
+//! A thread of the guest is a thread of the runner, with a stack of its own for calls. A process is
+//! a fork of the runner, with a copy of its kernel. A new program takes the place of the old one in
+//! the same process, so that its descriptors, its working directory and the files in memory stay.
+
+use std::ffi::{CString, c_int};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::{ptr, thread};
+
+use crate::calls::host_now;
+use crate::entry::{Frame, fdtable_run_start, fdtable_run_stop};
+use crate::memory::{self, pointer};
+use crate::patch;
+use crate::program::Program;
+use crate::signals;
+use crate::thread::Block;
+
+/// The size of the runner's stack of each thread, in bytes.
+const STACK: usize = 512 << 10;
+
+/// How many threads of the guest there are.
+static THREADS: AtomicUsize = AtomicUsize::new(1);
+
+/// Returns true if the guest has one thread.
+pub(crate) fn is_alone() -> bool {
+    THREADS.load(Ordering::SeqCst) == 1
+}
+
+/// Returns and sets the base of a segment: `arch_prctl(2)`.
+pub(crate) fn set_base(block: &Block, a: [i64; 6]) -> i64 {
+    const ARCH_SET_FS: i64 = 0x1002;
+    const ARCH_GET_FS: i64 = 0x1003;
+    const ARCH_SET_GS: i64 = 0x1001;
+    const ARCH_GET_GS: i64 = 0x1004;
+    match a[0] {
+        ARCH_SET_FS => {
+            block.guest_fs.set(a[1].cast_unsigned());
+            0
+        }
+        ARCH_GET_FS => {
+            // SAFETY: the guest's word.
+            unsafe { pointer::<u64>(a[1].cast_unsigned()).write_unaligned(block.guest_fs.get()) };
+            0
+        }
+        // It is the runner's.
+        ARCH_SET_GS | ARCH_GET_GS => -i64::from(libc::EPERM),
+        _ => host_now(libc::SYS_arch_prctl, a),
+    }
+}
+
+/// Ends the calling thread: `_exit(2)` of one thread.
+pub(crate) fn end_thread() -> i64 {
+    let last = THREADS.fetch_sub(1, Ordering::SeqCst) == 1;
+    if last {
+        end(0);
+    }
+    // SAFETY: the thread runs in `fdtable_run_start`, and nothing of the call is needed any more.
+    unsafe { fdtable_run_stop() }
+}
+
+/// Ends the process.
+pub(crate) fn end(code: i32) -> i64 {
+    // SAFETY: it takes an integer.
+    unsafe { libc::_exit(code) }
+}
+
+/// Flags of `clone` for threads.
+const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
+
+/// What a new thread or process is to be given.
+#[derive(Clone, Copy, Default)]
+struct Start {
+    flags: u64,
+    stack: u64,
+    fs: u64,
+    parent_id: u64,
+    child_id: u64,
+}
+
+/// Starts a thread or a process: `clone(2)`.
+pub(crate) fn clone(block: &'static Block, frame: &Frame, a: [i64; 6]) -> i64 {
+    let [flags, stack, parent_id, child_id, fs, _] = a.map(i64::cast_unsigned);
+    begin(
+        block,
+        frame,
+        Start {
+            flags,
+            stack,
+            fs,
+            parent_id,
+            child_id,
+        },
+    )
+}
+
+/// Starts a thread or a process: `clone3(2)`.
+pub(crate) fn clone3(block: &'static Block, frame: &Frame, a: [i64; 6]) -> i64 {
+    #[repr(C)]
+    struct Arguments {
+        flags: u64,
+        pidfd: u64,
+        child_id: u64,
+        parent_id: u64,
+        exit_signal: u64,
+        stack: u64,
+        stack_size: u64,
+        fs: u64,
+    }
+    if (a[1] as usize) < size_of::<Arguments>() {
+        return -i64::from(libc::EINVAL);
+    }
+    // SAFETY: the guest's struct.
+    let all = unsafe { pointer::<Arguments>(a[0].cast_unsigned()).read_unaligned() };
+    let stack = if all.stack == 0 {
+        0
+    } else {
+        all.stack + all.stack_size
+    };
+    let start = Start {
+        flags: all.flags | all.exit_signal,
+        stack,
+        fs: all.fs,
+        parent_id: all.parent_id,
+        child_id: all.child_id,
+    };
+    begin(block, frame, start)
+}
+
+/// Starts a copy of the process: `fork(2)` and `vfork(2)`.
+pub(crate) fn fork(block: &'static Block, frame: &Frame, flags: u64) -> i64 {
+    begin(
+        block,
+        frame,
+        Start {
+            flags: flags | libc::SIGCHLD as u64,
+            ..Start::default()
+        },
+    )
+}
+
+fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
+    const PIDFD: u64 = libc::CLONE_PIDFD as u64;
+    const NAMESPACES: u64 = 0x7E02_0000 | 0x80;
+    if start.flags & (PIDFD | NAMESPACES) != 0 {
+        return -i64::from(libc::EINVAL);
+    }
+    if start.flags & THREAD == THREAD {
+        return begin_thread(frame, start);
+    }
+    begin_process(block, start)
+}
+
+fn begin_thread(frame: &Frame, start: Start) -> i64 {
+    let mut frame = frame.clone();
+    frame.rax = 0;
+    frame.rsp = start.stack;
+    let fs = (start.flags & libc::CLONE_SETTLS as u64 != 0).then_some(start.fs);
+    let fs = fs.unwrap_or_else(|| Block::current().guest_fs.get());
+    let clears = start.flags & libc::CLONE_CHILD_CLEARTID as u64 != 0;
+    let clear = if clears { start.child_id } else { 0 };
+    let sets = start.flags & libc::CLONE_CHILD_SETTID as u64 != 0;
+    let set = if sets { start.child_id } else { 0 };
+    let tells = start.flags & libc::CLONE_PARENT_SETTID as u64 != 0;
+    let parent = if tells { start.parent_id } else { 0 };
+    let (tell, hear) = mpsc::channel();
+    // No signal arrives in the new thread before it has a block.
+    let mask = signals::hold_all(Block::current());
+    THREADS.fetch_add(1, Ordering::SeqCst);
+    let body = move || {
+        let block = match Block::prepare() {
+            Ok(block) => block,
+            Err(error) => {
+                let _ = tell.send(Err(error.raw_os_error().unwrap_or(libc::EAGAIN)));
+                return;
+            }
+        };
+        // SAFETY: it takes nothing.
+        let id = unsafe { libc::gettid() };
+        block.guest_fs.set(fs);
+        block.clear_on_exit.set(clear);
+        // At the end of the way to the guest.
+        block.hold(mask);
+        // Both before it runs: it may end, and clear the word, before its parent continues.
+        for word in [set, parent].into_iter().filter(|&word| word != 0) {
+            // SAFETY: the guest's word.
+            unsafe { pointer::<i32>(word).write_unaligned(id) };
+        }
+        frame.rip = patch::return_to(&block, frame.rip);
+        let _ = tell.send(Ok(id));
+        drop(tell);
+        // SAFETY: the frame is that of the call, and this thread has a block.
+        unsafe { fdtable_run_start(&raw const frame) };
+        signals::hold_all(&block);
+        announce_end(&block);
+        Block::end(block);
+    };
+    let started = thread::Builder::new().stack_size(STACK).spawn(body);
+    let id = match started {
+        Ok(_) => hear.recv().unwrap_or(Err(libc::EAGAIN)),
+        Err(_) => Err(libc::EAGAIN),
+    };
+    match id {
+        Ok(id) => id.into(),
+        Err(errno) => {
+            THREADS.fetch_sub(1, Ordering::SeqCst);
+            -i64::from(errno)
+        }
+    }
+}
+
+/// Tells the guest that the thread has ended. It may free the thread's memory from then on.
+fn announce_end(block: &Block) {
+    let at = block.clear_on_exit.get();
+    if at != 0 {
+        // SAFETY: the guest's word, in memory of its own.
+        unsafe { pointer::<i32>(at).write_volatile(0) };
+        host_now(
+            libc::SYS_futex,
+            [at.cast_signed(), libc::FUTEX_WAKE.into(), 1, 0, 0, 0],
+        );
+    }
+}
+
+/// The writing end of the pipe by which a child of `vfork` lets its parent continue; -1 if there is
+/// none. It is closed by the end of the process too.
+static PARENT_WAITS: AtomicI32 = AtomicI32::new(-1);
+
+/// Lets the parent continue that waits in `vfork`.
+fn release_parent() {
+    let fd = PARENT_WAITS.swap(-1, Ordering::SeqCst);
+    if fd >= 0 {
+        // SAFETY: it takes an integer.
+        unsafe { libc::close(fd) };
+    }
+}
+
+fn begin_process(block: &Block, start: Start) -> i64 {
+    let waits = start.flags & libc::CLONE_VFORK as u64 != 0;
+    let mut pipe = [-1; 2];
+    // SAFETY: there is room for two descriptors.
+    if waits && unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return -i64::from(libc::EAGAIN);
+    }
+    signals::hold_all(block);
+    // SAFETY: the child continues on a copy of this thread; what other threads hold is dealt with
+    // by the handlers of forks.
+    let id = unsafe { libc::fork() };
+    match id {
+        -1 => {
+            for fd in pipe.into_iter().filter(|&fd| fd >= 0) {
+                // SAFETY: it takes an integer.
+                unsafe { libc::close(fd) };
+            }
+            -i64::from(libc::EAGAIN)
+        }
+        0 => {
+            let inherited = PARENT_WAITS.swap(pipe[1], Ordering::SeqCst);
+            for fd in [inherited, pipe[0]].into_iter().filter(|&fd| fd >= 0) {
+                // SAFETY: it takes an integer.
+                unsafe { libc::close(fd) };
+            }
+            THREADS.store(1, Ordering::SeqCst);
+            patch::leave_pools();
+            crate::thread::forget_others();
+            if block.intercept().is_err() {
+                end(127);
+            }
+            begin_child(block, start);
+            0
+        }
+        id => {
+            if start.flags & libc::CLONE_PARENT_SETTID as u64 != 0 {
+                // SAFETY: the guest's word.
+                unsafe { pointer::<i32>(start.parent_id).write_unaligned(id) };
+            }
+            if waits {
+                // SAFETY: it takes an integer.
+                unsafe { libc::close(pipe[1]) };
+                let mut byte = 0_u8;
+                // SAFETY: there is room for a byte. Signals are blocked, as in the host's `vfork`.
+                unsafe { libc::read(pipe[0], (&raw mut byte).cast(), 1) };
+                // SAFETY: it takes an integer.
+                unsafe { libc::close(pipe[0]) };
+            }
+            id.into()
+        }
+    }
+}
+
+fn begin_child(block: &Block, start: Start) {
+    if start.flags & libc::CLONE_SETTLS as u64 != 0 {
+        block.guest_fs.set(start.fs);
+    }
+    let clears = start.flags & libc::CLONE_CHILD_CLEARTID as u64 != 0;
+    block
+        .clear_on_exit
+        .set(if clears { start.child_id } else { 0 });
+    if start.flags & libc::CLONE_CHILD_SETTID as u64 != 0 {
+        // SAFETY: the guest's word.
+        unsafe { pointer::<i32>(start.child_id).write_unaligned(libc::gettid()) };
+    }
+    if start.stack != 0 {
+        block.child_stack.set(start.stack);
+    }
+}
+
+/// Reads a list of strings of the guest.
+fn strings(at: i64) -> Result<Vec<CString>, i32> {
+    let mut list = Vec::new();
+    if at == 0 {
+        return Ok(list);
+    }
+    for index in 0.. {
+        // SAFETY: the guest's list, which ends with null.
+        let text = unsafe {
+            pointer::<*const std::ffi::c_char>(at.cast_unsigned())
+                .add(index)
+                .read_unaligned()
+        };
+        if text.is_null() {
+            break;
+        }
+        // SAFETY: the guest's string.
+        list.push(unsafe { std::ffi::CStr::from_ptr(text) }.to_owned());
+    }
+    Ok(list)
+}
+
+/// Runs another program in this process: `execveat(2)`.
+pub(crate) fn execute(
+    block: &Block,
+    frame: &mut Frame,
+    directory: c_int,
+    path: i64,
+    arguments: i64,
+    environment: i64,
+    flags: i32,
+) -> i64 {
+    let open = || {
+        if path == 0 {
+            return Err(libc::EFAULT);
+        }
+        // SAFETY: the guest's string.
+        let path = unsafe { std::ffi::CStr::from_ptr(ptr::with_exposed_provenance(path as usize)) }
+            .to_owned();
+        let path = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            true => CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default(),
+            false => path,
+        };
+        let mut arguments = strings(arguments)?;
+        if arguments.is_empty() {
+            // As Linux does since 5.18.
+            arguments.push(CString::default());
+        }
+        Program::open(directory, &path, arguments, strings(environment)?)
+    };
+    let program = match open() {
+        Ok(program) => program,
+        Err(errno) => return -i64::from(errno),
+    };
+    if THREADS.load(Ordering::SeqCst) > 1 {
+        // The end of other threads is not done yet.
+        return -i64::from(libc::EAGAIN);
+    }
+    // From here on there is no way back.
+    patch::clear();
+    memory::clear();
+    signals::reset();
+    fdtable_posix::runner::close_on_exec();
+    block.guest_fs.set(0);
+    block.clear_on_exit.set(0);
+    block.suspended.set(None);
+    block.disable_signal_stack();
+    release_parent();
+    match program.load() {
+        Ok(new) => {
+            *frame = new;
+            frame.rax.cast_signed()
+        }
+        Err(_) => {
+            // SAFETY: it takes an integer.
+            unsafe { libc::raise(libc::SIGKILL) };
+            0
+        }
+    }
+}

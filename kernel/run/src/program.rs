@@ -1,0 +1,370 @@
+//! Programs: how one is found, put into memory, and started.
+
+use std::ffi::{CString, OsString, c_int};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::{env, fmt, io, process};
+
+use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread};
+
+use crate::calls::checked;
+use crate::elf::{self, Image};
+use crate::entry::{Frame, fdtable_run_start};
+use crate::memory;
+use crate::signals;
+use crate::thread::Block;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The program: a path, or a name that is looked up in `PATH`.
+    pub program: OsString,
+    /// Its arguments, without its name.
+    pub arguments: Vec<OsString>,
+}
+
+/// Why a program was not started.
+#[derive(Debug)]
+pub struct Error {
+    what: String,
+    errno: i32,
+}
+
+impl Error {
+    /// Returns the exit code of a shell for this error: 127 if there is no such program, 126 if it
+    /// cannot be run.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if self.errno == libc::ENOENT { 127 } else { 126 }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.errno {
+            libc::ENOEXEC => "not a program for x86-64 Linux".to_owned(),
+            libc::EPERM => "it would run as another user, which is not supported".to_owned(),
+            errno => io::Error::from_raw_os_error(errno).to_string(),
+        };
+        write!(f, "{}: {reason}", self.what)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What keeps the C library of the runner from vector registers that a call does not save.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+const PLAIN: &str = "glibc.cpu.hwcaps=-AVX_Fast_Unaligned_Load,-AVX,-AVX2,-AVX512F,-AVX512VL";
+/// What `GLIBC_TUNABLES` was before; set while the runner runs.
+const BEFORE: &str = "FDTABLE_RUN_TUNABLES";
+
+/// Starts this program again, if that is needed, with the settings that a runner needs. To be
+/// called before [`run`], and before the process has threads.
+///
+/// # Errors
+/// Those of the host's `execve`.
+pub fn prepare_process() -> io::Result<()> {
+    if env::var_os(BEFORE).is_some() {
+        return Ok(());
+    }
+    let before = env::var_os(TUNABLES).unwrap_or_default();
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let mut again = process::Command::new("/proc/self/exe");
+    again
+        .arg0(name)
+        .args(arguments)
+        .env(TUNABLES, PLAIN)
+        .env(BEFORE, before);
+    Err(again.exec())
+}
+
+/// The environment of the guest.
+fn environment() -> Vec<CString> {
+    let before = env::var_os(BEFORE).unwrap_or_default();
+    let variables = env::vars_os().filter_map(|(name, value)| match name.to_str() {
+        Some(BEFORE) => None,
+        Some(TUNABLES) if before.is_empty() => None,
+        Some(TUNABLES) => Some((name, before.clone())),
+        _ => Some((name, value)),
+    });
+    let joined = variables.map(|(name, value)| {
+        let mut text = name.into_vec();
+        text.push(b'=');
+        text.extend(value.into_vec());
+        text
+    });
+    joined.filter_map(|text| CString::new(text).ok()).collect()
+}
+
+/// Runs a program in this process, and ends the process with it.
+///
+/// # Errors
+/// If it was not started.
+pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
+    let named = |errno| Error {
+        what: command.program.to_string_lossy().into_owned(),
+        errno,
+    };
+    let path = find(command).map_err(named)?;
+    let name = std::iter::once(&command.program);
+    let arguments = name
+        .chain(&command.arguments)
+        .map(|word| CString::new(word.as_bytes()));
+    let arguments: Result<Vec<_>, _> = arguments.collect();
+    let arguments = arguments.map_err(|_| named(libc::EINVAL))?;
+    let program = Program::open(libc::AT_FDCWD, &path, arguments, environment()).map_err(named)?;
+    let block =
+        Block::prepare().map_err(|error| named(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    signals::install();
+    let frame = program.load().map_err(named)?;
+    let _ = Box::leak(block);
+    // SAFETY: the frame is that of a program that begins, and this thread has a block.
+    unsafe { fdtable_run_start(&raw const frame) };
+    // Its first thread has ended, and others run.
+    loop {
+        // SAFETY: ends this thread alone.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+}
+
+/// Finds a program as a shell does.
+fn find(command: &Command) -> Result<CString, i32> {
+    let program = command.program.as_bytes();
+    let whole = |path: &[u8]| CString::new(path).map_err(|_| libc::EINVAL);
+    if program.contains(&b'/') {
+        return whole(program);
+    }
+    let mut found = libc::ENOENT;
+    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    for folder in path.as_bytes().split(|&byte| byte == b':') {
+        let folder = if folder.is_empty() { b"." } else { folder };
+        let path = whole(&[folder, b"/", program].concat())?;
+        match open(libc::AT_FDCWD, &path) {
+            Ok(fd) => {
+                fdt_close(fd);
+                return Ok(path);
+            }
+            Err(libc::EACCES) => found = libc::EACCES,
+            Err(_) => {}
+        }
+    }
+    Err(found)
+}
+
+/// Opens a program.
+///
+/// # Errors
+/// `EACCES` if it may not be run; `EPERM` if it would change the user; those of `open`.
+fn open(directory: c_int, path: &CString) -> Result<c_int, i32> {
+    // SAFETY: the path is a C string.
+    let fd = checked(unsafe { fdt_openat(directory, path.as_ptr(), libc::O_RDONLY, 0) }.into())?
+        as c_int;
+    let checks = || {
+        // SAFETY: all zeroes is a valid value of this struct of integers.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: there is room for the answer.
+        checked(unsafe { fdt_fstat(fd, &raw mut stat) }.into())?;
+        if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_mode & 0o111 == 0 {
+            return Err(libc::EACCES);
+        }
+        if stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
+            return Err(libc::EPERM);
+        }
+        Ok(fd)
+    };
+    checks().inspect_err(|_| {
+        fdt_close(fd);
+    })
+}
+
+/// How many scripts may be the interpreters of scripts.
+const SCRIPTS: usize = 4;
+
+/// A program that was found, and is not in memory yet.
+pub(crate) struct Program {
+    fd: c_int,
+    start: Vec<u8>,
+    path: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        fdt_close(self.fd);
+    }
+}
+
+impl Program {
+    /// Opens a program, or the interpreter of a script.
+    ///
+    /// # Errors
+    /// As for `execve(2)`.
+    pub(crate) fn open(
+        directory: c_int,
+        path: &CString,
+        mut arguments: Vec<CString>,
+        environment: Vec<CString>,
+    ) -> Result<Self, i32> {
+        let (mut directory, mut path) = (directory, path.clone());
+        for _ in 0..SCRIPTS {
+            let fd = open(directory, &path)?;
+            let mut start = vec![0; 4096];
+            // SAFETY: the buffer has this length.
+            let count =
+                checked(unsafe { fdt_pread(fd, start.as_mut_ptr().cast(), start.len(), 0) } as i64);
+            let program = Self {
+                fd,
+                start: Vec::new(),
+                path: path.clone(),
+                arguments: Vec::new(),
+                environment: Vec::new(),
+            };
+            start.truncate(count? as usize);
+            if !start.starts_with(b"#!") {
+                return Ok(Self {
+                    start,
+                    arguments,
+                    environment,
+                    fd: std::mem::ManuallyDrop::new(program).fd,
+                    path,
+                });
+            }
+            drop(program);
+            let line = start[2..]
+                .split(|&byte| byte == b'\n')
+                .next()
+                .unwrap_or_default();
+            let line = line.trim_ascii();
+            let end = line
+                .iter()
+                .position(u8::is_ascii_whitespace)
+                .unwrap_or(line.len());
+            let (interpreter, argument) = (&line[..end], line[end..].trim_ascii());
+            let word = |word: &[u8]| CString::new(word).map_err(|_| libc::ENOEXEC);
+            if interpreter.is_empty() {
+                return Err(libc::ENOEXEC);
+            }
+            let mut before = vec![word(interpreter)?];
+            if !argument.is_empty() {
+                before.push(word(argument)?);
+            }
+            before.push(path);
+            arguments.splice(..1.min(arguments.len()), before);
+            path = word(interpreter)?;
+            directory = libc::AT_FDCWD;
+        }
+        Err(libc::ELOOP)
+    }
+
+    /// Puts the program into memory, and returns the registers with which it begins.
+    ///
+    /// # Errors
+    /// As for `execve(2)`. Memory may be left mapped.
+    pub(crate) fn load(&self) -> Result<Frame, i32> {
+        let image = elf::load(self.fd, &self.start)?;
+        let mut begins_at = image.entry;
+        let mut loader = 0;
+        if let Some(interpreter) = &image.interpreter {
+            let path = CString::new(interpreter.as_slice()).map_err(|_| libc::ENOEXEC)?;
+            let fd = open(libc::AT_FDCWD, &path)?;
+            let loaded = elf::read(fd, 0, 64).and_then(|start| elf::load(fd, &start));
+            fdt_close(fd);
+            let loaded = loaded?;
+            begins_at = loaded.entry;
+            loader = loaded.base;
+        }
+        memory::begin_break()?;
+        let stack = self.stack(&image, loader)?;
+        set_name(&self.path);
+        Ok(Frame::new(begins_at, stack))
+    }
+
+    /// Makes the stack: arguments, environment, and what the kernel tells a program.
+    fn stack(&self, image: &Image, loader: u64) -> Result<u64, i32> {
+        /// The size of the first stack, in bytes.
+        const STACK: u64 = 8 << 20;
+        let low = memory::reserve(None, STACK)?;
+        let (begin, length) = (memory::pointer(low + 4096), STACK as usize - 4096);
+        // SAFETY: reserved above. The page below stays inaccessible.
+        let done = unsafe { libc::mprotect(begin, length, libc::PROT_READ | libc::PROT_WRITE) };
+        checked(done.into())?;
+        let mut top = low + STACK;
+        let mut put = |bytes: &[u8]| {
+            top -= bytes.len() as u64;
+            // SAFETY: inside of the stack: the strings were checked against its size.
+            unsafe { memory::pointer::<u8>(top).copy_from(bytes.as_ptr(), bytes.len()) };
+            top
+        };
+        let all = self.arguments.iter().chain(&self.environment);
+        let total: usize = all.map(|text| text.as_bytes_with_nul().len() + 8).sum();
+        if total as u64 > STACK / 4 {
+            return Err(libc::E2BIG);
+        }
+        let name = put(self.path.as_bytes_with_nul());
+        let platform = put(c"x86_64".to_bytes_with_nul());
+        let environment: Vec<u64> = self
+            .environment
+            .iter()
+            .map(|text| put(text.as_bytes_with_nul()))
+            .collect();
+        let arguments: Vec<u64> = self
+            .arguments
+            .iter()
+            .map(|text| put(text.as_bytes_with_nul()))
+            .collect();
+        let mut random = [0_u8; 16];
+        // SAFETY: the buffer has this length.
+        unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
+        let random = put(&random);
+        // SAFETY: they take no pointers.
+        let host = |kind| unsafe { libc::getauxval(kind) };
+        let told = [
+            (libc::AT_SYSINFO_EHDR, host(libc::AT_SYSINFO_EHDR)),
+            (libc::AT_HWCAP, host(libc::AT_HWCAP)),
+            (libc::AT_HWCAP2, host(libc::AT_HWCAP2)),
+            (libc::AT_PAGESZ, 4096),
+            (libc::AT_CLKTCK, host(libc::AT_CLKTCK)),
+            (libc::AT_PHDR, image.headers),
+            (libc::AT_PHENT, image.header_size),
+            (libc::AT_PHNUM, image.header_count),
+            (libc::AT_BASE, loader),
+            (libc::AT_FLAGS, 0),
+            (libc::AT_ENTRY, image.entry),
+            (libc::AT_UID, host(libc::AT_UID)),
+            (libc::AT_EUID, host(libc::AT_EUID)),
+            (libc::AT_GID, host(libc::AT_GID)),
+            (libc::AT_EGID, host(libc::AT_EGID)),
+            (libc::AT_SECURE, 0),
+            (libc::AT_RANDOM, random),
+            (libc::AT_EXECFN, name),
+            (libc::AT_PLATFORM, platform),
+            (51, host(51)), // AT_MINSIGSTKSZ
+            (libc::AT_NULL, 0),
+        ];
+        let mut words = vec![arguments.len() as u64];
+        words.extend(&arguments);
+        words.push(0);
+        words.extend(&environment);
+        words.push(0);
+        words.extend(told.iter().flat_map(|&(kind, value)| [kind, value]));
+        let bottom = (top - words.len() as u64 * 8) & !15;
+        // SAFETY: inside of the stack, and aligned.
+        unsafe { memory::pointer::<u64>(bottom).copy_from(words.as_ptr(), words.len()) };
+        Ok(bottom)
+    }
+}
+
+/// Names the thread after its program, as `ps` shows it.
+fn set_name(path: &CString) {
+    let name = path
+        .to_bytes()
+        .rsplit(|&byte| byte == b'/')
+        .next()
+        .unwrap_or_default();
+    if let Ok(name) = CString::new(&name[..name.len().min(15)]) {
+        // SAFETY: the name is a C string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+}

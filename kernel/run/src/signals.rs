@@ -1,0 +1,643 @@
+//! Signals of the guest.
+//!
+//! The runner installs one handler for each signal that the guest handles, and records the guest's
+//! action. The handler runs on a stack of the runner. There are two cases:
+//!
+//! - The signal has interrupted the guest. The handler copies the kernel's frame to the guest's
+//!   stack, and continues at the guest's handler, whose return is a system call: it restores the
+//!   context from the copy.
+//! - It has interrupted the runner. The handler sends the signal again, blocks all signals where it
+//!   returns, and interrupts the sleep of the thread. At the end of the call, when the registers
+//!   are the guest's, the entry restores the mask; the kernel delivers the signal there, and it is
+//!   the first case.
+//!
+//! So a handler of the guest never runs inside of a call, and may leave by `siglongjmp`.
+//!
+//! The mask of the host is that of the guest, without two signals that the guest cannot block or
+//! handle: SIGSYS, by which the host's kernel reports system calls, and SIGSTKFLT, which Linux
+//! never sends and by which threads of the runner interrupt each other.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use fdtable_vfs::event::{interrupt, run_before_sleeps};
+
+use crate::calls::{host, host_now};
+use crate::entry::*;
+use crate::guarded::Guarded;
+use crate::memory::pointer;
+use crate::patch;
+use crate::thread::Block;
+
+/// The action for a signal, as the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Action {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+const DEFAULT: Action = Action {
+    handler: 0,
+    flags: 0,
+    restorer: 0,
+    mask: 0,
+};
+const IGNORE: u64 = 1;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SIGNALS: usize = 64;
+
+/// The actions of the guest, from signal 1 on. Each is in memory that is never freed, because
+/// handlers read it.
+static ACTIONS: [AtomicPtr<Action>; SIGNALS] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS];
+/// All actions that there were, each once.
+static KNOWN: Guarded<Vec<&'static Action>> = Guarded::new(Vec::new());
+
+/// Signals whose handler of the runner stays, whatever the guest installs.
+const ALWAYS: [i32; 5] = [
+    libc::SIGSYS,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGTRAP,
+    KICK,
+];
+
+/// Interrupts a thread of the guest, for the change of code.
+pub(crate) const KICK: i32 = libc::SIGSTKFLT;
+
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Signals that are not put off: those of faults.
+const FAULTS: u64 = bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGSYS)
+    | bit(KICK);
+/// The signals that are blocked while one waits.
+const HELD: u64 = !FAULTS;
+const NEVER_BLOCKED: u64 = bit(libc::SIGSYS) | bit(KICK) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+
+fn recorded(signal: i32) -> Action {
+    let place = usize::try_from(signal - 1)
+        .ok()
+        .and_then(|index| ACTIONS.get(index));
+    // Acquire: pairs with the release in `record`, so that the action is visible.
+    let action = place.map_or(ptr::null_mut(), |place| place.load(Ordering::Acquire));
+    // SAFETY: an action is never freed.
+    unsafe { action.as_ref() }.copied().unwrap_or(DEFAULT)
+}
+
+fn record(signal: i32, action: Action) {
+    let mut known = KNOWN.lock();
+    let found = known.iter().copied().find(|&known| *known == action);
+    let kept = found.unwrap_or_else(|| {
+        let kept: &'static Action = Box::leak(Box::new(action));
+        known.push(kept);
+        kept
+    });
+    let place = &ACTIONS[signal as usize - 1];
+    // Release: pairs with the acquire in `recorded`.
+    place.store(ptr::from_ref(kept).cast_mut(), Ordering::Release);
+}
+
+/// Sets the action of the host for a signal.
+fn install_host(signal: i32, action: &Action) -> i64 {
+    let none = 0;
+    host_now(
+        libc::SYS_rt_sigaction,
+        [
+            signal.into(),
+            ptr::from_ref(action).expose_provenance() as i64,
+            none,
+            8,
+            0,
+            0,
+        ],
+    )
+}
+
+/// The runner's handler, with those flags of the guest's action that the kernel acts on.
+fn ours(flags: u64) -> Action {
+    let kept = flags & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
+    Action {
+        handler: address(fdtable_run_signal),
+        flags: kept | (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64 | SA_RESTORER,
+        restorer: address(fdtable_run_restore),
+        mask: !0,
+    }
+}
+
+/// Installs the handlers that are always there, and takes over what the process was started with.
+pub(crate) fn install() {
+    fdtable_posix::runner::begin();
+    run_before_sleeps(before_sleep);
+    for signal in 1..=SIGNALS as i32 {
+        let mut before = DEFAULT;
+        let at = (&raw mut before).expose_provenance() as i64;
+        host_now(libc::SYS_rt_sigaction, [signal.into(), 0, at, 8, 0, 0]);
+        if before.handler == IGNORE && signal != libc::SIGPIPE {
+            record(signal, before);
+        } else if before.handler > IGNORE || signal == libc::SIGPIPE {
+            // A handler of the runner's libraries, or what they ignore.
+            install_host(signal, &DEFAULT);
+        }
+    }
+    for signal in ALWAYS {
+        install_host(signal, &ours(0));
+    }
+    let unblocked = bit(libc::SIGSYS) | bit(KICK);
+    host_now(
+        libc::SYS_rt_sigprocmask,
+        [
+            libc::SIG_UNBLOCK.into(),
+            (&raw const unblocked).expose_provenance() as i64,
+            0,
+            8,
+            0,
+            0,
+        ],
+    );
+}
+
+/// Resets the actions for a new program: handlers become the default, what is ignored stays.
+pub(crate) fn reset() {
+    for signal in 1..=SIGNALS as i32 {
+        let action = recorded(signal);
+        if action.handler > IGNORE {
+            record(signal, DEFAULT);
+            if !ALWAYS.contains(&signal) {
+                install_host(signal, &DEFAULT);
+            }
+        }
+    }
+}
+
+/// Returns and changes an action: `rt_sigaction(2)`.
+pub(crate) fn action(a: [i64; 6]) -> i64 {
+    let (signal, new, old) = (a[0] as i32, a[1].cast_unsigned(), a[2].cast_unsigned());
+    if a[3] != 8 || !(1..=SIGNALS as i32).contains(&signal) {
+        return -i64::from(libc::EINVAL);
+    }
+    let before = recorded(signal);
+    if new != 0 {
+        if matches!(signal, libc::SIGKILL | libc::SIGSTOP) {
+            return -i64::from(libc::EINVAL);
+        }
+        // SAFETY: the guest's struct.
+        let new = unsafe { pointer::<Action>(new).read_unaligned() };
+        record(signal, new);
+        if !ALWAYS.contains(&signal) {
+            let installed = if new.handler > IGNORE {
+                ours(new.flags)
+            } else {
+                Action {
+                    restorer: address(fdtable_run_restore),
+                    flags: new.flags | SA_RESTORER,
+                    ..new
+                }
+            };
+            let result = install_host(signal, &installed);
+            if result < 0 {
+                record(signal, before);
+                return result;
+            }
+        }
+    }
+    if old != 0 {
+        // SAFETY: the guest's struct.
+        unsafe { pointer::<Action>(old).write_unaligned(before) };
+    }
+    0
+}
+
+/// Sets the mask of the host, and returns the one before.
+fn exchange_mask(how: i32, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: the sets have the kernel's length.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            how,
+            &raw const mask,
+            &raw mut before,
+            8,
+        )
+    };
+    before
+}
+
+/// Returns and changes the guest's mask: `rt_sigprocmask(2)`.
+pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
+    let (how, new, old) = (a[0] as i32, a[1].cast_unsigned(), a[2].cast_unsigned());
+    if a[3] != 8 {
+        return -i64::from(libc::EINVAL);
+    }
+    let before = guest_mask(block);
+    if new != 0 {
+        // SAFETY: the guest's set.
+        let new = unsafe { pointer::<u64>(new).read_unaligned() };
+        let mask = match how {
+            libc::SIG_BLOCK => before | new,
+            libc::SIG_UNBLOCK => before & !new,
+            libc::SIG_SETMASK => new,
+            _ => return -i64::from(libc::EINVAL),
+        };
+        set_guest_mask(block, mask);
+    }
+    if old != 0 {
+        // SAFETY: the guest's set.
+        unsafe { pointer::<u64>(old).write_unaligned(before) };
+    }
+    0
+}
+
+/// Returns the guest's mask, inside of a call. From here on all signals wait until the end of the
+/// call.
+fn guest_mask(block: &Block) -> u64 {
+    let before = exchange_mask(libc::SIG_BLOCK, HELD);
+    if block.waits() {
+        return block.mask();
+    }
+    block.hold(before);
+    before
+}
+
+/// Blocks all signals until the end of the call, and returns the guest's mask.
+pub(crate) fn hold_all(block: &Block) -> u64 {
+    guest_mask(block)
+}
+
+/// Sets the guest's mask at the end of the call. All signals are blocked.
+fn set_guest_mask(block: &Block, mask: u64) {
+    block.hold(mask & !NEVER_BLOCKED);
+}
+
+/// Runs at the begin of each call.
+pub(crate) fn begin_call(block: &Block) {
+    if let Some(mask) = block.suspended.take() {
+        // The call before has waited with another mask, and no handler has run.
+        guest_mask(block);
+        set_guest_mask(block, mask);
+    }
+}
+
+fn before_sleep() {
+    if Block::current().waits() {
+        interrupt(false);
+    }
+}
+
+/// Runs a call that waits with another mask, which is at an address of the guest.
+pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -> i64) -> i64 {
+    if at == 0 {
+        return call();
+    }
+    if size != 8 {
+        return -i64::from(libc::EINVAL);
+    }
+    // SAFETY: the guest's set.
+    let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() } & !NEVER_BLOCKED;
+    let before = guest_mask(block);
+    // Lets in what the new mask does. A signal that arrives is put off, with this mask.
+    block.release();
+    exchange_mask(libc::SIG_SETMASK, new);
+    let result = call();
+    let during = guest_mask(block);
+    if result == -i64::from(libc::EINTR) {
+        // The handler runs with the mask of the wait, and returns to the one before.
+        set_guest_mask(block, during);
+        block.suspended.set(Some(before));
+    } else {
+        set_guest_mask(block, before);
+    }
+    result
+}
+
+/// As [`with_mask`], for `pselect6`, whose last argument leads to the mask and its length.
+pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
+    let [at, size] = if a[5] == 0 {
+        [0, 0]
+    } else {
+        // SAFETY: the guest's struct.
+        unsafe { pointer::<[i64; 2]>(a[5].cast_unsigned()).read_unaligned() }
+    };
+    let number = libc::SYS_pselect6;
+    with_mask(block, at, size, || {
+        crate::calls::posix(number, [a[0], a[1], a[2], a[3], a[4], 0])
+    })
+}
+
+/// Waits for a signal: `rt_sigsuspend(2)`.
+pub(crate) fn suspend(block: &Block, a: [i64; 6]) -> i64 {
+    with_mask(block, a[0], a[1], || {
+        // The mask is set; a signal that has arrived since ends it at once.
+        host(libc::SYS_pause, [0; 6])
+    })
+}
+
+/// Takes a signal: `rt_sigtimedwait(2)`.
+pub(crate) fn timed_wait(a: [i64; 6]) -> i64 {
+    host(libc::SYS_rt_sigtimedwait, a)
+}
+
+/// Returns and changes the alternate stack: `sigaltstack(2)`.
+pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 {
+    let (new, old) = (a[0].cast_unsigned(), a[1].cast_unsigned());
+    let before = block.signal_stack.get();
+    let is_on = on_stack(&before, frame.rsp);
+    if new != 0 {
+        // SAFETY: the guest's struct.
+        let stack = unsafe { pointer::<libc::stack_t>(new).read_unaligned() };
+        if is_on {
+            return -i64::from(libc::EPERM);
+        }
+        const AUTODISARM: i32 = i32::MIN;
+        if stack.ss_flags & !(libc::SS_DISABLE | libc::SS_ONSTACK | AUTODISARM) != 0 {
+            return -i64::from(libc::EINVAL);
+        }
+        if stack.ss_flags & libc::SS_DISABLE == 0 && stack.ss_size < libc::MINSIGSTKSZ {
+            return -i64::from(libc::ENOMEM);
+        }
+        block.signal_stack.set(stack);
+    }
+    if old != 0 {
+        let mut told = before;
+        if told.ss_flags & libc::SS_DISABLE == 0 {
+            told.ss_flags = if is_on { libc::SS_ONSTACK } else { 0 };
+        }
+        // SAFETY: the guest's struct.
+        unsafe { pointer::<libc::stack_t>(old).write_unaligned(told) };
+    }
+    0
+}
+
+fn on_stack(stack: &libc::stack_t, rsp: u64) -> bool {
+    let start = stack.ss_sp.addr() as u64;
+    stack.ss_flags & libc::SS_DISABLE == 0 && rsp > start && rsp - start <= stack.ss_size as u64
+}
+
+/// The part of a context that the kernel writes and reads.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Context {
+    flags: u64,
+    link: u64,
+    stack: libc::stack_t,
+    registers: [i64; 23],
+    state: u64,
+    reserved: [u64; 8],
+    mask: u64,
+}
+
+/// What a handler of the guest finds at its stack pointer.
+#[repr(C)]
+struct GuestFrame {
+    returns_to: u64,
+    context: Context,
+    info: [u64; 16],
+}
+
+/// Returns from a handler: `rt_sigreturn(2)`.
+pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
+    // The handler has taken its return address from the stack.
+    let context = pointer::<Context>(frame.rsp);
+    // SAFETY: the guest's frame, or what it has put there.
+    let (mask, stack) = unsafe {
+        (
+            &raw mut (*context).mask,
+            (&raw const (*context).stack).read_unaligned(),
+        )
+    };
+    // SAFETY: as above.
+    unsafe { mask.write_unaligned(mask.read_unaligned() & !NEVER_BLOCKED) };
+    // SAFETY: as above.
+    let rip = unsafe { &raw mut (*context).registers[libc::REG_RIP as usize] };
+    // SAFETY: as above.
+    unsafe {
+        rip.write_unaligned(patch::place_of(rip.read_unaligned().cast_unsigned()).cast_signed());
+    };
+    block.signal_stack.set(libc::stack_t {
+        ss_flags: stack.ss_flags & !libc::SS_ONSTACK,
+        ..stack
+    });
+    // The kernel would make it the stack of the runner's handler.
+    // SAFETY: as above.
+    unsafe { (&raw mut (*context).stack).write_unaligned(crate::thread::signal_stack()) };
+    // SAFETY: the context is at the guest's stack pointer.
+    unsafe { fdtable_run_sigreturn() }
+}
+
+/// The runner's handler of all signals. Returns what the selector becomes.
+///
+/// # Safety
+/// `fdtable_run_signal` calls it with the arguments of a handler.
+pub(crate) unsafe extern "C" fn on_signal(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) -> u8 {
+    let block = Block::current();
+    // SAFETY: the kernel's frame, which has these fields.
+    let context = unsafe { &mut *context.cast::<Context>() };
+    // SAFETY: the kernel's information.
+    let code = unsafe { (*info).si_code };
+    const SYS_USER_DISPATCH: i32 = 2;
+    if signal == libc::SIGSYS && code == SYS_USER_DISPATCH {
+        // Continues in the entry, as if it had been called.
+        let site = context.registers[libc::REG_RIP as usize].cast_unsigned() - 2;
+        block.trapped_at.set(site);
+        context.registers[libc::REG_RCX as usize] = context.registers[libc::REG_RIP as usize];
+        context.registers[libc::REG_RIP as usize] = address(fdtable_run_enter).cast_signed();
+        return 1;
+    }
+    if signal == libc::SIGTRAP && !block.is_inside() {
+        let at = context.registers[libc::REG_RIP as usize].cast_unsigned() - 1;
+        if let Some(stub) = patch::stub_of(at) {
+            context.registers[libc::REG_RIP as usize] = stub.cast_signed();
+            return 1;
+        }
+    }
+    if signal == KICK && crate::thread::is_asked() {
+        // Another thread changes code.
+        if !block.is_inside() {
+            let at = &mut context.registers[libc::REG_RIP as usize];
+            *at = patch::moving(at.cast_unsigned()).cast_signed();
+        }
+        crate::thread::answer();
+        return u8::from(!block.is_inside());
+    }
+    finish_way_out(block, context);
+    if block.is_inside() {
+        if bit(signal) & FAULTS != 0 && code > 0 {
+            // SAFETY: the arguments are those of a handler.
+            if unsafe { fdtable_posix::runner::leave_access(ptr::from_mut(context).cast()) } {
+                return 0;
+            }
+            install_host(signal, &DEFAULT);
+            return 0;
+        }
+        // SAFETY: as above.
+        unsafe { put_off(block, signal, info, context) };
+        return 0;
+    }
+    deliver(block, signal, info, context);
+    1
+}
+
+/// Makes the context that of the guest, if all registers are the guest's but those in the block.
+fn finish_way_out(block: &Block, context: &mut Context) {
+    let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
+    let delivers = (address(fdtable_run_delivers)..address(fdtable_run_delivered)).contains(&at);
+    if delivers {
+        let kept = [
+            (libc::REG_RAX, block.kept.rax),
+            (libc::REG_RDI, block.kept.rdi),
+            (libc::REG_RSI, block.kept.rsi),
+            (libc::REG_RDX, block.kept.rdx),
+            (libc::REG_R10, block.kept.r10),
+            (libc::REG_R11, block.kept.r11),
+        ];
+        for (register, value) in kept {
+            context.registers[register as usize] = value.cast_signed();
+        }
+    }
+    // Signals that wait are blocked there until the mask is set.
+    let looks = (address(fdtable_run_look)..address(fdtable_run_look_ends)).contains(&at);
+    if delivers || looks && !block.waits() {
+        context.registers[libc::REG_RIP as usize] = block.guest_rip.cast_signed();
+        context.registers[libc::REG_RCX as usize] = block.guest_rip.cast_signed();
+        block.leave();
+    }
+}
+
+/// Has a signal wait for the end of the call.
+///
+/// # Safety
+/// The arguments are those of a handler.
+unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut Context) {
+    // SAFETY: it takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the C library keeps one for each thread.
+    let errno_before = unsafe { errno.read() };
+    // SAFETY: they take no pointers.
+    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+    // SAFETY: the information is valid. All signals are blocked in this handler.
+    if unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } != 0 {
+        // SAFETY: it takes no pointer.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+    }
+    if !block.waits() {
+        block.hold(context.mask);
+    }
+    context.mask |= HELD;
+    let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
+    if (address(fdtable_run_host_looks)..address(fdtable_run_host_done) - 2 + 1).contains(&at) {
+        context.registers[libc::REG_RIP as usize] = address(fdtable_run_host_ends).cast_signed();
+    }
+    interrupt(false);
+    // SAFETY: as above.
+    unsafe { errno.write(errno_before) };
+}
+
+/// Has the guest continue in its handler.
+fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut Context) {
+    let action = recorded(signal);
+    if action.handler <= IGNORE {
+        // A fault, or what the guest no longer handles: the host's default, when it repeats.
+        // SAFETY: the kernel's information.
+        let was_sent = unsafe { (*info).si_code } <= 0;
+        if action.handler == IGNORE && was_sent {
+            return;
+        }
+        install_host(signal, &DEFAULT);
+        if was_sent {
+            // SAFETY: it takes no pointer.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+        }
+        return;
+    }
+    if action.flags & libc::SA_RESETHAND as u64 != 0 {
+        record(
+            signal,
+            Action {
+                handler: 0,
+                ..action
+            },
+        );
+        if !ALWAYS.contains(&signal) {
+            install_host(signal, &DEFAULT);
+        }
+    }
+    let register = |index: i32| index as usize;
+    let repeats = block.repeats.replace(-1);
+    let result = context.registers[register(libc::REG_RAX)];
+    if repeats >= 0
+        && result == -i64::from(libc::EINTR)
+        && action.flags & libc::SA_RESTART as u64 != 0
+    {
+        context.registers[register(libc::REG_RAX)] = repeats;
+        context.registers[register(libc::REG_RCX)] = context.registers[register(libc::REG_RIP)];
+        context.registers[register(libc::REG_RIP)] = address(fdtable_run_enter).cast_signed();
+    }
+    let rsp = context.registers[register(libc::REG_RSP)].cast_unsigned();
+    let stack = block.signal_stack.get();
+    let uses_stack = action.flags & libc::SA_ONSTACK as u64 != 0
+        && stack.ss_flags & libc::SS_DISABLE == 0
+        && !on_stack(&stack, rsp);
+    let top = match uses_stack {
+        true => stack.ss_sp.addr() as u64 + stack.ss_size as u64,
+        // Compiled code keeps data below its stack pointer.
+        false => rsp - 128,
+    };
+    let size = state_size(context.state);
+    let state = (top - size) & !63;
+    // SAFETY: the guest's stack; if there is none, the fault ends the process, as on the host.
+    unsafe { pointer::<u8>(state).copy_from(pointer::<u8>(context.state), size as usize) };
+    let frame = ((state - size_of::<GuestFrame>() as u64) & !15) - 8;
+    let mask = block.suspended.take().unwrap_or(context.mask);
+    let mut copy = *context;
+    copy.state = state;
+    copy.mask = mask;
+    copy.stack = stack;
+    let guest = pointer::<GuestFrame>(frame);
+    // SAFETY: as above.
+    unsafe {
+        (&raw mut (*guest).returns_to).write_unaligned(action.restorer);
+        (&raw mut (*guest).context).write_unaligned(copy);
+        (&raw mut (*guest).info).write_unaligned(info.cast::<[u64; 16]>().read_unaligned());
+    }
+    let info_at = frame + std::mem::offset_of!(GuestFrame, info) as u64;
+    let context_at = frame + std::mem::offset_of!(GuestFrame, context) as u64;
+    for (index, value) in [
+        (libc::REG_RIP, action.handler),
+        (libc::REG_RSP, frame),
+        (libc::REG_RDI, signal as u64),
+        (libc::REG_RSI, info_at),
+        (libc::REG_RDX, context_at),
+        (libc::REG_RAX, 0),
+    ] {
+        context.registers[register(index)] = value.cast_signed();
+    }
+    // The direction, the trap and the resume flag.
+    context.registers[register(libc::REG_EFL)] &= !0x1_0500;
+    context.mask |= action.mask;
+    if action.flags & libc::SA_NODEFER as u64 == 0 {
+        context.mask |= bit(signal);
+    }
+    context.mask &= !NEVER_BLOCKED;
+}
+
+/// Returns the size of the vector state of a frame.
+fn state_size(state: u64) -> u64 {
+    const MAGIC: u32 = 0x4650_5853;
+    // SAFETY: the kernel's frame: the software's part of the state begins at 464.
+    let [magic, size] = unsafe { pointer::<[u32; 2]>(state + 464).read_unaligned() };
+    if magic == MAGIC { size.into() } else { 512 }
+}

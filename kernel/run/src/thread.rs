@@ -1,0 +1,306 @@
+//! What the runner has for each thread of the guest: a block that `gs` leads to, a stack, and the
+//! host's settings for interception.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::{io, ptr};
+
+use crate::entry::{address, fdtable_run_begin, fdtable_run_end};
+use crate::guarded::Guarded;
+
+/// The block of a thread. The entry and the signal handler find it by `gs`.
+#[repr(C)]
+pub(crate) struct Block {
+    pub(crate) myself: *mut Block,
+    /// The top of the runner's stack while the guest runs.
+    pub(crate) stack: u64,
+    /// The bases of `fs` of the two sides.
+    pub(crate) host_fs: u64,
+    pub(crate) guest_fs: Cell<u64>,
+    pub(crate) guest_rsp: u64,
+    /// Where the guest continues after the call.
+    pub(crate) guest_rip: u64,
+    /// Read by the host's kernel: whether system calls are caught.
+    pub(crate) selector: u8,
+    /// Whether the thread is in the runner.
+    pub(crate) inside: Cell<u8>,
+    /// Whether signals wait for the end of the call.
+    pub(crate) waiting: Cell<u8>,
+    /// The signal mask of the guest while signals wait.
+    pub(crate) mask: Cell<u64>,
+    /// Registers of the guest while the mask is set on the way out.
+    pub(crate) kept: Kept,
+    /// Whether the thread is on its way out, or was when it last was in the runner, and returns to
+    /// the place of a call that has trapped.
+    pub(crate) returns: Cell<u8>,
+    /// The site at which the current call has trapped; 0 if it has not.
+    pub(crate) trapped_at: Cell<u64>,
+    /// The number of the call, to repeat it after a handler; negative if it is not repeated.
+    pub(crate) repeats: Cell<i64>,
+    /// Where the guest wants to see the end of the thread.
+    pub(crate) clear_on_exit: Cell<u64>,
+    /// The stack pointer with which the child of the current call continues; 0 for the same.
+    pub(crate) child_stack: Cell<u64>,
+    /// The guest's alternate signal stack.
+    pub(crate) signal_stack: Cell<libc::stack_t>,
+    /// A mask to restore after the next handler, for `sigsuspend` and its relatives.
+    pub(crate) suspended: Cell<Option<u64>>,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) rax: u64,
+    pub(crate) rdi: u64,
+    pub(crate) rsi: u64,
+    pub(crate) rdx: u64,
+    pub(crate) r10: u64,
+    pub(crate) r11: u64,
+}
+
+/// The size of the runner's alternate signal stack of each thread, in bytes. The kernel's frame has
+/// all vector registers, and the handler copies it.
+const SIGNAL_STACK: usize = 64 << 10;
+
+const NO_STACK: libc::stack_t = libc::stack_t {
+    ss_sp: ptr::null_mut(),
+    ss_flags: libc::SS_DISABLE,
+    ss_size: 0,
+};
+
+impl Block {
+    /// Returns the block of the calling thread.
+    pub(crate) fn current() -> &'static Block {
+        let block: *const Block;
+        // SAFETY: `gs` leads to the block of each thread that runs a guest, which begins with its
+        // address.
+        unsafe {
+            std::arch::asm!("mov {}, gs:[0]", out(reg) block, options(nostack, preserves_flags));
+        }
+        // SAFETY: the block lives as long as the thread, and what changes in it is in cells or
+        // belongs to the entry.
+        unsafe { &*block }
+    }
+
+    /// Prepares the calling thread to run a guest.
+    ///
+    /// # Errors
+    /// Those of the host's calls.
+    pub(crate) fn prepare() -> io::Result<Box<Block>> {
+        let fs: u64;
+        // SAFETY: reads a register.
+        unsafe {
+            std::arch::asm!("rdfsbase {}", out(reg) fs, options(nostack, preserves_flags));
+        }
+        let mut block = Box::new(Block {
+            myself: ptr::null_mut(),
+            stack: 0,
+            host_fs: fs,
+            guest_fs: Cell::new(0),
+            guest_rsp: 0,
+            guest_rip: 0,
+            selector: 0,
+            inside: Cell::new(1),
+            waiting: Cell::new(0),
+            mask: Cell::new(0),
+            kept: Kept::default(),
+            returns: Cell::new(0),
+            trapped_at: Cell::new(0),
+            repeats: Cell::new(-1),
+            clear_on_exit: Cell::new(0),
+            child_stack: Cell::new(0),
+            signal_stack: Cell::new(NO_STACK),
+            suspended: Cell::new(None),
+        });
+        block.myself = &raw mut *block;
+        set_gs(block.myself)?;
+        set_signal_stack()?;
+        block.intercept()?;
+        // SAFETY: it takes nothing.
+        let id = unsafe { libc::gettid() };
+        THREADS.lock().push((id, Known(block.myself)));
+        Ok(block)
+    }
+
+    /// Returns true if the thread is in the runner.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.inside.get() != 0
+    }
+
+    /// Notes that the thread is in the guest, for a handler that finishes the way there.
+    pub(crate) fn leave(&self) {
+        self.waiting.set(0);
+        self.inside.set(0);
+    }
+
+    /// Returns true if signals wait for the end of the call.
+    pub(crate) fn waits(&self) -> bool {
+        self.waiting.get() != 0
+    }
+
+    /// Has the entry set the guest's mask at the end of the call.
+    pub(crate) fn hold(&self, mask: u64) {
+        self.mask.set(mask);
+        self.waiting.set(1);
+    }
+
+    /// Forgets the mask for the end of the call.
+    pub(crate) fn release(&self) {
+        self.waiting.set(0);
+    }
+
+    /// Returns the guest's mask, while signals wait.
+    pub(crate) fn mask(&self) -> u64 {
+        self.mask.get()
+    }
+
+    /// Forgets the guest's alternate stack.
+    pub(crate) fn disable_signal_stack(&self) {
+        self.signal_stack.set(NO_STACK);
+    }
+
+    /// Ends the use of a block by the calling thread. All signals are blocked.
+    pub(crate) fn end(block: Box<Block>) {
+        THREADS
+            .lock()
+            .retain(|(_, known)| !ptr::eq(known.0, &raw const *block));
+        let off = NO_STACK;
+        // SAFETY: the thread is on its ordinary stack.
+        unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
+        if let Some(stack) = STACK.take() {
+            // SAFETY: leaked by `set_signal_stack`, and no longer the thread's.
+            drop(unsafe { Box::from_raw(stack) });
+        }
+        // The kernel reads the selector at each call, and a late signal handler the block.
+        const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+        // SAFETY: turns interception off.
+        unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) };
+        drop(block);
+    }
+
+    /// Has the host's kernel catch the system calls of this thread while the selector says so.
+    ///
+    /// # Errors
+    /// Those of the host's call.
+    pub(crate) fn intercept(&self) -> io::Result<()> {
+        const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+        const PR_SYS_DISPATCH_ON: i32 = 1;
+        let begin = address(fdtable_run_begin);
+        let length = address(fdtable_run_end) - begin;
+        // SAFETY: the selector lives as long as the thread.
+        done(unsafe {
+            libc::prctl(
+                PR_SET_SYSCALL_USER_DISPATCH,
+                PR_SYS_DISPATCH_ON,
+                begin,
+                length,
+                &raw const self.selector,
+            )
+        })
+    }
+}
+
+/// The threads of the guest: their numbers, and their blocks.
+static THREADS: Guarded<Vec<(i32, Known)>> = Guarded::new(Vec::new());
+
+/// The block of a thread, which is in the list for as long as it lives.
+struct Known(*const Block);
+
+// SAFETY: other threads read one byte of it.
+unsafe impl Send for Known {}
+
+/// How many threads have answered the last [`interrupt_guests`].
+static ANSWERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Interrupts the other threads that are in the guest, and returns when each has run the handler.
+pub(crate) fn interrupt_guests() {
+    let threads = THREADS.lock();
+    // SAFETY: it takes nothing.
+    let myself = unsafe { libc::gettid() };
+    ANSWERS.store(0, SeqCst);
+    IS_ASKING.store(true, SeqCst);
+    let mut asked = 0;
+    for (id, block) in threads.iter().filter(|(id, _)| *id != myself) {
+        // SAFETY: the block is in the list, so it lives; its owner writes these bytes.
+        let byte = |cell: *const Cell<u8>| unsafe { cell.cast::<u8>().read_volatile() } != 0;
+        // SAFETY: as above.
+        let (inside, returns) =
+            unsafe { (&raw const (*block.0).inside, &raw const (*block.0).returns) };
+        while byte(inside) && byte(returns) {
+            std::thread::yield_now();
+        }
+        if !byte(inside) {
+            // SAFETY: it takes no pointer.
+            let sent = unsafe {
+                libc::syscall(libc::SYS_tgkill, libc::getpid(), *id, crate::signals::KICK)
+            };
+            asked += usize::from(sent == 0);
+        }
+    }
+    while ANSWERS.load(SeqCst) < asked {
+        std::thread::yield_now();
+    }
+    IS_ASKING.store(false, SeqCst);
+}
+
+/// Answers [`interrupt_guests`].
+pub(crate) fn answer() {
+    ANSWERS.fetch_add(1, SeqCst);
+}
+
+/// Whether a thread is in [`interrupt_guests`].
+static IS_ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Returns true while a thread is in [`interrupt_guests`].
+pub(crate) fn is_asked() -> bool {
+    IS_ASKING.load(SeqCst)
+}
+
+/// Forgets the other threads, in the child of a fork.
+pub(crate) fn forget_others() {
+    let myself = Block::current() as *const Block;
+    // SAFETY: it takes nothing.
+    let id = unsafe { libc::gettid() };
+    *THREADS.lock() = vec![(id, Known(myself))];
+}
+
+/// Converts the result of a call of the host.
+pub(crate) fn done(result: i32) -> io::Result<()> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+fn set_gs(block: *mut Block) -> io::Result<()> {
+    const ARCH_SET_GS: i32 = 0x1001;
+    // SAFETY: nothing else of this process uses the segment.
+    done(unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, block) } as i32)
+}
+
+std::thread_local! {
+    static STACK: Cell<Option<&'static mut [u8]>> = const { Cell::new(None) };
+}
+
+/// Returns the alternate stack of the runner's signal handler on the calling thread.
+pub(crate) fn signal_stack() -> libc::stack_t {
+    let stack = STACK.take();
+    let described = match &stack {
+        None => NO_STACK,
+        Some(memory) => libc::stack_t {
+            ss_sp: memory.as_ptr().cast_mut().cast(),
+            ss_flags: 0,
+            ss_size: memory.len(),
+        },
+    };
+    STACK.set(stack);
+    described
+}
+
+/// Gives the calling thread an alternate stack for the runner's signal handler.
+fn set_signal_stack() -> io::Result<()> {
+    STACK.set(Some(vec![0_u8; SIGNAL_STACK].leak()));
+    let stack = signal_stack();
+    // SAFETY: the memory is there for good.
+    done(unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) })
+}
