@@ -1,5 +1,6 @@
 //! The command line as types.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     /// List which operations share cache lines, from traces of their machine code. Nothing is
     /// timed.
     Conflicts(Conflicts),
+    /// Run an unmodified program on the kernel of this library. This is no security boundary.
+    Run(Run),
     /// Run a part of an experiment for another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
     Part(Part),
@@ -49,6 +52,19 @@ impl Default for Command {
             common,
         })
     }
+}
+
+/// A program and its arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The program, as a shell finds it, and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Output of `conflicts`.

@@ -9,6 +9,7 @@ mod arguments;
 mod bench;
 mod conflicts;
 mod progress;
+mod run;
 mod time_left;
 
 use arguments::{Arguments, Command};
@@ -17,6 +18,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command.unwrap_or_default() {
         Command::Bench(chosen) => bench::run(&chosen),
         Command::Conflicts(chosen) => conflicts::run(&chosen),
+        Command::Run(chosen) => run::run(chosen),
         Command::Part(chosen) => {
             print!("{}", chosen.run()?);
             Ok(())

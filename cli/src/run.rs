@@ -1,0 +1,19 @@
+//! `run`: an unmodified program on the kernel of this library.
+
+use anyhow::Context;
+use fdtable_run::{Command, prepare_process, run as run_here};
+
+use crate::arguments::Run;
+
+/// Becomes the program. If that fails, ends with the exit code of a shell.
+pub(crate) fn run(chosen: Run) -> anyhow::Result<()> {
+    prepare_process().context("cannot start again with the settings of a runner")?;
+    let mut words = chosen.words.into_iter();
+    let command = Command {
+        program: words.next().unwrap_or_default(),
+        arguments: words.collect(),
+    };
+    let Err(error) = run_here(&command);
+    eprintln!("fdtable: {error}");
+    std::process::exit(error.exit_code().into());
+}

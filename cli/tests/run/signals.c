@@ -1,0 +1,192 @@
+// Signals: masks that hide SIGSYS, calls that are interrupted or repeated, stacks, jumps.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t seen, depth;
+static int pipe_fds[2];
+static sigjmp_buf out;
+static char stack[64 * 1024];
+static volatile int on_stack;
+
+static void note(int signal) { seen++; (void)signal; }
+static void note_place(int signal) { char here; on_stack = &here >= stack && &here < stack + sizeof stack; seen++; (void)signal; }
+static void jump(int signal) { siglongjmp(out, signal); }
+static void refill(int signal) { seen++; (void)signal; if (write(pipe_fds[1], "x", 1) != 1) abort(); }
+static void nested(int signal) { if (depth++ == 0) raise(signal); if (getpid() <= 0) abort(); seen++; }
+
+static void handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigfillset(&action.sa_mask);
+  if (flags & SA_NODEFER) sigemptyset(&action.sa_mask);
+  if (sigaction(signal, &action, 0)) perror("sigaction");
+}
+static void after(int milliseconds) {
+  struct itimerval timer = {{0, 0}, {0, milliseconds * 1000}};
+  setitimer(ITIMER_REAL, &timer, 0);
+}
+static void show(const char *what, long result) {
+  printf("%s: %ld%s%s, %d handlers\n", what, result, result < 0 ? " " : "", result < 0 ? strerrorname_np(errno) : "", (int)seen);
+  seen = 0;
+}
+static void *reads_forever(void *unused) {
+  char byte;
+  (void)unused;
+  if (read(pipe_fds[0], &byte, 1) == 1) puts("read a byte");
+  return 0;
+}
+
+int main(void) {
+  setvbuf(stdout, 0, _IONBF, 0);
+  if (pipe(pipe_fds)) return 1;
+  char byte;
+  sigset_t all, none, old;
+  sigfillset(&all);
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &all, &old);
+  struct timespec now;
+  clock_getres(CLOCK_MONOTONIC, &now);
+  printf("SIGSYS is %s\n", sigismember(&all, SIGSYS) ? "in the set" : "not in the set");
+  signal(SIGSYS, SIG_DFL);
+  printf("%d\n", access("/", F_OK));
+  signal(SIGSYS, SIG_IGN);
+  printf("%d\n", access("/tmp", F_OK));
+  sigprocmask(SIG_SETMASK, &old, 0);
+
+  handle(SIGALRM, note, 0);
+  after(20);
+  show("read", read(pipe_fds[0], &byte, 1));
+  handle(SIGALRM, refill, SA_RESTART);
+  after(20);
+  show("read with SA_RESTART", read(pipe_fds[0], &byte, 1));
+  handle(SIGALRM, note, SA_RESTART);
+  after(20);
+  struct pollfd polled = {pipe_fds[0], POLLIN, 0};
+  show("poll", poll(&polled, 1, 2000));
+  after(20);
+  struct timespec second = {1, 0};
+  show("nanosleep", nanosleep(&second, 0));
+  after(20);
+  show("pause", pause());
+
+  // The handler runs with the mask of the wait alone.
+  sigset_t alarm_set;
+  sigemptyset(&alarm_set);
+  sigaddset(&alarm_set, SIGALRM);
+  sigprocmask(SIG_BLOCK, &alarm_set, 0);
+  after(20);
+  show("sigsuspend", sigsuspend(&none));
+  raise(SIGALRM);
+  show("raise, blocked", 0);
+  struct timespec long_time = {2, 0};
+  show("ppoll", ppoll(&polled, 1, &long_time, &none));
+  after(20);
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(pipe_fds[0], &set);
+  show("pselect", pselect(pipe_fds[0] + 1, &set, 0, 0, &long_time, &none));
+  after(20);
+  int number = sigtimedwait(&alarm_set, 0, &long_time);
+  show("sigtimedwait", number);
+  sigprocmask(SIG_UNBLOCK, &alarm_set, 0);
+
+  stack_t alternate = {stack, 0, sizeof stack}, before;
+  show("sigaltstack", sigaltstack(&alternate, &before));
+  printf("before: %d\n", before.ss_flags);
+  handle(SIGUSR1, note_place, SA_ONSTACK);
+  raise(SIGUSR1);
+  printf("on the alternate stack: %d\n", on_stack);
+  handle(SIGUSR1, note_place, 0);
+  raise(SIGUSR1);
+  printf("on the alternate stack: %d\n", on_stack);
+  sigaltstack(0, &before);
+  printf("flags: %d\n", before.ss_flags);
+  seen = 0;
+
+  handle(SIGUSR2, nested, SA_NODEFER);
+  raise(SIGUSR2);
+  show("nested", depth);
+  handle(SIGUSR2, note, SA_RESETHAND);
+  raise(SIGUSR2);
+  struct sigaction action;
+  sigaction(SIGUSR2, 0, &action);
+  show("reset", action.sa_handler == SIG_DFL);
+
+  for (int round = 0; round < 20; round++) {
+    handle(SIGALRM, jump, 0);
+    if (sigsetjmp(out, 1) == 0) {
+      after(5);
+      read(pipe_fds[0], &byte, 1);
+      puts("not interrupted");
+    }
+  }
+  sigprocmask(SIG_SETMASK, 0, &old);
+  printf("blocked after the jumps: %d\n", sigismember(&old, SIGALRM));
+  // Nothing stays locked: the pipe works.
+  show("write", write(pipe_fds[1], "y", 1));
+  show("read", read(pipe_fds[0], &byte, 1));
+
+  pthread_t thread;
+  void *result;
+  pthread_create(&thread, 0, reads_forever, 0);
+  usleep(20000);
+  pthread_cancel(thread);
+  pthread_join(thread, &result);
+  printf("cancelled: %d\n", result == PTHREAD_CANCELED);
+  show("write", write(pipe_fds[1], "z", 1));
+  show("read", read(pipe_fds[0], &byte, 1));
+
+  // A fault has the guest's handler.
+  handle(SIGSEGV, jump, SA_NODEFER);
+  if (sigsetjmp(out, 1) == 0) *(volatile char *)0 = 1;
+  puts("a null pointer faults");
+  errno = 0;
+  show("write from nowhere", write(pipe_fds[1], (void *)16, 4));
+
+  // Signals at any instruction.
+  handle(SIGALRM, note, SA_RESTART);
+  struct itimerval often = {{0, 150}, {0, 150}};
+  setitimer(ITIMER_REAL, &often, 0);
+  int bad = 0;
+  for (int i = 0; i < 100000; i++) {
+    if (write(pipe_fds[1], "a", 1) != 1 || read(pipe_fds[0], &byte, 1) != 1 || byte != 'a') bad++;
+    if (i % 16 == 0 && getppid() <= 0) bad++;
+  }
+  struct itimerval off = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &off, 0);
+  printf("under fire: %d bad, %s\n", bad, seen > 5 ? "many handlers" : "few handlers");
+  seen = 0;
+
+  pid_t child = fork();
+  if (child == 0) {
+    raise(SIGALRM);
+    _exit(seen);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("child: %d\n", WEXITSTATUS(status));
+  handle(SIGCHLD, note, SA_RESTART);
+  if (fork() == 0) _exit(7);
+  while (!seen) pause();
+  show("wait", wait(&status) > 0);
+  fflush(stdout);
+  signal(SIGTERM, SIG_DFL);
+  raise(SIGTERM);
+}
