@@ -66,6 +66,8 @@ pub fn run() {
     let (made, dropped) = (MADE.load(Relaxed), DROPPED.load(Relaxed));
     assert_eq!(made, dropped, "each object was dropped once");
     println!("| objects made and dropped | {made} | |");
+    let restarts = interrupts::RESTARTS.load(Relaxed);
+    println!("| sequences that were restarted | {restarts} | |");
     let (calls, all) = (interrupts::calls(), interrupts::count());
     println!("| calls of all CPUs, interrupts | {calls}, {all} | |");
     println!("violations: 0");
@@ -196,10 +198,7 @@ fn one_child(parent: &Process, number: usize, round: usize) {
         assert!(buffer[..length].iter().all(|&byte| byte == number as u8));
         total += length;
     }
-    assert_eq!(
-        total, MESSAGE,
-        "the end of the pipe comes after the whole message"
-    );
+    assert_eq!(total, MESSAGE, "the pipe ends after the message");
     parent.close(read).expect("it is open");
     child.join();
 }
@@ -250,12 +249,9 @@ fn revocation() -> String {
 
 /// A heavy fence interrupts each other CPU, or waits until something has.
 fn fences() -> String {
-    for number in 0..100 {
-        set_fence(if number % 2 == 0 {
-            Fence::Interrupt
-        } else {
-            Fence::Tick
-        });
+    let both = [Fence::Interrupt, Fence::Tick];
+    for fence in both.into_iter().cycle().take(100) {
+        set_fence(fence);
         cpu::disable_preemption();
         let before: Vec<u64> = (0..cpu::count()).map(interrupts::passed).collect();
         platform::heavy_fence();

@@ -35,6 +35,8 @@ pub const MOST: usize = 64;
 /// The interrupts of each CPU. Each is a full fence there.
 static PASSED: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 static CALLS: AtomicU64 = AtomicU64::new(0);
+/// Sequences that were interrupted, and restarted.
+pub static RESTARTS: AtomicU64 = AtomicU64::new(0);
 
 /// The timer's counts of a millisecond.
 static TIMER_COUNTS: AtomicU32 = AtomicU32::new(0);
@@ -89,7 +91,11 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 extern "C" fn handle_interrupt(rip: &mut usize, vector: u32) {
     // Before anything else: the handler uses the library, and may switch threads.
-    *rip = fdtable::platform::resume_address(*rip);
+    let resume = fdtable::platform::resume_address(*rip);
+    if resume != *rip {
+        RESTARTS.fetch_add(1, Relaxed);
+        *rip = resume;
+    }
     PASSED[cpu::id()].fetch_add(1, SeqCst);
     // The local controller may send the next one.
     write(0xB0, 0);
