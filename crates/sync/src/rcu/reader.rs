@@ -1050,13 +1050,14 @@ mod thread {
     #[cfg(not(loom))]
     thread_local! {
         // No destructor, so reading it is one load; `RETURN` takes the record back.
-        static RECORD: Cell<&'static Record> = const { Cell::new(&super::NO_RECORD) };
+        // A pointer: Rust 1.88 refuses constants with a reference to memory that changes.
+        static RECORD: Cell<*const Record> = const { Cell::new(&raw const super::NO_RECORD) };
         static UNOWNED: Cell<isize> = const { Cell::new(0) };
         static RETURN: Return = const { Return(Cell::new(None)) };
     }
     #[cfg(loom)]
     thread_local! {
-        static RECORD: Cell<&'static Record> = Cell::new(no_record());
+        static RECORD: Cell<*const Record> = Cell::new(no_record());
         static UNOWNED: Cell<isize> = Cell::new(0);
         static RETURN: Return = Return(Cell::new(None));
     }
@@ -1085,7 +1086,10 @@ mod thread {
 
     #[inline(always)]
     pub(super) fn own_or_none() -> &'static Record {
-        RECORD.try_with(Cell::get).unwrap_or_else(|_| no_record())
+        let record = RECORD.try_with(Cell::get).unwrap_or_else(|_| no_record());
+        // SAFETY: it comes from a `static` reference: `NO_RECORD` at first, and then what
+        // `lend`, `keep` and `forget_own_record` store.
+        unsafe { &*record }
     }
 
     /// Names the calling thread, by a nonzero number that no other living thread has. In a child of
