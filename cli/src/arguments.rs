@@ -154,6 +154,8 @@ pub(crate) enum Experiment {
     Ports,
     /// Calls through the C interface, beside the host's: nanoseconds.
     Posix,
+    /// Unmodified programs under `fdtable run`, beside the same on the host.
+    Run,
 }
 
 /// Options of the chat; the defaults are 20, 20, 500 and 100.

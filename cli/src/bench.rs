@@ -22,6 +22,7 @@ use fdtable_bench::peers::Peers;
 use fdtable_bench::ports::Ports;
 use fdtable_bench::posix::Posix;
 use fdtable_bench::report::Report;
+use fdtable_bench::run::Run;
 use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
 use fdtable_bench::waits::Waits;
@@ -136,6 +137,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(lmbench(common)),
             Box::new(ports(common)),
             Box::new(posix(common)),
+            Box::new(run_programs(common)),
         ],
         Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
@@ -152,6 +154,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
         Some(Experiment::Ports) => vec![Box::new(ports(common))],
         Some(Experiment::Posix) => vec![Box::new(posix(common))],
+        Some(Experiment::Run) => vec![Box::new(run_programs(common))],
     }
 }
 
@@ -292,6 +295,15 @@ fn posix(common: &Common) -> Posix {
     }
 }
 
+fn run_programs(common: &Common) -> Run {
+    // In a child, before it becomes the runner, this is the calling program.
+    let default = Run::new(effort(common), "/proc/self/exe".into());
+    Run {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -335,6 +347,7 @@ mod tests {
             "lmbench",
             "ports",
             "posix",
+            "run",
         ];
         assert_eq!(names(&Bench::default()), all);
     }
@@ -391,8 +404,9 @@ mod tests {
             lmbench(&common).rounds,
             ports(&common).rounds,
             posix(&common).rounds,
+            run_programs(&common).rounds,
         ];
-        assert_eq!(rounds, [3; 11]);
+        assert_eq!(rounds, [3; 12]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod chat;
 mod lmbench;
+mod run;
 mod slab;
 
 /// Waits until no other experiment runs: each takes samples of the machine.

@@ -1,0 +1,289 @@
+//! `run`: unmodified programs under `fdtable run`, beside the same binaries on the host.
+//!
+//! Both sides run the same file with the same arguments, in turns. Only the folder for its files
+//! differs: in memory on the host (`/dev/shm`), and in memory of ours (`/fdt`). Some programs time
+//! their calls themselves, so that their start is not in the figure; of the others the whole
+//! process is timed. A program that is not installed has no row.
+//!
+//! `run/program.rs` lists the programs, `run/server.rs` measures a server under load.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::plot::{Axis, Bar, Group, Kind, Plot};
+use crate::report::{Figure, Goal, Report, Table, nanoseconds, ratio};
+use crate::stats::{Summary, order, paired_ratio};
+
+mod program;
+mod server;
+
+use program::{Bound, Clock, Program};
+
+/// Experiment that measures unmodified programs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Turns of each program on each side, at least 1.
+    pub rounds: usize,
+    /// What part of its usual work each program does, in percent, from 1 to 100.
+    pub work: u32,
+    /// The program `fdtable`, which has the command `run`.
+    pub runner: PathBuf,
+}
+
+/// Where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Ours,
+    Host,
+}
+
+const SIDES: [Side; 2] = [Side::Ours, Side::Host];
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Side::Ours => "fdtable run",
+            Side::Host => "host",
+        }
+    }
+
+    /// The folder for the files of a program.
+    fn folder(self) -> &'static str {
+        match self {
+            Side::Ours => "/fdt",
+            Side::Host => "/dev/shm",
+        }
+    }
+}
+
+/// The times of one program on one side, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    program: &'static str,
+    side: &'static str,
+    ns: Summary,
+    #[serde(skip)]
+    rounds: Vec<f64>,
+}
+
+impl Run {
+    /// Returns the configuration for one of the two lengths of a run. `runner` is the program
+    /// `fdtable`.
+    pub fn new(effort: Effort, runner: PathBuf) -> Self {
+        let (rounds, work) = match effort {
+            Effort::Quick => (3, 20),
+            Effort::Full => (11, 100),
+        };
+        Run {
+            rounds,
+            work,
+            runner,
+        }
+    }
+
+    /// Gives every program its turns, each on both sides. Returns a pair of rows for each.
+    fn rows(&self, programs: &[Program], progress: &dyn Progress) -> anyhow::Result<Vec<[Row; 2]>> {
+        progress.begin("run", (self.rounds * programs.len()) as u64);
+        let mut ns = vec![[Vec::new(), Vec::new()]; programs.len()];
+        for round in 0..self.rounds {
+            for (program, ns) in programs.iter().zip(&mut ns) {
+                for place in order(SIDES.len(), round) {
+                    ns[place].push(self.time(program, SIDES[place])?);
+                }
+                progress.step();
+            }
+        }
+        let pair = |(program, [ours, host]): (&Program, [Vec<f64>; 2])| {
+            [(Side::Ours, ours), (Side::Host, host)].map(|(side, rounds)| Row {
+                program: program.name,
+                side: side.name(),
+                ns: Summary::of(&rounds),
+                rounds,
+            })
+        };
+        Ok(programs.iter().zip(ns).map(pair).collect())
+    }
+
+    /// Runs a program once on one side. Returns nanoseconds: of the process, or what it printed.
+    fn time(&self, program: &Program, side: Side) -> anyhow::Result<f64> {
+        let mut command = self.command(&program.file, side);
+        command.args(program.words(side.folder()));
+        command.env_remove("PYTHONHOME");
+        let began = Instant::now();
+        let output = command.output().context(program.name)?;
+        let process = began.elapsed().as_nanos() as f64;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{} on {}: {said}", program.name, side.name());
+        }
+        match program.clock {
+            Clock::Process => Ok(process),
+            Clock::Printed { last_word_in_ns } => {
+                let text = String::from_utf8_lossy(&output.stdout);
+                let last = text.split_whitespace().last().unwrap_or_default();
+                let number: f64 = last.parse().context(program.name)?;
+                Ok(number * last_word_in_ns)
+            }
+        }
+    }
+
+    /// Begins a command that runs the file on one side.
+    fn command(&self, file: &Path, side: Side) -> Command {
+        match side {
+            Side::Host => Command::new(file),
+            Side::Ours => {
+                let mut command = Command::new(&self.runner);
+                command.arg("run").arg(file);
+                command
+            }
+        }
+    }
+}
+
+impl Experiment for Run {
+    fn name(&self) -> &'static str {
+        "run"
+    }
+
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * u64::from(self.work) * 160)
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        ensure!(
+            cfg!(all(target_os = "linux", target_arch = "x86_64")),
+            "`fdtable run` is for Linux on x86-64"
+        );
+        let folder = tempfile::tempdir()?;
+        let (programs, missing) = program::all(self.work, folder.path());
+        let pairs = self.rows(&programs, progress)?;
+        let mut headline = Vec::new();
+        for (program, pair) in programs.iter().zip(&pairs) {
+            headline.extend(program.bounds.iter().map(|bound| figure(bound, pair)));
+        }
+        let mut remarks = missing;
+        match server::measure(self, folder.path(), progress)? {
+            Some(figure) => headline.push(figure),
+            None => remarks.push(server::MISSING.to_owned()),
+        }
+        remarks.push(
+            "Files are in memory on both sides: in /dev/shm on the host, in /fdt on ours."
+                .to_owned(),
+        );
+        Ok(Report {
+            experiment: self.name(),
+            title: "unmodified programs beside the host".to_owned(),
+            config: json!({ "rounds": self.rounds, "work": self.work }),
+            rows: pairs
+                .iter()
+                .flatten()
+                .map(to_value)
+                .collect::<Result<_, _>>()?,
+            headline,
+            tables: vec![table(&pairs)],
+            plots: plots(&pairs),
+            remarks,
+            machine,
+        })
+    }
+}
+
+/// Makes the figure of a bound from the rows of its program.
+fn figure(bound: &Bound, [ours, host]: &[Row; 2]) -> Figure {
+    match *bound {
+        Bound::TimesFaster { key, goal, meaning } => {
+            let faster = paired_ratio(&host.rounds, &ours.rounds);
+            Figure::of_ratio(key, &faster, goal, meaning)
+        }
+        Bound::TimesSlower { key, goal, meaning } => {
+            let slower = paired_ratio(&ours.rounds, &host.rounds);
+            Figure::of_ratio(key, &slower, goal, meaning)
+        }
+        Bound::Nanoseconds { key, goal, meaning } => Figure {
+            key,
+            value: ours.ns.median,
+            goal,
+            meaning: format!("{meaning}, in ns; the host {}", nanoseconds(host.ns.median)),
+        },
+        Bound::MillisecondsMore { key, goal, meaning } => {
+            let more = ours.rounds.iter().zip(&host.rounds);
+            let more: Vec<f64> = more.map(|(ours, host)| (ours - host) / 1e6).collect();
+            Figure {
+                key,
+                value: Summary::of(&more).median,
+                goal,
+                meaning: format!("{meaning}, in ms"),
+            }
+        }
+    }
+}
+
+fn table(pairs: &[[Row; 2]]) -> Table {
+    let line = |[ours, host]: &[Row; 2]| {
+        let faster = paired_ratio(&host.rounds, &ours.rounds);
+        let spread = format!("{}–{}", ratio(faster.p10), ratio(faster.p90));
+        let [ours_ns, host_ns] = [ours, host].map(|row| nanoseconds(row.ns.median));
+        let faster = ratio(faster.median);
+        vec![ours.program.to_owned(), ours_ns, host_ns, faster, spread]
+    };
+    Table {
+        caption: "Nanoseconds of a call or of a process, medians; host ÷ ours in pairs".to_owned(),
+        header: ["", "ours", "host", "host ÷ ours", "10th–90th percentile"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: pairs.iter().map(line).collect(),
+    }
+}
+
+fn plots(pairs: &[[Row; 2]]) -> Vec<Plot> {
+    let group = |pair: &[Row; 2]| Group {
+        label: pair[0].program.to_owned(),
+        bars: pair.iter().map(|row| Bar::of(row.side, &row.ns)).collect(),
+    };
+    vec![Plot {
+        name: "programs",
+        caption: "Unmodified programs on our kernel, beside the host".to_owned(),
+        kind: Kind::Bars {
+            value: Axis::log("ns"),
+            groups: pairs.iter().map(group).collect(),
+        },
+    }]
+}
+
+/// A goal that the figure is at least so much.
+const fn at_least(bound: f64) -> Goal {
+    Goal::AtLeast(bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(ours: &[f64], host: &[f64]) -> [Row; 2] {
+        [(Side::Ours, ours), (Side::Host, host)].map(|(side, rounds)| Row {
+            program: "it",
+            side: side.name(),
+            ns: Summary::of(rounds),
+            rounds: rounds.to_vec(),
+        })
+    }
+
+    #[test]
+    fn a_program_that_takes_half_the_time_is_twice_as_fast() {
+        let goal = Goal::None;
+        let (key, meaning) = ("run.it", "it");
+        let rows = pair(&[1e6, 2e6, 3e6], &[2e6, 4e6, 6e6]);
+        let value = |bound| figure(&bound, &rows).value;
+        assert_eq!(value(Bound::TimesFaster { key, goal, meaning }), 2.0);
+        assert_eq!(value(Bound::TimesSlower { key, goal, meaning }), 0.5);
+        assert_eq!(value(Bound::Nanoseconds { key, goal, meaning }), 2e6);
+        assert_eq!(value(Bound::MillisecondsMore { key, goal, meaning }), -2.0);
+    }
+}
