@@ -1,7 +1,9 @@
 //! Call sites that lead to the runner without the host's kernel.
 //!
-//! The first call at a site traps. Then five bytes there are replaced by a jump to a *stub*, which
-//! loads the address to return to, and jumps to the entry. There are two forms:
+//! The first calls at a site trap. When there were [`COLD`] of them, five bytes there are replaced by
+//! a jump to a *stub*, which loads the address to return to, and jumps to the entry. A change costs
+//! as much as some dozens of traps, and most sites of a program are called once. There are two
+//! forms:
 //!
 //! - *In front*: the instruction before the `syscall` is `mov $number, %eax`, as in most code of C
 //!   libraries. These five bytes become the jump, and the stub begins with them. The `syscall`
@@ -58,8 +60,13 @@ struct Pool {
 // SAFETY: the pointer leads to a mapping that stays.
 unsafe impl Send for Pool {}
 
+/// How many calls of a site trap before it is rewritten.
+const COLD: u32 = 8;
+
 struct Sites {
     pools: Vec<Pool>,
+    /// How many calls have trapped at a site that is neither left nor rewritten yet.
+    trapped: BTreeMap<u64, u32>,
     /// Sites that were looked at and left.
     left: BTreeSet<u64>,
     /// Sites that were rewritten, and where their jumps are.
@@ -70,6 +77,7 @@ struct Sites {
 
 static SITES: Guarded<Sites> = Guarded::new(Sites {
     pools: Vec::new(),
+    trapped: BTreeMap::new(),
     left: BTreeSet::new(),
     rewritten: BTreeMap::new(),
     moved: BTreeMap::new(),
@@ -96,6 +104,7 @@ pub(crate) fn clear() {
         // SAFETY: nothing else uses the mapping.
         unsafe { libc::munmap(pool.writable.cast(), POOL as usize) };
     }
+    sites.trapped.clear();
     sites.left.clear();
     sites.rewritten.clear();
     sites.moved.clear();
@@ -140,6 +149,12 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     if sites.left.contains(&site) || sites.rewritten.get(&site).is_some_and(has_jump) {
         return;
     }
+    let trapped = sites.trapped.entry(site).or_insert(0);
+    *trapped += 1;
+    if *trapped < COLD {
+        return;
+    }
+    sites.trapped.remove(&site);
     let done = code_around(site).and_then(|code| {
         let change = in_front(&code, site, number).or_else(|| behind(&code, site))?;
         sites.make(&change).map(|()| change.begin)
@@ -252,12 +267,17 @@ fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
     {
         return true;
     }
+    // The comparison modulo 2^32 comes first: it holds for few places, and is the cheaper one.
+    let count = (targets.end - targets.start) as u32;
     all.windows(5).enumerate().any(|(index, window)| {
         let [first, d0, d1, d2, d3] = *window else {
             return false;
         };
-        matches!(first, 0xE8 | JUMP | 0x80..=0x8F)
-            && leads(index, 5, i32::from_le_bytes([d0, d1, d2, d3]).into())
+        let distance = i32::from_le_bytes([d0, d1, d2, d3]);
+        let leads_to = (index as u32 + 5).wrapping_add_signed(distance);
+        leads_to.wrapping_sub(near as u32) < count
+            && matches!(first, 0xE8 | JUMP | 0x80..=0x8F)
+            && leads(index, 5, distance.into())
     })
 }
 
