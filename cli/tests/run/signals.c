@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -174,7 +175,56 @@ int main(void) {
   printf("under fire: %d bad, %s\n", bad, seen > 5 ? "many handlers" : "few handlers");
   seen = 0;
 
+  // Signals of faults that are sent.
+  handle(SIGSEGV, note, 0);
+  show("raise SIGSEGV", raise(SIGSEGV));
+  handle(SIGFPE, note, 0);
+  sigset_t faults;
+  sigemptyset(&faults);
+  sigaddset(&faults, SIGSEGV);
+  sigaddset(&faults, SIGFPE);
+  sigprocmask(SIG_BLOCK, &faults, &old);
+  raise(SIGSEGV);
+  raise(SIGFPE);
+  show("blocked", 0);
+  sigprocmask(SIG_SETMASK, &old, 0);
+  show("unblocked", 0);
+
+  // A mask that lets in what is pending ends a wait without a time. With events it does not.
+  sigemptyset(&none);
+  sigemptyset(&all);
+  sigaddset(&all, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  handle(SIGUSR1, note, 0);
+  struct pollfd empty = {pipe_fds[0], POLLIN, 0};
+  struct timespec at_once = {0, 0};
+  raise(SIGUSR1);
+  show("ppoll of nothing", ppoll(&empty, 1, &at_once, &none));
+  raise(SIGSEGV);
+  sigaddset(&none, SIGUSR1);
+  show("ppoll without a signal", ppoll(&empty, 1, &at_once, &none));
+  sigprocmask(SIG_SETMASK, &old, 0);
+
+  // A socket with a timeout is not read again.
+  int ends[2];
+  struct timeval timeout = {1, 0};
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout)) return 1;
+  handle(SIGALRM, note, SA_RESTART);
+  after(20);
+  show("recv with a timeout", recv(ends[0], &byte, 1, 0));
+  after(20);
+  show("read with a timeout", read(ends[0], &byte, 1));
+
   pid_t child = fork();
+  if (child == 0) {
+    signal(SIGBUS, SIG_DFL);
+    raise(SIGBUS);
+    _exit(0);
+  }
+  int ended;
+  waitpid(child, &ended, 0);
+  printf("ended by its own SIGBUS: %d\n", WIFSIGNALED(ended) && WTERMSIG(ended) == SIGBUS);
+  child = fork();
   if (child == 0) {
     raise(SIGALRM);
     _exit(seen);

@@ -5,7 +5,7 @@
 
 use std::ffi::c_long;
 
-use fdtable_posix::fdt_syscall;
+use fdtable_posix::{fdt_getsockopt, fdt_syscall};
 
 use crate::entry::{Frame, fdtable_run_host};
 use crate::thread::Block;
@@ -59,6 +59,7 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
     }
     signals::begin_call(block);
     let result = dispatch(block, frame, number, a);
+    signals::send_deferred(block);
     if result == -i64::from(libc::EINTR) && block.waits() && may_repeat(number, &a) {
         block.repeats.set(number);
     } else {
@@ -76,6 +77,20 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
 
 /// Returns true if the host would repeat the call after a handler with `SA_RESTART`.
 fn may_repeat(number: i64, a: &[i64; 6]) -> bool {
+    let timeout = match number {
+        libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => {
+            libc::SO_RCVTIMEO
+        }
+        libc::SYS_accept | libc::SYS_accept4 => libc::SO_RCVTIMEO,
+        libc::SYS_write | libc::SYS_writev | libc::SYS_sendto | libc::SYS_sendmsg => {
+            libc::SO_SNDTIMEO
+        }
+        libc::SYS_connect => libc::SO_SNDTIMEO,
+        _ => 0,
+    };
+    if timeout != 0 && has_timeout(a[0], timeout) {
+        return false;
+    }
     match number {
         libc::SYS_futex => a[3] == 0,
         _ => matches!(
@@ -115,6 +130,26 @@ fn may_repeat(number: i64, a: &[i64; 6]) -> bool {
     }
 }
 
+/// Returns true if a descriptor is a socket with a timeout. Linux does not repeat its calls.
+fn has_timeout(fd: i64, option: i32) -> bool {
+    let mut time = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let mut size = size_of_val(&time) as libc::socklen_t;
+    // SAFETY: there is room for the time and its size.
+    let result = unsafe {
+        fdt_getsockopt(
+            fd as i32,
+            libc::SOL_SOCKET,
+            option,
+            (&raw mut time).cast(),
+            &raw mut size,
+        )
+    };
+    result == 0 && (time.tv_sec, time.tv_usec) != (0, 0)
+}
+
 fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) -> i64 {
     let address = |index: usize| a[index].cast_unsigned();
     match number {
@@ -146,7 +181,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_rt_sigsuspend => signals::suspend(block, a),
         libc::SYS_rt_sigtimedwait => signals::timed_wait(a),
         libc::SYS_ppoll => signals::with_mask(block, a[3], a[4], || {
-            posix(number, [a[0], a[1], a[2], 0, 0, 0])
+            signals::or_interrupted(block, posix(number, [a[0], a[1], a[2], 0, 0, 0]))
         }),
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
             signals::with_mask(block, a[4], a[5], || {

@@ -87,11 +87,11 @@ global_asm!(
     ".pushsection .text.fdtable_run,\"ax\",@progbits",
     ".p2align 6",
     ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".globl fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
+    ".globl fdtable_run_stop, fdtable_run_leaves, fdtable_run_look, fdtable_run_delivers",
     ".globl fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
     ".globl fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".hidden fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
+    ".hidden fdtable_run_stop, fdtable_run_leaves, fdtable_run_look, fdtable_run_delivers",
     ".hidden fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
     ".hidden fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     "fdtable_run_begin:",
@@ -122,6 +122,7 @@ global_asm!(
     "    wrfsbase rsi",
     "    mov rdi, rsp",
     "    call {serve}",
+    "fdtable_run_leaves:",
     // The way out, with the frame on the top of the stack.
     "5:  mov rsi, gs:[{guest_fs}]",
     "    wrfsbase rsi",
@@ -257,6 +258,7 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_enter();
     pub(crate) fn fdtable_run_begin();
     pub(crate) fn fdtable_run_end();
+    pub(crate) fn fdtable_run_leaves();
     pub(crate) fn fdtable_run_look();
     pub(crate) fn fdtable_run_look_ends();
     pub(crate) fn fdtable_run_delivers();

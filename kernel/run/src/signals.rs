@@ -72,7 +72,17 @@ const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Signals that are not put off: those of faults.
+/// Signals of faults, which may also be sent. They are never blocked inside of a call: an access to
+/// memory of the guest may raise them there. So one that was sent is kept until the end of the call.
+pub(crate) const DEFERRED: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGFPE,
+];
+
+/// Signals that are not blocked inside of a call.
 const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)
@@ -320,6 +330,15 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -
     result
 }
 
+/// Returns the result of a `poll` or `select` with a mask: a signal that the mask lets in ends it
+/// also if its time is over, or was none. It does not end an `epoll_wait` then.
+pub(crate) fn or_interrupted(block: &Block, result: i64) -> i64 {
+    if result == 0 && block.waits() {
+        return -i64::from(libc::EINTR);
+    }
+    result
+}
+
 /// As [`with_mask`], for `pselect6`, whose last argument leads to the mask and its length.
 pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
     let [at, size] = if a[5] == 0 {
@@ -330,7 +349,8 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
     };
     let number = libc::SYS_pselect6;
     with_mask(block, at, size, || {
-        crate::calls::posix(number, [a[0], a[1], a[2], a[3], a[4], 0])
+        let result = crate::calls::posix(number, [a[0], a[1], a[2], a[3], a[4], 0]);
+        or_interrupted(block, result)
     })
 }
 
@@ -526,24 +546,61 @@ unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, contex
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: the C library keeps one for each thread.
     let errno_before = unsafe { errno.read() };
-    // SAFETY: they take no pointers.
-    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
-    // SAFETY: the information is valid. All signals are blocked in this handler.
-    if unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } != 0 {
-        // SAFETY: it takes no pointer.
-        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
-    }
     if !block.waits() {
         block.hold(context.mask);
     }
     context.mask |= HELD;
     let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
+    let leaves = (address(fdtable_run_leaves)..address(fdtable_run_delivered)).contains(&at);
+    let deferred = DEFERRED.iter().position(|&fault| fault == signal);
+    match deferred {
+        Some(index) if !leaves => {
+            // SAFETY: the information is valid.
+            let info = unsafe { info.cast::<[u64; 16]>().read_unaligned() };
+            block.deferred[index].set(Some(info));
+        }
+        _ => {
+            // SAFETY: the information is valid. All signals are blocked in this handler.
+            unsafe { send_again(signal, info) };
+            // On the way out nothing of the guest is accessed any more.
+            context.mask |= bit(signal) & !NEVER_BLOCKED;
+        }
+    }
     if (address(fdtable_run_host_looks)..address(fdtable_run_host_done) - 2 + 1).contains(&at) {
         context.registers[libc::REG_RIP as usize] = address(fdtable_run_host_ends).cast_signed();
     }
     interrupt(false);
     // SAFETY: as above.
     unsafe { errno.write(errno_before) };
+}
+
+/// Sends a signal to the calling thread, with the same information.
+///
+/// # Safety
+/// The information is valid.
+unsafe fn send_again(signal: i32, info: *const libc::siginfo_t) {
+    // SAFETY: they take no pointers.
+    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+    // SAFETY: as the caller promises.
+    if unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } != 0 {
+        // SAFETY: it takes no pointer.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+    }
+}
+
+/// Sends the signals of faults again that were kept. At the end of each call.
+pub(crate) fn send_deferred(block: &Block) {
+    // Each has set a mask for the end of the call.
+    if !block.waits() {
+        return;
+    }
+    for (signal, kept) in DEFERRED.into_iter().zip(&block.deferred) {
+        if let Some(info) = kept.take() {
+            exchange_mask(libc::SIG_BLOCK, bit(signal));
+            // SAFETY: a copy of what the kernel has reported.
+            unsafe { send_again(signal, (&raw const info).cast()) };
+        }
+    }
 }
 
 /// Has the guest continue in its handler.

@@ -7,6 +7,7 @@ use std::{io, ptr};
 
 use crate::entry::{address, fdtable_run_begin, fdtable_run_end};
 use crate::guarded::Guarded;
+use crate::signals::DEFERRED;
 
 /// The block of a thread. The entry and the signal handler find it by `gs`.
 #[repr(C)]
@@ -45,6 +46,8 @@ pub(crate) struct Block {
     pub(crate) signal_stack: Cell<libc::stack_t>,
     /// A mask to restore after the next handler, for `sigsuspend` and its relatives.
     pub(crate) suspended: Cell<Option<u64>>,
+    /// Signals of faults that were sent, and wait for the end of the call.
+    pub(crate) deferred: [Cell<Option<[u64; 16]>>; DEFERRED.len()],
 }
 
 #[repr(C)]
@@ -111,6 +114,7 @@ impl Block {
             child_stack: Cell::new(0),
             signal_stack: Cell::new(NO_STACK),
             suspended: Cell::new(None),
+            deferred: Default::default(),
         });
         block.myself = &raw mut *block;
         set_gs(block.myself)?;
