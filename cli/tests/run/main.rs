@@ -4,6 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+// The list of known differences of the C interface, and its lines.
+#[allow(dead_code)]
+#[path = "../../../kernel/posix/tests/c_programs/differences.rs"]
+mod differences;
+#[allow(dead_code)]
+#[path = "../../../kernel/posix/tests/c_programs/line.rs"]
+mod line;
+mod posix_checks;
+
 /// Seconds after which a program counts as waiting forever.
 const PATIENCE: &str = "120";
 

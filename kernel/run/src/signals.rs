@@ -349,9 +349,47 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
     };
     let number = libc::SYS_pselect6;
     with_mask(block, at, size, || {
+        // A call that fails leaves the sets as they are.
+        let kept = if block.waits() { sets(a) } else { Vec::new() };
         let result = crate::calls::posix(number, [a[0], a[1], a[2], a[3], a[4], 0]);
-        or_interrupted(block, result)
+        let ended = or_interrupted(block, result);
+        if ended != result {
+            for (place, bytes) in kept {
+                // SAFETY: the call has written the set, of this size.
+                unsafe { pointer::<u8>(place).copy_from(bytes.as_ptr(), bytes.len()) };
+            }
+        }
+        ended
     })
+}
+
+/// Copies the sets of a `select`: their addresses and their bytes. Leaves out what is no memory.
+fn sets(a: [i64; 6]) -> Vec<(u64, Vec<u8>)> {
+    const MOST: i64 = 1 << 30;
+    let size = (a[0].clamp(0, MOST) as usize).div_ceil(64) * 8;
+    let copy = |&place: &i64| {
+        let place = place.cast_unsigned();
+        let mut bytes = vec![0; size];
+        let here = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: size,
+        };
+        let there = libc::iovec {
+            iov_base: pointer(place),
+            iov_len: size,
+        };
+        // SAFETY: there is room for the bytes; the kernel checks the other address.
+        let read = unsafe {
+            libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0)
+        };
+        bytes.truncate(usize::try_from(read).unwrap_or(0) / 8 * 8);
+        (place, bytes)
+    };
+    a[1..4]
+        .iter()
+        .filter(|&&place| place != 0)
+        .map(copy)
+        .collect()
 }
 
 /// Waits for a signal: `rt_sigsuspend(2)`.
