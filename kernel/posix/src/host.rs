@@ -3,6 +3,7 @@
 //! A call that may block leaves the freezer while it blocks, so a fork by another thread does not
 //! wait for it.
 
+pub(crate) mod direct;
 pub(crate) mod epoll;
 pub(crate) mod file;
 pub(crate) mod memfd;
@@ -22,6 +23,7 @@ use fdtable_vfs::Errno;
 
 use crate::abi::call::{errno, set_errno};
 use crate::abi::target::HostPath;
+use direct::{Wait, direct};
 
 pub use other_files::*;
 pub use terminals::*;
@@ -69,8 +71,19 @@ pub(crate) fn openat(
 ) -> Result<RawFd, Errno> {
     // A host descriptor must never survive the host's `exec`, whatever the flags of our descriptor.
     let flags = flags | libc::O_CLOEXEC;
+    let _out = host_fork::blocking_section();
     // SAFETY: the path is a C string.
-    blocking(|| check(unsafe { libc::openat(directory, path.as_ptr(), flags, mode) }))
+    let fd = unsafe {
+        direct!(
+            Wait::Possible,
+            libc::SYS_openat,
+            directory,
+            path.as_ptr(),
+            flags,
+            mode
+        )
+    };
+    fd.map(|fd| fd as RawFd)
 }
 
 /// Closes a host descriptor.
@@ -81,19 +94,18 @@ pub(crate) fn close(fd: RawFd) {
 
 /// Reads. May block.
 #[inline]
-pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
+pub(crate) fn read(fd: RawFd, wait: Wait, buf: &mut [u8]) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
-    // SAFETY: the pointer and the length are those of a slice. Made directly, it is no cancellation
-    // point, and has no cost for that.
-    transferred(unsafe { libc::syscall(libc::SYS_read, fd, buf.as_mut_ptr(), buf.len()) })
+    // SAFETY: the pointer and the length are those of a slice.
+    transferred(unsafe { direct!(wait, libc::SYS_read, fd, buf.as_mut_ptr(), buf.len()) })
 }
 
 /// Writes. May block.
 #[inline]
-pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+pub(crate) fn write(fd: RawFd, wait: Wait, bytes: &[u8]) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as in `read`.
-    transferred(unsafe { libc::syscall(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()) })
+    transferred(unsafe { direct!(wait, libc::SYS_write, fd, bytes.as_ptr(), bytes.len()) })
 }
 
 /// Sends to an address, or to the peer. May block.
@@ -111,7 +123,18 @@ pub(crate) unsafe fn sendto(
 ) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    transferred(unsafe { libc::syscall(libc::SYS_sendto, fd, bytes, count, flags, to, length) })
+    transferred(unsafe {
+        direct!(
+            Wait::Possible,
+            libc::SYS_sendto,
+            fd,
+            bytes,
+            count,
+            flags,
+            to,
+            length
+        )
+    })
 }
 
 /// Receives, with the address of the sender. May block.
@@ -129,23 +152,123 @@ pub(crate) unsafe fn recvfrom(
 ) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    transferred(unsafe { libc::syscall(libc::SYS_recvfrom, fd, buf, count, flags, from, length) })
+    transferred(unsafe {
+        direct!(
+            Wait::Possible,
+            libc::SYS_recvfrom,
+            fd,
+            buf,
+            count,
+            flags,
+            from,
+            length
+        )
+    })
 }
 
-fn transferred(result: c_long) -> Result<usize, Errno> {
-    check(result).map(|count| count as usize)
+/// Accepts a connection. May block.
+///
+/// # Safety
+/// That of `accept4(2)`.
+pub(crate) unsafe fn accept4(
+    fd: RawFd,
+    address: *mut libc::sockaddr,
+    length: *mut libc::socklen_t,
+    flags: c_int,
+) -> Result<RawFd, Errno> {
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    let accepted = unsafe {
+        direct!(
+            Wait::Possible,
+            libc::SYS_accept4,
+            fd,
+            address,
+            length,
+            flags
+        )
+    };
+    accepted.map(|accepted| accepted as RawFd)
+}
+
+/// Connects a socket. May block.
+///
+/// # Safety
+/// That of `connect(2)`.
+pub(crate) unsafe fn connect(
+    fd: RawFd,
+    address: *const libc::sockaddr,
+    length: libc::socklen_t,
+) -> Result<c_int, Errno> {
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    unsafe { direct!(Wait::Possible, libc::SYS_connect, fd, address, length) }.map(|_| 0)
+}
+
+/// Sends a message. May block.
+///
+/// # Safety
+/// That of `sendmsg(2)`.
+pub(crate) unsafe fn sendmsg(
+    fd: RawFd,
+    message: *const libc::msghdr,
+    flags: c_int,
+) -> Result<isize, Errno> {
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    let sent = unsafe { direct!(Wait::Possible, libc::SYS_sendmsg, fd, message, flags) };
+    sent.map(|sent| sent as isize)
+}
+
+/// Receives a message. May block.
+///
+/// # Safety
+/// That of `recvmsg(2)`.
+pub(crate) unsafe fn recvmsg(
+    fd: RawFd,
+    message: *mut libc::msghdr,
+    flags: c_int,
+) -> Result<isize, Errno> {
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    let received = unsafe { direct!(Wait::Possible, libc::SYS_recvmsg, fd, message, flags) };
+    received.map(|received| received as isize)
+}
+
+fn transferred(result: Result<c_long, Errno>) -> Result<usize, Errno> {
+    result.map(|count| count as usize)
 }
 
 /// Reads at an offset. May block.
-pub(crate) fn pread(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+pub(crate) fn pread(fd: RawFd, wait: Wait, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+    let _out = host_fork::blocking_section();
     // SAFETY: the pointer and the length are those of a slice.
-    blocking(|| count(unsafe { libc::pread(fd, buf.as_mut_ptr().cast(), buf.len(), offset) }))
+    transferred(unsafe {
+        direct!(
+            wait,
+            libc::SYS_pread64,
+            fd,
+            buf.as_mut_ptr(),
+            buf.len(),
+            offset
+        )
+    })
 }
 
 /// Writes at an offset. May block.
-pub(crate) fn pwrite(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
+pub(crate) fn pwrite(fd: RawFd, wait: Wait, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
+    let _out = host_fork::blocking_section();
     // SAFETY: the pointer and the length are those of a slice.
-    blocking(|| count(unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), offset) }))
+    transferred(unsafe {
+        direct!(
+            wait,
+            libc::SYS_pwrite64,
+            fd,
+            bytes.as_ptr(),
+            bytes.len(),
+            offset
+        )
+    })
 }
 
 /// Moves the position.
@@ -169,8 +292,18 @@ pub(crate) unsafe fn fcntl_pointer(
     command: c_int,
     argument: c_ulong,
 ) -> Result<c_int, Errno> {
+    let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    blocking(|| check(unsafe { libc::fcntl(fd, command, argument) }))
+    let result = unsafe {
+        direct!(
+            Wait::Possible,
+            libc::SYS_fcntl,
+            fd,
+            command,
+            argument as usize
+        )
+    };
+    result.map(|result| result as c_int)
 }
 
 /// Returns the status of an open file.
@@ -236,9 +369,9 @@ pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Result<libc::rlimit,
 /// # Safety
 /// The arguments are those that the system call expects.
 pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
-    let [a, b, c, d, e, f] = arguments;
+    let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    blocking(|| check(unsafe { libc::syscall(number, a, b, c, d, e, f) }))
+    unsafe { direct::call(Wait::Possible, number, arguments) }
 }
 
 /// Returns the supplementary groups of the host process.
@@ -274,10 +407,6 @@ pub(crate) fn map_anonymous(
         return Err(errno());
     }
     Ok(place)
-}
-
-fn count(result: isize) -> Result<usize, Errno> {
-    check(result).map(|count| count as usize)
 }
 
 /// Returns 1 if a descriptor is a terminal.
@@ -340,11 +469,11 @@ pub(crate) unsafe fn epoll_wait_in(
     mask: Option<&libc::sigset_t>,
 ) -> Result<usize, Errno> {
     let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
-    let milliseconds = timeout.map_or(Some(-1), whole_milliseconds);
-    let wait = |milliseconds: c_int| {
-        // SAFETY: as the caller promises. Made directly, it is no cancellation point.
-        check(unsafe {
-            libc::syscall(
+    let in_milliseconds = |possible: Wait, milliseconds: c_int| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            direct!(
+                possible,
                 libc::SYS_epoll_pwait,
                 epoll,
                 events,
@@ -353,33 +482,35 @@ pub(crate) unsafe fn epoll_wait_in(
                 mask,
                 SIGNAL_MASK_SIZE,
             )
-        })
-    };
-    let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
-    let count = match (milliseconds, timeout) {
-        (Some(milliseconds), _) => wait(milliseconds),
-        (None, timeout) => {
-            let timeout = timespec(timeout.unwrap_or(Duration::MAX));
-            // SAFETY: as above.
-            let waited = check(unsafe {
-                libc::syscall(
-                    libc::SYS_epoll_pwait2,
-                    epoll,
-                    events,
-                    most,
-                    &raw const timeout,
-                    mask,
-                    SIGNAL_MASK_SIZE,
-                )
-            });
-            match waited {
-                // Before Linux 5.11.
-                Err(Errno::ENOSYS) => wait(rounded_milliseconds(&timeout)),
-                waited => waited,
-            }
         }
     };
-    count.map(|count| count as usize)
+    let wait = |timeout: Option<Duration>| {
+        let possible = Wait::within(timeout);
+        if let Some(milliseconds) = timeout.map_or(Some(-1), whole_milliseconds) {
+            return in_milliseconds(possible, milliseconds);
+        }
+        let timeout = timespec(timeout.unwrap_or(Duration::MAX));
+        // SAFETY: as above.
+        let waited = unsafe {
+            direct!(
+                possible,
+                libc::SYS_epoll_pwait2,
+                epoll,
+                events,
+                most,
+                &raw const timeout,
+                mask,
+                SIGNAL_MASK_SIZE,
+            )
+        };
+        match waited {
+            // Before Linux 5.11.
+            Err(Errno::ENOSYS) => in_milliseconds(possible, rounded_milliseconds(&timeout)),
+            waited => waited,
+        }
+    };
+    let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
+    direct::wait_for_events(timeout, wait)
 }
 
 /// Bytes of a signal mask that the host's kernel reads.
@@ -412,24 +543,29 @@ pub(crate) fn ppoll(
     timeout: Option<Duration>,
     mask: Option<&libc::sigset_t>,
 ) -> Result<usize, Errno> {
-    let mut left = timeout.map(timespec);
-    let left = left
-        .as_mut()
-        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    let (place, count) = (entries.as_mut_ptr(), entries.len());
+    let wait = |timeout: Option<Duration>| {
+        let mut left = timeout.map(timespec);
+        let left = left
+            .as_mut()
+            .map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        let possible = Wait::within(timeout);
+        // SAFETY: the pointers are to values or null.
+        unsafe {
+            direct!(
+                possible,
+                libc::SYS_ppoll,
+                place,
+                count,
+                left,
+                mask,
+                SIGNAL_MASK_SIZE,
+            )
+        }
+    };
     let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
-    // SAFETY: the pointers are to values or null. Made directly, it is no cancellation point.
-    let ready = check(unsafe {
-        libc::syscall(
-            libc::SYS_ppoll,
-            entries.as_mut_ptr(),
-            entries.len(),
-            left,
-            mask,
-            SIGNAL_MASK_SIZE,
-        )
-    });
-    ready.map(|ready| ready as usize)
+    direct::wait_for_events(timeout, wait)
 }
 
 /// Returns true if a wait may block, or let signals in that its mask unblocks. A handler that runs
@@ -526,8 +662,10 @@ pub(crate) fn mask_signal(how: c_int, signal: c_int) -> Result<bool, Errno> {
 
 /// Takes or releases a lock on a whole file. May block.
 pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
+    let _out = host_fork::blocking_section();
     // SAFETY: the call takes no pointer.
-    blocking(|| check(unsafe { libc::flock(fd, operation) }))
+    let result = unsafe { direct!(Wait::Possible, libc::SYS_flock, fd, operation) };
+    result.map(|result| result as c_int)
 }
 
 /// Returns a limit, and optionally sets it.
@@ -611,65 +749,97 @@ pub(crate) fn fstatfs(fd: RawFd) -> Result<libc::statfs64, Errno> {
 /// Reads into several buffers, at an offset or at the position. May block.
 pub(crate) fn readv(
     fd: RawFd,
+    wait: Wait,
     bufs: &mut [IoSliceMut<'_>],
     offset: Option<i64>,
 ) -> Result<usize, Errno> {
-    let (first, length) = (bufs.as_mut_ptr().cast(), bufs.len() as c_int);
-    blocking(|| {
-        count(match offset {
-            // SAFETY: a slice of them has the layout of an array of `iovec`.
-            None => unsafe { libc::readv(fd, first, length) },
-            // SAFETY: as above.
-            Some(offset) => unsafe { libc::preadv(fd, first, length, offset) },
-        })
-    })
+    let at = bufs.as_mut_ptr().cast();
+    // SAFETY: a slice of them has the layout of an array of `iovec`.
+    unsafe {
+        vectored(
+            fd,
+            wait,
+            [libc::SYS_readv, libc::SYS_preadv],
+            (at, bufs.len()),
+            offset,
+        )
+    }
 }
 
 /// Reads into buffers of the caller, which may not be there: the host checks them. May block.
 pub(crate) fn readv_raw(
     fd: RawFd,
+    wait: Wait,
     bufs: &[libc::iovec],
     offset: Option<u64>,
 ) -> Result<usize, Errno> {
-    let (first, length) = (bufs.as_ptr(), bufs.len() as c_int);
-    blocking(|| {
-        count(match offset {
-            // SAFETY: the array is valid, and the host checks the buffers.
-            None => unsafe { libc::readv(fd, first, length) },
-            // SAFETY: as above.
-            Some(offset) => unsafe { libc::preadv(fd, first, length, offset.cast_signed()) },
-        })
-    })
+    let array = (bufs.as_ptr(), bufs.len());
+    let offset = offset.map(u64::cast_signed);
+    // SAFETY: the array is valid, and the host checks the buffers.
+    unsafe { vectored(fd, wait, [libc::SYS_readv, libc::SYS_preadv], array, offset) }
 }
 
 /// Writes from buffers of the caller, which may not be there: the host checks them. May block.
 pub(crate) fn writev_raw(
     fd: RawFd,
+    wait: Wait,
     bufs: &[libc::iovec],
     offset: Option<u64>,
 ) -> Result<usize, Errno> {
-    let (first, length) = (bufs.as_ptr(), bufs.len() as c_int);
-    blocking(|| {
-        count(match offset {
-            // SAFETY: the array is valid, and the host checks the buffers.
-            None => unsafe { libc::writev(fd, first, length) },
-            // SAFETY: as above.
-            Some(offset) => unsafe { libc::pwritev(fd, first, length, offset.cast_signed()) },
-        })
-    })
+    let array = (bufs.as_ptr(), bufs.len());
+    let offset = offset.map(u64::cast_signed);
+    // SAFETY: the array is valid, and the host checks the buffers.
+    unsafe {
+        vectored(
+            fd,
+            wait,
+            [libc::SYS_writev, libc::SYS_pwritev],
+            array,
+            offset,
+        )
+    }
 }
 
 /// Writes from several buffers, at an offset or at the position. May block.
-pub(crate) fn writev(fd: RawFd, bufs: &[IoSlice<'_>], offset: Option<i64>) -> Result<usize, Errno> {
-    let (first, length) = (bufs.as_ptr().cast(), bufs.len() as c_int);
-    blocking(|| {
-        count(match offset {
-            // SAFETY: a slice of them has the layout of an array of `iovec`.
-            None => unsafe { libc::writev(fd, first, length) },
-            // SAFETY: as above.
-            Some(offset) => unsafe { libc::pwritev(fd, first, length, offset) },
-        })
-    })
+pub(crate) fn writev(
+    fd: RawFd,
+    wait: Wait,
+    bufs: &[IoSlice<'_>],
+    offset: Option<i64>,
+) -> Result<usize, Errno> {
+    let at = bufs.as_ptr().cast();
+    // SAFETY: a slice of them has the layout of an array of `iovec`.
+    unsafe {
+        vectored(
+            fd,
+            wait,
+            [libc::SYS_writev, libc::SYS_pwritev],
+            (at, bufs.len()),
+            offset,
+        )
+    }
+}
+
+/// Transfers several buffers: the numbers of the call at the position, and of that at an offset.
+///
+/// # Safety
+/// The array is valid, and its buffers are those that the call expects.
+unsafe fn vectored(
+    fd: RawFd,
+    wait: Wait,
+    [at_position, at_offset]: [c_long; 2],
+    (first, length): (*const libc::iovec, usize),
+    offset: Option<i64>,
+) -> Result<usize, Errno> {
+    let _out = host_fork::blocking_section();
+    let result = match offset {
+        // SAFETY: as the caller promises.
+        None => unsafe { direct!(wait, at_position, fd, first, length) },
+        // The upper half of the offset is ignored where a register holds all of it.
+        // SAFETY: as the caller promises.
+        Some(offset) => unsafe { direct!(wait, at_offset, fd, first, length, offset, 0_i32) },
+    };
+    transferred(result)
 }
 
 /// Allocates or frees space for a range of a file.

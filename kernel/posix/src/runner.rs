@@ -3,9 +3,14 @@
 use std::ffi::c_void;
 
 use crate::abi::{faults, system};
+use crate::host::direct;
 
-/// Creates the process, as the first call does.
-pub fn begin() {
+pub use crate::host::direct::{DirectCall, DirectCalls};
+
+/// Creates the process, as the first call does. From then on the host's calls that may block, and
+/// transfers of host files, are made by `calls`.
+pub fn begin(calls: DirectCalls) {
+    direct::set(calls);
     system::system();
 }
 

@@ -6,6 +6,7 @@ use std::env;
 use parking_lot::Mutex;
 
 use crate::host;
+use crate::host::direct::Wait;
 
 /// Writes the messages.
 pub(crate) struct Trace {
@@ -41,5 +42,5 @@ impl Trace {
 /// Writes a line to the host's standard error. An error has no receiver.
 pub(crate) fn write(what: &[u8], path: &[u8]) {
     let line = [b"fdtable: ".as_slice(), what, b": ", path, b"\n"].concat();
-    let _ = host::write(libc::STDERR_FILENO, &line);
+    let _ = host::write(libc::STDERR_FILENO, Wait::Possible, &line);
 }

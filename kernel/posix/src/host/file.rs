@@ -16,6 +16,7 @@ use fdtable_vfs::{
 };
 
 use crate::host;
+use crate::host::direct::Wait;
 use crate::host::epoll::Names;
 use crate::host::watch::HostWatch;
 
@@ -73,6 +74,15 @@ impl HostFile {
         self.fd
     }
 
+    /// Returns whether a transfer may wait for another program.
+    #[inline]
+    pub(crate) fn wait(&self) -> Wait {
+        match self.watch {
+            Some(_) => Wait::Possible,
+            None => Wait::Never,
+        }
+    }
+
     /// Returns the host descriptor that stands for descriptor `ours` of this file in a host epoll.
     ///
     /// # Errors
@@ -125,11 +135,11 @@ impl Object for HostFile {
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        host::read(self.fd, buf)
+        host::read(self.fd, self.wait(), buf)
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        host::write(self.fd, bytes)
+        host::write(self.fd, self.wait(), bytes)
     }
 
     fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
@@ -141,27 +151,27 @@ impl Object for HostFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        host::pread(self.fd, buf, signed(offset)?)
+        host::pread(self.fd, self.wait(), buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        host::pwrite(self.fd, bytes, signed(offset)?)
+        host::pwrite(self.fd, self.wait(), bytes, signed(offset)?)
     }
 
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        host::readv(self.fd, bufs, None)
+        host::readv(self.fd, self.wait(), bufs, None)
     }
 
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        host::writev(self.fd, bufs, None)
+        host::writev(self.fd, self.wait(), bufs, None)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        host::readv(self.fd, bufs, Some(signed(offset)?))
+        host::readv(self.fd, self.wait(), bufs, Some(signed(offset)?))
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        host::writev(self.fd, bufs, Some(signed(offset)?))
+        host::writev(self.fd, self.wait(), bufs, Some(signed(offset)?))
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {

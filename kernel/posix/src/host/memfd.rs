@@ -11,8 +11,9 @@ use std::sync::Arc;
 use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
+use super::direct::Wait;
 use super::file::signed;
-use super::{check, count, without_cancellation};
+use super::{check, without_cancellation};
 use crate::abi::call::errno;
 use crate::host;
 
@@ -135,18 +136,12 @@ impl SharedMemory for Memfd {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         let offset = signed(offset)?;
-        without_cancellation(|| {
-            // SAFETY: the pointer and the length are those of a slice.
-            count(unsafe { libc::pread(self.fd, buf.as_mut_ptr().cast(), buf.len(), offset) })
-        })
+        host::pread(self.fd, Wait::Never, buf, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         let offset = signed(offset)?;
-        without_cancellation(|| {
-            // SAFETY: the pointer and the length are those of a slice.
-            count(unsafe { libc::pwrite(self.fd, bytes.as_ptr().cast(), bytes.len(), offset) })
-        })
+        host::pwrite(self.fd, Wait::Never, bytes, offset)
     }
 
     fn set_len(&self, len: u64) -> Result<(), Errno> {

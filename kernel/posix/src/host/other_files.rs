@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use fdtable::{FdFlags, FileRef};
+use fdtable::{FdFlags, FileRef, host_fork};
 use fdtable_vfs::{Errno, FileKind, RcuObject, SpliceFlags};
 use libc::{iovec, off_t, ssize_t};
 
@@ -16,6 +16,7 @@ use crate::fs::partial;
 use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
+use crate::host::direct::{Wait, direct};
 use crate::host::file::HostFile;
 
 /// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
@@ -36,10 +37,21 @@ pub unsafe extern "C" fn fdt_splice(
         let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         let (source, target) = (system.file(from)?, system.file(to)?);
         if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
-            return host::blocking(|| {
-                // SAFETY: as the caller promises.
-                host::check(unsafe { libc::splice(from, from_offset, to, to_offset, count, flags) })
-            });
+            let _out = host_fork::blocking_section();
+            // SAFETY: as the caller promises.
+            let moved = unsafe {
+                direct!(
+                    Wait::Possible,
+                    libc::SYS_splice,
+                    from,
+                    from_offset,
+                    to,
+                    to_offset,
+                    count,
+                    flags
+                )
+            };
+            return moved.map(|moved| moved as ssize_t);
         }
         // Checked before the offsets are read, as on the host.
         if !from_offset.is_null() && is_pipe(&source) || !to_offset.is_null() && is_pipe(&target) {
@@ -78,8 +90,10 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
         }
         let (source, target) = (system.file(from)?, system.file(to)?);
         if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
+            let _out = host_fork::blocking_section();
             // SAFETY: the call takes no pointer.
-            return host::blocking(|| host::check(unsafe { libc::tee(from, to, count, flags) }));
+            let copied = unsafe { direct!(Wait::Possible, libc::SYS_tee, from, to, count, flags) };
+            return copied.map(|copied| copied as ssize_t);
         }
         let copied = system.process.tee(from, to, count, flags_of_ours);
         to_ssize(system.sigpipe_on_epipe(to, copied))
@@ -98,10 +112,19 @@ pub unsafe extern "C" fn fdt_vmsplice(
         let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         let file = system.file(fd)?;
         if let Ok(host_fd) = below(&file) {
-            return host::blocking(|| {
-                // SAFETY: as the caller promises.
-                host::check(unsafe { libc::vmsplice(host_fd, bufs, count, flags) })
-            });
+            let _out = host_fork::blocking_section();
+            // SAFETY: as the caller promises.
+            let moved = unsafe {
+                direct!(
+                    Wait::Possible,
+                    libc::SYS_vmsplice,
+                    host_fd,
+                    bufs,
+                    count,
+                    flags
+                )
+            };
+            return moved.map(|moved| moved as ssize_t);
         }
         let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;
         let status = file.status();

@@ -54,10 +54,8 @@ impl System {
             })?;
             head.msg_control = control.as_mut_ptr().cast();
         }
-        let sent = host::blocking(|| {
-            // SAFETY: as the caller promises, with a copy of the control messages.
-            host::check(unsafe { libc::sendmsg(host_fd, &raw const head, flags) })
-        });
+        // SAFETY: as the caller promises, with a copy of the control messages.
+        let sent = unsafe { host::sendmsg(host_fd, &raw const head, flags) };
         drop::<Vec<FileRef<RcuObject>>>(files);
         sent
     }
@@ -77,11 +75,9 @@ impl System {
     ) -> Result<ssize_t, Errno> {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
-        let received = host::blocking(|| {
-            let flags = flags | libc::MSG_CMSG_CLOEXEC;
-            // SAFETY: as the caller promises; the header is a copy of the caller's.
-            host::check(unsafe { libc::recvmsg(host_fd, &raw mut head, flags) })
-        })?;
+        let with_flag = flags | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: as the caller promises; the header is a copy of the caller's.
+        let received = unsafe { host::recvmsg(host_fd, &raw mut head, with_flag) }?;
         head.msg_flags &= !libc::MSG_CMSG_CLOEXEC | flags;
         if head.msg_controllen > 0 {
             // SAFETY: the host wrote this many bytes there.

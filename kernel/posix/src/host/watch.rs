@@ -27,6 +27,7 @@ use fdtable_vfs::event::{Events, FileId, Pollee, WaitQueue, Watcher};
 use parking_lot::Mutex;
 
 use crate::host;
+use crate::host::direct::Wait;
 
 /// Events that are requested from the host: all.
 const ALL_EVENTS: i16 = libc::POLLIN
@@ -259,7 +260,7 @@ struct Stopped {
 impl Stopped {
     fn join(self) {
         // It cannot fail: the counter is 0.
-        let _ = host::write(self.bell, &1_u64.to_ne_bytes());
+        let _ = host::write(self.bell, Wait::Never, &1_u64.to_ne_bytes());
         // It does not panic.
         let _ = self.thread.join();
         host::close(self.epoll);

@@ -131,9 +131,8 @@ pub unsafe extern "C" fn fdt_accept4(
             let host_flags = libc::SOCK_CLOEXEC | status_bits(flags);
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            let accept =
-                || host::done(unsafe { libc::accept4(host_fd, address, length, host_flags) });
-            let file = HostFile::own(host::blocking(accept)?)?;
+            let accepted = unsafe { host::accept4(host_fd, address, length, host_flags) }?;
+            let file = HostFile::own(accepted)?;
             return Ok(reserved.install(file).raw());
         }
         let (accepted, from) = system.process.accept4(fd, flags)?;
@@ -161,10 +160,8 @@ pub unsafe extern "C" fn fdt_connect(
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
-            return host::blocking(|| {
-                // SAFETY: as the caller promises.
-                host::done(unsafe { libc::connect(host_fd, address, length) })
-            });
+            // SAFETY: as the caller promises.
+            return unsafe { host::connect(host_fd, address, length) };
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.

@@ -1,0 +1,137 @@
+//! System calls of the host that are made directly: without the C library's cancellation points,
+//! and by a runner of programs in its own way.
+
+use std::ffi::{c_int, c_long, c_uint};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use fdtable_vfs::Errno;
+
+use crate::abi::call::errno;
+
+/// Makes a system call: its number, and its arguments. Returns a negative error number on failure.
+pub type DirectCall = unsafe extern "C" fn(c_long, *const [c_long; 6]) -> c_long;
+
+/// How a runner of programs makes system calls of the host.
+#[derive(Debug, Clone, Copy)]
+pub struct DirectCalls {
+    /// Those that may wait. They fail with `EINTR` if a signal has arrived since the program's call
+    /// began.
+    pub waiting: DirectCall,
+    /// Those that do not wait for other programs, such as transfers of files on disk.
+    pub prompt: DirectCall,
+}
+
+static CALLS: OnceLock<DirectCalls> = OnceLock::new();
+
+/// Has all direct calls made by these functions. Before the first call; later ones change nothing.
+pub(crate) fn set(calls: DirectCalls) {
+    let _ = CALLS.set(calls);
+}
+
+/// Waits for events, and returns their number. Where a runner ends the wait for a signal before it
+/// has begun, events that are there come first, as on the host.
+pub(crate) fn wait_for_events(
+    timeout: Option<Duration>,
+    wait: impl Fn(Option<Duration>) -> Result<c_long, Errno>,
+) -> Result<usize, Errno> {
+    let mut count = wait(timeout);
+    if count == Err(Errno::EINTR) && CALLS.get().is_some() {
+        let found = wait(Some(Duration::ZERO));
+        count = found.and_then(|count| match count {
+            0 => Err(Errno::EINTR),
+            count => Ok(count),
+        });
+    }
+    count.map(|count| count as usize)
+}
+
+/// Argument of a system call.
+pub(crate) trait Argument {
+    fn word(self) -> c_long;
+}
+
+macro_rules! arguments {
+    ($($integer:ty),*) => {$(
+        impl Argument for $integer {
+            fn word(self) -> c_long {
+                self as c_long
+            }
+        }
+    )*};
+}
+
+arguments!(c_int, c_uint, c_long, usize);
+
+impl<T> Argument for *const T {
+    fn word(self) -> c_long {
+        self.expose_provenance() as c_long
+    }
+}
+
+impl<T> Argument for *mut T {
+    fn word(self) -> c_long {
+        self.expose_provenance() as c_long
+    }
+}
+
+/// Whether a call may wait for something that other threads or programs do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Possible,
+    Never,
+}
+
+impl Wait {
+    /// Returns whether a wait with this limit is one.
+    pub(crate) fn within(timeout: Option<Duration>) -> Self {
+        match timeout {
+            Some(Duration::ZERO) => Self::Never,
+            _ => Self::Possible,
+        }
+    }
+}
+
+/// Makes a call. Use [`direct!`](direct).
+///
+/// # Safety
+/// The arguments are those of the system call.
+#[inline]
+pub(crate) unsafe fn call(
+    wait: Wait,
+    number: c_long,
+    arguments: [c_long; 6],
+) -> Result<c_long, Errno> {
+    let Some(calls) = CALLS.get() else {
+        let [a, b, c, d, e, f] = arguments;
+        // SAFETY: as the caller promises.
+        return match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
+            -1 => Err(errno()),
+            result => Ok(result),
+        };
+    };
+    let make = match wait {
+        Wait::Possible => calls.waiting,
+        Wait::Never => calls.prompt,
+    };
+    // SAFETY: as the caller promises.
+    let result = unsafe { make(number, &raw const arguments) };
+    match result {
+        -4095..=-1 => Err(Errno::from_raw(-result as c_int)),
+        result => Ok(result),
+    }
+}
+
+/// `direct!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
+/// arguments are those of the system call.
+macro_rules! direct {
+    ($wait:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
+        use $crate::host::direct::Argument as _;
+        let given = [$($argument.word()),*];
+        let mut arguments = [0; 6];
+        arguments[..given.len()].copy_from_slice(&given);
+        $crate::host::direct::call($wait, $number, arguments)
+    }};
+}
+
+pub(crate) use direct;
