@@ -8,8 +8,9 @@ use std::ffi::c_long;
 use fdtable_posix::{fdt_getsockopt, fdt_syscall};
 
 use crate::entry::{Frame, fdtable_run_host};
+use crate::memory::{self, pointer};
 use crate::thread::Block;
-use crate::{memory, patch, process, signals};
+use crate::{patch, process, signals};
 
 /// Converts a result of the C interface, where -1 means that `errno` says why.
 pub(crate) fn checked(result: i64) -> Result<i64, i32> {
@@ -185,7 +186,16 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }),
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
             signals::with_mask(block, a[4], a[5], || {
-                posix(number, [a[0], a[1], a[2], a[3], 0, 0])
+                let result = posix(number, [a[0], a[1], a[2], a[3], 0, 0]);
+                let waits = match number {
+                    libc::SYS_epoll_pwait => a[3] as i32 != 0,
+                    // SAFETY: the call has read the time there.
+                    _ => a[3] == 0 || unsafe { *pointer::<[i64; 2]>(address(3)) } != [0, 0],
+                };
+                if waits && result >= 0 {
+                    return signals::or_interrupted(block, result);
+                }
+                result
             })
         }
         libc::SYS_pselect6 => signals::with_mask_behind(block, a),

@@ -88,11 +88,11 @@ global_asm!(
     ".p2align 6",
     ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
     ".globl fdtable_run_stop, fdtable_run_leaves, fdtable_run_look, fdtable_run_delivers",
-    ".globl fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
+    ".globl fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
     ".globl fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
     ".hidden fdtable_run_stop, fdtable_run_leaves, fdtable_run_look, fdtable_run_delivers",
-    ".hidden fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
+    ".hidden fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
     ".hidden fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     "fdtable_run_begin:",
     // The way in.
@@ -209,6 +209,8 @@ global_asm!(
     "    mov byte ptr gs:[{inside}], 0",
     "    syscall",
     // A call of the host that may block: not if signals wait. `rdi`: the number; `rsi`: arguments.
+    // Threads of the runner have no block, or that of the thread that has started them; they make
+    // no such call.
     "fdtable_run_host:",
     "    mov rax, rdi; mov r11, rsi",
     "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
@@ -221,6 +223,14 @@ global_asm!(
     "    ret",
     "fdtable_run_host_ends:",
     "    mov rax, -4",
+    "    ret",
+    // One that does not wait, on any thread. In this range the host's kernel does not look at the
+    // selector, which is most of what interception costs a call.
+    "fdtable_run_host_prompt:",
+    "    mov rax, rdi; mov r11, rsi",
+    "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
+    "    mov r10, [r11 + 24]; mov r8, [r11 + 32]; mov r9, [r11 + 40]",
+    "    syscall",
     "    ret",
     "fdtable_run_end:",
     ".popsection",
@@ -265,6 +275,8 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_delivered();
     /// Makes a call of the host that may block. Returns its result, or `-EINTR` if signals wait.
     pub(crate) fn fdtable_run_host(number: i64, arguments: *const [i64; 6]) -> i64;
+    /// Makes a call of the host that does not wait. Returns its result.
+    pub(crate) fn fdtable_run_host_prompt(number: i64, arguments: *const [i64; 6]) -> i64;
     pub(crate) fn fdtable_run_host_looks();
     pub(crate) fn fdtable_run_host_done();
     pub(crate) fn fdtable_run_host_ends();

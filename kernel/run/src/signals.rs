@@ -21,6 +21,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use fdtable_posix::runner::DirectCalls;
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
 use crate::calls::{host, host_now};
@@ -73,7 +74,7 @@ const fn bit(signal: i32) -> u64 {
 }
 
 /// Signals of faults, which may also be sent. They are never blocked inside of a call: an access to
-/// memory of the guest may raise them there. So one that was sent is kept until the end of the call.
+/// memory of the guest may raise them there. So one that was sent is kept until the call ends.
 pub(crate) const DEFERRED: [i32; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -146,7 +147,10 @@ fn ours(flags: u64) -> Action {
 
 /// Installs the handlers that are always there, and takes over what the process was started with.
 pub(crate) fn install() {
-    fdtable_posix::runner::begin();
+    fdtable_posix::runner::begin(DirectCalls {
+        waiting: fdtable_run_host,
+        prompt: fdtable_run_host_prompt,
+    });
     run_before_sleeps(before_sleep);
     for signal in 1..=SIGNALS as i32 {
         let mut before = DEFAULT;
@@ -330,8 +334,8 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -
     result
 }
 
-/// Returns the result of a `poll` or `select` with a mask: a signal that the mask lets in ends it
-/// also if its time is over, or was none. It does not end an `epoll_wait` then.
+/// Returns the result of a wait with a mask: a signal that the mask lets in ends it also if its
+/// time is over. It ends a `poll` or `select` without any time too, but not an `epoll_wait`.
 pub(crate) fn or_interrupted(block: &Block, result: i64) -> i64 {
     if result == 0 && block.waits() {
         return -i64::from(libc::EINTR);
