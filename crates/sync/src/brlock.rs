@@ -30,7 +30,7 @@ use core::ptr;
 use crate::platform::atomic::AtomicUsize;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::{enter_lock, leave_lock};
-use crate::rcu::{self, Section};
+use crate::rcu::{self, Guard, Section};
 
 /// A big-reader lock. It guards no memory of its own.
 ///
@@ -147,6 +147,16 @@ impl BrLock {
 impl Default for BrLock {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl ReadGuard<'_> {
+    /// Returns a guard for the read-side section that comes with the read side.
+    #[inline(always)]
+    pub fn section(&self) -> Guard<'_> {
+        // SAFETY: this thread entered the section with the read side, and leaves it when `self` is
+        // dropped, which the guard borrows.
+        unsafe { Guard::of(None) }
     }
 }
 

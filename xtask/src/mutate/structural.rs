@@ -875,6 +875,32 @@ pub(super) const TABLE: &[Structural] = &[
             r"let (locked, _) = (self.leaf, index);",
         )],
     },
+    Structural {
+        name: "second-walk-of-a-duplicate",
+        file: "objects/src/radix.rs",
+        model: "objects::radix::loom::a_duplicate_meets_a_replacement",
+        changes: &[(
+            r"            // (O)
+            cold_path();
+            relax(0);",
+            r"            let _ = relax;
+            return None;",
+        )],
+    },
+    Structural {
+        name: "section-around-the-reference-of-a-duplicate",
+        file: "objects/src/radix.rs",
+        model: "objects::radix::loom::a_duplicate_meets_the_last_put",
+        changes: &[(
+            r"self.tree.borrow(slot, &section)?.upgrade()",
+            r"{
+                    let found = self.tree.borrow(slot, &section)?;
+                    // SAFETY: none.
+                    unsafe { core::ptr::drop_in_place(ptr::from_ref(&self.reader).cast_mut()) };
+                    found.upgrade()
+                }",
+        )],
+    },
     // Owned lookups by sequences.
     Structural {
         name: "restart-of-sequences-in-a-grace-period",

@@ -192,6 +192,66 @@ fn two_gets_meet_the_last_put() {
     });
 }
 
+/// Gets an object in the section of the read side, as a duplicate does, and reads it after that.
+fn get_in_read_side(tree: &Sample, slot: usize) -> bool {
+    let object = {
+        let reader = tree.read().expect("no writer excludes readers");
+        reader.get(slot)
+    };
+    object.inspect(|object| object.look()).is_some()
+}
+
+/// A reference to an object that is released or freed, taken in the section of the read side.
+#[test]
+fn a_duplicate_meets_the_last_put() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let getter = thread(&tree, |tree| {
+            get_in_read_side(tree, 0);
+        });
+        close(&tree, 0);
+        join(getter);
+        fates.check(1);
+    });
+}
+
+/// A duplicate that finds nothing at a slot that is always open.
+#[test]
+fn a_duplicate_meets_a_replacement() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let getter = thread(&tree, |tree| {
+            assert!(get_in_read_side(tree, 0), "the slot is taken");
+        });
+        let replaced = {
+            let writer = tree.write();
+            let mut leaf = writer.lock_leaf(0).expect("the first leaf is always owned");
+            leaf.exchange(0, Some(fates.object()))
+        };
+        drop(replaced);
+        join(getter);
+        close(&tree, 0);
+        fates.check(2);
+    });
+}
+
+/// A leaf that is read after it was freed, below a root; its objects, which were put with it.
+#[test]
+fn a_duplicate_meets_the_removal_of_the_leaf() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let getter = thread(&tree, |tree| {
+            get_in_read_side(tree, 4);
+        });
+        remove(&tree, 1);
+        join(getter);
+        fates.check(1);
+    });
+}
+
 fn an_open_meets_a_reader(read: fn(&Sample, usize)) {
     explore(AtMost(3), move || {
         let fates = Fates::default();
