@@ -134,6 +134,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         else {
             return Err(file);
         };
+        // As above.
+        if second.looks_full() {
+            cold_path();
+            return Err(file);
+        }
         // A search takes over the claim, or goes elsewhere. (e)
         let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == 0 && first.is_full();
         self.open_in(second, hint, permit, file, data, mode)
