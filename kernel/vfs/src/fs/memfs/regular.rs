@@ -16,7 +16,7 @@
 //! leave to the blocking forms, with `EAGAIN`: so also files whose bytes the embedder has.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
@@ -307,9 +307,21 @@ pub(super) struct RegularFile {
     status: Status,
     /// Whether `O_DIRECT` can be set.
     takes_direct: bool,
-    /// The error that all operations return once the file is released or revoked.
-    ended: OnceLock<Errno>,
+    /// How the use of the file has ended, once it has.
+    ended: AtomicCell<Option<Ended>>,
 }
+
+/// How the use of a file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Released,
+    Revoked,
+}
+
+const _: () = assert!(
+    AtomicCell::<Option<Ended>>::is_lock_free(),
+    "each close of a file writes it"
+);
 
 impl RegularFile {
     /// Opens `inode` at position 0. A regular file never blocks, so `O_NONBLOCK` is kept and has no
@@ -329,7 +341,7 @@ impl RegularFile {
             offset: Mutex::new(0),
             status: Status::new(flags),
             takes_direct: true,
-            ended: OnceLock::new(),
+            ended: AtomicCell::new(None),
         })
     }
 
@@ -470,13 +482,21 @@ impl RegularFile {
     /// Checks that the file is not released or revoked. What follows under the lock of the bytes
     /// sees bytes that are still held.
     fn check_not_ended(&self) -> Result<(), Errno> {
-        self.ended.get().copied().map_or(Ok(()), Err)
+        match self.ended.load() {
+            None => Ok(()),
+            Some(Ended::Released) => Err(Errno::EBADF),
+            Some(Ended::Revoked) => Err(Errno::EIO),
+        }
     }
 
     /// Ends the use of the file. Only the first call has an effect.
-    fn end(&self, answer: Errno) {
+    fn end(&self, how: Ended) {
+        // The last call, at the drop, finds it set without a locked operation.
+        if self.ended.load().is_some() {
+            return;
+        }
         // Set before the bytes go: a transfer that finds none sees why.
-        if self.ended.set(answer).is_ok() {
+        if self.ended.compare_exchange(None, Some(how)).is_ok() {
             self.inode.unhold();
         }
     }
@@ -485,7 +505,7 @@ impl RegularFile {
 /// Ends a file that was never opened: its superblock refused it.
 impl Drop for RegularFile {
     fn drop(&mut self) {
-        self.end(Errno::EBADF);
+        self.end(Ended::Released);
     }
 }
 
@@ -714,11 +734,11 @@ impl Object for RegularFile {
     }
 
     fn release(&self) {
-        self.end(Errno::EBADF);
+        self.end(Ended::Released);
     }
 
     fn revoke(&self) {
-        self.end(Errno::EIO);
+        self.end(Ended::Revoked);
     }
 }
 
