@@ -52,6 +52,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn open_any_blocking(&self, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
         let opened = self.open_claimed(file, data, LockMode::Block);
         opened.or_else(|file| {
+            self.check_exhausted()?;
             let mut file = Some(file);
             let mut table = data.new_table()?;
             let mut writer = self.tree.write();

@@ -74,6 +74,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         writer.hard_limit = hard;
         self.free_hint.set_limit(soft);
+        // Opens look only at leaves below it.
+        self.drain_and_hint(&mut writer);
         // There may be free descriptors below the new limit.
         let woken = Self::take_waiters(&mut writer);
         drop(writer);

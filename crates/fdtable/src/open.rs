@@ -33,6 +33,9 @@
 //! the lowest of its own leaf, which is locked. A lower descriptor that is freed after that is
 //! freed after this open.
 //!
+//! *A full table.* A search that finds nothing leaves the hint at the limit, so that the next opens
+//! return EMFILE without one, and write no cache line at all.
+//!
 //! *From a minimum upwards* (`F_DUPFD`) it is the same, with one leaf more. Only a part of the leaf
 //! of `min` counts, so it may have room and still no descriptor to take, and then no close reports
 //! what it frees there. So that leaf stays locked until the descriptor is taken.
@@ -91,6 +94,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             None => Err(file),
         };
         opened.or_else(|file| {
+            self.check_exhausted()?;
             let mut file = Some(file);
             let mut table = data.new_table()?;
             let mut writer = self.tree.write();
@@ -101,6 +105,19 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             drop(writer);
             found
         })
+    }
+
+    /// Returns EMFILE if the hint shows that no descriptor is free, without a write. Threads that
+    /// find a table full again and again do not disturb each other, nor its users.
+    pub(crate) fn check_exhausted(&self) -> Result<(), Error> {
+        // While the fast path is closed, a search may free descriptors from quarantine.
+        let Some(_reader) = self.tree.read() else {
+            return Ok(());
+        };
+        if self.free_hint.is_exhausted() {
+            return Err(Error::TooManyFiles);
+        }
+        Ok(())
     }
 
     /// Opens `file` in a leaf of the hint, or returns it.
@@ -495,7 +512,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             .leaf(next)
             .filter(|_| !writer.lock_leaf(next).is_some_and(is_claimed))
             .map(|_| next);
-        writer.cache_leaves([first, second.unwrap_or(0)]);
+        // Not those at or above the limit: in a full table, opens would lock them for nothing.
+        let limit = self.free_hint.limit();
+        let below_limit = |index| if index * BITS < limit { index } else { 0 };
+        writer.cache_leaves([first, second.unwrap_or(0)].map(below_limit));
         let before = self.free_hint.second();
         if before != second
             && let Some(before) = before

@@ -79,7 +79,26 @@
 //! leaf after (s). The close did not come before that lock, or the one open would see it. So it
 //! came after, and (c) of the other open sees (s), or something later. Hints only grow and the
 //! closes of one leaf are in order, so the order of opens and closes is acyclic.
+//!
+//! # When no slot is free
+//!
+//! A search that finds no free slot leaves the hint at the first leaf that is at or above the
+//! limit, if the limit is a multiple of a leaf's slots. An open that finds it there fails, and
+//! writes nothing:
+//!
+//! | | open |
+//! |---|---|
+//! | (a) | load the hint: it has no mark |
+//! | (l) | load the limit, acquire: no slot of the hint's leaf is below it |
+//! | (c) | load the hint again: it is the same |
+//!
+//! From (a) to (c) all leaves below the hint are full, except for closes that the open is ordered
+//! before, as above: a close that had marked the hint would be seen. So all slots below the limit
+//! are taken at (l). Without (c), the hint may be older than the limit: let a lower slot be freed
+//! after (a), and then the limit be lowered to the hint. There is no moment without a free slot. A
+//! thread that lowers the limit releases what came before, a mark as well, to (l).
 
+use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::{OnceBox, OutOfMemory};
 use fdtable_sync::fence;
 use fdtable_sync::percpu::{self, PerCpu};
@@ -187,8 +206,19 @@ impl FreeHint {
 
     /// Sets the limit.
     pub fn set_limit(&self, limit: usize) {
-        // Relaxed: as above.
-        self.limit.store(limit, Relaxed);
+        // Release: pairs with the acquire in (l), so (c) sees the marks that came before.
+        self.limit.store(limit, Release);
+    }
+
+    /// (a), (l), (c) Returns true if at one moment of this call no slot below the limit was free.
+    /// Returns false if that takes a search to find out. Writes nothing.
+    pub fn is_exhausted(&self) -> bool {
+        let Some(hint) = self.hint() else {
+            return false;
+        };
+        // (l) Acquire: pairs with the release in `set_limit`, so (c) sees the marks before it.
+        let limit = self.limit.load(Acquire);
+        hint.leaf() * BITS >= limit && self.is_confirmed(hint)
     }
 
     /// (a) Returns the hint, unless it is stale or marked.

@@ -772,7 +772,26 @@ pub(super) const TABLE: &[Structural] = &[
         model: "objects::free_hint::loom::a_look_meets_the_return_of_a_first_leaf",
         changes: &[(r".wrapping_add(VERSION)", "")],
     },
+    Structural {
+        name: "full-table-that-is-not-confirmed",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::an_open_meets_a_limit_that_is_lowered_after_a_close",
+        changes: &[(r">= limit && self.is_confirmed(hint)", r">= limit")],
+    },
     // The table.
+    Structural {
+        name: "marked-hint-that-shows-a-full-table",
+        file: "objects/src/free_hint.rs",
+        model: "fdtable::loom::an_open_of_a_full_table_meets_a_close",
+        changes: &[(
+            r"let Some(hint) = self.hint() else {
+            return false;
+        };
+        // (l)",
+            r"let hint = Hint(self.searched.hint.load(Acquire));
+        // (l)",
+        )],
+    },
     Structural {
         name: "open-that-does-not-confirm-its-hint",
         file: "fdtable/src/open.rs",

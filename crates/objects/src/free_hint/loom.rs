@@ -390,6 +390,39 @@ fn a_look_meets_a_search_that_moves_both_leaves() {
     });
 }
 
+/// A failure after a close has returned: a mark that was missed.
+#[test]
+fn an_open_of_a_full_table_meets_a_close() {
+    explore(Any, || {
+        let table = Table::new(2);
+        table.hint.set_limit(2 * BITS);
+        assert!(table.hint.is_exhausted());
+        let opener = thread(&table, |table| {
+            let is_full = table.hint.is_exhausted();
+            (!is_full).then(|| table.take())
+        });
+        table.free(0);
+        assert!(!table.hint.is_exhausted(), "the slot is free, or was found");
+        let taken = join(opener);
+        assert!(matches!(taken, None | Some(0)), "{taken:?}");
+        assert_eq!(table.take(), if taken.is_some() { 2 } else { 0 });
+    });
+}
+
+/// A limit that is lowered to an old hint: a slot below was freed before, so there is one at each
+/// moment.
+#[test]
+fn an_open_meets_a_limit_that_is_lowered_after_a_close() {
+    explore(Any, || {
+        let table = Table::new(1);
+        table.hint.set_limit(2 * BITS);
+        let opener = thread(&table, |table| table.hint.is_exhausted());
+        table.free(0);
+        table.hint.set_limit(BITS);
+        assert!(!join(opener), "a slot is free");
+    });
+}
+
 /// A new hint with the second leaf of the previous one: the leaf between the two is free since.
 #[test]
 fn a_look_meets_a_search_that_moves_the_second_leaf() {
