@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use arrayvec::ArrayVec;
+use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_objects::radix;
 use fdtable_sync::bitmap::{BITS, bits_of};
@@ -385,13 +386,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Self::prepare_quarantine(writer)?;
         let quarantine = writer.quarantine.is_on();
         let mut chosen = 0;
+        let mut reports = Reports::Few;
         if let Some(mut leaf) = writer.lock_leaf(index) {
             chosen = choose(&leaf);
             closed.bits = chosen;
             for bit in bits_of(chosen) {
                 if !quarantine {
-                    // Taken below.
-                    let _ = self.free_in(&mut leaf, index, bit);
+                    reports = reports.max(self.free_in(&mut leaf, index, bit));
                 }
                 closed.data.push(FdData::from_slot(leaf.data(bit)));
                 closed.files.extend(leaf.remove(bit));
@@ -399,11 +400,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         if quarantine {
             for bit in bits_of(chosen) {
-                // Taken below.
-                let _ = self.enter_quarantine(writer, index * BITS + bit);
+                reports = reports.max(self.enter_quarantine(writer, index * BITS + bit));
             }
         }
-        if self.free_hint.is_marked() {
+        if reports == Reports::Many || self.free_hint.is_marked() {
             self.drain_and_hint(writer);
         }
         Ok(())

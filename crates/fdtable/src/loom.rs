@@ -355,6 +355,33 @@ fn an_open_meets_closes_in_its_leaf_and_below() {
     });
 }
 
+/// A free descriptor is forgotten in a leaf that was listed when it became empty, and that a search
+/// has passed over when it was full again.
+#[test]
+fn an_open_meets_a_leaf_that_becomes_empty_and_full() {
+    explore(1, || {
+        let (fates, files) = table(&[0, 1, 2, 3]);
+        // The hint has neither of these leaves.
+        for fd in [4, 8] {
+            files.dup3(0, fd, NONE).map(drop).expect("there is room");
+        }
+        let opener = {
+            let fates = fates.clone();
+            spawn(&files, move |files| open(files, &fates, 11))
+        };
+        files.close(4).map(drop).expect("it is open");
+        for (old, new) in [(0, 4), (4, 5), (5, 6), (6, 7)] {
+            files.dup3(old, new, NONE).map(drop).expect("it is open");
+        }
+        join(opener);
+        files.close(5).map(drop).expect("it is open");
+        let taken = listed(&files);
+        let lowest = (0..).find(|fd| !taken.iter().any(|(taken, _)| taken == fd));
+        assert_eq!(Some(open(&files, &fates, 12)), lowest);
+        fates.check(files);
+    });
+}
+
 /// A pair takes descriptors of the leaf of the hint, though a lower one was closed before it.
 #[test]
 fn a_pair_meets_closes_in_its_leaf_and_below() {

@@ -12,8 +12,9 @@
 //!   fast path: it writes no cache line but that of the leaf.
 //! - *A close* clears the bit in the leaf. If a search has marked the leaf as full, the close also
 //!   *reports* it: it puts the leaf on the list of its own CPU, and the first report after a search
-//!   marks the hint. A close that empties a leaf reports it too, unless the leaf stays. Each leaf
-//!   is on one list at most, so two closes in different leaves write no common cache line.
+//!   marks the hint. A close that empties a leaf only puts it on the list, unless the leaf stays.
+//!   Each leaf is on one list at most, so two closes in different leaves write no common cache
+//!   line.
 //! - *A search* runs where the hint is marked or both its leaves are full, with the lock of the
 //!   table:
 //!   1. Drain the lists. Each leaf on them is no longer marked as full, and the hint goes down to
@@ -334,10 +335,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if !leaf.open.is_full() {
             return Ok(false);
         }
-        // A leaf that was reported meanwhile stays on its list, and the search starts over.
-        if leaf.state().mark == Mark::Open {
-            leaf.state_mut().mark = Mark::Full;
-            writer.mark_full(index);
+        match leaf.state().mark {
+            Mark::Open => {
+                leaf.state_mut().mark = Mark::Full;
+                writer.mark_full(index);
+            }
+            Mark::Full => {}
+            // (p) It stays on its list, and the search starts over.
+            Mark::FreedSince => self.free_hint.mark(),
         }
         Ok(true)
     }
@@ -439,7 +444,8 @@ fn lowest_in<T: ?Sized>(
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Reports a leaf in which a descriptor was freed, if searches would skip it otherwise.
+    /// Reports a leaf in which a descriptor was freed, if searches would skip it otherwise, or its
+    /// memory would not be freed.
     #[inline(always)]
     pub(crate) fn note_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Reports {
         match leaf.state().mark {
@@ -449,16 +455,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Reports a leaf, unless it is open and stays when it is empty. So the leaf is marked as full,
-    /// or is empty and neither claimed nor hinted at.
+    /// Reports a leaf that is marked as full. Lists a leaf that is open and empty, unless it stays:
+    /// it is neither claimed nor hinted at.
     #[cold]
     fn report_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Reports {
-        if leaf.state().mark == Mark::Open && self.stays_when_empty(leaf, index) {
+        let mark = leaf.state().mark;
+        if mark == Mark::Open && self.stays_when_empty(leaf, index) {
             return Reports::Few;
         }
         leaf.state_mut().mark = Mark::FreedSince;
-        self.free_hint
-            .report(index, |next| leaf.state_mut().next_freed = next)
+        let set_next = |next| leaf.state_mut().next_freed = next;
+        match mark {
+            Mark::Full => self.free_hint.report(index, set_next),
+            Mark::Open | Mark::FreedSince => self.free_hint.list(index, set_next),
+        }
     }
 
     /// Returns true if a leaf stays when it is empty: an open there is likely soon.

@@ -327,11 +327,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Frees descriptors that the caller has reserved, [`AT_ONCE`] in one hold of the lock.
     pub(crate) fn unreserve_locked(&self, mut writer: WriteGuard<'_, T>, fds: &[Fd]) {
         for some in fds.chunks(AT_ONCE) {
-            for &fd in some {
-                // Taken below.
-                let _ = self.free_reserved(&mut writer, fd);
-            }
-            if self.free_hint.is_marked() {
+            let freed = some.iter().map(|&fd| self.free_reserved(&mut writer, fd));
+            let reports = freed.max().unwrap_or(Reports::Few);
+            if reports == Reports::Many || self.free_hint.is_marked() {
                 self.drain_and_hint(&mut writer);
             }
             writer.let_others();

@@ -94,8 +94,8 @@ pub(crate) enum Mark {
     Open,
     /// It was full when a search looked, and is marked so in the tree: searches skip it.
     Full,
-    /// It is marked as full in the tree, but a descriptor was freed since: it is on a freed-leaf
-    /// list.
+    /// It is on a freed-leaf list: it is marked as full in the tree and a descriptor was freed
+    /// since, or it became empty.
     FreedSince,
 }
 

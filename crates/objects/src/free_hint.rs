@@ -80,6 +80,16 @@
 //! came after, and (c) of the other open sees (s), or something later. Hints only grow and the
 //! closes of one leaf are in order, so the order of opens and closes is acyclic.
 //!
+//! # A leaf that became empty
+//!
+//! A close that empties a leaf lists it too (n), so that its memory is freed. It does not mark the
+//! hint: searches have not passed over the leaf, so it is not below the hint, nor between its two
+//! leaves, and no open has to go back to it. But a search may pass over it later, when it is full
+//! again and still on the list: then what is freed in it reports nothing, because it is listed. So
+//! a search that passes over a full leaf that is on a list marks the hint, with the leaf locked
+//! (p), and starts over because of (w). It finds the leaf on the list, since the lock of the leaf
+//! orders (n) before (p).
+//!
 //! # When no slot is free
 //!
 //! A search that finds no free slot leaves the hint at the first leaf that is at or above the
@@ -155,7 +165,7 @@ struct Local {
 }
 
 /// Whether a thread should drain the lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub enum Reports {
     /// A few: the next search drains the lists.
@@ -248,14 +258,25 @@ impl FreeHint {
         self.searched.hint.load(Relaxed) == hint.0
     }
 
-    /// (n), (m) Reports the leaf with `index`: puts it on the list of this CPU, and marks the hint.
-    /// The caller holds the leaf's lock. `set_next` stores the next leaf of the list with the leaf.
-    /// Without the lock, lists are wrong: reports are lost, or the search that follows them does
-    /// not end. Neither blocks nor allocates.
+    /// (n), (m) Reports the leaf with `index`: [lists](Self::list) it, and marks the hint. The
+    /// caller holds the leaf's lock. Without the lock, lists are wrong: reports are lost, or the
+    /// search that follows them does not end. Neither blocks nor allocates.
     ///
     /// # Panics
     /// Without [`prepare`](Self::prepare).
-    pub fn report(&self, index: usize, mut set_next: impl FnMut(u32)) -> Reports {
+    pub fn report(&self, index: usize, set_next: impl FnMut(u32)) -> Reports {
+        let reports = self.list(index, set_next);
+        self.mark();
+        reports
+    }
+
+    /// (n) Puts the leaf with `index` on the list of this CPU. `set_next` stores the next leaf of
+    /// the list with the leaf. Alone, without a mark, it is for a leaf that became empty. Otherwise
+    /// as [`report`](Self::report).
+    ///
+    /// # Panics
+    /// Without [`prepare`](Self::prepare).
+    pub fn list(&self, index: usize, mut set_next: impl FnMut(u32)) -> Reports {
         let locals = self.locals.get().expect("it is prepared");
         let local = locals.of(percpu::current());
         // Relaxed: the index is not followed before (t) acquires it.
@@ -271,7 +292,6 @@ impl FreeHint {
                 Err(now) => first = now,
             }
         }
-        self.mark();
         // Relaxed: a count; nothing depends on it.
         let reports = local.reports.fetch_add(1, Relaxed);
         if reports % DRAIN_AT == DRAIN_AT - 1 {
@@ -281,9 +301,10 @@ impl FreeHint {
         }
     }
 
-    /// (m) Marks the hint, so that all threads see that there is a report. If it is marked already,
-    /// the line is only read.
-    fn mark(&self) {
+    /// (m), (p) Marks the hint, so that all threads see that there is a report. If it is marked
+    /// already, the line is only read. A search marks it for a leaf that it passes over, with the
+    /// leaf's lock.
+    pub fn mark(&self) {
         // Pairs with the fence in (s).
         fence::full();
         // Relaxed, both: the fence orders them with the report.

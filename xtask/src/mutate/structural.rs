@@ -793,6 +793,15 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
+        name: "listed-leaf-that-a-search-passes-over",
+        file: "fdtable/src/open.rs",
+        model: "fdtable::loom::an_open_meets_a_leaf_that_becomes_empty_and_full",
+        changes: &[(
+            r"Mark::FreedSince => self.free_hint.mark(),",
+            r"Mark::FreedSince => {}",
+        )],
+    },
+    Structural {
         name: "open-that-does-not-confirm-its-hint",
         file: "fdtable/src/open.rs",
         model: "fdtable::loom::an_open_meets_closes_in_its_leaf_and_below",

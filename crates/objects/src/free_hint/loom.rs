@@ -121,6 +121,21 @@ impl Table {
         });
     }
 
+    /// Frees a slot as one that leaves its leaf empty.
+    fn empty(&self, index: usize) {
+        self.with(index, |open, state| {
+            open.clear(BIT);
+            let mark = core::mem::replace(&mut state.mark, Mark::FreedSince);
+            let set_next = |next| state.next = next;
+            let reports = match mark {
+                Mark::Open => self.hint.list(index, set_next),
+                Mark::Full => self.hint.report(index, set_next),
+                Mark::FreedSince => return,
+            };
+            assert!(matches!(reports, Reports::Few | Reports::Many));
+        });
+    }
+
     /// Takes a slot that is free, whether or not it is the lowest.
     fn take_exact(&self, index: usize) {
         self.with(index, |open, _| open.set_release(BIT));
@@ -212,11 +227,16 @@ impl Table {
     /// Marks a leaf if it is full. Returns true if it is.
     fn mark_if_full(&self, full: &mut Marked, index: usize) -> bool {
         self.with(index, |open, state| {
-            if open.is_full() && state.mark == Mark::Open {
-                state.mark = Mark::Full;
-                full[index] = true;
+            match state.mark {
+                _ if !open.is_full() => return false,
+                Mark::Open => {
+                    state.mark = Mark::Full;
+                    full[index] = true;
+                }
+                Mark::Full => {}
+                Mark::FreedSince => self.hint.mark(),
             }
-            open.is_full()
+            true
         })
     }
 
@@ -314,6 +334,21 @@ fn two_report_leaves_and_a_search_drains_the_lists() {
         table.drain_and_hint();
         freers.into_iter().for_each(join);
         assert_eq!([(); 3].map(|()| table.take()), [0, 1, 2]);
+    });
+}
+
+/// A leaf that is listed when it becomes empty, full when a search passes over it, and then has a
+/// free slot that no report announces.
+#[test]
+fn a_search_meets_a_leaf_that_becomes_empty_and_full() {
+    explore(AtMost(3), || {
+        let table = Table::with_hint(0, None, |index| index == 2);
+        let searcher = thread(&table, Table::look);
+        table.empty(1);
+        table.take_exact(1);
+        table.free(1);
+        join(searcher);
+        assert_eq!(table.take(), 1, "the lowest");
     });
 }
 
