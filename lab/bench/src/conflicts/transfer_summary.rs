@@ -230,7 +230,7 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
             "conflicts.transfers_owned_one",
             OURS,
             Work::OwnedCommon,
-            Goal::None,
+            Goal::AtMost(0.05),
         ),
         most(
             "conflicts.transfers_open_close",
