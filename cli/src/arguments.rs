@@ -57,6 +57,9 @@ impl Default for Command {
 /// A program and its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
+    /// Keep the files below PATH in memory, as below /fdt. Can be given several times.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) mount: Vec<OsString>,
     /// The program, as a shell finds it, and its arguments.
     #[arg(
         required = true,

@@ -12,6 +12,7 @@ pub(crate) fn run(chosen: Run) -> anyhow::Result<()> {
     let command = Command {
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
+        mounts: chosen.mount,
     };
     let Err(error) = run_here(&command);
     eprintln!("fdtable: {error}");

@@ -339,6 +339,59 @@ fn files_in_memory_are_not_the_hosts() {
 }
 
 #[test]
+fn each_mount_is_in_memory_and_survives_an_exec() {
+    let folder = folder("mounts");
+    fs::create_dir(folder.join("there")).expect("a folder");
+    fs::write(folder.join("there/hidden"), "the host's").expect("a file");
+    let (there, new) = (folder.join("there"), folder.join("new"));
+    let mounts = [
+        "--mount",
+        there.to_str().expect("a path"),
+        "--mount",
+        "new/",
+    ];
+    // In one process: a child makes files in its copy.
+    let script = "ls there; echo 1 >there/a; echo 2 >new/b; echo 3 >/fdt/c; echo 4 >d
+        cd new; exec sh -c 'pwd; cat ../there/a b /fdt/c ../d'";
+    let prefix = [&OURS[..], &mounts].concat();
+    let output = run(&prefix, &["sh", "-c", script], &folder);
+    let expected = format!("Some(0)\n{}\n1\n2\n3\n4\n", new.display());
+    assert_eq!(shown(&output), expected);
+    let left = [("d", "4\n"), ("there/hidden", "the host's")];
+    let left = left.map(|(name, text)| (PathBuf::from(name), text.into()));
+    assert_eq!(left_in(&folder), left);
+    assert!(!new.exists());
+}
+
+#[test]
+fn options_after_the_program_are_its_own() {
+    let output = run(&OURS, &["echo", "--mount", "x"], &folder("own-options"));
+    assert_eq!(shown(&output), "Some(0)\n--mount x\n");
+}
+
+#[test]
+fn a_mount_that_cannot_be_made_is_reported() {
+    let folder = folder("no-mount");
+    fs::write(folder.join("file"), "").expect("a file");
+    for (path, text) in [
+        ("missing/new", "cannot mount missing/new: No such file"),
+        ("file/new", "cannot mount file/new: Not a directory"),
+        (
+            "/fdt/",
+            "cannot mount /fdt/: files are in memory there already",
+        ),
+        ("/", "cannot mount /: Invalid argument"),
+        ("", "cannot mount : No such file"),
+    ] {
+        let prefix = [&OURS[..], &["--mount", path]].concat();
+        let output = run(&prefix, &["true"], &folder);
+        assert_eq!(output.status.code(), Some(125), "{path}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains(text), "{errors}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_has_the_exit_code_of_a_shell() {
     let folder = folder("errors");
     fill(&folder);

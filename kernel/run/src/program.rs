@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::{env, fmt, io, process};
 
-use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread};
+use fdtable_posix::{fdt_close, fdt_fstat, fdt_mount, fdt_openat, fdt_pread, fdt_stat};
 
 use crate::calls::checked;
 use crate::elf::{self, Image};
@@ -21,31 +21,51 @@ pub struct Command {
     pub program: OsString,
     /// Its arguments, without its name.
     pub arguments: Vec<OsString>,
+    /// Paths below which files are in memory, besides `/fdt`. The directory of each must exist.
+    pub mounts: Vec<OsString>,
 }
 
 /// Why a program was not started.
 #[derive(Debug)]
 pub struct Error {
+    step: Step,
     what: String,
     errno: i32,
 }
 
+/// What failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Mount,
+    Program,
+}
+
 impl Error {
-    /// Returns the exit code of a shell for this error: 127 if there is no such program, 126 if it
-    /// cannot be run.
+    /// Returns the exit code of `env(1)` for this error: 127 if there is no such program, 126 if it
+    /// cannot be run, 125 if an option cannot be met.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        if self.errno == libc::ENOENT { 127 } else { 126 }
+        match (self.step, self.errno) {
+            (Step::Mount, _) => 125,
+            (Step::Program, libc::ENOENT) => 127,
+            (Step::Program, _) => 126,
+        }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = match self.errno {
-            libc::ENOEXEC => "not a program for x86-64 Linux".to_owned(),
-            libc::EPERM => "it would run as another user, which is not supported".to_owned(),
-            errno => io::Error::from_raw_os_error(errno).to_string(),
+        let reason = match (self.step, self.errno) {
+            (Step::Program, libc::ENOEXEC) => "not a program for x86-64 Linux".to_owned(),
+            (Step::Program, libc::EPERM) => {
+                "it would run as another user, which is not supported".to_owned()
+            }
+            (Step::Mount, libc::EBUSY) => "files are in memory there already".to_owned(),
+            (_, errno) => io::Error::from_raw_os_error(errno).to_string(),
         };
+        if self.step == Step::Mount {
+            write!(f, "cannot mount ")?;
+        }
         write!(f, "{}: {reason}", self.what)
     }
 }
@@ -102,7 +122,15 @@ fn environment() -> Vec<CString> {
 /// # Errors
 /// If it was not started.
 pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
+    for path in &command.mounts {
+        mount(path).map_err(|errno| Error {
+            step: Step::Mount,
+            what: path.to_string_lossy().into_owned(),
+            errno,
+        })?;
+    }
     let named = |errno| Error {
+        step: Step::Program,
         what: command.program.to_string_lossy().into_owned(),
         errno,
     };
@@ -126,6 +154,30 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         // SAFETY: ends this thread alone.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
+}
+
+/// Keeps the files below a path in memory.
+///
+/// # Errors
+/// `ENOENT` if the path is empty, or its directory does not exist; `ENOTDIR` if that is not a
+/// directory; `EBUSY` if files are in memory there already; `EINVAL` for the root.
+fn mount(path: &OsString) -> Result<(), i32> {
+    let path = path.as_bytes();
+    if path.is_empty() {
+        return Err(libc::ENOENT);
+    }
+    // Without the last name, and whatever kind of slashes follow it.
+    let end = path.len() - path.iter().rev().take_while(|&&byte| byte == b'/').count();
+    let name = path[..end].iter().rposition(|&byte| byte == b'/');
+    let parent = [&path[..name.map_or(0, |slash| slash + 1)], b"."].concat();
+    let whole = |path: &[u8]| CString::new(path).map_err(|_| libc::EINVAL);
+    let (parent, path) = (whole(&parent)?, whole(path)?);
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is a C string, and there is room for the answer.
+    checked(unsafe { fdt_stat(parent.as_ptr(), &raw mut stat) }.into())?;
+    // SAFETY: the path is a C string.
+    checked(unsafe { fdt_mount(path.as_ptr()) }.into()).map(drop)
 }
 
 /// Finds a program as a shell does.
