@@ -146,6 +146,8 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         Block::prepare().map_err(|error| named(error.raw_os_error().unwrap_or(libc::EIO)))?;
     signals::install();
     let frame = program.load().map_err(named)?;
+    // Its descriptor is not the guest's.
+    drop(program);
     let _ = Box::leak(block);
     // SAFETY: the frame is that of a program that begins, and this thread has a block.
     unsafe { fdtable_run_start(&raw const frame) };
