@@ -1,0 +1,77 @@
+//! Programs that cannot be run: messages and exit codes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::{OURS, compiled, fill, folder, run};
+
+fn executable(folder: &Path, name: &str, contents: &[u8]) {
+    let path = folder.join(name);
+    fs::write(&path, contents).expect("a file");
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("the mode");
+}
+
+#[test]
+fn what_cannot_be_run_has_the_exit_code_of_a_shell() {
+    let folder = folder("errors");
+    fill(&folder);
+    let program = fs::read(compiled("registers", &[])).expect("a program");
+    let changed = |at: usize, bytes: &[u8]| {
+        let mut changed = program.clone();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        changed
+    };
+    let text = b"/lib64/ld-linux-x86-64.so.2";
+    let interpreter = program
+        .windows(text.len())
+        .position(|window| window == text)
+        .expect("an interpreter");
+    executable(&folder, "short", b"\x7fELF\x01\x01");
+    executable(&folder, "plain", b"no program\n");
+    executable(&folder, "empty", b"");
+    executable(&folder, "bits32", &changed(4, &[1]));
+    // The machine of AArch64.
+    executable(&folder, "arm", &changed(18, &[183, 0]));
+    executable(&folder, "truncated", &program[..100]);
+    executable(&folder, "no-loader", &changed(interpreter + 1, b"x"));
+    executable(&folder, "no-interpreter", b"#!/no/such/interpreter\n");
+    executable(&folder, "setuid", &program);
+    fs::set_permissions(folder.join("setuid"), PermissionsExt::from_mode(0o4755)).expect("mode");
+    let not_ours = "not a program for x86-64 Linux";
+    for (program, code, text) in [
+        ("no-such-program", 127, "No such file"),
+        ("./missing", 127, "No such file"),
+        ("./text", 126, "Permission denied"),
+        ("./tree", 126, "Permission denied"),
+        ("./text/below", 126, "Not a directory"),
+        ("./short", 126, not_ours),
+        ("./plain", 126, not_ours),
+        ("./empty", 126, not_ours),
+        ("./bits32", 126, not_ours),
+        ("./arm", 126, not_ours),
+        ("./truncated", 126, not_ours),
+        ("./no-loader", 127, "No such file"),
+        ("./no-interpreter", 127, "No such file"),
+        ("./setuid", 126, "it would run as another user"),
+    ] {
+        let output = run(&OURS, &[program], &folder);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{program}: {errors}");
+        assert!(
+            errors.contains(&format!("fdtable: {program}: {text}")),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn a_signal_ends_the_runner_as_it_ends_the_program() {
+    let folder = folder("killed");
+    for (signal, code) in [("TERM", 143), ("KILL", 137), ("SEGV", 139)] {
+        let ours = format!("{} run sh -c 'kill -{signal} $$'; echo $?", OURS[0]);
+        let output = run(&[], &["sh", "-c", &ours], &folder);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text, format!("{code}\n"), "{signal}");
+    }
+}
