@@ -29,6 +29,7 @@ pub(crate) enum Command {
     /// timed.
     Conflicts(Conflicts),
     /// Run an unmodified program on the kernel of this library. This is no security boundary.
+    #[command(after_help = crate::observing::WARNING)]
     Run(Run),
     /// Run a part of an experiment for another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
@@ -60,6 +61,8 @@ pub(crate) struct Run {
     /// Keep the files below PATH in memory, as below /fdt. Can be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) mount: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) observing: crate::observing::Observing,
     /// The program, as a shell finds it, and its arguments.
     #[arg(
         required = true,

@@ -8,6 +8,7 @@ use fdtable_bench::lmbench::subject;
 mod arguments;
 mod bench;
 mod conflicts;
+mod observing;
 mod progress;
 mod run;
 mod time_left;

@@ -8,11 +8,13 @@ use crate::arguments::Run;
 /// Becomes the program. If that fails, ends with the exit code of a shell.
 pub(crate) fn run(chosen: Run) -> anyhow::Result<()> {
     prepare_process().context("cannot start again with the settings of a runner")?;
+    let options = chosen.observing.options();
     let mut words = chosen.words.into_iter();
     let command = Command {
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
         mounts: chosen.mount,
+        options,
     };
     let Err(error) = run_here(&command);
     eprintln!("fdtable: {error}");

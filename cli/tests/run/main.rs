@@ -11,7 +11,9 @@ mod differences;
 #[allow(dead_code)]
 #[path = "../../../kernel/posix/tests/c_programs/line.rs"]
 mod line;
+mod observing;
 mod posix_checks;
+mod refused;
 
 /// Seconds after which a program counts as waiting forever.
 const PATIENCE: &str = "120";

@@ -1,8 +1,11 @@
 //! What a runner of unmodified programs needs beside the calls.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
-use crate::abi::{faults, system};
+use fdtable::Files;
+use fdtable_vfs::RcuObject;
+
+use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
 
 pub use crate::host::direct::{DirectCall, DirectCalls};
@@ -12,6 +15,21 @@ pub use crate::host::direct::{DirectCall, DirectCalls};
 pub fn begin(calls: DirectCalls) {
     direct::set(calls);
     system::system();
+}
+
+/// Returns the table of descriptors of the process.
+pub fn files() -> &'static Files<RcuObject> {
+    system::system().process.files()
+}
+
+/// Returns a string of the program, or `None` if it cannot be read or is longer than a path.
+///
+/// # Safety
+/// No other thread writes to it during the call.
+pub unsafe fn string(at: *const c_char) -> Option<Vec<u8>> {
+    // SAFETY: as the caller promises.
+    let string = unsafe { uaccess::string(at) };
+    string.ok().map(|text| text.to_bytes().to_vec())
 }
 
 /// Closes the descriptors with `FD_CLOEXEC`, as a new program does.

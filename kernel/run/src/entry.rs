@@ -3,7 +3,7 @@
 //! `fdtable_run_enter` takes the place of the instruction `syscall`: the number and the arguments
 //! are in the registers of the kernel's convention, and `rcx` has the address to return to, as
 //! after `syscall`. It switches to the runner's stack and thread-local memory, saves all registers
-//! in a [`Frame`], and calls [`serve`](crate::calls::serve).
+//! in a [`Frame`], and calls [`serve`](crate::calls::serve), or what observes it (see `observe`).
 //!
 //! # How the runner knows its thread
 //!
@@ -121,7 +121,7 @@ global_asm!(
     "    mov rsi, gs:[{host_fs}]",
     "    wrfsbase rsi",
     "    mov rdi, rsp",
-    "    call {serve}",
+    "    call qword ptr gs:[{serve}]",
     "fdtable_run_leaves:",
     // The way out, with the frame on the top of the stack.
     "5:  mov rsi, gs:[{guest_fs}]",
@@ -236,9 +236,9 @@ global_asm!(
     ".popsection",
     // All but carry, parity, adjust, zero, sign, overflow, interrupts on, and the bit that is 1.
     rare_flags = const !0xAD7_i32,
-    serve = sym crate::calls::serve,
     on_signal = sym crate::signals::on_signal,
     block = const offset_of!(Block, myself),
+    serve = const offset_of!(Block, serve),
     inside = const offset_of!(Block, inside),
     selector = const offset_of!(Block, selector),
     waiting = const offset_of!(Block, waiting),

@@ -6,7 +6,8 @@
 //!
 //! Reading order: `entry` (how a call gets from the guest to the runner and back), `thread` (what
 //! the runner has for each thread), `calls` (which calls are served where), `patch` (how call sites
-//! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `signals`.
+//! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `signals`,
+//! `observe` (what the runner reports about the calls).
 //!
 //! This is no security boundary: the guest can read and write the memory of the runner.
 
@@ -19,10 +20,13 @@ mod elf;
 mod entry;
 mod guarded;
 mod memory;
+mod observe;
+mod options;
 mod patch;
 mod process;
 mod program;
 mod signals;
 mod thread;
 
+pub use options::{Descriptors, Options, Owners, Report};
 pub use program::{Command, Error, prepare_process, run};

@@ -12,6 +12,7 @@ use std::{ptr, thread};
 use crate::calls::host_now;
 use crate::entry::{Frame, fdtable_run_start, fdtable_run_stop};
 use crate::memory::{self, pointer};
+use crate::observe;
 use crate::patch;
 use crate::program::Program;
 use crate::signals;
@@ -62,6 +63,7 @@ pub(crate) fn end_thread() -> i64 {
 
 /// Ends the process.
 pub(crate) fn end(code: i32) -> i64 {
+    observe::at_end();
     // SAFETY: it takes an integer.
     unsafe { libc::_exit(code) }
 }
@@ -264,6 +266,7 @@ fn begin_process(block: &Block, start: Start) -> i64 {
             THREADS.store(1, Ordering::SeqCst);
             patch::leave_pools();
             crate::thread::forget_others();
+            observe::in_child();
             if block.intercept().is_err() {
                 end(127);
             }

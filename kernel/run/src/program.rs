@@ -11,6 +11,8 @@ use crate::calls::checked;
 use crate::elf::{self, Image};
 use crate::entry::{Frame, fdtable_run_start};
 use crate::memory;
+use crate::observe;
+use crate::options::Options;
 use crate::signals;
 use crate::thread::Block;
 
@@ -23,6 +25,8 @@ pub struct Command {
     pub arguments: Vec<OsString>,
     /// Paths below which files are in memory, besides `/fdt`. The directory of each must exist.
     pub mounts: Vec<OsString>,
+    /// What the runner reports, and the table of descriptors.
+    pub options: Options,
 }
 
 /// Why a program was not started.
@@ -37,6 +41,7 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Mount,
+    Report,
     Program,
 }
 
@@ -46,7 +51,7 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match (self.step, self.errno) {
-            (Step::Mount, _) => 125,
+            (Step::Mount | Step::Report, _) => 125,
             (Step::Program, libc::ENOENT) => 127,
             (Step::Program, _) => 126,
         }
@@ -134,6 +139,11 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         what: command.program.to_string_lossy().into_owned(),
         errno,
     };
+    observe::begin(&command.options).map_err(|(what, error)| Error {
+        step: Step::Report,
+        what,
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+    })?;
     let path = find(command).map_err(named)?;
     let name = std::iter::once(&command.program);
     let arguments = name

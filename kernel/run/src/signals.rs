@@ -11,6 +11,8 @@
 //!   are the guest's, the entry restores the mask; the kernel delivers the signal there, and it is
 //!   the first case.
 //!
+//! Signals that end the guest are the host's, unless there are reports to make before (`observe`).
+//!
 //! So a handler of the guest never runs inside of a call, and may leave by `siglongjmp`.
 //!
 //! The mask of the host is that of the guest, without two signals that the guest cannot block or
@@ -28,6 +30,7 @@ use crate::calls::{host, host_now};
 use crate::entry::*;
 use crate::guarded::Guarded;
 use crate::memory::pointer;
+use crate::observe;
 use crate::patch;
 use crate::thread::Block;
 
@@ -166,6 +169,11 @@ pub(crate) fn install() {
     for signal in ALWAYS {
         install_host(signal, &ours(0));
     }
+    for signal in observe::last_signals() {
+        if recorded(*signal) == DEFAULT {
+            install_host(*signal, &ours(0));
+        }
+    }
     let unblocked = bit(libc::SIGSYS) | bit(KICK);
     host_now(
         libc::SYS_rt_sigprocmask,
@@ -186,7 +194,9 @@ pub(crate) fn reset() {
         let action = recorded(signal);
         if action.handler > IGNORE {
             record(signal, DEFAULT);
-            if !ALWAYS.contains(&signal) {
+            if observe::last_signals().contains(&signal) {
+                install_host(signal, &ours(0));
+            } else if !ALWAYS.contains(&signal) {
                 install_host(signal, &DEFAULT);
             }
         }
@@ -208,7 +218,8 @@ pub(crate) fn action(a: [i64; 6]) -> i64 {
         let new = unsafe { pointer::<Action>(new).read_unaligned() };
         record(signal, new);
         if !ALWAYS.contains(&signal) {
-            let installed = if new.handler > IGNORE {
+            let is_last = new.handler == 0 && observe::last_signals().contains(&signal);
+            let installed = if new.handler > IGNORE || is_last {
                 ours(new.flags)
             } else {
                 Action {
@@ -526,6 +537,12 @@ pub(crate) unsafe extern "C" fn on_signal(
             return 1;
         }
     }
+    // SAFETY: the kernel's information; the sender is there for signals that a process has sent.
+    if signal == KICK && code == 0 && unsafe { (*info).si_pid() != libc::getpid() } {
+        // Another process asks for the list of open files.
+        observe::ask_for_list();
+        return u8::from(!block.is_inside());
+    }
     if signal == KICK && crate::thread::is_asked() {
         // Another thread changes code.
         if !block.is_inside() {
@@ -649,11 +666,15 @@ pub(crate) fn send_deferred(block: &Block) {
 fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut Context) {
     let action = recorded(signal);
     if action.handler <= IGNORE {
-        // A fault, or what the guest no longer handles: the host's default, when it repeats.
+        // A fault, what the guest no longer handles, or what ends it after a report: the host's
+        // default. A fault repeats, and all else is sent again.
         // SAFETY: the kernel's information.
-        let was_sent = unsafe { (*info).si_code } <= 0;
+        let was_sent = unsafe { (*info).si_code } <= 0 || !DEFERRED.contains(&signal);
         if action.handler == IGNORE && was_sent {
             return;
+        }
+        if action.handler != IGNORE {
+            observe::at_end();
         }
         install_host(signal, &DEFAULT);
         if was_sent {

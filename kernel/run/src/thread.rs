@@ -5,14 +5,17 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::{io, ptr};
 
-use crate::entry::{address, fdtable_run_begin, fdtable_run_end};
+use crate::entry::{Frame, address, fdtable_run_begin, fdtable_run_end};
 use crate::guarded::Guarded;
+use crate::observe;
 use crate::signals::DEFERRED;
 
 /// The block of a thread. The entry and the signal handler find it by `gs`.
 #[repr(C)]
 pub(crate) struct Block {
     pub(crate) myself: *mut Block,
+    /// Serves the calls of the thread.
+    pub(crate) serve: extern "C" fn(&mut Frame),
     /// The top of the runner's stack while the guest runs.
     pub(crate) stack: u64,
     /// The bases of `fs` of the two sides.
@@ -97,6 +100,7 @@ impl Block {
         }
         let mut block = Box::new(Block {
             myself: ptr::null_mut(),
+            serve: observe::serves(),
             stack: 0,
             host_fs: fs,
             guest_fs: Cell::new(0),

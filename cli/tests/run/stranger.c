@@ -1,0 +1,117 @@
+/* A program with the faults that the reports find. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+__attribute__((noinline)) static int close_it(int fd)
+{
+    int result = close(fd);
+    __asm__ volatile("");
+    return result;
+}
+
+static void *in_thread(void *fd)
+{
+    for (int i = 0; i < 100; i++)
+        fcntl(*(int *)fd, F_GETFD);
+    return 0;
+}
+
+static int calls(void)
+{
+    int fd = open("/dev/null", O_RDWR);
+    for (int i = 0; i < 1000; i++)
+        fcntl(fd, F_GETFD);
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, in_thread, &fd);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    for (int i = 0; i < 5; i++)
+        fcntl(999, F_GETFD);
+    return fd;
+}
+
+static int many(int count)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    for (int i = 3; i < count; i++) {
+        int fd = dup(0);
+        if (fd != i) {
+            printf("%d is %d: %s\n", i, fd, strerror(errno));
+            return 1;
+        }
+    }
+    int over = dup(0);
+    printf("limit %lu, open %d, then %s\n", (unsigned long)limit.rlim_cur, count, strerror(errno));
+    return over != -1;
+}
+
+int main(int count, char **words)
+{
+    const char *what = words[1];
+    if (!strcmp(what, "calls")) {
+        calls();
+        return 7;
+    }
+    if (!strcmp(what, "killed")) {
+        calls();
+        kill(getpid(), SIGTERM);
+    }
+    if (!strcmp(what, "alarm")) {
+        alarm(1);
+        for (;;)
+            pause();
+    }
+    if (!strcmp(what, "fork")) {
+        calls();
+        if (!fork())
+            _exit(3);
+        int status;
+        wait(&status);
+        return WEXITSTATUS(status);
+    }
+    if (!strcmp(what, "trace")) {
+        int fd = openat(AT_FDCWD, "traced", O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+        write(fd, "text", 4);
+        lseek(fd, 1, SEEK_END);
+        close(77);
+        syscall(SYS_io_uring_setup, 1, 0);
+        return 0;
+    }
+    if (!strcmp(what, "closed")) {
+        char byte;
+        int fd = open("/dev/null", O_RDWR);
+        close_it(fd);
+        int other = open("/dev/zero", O_RDWR);
+        int twice = close_it(fd);
+        int error = errno;
+        printf("%d %d %d\n", other != fd, twice, error);
+        fd = open("/dev/null", O_RDWR);
+        close_it(fd);
+        int used = read(fd, &byte, 1);
+        printf("%d %d\n", used, errno);
+        return 0;
+    }
+    if (!strcmp(what, "list")) {
+        open("/dev/zero", O_RDONLY);
+        open("/fdt/memory", O_RDWR | O_CREAT, 0600);
+        printf("open\n");
+        fflush(stdout);
+        char byte;
+        read(0, &byte, 1);
+        return 5;
+    }
+    if (!strcmp(what, "many"))
+        return many(atoi(words[2]));
+    return 99;
+}

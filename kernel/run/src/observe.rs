@@ -1,0 +1,238 @@
+//! What the runner reports about the calls of a guest, if it is asked to.
+//!
+//! The entry calls [`serve`](calls::serve) through a pointer in the block of the thread. Without
+//! observers the pointer leads there directly, so that a call costs nothing more. With observers it
+//! leads to [`observed`], which records the call around it.
+//!
+//! Reports are made at the end of each process: by `exit_group`, by the end of the last thread, and
+//! by a signal whose default ends the program. For that the runner handles these signals itself,
+//! reports, and then lets the host's default end the process, so that the exit status is the same.
+//! SIGKILL, and signals that the host raises in calls of the runner, leave no report.
+
+mod files;
+mod place;
+mod statistics;
+mod trace;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::FromRawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use fdtable::Limits;
+
+use crate::calls;
+use crate::entry::Frame;
+use crate::options::{Options, Owners, Report};
+use crate::thread::Block;
+
+/// A call of the guest, before it is served.
+pub(crate) struct Call {
+    number: i64,
+    arguments: [i64; 6],
+    /// Whether it came by a signal, and not from a rewritten site.
+    has_trapped: bool,
+    /// Where the guest continues, and its stack pointer.
+    rip: u64,
+    rsp: u64,
+}
+
+/// Where a report goes.
+struct Sink(File);
+
+impl Sink {
+    /// Returns `None` if the report is off.
+    fn open(report: &Report) -> io::Result<Option<Self>> {
+        let file = match report {
+            Report::Off => return Ok(None),
+            Report::StandardError => {
+                /// Above the descriptors that the runner's libraries open.
+                const FIRST: i32 = 100;
+                // SAFETY: it takes integers.
+                let fd = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, FIRST) };
+                if fd < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                // SAFETY: opened above, for this file alone.
+                unsafe { File::from_raw_fd(fd) }
+            }
+            Report::File(path) => {
+                drop(File::create(path)?);
+                OpenOptions::new().append(true).open(path)?
+            }
+        };
+        Ok(Some(Self(file)))
+    }
+
+    /// Writes a text in one call. An error has no receiver.
+    fn write(&self, text: &str) {
+        let _ = (&self.0).write_all(text.as_bytes());
+    }
+}
+
+/// The reports that are made, each with its receiver.
+struct Observers {
+    statistics: Option<Sink>,
+    trace: Option<Sink>,
+    list: Option<Sink>,
+    /// Receives reports about uses after close.
+    closes: Option<Sink>,
+    owners: Owners,
+}
+
+static OBSERVERS: OnceLock<Observers> = OnceLock::new();
+/// Whether this process has made its reports.
+static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Prepares the table and the observers, before the guest starts.
+///
+/// # Errors
+/// Those of opening a file for a report, with its name.
+pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
+    let open = |report: &Report| {
+        let name = match report {
+            Report::File(path) => path.display().to_string(),
+            _ => "standard error".to_owned(),
+        };
+        Sink::open(report).map_err(|error| (name, error))
+    };
+    let files = fdtable_posix::runner::files();
+    if let Some(limit) = options.descriptors.limit {
+        let limits = Limits {
+            soft: limit,
+            hard: limit,
+        };
+        let invalid = |_| io::Error::from_raw_os_error(libc::EINVAL);
+        let set = files.set_limits(limits).map_err(invalid);
+        set.map_err(|error| (format!("a limit of {limit} descriptors"), error))?;
+    }
+    if options.descriptors.quarantine > 0 {
+        files.set_quarantine(options.descriptors.quarantine);
+    }
+    let watches_closes = options.descriptors.quarantine > 0 || options.owners == Owners::Recorded;
+    let closes = match watches_closes {
+        true => Report::StandardError,
+        false => Report::Off,
+    };
+    let observers = Observers {
+        statistics: open(&options.statistics)?,
+        trace: open(&options.trace)?,
+        list: open(&options.list)?,
+        closes: open(&closes)?,
+        owners: options.owners,
+    };
+    let is_used = observers.statistics.is_some()
+        || observers.trace.is_some()
+        || observers.list.is_some()
+        || observers.closes.is_some();
+    if is_used {
+        // The one call before the guest starts.
+        let _ = OBSERVERS.set(observers);
+        files::start_lister();
+    }
+    Ok(())
+}
+
+/// Returns what serves the calls of a thread.
+pub(crate) fn serves() -> extern "C" fn(&mut Frame) {
+    match OBSERVERS.get() {
+        Some(_) => observed,
+        None => calls::serve,
+    }
+}
+
+/// Serves a call, and records it.
+extern "C" fn observed(frame: &mut Frame) {
+    let Some(observers) = OBSERVERS.get() else {
+        return calls::serve(frame);
+    };
+    let site = Block::current().trapped_at.get();
+    let call = Call {
+        number: i64::from(frame.rax as i32),
+        arguments: frame.arguments(),
+        has_trapped: site != 0,
+        rip: frame.rip,
+        rsp: frame.rsp,
+    };
+    // These do not return here.
+    let leaves = matches!(
+        call.number,
+        libc::SYS_exit | libc::SYS_exit_group | libc::SYS_rt_sigreturn
+    );
+    if leaves {
+        if observers.statistics.is_some() {
+            statistics::count(&call, 0, 0);
+        }
+        return calls::serve(frame);
+    }
+    let line = observers.trace.as_ref().map(|_| trace::begin(&call));
+    let begun = Instant::now();
+    calls::serve(frame);
+    let time = begun.elapsed();
+    let result = frame.rax.cast_signed();
+    if observers.statistics.is_some() {
+        statistics::count(&call, result, time.as_nanos() as u64);
+    }
+    if let (Some(sink), Some(line)) = (&observers.trace, line) {
+        trace::end(sink, line, &call, result);
+    }
+    if observers.closes.is_some() || observers.list.is_some() {
+        files::record(observers, &call, result);
+    }
+}
+
+/// Makes the reports of this process, once.
+pub(crate) fn at_end() {
+    let Some(observers) = OBSERVERS.get() else {
+        return;
+    };
+    // Relaxed: only the one exchange that finds `false` goes on; nothing else is published by it.
+    if IS_REPORTED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if let Some(sink) = &observers.list {
+        files::list(sink);
+    }
+    if let Some(sink) = &observers.statistics {
+        sink.write(&statistics::report());
+    }
+}
+
+/// Begins anew in the child of a fork: its reports are about its own calls.
+pub(crate) fn in_child() {
+    if OBSERVERS.get().is_some() {
+        // Relaxed: the child has one thread.
+        IS_REPORTED.store(false, Ordering::Relaxed);
+        statistics::clear();
+        files::start_lister();
+    }
+}
+
+/// Has the list of open files written. For the signal handler.
+pub(crate) fn ask_for_list() {
+    files::ask();
+}
+
+/// Signals whose default ends the program, and that the runner handles to report before.
+pub(crate) fn last_signals() -> &'static [i32] {
+    const LAST: [i32; 12] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGILL,
+        libc::SIGABRT,
+        libc::SIGFPE,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        libc::SIGTERM,
+        libc::SIGXFSZ,
+    ];
+    match OBSERVERS.get() {
+        Some(observers) if observers.statistics.is_some() || observers.list.is_some() => &LAST,
+        _ => &[],
+    }
+}

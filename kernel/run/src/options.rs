@@ -1,0 +1,51 @@
+//! What the runner is to report about a program, and the table of descriptors that it gets.
+
+use std::path::PathBuf;
+
+/// Options of a run. The default reports nothing, and leaves the table as the host's limits say.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The calls by name at the end of each process, as `strace -c` prints them.
+    pub statistics: Report,
+    /// Each call on descriptors, as `strace -e trace=desc` prints them, and each that is answered
+    /// with ENOSYS.
+    pub trace: Report,
+    /// The open files at the end of each process, and when another process sends SIGSTKFLT.
+    pub list: Report,
+    /// The table of descriptors.
+    pub descriptors: Descriptors,
+    /// What is recorded about the places of opens.
+    pub owners: Owners,
+}
+
+/// Where a report goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Report {
+    /// It is not made.
+    #[default]
+    Off,
+    /// The standard error that the runner was started with.
+    StandardError,
+    /// A file of the host. It is created, or emptied; processes of the program append to it.
+    File(PathBuf),
+}
+
+/// The table of descriptors.
+#[derive(Debug, Clone, Default)]
+pub struct Descriptors {
+    /// How many opens a closed descriptor waits for before it is reused. If it is not 0, each use
+    /// of a descriptor after its close is reported on standard error.
+    pub quarantine: u32,
+    /// The limit of descriptors, hard and soft, if it is not the host's.
+    pub limit: Option<u32>,
+}
+
+/// What is recorded about the places of opens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Owners {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// The stack of each open. A report about a use after close shows it.
+    Recorded,
+}
