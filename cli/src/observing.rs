@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fdtable_run::{Descriptors, Options, Owners, Report};
+use fdtable_run::{Choice, Descriptors, Options, Owners, Report};
 
 /// The end of the help.
 pub(crate) const WARNING: &str = "This is no security boundary: the program shares its address \
@@ -30,6 +30,10 @@ pub(crate) struct Observing {
     /// Show in reports of uses after close where the descriptor was opened.
     #[arg(long)]
     owner: bool,
+    /// Let open(2) and its relatives take any free descriptor instead of the lowest, as long as 0, 1
+    /// and 2 are open.
+    #[arg(long)]
+    any_fd: bool,
     /// Limit descriptors to N, whatever the limit of the host is.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1 << 30))]
     max_fd: Option<u32>,
@@ -49,6 +53,10 @@ impl Observing {
             list: report(self.list),
             descriptors: Descriptors {
                 quarantine: self.quarantine,
+                choice: match self.any_fd {
+                    true => Choice::Any,
+                    false => Choice::Lowest,
+                },
                 limit: self.max_fd,
             },
             owners: match self.owner {

@@ -193,6 +193,14 @@ fn open_files_are_listed_on_a_signal_and_at_the_end() {
 }
 
 #[test]
+fn opens_take_any_descriptor_and_other_calls_the_lowest() {
+    let output = stranger("any", &["--any-fd"], &["any"]);
+    assert_eq!(shown(&output), "Some(0)\n1 1 3 10 20 1 0\n");
+    let output = stranger("lowest", &[], &["any"]);
+    assert_eq!(shown(&output), "Some(0)\n0 1 5 10 20 1 0\n");
+}
+
+#[test]
 fn a_million_descriptors_are_open_beyond_the_hosts_limit() {
     let output = stranger("many", &["--max-fd", "1000000"], &["many", "1000000"]);
     assert_eq!(

@@ -111,6 +111,15 @@ int main(int count, char **words)
         read(0, &byte, 1);
         return 5;
     }
+    if (!strcmp(what, "any")) {
+        int host = open("/dev/null", O_RDONLY), ours = open("/fdt/any", O_RDWR | O_CREAT, 0600);
+        int lowest = dup(0), at = fcntl(0, F_DUPFD, 10), to = dup2(0, 20);
+        int flags = fcntl(open("/dev/null", O_RDONLY | O_CLOEXEC), F_GETFD);
+        close(0);
+        int zero = open("/dev/null", O_RDONLY);
+        printf("%d %d %d %d %d %d %d\n", host > 3, ours > 3, lowest, at, to, flags, zero);
+        return 0;
+    }
     if (!strcmp(what, "many"))
         return many(atoi(words[2]));
     return 99;

@@ -22,6 +22,14 @@ pub fn files() -> &'static Files<RcuObject> {
     system::system().process.files()
 }
 
+/// Has `open(2)` and its relatives take any free descriptor from now on, instead of the lowest, as
+/// long as 0, 1 and 2 are open. An open finds out only at its end that no descriptor is free: a
+/// file that it has created or truncated then stays so.
+pub fn open_any_descriptor() {
+    // It may be set already.
+    let _ = system::system().any_descriptor.set(());
+}
+
 /// Returns a string of the program, or `None` if it cannot be read or is longer than a path.
 ///
 /// # Safety

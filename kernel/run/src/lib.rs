@@ -28,5 +28,5 @@ mod program;
 mod signals;
 mod thread;
 
-pub use options::{Descriptors, Options, Owners, Report};
+pub use options::{Choice, Descriptors, Options, Owners, Report};
 pub use program::{Command, Error, prepare_process, run};

@@ -25,7 +25,7 @@ use fdtable::Limits;
 
 use crate::calls;
 use crate::entry::Frame;
-use crate::options::{Options, Owners, Report};
+use crate::options::{Choice, Options, Owners, Report};
 use crate::thread::Block;
 
 /// A call of the guest, before it is served.
@@ -107,6 +107,9 @@ pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
         let invalid = |_| io::Error::from_raw_os_error(libc::EINVAL);
         let set = files.set_limits(limits).map_err(invalid);
         set.map_err(|error| (format!("a limit of {limit} descriptors"), error))?;
+    }
+    if options.descriptors.choice == Choice::Any {
+        fdtable_posix::runner::open_any_descriptor();
     }
     if options.descriptors.quarantine > 0 {
         files.set_quarantine(options.descriptors.quarantine);

@@ -27,6 +27,8 @@ pub(crate) struct System {
     pub(crate) routes: ArcSwap<Routes>,
     /// Messages about routing, if the program's user wants them.
     pub(crate) trace: Option<Trace>,
+    /// Set if opens may take any free descriptor.
+    pub(crate) any_descriptor: OnceLock<()>,
 }
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
@@ -63,6 +65,7 @@ impl System {
             process,
             routes: ArcSwap::from_pointee(Routes::new(host::current_directory())),
             trace: Trace::of_environment(),
+            any_descriptor: OnceLock::new(),
         };
         system.mount_devices();
         system.mount_environment();
@@ -97,6 +100,13 @@ impl System {
             return Err(errno);
         }
         argument
+    }
+
+    /// Returns true if an open may take any free descriptor: if the runner has said so, and 0, 1
+    /// and 2, whose numbers have a meaning, are not to be opened again.
+    pub(crate) fn opens_anywhere(&self) -> bool {
+        let are_open = || (0..=2).all(|fd| self.process.files().fd_flags(fd).is_ok());
+        self.any_descriptor.get().is_some() && are_open()
     }
 
     /// Gives a host file a descriptor of ours. If this fails, the host descriptor is left to the
