@@ -35,6 +35,8 @@ pub(crate) fn set_base(block: &Block, a: [i64; 6]) -> i64 {
     const ARCH_GET_FS: i64 = 0x1003;
     const ARCH_SET_GS: i64 = 0x1001;
     const ARCH_GET_GS: i64 = 0x1004;
+    const SHADOW_STACK_FIRST: i64 = 0x5001;
+    const SHADOW_STACK_LAST: i64 = 0x5005;
     match a[0] {
         ARCH_SET_FS => {
             block.guest_fs.set(a[1].cast_unsigned());
@@ -45,6 +47,8 @@ pub(crate) fn set_base(block: &Block, a: [i64; 6]) -> i64 {
             unsafe { pointer::<u64>(a[1].cast_unsigned()).write_unaligned(block.guest_fs.get()) };
             0
         }
+        // Shadow stacks do not know the runner's stacks: as on a CPU without them.
+        SHADOW_STACK_FIRST..=SHADOW_STACK_LAST => -i64::from(libc::EOPNOTSUPP),
         // It is the runner's.
         ARCH_SET_GS | ARCH_GET_GS => -i64::from(libc::EPERM),
         _ => host_now(libc::SYS_arch_prctl, a),
