@@ -146,6 +146,16 @@ fn threads_of_a_static_program_at_a_fixed_address_meet_at_fresh_sites() {
     same_program("threads", &["-static", "-no-pie"]);
 }
 
+#[test]
+fn what_breaks_rewritten_call_sites_is_as_on_the_host() {
+    same_program("pitfalls", &[]);
+}
+
+#[test]
+fn what_breaks_rewritten_call_sites_of_a_static_program_is_as_on_the_host() {
+    same_program("pitfalls", &["-static", "-no-pie"]);
+}
+
 /// A tree of files and texts, the same each time.
 fn fill(folder: &Path) {
     let text: String = (0..500)

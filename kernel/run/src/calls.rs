@@ -156,7 +156,14 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
     match number {
         // Memory.
         libc::SYS_mmap => map(a),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+            if a[2] & i64::from(libc::PROT_WRITE) != 0 {
+                patch::restore(&memory::range(address(0), address(1)));
+            }
+            posix(number, a)
+        }
         libc::SYS_munmap => {
+            patch::forget(&memory::range(address(0), address(1)));
             let result = posix(number, a);
             if result == 0 {
                 memory::forget(address(0), address(1));
@@ -164,6 +171,10 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             result
         }
         libc::SYS_mremap => {
+            patch::forget(&memory::range(address(0), address(1)));
+            if a[3] & i64::from(libc::MREMAP_FIXED) != 0 {
+                patch::forget(&memory::range(address(4), address(2)));
+            }
             let result = posix(number, a);
             if result >= 0 {
                 if a[3] & i64::from(libc::MREMAP_DONTUNMAP) == 0 {
@@ -244,6 +255,9 @@ pub(crate) fn posix(number: i64, a: [i64; 6]) -> i64 {
 
 /// Maps memory, and notes that it is the guest's.
 fn map(a: [i64; 6]) -> i64 {
+    if a[3] & i64::from(libc::MAP_FIXED) != 0 {
+        patch::forget(&memory::range(a[0].cast_unsigned(), a[1].cast_unsigned()));
+    }
     let result = posix(libc::SYS_mmap, a);
     if !(-4095..0).contains(&result) {
         memory::note(result.cast_unsigned(), a[1].cast_unsigned());

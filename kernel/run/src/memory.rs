@@ -8,6 +8,7 @@
 //! `/proc/self/maps`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::calls::checked_address;
 use crate::guarded::Guarded;
@@ -36,6 +37,12 @@ static MEMORY: Guarded<Memory> = Guarded::new(Memory {
 /// Returns a pointer to an address of the guest.
 pub(crate) fn pointer<T>(address: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Returns the addresses that a call on memory concerns: whole pages.
+pub(crate) fn range(start: u64, length: u64) -> Range<u64> {
+    let end = start.saturating_add(length);
+    start..end.checked_next_multiple_of(PAGE).unwrap_or(end)
 }
 
 impl Memory {

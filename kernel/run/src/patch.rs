@@ -24,7 +24,9 @@
 //!
 //! Code is never writable: the bytes go through `/proc/self/mem`, which the kernel copies for this
 //! process as it does for a debugger. Stubs have a second, writable mapping of the same pages.
-//! Code that is writable itself may change at any time, and its sites stay as they are.
+//! Code that is writable itself may change at any time, and its sites stay as they are. Before the
+//! guest makes code writable, its sites get their bytes back, in the opposite order, and then stay
+//! as they are. A site that is unmapped is forgotten: other code may follow there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -68,11 +70,23 @@ struct Sites {
     trapped: BTreeMap<u64, u32>,
     /// Sites that were looked at and left.
     left: BTreeSet<u64>,
-    /// Sites that were rewritten, and where their jumps are.
-    rewritten: BTreeMap<u64, u64>,
+    /// Sites that were rewritten.
+    rewritten: BTreeMap<u64, Jump>,
     /// Instructions that were moved: where they were, and where they are.
     moved: BTreeMap<u64, u64>,
 }
+
+/// The jump of a site that was rewritten.
+#[derive(Clone, Copy)]
+struct Jump {
+    begin: u64,
+    stub: u64,
+    /// The bytes that it has replaced.
+    before: [u8; 5],
+}
+
+/// How far a site's jump and the instructions that moved with it may be from the `syscall`.
+const EXTENT: u64 = 32;
 
 static SITES: Guarded<Sites> = Guarded::new(Sites {
     pools: Vec::new(),
@@ -110,6 +124,34 @@ pub(crate) fn clear() {
     ANY_MOVED.store(false, SeqCst);
 }
 
+/// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable.
+pub(crate) fn restore(range: &Range<u64>) {
+    let mut sites = SITES.lock();
+    for site in sites.restore(range) {
+        sites.left.insert(site);
+    }
+}
+
+/// Gives the sites in a range their bytes back, and forgets them: before code is unmapped.
+pub(crate) fn forget(range: &Range<u64>) {
+    let mut sites = SITES.lock();
+    sites.restore(range);
+    let sites = &mut *sites;
+    let known = || range.start.saturating_sub(EXTENT)..range.end;
+    let left: Vec<_> = sites.left.range(known()).copied().collect();
+    for site in left {
+        sites.left.remove(&site);
+    }
+    let trapped: Vec<_> = sites
+        .trapped
+        .range(known())
+        .map(|(&site, _)| site)
+        .collect();
+    for site in trapped {
+        sites.trapped.remove(&site);
+    }
+}
+
 /// Leaves the pools that are shared with the parent, in the child of a fork.
 pub(crate) fn leave_pools() {
     for pool in &mut SITES.lock().pools {
@@ -144,7 +186,7 @@ const SYSCALL: [u8; 2] = [0x0F, 0x05];
 pub(crate) fn rewrite(site: u64, number: i64) {
     let mut sites = SITES.lock();
     // Another thread may have trapped here, and rewritten it, before this one.
-    let has_jump = |begin: &u64| bytes(*begin..begin + 1)[0] == JUMP;
+    let has_jump = |jump: &Jump| bytes(jump.begin..jump.begin + 1)[0] == JUMP;
     if sites.left.contains(&site) || sites.rewritten.get(&site).is_some_and(has_jump) {
         return;
     }
@@ -156,10 +198,10 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     sites.trapped.remove(&site);
     let done = code_around(site).and_then(|code| {
         let change = in_front(&code, site, number).or_else(|| behind(&code, site))?;
-        sites.make(&change).map(|()| change.begin)
+        sites.make(&change)
     });
     match done {
-        Some(begin) => _ = sites.rewritten.insert(site, begin),
+        Some(jump) => _ = sites.rewritten.insert(site, jump),
         None => _ = sites.left.insert(site),
     }
 }
@@ -289,7 +331,7 @@ pub(crate) fn stub_of(at: u64) -> Option<u64> {
     }
     // SAFETY: the thread has just run this byte.
     let byte = unsafe { pointer::<u8>(at).read_volatile() };
-    (byte == JUMP).then_some(at)
+    (byte != TRAP).then_some(at)
 }
 
 /// Returns where a thread continues that is between instructions that change. For handlers.
@@ -318,16 +360,13 @@ pub(crate) fn return_to(block: &Block, at: u64) -> u64 {
 }
 
 impl Sites {
-    fn make(&mut self, change: &Change) -> Option<()> {
+    fn make(&mut self, change: &Change) -> Option<Jump> {
         let begin = change.begin;
+        let before = *bytes(begin..begin + 5).first_chunk()?;
         let stub = self.add_stub(change)?;
         let distance = i32::try_from(stub.cast_signed() - (begin + 5).cast_signed()).ok()?;
         let [d0, d1, d2, d3] = distance.to_le_bytes();
-        let memory = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/proc/self/mem")
-            .ok()?;
+        let memory = code_memory()?;
         let moved: Vec<_> = change
             .moved
             .iter()
@@ -358,7 +397,35 @@ impl Sites {
             self.moved.extend(moved);
             ANY_MOVED.store(true, SeqCst);
         }
-        Some(())
+        Some(Jump {
+            begin,
+            stub,
+            before,
+        })
+    }
+
+    /// Gives the sites in a range their bytes back, and returns them.
+    fn restore(&mut self, range: &Range<u64>) -> Vec<u64> {
+        let near = range.start.saturating_sub(EXTENT)..range.end.saturating_add(EXTENT);
+        let found: Vec<_> = self
+            .rewritten
+            .range(near)
+            .map(|(&site, &jump)| (site, jump))
+            .collect();
+        let Some(memory) = (!found.is_empty()).then(code_memory).flatten() else {
+            return Vec::new();
+        };
+        let mut restored = Vec::new();
+        for (site, jump) in found {
+            // A page that the guest has discarded has its bytes back already.
+            if bytes(jump.begin..jump.begin + 1)[0] == JUMP && jump.undo(&memory).is_none() {
+                continue;
+            }
+            self.rewritten.remove(&site);
+            self.moved.retain(|_, copy| !jump.has_in_stub(*copy));
+            restored.push(site);
+        }
+        restored
     }
 
     /// Writes a stub in reach of its site.
@@ -401,6 +468,38 @@ impl Sites {
         };
         pool.used += STUB;
         Some(stub)
+    }
+}
+
+/// Opens the memory of this process, to write to code.
+fn code_memory() -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).open("/proc/self/mem").ok()
+}
+
+impl Jump {
+    /// Returns true if an address is in the stub.
+    fn has_in_stub(&self, at: u64) -> bool {
+        (self.stub..self.stub + STUB).contains(&at)
+    }
+
+    /// Gives the site its bytes back. A thread that is in the stub stays there.
+    fn undo(&self, memory: &File) -> Option<()> {
+        if process::is_alone() {
+            return memory.write_all_at(&self.before, self.begin).ok();
+        }
+        CHANGING[1].store(self.stub, SeqCst);
+        CHANGING[0].store(self.begin, SeqCst);
+        memory.write_all_at(&[TRAP], self.begin).ok()?;
+        serialize();
+        memory
+            .write_all_at(&self.before[1..], self.begin + 1)
+            .ok()?;
+        serialize();
+        memory.write_all_at(&self.before[..1], self.begin).ok()?;
+        serialize();
+        CHANGING[0].store(0, SeqCst);
+        Some(())
     }
 }
 
