@@ -156,6 +156,11 @@ fn what_breaks_rewritten_call_sites_of_a_static_program_is_as_on_the_host() {
     same_program("pitfalls", &["-static", "-no-pie"]);
 }
 
+#[test]
+fn proc_shows_the_program_and_not_the_runner() {
+    same_program("shown", &[]);
+}
+
 /// A tree of files and texts, the same each time.
 fn fill(folder: &Path) {
     let text: String = (0..500)

@@ -1,6 +1,7 @@
 //! What a runner of unmodified programs needs beside the calls.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
 
 use fdtable::Files;
 use fdtable_vfs::RcuObject;
@@ -45,6 +46,13 @@ pub fn close_on_exec() {
     let system = system::system();
     // Without memory for it the descriptors stay open, and there is no caller to report it to.
     let _ = system.process.files().close_on_exec(drop);
+}
+
+/// Has `/proc/self/exe` lead to the file of a descriptor, which may be closed afterwards. If there
+/// is no such descriptor, or the file is not the host's, the link leads to the runner.
+pub fn set_executable(fd: c_int) {
+    let system = system::system();
+    system.executable.store(system.file(fd).ok().map(Arc::new));
 }
 
 /// Continues after an access to memory of the program that has failed, if a fault was in one.

@@ -1,9 +1,10 @@
 //! Programs: how one is found, put into memory, and started.
 
 use std::ffi::{CString, OsString, c_int};
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::{env, fmt, io, process};
+use std::{env, fmt, fs, io, process};
 
 use fdtable_posix::{fdt_close, fdt_fstat, fdt_mount, fdt_openat, fdt_pread, fdt_stat};
 
@@ -342,6 +343,7 @@ impl Program {
         memory::begin_break()?;
         let stack = self.stack(&image, loader)?;
         set_name(&self.path);
+        fdtable_posix::runner::set_executable(self.fd);
         Ok(Frame::new(begins_at, stack))
     }
 
@@ -368,16 +370,28 @@ impl Program {
         }
         let name = put(self.path.as_bytes_with_nul());
         let platform = put(c"x86_64".to_bytes_with_nul());
-        let environment: Vec<u64> = self
-            .environment
-            .iter()
-            .map(|text| put(text.as_bytes_with_nul()))
-            .collect();
-        let arguments: Vec<u64> = self
-            .arguments
-            .iter()
-            .map(|text| put(text.as_bytes_with_nul()))
-            .collect();
+        // In the order of the list, as `/proc/self/cmdline` shows them.
+        let mut put_all = |texts: &[CString]| {
+            let all: Vec<u8> = texts
+                .iter()
+                .flat_map(|text| text.as_bytes_with_nul())
+                .copied()
+                .collect();
+            let begin = put(&all);
+            let sizes = texts
+                .iter()
+                .map(|text| text.as_bytes_with_nul().len() as u64);
+            let places: Vec<u64> = sizes
+                .scan(begin, |at, size| {
+                    let place = *at;
+                    *at += size;
+                    Some(place)
+                })
+                .collect();
+            (places, begin..begin + all.len() as u64)
+        };
+        let (environment, environment_at) = put_all(&self.environment);
+        let (arguments, arguments_at) = put_all(&self.arguments);
         let mut random = [0_u8; 16];
         // SAFETY: the buffer has this length.
         unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
@@ -412,12 +426,84 @@ impl Program {
         words.push(0);
         words.extend(&environment);
         words.push(0);
-        words.extend(told.iter().flat_map(|&(kind, value)| [kind, value]));
+        let told: Vec<u64> = told
+            .iter()
+            .flat_map(|&(kind, value)| [kind, value])
+            .collect();
+        words.extend(&told);
+        describe(&arguments_at, &environment_at, &told);
         let bottom = (top - words.len() as u64 * 8) & !15;
         // SAFETY: inside of the stack, and aligned.
         unsafe { memory::pointer::<u64>(bottom).copy_from(words.as_ptr(), words.len()) };
         Ok(bottom)
     }
+}
+
+/// What the host shows of a process: `struct prctl_mm_map`.
+#[repr(C)]
+struct Places {
+    start_code: u64,
+    end_code: u64,
+    start_data: u64,
+    end_data: u64,
+    start_brk: u64,
+    brk: u64,
+    start_stack: u64,
+    arg_start: u64,
+    arg_end: u64,
+    env_start: u64,
+    env_end: u64,
+    auxv: *const u64,
+    auxv_size: u32,
+    exe_fd: u32,
+}
+
+/// Has `/proc/self/cmdline`, `environ` and `auxv` show the program, for every process that reads
+/// them. A host kernel without checkpoints refuses, and they go on to show the runner.
+fn describe(arguments: &Range<u64>, environment: &Range<u64>, told: &[u64]) {
+    // The places of the runner's own code, data and stack stay as they are.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let words: Vec<&str> = after_name.split(' ').collect();
+    // The name is the second of the fields that proc_pid_stat(5) counts.
+    let field = |number: usize| words.get(number - 3).and_then(|word| word.parse().ok());
+    let (Some(start_code), Some(end_code), Some(start_stack)) = (field(26), field(27), field(28))
+    else {
+        return;
+    };
+    let (Some(start_data), Some(end_data), Some(start_brk)) = (field(45), field(46), field(47))
+    else {
+        return;
+    };
+    // SAFETY: it moves nothing.
+    let brk = unsafe { libc::syscall(libc::SYS_brk, 0) }.cast_unsigned();
+    let map = Places {
+        start_code,
+        end_code,
+        start_data,
+        end_data,
+        start_brk,
+        brk,
+        start_stack,
+        arg_start: arguments.start,
+        arg_end: arguments.end,
+        env_start: environment.start,
+        env_end: environment.end,
+        auxv: told.as_ptr(),
+        auxv_size: size_of_val(told) as u32,
+        // The host allows no other one without privilege.
+        exe_fd: u32::MAX,
+    };
+    // SAFETY: the struct is that of the call, which changes what the host shows alone.
+    unsafe {
+        libc::prctl(
+            libc::PR_SET_MM,
+            libc::PR_SET_MM_MAP,
+            &raw const map,
+            size_of_val(&map),
+            0,
+        )
+    };
 }
 
 /// Names the thread after its program, as `ps` shows it.

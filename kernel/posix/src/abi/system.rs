@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
 use fdtable_vfs::{Errno, Limit, MemFs, OpenFlags, Process, RcuObject, Resource};
 
@@ -29,6 +29,8 @@ pub(crate) struct System {
     pub(crate) trace: Option<Trace>,
     /// Set if opens may take any free descriptor.
     pub(crate) any_descriptor: OnceLock<()>,
+    /// The file of the program, if a runner has loaded it: what `/proc/self/exe` leads to.
+    pub(crate) executable: ArcSwapOption<FileRef<RcuObject>>,
 }
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
@@ -66,6 +68,7 @@ impl System {
             routes: ArcSwap::from_pointee(Routes::new(host::current_directory())),
             trace: Trace::of_environment(),
             any_descriptor: OnceLock::new(),
+            executable: ArcSwapOption::empty(),
         };
         system.mount_devices();
         system.mount_environment();

@@ -10,6 +10,7 @@ use fdtable_vfs::{Errno, RcuObject};
 use crate::abi::routing::Side;
 use crate::abi::system::System;
 use crate::abi::uaccess;
+use crate::host;
 use crate::host::file::HostFile;
 
 /// A path and the directory where its lookup begins.
@@ -78,6 +79,9 @@ impl System {
         if directory != libc::AT_FDCWD && bytes.first() != Some(&b'/') {
             return self.below(directory, path);
         }
+        if let Some(path) = self.executable_path(bytes) {
+            return Ok(Target::Host(path));
+        }
         let routes = self.routes.load();
         let (side, routed) = routes.route(bytes);
         if side == Side::Host
@@ -95,6 +99,24 @@ impl System {
                 directory: None,
                 path: Cow::Owned(CString::new(bytes).map_err(|_| Errno::EINVAL)?),
             }),
+        })
+    }
+
+    /// Returns a host path that leads to the file of the program as `/proc/self/exe` does, if this
+    /// path is such a link, and the file is the host's.
+    fn executable_path(&self, path: &[u8]) -> Option<HostPath<'static>> {
+        let process = path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
+        let is_self = matches!(process, b"self" | b"thread-self");
+        if !is_self && process != host::process_id().to_string().as_bytes() {
+            return None;
+        }
+        let file = FileRef::clone(&**self.executable.load().as_ref()?);
+        let fd = HostFile::below(&**file)?.fd();
+        // The host's link: it has the name, and leads to the file even if the name is removed.
+        let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
+        Some(HostPath {
+            directory: Some(file),
+            path: Cow::Owned(path),
         })
     }
 
