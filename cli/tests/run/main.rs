@@ -296,6 +296,7 @@ busybox sha1sum text
 busybox sed s/line/x/ text
 busybox sort -n text
 sqlite3 db create\x20table\x20t(a,b);with\x20recursive\x20n(i)\x20as(select\x201\x20union\x20all\x20select\x20i+1\x20from\x20n\x20where\x20i<5000)\x20insert\x20into\x20t\x20select\x20i,hex(i)\x20from\x20n;select\x20sum(a),max(b)\x20from\x20t;pragma\x20integrity_check
+sqlite3 db pragma\x20journal_mode=wal;create\x20table\x20t(a,b);with\x20recursive\x20n(i)\x20as(select\x201\x20union\x20all\x20select\x20i+1\x20from\x20n\x20where\x20i<100000)\x20insert\x20into\x20t\x20select\x20i,hex(i)\x20from\x20n;select\x20sum(a),max(b)\x20from\x20t;pragma\x20integrity_check
 sqlite3 :memory: select\x201+1
 /usr/bin/python3 -c import\x20os,json,threading;print(sorted(os.listdir('.')),json.dumps({'a':[1,2]}))
 /usr/bin/python3 -c import\x20threading;l=[];t=[threading.Thread(target=l.append,args=(i,))for\x20i\x20in\x20range(20)];[x.start()for\x20x\x20in\x20t];[x.join()for\x20x\x20in\x20t];print(sorted(l))
@@ -303,6 +304,7 @@ sqlite3 :memory: select\x201+1
 /usr/bin/python3 -c import\x20selectors,os;r,w=os.pipe();s=selectors.DefaultSelector();s.register(r,1);os.write(w,b'1');print(len(s.select(1)))
 lua5.4 -e print(2^10)
 git init -q repository
+git -c alias.all=!git\x20init\x20-q\x20&&\x20git\x20add\x20text\x20tree\x20&&\x20git\x20-c\x20user.name=a\x20-c\x20user.email=a@b\x20-c\x20gc.auto=0\x20commit\x20-qm\x20one\x20&&\x20git\x20--no-pager\x20log\x20--stat\x20--format=%s%n%T\x20&&\x20rm\x20-r\x20.git all
 git -c core.pager=cat diff --no-index --stat text tree/one
 gcc -c main.c -o main.o
 node -e console.log([1,2,3].map(x=>x*2))
