@@ -7,6 +7,7 @@
 //!
 //! `run/program.rs` lists the programs, `run/server.rs` measures a server under load.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -134,6 +135,33 @@ impl Run {
         }
     }
 
+    /// Runs each program once more, with its calls counted. Returns the largest share of calls that
+    /// trapped, of the programs that make many. None if there is no such program.
+    fn trap_share(&self, programs: &[Program], folder: &Path) -> anyhow::Result<Option<Figure>> {
+        let file = folder.join("stats");
+        let mut worst: Option<(f64, &str)> = None;
+        for program in programs {
+            let mut command = Command::new(&self.runner);
+            let option = format!("--stats={}", file.display());
+            command.args(["run", &option]).arg(&program.file);
+            command.args(program.words(Side::Ours.folder()));
+            command.output().context(program.name)?;
+            let report = fs::read_to_string(&file).context(program.name)?;
+            let (calls, share) = totals(&report).context(report)?;
+            if calls >= MANY_CALLS && worst.is_none_or(|(most, _)| share > most) {
+                worst = Some((share, program.name));
+            }
+        }
+        Ok(worst.map(|(share, name)| Figure {
+            key: "run.trap_share",
+            value: share,
+            goal: Goal::AtMost(0.001),
+            meaning: format!(
+                "The largest share of calls that trap, with the first of each site ({name})"
+            ),
+        }))
+    }
+
     /// Begins a command that runs the file on one side.
     fn command(&self, file: &Path, side: Side) -> Command {
         match side {
@@ -168,6 +196,7 @@ impl Experiment for Run {
         for (program, pair) in programs.iter().zip(&pairs) {
             headline.extend(program.bounds.iter().map(|bound| figure(bound, pair)));
         }
+        headline.extend(self.trap_share(&programs, folder.path())?);
         let mut remarks = missing;
         match server::measure(self, folder.path(), progress)? {
             Some(figure) => headline.push(figure),
@@ -193,6 +222,20 @@ impl Experiment for Run {
             machine,
         })
     }
+}
+
+/// How many calls a program makes for its share of traps to count: with fewer, those before a site is
+/// rewritten decide.
+const MANY_CALLS: f64 = 100_000.0;
+
+/// Returns the number of calls and the share that trapped, of the last line of `--stats`: the time in
+/// percent, in ns, and of a call, the calls, the errors, and the traps in percent.
+fn totals(report: &str) -> Option<(f64, f64)> {
+    let words: Vec<&str> = report.lines().last()?.split_whitespace().collect();
+    let [_, _, _, calls, _, trapped, "total"] = words[..] else {
+        return None;
+    };
+    Some((calls.parse().ok()?, trapped.parse::<f64>().ok()? / 100.0))
 }
 
 /// Makes the figure of a bound from the rows of its program.
@@ -273,6 +316,13 @@ mod tests {
             ns: Summary::of(rounds),
             rounds: rounds.to_vec(),
         })
+    }
+
+    #[test]
+    fn the_last_line_of_a_report_has_the_calls_and_their_traps() {
+        let report = "% time\n 99.00 5 5 1 0 100.00 brk\n100.00 900 9 200000 3 0.25 total\n";
+        assert_eq!(totals(report), Some((200_000.0, 0.0025)));
+        assert_eq!(totals("nothing"), None);
     }
 
     #[test]
