@@ -224,12 +224,12 @@ impl Experiment for Run {
     }
 }
 
-/// How many calls a program makes for its share of traps to count: with fewer, those before a site is
-/// rewritten decide.
+/// How many calls a program makes for its share of traps to count: with fewer, those before a site
+/// is rewritten decide.
 const MANY_CALLS: f64 = 100_000.0;
 
-/// Returns the number of calls and the share that trapped, of the last line of `--stats`: the time in
-/// percent, in ns, and of a call, the calls, the errors, and the traps in percent.
+/// Returns the number of calls and the share that trapped, of the last line of `--stats`: the time
+/// in percent, in ns, and of a call, the calls, the errors, and the traps in percent.
 fn totals(report: &str) -> Option<(f64, f64)> {
     let words: Vec<&str> = report.lines().last()?.split_whitespace().collect();
     let [_, _, _, calls, _, trapped, "total"] = words[..] else {
