@@ -16,7 +16,7 @@
 //! leave to the blocking forms, with `EAGAIN`: so also files whose bytes the embedder has.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
@@ -307,21 +307,9 @@ pub(super) struct RegularFile {
     status: Status,
     /// Whether `O_DIRECT` can be set.
     takes_direct: bool,
-    /// How the use of the file has ended, once it has.
-    ended: AtomicCell<Option<Ended>>,
+    /// The error that all operations return once the file is released or revoked.
+    ended: OnceLock<Errno>,
 }
-
-/// How the use of a file ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    Released,
-    Revoked,
-}
-
-const _: () = assert!(
-    AtomicCell::<Option<Ended>>::is_lock_free(),
-    "each close of a file writes it"
-);
 
 impl RegularFile {
     /// Opens `inode` at position 0. A regular file never blocks, so `O_NONBLOCK` is kept and has no
@@ -341,7 +329,7 @@ impl RegularFile {
             offset: Mutex::new(0),
             status: Status::new(flags),
             takes_direct: true,
-            ended: AtomicCell::new(None),
+            ended: OnceLock::new(),
         })
     }
 
@@ -482,21 +470,13 @@ impl RegularFile {
     /// Checks that the file is not released or revoked. What follows under the lock of the bytes
     /// sees bytes that are still held.
     fn check_not_ended(&self) -> Result<(), Errno> {
-        match self.ended.load() {
-            None => Ok(()),
-            Some(Ended::Released) => Err(Errno::EBADF),
-            Some(Ended::Revoked) => Err(Errno::EIO),
-        }
+        self.ended.get().copied().map_or(Ok(()), Err)
     }
 
     /// Ends the use of the file. Only the first call has an effect.
-    fn end(&self, how: Ended) {
-        // The last call, at the drop, finds it set without a locked operation.
-        if self.ended.load().is_some() {
-            return;
-        }
+    fn end(&self, answer: Errno) {
         // Set before the bytes go: a transfer that finds none sees why.
-        if self.ended.compare_exchange(None, Some(how)).is_ok() {
+        if self.ended.set(answer).is_ok() {
             self.inode.unhold();
         }
     }
@@ -505,7 +485,7 @@ impl RegularFile {
 /// Ends a file that was never opened: its superblock refused it.
 impl Drop for RegularFile {
     fn drop(&mut self) {
-        self.end(Ended::Released);
+        self.end(Errno::EBADF);
     }
 }
 
@@ -734,11 +714,11 @@ impl Object for RegularFile {
     }
 
     fn release(&self) {
-        self.end(Ended::Released);
+        self.end(Errno::EBADF);
     }
 
     fn revoke(&self) {
-        self.end(Ended::Revoked);
+        self.end(Errno::EIO);
     }
 }
 
