@@ -175,6 +175,36 @@ int main(void) {
   printf("under fire: %d bad, %s\n", bad, seen > 5 ? "many handlers" : "few handlers");
   seen = 0;
 
+  // Calls that do not wait never fail for a signal.
+  handle(SIGALRM, note, 0);
+  setitimer(ITIMER_REAL, &often, 0);
+  bad = 0;
+  int word = 0;
+  for (int i = 0; i < 20000; i++) {
+    bad += syscall(SYS_getpid) < 0;
+    bad += syscall(SYS_sched_yield) < 0;
+    bad += syscall(SYS_futex, &word, 1, 1, 0, 0, 0) < 0;
+    int fd = open("/dev/null", O_RDONLY);
+    bad += fd < 0 || close(fd) < 0;
+    // Nor does a transfer that finds what it wants.
+    bad += write(pipe_fds[1], "a", 1) != 1 || read(pipe_fds[0], &byte, 1) != 1;
+  }
+  setitimer(ITIMER_REAL, &off, 0);
+  printf("calls that do not wait: %d bad, %s\n", bad, seen > 5 ? "many handlers" : "few handlers");
+  seen = 0;
+
+  // A storm of signals of faults, from another process: each thread of the runner may get them.
+  handle(SIGFPE, note, SA_RESTART);
+  pid_t parent = getpid(), sender = fork();
+  if (sender == 0) {
+    for (int i = 0; i < 20000; i++) kill(parent, SIGFPE);
+    _exit(0);
+  }
+  int sent;
+  while (waitpid(sender, &sent, 0) < 0) {}
+  printf("storm: %s\n", seen > 5 ? "many handlers" : "few handlers");
+  seen = 0;
+
   // Signals of faults that are sent.
   handle(SIGSEGV, note, 0);
   show("raise SIGSEGV", raise(SIGSEGV));

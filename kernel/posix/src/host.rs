@@ -23,7 +23,7 @@ use fdtable_vfs::Errno;
 
 use crate::abi::call::{errno, set_errno};
 use crate::abi::target::HostPath;
-use direct::{Wait, direct};
+use direct::{Wait, direct, transfer};
 
 pub use other_files::*;
 pub use terminals::*;
@@ -75,7 +75,7 @@ pub(crate) fn openat(
     // SAFETY: the path is a C string.
     let fd = unsafe {
         direct!(
-            Wait::Possible,
+            Wait::Never,
             libc::SYS_openat,
             directory,
             path.as_ptr(),
@@ -97,7 +97,16 @@ pub(crate) fn close(fd: RawFd) {
 pub(crate) fn read(fd: RawFd, wait: Wait, buf: &mut [u8]) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: the pointer and the length are those of a slice.
-    transferred(unsafe { direct!(wait, libc::SYS_read, fd, buf.as_mut_ptr(), buf.len()) })
+    transferred(unsafe {
+        transfer!(
+            wait,
+            (fd, libc::POLLIN),
+            libc::SYS_read,
+            fd,
+            buf.as_mut_ptr(),
+            buf.len()
+        )
+    })
 }
 
 /// Writes. May block.
@@ -105,7 +114,16 @@ pub(crate) fn read(fd: RawFd, wait: Wait, buf: &mut [u8]) -> Result<usize, Errno
 pub(crate) fn write(fd: RawFd, wait: Wait, bytes: &[u8]) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as in `read`.
-    transferred(unsafe { direct!(wait, libc::SYS_write, fd, bytes.as_ptr(), bytes.len()) })
+    transferred(unsafe {
+        transfer!(
+            wait,
+            (fd, libc::POLLOUT),
+            libc::SYS_write,
+            fd,
+            bytes.as_ptr(),
+            bytes.len()
+        )
+    })
 }
 
 /// Sends to an address, or to the peer. May block.
@@ -124,8 +142,9 @@ pub(crate) unsafe fn sendto(
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
     transferred(unsafe {
-        direct!(
-            Wait::Possible,
+        transfer!(
+            Wait::of(flags),
+            (fd, libc::POLLOUT),
             libc::SYS_sendto,
             fd,
             bytes,
@@ -153,8 +172,9 @@ pub(crate) unsafe fn recvfrom(
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
     transferred(unsafe {
-        direct!(
-            Wait::Possible,
+        transfer!(
+            Wait::of(flags),
+            (fd, libc::POLLIN),
             libc::SYS_recvfrom,
             fd,
             buf,
@@ -179,8 +199,9 @@ pub(crate) unsafe fn accept4(
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
     let accepted = unsafe {
-        direct!(
+        transfer!(
             Wait::Possible,
+            (fd, libc::POLLIN),
             libc::SYS_accept4,
             fd,
             address,
@@ -202,7 +223,7 @@ pub(crate) unsafe fn connect(
 ) -> Result<c_int, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    unsafe { direct!(Wait::Possible, libc::SYS_connect, fd, address, length) }.map(|_| 0)
+    unsafe { direct!(Wait::Never, libc::SYS_connect, fd, address, length) }.map(|_| 0)
 }
 
 /// Sends a message. May block.
@@ -216,7 +237,16 @@ pub(crate) unsafe fn sendmsg(
 ) -> Result<isize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    let sent = unsafe { direct!(Wait::Possible, libc::SYS_sendmsg, fd, message, flags) };
+    let sent = unsafe {
+        transfer!(
+            Wait::of(flags),
+            (fd, libc::POLLOUT),
+            libc::SYS_sendmsg,
+            fd,
+            message,
+            flags
+        )
+    };
     sent.map(|sent| sent as isize)
 }
 
@@ -231,7 +261,16 @@ pub(crate) unsafe fn recvmsg(
 ) -> Result<isize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    let received = unsafe { direct!(Wait::Possible, libc::SYS_recvmsg, fd, message, flags) };
+    let received = unsafe {
+        transfer!(
+            Wait::of(flags),
+            (fd, libc::POLLIN),
+            libc::SYS_recvmsg,
+            fd,
+            message,
+            flags
+        )
+    };
     received.map(|received| received as isize)
 }
 
@@ -240,12 +279,12 @@ fn transferred(result: Result<c_long, Errno>) -> Result<usize, Errno> {
 }
 
 /// Reads at an offset. May block.
-pub(crate) fn pread(fd: RawFd, wait: Wait, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+pub(crate) fn pread(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: the pointer and the length are those of a slice.
     transferred(unsafe {
         direct!(
-            wait,
+            Wait::Never,
             libc::SYS_pread64,
             fd,
             buf.as_mut_ptr(),
@@ -256,12 +295,12 @@ pub(crate) fn pread(fd: RawFd, wait: Wait, buf: &mut [u8], offset: i64) -> Resul
 }
 
 /// Writes at an offset. May block.
-pub(crate) fn pwrite(fd: RawFd, wait: Wait, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
+pub(crate) fn pwrite(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: the pointer and the length are those of a slice.
     transferred(unsafe {
         direct!(
-            wait,
+            Wait::Never,
             libc::SYS_pwrite64,
             fd,
             bytes.as_ptr(),
@@ -292,17 +331,13 @@ pub(crate) unsafe fn fcntl_pointer(
     command: c_int,
     argument: c_ulong,
 ) -> Result<c_int, Errno> {
+    let wait = match command {
+        libc::F_SETLKW | libc::F_OFD_SETLKW => Wait::Possible,
+        _ => Wait::Never,
+    };
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    let result = unsafe {
-        direct!(
-            Wait::Possible,
-            libc::SYS_fcntl,
-            fd,
-            command,
-            argument as usize
-        )
-    };
+    let result = unsafe { direct!(wait, libc::SYS_fcntl, fd, command, argument as usize) };
     result.map(|result| result as c_int)
 }
 
@@ -369,9 +404,16 @@ pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Result<libc::rlimit,
 /// # Safety
 /// The arguments are those that the system call expects.
 pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
+    let wait = match number {
+        libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => {
+            Wait::Possible
+        }
+        libc::SYS_io_getevents | libc::SYS_rt_sigtimedwait | libc::SYS_pause => Wait::Possible,
+        _ => Wait::Never,
+    };
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    unsafe { direct::call(Wait::Possible, number, arguments) }
+    unsafe { direct::call(wait, number, arguments) }
 }
 
 /// Returns the supplementary groups of the host process.
@@ -662,9 +704,13 @@ pub(crate) fn mask_signal(how: c_int, signal: c_int) -> Result<bool, Errno> {
 
 /// Takes or releases a lock on a whole file. May block.
 pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
+    let wait = match operation & libc::LOCK_NB {
+        0 => Wait::Possible,
+        _ => Wait::Never,
+    };
     let _out = host_fork::blocking_section();
     // SAFETY: the call takes no pointer.
-    let result = unsafe { direct!(Wait::Possible, libc::SYS_flock, fd, operation) };
+    let result = unsafe { direct!(wait, libc::SYS_flock, fd, operation) };
     result.map(|result| result as c_int)
 }
 
@@ -831,13 +877,19 @@ unsafe fn vectored(
     (first, length): (*const libc::iovec, usize),
     offset: Option<i64>,
 ) -> Result<usize, Errno> {
+    let events = match at_position {
+        libc::SYS_readv => libc::POLLIN,
+        _ => libc::POLLOUT,
+    };
     let _out = host_fork::blocking_section();
     let result = match offset {
         // SAFETY: as the caller promises.
-        None => unsafe { direct!(wait, at_position, fd, first, length) },
+        None => unsafe { transfer!(wait, (fd, events), at_position, fd, first, length) },
         // The upper half of the offset is ignored where a register holds all of it.
         // SAFETY: as the caller promises.
-        Some(offset) => unsafe { direct!(wait, at_offset, fd, first, length, offset, 0_i32) },
+        Some(offset) => unsafe {
+            direct!(Wait::Never, at_offset, fd, first, length, offset, 0_i32)
+        },
     };
     transferred(result)
 }

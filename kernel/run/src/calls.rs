@@ -60,6 +60,7 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
     }
     signals::begin_call(block);
     let result = dispatch(block, frame, number, a);
+    block.begin_way_out();
     signals::send_deferred(block);
     if result == -i64::from(libc::EINTR) && block.waits() && may_repeat(number, &a) {
         block.repeats.set(number);
@@ -73,6 +74,29 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
     let stack = block.child_stack.take();
     if stack != 0 {
         frame.rsp = stack;
+    }
+}
+
+/// Returns true if a call of the host may wait, by its arguments. One that does not is made also if
+/// a signal has arrived: a wake-up that is left out is lost.
+fn may_wait(number: i64, a: &[i64; 6]) -> bool {
+    let has = |index: usize, flag: i32| a[index] & i64::from(flag) != 0;
+    match number {
+        libc::SYS_futex => {
+            let command = a[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+            matches!(
+                command,
+                libc::FUTEX_WAIT
+                    | libc::FUTEX_WAIT_BITSET
+                    | libc::FUTEX_LOCK_PI
+                    | libc::FUTEX_LOCK_PI2
+                    | libc::FUTEX_WAIT_REQUEUE_PI
+            )
+        }
+        libc::SYS_wait4 => !has(2, libc::WNOHANG),
+        libc::SYS_msgrcv => !has(4, libc::IPC_NOWAIT),
+        libc::SYS_msgsnd => !has(3, libc::IPC_NOWAIT),
+        _ => true,
     }
 }
 
@@ -231,6 +255,11 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
         // What may block in the host.
+        libc::SYS_futex | libc::SYS_wait4 | libc::SYS_msgrcv | libc::SYS_msgsnd
+            if !may_wait(number, &a) =>
+        {
+            host_now(number, a)
+        }
         libc::SYS_futex
         | libc::SYS_nanosleep
         | libc::SYS_clock_nanosleep

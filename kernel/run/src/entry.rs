@@ -87,11 +87,11 @@ global_asm!(
     ".pushsection .text.fdtable_run,\"ax\",@progbits",
     ".p2align 6",
     ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".globl fdtable_run_stop, fdtable_run_leaves, fdtable_run_look, fdtable_run_delivers",
+    ".globl fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
     ".globl fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
     ".globl fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".hidden fdtable_run_stop, fdtable_run_leaves, fdtable_run_look, fdtable_run_delivers",
+    ".hidden fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
     ".hidden fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
     ".hidden fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     "fdtable_run_begin:",
@@ -105,6 +105,11 @@ global_asm!(
     "    push qword ptr gs:[{guest_rsp}]",
     "    pushfq",
     "    cld",
+    // Compiled code accesses memory at any alignment.
+    "    test dword ptr [rsp], {alignment_check}",
+    "    jz 4f",
+    "    push {plain_flags}; popfq",
+    "4:",
     "    push r15; push r14; push r13; push r12; push rbp; push rbx",
     "    push r10; push r9; push r8; push rdi; push rsi; push rdx; push rax",
     "    sub rsp, 256",
@@ -122,7 +127,6 @@ global_asm!(
     "    wrfsbase rsi",
     "    mov rdi, rsp",
     "    call qword ptr gs:[{serve}]",
-    "fdtable_run_leaves:",
     // The way out, with the frame on the top of the stack.
     "5:  mov rsi, gs:[{guest_fs}]",
     "    wrfsbase rsi",
@@ -164,11 +168,11 @@ global_asm!(
     // Signals wait: let them in here, where all registers but those in the block are the guest's.
     "7:  mov gs:[{rax}], rax; mov gs:[{rdi}], rdi; mov gs:[{rsi}], rsi",
     "    mov gs:[{rdx}], rdx; mov gs:[{r10}], r10; mov gs:[{r11}], r11",
-    "    mov byte ptr gs:[{waiting}], 0",
     "    mov eax, 14; mov edi, 2; mov rsi, gs:[{block}]; lea rsi, [rsi + {mask}]",
     "    mov edx, 0; mov r10d, 8",
     "    syscall",
     "fdtable_run_delivers:",
+    "    mov byte ptr gs:[{waiting}], 0",
     "    mov rax, gs:[{rax}]; mov rdi, gs:[{rdi}]; mov rsi, gs:[{rsi}]",
     "    mov rdx, gs:[{rdx}]; mov r10, gs:[{r10}]; mov r11, gs:[{r11}]",
     "    jmp fdtable_run_look",
@@ -176,6 +180,7 @@ global_asm!(
     // Runs a thread of the guest from the frame at `rdi` on, until `fdtable_run_stop`.
     "fdtable_run_start:",
     "    push rbx; push rbp; push r12; push r13; push r14; push r15; sub rsp, 8",
+    "    push {plain_flags}; popfq",
     "    mov gs:[{stack}], rsp",
     "    mov rsp, rdi",
     "    jmp 5b",
@@ -185,6 +190,14 @@ global_asm!(
     "    ret",
     // The handler of all signals, on the alternate stack. `rdx` is the context.
     "fdtable_run_signal:",
+    // A thread of the runner's libraries has no block, or that of the thread that has started it.
+    "    rdgsbase rax",
+    "    test rax, rax",
+    "    jz {on_foreign_signal}",
+    "    mov eax, 186",
+    "    syscall",
+    "    cmp eax, gs:[{id}]",
+    "    jne {on_foreign_signal}",
     "    push rbx",
     "    mov byte ptr gs:[{selector}], 0",
     "    rdfsbase rbx",
@@ -237,6 +250,11 @@ global_asm!(
     // All but carry, parity, adjust, zero, sign, overflow, interrupts on, and the bit that is 1.
     rare_flags = const !0xAD7_i32,
     on_signal = sym crate::signals::on_signal,
+    on_foreign_signal = sym crate::signals::on_foreign_signal,
+    id = const offset_of!(Block, id),
+    alignment_check = const 1 << 18,
+    // Interrupts on, and the bit that is 1.
+    plain_flags = const 0x202,
     block = const offset_of!(Block, myself),
     serve = const offset_of!(Block, serve),
     inside = const offset_of!(Block, inside),
@@ -268,7 +286,6 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_enter();
     pub(crate) fn fdtable_run_begin();
     pub(crate) fn fdtable_run_end();
-    pub(crate) fn fdtable_run_leaves();
     pub(crate) fn fdtable_run_look();
     pub(crate) fn fdtable_run_look_ends();
     pub(crate) fn fdtable_run_delivers();

@@ -167,7 +167,12 @@ pub(crate) fn install() {
         }
     }
     for signal in ALWAYS {
-        install_host(signal, &ours(0));
+        let mut action = ours(0);
+        if signal == KICK {
+            // It concerns the runner alone: a call of the guest goes on.
+            action.flags |= libc::SA_RESTART as u64;
+        }
+        install_host(signal, &action);
     }
     for signal in observe::last_signals() {
         if recorded(*signal) == DEFAULT {
@@ -333,6 +338,11 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -
     // Lets in what the new mask does. A signal that arrives is put off, with this mask.
     block.release();
     exchange_mask(libc::SIG_SETMASK, new);
+    if has_deferred(block, new) {
+        // As one that arrives here.
+        guest_mask(block);
+        interrupt(false);
+    }
     let result = call();
     let during = guest_mask(block);
     if result == -i64::from(libc::EINTR) {
@@ -479,6 +489,9 @@ struct GuestFrame {
 
 /// Returns from a handler: `rt_sigreturn(2)`.
 pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
+    // The mask of the frame lets them in.
+    block.begin_way_out();
+    send_deferred(block);
     // The handler has taken its return address from the stack.
     let context = pointer::<Context>(frame.rsp);
     // SAFETY: the guest's frame, or what it has put there.
@@ -505,6 +518,29 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     unsafe { (&raw mut (*context).stack).write_unaligned(crate::thread::signal_stack()) };
     // SAFETY: the context is at the guest's stack pointer.
     unsafe { fdtable_run_sigreturn() }
+}
+
+/// Handles a signal on a thread of the runner's libraries, which runs no guest: sends it to another.
+///
+/// # Safety
+/// `fdtable_run_signal` calls it with the arguments of a handler.
+pub(crate) unsafe extern "C" fn on_foreign_signal(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    // SAFETY: the kernel's information.
+    let was_sent = unsafe { (*info).si_code } <= 0;
+    if !was_sent {
+        // A fault of this thread, when it repeats.
+        install_host(signal, &DEFAULT);
+        return;
+    }
+    // SAFETY: the kernel's frame, which has these fields.
+    let context = unsafe { &mut *context.cast::<Context>() };
+    context.mask |= bit(signal);
+    // SAFETY: the information is valid, and the signal is blocked on this thread.
+    unsafe { libc::syscall(libc::SYS_rt_sigqueueinfo, libc::getpid(), signal, info) };
 }
 
 /// The runner's handler of all signals. Returns what the selector becomes.
@@ -610,13 +646,14 @@ unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, contex
     }
     context.mask |= HELD;
     let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
-    let leaves = (address(fdtable_run_leaves)..address(fdtable_run_delivered)).contains(&at);
+    let leaves = block.is_on_way_out();
     let deferred = DEFERRED.iter().position(|&fault| fault == signal);
     match deferred {
         Some(index) if !leaves => {
             // SAFETY: the information is valid.
             let info = unsafe { info.cast::<[u64; 16]>().read_unaligned() };
             block.deferred[index].set(Some(info));
+            block.any_deferred.set(true);
         }
         _ => {
             // SAFETY: the information is valid. All signals are blocked in this handler.
@@ -649,17 +686,31 @@ unsafe fn send_again(signal: i32, info: *const libc::siginfo_t) {
 
 /// Sends the signals of faults again that were kept. At the end of each call.
 pub(crate) fn send_deferred(block: &Block) {
-    // Each has set a mask for the end of the call.
-    if !block.waits() {
+    if !block.any_deferred.replace(false) {
         return;
     }
     for (signal, kept) in DEFERRED.into_iter().zip(&block.deferred) {
         if let Some(info) = kept.take() {
+            // What has kept it set the mask for the end of the call; a wait may have forgotten it.
+            guest_mask(block);
             exchange_mask(libc::SIG_BLOCK, bit(signal));
             // SAFETY: a copy of what the kernel has reported.
             unsafe { send_again(signal, (&raw const info).cast()) };
         }
     }
+}
+
+/// Returns true if a signal is kept that a mask lets in.
+fn has_deferred(block: &Block, mask: u64) -> bool {
+    DEFERRED
+        .into_iter()
+        .zip(&block.deferred)
+        .any(|(signal, kept)| {
+            let info = kept.take();
+            let is_there = info.is_some();
+            kept.set(info);
+            is_there && mask & bit(signal) == 0
+        })
 }
 
 /// Has the guest continue in its handler.

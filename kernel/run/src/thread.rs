@@ -26,8 +26,10 @@ pub(crate) struct Block {
     pub(crate) guest_rip: u64,
     /// Read by the host's kernel: whether system calls are caught.
     pub(crate) selector: u8,
-    /// Whether the thread is in the runner.
+    /// Whether the thread is in the runner: 1, and 2 from the end of the call on.
     pub(crate) inside: Cell<u8>,
+    /// The host's number of the thread.
+    pub(crate) id: Cell<i32>,
     /// Whether signals wait for the end of the call.
     pub(crate) waiting: Cell<u8>,
     /// The signal mask of the guest while signals wait.
@@ -51,6 +53,8 @@ pub(crate) struct Block {
     pub(crate) suspended: Cell<Option<u64>>,
     /// Signals of faults that were sent, and wait for the end of the call.
     pub(crate) deferred: [Cell<Option<[u64; 16]>>; DEFERRED.len()],
+    /// Whether there may be one of them.
+    pub(crate) any_deferred: Cell<bool>,
 }
 
 #[repr(C)]
@@ -108,6 +112,7 @@ impl Block {
             guest_rip: 0,
             selector: 0,
             inside: Cell::new(1),
+            id: Cell::new(0),
             waiting: Cell::new(0),
             mask: Cell::new(0),
             kept: Kept::default(),
@@ -119,8 +124,11 @@ impl Block {
             signal_stack: Cell::new(NO_STACK),
             suspended: Cell::new(None),
             deferred: Default::default(),
+            any_deferred: Cell::new(false),
         });
         block.myself = &raw mut *block;
+        // SAFETY: it takes nothing.
+        block.id.set(unsafe { libc::gettid() });
         set_gs(block.myself)?;
         set_signal_stack()?;
         block.intercept()?;
@@ -133,6 +141,16 @@ impl Block {
     /// Returns true if the thread is in the runner.
     pub(crate) fn is_inside(&self) -> bool {
         self.inside.get() != 0
+    }
+
+    /// Notes that from here on nothing of the guest is accessed until the call has returned.
+    pub(crate) fn begin_way_out(&self) {
+        self.inside.set(2);
+    }
+
+    /// Returns true from [`begin_way_out`](Self::begin_way_out) on, until the thread has left.
+    pub(crate) fn is_on_way_out(&self) -> bool {
+        self.inside.get() == 2
     }
 
     /// Notes that the thread is in the guest, for a handler that finishes the way there.
@@ -266,9 +284,13 @@ pub(crate) fn is_asked() -> bool {
 
 /// Forgets the other threads, in the child of a fork.
 pub(crate) fn forget_others() {
-    let myself = Block::current() as *const Block;
+    let block = Block::current();
+    let myself = block as *const Block;
     // SAFETY: it takes nothing.
     let id = unsafe { libc::gettid() };
+    block.id.set(id);
+    // They were sent to the parent.
+    block.deferred.iter().for_each(|kept| kept.set(None));
     *THREADS.lock() = vec![(id, Known(myself))];
 }
 

@@ -2,12 +2,38 @@
 //! and by a runner of programs in its own way.
 
 use std::ffi::{c_int, c_long, c_uint};
+use std::os::fd::RawFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use fdtable_vfs::Errno;
 
 use crate::abi::call::errno;
+
+/// `direct!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
+/// arguments are those of the system call.
+macro_rules! direct {
+    ($wait:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
+        use $crate::host::direct::Argument as _;
+        let given = [$($argument.word()),*];
+        let mut arguments = [0; 6];
+        arguments[..given.len()].copy_from_slice(&given);
+        $crate::host::direct::call($wait, $number, arguments)
+    }};
+}
+
+/// `transfer!(wait, (fd, events), number, arguments…)`: as `direct!`, with [`make_transfer`].
+macro_rules! transfer {
+    ($wait:expr, $source:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
+        use $crate::host::direct::Argument as _;
+        let given = [$($argument.word()),*];
+        let mut arguments = [0; 6];
+        arguments[..given.len()].copy_from_slice(&given);
+        $crate::host::direct::make_transfer($wait, $source, $number, arguments)
+    }};
+}
+
+pub(crate) use {direct, transfer};
 
 /// Makes a system call: its number, and its arguments. Returns a negative error number on failure.
 pub type DirectCall = unsafe extern "C" fn(c_long, *const [c_long; 6]) -> c_long;
@@ -27,6 +53,51 @@ static CALLS: OnceLock<DirectCalls> = OnceLock::new();
 /// Has all direct calls made by these functions. Before the first call; later ones change nothing.
 pub(crate) fn set(calls: DirectCalls) {
     let _ = CALLS.set(calls);
+}
+
+/// Makes a transfer. Where a runner ends it for a signal before it has begun, it is made all the
+/// same if it does not wait: as on the host, a signal ends only a call that waits.
+///
+/// # Safety
+/// The arguments are those of the system call, and the first is `fd`.
+#[inline]
+pub(crate) unsafe fn make_transfer(
+    wait: Wait,
+    (fd, events): (RawFd, i16),
+    number: c_long,
+    arguments: [c_long; 6],
+) -> Result<c_long, Errno> {
+    // SAFETY: as the caller promises.
+    let result = unsafe { call(wait, number, arguments) };
+    if result != Err(Errno::EINTR) || wait == Wait::Never || CALLS.get().is_none() {
+        return result;
+    }
+    if would_wait(fd, events) {
+        return result;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { call(Wait::Never, number, arguments) }
+}
+
+/// Returns true if a transfer of a descriptor would wait for these events.
+#[cold]
+fn would_wait(fd: RawFd, events: i16) -> bool {
+    let mut entry = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let (place, time) = (&raw mut entry, &raw const now);
+    // SAFETY: the pointers are to one entry and a time; there is no mask.
+    let ready = unsafe { direct!(Wait::Never, libc::SYS_ppoll, place, 1, time, 0, 0) };
+    // SAFETY: the call takes no pointer.
+    let flags = unsafe { direct!(Wait::Never, libc::SYS_fcntl, fd, libc::F_GETFL) };
+    let nonblocking = flags.is_ok_and(|flags| flags & c_long::from(libc::O_NONBLOCK) != 0);
+    ready == Ok(0) && !nonblocking
 }
 
 /// Waits for events, and returns their number. Where a runner ends the wait for a signal before it
@@ -83,6 +154,14 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
+    /// Returns whether a transfer of a socket with these flags may be one.
+    pub(crate) fn of(flags: c_int) -> Self {
+        match flags & libc::MSG_DONTWAIT {
+            0 => Self::Possible,
+            _ => Self::Never,
+        }
+    }
+
     /// Returns whether a wait with this limit is one.
     pub(crate) fn within(timeout: Option<Duration>) -> Self {
         match timeout {
@@ -121,17 +200,3 @@ pub(crate) unsafe fn call(
         result => Ok(result),
     }
 }
-
-/// `direct!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
-/// arguments are those of the system call.
-macro_rules! direct {
-    ($wait:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
-        use $crate::host::direct::Argument as _;
-        let given = [$($argument.word()),*];
-        let mut arguments = [0; 6];
-        arguments[..given.len()].copy_from_slice(&given);
-        $crate::host::direct::call($wait, $number, arguments)
-    }};
-}
-
-pub(crate) use direct;

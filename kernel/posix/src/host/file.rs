@@ -151,11 +151,11 @@ impl Object for HostFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        host::pread(self.fd, self.wait(), buf, signed(offset)?)
+        host::pread(self.fd, buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        host::pwrite(self.fd, self.wait(), bytes, signed(offset)?)
+        host::pwrite(self.fd, bytes, signed(offset)?)
     }
 
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
-use super::direct::Wait;
 use super::file::signed;
 use super::{check, without_cancellation};
 use crate::abi::call::errno;
@@ -136,12 +135,12 @@ impl SharedMemory for Memfd {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         let offset = signed(offset)?;
-        host::pread(self.fd, Wait::Never, buf, offset)
+        host::pread(self.fd, buf, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         let offset = signed(offset)?;
-        host::pwrite(self.fd, Wait::Never, bytes, offset)
+        host::pwrite(self.fd, bytes, offset)
     }
 
     fn set_len(&self, len: u64) -> Result<(), Errno> {

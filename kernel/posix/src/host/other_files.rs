@@ -41,7 +41,7 @@ pub unsafe extern "C" fn fdt_splice(
             // SAFETY: as the caller promises.
             let moved = unsafe {
                 direct!(
-                    Wait::Possible,
+                    Wait::Never,
                     libc::SYS_splice,
                     from,
                     from_offset,
@@ -92,7 +92,7 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
         if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
             let _out = host_fork::blocking_section();
             // SAFETY: the call takes no pointer.
-            let copied = unsafe { direct!(Wait::Possible, libc::SYS_tee, from, to, count, flags) };
+            let copied = unsafe { direct!(Wait::Never, libc::SYS_tee, from, to, count, flags) };
             return copied.map(|copied| copied as ssize_t);
         }
         let copied = system.process.tee(from, to, count, flags_of_ours);
@@ -114,16 +114,8 @@ pub unsafe extern "C" fn fdt_vmsplice(
         if let Ok(host_fd) = below(&file) {
             let _out = host_fork::blocking_section();
             // SAFETY: as the caller promises.
-            let moved = unsafe {
-                direct!(
-                    Wait::Possible,
-                    libc::SYS_vmsplice,
-                    host_fd,
-                    bufs,
-                    count,
-                    flags
-                )
-            };
+            let moved =
+                unsafe { direct!(Wait::Never, libc::SYS_vmsplice, host_fd, bufs, count, flags) };
             return moved.map(|moved| moved as ssize_t);
         }
         let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;
