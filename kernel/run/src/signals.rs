@@ -520,7 +520,7 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     unsafe { fdtable_run_sigreturn() }
 }
 
-/// Handles a signal on a thread of the runner's libraries, which runs no guest: sends it to another.
+/// Sends a signal of a thread of the runner's libraries, which runs no guest, to another thread.
 ///
 /// # Safety
 /// `fdtable_run_signal` calls it with the arguments of a handler.
