@@ -11,6 +11,7 @@ use std::sync::Arc;
 use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
+use super::direct::{Wait, direct};
 use super::file::signed;
 use super::{check, without_cancellation};
 use crate::abi::call::errno;
@@ -135,12 +136,37 @@ impl SharedMemory for Memfd {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         let offset = signed(offset)?;
-        host::pread(self.fd, buf, offset)
+        // The caller holds the lock of the file, so a fork waits for this call: it stays inside the
+        // freezer.
+        // SAFETY: the pointer and the length are those of a slice.
+        let count = unsafe {
+            direct!(
+                Wait::Never,
+                libc::SYS_pread64,
+                self.fd,
+                buf.as_mut_ptr(),
+                buf.len(),
+                offset
+            )
+        };
+        count.map(|count| count as usize)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         let offset = signed(offset)?;
-        host::pwrite(self.fd, bytes, offset)
+        // As in `read_at`.
+        // SAFETY: the pointer and the length are those of a slice.
+        let count = unsafe {
+            direct!(
+                Wait::Never,
+                libc::SYS_pwrite64,
+                self.fd,
+                bytes.as_ptr(),
+                bytes.len(),
+                offset
+            )
+        };
+        count.map(|count| count as usize)
     }
 
     fn set_len(&self, len: u64) -> Result<(), Errno> {
