@@ -477,8 +477,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         index == 0 || leaf.state().claim != 0 || self.free_hint.is_hinted(index)
     }
 
-    /// Drains the freed-leaf lists if they are long. If another thread holds the lock of the table,
-    /// that thread will drain them.
+    /// Drains the freed-leaf lists if they are long, unless another thread holds the lock of the
+    /// table. Then a later search does.
     #[inline(always)]
     pub(crate) fn drain_if_many(&self, reports: Reports) {
         if reports == Reports::Many {
