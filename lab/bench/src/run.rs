@@ -116,7 +116,6 @@ impl Run {
     fn time(&self, program: &Program, side: Side) -> anyhow::Result<f64> {
         let mut command = self.command(&program.file, side);
         command.args(program.words(side.folder()));
-        command.env_remove("PYTHONHOME");
         let began = Instant::now();
         let output = command.output().context(program.name)?;
         let process = began.elapsed().as_nanos() as f64;
@@ -298,11 +297,6 @@ fn plots(pairs: &[[Row; 2]]) -> Vec<Plot> {
             groups: pairs.iter().map(group).collect(),
         },
     }]
-}
-
-/// A goal that the figure is at least so much.
-const fn at_least(bound: f64) -> Goal {
-    Goal::AtLeast(bound)
 }
 
 #[cfg(test)]

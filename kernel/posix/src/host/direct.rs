@@ -50,7 +50,7 @@ pub struct DirectCalls {
 
 static CALLS: OnceLock<DirectCalls> = OnceLock::new();
 
-/// Has all direct calls made by these functions. Before the first call; later ones change nothing.
+/// Has all direct calls made by these functions from now on. The first call of this decides.
 pub(crate) fn set(calls: DirectCalls) {
     let _ = CALLS.set(calls);
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::at_least;
 use crate::report::Goal;
 
 /// What is read of a run.
@@ -137,7 +136,7 @@ fn calls_in_c(work: u32, file: &Path) -> Vec<Program> {
     let faster = |key, goal, meaning| {
         vec![Bound::TimesFaster {
             key,
-            goal: at_least(goal),
+            goal: Goal::AtLeast(goal),
             meaning,
         }]
     };
@@ -221,7 +220,7 @@ fn calls_in_python(work: u32, file: &Path, script: &Path) -> Vec<Program> {
             500_000,
             Bound::TimesFaster {
                 key: "run.python_pwrite_vs_host",
-                goal: at_least(2.0),
+                goal: Goal::AtLeast(2.0),
                 meaning: "pwrite of a byte in Python: times faster than the host",
             },
         ),
@@ -231,7 +230,7 @@ fn calls_in_python(work: u32, file: &Path, script: &Path) -> Vec<Program> {
             300_000,
             Bound::TimesFaster {
                 key: "run.pipe_vs_host",
-                goal: at_least(2.5),
+                goal: Goal::AtLeast(2.5),
                 meaning: "A byte written to a pipe and read, in Python: times faster than the host",
             },
         ),
@@ -264,7 +263,7 @@ fn dd(work: u32) -> Option<Program> {
         clock: Clock::Process,
         bounds: vec![Bound::TimesFaster {
             key: "run.dd_vs_host",
-            goal: at_least(2.5),
+            goal: Goal::AtLeast(2.5),
             meaning: "dd of bytes from /dev/zero to /dev/null: times faster than the host",
         }],
     })
@@ -289,7 +288,7 @@ fn sqlite(work: u32, folder: &Path) -> Option<Program> {
         clock: Clock::Process,
         bounds: vec![Bound::TimesFaster {
             key: "run.sqlite_insert_vs_host",
-            goal: at_least(2.0),
+            goal: Goal::AtLeast(2.0),
             meaning: "sqlite3, each insert a transaction: times faster than the host",
         }],
     })
@@ -310,7 +309,7 @@ fn hackbench(work: u32, ends: Ends) -> Option<Program> {
             words.push("-p");
             let bound = Bound::TimesFaster {
                 key: "run.hackbench_pipe_vs_host",
-                goal: at_least(2.0),
+                goal: Goal::AtLeast(2.0),
                 meaning: "hackbench with 400 threads over pipes: times faster than the host",
             };
             ("hackbench, pipes", bound)
@@ -318,7 +317,7 @@ fn hackbench(work: u32, ends: Ends) -> Option<Program> {
         Ends::Sockets => {
             let bound = Bound::TimesFaster {
                 key: "run.hackbench_socket_vs_host",
-                goal: at_least(5.0),
+                goal: Goal::AtLeast(5.0),
                 meaning: "hackbench with 400 threads over sockets: times faster than the host",
             };
             ("hackbench, sockets", bound)

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::program::installed;
-use super::{Run, SIDES, Side, at_least};
+use super::{Run, SIDES, Side};
 use crate::experiment::Progress;
-use crate::report::Figure;
+use crate::report::{Figure, Goal};
 use crate::stats::{order, paired_ratio};
 
 /// Why there is no figure.
@@ -55,7 +55,7 @@ pub(super) fn measure(
     Ok(Some(Figure::of_ratio(
         "run.server_vs_host",
         &paired_ratio(&ours, &host),
-        at_least(1.0),
+        Goal::AtLeast(1.0),
         "redis-server with 50 connections: requests a second ÷ those on the host",
     )))
 }
