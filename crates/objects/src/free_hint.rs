@@ -131,7 +131,7 @@ const VERSION: u64 = MARKED << 1;
 /// The end of a list, and no leaf claimed.
 const NONE: u32 = 0;
 
-/// After so many reports of a CPU a thread should drain the lists.
+/// From so many reports of a CPU on, each one asks its thread to drain the lists.
 const DRAIN_AT: u32 = if cfg!(loom) { 2 } else { 16 };
 
 /// Which leaf to search first for the lowest slot, in which version of the hint.
@@ -158,7 +158,7 @@ impl Hint {
 struct Local {
     /// The first leaf of its freed-leaf list, counted from 1.
     freed: AtomicU32,
-    /// How many reports it has made.
+    /// How many reports it has made since its list was taken.
     reports: AtomicU32,
     /// The leaf in which it allocates any slot.
     claimed: AtomicU32,
@@ -293,8 +293,7 @@ impl FreeHint {
             }
         }
         // Relaxed: a count; nothing depends on it.
-        let reports = local.reports.fetch_add(1, Relaxed);
-        if reports % DRAIN_AT == DRAIN_AT - 1 {
+        if local.reports.fetch_add(1, Relaxed) >= DRAIN_AT - 1 {
             Reports::Many
         } else {
             Reports::Few
@@ -388,6 +387,8 @@ impl FreeHint {
             if local.freed.load(Relaxed) == NONE {
                 return None;
             }
+            // Relaxed: as in (n).
+            local.reports.store(0, Relaxed);
             // Acquire: pairs with the release in (n).
             FreedList::of(local.freed.swap(NONE, Acquire))
         })
