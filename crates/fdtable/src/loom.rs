@@ -15,6 +15,7 @@ use ::loom::thread::JoinHandle;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
+use crate::table::{LeafGuard, Mark};
 use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
@@ -441,6 +442,33 @@ fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
         let fd = join(opener);
         assert!(fd == 4 || fd == 12, "{fd}");
         drop(child);
+        fates.check(files);
+    });
+}
+
+/// A leaf of the hint becomes empty while the hint moves, and is never removed: the close takes it
+/// for one of the hint, and the search looked at it before.
+#[test]
+fn a_search_meets_a_close_in_a_leaf_that_was_hinted() {
+    explore(2, || {
+        let (fates, files) = table(&[]);
+        for fd in 0..9 {
+            assert_eq!(open(&files, &fates, 0), fd);
+        }
+        for fd in [4, 5] {
+            files.close(fd).map(drop).expect("it is open");
+        }
+        assert_eq!(open(&files, &fates, 10), 4);
+        // Now the hint is the last two leaves. It moves to the first two.
+        files.close(2).map(drop).expect("it is open");
+        let closer = spawn(&files, |files| files.close(8).map(drop));
+        assert_eq!(open(&files, &fates, 11), 2);
+        assert_eq!(join(closer), Ok(()));
+        let writer = files.tree.write();
+        let is_listed = |leaf: LeafGuard<'_, _>| leaf.state().mark == Mark::FreedSince;
+        let is_known = writer.idle.has(2) || writer.lock_leaf(2).is_none_or(is_listed);
+        assert!(is_known, "the leaf is removed, idle or on a list");
+        drop(writer);
         fates.check(files);
     });
 }

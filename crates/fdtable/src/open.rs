@@ -241,6 +241,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         budget: &mut Budget,
         take: impl FnOnce(&mut LeafGuard<'_, T>, usize, u64) -> R,
     ) -> Result<Option<R>, Error> {
+        let before = self.hinted();
+        let taken = self.search_and_take(writer, budget, take);
+        self.leave_unhinted(writer, before);
+        taken
+    }
+
+    fn search_and_take<R>(
+        &self,
+        writer: &mut WriteGuard<'_, T>,
+        budget: &mut Budget,
+        take: impl FnOnce(&mut LeafGuard<'_, T>, usize, u64) -> R,
+    ) -> Result<Option<R>, Error> {
         let mut index = self.drain_freed(writer);
         let found = self.find_free(writer, &mut index, budget);
         let second = self.choose_second(writer, index);
@@ -503,11 +515,31 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Sets the hint to a leaf. All leaves below are full, and the lists were drained since
     /// [`begin_search`](fdtable_objects::free_hint::FreeHint::begin_search).
     pub(crate) fn set_hint(&self, writer: &mut WriteGuard<'_, T>, index: usize) {
+        let before = self.hinted();
         let second = self.choose_second(writer, index);
         // It may not exist. A thread that removes or copies a leaf holds the lock of the table,
         // which this thread holds now.
         drop(writer.lock_leaf(index));
         self.free_hint.set_hint(index, second);
+        self.leave_unhinted(writer, before);
+    }
+
+    /// Returns the leaves of the hint.
+    fn hinted(&self) -> [usize; 2] {
+        let first = self.free_hint.hinted();
+        [first, self.free_hint.second().unwrap_or(first)]
+    }
+
+    /// Leaves those leaves idle that the hint had before, and has no more, if they are empty. A
+    /// close that empties a leaf of the hint does not list it. So this is after the hint is set:
+    /// a close that this does not see finds, with the lock of the leaf, the new hint.
+    fn leave_unhinted(&self, writer: &mut WriteGuard<'_, T>, before: [usize; 2]) {
+        let now = self.hinted();
+        for index in before {
+            if !now.contains(&index) {
+                Self::leave_idle(writer, index, now);
+            }
+        }
     }
 
     /// Chooses the second leaf for a hint that begins with `first`: the next one that is not marked
@@ -526,12 +558,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let limit = self.free_hint.limit();
         let below_limit = |index| if index * BITS < limit { index } else { 0 };
         writer.cache_leaves([first, second.unwrap_or(0)].map(below_limit));
-        let before = self.free_hint.second();
-        if before != second
-            && let Some(before) = before
-        {
-            Self::leave_idle(writer, before, [first, second.unwrap_or(first)]);
-        }
         second
     }
 

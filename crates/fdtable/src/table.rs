@@ -70,7 +70,7 @@ pub(crate) struct TableState {
     /// Inclusive upper bound for the limit.
     pub(crate) hard_limit: usize,
     pub(crate) reserved: Reserved,
-    idle: Idle,
+    pub(crate) idle: Idle,
     pub(crate) quarantine: Quarantine,
     pub(crate) in_use: UseCounts,
     pub(crate) waiters: Waiters,
@@ -241,7 +241,7 @@ const MAX_IDLE: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// The leaves that were found empty last. Some may have descriptors again, or be removed.
 #[derive(Default)]
-struct Idle {
+pub(crate) struct Idle {
     /// Their indexes. The first leaf of a table, 0, always stays: here 0 means none.
     leaves: [u32; MAX_IDLE],
     /// The position of the oldest.
@@ -249,6 +249,12 @@ struct Idle {
 }
 
 impl Idle {
+    /// Returns true if a leaf is idle.
+    #[cfg(all(test, loom))]
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.leaves.contains(&(index as u32))
+    }
+
     /// Notes a leaf, and returns the one that it replaces.
     fn note(&mut self, index: usize) -> Option<usize> {
         // Indexes are below 2^25.
