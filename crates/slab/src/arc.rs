@@ -96,6 +96,20 @@ impl<T> SlabArc<T> {
         })
     }
 
+    /// Allocates a value, and passes it to `init` in its place, before anything else has it.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`], or the error of `init`; the value is dropped.
+    pub fn try_new_with<E: From<OutOfMemory>>(
+        value: T,
+        init: impl FnOnce(&mut T) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let this = Self::try_new(value)?;
+        // SAFETY: allocated above, and `this` is the only reference; it keeps the value.
+        init(unsafe { &mut (*this.block.as_ptr()).value })?;
+        Ok(this)
+    }
+
     /// Makes a weak reference. Neither blocks nor allocates.
     #[must_use]
     pub fn downgrade(this: &Self) -> SlabWeak<T> {
@@ -245,6 +259,20 @@ mod tests {
         assert!(weak.clone().upgrade().is_none());
         drop(weak);
         assert_eq!(drops.get(), 1);
+    }
+
+    #[test]
+    fn a_value_that_could_not_be_prepared_is_dropped() {
+        let drops = Rc::default();
+        let prepared = SlabArc::try_new_with((0, Probe(Rc::clone(&drops))), |value| {
+            value.0 = 7;
+            Ok::<(), OutOfMemory>(())
+        });
+        assert_eq!(prepared.map(|value| value.0), Ok(7));
+        assert_eq!(drops.get(), 1);
+        let failed = SlabArc::try_new_with(Probe(Rc::clone(&drops)), |_| Err(OutOfMemory));
+        assert_eq!(failed.map(drop), Err(OutOfMemory));
+        assert_eq!(drops.get(), 2);
     }
 
     #[test]
