@@ -140,6 +140,10 @@ pub(crate) struct UseCounts {
 }
 
 impl UseCounts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
     fn count(&self, number: usize) -> usize {
         self.numbers
             .iter()

@@ -80,6 +80,11 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
+    /// Returns true if it is off, and no descriptor is in it.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.is_on() && self.waiting.is_empty()
+    }
+
     pub(crate) const fn new() -> Self {
         Self {
             opens: 0,

@@ -278,6 +278,10 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
     /// Makes room for `leaves` more leaves.
     pub(crate) fn prepare(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
         self.leaves.try_reserve(leaves).map_err(|_| OutOfMemory)

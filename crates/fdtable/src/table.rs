@@ -110,6 +110,14 @@ impl TableState {
             waiters: Waiters::default(),
         }
     }
+
+    /// Returns true if nothing is reserved, in quarantine, in use or awaited.
+    pub(crate) fn is_new(&self) -> bool {
+        self.reserved.is_empty()
+            && self.quarantine.is_new()
+            && self.in_use.is_empty()
+            && self.waiters.is_empty()
+    }
 }
 
 impl LeafState for LeafMeta {

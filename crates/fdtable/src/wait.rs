@@ -93,6 +93,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 #[derive(Default)]
 pub(crate) struct Waiters(Vec<Waiter>);
 
+impl Waiters {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// A waiting task or thread.
 pub(crate) enum Waiter {
     Task(Waker),
@@ -174,7 +180,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer.exclude_readers();
         let answer = ask(self, &mut writer);
         if matches!(answer, Ok(None)) {
-            let first = writer.waiters.0.is_empty();
+            let first = writer.waiters.is_empty();
             match writer.waiters.add(&mut waiter) {
                 // It stays shut until the waiters are taken.
                 Ok(()) if first => return answer,
@@ -191,7 +197,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Takes all waiters after a change.
     pub(crate) fn take_waiters(writer: &mut WriteGuard<'_, T>) -> Woken {
-        if writer.waiters.0.is_empty() {
+        if writer.waiters.is_empty() {
             return Woken(Vec::new());
         }
         writer.admit_readers();

@@ -327,6 +327,12 @@ impl FreeHint {
         Ok(())
     }
 
+    /// Returns true if there is memory for lists and claims.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.locals.get().is_some()
+    }
+
     /// Returns the leaf that this CPU has claimed, if any, and the index of the CPU. A thread may
     /// first have to ask the system for that index, and then finds nothing.
     #[inline]

@@ -309,6 +309,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
+    /// Returns true if the tree has only the first leaf, with no slot taken and no table.
+    pub fn is_new(&mut self) -> bool {
+        self.root().node.is_null() && self.first.is_new()
+    }
+
     /// Borrows the data that the tree's lock guards. The tree is borrowed mutably, so no
     /// other thread can.
     pub fn data_mut(&mut self) -> &mut D {

@@ -494,7 +494,13 @@ fn a_child_that_could_not_be_made_leaves_no_reference() {
     assert_eq!(FileRef::strong_count(&file), 5);
     assert_eq!(fork(usize::MAX), (Ok(()), 0));
     assert_eq!(FileRef::strong_count(&file), 5);
-    drop(file);
+    let mut child = Files::new();
+    install(&child, 3, file.clone()).expect("there is memory");
+    let forked = under(Plan::AllFail(0), || play.files.fork_into(&mut child));
+    assert_eq!(forked, (Err(Error::NoMemory), 1));
+    assert_eq!(FileRef::strong_count(&file), 5);
+    assert_eq!(child.iter().count(), 0);
+    drop((child, file));
     play.end("fork");
 }
 

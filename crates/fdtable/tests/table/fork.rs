@@ -573,6 +573,91 @@ fn a_child_has_the_limits_of_its_parent_and_then_its_own() {
     assert_eq!(parent.limits(), limits);
 }
 
+/// Changes a table, with files of the test.
+type Change = fn(&Files<Rcu<u64>>, &mut dyn FnMut() -> FileRef<Rcu<u64>>);
+
+/// What a table has had that a fork replaces.
+const HAD: &[(&str, Change)] = &[
+    ("nothing", |_, _| ()),
+    ("another limit", |files, _| files.set_limit(5).unwrap()),
+    ("a descriptor", |files, file| {
+        files.open(file(), FdFlags::CLOEXEC).unwrap();
+    }),
+    ("a closed descriptor with a word", |files, file| {
+        let fd = files.open(file(), NONE).unwrap();
+        files.set_word(fd, 7).unwrap();
+        drop(files.close(fd).unwrap());
+    }),
+    ("many descriptors", |files, file| {
+        for _ in 0..200 {
+            files.open(file(), NONE).unwrap();
+        }
+    }),
+    ("many closed descriptors", |files, file| {
+        for _ in 0..200 {
+            files.open_any(file(), NONE).unwrap();
+        }
+        files.close_range(0, u32::MAX, drop).unwrap();
+    }),
+    ("a full leaf", |files, file| {
+        for _ in 0..65 {
+            files.open(file(), NONE).unwrap();
+        }
+        files.close_range(60, u32::MAX, drop).unwrap();
+    }),
+    ("a full table, closed", |files, file| {
+        files.set_limit(64).unwrap();
+        while files.open(file(), NONE).is_ok() {}
+        for fd in 0..64 {
+            drop(files.close(fd).unwrap());
+        }
+    }),
+    ("quarantine", |files, file| {
+        files.set_quarantine(100);
+        let fd = files.open(file(), NONE).unwrap();
+        drop(files.close(fd).unwrap());
+    }),
+    ("a forgotten reservation", |files, _| {
+        std::mem::forget(files.reserve(NONE).unwrap());
+    }),
+    ("a forgotten use", |files, file| {
+        let fd = files.open(file(), NONE).unwrap();
+        std::mem::forget(files.begin_use(fd).unwrap());
+        drop(files.close(fd).unwrap());
+    }),
+];
+
+#[test]
+fn a_fork_replaces_whatever_a_table_has_had() {
+    for parents in [5, 64, 200] {
+        for (what, have) in HAD {
+            let mut made = Made::default();
+            let parent = Process::with(parents, &mut made);
+            let mut files = Files::new();
+            have(&files, &mut || made.file().1);
+            parent.files.fork_into(&mut files).expect("there is memory");
+            assert_eq!(files.limits(), parent.files.limits(), "{what}");
+            assert_eq!(files.quarantine(), 0, "{what}");
+            let mut child = Process {
+                files,
+                model: parent.model.clone(),
+            };
+            child.check();
+            if *what != "a forgotten use" {
+                made.check([&parent, &child]);
+            }
+            child.close(3);
+            child.files.close_and_wait(0).expect("nobody uses it");
+            child.model.remove(&0);
+            for _ in 0..70 {
+                child.open(&mut made);
+            }
+            child.check();
+            parent.check();
+        }
+    }
+}
+
 #[test]
 fn fork_keeping_asks_of_each_open_descriptor_in_order_and_keeps_what_it_is_told() {
     let mut made = Made::default();

@@ -153,6 +153,11 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         })
     }
 
+    /// Returns true if no slot is taken, and there is no table.
+    pub(super) fn is_new(&mut self) -> bool {
+        self.open.bits() == 0 && !self.table.is_set()
+    }
+
     /// Copies the slots that have an object to the empty first leaf of another tree.
     ///
     /// # Safety
