@@ -130,7 +130,7 @@ impl Process {
 
 /// Forks a table into a slab: allocating and freeing it is fast there.
 fn fork(files: &Files<RcuObject>) -> Result<SlabArc<Files<RcuObject>>, Error> {
-    Ok(SlabArc::try_new(files.fork()?)?)
+    SlabArc::try_new_with(Files::new(), |child| files.fork_into(child))
 }
 
 fn check(flags: CloneFlags) -> Result<(), Errno> {
