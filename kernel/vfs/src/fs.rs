@@ -7,6 +7,7 @@
 //! | `fs/path_ops.rs`, `fs/path_ops/` | the operations on paths: open, create, rename, ... |
 //! | `fs/mount.rs` | mounts, and [`VfsPath`] |
 //! | `fs/memfs.rs`, `fs/memfs/` | the file system in memory |
+//! | `fs/lower.rs` | directories of the embedder below those in memory |
 //! | `fs/shared_memory.rs` | memory of the embedder for files that are mapped |
 //! | `fs/dev.rs`, `fs/proc.rs` | `/dev` and `/proc` |
 //! | `fs/locks.rs`, `fs/locks/` | record locks and `flock`, for files of all file systems |
@@ -20,6 +21,7 @@ mod file_system;
 mod inode;
 mod inode_number;
 pub mod locks;
+mod lower;
 mod memfs;
 mod mode;
 mod mount;
@@ -45,6 +47,7 @@ pub use inode::{
     Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Target, Unlink,
 };
 pub use inode_number::fresh as fresh_inode;
+pub use lower::{Lower, LowerBytes, LowerDevice, LowerDirectory, LowerFile, LowerInode, LowerName};
 pub use memfs::{MemFs, MemFsLimits};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};
 pub use mount::{Mount, MountPoint, MountRef, VfsPath};

@@ -10,7 +10,9 @@ use fdtable_listing::{Describe, Description};
 
 use crate::event::{Events, FileId, Pollee, async_io};
 use crate::fs::locks::LockSet;
-use crate::fs::{Credentials, FallocateFlags, Inode, Seals, SeekTo, SharedMemory, VfsPath};
+use crate::fs::{
+    Credentials, FallocateFlags, Inode, LowerBytes, Seals, SeekTo, SharedMemory, VfsPath,
+};
 use crate::vectored;
 use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
 
@@ -277,6 +279,12 @@ pub trait Object: Any + Send + Sync {
     /// Returns the memory of the embedder with the bytes of the file, if they were
     /// [shared](Self::share_memory), and records a read. May wait for transfers.
     fn shared_memory(&self) -> Option<Arc<dyn SharedMemory>> {
+        None
+    }
+
+    /// Returns the lower file that has the bytes, as long as the file was not changed, and records a
+    /// read. May wait for transfers.
+    fn lower_bytes(&self) -> Option<Arc<dyn LowerBytes>> {
         None
     }
 

@@ -5,6 +5,8 @@
 //! anything from one directory to another (see [`rename`]).
 //!
 //! Removing a name does not free the inode: open files keep it.
+//!
+//! A file system may show a tree of the embedder below its own: see [`lower`].
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
@@ -14,9 +16,12 @@ use parking_lot::Mutex;
 
 use self::directory::Directory;
 use self::limits::FileLimits;
+use self::lower::LowerTree;
+use self::meta::Device;
 use super::device_number;
 use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
 use super::inode::Inode;
+use super::lower::LowerDirectory;
 use super::mode::{Credentials, Mode, Permissions};
 use super::mount::VfsPath;
 use super::namei::Follow;
@@ -29,6 +34,8 @@ mod data;
 mod directory;
 mod entries;
 mod limits;
+mod lower;
+mod lower_contents;
 mod memfd;
 mod meta;
 mod mounted;
@@ -90,9 +97,7 @@ impl MemFs {
     /// host process if memory runs out, as `Box::new` does.
     #[doc(alias = "RLIMIT_FSIZE")]
     pub fn with_limits(limits: MemFsLimits) -> Self {
-        let superblock = SuperBlock::new()
-            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<SuperBlock<RcuObject>>()));
-        Self::with_superblock(Some(superblock), limits)
+        Self::with_superblock(Some(Self::new_superblock()), limits)
     }
 
     /// Makes an empty file system that adds its open files to `superblock`.
@@ -106,7 +111,46 @@ impl MemFs {
             gid: 0,
         };
         let limits = FileLimits::new(limits);
-        let root = Directory::new(device_number::fresh(), limits.clone(), permissions);
+        let device = Device {
+            number: device_number::fresh(),
+            first_inode: 0,
+        };
+        let root = Directory::new(device, limits.clone(), permissions);
+        Self::of(root, superblock, limits)
+    }
+
+    /// Makes a file system that shows a lower directory, and keeps all changes in memory.
+    ///
+    /// `limits` are for what is in memory. A file that is written is copied to memory whole; a file
+    /// that is only read takes none. Inode numbers are those of the lower files where they are
+    /// unique. Allocates, and aborts as [`with_limits`](Self::with_limits) does.
+    ///
+    /// Every operation may return an error of the lower directory, in which case nothing has changed.
+    ///
+    /// # Errors
+    /// Those of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.
+    #[doc(alias = "overlayfs")]
+    pub fn over(lower: Arc<dyn LowerDirectory>, limits: MemFsLimits) -> Result<Self, Errno> {
+        let superblock = Self::new_superblock();
+        let limits = FileLimits::new(limits);
+        let device = Device {
+            number: device_number::fresh(),
+            first_inode: lower::FIRST_INODE,
+        };
+        let root = LowerTree::root(lower, device, limits.clone())?;
+        Ok(Self::of(root, Some(superblock), limits))
+    }
+
+    fn new_superblock() -> SuperBlock<RcuObject> {
+        SuperBlock::new()
+            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<SuperBlock<RcuObject>>()))
+    }
+
+    fn of(
+        root: Arc<Directory>,
+        superblock: Option<SuperBlock<RcuObject>>,
+        limits: FileLimits,
+    ) -> Self {
         MemFs {
             top: VfsPath {
                 mount: None,
@@ -227,7 +271,7 @@ impl FileSystem for MemFs {
             is_read_only,
             blocks,
             free_blocks,
-            ..StatFs::new(StatFs::TMPFS, self.root.meta().device())
+            ..StatFs::new(StatFs::TMPFS, self.root.meta().device().number)
         }
     }
 }

@@ -18,6 +18,7 @@ mod eventfds;
 mod limits;
 mod links;
 mod locks;
+mod lower;
 mod messages;
 mod mounted;
 mod mounts;

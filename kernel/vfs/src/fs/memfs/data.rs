@@ -1,27 +1,47 @@
-//! Bytes of a regular file, with their seals: in memory of this library, or of the embedder.
+//! Bytes of a regular file, with their seals: in memory of this library, of the embedder, or in a
+//! lower file.
 //!
-//! The bytes begin in [`Contents`]. When they are first shared, so that a program can map them,
-//! they move into [`SharedBytes`] and stay there. The usual file, which is not shared and not
-//! sealed, costs one branch in each transfer.
+//! The bytes begin in [`Contents`], or in a lower file ([`LowerContents`]). When they are first
+//! shared, so that a program can map them, they move into [`SharedBytes`] and stay there. The usual
+//! file, which is in memory, not shared and not sealed, costs one branch in each transfer.
+//!
+//! # Copy-up
+//!
+//! The first change of a file whose bytes are in a lower file copies them to memory, without the
+//! holes, under the lock of the file that every change holds. A truncation copies what remains. If
+//! the copy fails, nothing has changed. Transfers look at the place of the bytes each time, so open
+//! files see the change, whenever they were opened.
 
 use std::sync::Arc;
 
 use super::contents::Contents;
 use super::limits::{PAGE, Space};
+use super::lower_contents::LowerContents;
 use super::shared::SharedBytes;
 use crate::Errno;
-use crate::fs::{MemoryUsage, Seals, SharedMemory};
+use crate::fs::{LowerBytes, MemoryUsage, Seals, SharedMemory};
 
 /// Bytes of a file.
 #[derive(Debug)]
 pub(super) struct Data {
-    /// The bytes; empty if they are shared.
+    /// The bytes; empty if they are elsewhere.
     contents: Contents,
-    shared: Option<SharedBytes>,
+    place: Place,
     seals: Seals,
-    /// Not shared, and without seals of [`ON_WRITE`].
+    /// In `contents`, and without seals of [`ON_WRITE`].
     is_usual: bool,
     space: Space,
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug)]
+enum Place {
+    /// In memory of this library.
+    Contents,
+    /// In memory of the embedder.
+    Shared(SharedBytes),
+    /// In a lower file, which does not change.
+    Lower(LowerContents),
 }
 
 /// Seals that a write has to look at.
@@ -35,50 +55,116 @@ impl Data {
     pub(super) fn new(space: Space, seals: Seals) -> Self {
         Data {
             contents: Contents::new(space.clone()),
-            shared: None,
+            place: Place::Contents,
             seals,
             is_usual: !seals.intersects(ON_WRITE),
             space,
         }
     }
 
+    /// Has the bytes of a new file be those of a lower one.
+    pub(super) fn over(mut self, lower: LowerContents) -> Self {
+        self.put(Place::Lower(lower));
+        self
+    }
+
+    fn put(&mut self, place: Place) {
+        self.place = place;
+        self.set_seals(self.seals);
+    }
+
     pub(super) fn set_seals(&mut self, seals: Seals) {
         self.seals = seals;
-        self.is_usual = self.shared.is_none() && !seals.intersects(ON_WRITE);
+        self.is_usual = matches!(self.place, Place::Contents) && !seals.intersects(ON_WRITE);
     }
 
     /// Returns the length in bytes, at most `i64::MAX`.
     #[inline]
     pub(super) fn len(&self) -> u64 {
-        match &self.shared {
-            None => self.contents.len(),
-            Some(shared) => shared.usage().len,
+        match &self.place {
+            Place::Contents => self.contents.len(),
+            Place::Shared(shared) => shared.usage().len,
+            Place::Lower(lower) => lower.len(),
         }
     }
 
     /// Returns the length, and the number of pages with memory.
     pub(super) fn usage(&self) -> MemoryUsage {
-        match &self.shared {
-            None => MemoryUsage {
+        match &self.place {
+            Place::Contents => MemoryUsage {
                 len: self.contents.len(),
                 pages: self.contents.pages(),
                 ..MemoryUsage::default()
             },
-            Some(shared) => shared.usage(),
+            Place::Shared(shared) => shared.usage(),
+            Place::Lower(lower) => lower.usage(),
         }
     }
 
     /// Returns the bytes in memory of the embedder, if they are there.
     pub(super) fn shared(&self) -> Option<&SharedBytes> {
-        self.shared.as_ref()
+        match &self.place {
+            Place::Shared(shared) => Some(shared),
+            _ => None,
+        }
+    }
+
+    /// Returns the lower file that has the bytes, if it does and is open.
+    pub(super) fn lower(&self) -> Option<Arc<dyn LowerBytes>> {
+        match &self.place {
+            Place::Lower(lower) => lower.opened(),
+            _ => None,
+        }
+    }
+
+    /// Opens the lower file that has the bytes, if it does. Returns true then.
+    ///
+    /// # Errors
+    /// Those of the embedder.
+    pub(super) fn open_lower(&mut self) -> Result<bool, Errno> {
+        match &mut self.place {
+            Place::Lower(lower) => lower.open().map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Closes the lower file that has the bytes. Returns true if they are still there.
+    pub(super) fn close_lower(&mut self) -> bool {
+        match &mut self.place {
+            Place::Lower(lower) => {
+                lower.close();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Copies the bytes of a lower file to memory, up to a position, before they change.
+    ///
+    /// # Errors
+    /// Those of the embedder; `EIO` if it has fewer bytes than it had; `ENOSPC`, `ENOMEM` if there
+    /// is no memory. Nothing has changed then.
+    fn copy_up(&mut self, end: u64) -> Result<(), Errno> {
+        let Place::Lower(lower) = &self.place else {
+            return Ok(());
+        };
+        let contents = &mut self.contents;
+        let put = |bytes: &[u8], at| contents.copy_in(i64::MAX as u64, at, bytes);
+        if let Err(errno) = lower.copy_to(end, put) {
+            self.contents.clear();
+            return Err(errno);
+        }
+        self.contents.extend(lower.len().min(end));
+        self.put(Place::Contents);
+        Ok(())
     }
 
     /// Returns the bytes, if they are in memory of this library.
     #[inline]
     pub(super) fn readable(&self) -> Option<&Contents> {
-        match self.shared {
-            None => Some(&self.contents),
-            Some(_) => None,
+        match self.place {
+            Place::Contents => Some(&self.contents),
+            _ => None,
         }
     }
 
@@ -94,9 +180,10 @@ impl Data {
     /// Those of the embedder.
     #[inline]
     pub(super) fn copy_out(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
-        match &self.shared {
-            None => Ok(self.contents.copy_out(offset, buf)),
-            Some(shared) => shared.memory().read_at(buf, offset),
+        match &self.place {
+            Place::Contents => Ok(self.contents.copy_out(offset, buf)),
+            Place::Shared(shared) => shared.memory().read_at(buf, offset),
+            Place::Lower(lower) => lower.copy_out(offset, buf),
         }
     }
 
@@ -105,7 +192,7 @@ impl Data {
     ///
     /// # Errors
     /// `EFBIG` if not even the first is below the limit; `EPERM` if the file is sealed; `ENOSPC`,
-    /// `ENOMEM` if it finds no memory.
+    /// `ENOMEM` if it finds no memory; those of a lower file.
     #[inline]
     pub(super) fn copy_in(&mut self, limit: u64, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
         match self.writable() {
@@ -117,9 +204,12 @@ impl Data {
     #[cold]
     fn copy_in_checked(&mut self, limit: u64, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
         let bytes = &bytes[..self.unsealed(limit, at, bytes.len())?];
-        match &mut self.shared {
-            None => self.contents.copy_in(limit, at, bytes),
-            Some(shared) => shared.write_at(limit, at, bytes),
+        if !bytes.is_empty() && at < limit {
+            self.copy_up(u64::MAX)?;
+        }
+        match &mut self.place {
+            Place::Shared(shared) => shared.write_at(limit, at, bytes),
+            _ => self.contents.copy_in(limit, at, bytes),
         }
     }
 
@@ -149,7 +239,7 @@ impl Data {
     /// Sets the length. New bytes are a hole.
     ///
     /// # Errors
-    /// `EPERM` if the file is sealed; those of the embedder.
+    /// `EPERM` if the file is sealed; those of the embedder, or of a lower file.
     pub(super) fn set_len(&mut self, len: u64) -> Result<(), Errno> {
         if self.seals.intersects(Seals::SHRINK | Seals::GROW) {
             let now = self.len();
@@ -158,44 +248,45 @@ impl Data {
                 return Err(Errno::EPERM);
             }
         }
-        match &mut self.shared {
-            None => {
+        match &mut self.place {
+            Place::Contents => self.contents.set_len(len),
+            Place::Shared(shared) => shared.set_len(len)?,
+            Place::Lower(lower) if lower.len() == len => {}
+            Place::Lower(_) => {
+                self.copy_up(len)?;
                 self.contents.set_len(len);
-                Ok(())
             }
-            Some(shared) => shared.set_len(len),
         }
+        Ok(())
     }
 
     /// Empties the file and frees its memory. Existing mappings keep theirs.
     pub(super) fn free(&mut self) {
         self.contents.clear();
-        self.shared = None;
+        self.put(Place::Contents);
     }
 
     /// Takes memory for the bytes from `from` to `to` that have none, and fills it with zeros.
     /// `extends`: makes the file at least as long. Returns true if it became longer.
     ///
     /// # Errors
-    /// `EPERM` if the file is sealed; `ENOSPC` if there is not enough memory.
+    /// `EPERM` if the file is sealed; `ENOSPC` if there is not enough memory; those of a lower file.
     pub(super) fn allocate(&mut self, from: u64, to: u64, extends: bool) -> Result<bool, Errno> {
         let len = self.len();
         if to > len && self.seals.contains(Seals::GROW) {
             return Err(Errno::EPERM);
         }
         let grows = extends && to > len;
-        match &mut self.shared {
-            None => {
-                self.contents.allocate(from, to)?;
-                if grows {
-                    self.contents.extend(to);
-                }
+        self.copy_up(u64::MAX)?;
+        if let Place::Shared(shared) = &mut self.place {
+            shared.allocate(from, to)?;
+            if grows {
+                shared.set_len(to)?;
             }
-            Some(shared) => {
-                shared.allocate(from, to)?;
-                if grows {
-                    shared.set_len(to)?;
-                }
+        } else {
+            self.contents.allocate(from, to)?;
+            if grows {
+                self.contents.extend(to);
             }
         }
         Ok(grows)
@@ -205,31 +296,35 @@ impl Data {
     /// Leaves the length as it is.
     ///
     /// # Errors
-    /// `EPERM` if the file is sealed; `ENOMEM`, and nothing has changed; those of the embedder.
+    /// `EPERM` if the file is sealed; `ENOMEM`, and nothing has changed; those of the embedder, or
+    /// of a lower file.
     pub(super) fn punch(&mut self, from: u64, to: u64) -> Result<(), Errno> {
         if self.seals.intersects(ON_BYTES) {
             return Err(Errno::EPERM);
         }
-        match &mut self.shared {
-            None => self.contents.punch(from, to),
-            Some(shared) => shared.punch(from, to),
+        self.copy_up(u64::MAX)?;
+        match &mut self.place {
+            Place::Shared(shared) => shared.punch(from, to),
+            _ => self.contents.punch(from, to),
         }
     }
 
     /// Returns the first position at or after `from` that is no hole; nothing if there is none.
     pub(super) fn next_data(&self, from: u64) -> Option<u64> {
-        match &self.shared {
-            None => self.contents.next_data(from),
-            Some(shared) => shared.memory().next_data(from),
+        match &self.place {
+            Place::Contents => self.contents.next_data(from),
+            Place::Shared(shared) => shared.memory().next_data(from),
+            Place::Lower(lower) => lower.next_data(from),
         }
     }
 
     /// Returns the first position at or after `from` that is a hole, or the end of the file;
     /// nothing if that is before.
     pub(super) fn next_hole(&self, from: u64) -> Option<u64> {
-        match &self.shared {
-            None => self.contents.next_hole(from),
-            Some(shared) => shared.memory().next_hole(from),
+        match &self.place {
+            Place::Contents => self.contents.next_hole(from),
+            Place::Shared(shared) => shared.memory().next_hole(from),
+            Place::Lower(lower) => lower.next_hole(from),
         }
     }
 
@@ -249,7 +344,7 @@ impl Data {
             true => seals | Seals::CONTENTS,
             false => seals,
         };
-        if let Some(shared) = &self.shared {
+        if let Place::Shared(shared) = &self.place {
             shared.memory().add_seals(seals & Seals::CONTENTS)?;
         }
         self.set_seals(self.seals | seals);
@@ -263,15 +358,13 @@ impl Data {
 
     /// Returns the memory of the embedder with the bytes, if they are shared.
     pub(super) fn memory(&self) -> Option<Arc<dyn SharedMemory>> {
-        self.shared
-            .as_ref()
-            .map(|shared| Arc::clone(shared.memory()))
+        self.shared().map(|shared| Arc::clone(shared.memory()))
     }
 
     /// Moves the bytes into memory that `make` returns, unless they are shared already.
     ///
     /// # Errors
-    /// Those of `make` and of the memory; the bytes stay where they are.
+    /// Those of `make`, of the memory and of a lower file; the bytes stay where they are.
     pub(super) fn share(
         &mut self,
         make: &dyn Fn() -> Result<Arc<dyn SharedMemory>, Errno>,
@@ -280,12 +373,18 @@ impl Data {
             return Ok(memory);
         }
         let memory = make()?;
-        self.contents.copy_to(&*memory)?;
+        match &self.place {
+            Place::Lower(lower) => {
+                lower.copy_to(u64::MAX, |bytes, at| memory.write_at(bytes, at))?;
+                memory.set_len(lower.len())?;
+            }
+            _ => self.contents.copy_to(&*memory)?,
+        }
         memory.add_seals(self.seals & Seals::CONTENTS)?;
         // Counts the pages once, not twice.
         self.contents.clear();
-        self.shared = Some(SharedBytes::new(Arc::clone(&memory), self.space.clone()));
-        self.is_usual = false;
+        let shared = SharedBytes::new(Arc::clone(&memory), self.space.clone());
+        self.put(Place::Shared(shared));
         Ok(memory)
     }
 }

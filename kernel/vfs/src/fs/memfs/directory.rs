@@ -1,5 +1,7 @@
 //! Directories in memory: maps from names to inodes, each under its own lock.
 //!
+//! A directory over a [lower one](super::lower) has no names until the first use of any of them.
+//!
 //! A removed directory has no names. A thread that found it before its removal finds nothing in it
 //! and cannot create anything: `ENOENT`.
 //!
@@ -11,14 +13,15 @@
 //! - Inside it, locks of inodes that are not directories may be taken.
 
 use std::any::Any;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use fdtable::FileRef;
 use fdtable::rcu;
 
-use super::entries::{Entries, Names, NewEntry, Node};
+use super::entries::{Entries, Named, Names, NewEntry, Node};
 use super::limits::FileLimits;
-use super::meta::Meta;
+use super::lower::Below;
+use super::meta::{Device, Meta};
 use super::regular::RegularInode;
 use super::special::{Special, SpecialInode};
 use crate::fs::inode::{
@@ -39,19 +42,37 @@ pub(crate) struct Directory {
     meta: Meta,
     /// What a file that is created here may use.
     file_limits: FileLimits,
-    names: Names,
+    /// Empty until the names are taken from the lower directory.
+    names: OnceLock<Names>,
+    below: Option<Below>,
     mounted: MountPoint,
     locks: LockSet,
 }
 
 impl Directory {
     /// Makes an empty directory without a name. Allocates.
-    pub(super) fn new(device: u64, limits: FileLimits, permissions: Permissions) -> Arc<Self> {
+    pub(super) fn new(device: Device, limits: FileLimits, permissions: Permissions) -> Arc<Self> {
+        let names = OnceLock::from(Names::new());
+        Self::with(Meta::new(device, permissions), limits, names, None)
+    }
+
+    /// Makes a directory over a lower one. Allocates.
+    pub(super) fn over(below: Below, meta: Meta, limits: FileLimits) -> Arc<Self> {
+        Self::with(meta, limits, OnceLock::new(), Some(below))
+    }
+
+    fn with(
+        meta: Meta,
+        limits: FileLimits,
+        names: OnceLock<Names>,
+        below: Option<Below>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me| Directory {
             me: Weak::clone(me),
-            meta: Meta::new(device, permissions),
+            meta,
             file_limits: limits,
-            names: Names::new(),
+            names,
+            below,
             mounted: MountPoint::default(),
             locks: LockSet::new(),
         })
@@ -61,12 +82,78 @@ impl Directory {
         &self.meta
     }
 
+    /// Returns the names. The first call takes them from the lower directory, if there is one.
+    ///
+    /// # Errors
+    /// Those of the embedder; `ENOMEM`. Nothing has changed then.
+    pub(super) fn name_map(&self) -> Result<&Names, Errno> {
+        match self.names.get() {
+            Some(names) => Ok(names),
+            None => self.take_names(),
+        }
+    }
+
+    #[cold]
+    fn take_names(&self) -> Result<&Names, Errno> {
+        let mut taken = None;
+        if let Some(below) = &self.below {
+            let number = |inode| below.tree.number(below.device, inode);
+            taken = Some(Names::of_lower(below.directory.names()?, number)?);
+        }
+        // Another thread may have published the same.
+        let names = self.names.get_or_init(|| taken.unwrap_or_else(Names::new));
+        rcu::catch_up();
+        Ok(names)
+    }
+
+    /// Looks up a name, and makes its inode if it has none yet.
+    ///
+    /// # Errors
+    /// `ENOENT` if it does not exist; those of the embedder.
+    pub(super) fn node(&self, name: &[u8]) -> Result<Node, Errno> {
+        let names = self.name_map()?;
+        let section = rcu::read_lock();
+        let found = names.find(name, &section).cloned();
+        drop(section);
+        match (found, &self.below) {
+            (Some(Named::Inode { node, .. }), _) => Ok(node),
+            (Some(Named::Lower { .. }), Some(below)) => self.instantiate(below, name),
+            _ => Err(Errno::ENOENT),
+        }
+    }
+
+    /// Makes the inode of a name that was taken from the lower directory.
+    #[cold]
+    #[doc(alias = "d_instantiate")]
+    fn instantiate(&self, below: &Below, name: &[u8]) -> Result<Node, Errno> {
+        let lower = below.directory.lookup(name)?;
+        let mut names = self.lock()?;
+        let number = match names.named(name) {
+            Some(Named::Lower { number, .. }) => *number,
+            Some(Named::Inode { node, .. }) => return Ok(node.clone()),
+            None => return Err(Errno::ENOENT),
+        };
+        let number = match lower.stat.device == below.device {
+            true => number,
+            // The embedder has mounted something there.
+            false => below.tree.number(lower.stat.device, lower.stat.inode),
+        };
+        let node = below.tree.node(lower, number);
+        let entry = names.prepare(name, node.clone())?;
+        let dentry = (Weak::clone(&self.me), Arc::clone(entry.name()));
+        node.meta().set_dentry(dentry.0, dentry.1);
+        names.insert(entry);
+        drop(names);
+        rcu::catch_up();
+        Ok(node)
+    }
+
     /// Locks the names. The directory is not removed while they are locked.
     ///
     /// # Errors
-    /// `ENOENT` if the directory is removed.
+    /// `ENOENT` if the directory is removed; those of [`name_map`](Self::name_map).
     pub(super) fn lock(&self) -> Result<Entries<'_>, Errno> {
-        self.names.lock()
+        self.name_map()?.lock()
     }
 
     /// Inserts an entry into the locked directory, and returns the node that it replaces.
@@ -91,9 +178,10 @@ impl Directory {
     /// Marks an empty directory as removed, so that nothing can be created in it.
     ///
     /// # Errors
-    /// `ENOTEMPTY` if it is not empty; `EBUSY` if something is mounted on it.
+    /// `ENOTEMPTY` if it is not empty; `EBUSY` if something is mounted on it; those of
+    /// [`name_map`](Self::name_map).
     pub(super) fn remove(&self) -> Result<(), Errno> {
-        let names = self.lock();
+        let names = self.name_map()?.lock();
         if self.mounted.is_used() {
             return Err(Errno::EBUSY);
         }
@@ -109,14 +197,42 @@ impl Directory {
 
     /// Marks a directory as removed, and returns what its names referred to.
     pub(super) fn remove_with_all(&self) -> Vec<Node> {
-        self.lock().map_or(Vec::new(), |mut names| names.end())
+        // Names that were never taken from below are of no interest any more.
+        let names = self.names.get_or_init(Names::new);
+        names.lock().map_or(Vec::new(), |mut names| names.end())
     }
 
     /// Returns a snapshot of all names, unordered; none if the directory is removed. Allocates
     /// under the lock: one reference count for each name.
-    pub(super) fn list(&self) -> Vec<DirEntry> {
+    ///
+    /// # Errors
+    /// Those of [`name_map`](Self::name_map).
+    pub(super) fn list(&self) -> Result<Vec<DirEntry>, Errno> {
         self.meta.was_read();
-        self.lock().map_or(Vec::new(), |names| names.list())
+        let names = self.name_map()?.lock();
+        Ok(names.map_or(Vec::new(), |names| names.list()))
+    }
+
+    /// Returns the number of links and the size. A lower directory keeps its size, and the number
+    /// of its links as far as it counts directories.
+    fn links_and_size(&self) -> (u32, u64) {
+        let names = self.names.get().map(Names::lock);
+        let Some(below) = &self.below else {
+            return match names {
+                Some(Ok(names)) => (2 + names.directories(), names.len() as u64),
+                _ => (0, 0),
+            };
+        };
+        let added = match names {
+            Some(Ok(names)) => names.added_directories(),
+            Some(Err(_)) => return (0, 0),
+            None => 0,
+        };
+        let links = match below.links {
+            0 | 1 => 1,
+            links => u32::try_from(i64::from(links) + added).unwrap_or(2),
+        };
+        (links, below.size)
     }
 
     /// Returns the parent directory, if it is still in use.
@@ -152,7 +268,7 @@ impl Directory {
             NewKind::Directory => Node::Directory(Directory::new(device, limits(), permissions)),
             NewKind::Symlink(target) => special(Special::Symlink((*target).into())),
             NewKind::Fifo => special(Special::Fifo(Arc::new(Fifo::new()))),
-            NewKind::Socket(bound) => special(Special::Socket(Arc::clone(bound))),
+            NewKind::Socket(bound) => special(Special::Socket(Some(Arc::clone(bound)))),
         }
     }
 }
@@ -163,10 +279,10 @@ impl Inode for Directory {
     }
 
     fn stat(&self) -> Stat {
-        let names = self.lock();
+        let (links, size) = self.links_and_size();
         Stat {
-            links: names.as_ref().map_or(0, |names| 2 + names.directories()),
-            size: names.as_ref().map_or(0, Entries::len) as u64,
+            links,
+            size,
             ..self.meta.stat(FileKind::Directory)
         }
     }
@@ -193,9 +309,15 @@ impl Inode for Directory {
     }
 
     fn lookup(&self, name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let names = self.name_map()?;
         let section = rcu::read_lock();
-        let found = self.names.find(name, &section);
-        found.map(Arc::clone).ok_or(Errno::ENOENT)
+        match names.find(name, &section) {
+            Some(Named::Inode { inode, .. }) => return Ok(Arc::clone(inode)),
+            Some(Named::Lower { .. }) => {}
+            None => return Err(Errno::ENOENT),
+        }
+        drop(section);
+        self.node(name).map(|node| node.inode())
     }
 
     #[inline]
@@ -205,14 +327,18 @@ impl Inode for Directory {
 
     #[inline]
     fn lookup_rcu<'s>(&'s self, name: &[u8], section: &'s rcu::Guard<'_>) -> RcuLookup<'s> {
-        match self.names.find(name, section) {
-            Some(inode) => RcuLookup::Found(inode),
+        let Some(names) = self.names.get() else {
+            return RcuLookup::Unsupported;
+        };
+        match names.find(name, section) {
+            Some(Named::Inode { inode, .. }) => RcuLookup::Found(inode),
+            Some(Named::Lower { .. }) => RcuLookup::Unsupported,
             None => RcuLookup::NotFound,
         }
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
-        Ok(self.list())
+        self.list()
     }
 
     fn dentry(&self) -> Option<Dentry> {
@@ -221,7 +347,7 @@ impl Inode for Directory {
 
     fn create(&self, name: &[u8], new: &NewInode<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let mut names = self.lock()?;
-        if names.get(name).is_some() {
+        if names.contains(name) {
             return Err(Errno::EEXIST);
         }
         let made = self.make(new);
@@ -252,7 +378,7 @@ impl Inode for Directory {
             .filter(|node| node.meta().device() == self.meta.device())
             .ok_or(Errno::EXDEV)?;
         let mut names = self.lock()?;
-        if names.get(name).is_some() {
+        if names.contains(name) {
             return Err(Errno::EEXIST);
         }
         let entry = names.prepare(name, node)?;
@@ -264,6 +390,10 @@ impl Inode for Directory {
     }
 
     fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
+        if let (Node::Directory(directory), Unlink::Directory) = (self.node(name)?, what) {
+            // Before the lock.
+            directory.name_map()?;
+        }
         let mut names = self.lock()?;
         let found = names.get(name).ok_or(Errno::ENOENT)?;
         may(found.as_inode())?;

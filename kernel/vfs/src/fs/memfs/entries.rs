@@ -6,6 +6,8 @@
 //!
 //! Lookups read the names under RCU, and write nothing that other threads read. Everything else
 //! takes the lock of the directory.
+//!
+//! A name that comes from a [lower directory](super::lower) has no inode until it is looked up.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use super::regular::RegularInode;
 use super::special::SpecialInode;
 use crate::Errno;
 use crate::fs::inode::Inode;
+use crate::fs::lower::LowerName;
 use crate::fs::stat::{DirEntry, FileKind};
 
 /// Names of a directory.
@@ -36,22 +39,81 @@ struct State {
     next_cookie: u64,
     /// How many of the names are directories.
     directories: u32,
+    /// How many were when the names were taken from a lower directory.
+    lower_directories: u32,
     /// The directory has lost its name, and gets no names.
     is_removed: bool,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Slot {
-    node: Node,
-    /// The same inode, for lookups to borrow.
-    inode: Arc<dyn Inode>,
+    named: Named,
     cookie: u64,
 }
 
-impl std::fmt::Debug for Slot {
+/// What a name refers to.
+#[derive(Clone)]
+pub(super) enum Named {
+    Inode {
+        node: Node,
+        /// The same inode, for lookups to borrow.
+        inode: Arc<dyn Inode>,
+    },
+    /// A lower file that no lookup has found yet.
+    Lower { number: u64, kind: FileKind },
+}
+
+impl std::fmt::Debug for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} {}", self.node, self.cookie)
+        match self {
+            Named::Inode { node, .. } => node.fmt(f),
+            Named::Lower { number, kind } => write!(f, "{kind:?} {number}"),
+        }
     }
+}
+
+impl From<Node> for Named {
+    fn from(node: Node) -> Self {
+        Named::Inode {
+            inode: node.inode(),
+            node,
+        }
+    }
+}
+
+impl Named {
+    fn node(&self) -> Option<&Node> {
+        match self {
+            Named::Inode { node, .. } => Some(node),
+            Named::Lower { .. } => None,
+        }
+    }
+
+    fn into_node(self) -> Option<Node> {
+        match self {
+            Named::Inode { node, .. } => Some(node),
+            Named::Lower { .. } => None,
+        }
+    }
+
+    fn number(&self) -> u64 {
+        match self {
+            Named::Inode { node, .. } => node.number(),
+            Named::Lower { number, .. } => *number,
+        }
+    }
+
+    fn kind(&self) -> FileKind {
+        match self {
+            Named::Inode { node, .. } => node.kind(),
+            Named::Lower { kind, .. } => *kind,
+        }
+    }
+}
+
+/// Returns 1 for a directory, and 0 for anything else.
+fn is_directory(kind: FileKind) -> u32 {
+    u32::from(kind == FileKind::Directory)
 }
 
 /// Name that is not in its directory yet.
@@ -75,19 +137,41 @@ impl Names {
         let state = State {
             next_cookie: DirEntry::FIRST_COOKIE,
             directories: 0,
+            lower_directories: 0,
             is_removed: false,
         };
         Names(RcuMap::new(RandomState::default(), state))
     }
 
-    /// Finds an inode. Takes no lock, and writes nothing that another thread reads.
+    /// Makes the names of a lower directory, whose inodes have these numbers. Allocates.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn of_lower(
+        lower: Vec<LowerName>,
+        number: impl Fn(u64) -> u64,
+    ) -> Result<Self, Errno> {
+        let names = Self::new();
+        let mut entries = Entries(names.0.lock());
+        for LowerName { name, inode, kind } in lower {
+            let number = number(inode);
+            let prepared = entries.prepare_named(name, Named::Lower { number, kind })?;
+            entries.put(prepared, kind);
+        }
+        let state = entries.0.state_mut();
+        state.lower_directories = state.directories;
+        drop(entries);
+        Ok(names)
+    }
+
+    /// Finds what a name refers to. Takes no lock, and writes nothing that another thread reads.
     #[inline]
     pub(super) fn find<'s>(
         &'s self,
         name: &[u8],
         section: &'s rcu::Guard<'_>,
-    ) -> Option<&'s Arc<dyn Inode>> {
-        self.0.get(name, section).map(|slot| &slot.inode)
+    ) -> Option<&'s Named> {
+        self.0.get(name, section).map(|slot| &slot.named)
     }
 
     /// Locks the names.
@@ -117,8 +201,27 @@ impl Entries<'_> {
         self.0.state().directories
     }
 
+    /// Returns how many directories were added since the names were taken from a lower directory,
+    /// or removed.
+    pub(super) fn added_directories(&self) -> i64 {
+        let state = self.0.state();
+        i64::from(state.directories) - i64::from(state.lower_directories)
+    }
+
+    /// Returns true if the name exists.
+    pub(super) fn contains(&self, name: &[u8]) -> bool {
+        self.0.get(name).is_some()
+    }
+
+    /// Returns the node of a name. The caller has looked it up before: a name without a node is not
+    /// found.
     pub(super) fn get(&self, name: &[u8]) -> Option<&Node> {
-        self.0.get(name).map(|slot| &slot.node)
+        self.0.get(name)?.named.node()
+    }
+
+    /// Returns what a name refers to.
+    pub(super) fn named(&self, name: &[u8]) -> Option<&Named> {
+        self.0.get(name).map(|slot| &slot.named)
     }
 
     /// Makes an entry, to be inserted here. Allocates.
@@ -126,24 +229,8 @@ impl Entries<'_> {
     /// # Errors
     /// `ENOMEM`.
     pub(super) fn prepare(&mut self, name: &[u8], node: Node) -> Result<NewEntry, Errno> {
-        let cookie = match self.0.get(name) {
-            Some(replaced) => replaced.cookie,
-            None => {
-                let cookie = self.0.state().next_cookie;
-                self.0.state_mut().next_cookie += 1;
-                cookie
-            }
-        };
         let name: Arc<[u8]> = name.into();
-        let slot = Slot {
-            node: node.clone(),
-            inode: node.inode(),
-            cookie,
-        };
-        let prepared = self
-            .0
-            .prepare(Arc::clone(&name), slot)
-            .map_err(|_| Errno::ENOMEM)?;
+        let prepared = self.prepare_named(Arc::clone(&name), node.clone().into())?;
         Ok(NewEntry {
             prepared,
             name,
@@ -151,24 +238,46 @@ impl Entries<'_> {
         })
     }
 
+    fn prepare_named(
+        &mut self,
+        name: Arc<[u8]>,
+        named: Named,
+    ) -> Result<Prepared<Arc<[u8]>, Slot>, Errno> {
+        let cookie = match self.0.get(&*name) {
+            Some(replaced) => replaced.cookie,
+            None => {
+                let cookie = self.0.state().next_cookie;
+                self.0.state_mut().next_cookie += 1;
+                cookie
+            }
+        };
+        let slot = Slot { named, cookie };
+        self.0.prepare(name, slot).map_err(|_| Errno::ENOMEM)
+    }
+
     /// Inserts an entry that was made here, and returns the node that it replaces.
     pub(super) fn insert(&mut self, entry: NewEntry) -> Option<Node> {
-        self.0.state_mut().directories += entry.node.is_directory();
+        self.put(entry.prepared, entry.node.kind())?.into_node()
+    }
+
+    fn put(&mut self, prepared: Prepared<Arc<[u8]>, Slot>, kind: FileKind) -> Option<Named> {
+        self.0.state_mut().directories += is_directory(kind);
         // It fails only in a directory that was cleared since, and is removed then.
-        let replaced = self.0.insert(entry.prepared).ok()??;
-        self.0.state_mut().directories -= replaced.node.is_directory();
-        Some(replaced.node)
+        let replaced = self.0.insert(prepared).ok()??;
+        self.0.state_mut().directories -= is_directory(replaced.named.kind());
+        Some(replaced.named)
     }
 
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<Node> {
         let removed = self.0.remove(name)?;
-        self.0.state_mut().directories -= removed.node.is_directory();
-        Some(removed.node)
+        self.0.state_mut().directories -= is_directory(removed.named.kind());
+        removed.named.into_node()
     }
 
     /// Removes all names, and accepts no others. Returns what they referred to. Allocates.
     pub(super) fn end(&mut self) -> Vec<Node> {
-        let nodes = self.0.iter().map(|(_, slot)| slot.node.clone()).collect();
+        let node = |(_, slot): (_, &Slot)| slot.named.node().cloned();
+        let nodes = self.0.iter().filter_map(node).collect();
         self.0.clear();
         let state = self.0.state_mut();
         state.directories = 0;
@@ -179,8 +288,8 @@ impl Entries<'_> {
     pub(super) fn list(&self) -> Vec<DirEntry> {
         let entry = |(name, slot): (&Arc<[u8]>, &Slot)| DirEntry {
             name: Arc::clone(name),
-            inode: slot.node.meta().number(),
-            kind: slot.node.kind(),
+            inode: slot.named.number(),
+            kind: slot.named.kind(),
             cookie: slot.cookie,
         };
         self.0.iter().map(entry).collect()
@@ -247,11 +356,6 @@ impl Node {
             Node::Directory(_) => FileKind::Directory,
             Node::Special(special) => special.kind(),
         }
-    }
-
-    /// Returns 1 for a directory, and 0 for anything else.
-    fn is_directory(&self) -> u32 {
-        u32::from(matches!(self, Node::Directory(_)))
     }
 
     /// Counts one more name. A directory has only one.

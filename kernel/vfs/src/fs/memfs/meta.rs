@@ -12,11 +12,26 @@ use crate::fs::stat::{FileKind, Stat};
 use crate::fs::timestamp::Timestamp;
 use crate::fs::{Attributes, Dentry};
 
+/// Device of a file system in memory, and where its inode numbers begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Device {
+    pub(super) number: u64,
+    /// Below are the inode numbers of lower files.
+    pub(super) first_inode: u64,
+}
+
+impl Device {
+    /// Returns the number of a new inode.
+    pub(super) fn fresh_inode(self) -> u64 {
+        self.first_inode + inode_number::fresh()
+    }
+}
+
 /// An inode without its contents.
 #[derive(Debug)]
 pub(super) struct Meta {
     number: u64,
-    device: u64,
+    device: Device,
     /// Set if the contents were read since the last change. A further read changes nothing, so it
     /// writes no shared line (mount option `relatime`, without its one-day rule).
     accessed: AtomicCell<bool>,
@@ -42,20 +57,39 @@ struct State {
 
 impl Meta {
     /// Makes the metadata of an inode on the file system `device`.
-    pub(super) fn new(device: u64, permissions: Permissions) -> Self {
+    pub(super) fn new(device: Device, permissions: Permissions) -> Self {
         let now = Timestamp::now();
+        let new = Stat {
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            uid: permissions.uid,
+            gid: permissions.gid,
+            ..Stat::new(FileKind::Regular, permissions.mode, device.fresh_inode())
+        };
+        Self::of(device, &new)
+    }
+
+    /// Makes the metadata of an inode with these attributes, without those of its contents.
+    pub(super) fn of(device: Device, stat: &Stat) -> Self {
+        let permissions = Permissions {
+            mode: stat.mode,
+            uid: stat.uid,
+            gid: stat.gid,
+        };
         Meta {
-            number: inode_number::fresh(),
+            number: stat.inode,
             device,
             accessed: AtomicCell::new(false),
             searchable: AtomicCell::new(is_searchable(permissions)),
             has_set_ids: AtomicCell::new(has_set_ids(permissions)),
             state: Mutex::new(State {
                 permissions,
-                atime: now,
-                mtime: now,
-                ctime: now,
-                btime: now,
+                atime: stat.atime,
+                mtime: stat.mtime,
+                ctime: stat.ctime,
+                btime: stat.btime,
                 dentry: None,
                 is_unhashed: false,
             }),
@@ -66,7 +100,7 @@ impl Meta {
         self.number
     }
 
-    pub(super) fn device(&self) -> u64 {
+    pub(super) fn device(&self) -> Device {
         self.device
     }
 
@@ -100,7 +134,7 @@ impl Meta {
     pub(super) fn stat(&self, kind: FileKind) -> Stat {
         let state = self.state.lock();
         Stat {
-            device: self.device,
+            device: self.device.number,
             uid: state.permissions.uid,
             gid: state.permissions.gid,
             atime: state.atime,

@@ -26,7 +26,8 @@ use super::contents::Contents;
 use super::data::Data;
 use super::directory::Directory;
 use super::limits::{FileLimits, PAGE};
-use super::meta::Meta;
+use super::lower_contents::LowerContents;
+use super::meta::{Device, Meta};
 use super::shared::SharedBytes;
 use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
@@ -34,7 +35,7 @@ use crate::fs::mode::{Credentials, Mode, Permissions};
 use crate::fs::mount::{MountRef, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
-use crate::fs::{Attributes, FallocateFlags, Seals, SharedMemory};
+use crate::fs::{Attributes, FallocateFlags, LowerBytes, LowerFile, Seals, SharedMemory};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
@@ -50,6 +51,8 @@ pub(crate) struct RegularInode {
     data: RwLock<Data>,
     /// Set when the embedder gets the bytes.
     is_shared: AtomicCell<bool>,
+    /// Set as long as the bytes may be in a lower file.
+    is_lower: AtomicCell<bool>,
     /// Size limit in bytes.
     limit: u64,
     holders: Mutex<Holders>,
@@ -79,14 +82,33 @@ impl Holders {
 
 impl RegularInode {
     /// Makes an empty file with one name, which cannot be sealed. Does not allocate.
-    pub(super) fn new(device: u64, permissions: Permissions, limits: FileLimits) -> Self {
+    pub(super) fn new(device: Device, permissions: Permissions, limits: FileLimits) -> Self {
+        let data = Data::new(limits.space, Seals::SEAL);
+        Self::with(Meta::new(device, permissions), data, limits.size, 1)
+    }
+
+    /// Makes a file over a lower one with these attributes, which cannot be sealed.
+    pub(super) fn over(
+        file: Arc<dyn LowerFile>,
+        meta: Meta,
+        stat: &Stat,
+        limits: FileLimits,
+    ) -> Self {
+        let data = Data::new(limits.space, Seals::SEAL).over(LowerContents::new(file, stat));
+        let inode = Self::with(meta, data, limits.size, stat.links);
+        inode.is_lower.store(true);
+        inode
+    }
+
+    fn with(meta: Meta, data: Data, limit: u64, links: u32) -> Self {
         RegularInode {
-            meta: Meta::new(device, permissions),
-            data: RwLock::new(Data::new(limits.space, Seals::SEAL)),
+            meta,
+            data: RwLock::new(data),
             is_shared: AtomicCell::new(false),
-            limit: limits.size,
+            is_lower: AtomicCell::new(false),
+            limit,
             holders: Mutex::new(Holders {
-                links: 1,
+                links,
                 open: 0,
                 is_new: false,
                 later: LaterName::Possible,
@@ -152,7 +174,22 @@ impl RegularInode {
     fn end_if_unheld(&self, holders: &Holders) {
         if !holders.hold() {
             self.data.write().free();
+        } else if holders.open == 0 && self.is_lower.load() {
+            let is_lower = self.data.write().close_lower();
+            self.is_lower.store(is_lower);
         }
+    }
+
+    /// Opens the lower file if the bytes are there. The caller has a [`hold`](Inode::hold), which
+    /// keeps it open.
+    ///
+    /// # Errors
+    /// Those of the embedder.
+    fn open_lower(&self) -> Result<(), Errno> {
+        if self.is_lower.load() {
+            self.data.write().open_lower()?;
+        }
+        Ok(())
     }
 
     /// Empties the file and frees its memory. Waits for transfers.
@@ -167,7 +204,7 @@ impl RegularInode {
         Ok(())
     }
 
-    /// Returns the length in bytes, at most the limit. Waits for writers.
+    /// Returns the length in bytes. Waits for writers.
     pub(super) fn len(&self) -> u64 {
         self.data.read().len()
     }
@@ -316,21 +353,26 @@ impl RegularFile {
     /// effect (`open(2)`).
     ///
     /// # Errors
-    /// `ENOENT` if the inode has lost its name, and is not open.
+    /// `ENOENT` if the inode has lost its name, and is not open; those of a lower file.
     pub(super) fn open(
         inode: Arc<RegularInode>,
         mount: Option<MountRef>,
         flags: OpenFlags,
     ) -> Result<Self, Errno> {
         inode.hold()?;
-        Ok(RegularFile {
+        let opened = RegularFile {
             inode,
             mount,
             offset: Mutex::new(0),
             status: Status::new(flags),
             takes_direct: true,
             ended: OnceLock::new(),
-        })
+        };
+        // What is truncated next is not read.
+        if !flags.contains(OpenFlags::TRUNC) {
+            opened.inode.open_lower()?;
+        }
+        Ok(opened)
     }
 
     /// Makes it a file for which `O_DIRECT` cannot be set.
@@ -670,6 +712,12 @@ impl Object for RegularFile {
         let memory = self.inode.data.read().memory()?;
         self.was_read();
         Some(memory)
+    }
+
+    fn lower_bytes(&self) -> Option<Arc<dyn LowerBytes>> {
+        let bytes = self.inode.data.read().lower()?;
+        self.was_read();
+        Some(bytes)
     }
 
     fn share_memory(

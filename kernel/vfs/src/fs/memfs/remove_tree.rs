@@ -29,6 +29,7 @@ impl MemFs {
         };
         let name = path.name(otherwise)?;
         let _change = want_write(self)?;
+        parent.node(name)?;
         let mut names = parent.lock()?;
         match names.get(name).ok_or(Errno::ENOENT)? {
             Node::Directory(_) => {}

@@ -66,6 +66,7 @@ impl MemFs {
         };
         let from = self.own(from.directory)?;
         let to = self.own(to.directory)?;
+        look_up(from, to, &args)?;
         let replaced = match rename_file(from, to, &args)? {
             Some(done) => done,
             None => self.rename_moving(from, to, &args)?,
@@ -132,6 +133,17 @@ impl MemFs {
         let replaced = to.put(both.to(), moved);
         from.remove_old(both.from(), args.old);
         Ok(replaced)
+    }
+}
+
+/// Looks up both names, and the names of a directory that may be replaced, before the locks are
+/// taken: they may have to be taken from [lower directories](super::lower).
+fn look_up(from: &Directory, to: &Directory, args: &RenameArgs<'_>) -> Result<(), Errno> {
+    let moved = from.node(args.old)?;
+    match to.node(args.new) {
+        Ok(Node::Directory(replaced)) if is_directory(&moved) => replaced.name_map().map(drop),
+        Ok(_) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Inodes in memory without contents: symbolic links, FIFOs, names of sockets.
+//! Inodes in memory without contents: symbolic links, FIFOs, names of sockets, lower devices.
 
 use std::any::Any;
 use std::fmt;
@@ -7,8 +7,9 @@ use std::sync::Arc;
 use fdtable::FileRef;
 use parking_lot::Mutex;
 
-use super::meta::Meta;
+use super::meta::{Device, Meta};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
+use crate::fs::lower::LowerDevice;
 use crate::fs::mode::Permissions;
 use crate::fs::mount::VfsPath;
 use crate::fs::stat::{FileKind, Stat};
@@ -28,17 +29,26 @@ pub(super) struct SpecialInode {
 pub(super) enum Special {
     Symlink(Arc<[u8]>),
     Fifo(Arc<Fifo>),
-    Socket(Arc<dyn Any + Send + Sync>),
+    /// With what a process has bound to it.
+    Socket(Option<Arc<dyn Any + Send + Sync>>),
+    /// Device of the embedder.
+    Device {
+        kind: FileKind,
+        rdev: u64,
+        device: Arc<dyn LowerDevice>,
+    },
 }
 
 impl SpecialInode {
     /// Makes an inode with one name.
-    pub(super) fn new(device: u64, permissions: Permissions, what: Special) -> Self {
-        SpecialInode {
-            meta: Meta::new(device, permissions),
-            links: Mutex::new(1),
-            what,
-        }
+    pub(super) fn new(device: Device, permissions: Permissions, what: Special) -> Self {
+        Self::over(Meta::new(device, permissions), 1, what)
+    }
+
+    /// Makes the inode of a lower file.
+    pub(super) fn over(meta: Meta, links: u32, what: Special) -> Self {
+        let links = Mutex::new(links);
+        SpecialInode { meta, links, what }
     }
 
     pub(super) fn meta(&self) -> &Meta {
@@ -67,17 +77,20 @@ impl Inode for SpecialInode {
             Special::Symlink(_) => FileKind::Symlink,
             Special::Fifo(_) => FileKind::Fifo,
             Special::Socket(_) => FileKind::Socket,
+            Special::Device { kind, .. } => kind,
         }
     }
 
     fn stat(&self) -> Stat {
-        let size = match &self.what {
-            Special::Symlink(target) => target.len() as u64,
-            _ => 0,
+        let (size, rdev) = match &self.what {
+            Special::Symlink(target) => (target.len() as u64, 0),
+            Special::Device { rdev, .. } => (0, *rdev),
+            _ => (0, 0),
         };
         Stat {
             links: *self.links.lock(),
             size,
+            rdev,
             ..self.meta.stat(self.kind())
         }
     }
@@ -104,10 +117,12 @@ impl Inode for SpecialInode {
     }
 
     /// # Errors
-    /// Those of [`Fifo::open`]; `ENXIO` if it is a socket.
+    /// Those of [`Fifo::open`], or of the embedder for a device; `ENXIO` if it is a socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        let Special::Fifo(fifo) = &self.what else {
-            return Err(Errno::ENXIO);
+        let fifo = match &self.what {
+            Special::Fifo(fifo) => fifo,
+            Special::Device { device, .. } => return device.open(opening.flags()),
+            Special::Symlink(_) | Special::Socket(_) => return Err(Errno::ENXIO),
         };
         let path = VfsPath {
             mount: opening.mount(),
@@ -125,7 +140,7 @@ impl Inode for SpecialInode {
 
     fn bound(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         match &self.what {
-            Special::Socket(bound) => Some(Arc::clone(bound)),
+            Special::Socket(bound) => bound.clone(),
             _ => None,
         }
     }
@@ -141,6 +156,7 @@ impl fmt::Debug for Special {
             Special::Symlink(_) => "Symlink",
             Special::Fifo(_) => "Fifo",
             Special::Socket(_) => "Socket",
+            Special::Device { .. } => "Device",
         })
     }
 }

@@ -12,7 +12,11 @@ fn inode(limit: u64) -> Arc<RegularInode> {
         gid: 0,
     };
     let limits = FileLimits::new(MemFsLimits::with_file_size(limit));
-    Arc::new(RegularInode::new(1, permissions, limits))
+    let device = Device {
+        number: 1,
+        first_inode: 0,
+    };
+    Arc::new(RegularInode::new(device, permissions, limits))
 }
 
 fn open(inode: &Arc<RegularInode>, flags: OpenFlags) -> RegularFile {
