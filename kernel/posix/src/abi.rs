@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod faults;
 pub(crate) mod handlers;
+pub(crate) mod links;
 pub(crate) mod routing;
 pub(crate) mod system;
 pub(crate) mod target;

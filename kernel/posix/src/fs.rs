@@ -7,7 +7,7 @@ pub(crate) mod locks;
 pub(crate) mod mkstemp;
 pub(crate) mod mmap;
 mod mount_list;
-mod mounts;
+pub(crate) mod mounts;
 pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod partial;

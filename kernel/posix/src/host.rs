@@ -6,13 +6,14 @@
 pub(crate) mod direct;
 pub(crate) mod epoll;
 pub(crate) mod file;
+pub(crate) mod lower;
 pub(crate) mod memfd;
 pub(crate) mod other_files;
 mod scm_rights;
 pub(crate) mod terminals;
 pub(crate) mod watch;
 
-use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong, c_void};
+use std::ffi::{CStr, CString, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -84,6 +85,40 @@ pub(crate) fn openat(
         )
     };
     fd.map(|fd| fd as RawFd)
+}
+
+/// Returns the target of a symbolic link.
+pub(crate) fn readlink(path: &CStr) -> Result<Vec<u8>, Errno> {
+    readlinkat(libc::AT_FDCWD, path)
+}
+
+/// Returns the target of a symbolic link, with a path relative to `directory`. Does not leave the
+/// freezer.
+pub(crate) fn readlinkat(directory: RawFd, path: &CStr) -> Result<Vec<u8>, Errno> {
+    let mut target = vec![0; libc::PATH_MAX as usize];
+    // SAFETY: the path is a C string, and the buffer has this length.
+    let length = unsafe {
+        direct!(
+            Wait::Never,
+            libc::SYS_readlinkat,
+            directory,
+            path.as_ptr(),
+            target.as_mut_ptr(),
+            target.len()
+        )
+    }?;
+    target.truncate(length as usize);
+    Ok(target)
+}
+
+/// Returns the absolute path without symbolic links.
+pub(crate) fn real_path(path: &CStr) -> Result<CString, Errno> {
+    // SAFETY: the path is a C string, and the result is allocated.
+    let found = check_pointer(unsafe { libc::realpath(path.as_ptr(), std::ptr::null_mut()) })?;
+    // SAFETY: the call returned a C string.
+    let path = unsafe { CStr::from_ptr(found) }.to_owned();
+    free(found.cast());
+    Ok(path)
 }
 
 /// Closes a host descriptor.

@@ -1,11 +1,12 @@
 //! What a runner of unmodified programs needs beside the calls.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
 use fdtable::Files;
-use fdtable_vfs::RcuObject;
+use fdtable_vfs::{Errno, RcuObject};
 
+use crate::abi::call::guarded;
 use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
 
@@ -16,6 +17,35 @@ pub use crate::host::direct::{DirectCall, DirectCalls};
 pub fn begin(calls: DirectCalls) {
     direct::set(calls);
     system::system();
+}
+
+/// Creates the process with a directory of the host as its root. The program sees what the host has
+/// there, and its changes stay in memory. `/proc`, `/dev` and `/sys` stay the host's. A working
+/// directory below the root stays, any other becomes the root. To be called before every other call.
+///
+/// # Errors
+/// `EBUSY` if the process exists already; `ENOTDIR` if it is not a directory; those of the host's
+/// `realpath` and `open`.
+pub fn begin_in(root: &CStr) -> Result<(), Errno> {
+    guarded(|| system::begin_in(root))
+}
+
+/// Shows the program what the host has below a directory, under the same path, and keeps its
+/// changes in memory.
+///
+/// # Errors
+/// `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already; `EINVAL` for
+/// the root; those of the host's `realpath` and `open`.
+pub fn overlay(directory: &CStr) -> Result<(), Errno> {
+    guarded(|| system::system().overlay(directory))
+}
+
+/// Keeps the files below a path in memory: `fdt_mount` without the privilege that it needs.
+///
+/// # Errors
+/// `EBUSY` if files are in memory there already; `EINVAL` for the root.
+pub fn mount(path: &CStr) -> Result<(), Errno> {
+    guarded(|| system::system().mount_for_runner(path.to_bytes()))
 }
 
 /// Returns the table of descriptors of the process.
@@ -49,7 +79,7 @@ pub fn close_on_exec() {
 }
 
 /// Has `/proc/self/exe` lead to the file of a descriptor, which may be closed afterwards. If there
-/// is no such descriptor, or the file is not the host's, the link leads to the runner.
+/// is no such descriptor, the link leads to the runner.
 pub fn set_executable(fd: c_int) {
     let system = system::system();
     system.executable.store(system.file(fd).ok().map(Arc::new));

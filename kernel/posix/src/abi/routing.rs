@@ -1,8 +1,12 @@
 //! Decides which paths are ours and which are the host's.
 //!
 //! A path below a mount is ours, under the same name: our root directory contains only the mount
-//! points. Paths are routed lexically, before any lookup: a `..` removes the name before it. So a
-//! symbolic link does not lead from one side to the other.
+//! points. If a directory of the host [is the root](Routes::rooted), all paths are ours except those
+//! that stay the host's. The longest of the paths that a path begins with decides.
+//!
+//! Paths are routed lexically, before any lookup: a `..` removes the name before it. So a symbolic
+//! link does not lead from one side to the other, unless there is an overlay (see
+//! [`links`](super::links)).
 //!
 //! A relative path follows the working directory, which may be on either side.
 
@@ -11,14 +15,26 @@ use std::borrow::Cow;
 /// The mounts and the working directory, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
-    /// Mount points: absolute paths without `.`, `..` and repeated `/`.
-    ours: Vec<Vec<u8>>,
+    /// Points where the side changes: absolute paths without `.`, `..` and repeated `/`; empty for
+    /// the root.
+    points: Vec<(Vec<u8>, Side)>,
     /// Working directory, in the same form.
     directory: Vec<u8>,
     side: Side,
-    /// True if the working directory is the host's and a relative path can lead below a mount.
-    is_above_ours: bool,
+    /// True if a relative path can lead to the other side without `..`.
+    is_above_other: bool,
+    links: Links,
 }
+
+/// Whether symbolic links lead from one side to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    Stay,
+    Cross,
+}
+
+/// Paths that stay the host's if another directory is the root.
+pub(crate) const OF_HOST: [&[u8]; 3] = [b"/proc", b"/dev", b"/sys"];
 
 /// Ours or the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,30 +47,54 @@ impl Routes {
     /// Creates routes without mounts, with the host's working directory.
     pub(crate) fn new(directory: Vec<u8>) -> Self {
         Routes {
-            ours: Vec::new(),
+            points: Vec::new(),
             directory,
             side: Side::Host,
-            is_above_ours: false,
+            is_above_other: false,
+            links: Links::Stay,
         }
+    }
+
+    /// Creates routes on which all paths are ours, but for a few, with our root as the working
+    /// directory.
+    pub(crate) fn rooted() -> Self {
+        let of_host = OF_HOST.map(|path| (path.to_vec(), Side::Host));
+        let routes = Routes {
+            points: [vec![(Vec::new(), Side::Ours)], of_host.to_vec()].concat(),
+            directory: b"/".to_vec(),
+            side: Side::Ours,
+            is_above_other: false,
+            links: Links::Cross,
+        };
+        routes.updated()
     }
 
     /// Returns the same routes with `path` as one more mount.
     pub(crate) fn with_mount(&self, path: Vec<u8>) -> Self {
         let mut changed = self.clone();
-        changed.ours.push(path);
+        changed.points.push((path, Side::Ours));
         changed.updated()
+    }
+
+    /// Returns the same routes, on which symbolic links lead from one side to the other.
+    pub(crate) fn with_crossing_links(&self) -> Self {
+        Routes {
+            links: Links::Cross,
+            ..self.clone()
+        }
     }
 
     /// Returns the same routes without the mount `path`.
     pub(crate) fn without_mount(&self, path: &[u8]) -> Self {
         let mut changed = self.clone();
-        changed.ours.retain(|mount| mount != path);
+        changed.points.retain(|(point, _)| point != path);
         changed.updated()
     }
 
     /// Returns true if exactly this path is a mount.
     pub(crate) fn has_mount(&self, path: &[u8]) -> bool {
-        self.ours.iter().any(|mount| mount == path)
+        let is_it = |(point, side): &(Vec<u8>, Side)| point == path && *side == Side::Ours;
+        self.points.iter().any(is_it)
     }
 
     /// Returns the same routes with another working directory.
@@ -70,6 +110,17 @@ impl Routes {
         self.side
     }
 
+    /// Returns the working directory.
+    pub(crate) fn directory(&self) -> &[u8] {
+        &self.directory
+    }
+
+    /// Returns whether symbolic links lead from one side to the other.
+    #[inline]
+    pub(crate) fn links(&self) -> Links {
+        self.links
+    }
+
     /// Returns the side of a path, and the path to use on that side.
     pub(crate) fn route<'p>(&self, path: &'p [u8]) -> (Side, Cow<'p, [u8]>) {
         if path.is_empty() {
@@ -82,7 +133,7 @@ impl Routes {
         } else {
             self.side
         };
-        if !goes_up(path) && (is_absolute || !self.is_above_ours) {
+        if !goes_up(path) && (is_absolute || !self.is_above_other) {
             return (start, Cow::Borrowed(path));
         }
         let whole = self.absolute(path);
@@ -104,25 +155,31 @@ impl Routes {
         normalize(&whole)
     }
 
-    fn side_of(&self, path: &[u8]) -> Side {
-        let is_ours = self.ours.iter().any(|mount| begins_with(path, mount));
-        if is_ours { Side::Ours } else { Side::Host }
+    /// Returns the side of an absolute path without `..`.
+    pub(crate) fn side_of(&self, path: &[u8]) -> Side {
+        let leads = |(point, _): &&(Vec<u8>, Side)| begins_with(path, point);
+        let points = self.points.iter().filter(leads);
+        let longest = points.max_by_key(|(point, _)| point.len());
+        longest.map_or(Side::Host, |(_, side)| *side)
     }
 
     fn updated(mut self) -> Self {
-        let mut above = |mount: &Vec<u8>| begins_with(mount, &self.directory);
-        self.is_above_ours = self.side == Side::Host && self.ours.iter().any(&mut above);
+        let other = |(point, side): &(Vec<u8>, Side)| {
+            *side != self.side && begins_with(point, &self.directory)
+        };
+        self.is_above_other = self.points.iter().any(other);
         self
     }
 }
 
 /// Returns the names of a path.
-fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))
 }
 
-fn goes_up(path: &[u8]) -> bool {
+/// Returns true if a path has a `..`.
+pub(crate) fn goes_up(path: &[u8]) -> bool {
     // Most paths do not contain two adjacent dots.
     path.windows(2).any(|pair| pair == b"..") && names(path).any(|name| name == b"..")
 }
@@ -220,6 +277,40 @@ mod tests {
         let routes = routes("/mnt/fdt");
         assert_eq!(routed(&routes, ""), (Side::Host, String::new()));
         assert_eq!(routed(&routes, "."), (Side::Ours, "/mnt/fdt/".into()));
+    }
+
+    #[test]
+    fn the_root_is_ours_but_for_paths_of_the_host() {
+        let routes = Routes::rooted().with_mount(b"/dev/null".to_vec());
+        for path in [
+            "/",
+            "/a",
+            "/procx",
+            "/dev/null",
+            "a",
+            ".",
+            "..",
+            "proc/../a",
+        ] {
+            assert_eq!(routed(&routes, path).0, Side::Ours, "{path}");
+        }
+        for path in [
+            "/proc/1",
+            "/dev",
+            "/dev/tty",
+            "/a/../sys",
+            "proc/1",
+            "../sys",
+        ] {
+            assert_eq!(routed(&routes, path).0, Side::Host, "{path}");
+        }
+        assert_eq!(routed(&routes, "proc/1").1, "/proc/1");
+        let below = routes.with_directory(Side::Ours, b"/a".to_vec());
+        assert_eq!(routed(&below, "proc/1").0, Side::Ours);
+        assert_eq!(routed(&below, "../proc/1").1, "/proc/1");
+        let host = routes.with_directory(Side::Host, b"/dev".to_vec());
+        assert_eq!(routed(&host, "null"), (Side::Ours, "/dev/null".into()));
+        assert_eq!(routed(&host, "tty"), (Side::Host, "tty".into()));
     }
 
     #[test]

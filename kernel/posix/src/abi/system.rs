@@ -4,18 +4,20 @@
 //! same numbers, and file systems at the mounts. A fork of the host process copies it like all
 //! memory.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
 use fdtable_vfs::{Errno, Limit, MemFs, OpenFlags, Process, RcuObject, Resource};
 
-use crate::abi::routing::Routes;
+use crate::abi::routing::{Routes, Side};
 use crate::abi::trace::Trace;
 use crate::abi::{faults, handlers};
+use crate::fs::mounts::limits;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
+use crate::host::lower::open_directory;
 use crate::process::credentials::copy_credentials;
 use crate::process::io_signals::HostSignals;
 use crate::stdio::atfork;
@@ -46,18 +48,47 @@ pub(crate) fn system() -> &'static System {
 
 #[cold]
 fn begin() -> &'static System {
-    SYSTEM.get_or_init(System::new)
+    SYSTEM.get_or_init(|| {
+        let routes = Routes::new(host::current_directory());
+        System::new(MemFs::default(), routes)
+    })
+}
+
+/// Creates the process with a directory of the host as its root, over which changes stay in memory.
+/// A working directory below it stays, any other becomes the root.
+///
+/// # Errors
+/// `EBUSY` if the process exists already; `ENOTDIR` if it is not a directory; those of the host's
+/// `realpath` and `open`.
+pub(crate) fn begin_in(root: &CStr) -> Result<(), Errno> {
+    let whole = host::real_path(root)?;
+    let fs = MemFs::over(open_directory(&whole)?, limits(host::half_of_memory()))?;
+    if SYSTEM.get().is_some() {
+        return Err(Errno::EBUSY);
+    }
+    let system = SYSTEM.get_or_init(|| System::new(fs, Routes::rooted()));
+    system.make_host_points()?;
+    let directory = host::current_directory();
+    let top = whole.to_bytes();
+    let top = top.strip_suffix(b"/").unwrap_or(top);
+    match directory.strip_prefix(top) {
+        Some(below) if below.starts_with(b"/") => {
+            system.process.chdir(below)?;
+            system.record_directory(Side::Ours).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 impl System {
-    fn new() -> Self {
+    fn new(root: MemFs, routes: Routes) -> Self {
         // If there is no memory for the handlers, a fork of the host copies the table in its
         // current state, which may be inconsistent.
         let _ = host_fork::register().map(|()| atfork::register());
         host::in_children(set_process_id);
         faults::install();
         handlers::install();
-        let process = Process::with(Files::new(), MemFs::default());
+        let process = Process::with(Files::new(), root);
         process.set_id(host::process_id());
         process.kernel().set_signal_sender(Arc::new(HostSignals));
         inherit_limits(&process);
@@ -65,7 +96,7 @@ impl System {
         inherit_standard_files(&process);
         let system = System {
             process,
-            routes: ArcSwap::from_pointee(Routes::new(host::current_directory())),
+            routes: ArcSwap::from_pointee(routes),
             trace: Trace::of_environment(),
             any_descriptor: OnceLock::new(),
             executable: ArcSwapOption::empty(),

@@ -7,7 +7,8 @@ use std::os::fd::RawFd;
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
-use crate::abi::routing::Side;
+use crate::abi::links::LastLink;
+use crate::abi::routing::{Links, Routes, Side};
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
@@ -28,6 +29,14 @@ pub(crate) struct HostPath<'p> {
 }
 
 impl HostPath<'_> {
+    /// Makes a path of its own text, which is absolute.
+    fn absolute(path: Vec<u8>) -> Result<Self, Errno> {
+        Ok(HostPath {
+            directory: None,
+            path: Cow::Owned(CString::new(path).map_err(|_| Errno::EINVAL)?),
+        })
+    }
+
     /// Returns the host descriptor of the directory, or `AT_FDCWD`.
     pub(crate) fn directory(&self) -> RawFd {
         let below = self
@@ -49,7 +58,8 @@ impl HostPath<'_> {
 }
 
 impl System {
-    /// Routes a path argument that is relative to `directory`.
+    /// Routes a path argument that is relative to `directory`. `last` is what the call does with a
+    /// symbolic link at its end.
     ///
     /// # Errors
     /// `EFAULT`; `EBADF` if the path is relative and `directory` is not an open descriptor.
@@ -60,30 +70,51 @@ impl System {
         &self,
         directory: c_int,
         path: *const c_char,
+        last: LastLink,
     ) -> Result<Target<'p>, Errno> {
         // SAFETY: as the caller promises.
         let path = unsafe { uaccess::string(path) }?;
-        self.target_of(directory, path)
+        self.target_of(directory, path, last)
     }
 
     /// Routes a path that was already read. See [`target`](Self::target).
     ///
     /// # Errors
-    /// `EBADF` if the path is relative and `directory` is not an open descriptor.
-    pub(crate) fn target_of<'p>(
+    /// `EBADF` if the path is relative and `directory` is not an open descriptor; `ELOOP` if links
+    /// lead in circles from one side to the other.
+    fn target_of<'p>(
         &self,
         directory: c_int,
         path: &'p CStr,
+        last: LastLink,
     ) -> Result<Target<'p>, Errno> {
         let bytes = path.to_bytes();
-        if directory != libc::AT_FDCWD && bytes.first() != Some(&b'/') {
-            return self.below(directory, path);
-        }
-        if let Some(path) = self.executable_path(bytes) {
-            return Ok(Target::Host(path));
+        let is_below = directory != libc::AT_FDCWD && bytes.first() != Some(&b'/');
+        if !is_below && let Some(target) = self.executable_target(bytes, last) {
+            return Ok(target);
         }
         let routes = self.routes.load();
-        let (side, routed) = routes.route(bytes);
+        let routed = match is_below {
+            true => self.below(directory, path),
+            false => self.routed(&routes, path)?,
+        };
+        if routes.links() == Links::Stay {
+            return Ok(routed);
+        }
+        let side = match routed {
+            Target::Ours(..) => Side::Ours,
+            Target::Host(_) => Side::Host,
+        };
+        match self.crossing(&routes, side, directory, bytes, last)? {
+            None => Ok(routed),
+            Some((Side::Ours, path)) => Ok(Target::Ours(libc::AT_FDCWD, path.into())),
+            Some((Side::Host, path)) => Ok(Target::Host(HostPath::absolute(path)?)),
+        }
+    }
+
+    /// Routes an absolute path, or one that is relative to the working directory.
+    fn routed<'p>(&self, routes: &Routes, path: &'p CStr) -> Result<Target<'p>, Errno> {
+        let (side, routed) = routes.route(path.to_bytes());
         if side == Side::Host
             && let Some(trace) = &self.trace
         {
@@ -95,40 +126,54 @@ impl System {
                 directory: None,
                 path: Cow::Borrowed(path),
             }),
-            (Side::Host, Cow::Owned(bytes)) => Target::Host(HostPath {
-                directory: None,
-                path: Cow::Owned(CString::new(bytes).map_err(|_| Errno::EINVAL)?),
-            }),
+            (Side::Host, Cow::Owned(bytes)) => Target::Host(HostPath::absolute(bytes)?),
         })
     }
 
-    /// Returns a host path that leads to the file of the program as `/proc/self/exe` does, if this
-    /// path is such a link, and the file is the host's.
-    fn executable_path(&self, path: &[u8]) -> Option<HostPath<'static>> {
+    /// Returns where a path leads that is a link to the file of the program, as `/proc/self/exe` is,
+    /// if the file is known. The link itself is the host's.
+    fn executable_target(&self, path: &[u8], last: LastLink) -> Option<Target<'static>> {
+        let file = self.executable_of(path)?;
+        let Some(host_file) = HostFile::below(&**file) else {
+            let path = file.path()?.full_path();
+            return (last == LastLink::Follow).then_some(Target::Ours(libc::AT_FDCWD, path.into()));
+        };
+        // The host's link: it has the name, and leads to the file even if the name is removed.
+        let path = CString::new(format!("/proc/self/fd/{}", host_file.fd())).ok()?;
+        Some(Target::Host(HostPath {
+            directory: Some(file),
+            path: Cow::Owned(path),
+        }))
+    }
+
+    /// Returns the path of the program if `path` is a link to its file, and the file is ours.
+    pub(crate) fn executable_link(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let file = self.executable_of(path)?;
+        match HostFile::below(&**file) {
+            Some(_) => None,
+            None => Some(file.path()?.full_path()),
+        }
+    }
+
+    /// Returns the file of the program if `path` is a link to it.
+    fn executable_of(&self, path: &[u8]) -> Option<FileRef<RcuObject>> {
         let process = path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
         let is_self = matches!(process, b"self" | b"thread-self");
         if !is_self && process != host::process_id().to_string().as_bytes() {
             return None;
         }
-        let file = FileRef::clone(&**self.executable.load().as_ref()?);
-        let fd = HostFile::below(&**file)?.fd();
-        // The host's link: it has the name, and leads to the file even if the name is removed.
-        let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
-        Some(HostPath {
-            directory: Some(file),
-            path: Cow::Owned(path),
-        })
+        Some(FileRef::clone(&**self.executable.load().as_ref()?))
     }
 
-    /// Routes a path relative to an open directory: it stays on the side of the directory.
-    fn below<'p>(&self, directory: c_int, path: &'p CStr) -> Result<Target<'p>, Errno> {
+    /// Routes a path relative to an open directory: to the side of the directory.
+    fn below<'p>(&self, directory: c_int, path: &'p CStr) -> Target<'p> {
         match self.file(directory) {
-            Ok(file) if HostFile::below(&**file).is_some() => Ok(Target::Host(HostPath {
+            Ok(file) if HostFile::below(&**file).is_some() => Target::Host(HostPath {
                 directory: Some(file),
                 path: Cow::Borrowed(path),
-            })),
+            }),
             // A closed descriptor goes here too: the call of our side reports the first error.
-            _ => Ok(Target::Ours(directory, Cow::Borrowed(path.to_bytes()))),
+            _ => Target::Ours(directory, Cow::Borrowed(path.to_bytes())),
         }
     }
 }

@@ -15,6 +15,7 @@ use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
 use crate::abi::uaccess;
@@ -394,7 +395,7 @@ impl Shape {
             let directory = at.map_or(libc::AT_FDCWD, |at| a[at] as c_int);
             let path = ptr::with_exposed_provenance(a[index] as usize);
             // SAFETY: as the caller promises.
-            let path = match unsafe { system.target(directory, path) }? {
+            let path = match unsafe { system.target(directory, path, LastLink::Follow) }? {
                 Target::Host(path) => path,
                 Target::Ours(libc::AT_FDCWD, _) => return Err(Errno::EOPNOTSUPP),
                 Target::Ours(at, _) => {

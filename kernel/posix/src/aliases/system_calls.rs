@@ -10,6 +10,7 @@ use std::{mem, ptr};
 use fdtable_vfs::Errno;
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::aliases::host_calls::host_call;
@@ -549,7 +550,7 @@ unsafe fn openat2(directory: c_int, path: *const c_char, at: *const OpenHow, siz
         // SAFETY: as the caller promises.
         let how = unsafe { open_how(at, size) }?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::of_open(how.flags as c_int)) }? {
             Target::Host(path) => {
                 let cloexec = how.flags as c_int & libc::O_CLOEXEC;
                 let flags = how.flags | libc::O_CLOEXEC as u64;

@@ -6,6 +6,7 @@ use fdtable_vfs::{AccessMode, AtFlags, Errno, Time};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, gid_t, mode_t, off_t, timespec, timeval, uid_t};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn fdt_faccessat(
         let wanted = AccessMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EINVAL)?;
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
@@ -82,7 +83,7 @@ pub unsafe extern "C" fn fdt_fchmodat(
     call(|system| {
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => system.process.fchmodat(at, path, mode, at_flags)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
@@ -138,7 +139,7 @@ pub unsafe extern "C" fn fdt_fchownat(
     call(|system| {
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => {
                 let (owner, group) = (owner_id(owner), owner_id(group));
                 system.process.fchownat(at, path, owner, group, at_flags)?;
@@ -172,7 +173,7 @@ pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_i
     call(|system| {
         let new = to_unsigned(length)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(AT_FDCWD, path) }? {
+        match unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }? {
             Target::Ours(_, path) => system.process.truncate(path, new)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
@@ -204,7 +205,7 @@ pub unsafe extern "C" fn fdt_utimensat(
             return Ok(0);
         }
         // SAFETY: as the caller promises.
-        let target = unsafe { system.target(directory, path) }?;
+        let target = unsafe { system.target(directory, path, LastLink::of(flags)) }?;
         system.set_times(&target, times, flags)
     })
 }
@@ -237,7 +238,7 @@ pub unsafe extern "C" fn fdt_lutimes(path: *const c_char, times: *const timeval)
         // SAFETY: as the caller promises.
         let times = unsafe { read_timevals(times) }?;
         // SAFETY: as the caller promises.
-        let target = unsafe { system.target(AT_FDCWD, path) }?;
+        let target = unsafe { system.target(AT_FDCWD, path, LastLink::Keep) }?;
         system.set_times(&target, times, AT_SYMLINK_NOFOLLOW)
     })
 }
@@ -263,7 +264,7 @@ pub unsafe extern "C" fn fdt_futimesat(
         // SAFETY: as the caller promises.
         let times = unsafe { read_timevals(times) }?;
         // SAFETY: as the caller promises.
-        let target = unsafe { system.target(directory, path) }?;
+        let target = unsafe { system.target(directory, path, LastLink::Follow) }?;
         system.set_times(&target, times, 0)
     })
 }
@@ -276,7 +277,7 @@ pub unsafe extern "C" fn fdt_utime(path: *const c_char, times: *const libc::utim
         let times = unsafe { uaccess::get_if_any(times) }?;
         let times = times.map(|times| [times.actime, times.modtime].map(whole_seconds));
         // SAFETY: as the caller promises.
-        let target = unsafe { system.target(AT_FDCWD, path) }?;
+        let target = unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }?;
         system.set_times(&target, times, 0)
     })
 }

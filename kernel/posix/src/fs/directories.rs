@@ -8,6 +8,7 @@ use fdtable_vfs::{DirEntry, Errno, FileKind, Stat};
 use libc::{AT_FDCWD, ssize_t};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::routing::Side;
 use crate::abi::system::System;
 use crate::abi::target::Target;
@@ -21,7 +22,7 @@ use crate::host::file::HostFile;
 pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        match unsafe { system.target(AT_FDCWD, path) }? {
+        match unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }? {
             Target::Ours(_, path) => {
                 system.process.chdir(path)?;
                 system.record_directory(Side::Ours)
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
 
 impl System {
     /// Records the new working directory.
-    fn record_directory(&self, side: Side) -> Result<c_int, Errno> {
+    pub(crate) fn record_directory(&self, side: Side) -> Result<c_int, Errno> {
         let path = match side {
             Side::Ours => match self.process.getcwd() {
                 Err(Errno::ENOENT) => self.removed_directory()?,

@@ -9,6 +9,10 @@
 //! A private mapping of a file that never was mapped shared is a *copy*: anonymous memory that is
 //! filled with the bytes of the file, or a `memfd` of its own if the mapping reaches beyond the end
 //! of the file. Later changes of the file do not appear there, which POSIX leaves open.
+//!
+//! A file whose bytes are in a lower file is mapped from there, without a copy, if the mapping
+//! cannot write them: it is private, or the file is open only for reading. Such a shared mapping
+//! does not show later changes of the file, as on Linux' `overlayfs`.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::slice;
@@ -22,6 +26,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::lower::HostBytes;
 use crate::host::memfd::{Mapping, Memfd};
 
 /// Maximum length of the name of an anonymous file.
@@ -87,6 +92,12 @@ impl System {
             };
             let flags = mapping.flags & !libc::MAP_TYPE | kind | libc::MAP_ANONYMOUS;
             return Mapping { flags, ..*mapping }.of(-1);
+        }
+        if !is_shared || !file.status().can_write() {
+            let lower = file.lower_bytes();
+            if let Some(bytes) = lower.as_deref().and_then(HostBytes::below) {
+                return mapping.of(bytes.fd());
+            }
         }
         let memory = match is_shared {
             true => Some(file.share_memory(&Memfd::make)?),

@@ -1,15 +1,18 @@
 //! Mounts: which paths are ours.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 
 use fdtable_vfs::fs::{Credentials, FileSystem, Mode};
 use fdtable_vfs::{At, AtFlags, CloneFlags, DevFs, Errno, MemFs, MemFsLimits, ProcFs, Process};
 
 use crate::abi::call::call;
+use crate::abi::routing::{OF_HOST, Side};
 use crate::abi::system::System;
 use crate::abi::{trace, uaccess};
 use crate::fs::mount_list::{self, Entry, MountOptions};
+use crate::host;
+use crate::host::lower::open_directory;
 
 /// Mounts an empty in-memory file system at `path`. All paths below it lead there, whatever the
 /// host has there. As on a `tmpfs`, its files take at most half of the host's memory, and every
@@ -20,7 +23,7 @@ pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
         let path = unsafe { uaccess::string(path) }?;
-        system.mount(path.to_bytes(), MountOptions::default())?;
+        system.mount(&system.mounter()?, path.to_bytes(), MountOptions::default())?;
         Ok(0)
     })
 }
@@ -35,6 +38,14 @@ pub unsafe extern "C" fn fdt_umount(path: *const c_char) -> c_int {
         system.unmount(path.to_bytes())?;
         Ok(0)
     })
+}
+
+/// Returns limits of a file system whose files take so many bytes together.
+pub(crate) fn limits(memory: u64) -> MemFsLimits {
+    MemFsLimits {
+        memory,
+        ..MemFsLimits::NONE
+    }
 }
 
 /// Paths of `/dev` and `/proc` that are ours.
@@ -55,28 +66,72 @@ impl System {
     ///
     /// # Errors
     /// Those of [`fdt_mount`].
-    fn mount(&self, path: &[u8], options: MountOptions) -> Result<(), Errno> {
+    fn mount(&self, mounter: &Process, path: &[u8], options: MountOptions) -> Result<(), Errno> {
         let point = self.mount_point(path)?;
         if self.routes.load().has_mount(&point) {
             return Err(Errno::EBUSY);
         }
-        let limits = MemFsLimits {
-            memory: options.size,
-            ..MemFsLimits::NONE
-        };
-        self.mount_at(&point, Arc::new(MemFs::with_limits(limits)))?;
+        let fs = MemFs::with_limits(limits(options.size));
+        mount_at(mounter, &point, Arc::new(fs))?;
         // Nothing leads there before the route does.
         let mode = Mode::new(options.mode);
-        self.mounter()?
-            .fchmodat(At::Cwd, &point, mode, AtFlags::empty())?;
+        mounter.fchmodat(At::Cwd, &point, mode, AtFlags::empty())?;
         self.routes
             .rcu(|routes| Arc::new(routes.with_mount(point.clone())));
         Ok(())
     }
 
+    /// Shows a directory of the host below its own path, and keeps all changes in memory. From now
+    /// on, symbolic links lead from one side to the other.
+    ///
+    /// # Errors
+    /// `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already; `EINVAL` for
+    /// the root; those of the host's `realpath` and `open`.
+    pub(crate) fn overlay(&self, path: &CStr) -> Result<(), Errno> {
+        let whole = host::real_path(path)?;
+        let point = self.mount_point(whole.to_bytes())?;
+        if self.routes.load().has_mount(&point) {
+            return Err(Errno::EBUSY);
+        }
+        let fs = MemFs::over(open_directory(&whole)?, limits(host::half_of_memory()))?;
+        mount_at(&self.privileged()?, &point, Arc::new(fs))?;
+        self.routes
+            .rcu(|routes| Arc::new(routes.with_mount(point.clone()).with_crossing_links()));
+        self.enter_overlay(&point)
+    }
+
+    /// Makes directories in our root where paths stay the host's, so that its listing shows them.
+    pub(crate) fn make_host_points(&self) -> Result<(), Errno> {
+        let mounter = self.privileged()?;
+        for path in OF_HOST {
+            match mounter.mkdir(path) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the working directory to our side if it is in an overlay.
+    fn enter_overlay(&self, point: &[u8]) -> Result<(), Errno> {
+        let routes = self.routes.load();
+        let directory = routes.directory();
+        let is_inside = directory
+            .strip_prefix(point)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
+        if routes.side() == Side::Ours || !is_inside {
+            return Ok(());
+        }
+        self.process.chdir(directory)?;
+        self.record_directory(Side::Ours).map(drop)
+    }
+
     /// Mounts what the environment lists. Writes a line to standard error for what cannot be
     /// mounted: its paths are the host's.
     pub(crate) fn mount_environment(&self) {
+        let Ok(mounter) = self.mounter() else {
+            return trace::write(b"FDT_MOUNT", b"no memory");
+        };
         for Entry { path, options } in mount_list::of_environment() {
             let options = match options {
                 Ok(options) => options,
@@ -85,7 +140,7 @@ impl System {
                     continue;
                 }
             };
-            match self.mount(&path, options) {
+            match self.mount(&mounter, &path, options) {
                 Ok(()) => {
                     if let Some(trace) = &self.trace {
                         trace.mount(&path);
@@ -99,33 +154,16 @@ impl System {
     /// Mounts the devices and `/proc/self/fd`. They replace the host paths that would show the
     /// host's descriptors, and the devices that programs use most.
     pub(crate) fn mount_devices(&self) {
-        let mounted = self
-            .mount_at(b"/dev", Arc::new(DevFs::new()))
-            .and_then(|()| self.mount_at(b"/proc", Arc::new(ProcFs::new())));
+        let mounted = self.mounter().and_then(|mounter| {
+            mount_at(&mounter, b"/dev", Arc::new(DevFs::new()))?;
+            mount_at(&mounter, b"/proc", Arc::new(ProcFs::new()))
+        });
         if mounted.is_ok() {
             for path in FIXED_MOUNTS {
                 self.routes
                     .rcu(|routes| Arc::new(routes.with_mount(path.to_vec())));
             }
         }
-    }
-
-    /// Mounts a file system at a new path of our side.
-    fn mount_at(&self, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
-        let mounter = self.mounter()?;
-        let mut below = Vec::new();
-        for name in point
-            .split(|&byte| byte == b'/')
-            .filter(|name| !name.is_empty())
-        {
-            below.push(b'/');
-            below.extend_from_slice(name);
-            match mounter.mkdir(&below) {
-                Ok(()) | Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        mounter.mount(point, fs)
     }
 
     /// Returns the process as it mounts: what this library mounts needs no capability of the
@@ -137,6 +175,21 @@ impl System {
         let Credentials { uid, gid, .. } = self.process.credentials();
         mounter.set_ids(uid, gid);
         Ok(mounter)
+    }
+
+    /// Returns the process as the runner mounts, whoever its user is.
+    fn privileged(&self) -> Result<Process, Errno> {
+        let mounter = self.mounter()?;
+        mounter.set_ids(0, 0);
+        Ok(mounter)
+    }
+
+    /// Keeps the files below `path` in memory, as the runner was asked to.
+    ///
+    /// # Errors
+    /// Those of [`fdt_mount`].
+    pub(crate) fn mount_for_runner(&self, path: &[u8]) -> Result<(), Errno> {
+        self.mount(&self.privileged()?, path, MountOptions::default())
     }
 
     /// Makes the paths below `path` the host's again.
@@ -165,4 +218,21 @@ impl System {
         }
         Ok(point)
     }
+}
+
+/// Mounts a file system at a new path of our side.
+fn mount_at(mounter: &Process, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+    let mut below = Vec::new();
+    for name in point
+        .split(|&byte| byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
+        below.push(b'/');
+        below.extend_from_slice(name);
+        match mounter.mkdir(&below) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    mounter.mount(point, fs)
 }

@@ -9,6 +9,7 @@ use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
 use libc::{AT_FDCWD, mode_t, ssize_t};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -27,7 +28,7 @@ pub unsafe extern "C" fn fdt_mkdir(path: *const c_char, mode: mode_t) -> c_int {
 pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::Keep) }? {
             Target::Ours(at, path) => system.process.mkdirat(at, path, mode)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn fdt_mknodat(
     call(|system| {
         let kind = kind(mode)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::Keep) }? {
             Target::Ours(at, path) => system.process.mknodat(at, path, kind, mode)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
@@ -127,7 +128,7 @@ pub unsafe extern "C" fn fdt_unlinkat(
     call(|system| {
         let what = UnlinkFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::Keep) }? {
             Target::Ours(at, path) => system.process.unlinkat(at, path, what)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
@@ -143,7 +144,7 @@ pub unsafe extern "C" fn fdt_unlinkat(
 pub unsafe extern "C" fn fdt_remove(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        match unsafe { system.target(AT_FDCWD, path) }? {
+        match unsafe { system.target(AT_FDCWD, path, LastLink::Keep) }? {
             Target::Ours(at, path) => {
                 let removed = system.process.unlinkat(at, &path, UnlinkFlags::empty());
                 if removed == Err(Errno::EISDIR) {
@@ -191,9 +192,9 @@ pub unsafe extern "C" fn fdt_renameat2(
 ) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let old = unsafe { system.target(old_directory, old) }?;
+        let old = unsafe { system.target(old_directory, old, LastLink::Keep) }?;
         // SAFETY: as the caller promises.
-        let new = match unsafe { system.target(new_directory, new) } {
+        let new = match unsafe { system.target(new_directory, new, LastLink::Keep) } {
             Err(errno) => return Err(system.error_of_parent(&old, errno)),
             Ok(new) => new,
         };
@@ -228,10 +229,14 @@ pub unsafe extern "C" fn fdt_linkat(
     flags: c_int,
 ) -> c_int {
     call(|system| {
+        let last = match flags & libc::AT_SYMLINK_FOLLOW {
+            0 => LastLink::Keep,
+            _ => LastLink::Follow,
+        };
         // SAFETY: as the caller promises.
-        let old = unsafe { system.target(old_directory, old) }?;
+        let old = unsafe { system.target(old_directory, old, last) }?;
         // SAFETY: as the caller promises.
-        let new = match unsafe { system.target(new_directory, new) } {
+        let new = match unsafe { system.target(new_directory, new, LastLink::Keep) } {
             Err(errno) => return Err(system.error_of_linked(&old, flags, errno)),
             Ok(new) => new,
         };
@@ -310,7 +315,7 @@ pub unsafe extern "C" fn fdt_symlinkat(
         // SAFETY: as the caller promises.
         let leads_to = unsafe { uaccess::string(target) }?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::Keep) }? {
             Target::Ours(at, path) => system.process.symlinkat(leads_to.to_bytes(), at, path)?,
             Target::Host(path) => {
                 let leads_to = leads_to.as_ptr();
@@ -347,19 +352,23 @@ pub unsafe extern "C" fn fdt_readlinkat(
             return Err(Errno::EINVAL);
         }
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
-            Target::Ours(at, path) => {
-                let leads_to = system.process.readlinkat(at, path)?;
-                let count = leads_to.len().min(size);
-                // SAFETY: as the caller promises.
-                let buf = unsafe { uaccess::bytes_mut(buf.cast(), count) }?;
-                buf.copy_from_slice(&leads_to[..count]);
-                to_ssize(Ok(count))
-            }
-            Target::Host(path) => {
-                // SAFETY: the path is a C string; the rest as the caller promises.
-                host::check(unsafe { libc::readlinkat(path.directory(), path.as_ptr(), buf, size) })
-            }
-        }
+        let text = unsafe { uaccess::string(path) }?;
+        let leads_to = match system.executable_link(text.to_bytes()) {
+            Some(leads_to) => leads_to,
+            // SAFETY: as the caller promises.
+            None => match unsafe { system.target(directory, path, LastLink::Keep) }? {
+                Target::Ours(at, path) => system.process.readlinkat(at, path)?,
+                Target::Host(path) => {
+                    let (directory, path) = (path.directory(), path.as_ptr());
+                    // SAFETY: the path is a C string; the rest as the caller promises.
+                    return host::check(unsafe { libc::readlinkat(directory, path, buf, size) });
+                }
+            },
+        };
+        let count = leads_to.len().min(size);
+        // SAFETY: as the caller promises.
+        let buf = unsafe { uaccess::bytes_mut(buf.cast(), count) }?;
+        buf.copy_from_slice(&leads_to[..count]);
+        to_ssize(Ok(count))
     })
 }

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use fdtable_vfs::{Errno, OpenFlags};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
 use crate::host;
@@ -32,7 +33,7 @@ pub unsafe extern "C" fn fdt_openat(
             return Err(Errno::EINVAL);
         }
         // SAFETY: as the caller promises.
-        let target = unsafe { system.target(directory, path) }?;
+        let target = unsafe { system.target(directory, path, LastLink::of_open(flags)) }?;
         system.open(&target, flags, mode)
     })
 }

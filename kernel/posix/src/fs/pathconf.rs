@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_long};
 use fdtable_vfs::Errno;
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::target::Target;
 use crate::host;
 use crate::host::file::HostFile;
@@ -14,7 +15,7 @@ use crate::host::file::HostFile;
 pub unsafe extern "C" fn fdt_pathconf(path: *const c_char, name: c_int) -> c_long {
     call(|system| {
         // SAFETY: as the caller promises.
-        match unsafe { system.target(libc::AT_FDCWD, path) }? {
+        match unsafe { system.target(libc::AT_FDCWD, path, LastLink::Follow) }? {
             Target::Ours(at, path) => {
                 system.process.statfs(at, path)?;
                 value(name)

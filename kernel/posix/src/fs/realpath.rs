@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use fdtable_vfs::{Errno, FileKind};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -22,7 +23,7 @@ pub unsafe extern "C" fn fdt_realpath(path: *const c_char, resolved: *mut c_char
             return Err(Errno::EINVAL);
         }
         // SAFETY: as the caller promises.
-        let found = match unsafe { system.target(libc::AT_FDCWD, path) }? {
+        let found = match unsafe { system.target(libc::AT_FDCWD, path, LastLink::Follow) }? {
             Target::Host(path) => {
                 // SAFETY: the path is a C string; the rest as the caller promises.
                 return host::check_pointer(unsafe { libc::realpath(path.as_ptr(), resolved) });

@@ -8,6 +8,7 @@ use fdtable_vfs::{AtFlags, Errno, FileKind, Stat};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -51,7 +52,7 @@ pub unsafe extern "C" fn fdt_fstatat(
     call(|system| {
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
-        let described = match unsafe { system.target(directory, path) }? {
+        let described = match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => match system.process.fstatat(at, &path, at_flags) {
                 Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous(),
                 Ok(stat) if is_anonymous(&stat) => anonymous(),
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn fdt_statx(
             return Err(Errno::EINVAL);
         }
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path) }? {
+        match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => {
                 let described = match system.process.fstatat(at, &path, of_ours) {
                     Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous_statx(),
@@ -175,7 +176,7 @@ impl System {
     /// If `path` can be an address, a C string is there.
     unsafe fn describe_fs(&self, path: *const c_char) -> Result<libc::statfs64, Errno> {
         // SAFETY: as the caller promises.
-        match unsafe { self.target(AT_FDCWD, path) }? {
+        match unsafe { self.target(AT_FDCWD, path, LastLink::Follow) }? {
             Target::Ours(at, path) => Ok(to_statfs(&self.process.statfs(at, path)?)),
             Target::Host(path) => host::statfs(path.path()),
         }

@@ -218,7 +218,17 @@ impl Object for HostFile {
 
 /// Converts the fields of a status that calls between both sides need.
 fn to_stat(stat: &libc::stat) -> Stat {
-    let kind = match stat.st_mode & libc::S_IFMT {
+    Stat {
+        // No file system of ours has a device number with this bit.
+        device: stat.st_dev | 1 << 63,
+        size: stat.st_size.cast_unsigned(),
+        ..Stat::new(kind_of(stat.st_mode), stat.st_mode.into(), stat.st_ino)
+    }
+}
+
+/// Returns the kind of a file with this mode.
+pub(crate) fn kind_of(mode: libc::mode_t) -> FileKind {
+    match mode & libc::S_IFMT {
         libc::S_IFDIR => FileKind::Directory,
         libc::S_IFLNK => FileKind::Symlink,
         libc::S_IFIFO => FileKind::Fifo,
@@ -226,12 +236,6 @@ fn to_stat(stat: &libc::stat) -> Stat {
         libc::S_IFCHR => FileKind::CharDevice,
         libc::S_IFBLK => FileKind::BlockDevice,
         _ => FileKind::Regular,
-    };
-    Stat {
-        // No file system of ours has a device number with this bit.
-        device: stat.st_dev | 1 << 63,
-        size: stat.st_size.cast_unsigned(),
-        ..Stat::new(kind, stat.st_mode.into(), stat.st_ino)
     }
 }
 

@@ -8,6 +8,7 @@ use fdtable_vfs::{Errno, FileKind, RcuObject, SpliceFlags};
 use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::{call, call_returning_errno};
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -162,8 +163,12 @@ pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, m
     call(|system| {
         let file = system.file(fd)?;
         let host_fd = below(&file)?;
+        let last = match mask & libc::IN_DONT_FOLLOW {
+            0 => LastLink::Follow,
+            _ => LastLink::Keep,
+        };
         // SAFETY: as the caller promises.
-        match unsafe { system.target(libc::AT_FDCWD, path) }? {
+        match unsafe { system.target(libc::AT_FDCWD, path, last) }? {
             Target::Ours(..) => Err(Errno::EOPNOTSUPP),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.

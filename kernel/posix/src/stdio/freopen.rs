@@ -11,6 +11,7 @@ use fdtable_vfs::Errno;
 use libc::FILE;
 
 use crate::abi::call::{call, errno, guarded, set_errno};
+use crate::abi::links::LastLink;
 use crate::abi::system::system;
 use crate::abi::target::{HostPath, Target};
 use crate::abi::uaccess;
@@ -82,10 +83,12 @@ unsafe fn host_path<'p>(path: *const c_char) -> Result<Option<Option<HostPath<'p
         return Ok(Some(None));
     }
     // SAFETY: as the caller promises.
-    guarded(|| match unsafe { system().target(libc::AT_FDCWD, path) }? {
-        Target::Host(path) => Ok(Some(Some(path))),
-        Target::Ours(..) => Ok(None),
-    })
+    guarded(
+        || match unsafe { system().target(libc::AT_FDCWD, path, LastLink::Follow) }? {
+            Target::Host(path) => Ok(Some(Some(path))),
+            Target::Ours(..) => Ok(None),
+        },
+    )
 }
 
 /// Has the C library reopen a stream of its own on a host path, or with another mode.

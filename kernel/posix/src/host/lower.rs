@@ -1,0 +1,303 @@
+//! Directories of the host below file systems in memory.
+//!
+//! A lower file is a path below the directory that was given, of which a host descriptor is open. So
+//! a tree takes one descriptor, and each of its files that is open takes one more. The host's
+//! directory is not changed by reads either: files are opened with `O_NOATIME` where that is
+//! allowed.
+//!
+//! A call here never leaves the freezer: its caller may hold the lock of a file or of a directory,
+//! which a fork must not copy.
+
+use std::any::Any;
+use std::ffi::{CStr, CString, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use fdtable::FileRef;
+use fdtable_vfs::fs::{
+    Lower, LowerBytes, LowerDevice, LowerDirectory, LowerFile, LowerInode, LowerName, Timestamp,
+};
+use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
+
+use super::direct::{Wait, direct};
+use super::file::{HostFile, kind_of, signed};
+use crate::host;
+
+/// Path below a directory of the host that is open.
+#[derive(Clone, Debug)]
+struct HostPlace {
+    top: Arc<HostFd>,
+    /// `.` for the directory itself.
+    path: CString,
+}
+
+/// Host descriptor, which is closed at the end.
+#[derive(Debug)]
+struct HostFd(RawFd);
+
+#[derive(Debug)]
+struct HostDirectory(HostPlace);
+
+#[derive(Debug)]
+struct HostRegular(HostPlace);
+
+#[derive(Debug)]
+struct HostDevice(HostPlace);
+
+/// Open lower file of the host.
+#[derive(Debug)]
+pub(crate) struct HostBytes(HostFd);
+
+/// Opens a directory of the host as a lower directory.
+///
+/// # Errors
+/// `ENOTDIR` if it is not a directory; those of the host's `open`.
+pub(crate) fn open_directory(path: &CStr) -> Result<Arc<dyn LowerDirectory>, Errno> {
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let top = Arc::new(HostFd(open_at(libc::AT_FDCWD, path, flags)?));
+    let path = c".".to_owned();
+    Ok(Arc::new(HostDirectory(HostPlace { top, path })))
+}
+
+impl Drop for HostFd {
+    fn drop(&mut self) {
+        host::close(self.0);
+    }
+}
+
+impl HostBytes {
+    /// Returns the open file of the host behind a lower one.
+    pub(crate) fn below(bytes: &dyn LowerBytes) -> Option<&HostBytes> {
+        (bytes as &dyn Any).downcast_ref()
+    }
+
+    /// Returns the host descriptor.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.0
+    }
+}
+
+impl HostPlace {
+    fn join(&self, name: &[u8]) -> Result<Self, Errno> {
+        let path = match self.path.to_bytes() {
+            b"." => name.to_vec(),
+            path => [path, b"/", name].concat(),
+        };
+        Ok(HostPlace {
+            top: Arc::clone(&self.top),
+            path: CString::new(path).map_err(|_| Errno::ENOENT)?,
+        })
+    }
+
+    /// Opens the file for reading.
+    fn open(&self, flags: c_int) -> Result<HostFd, Errno> {
+        let open = |flags| open_at(self.top.0, &self.path, flags | libc::O_NOFOLLOW);
+        match open(flags | libc::O_NOATIME) {
+            // It belongs to another user.
+            Err(Errno::EPERM) => open(flags).map(HostFd),
+            opened => opened.map(HostFd),
+        }
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        let mut statx = MaybeUninit::<libc::statx>::uninit();
+        // SAFETY: the path is a C string, and there is room for the result.
+        unsafe {
+            direct!(
+                Wait::Never,
+                libc::SYS_statx,
+                self.top.0,
+                self.path.as_ptr(),
+                libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT,
+                libc::STATX_BASIC_STATS | libc::STATX_BTIME,
+                statx.as_mut_ptr()
+            )
+        }?;
+        // SAFETY: the call has initialized it.
+        Ok(to_stat(&unsafe { statx.assume_init() }))
+    }
+
+    fn link_target(&self) -> Result<Vec<u8>, Errno> {
+        host::readlinkat(self.top.0, &self.path)
+    }
+
+    /// Returns the kind of a file in this directory, for a host that does not list kinds.
+    fn kind_of(&self, name: &[u8]) -> Result<FileKind, Errno> {
+        Ok(self.join(name)?.stat()?.kind)
+    }
+}
+
+/// Opens a path relative to a directory.
+fn open_at(directory: RawFd, path: &CStr, flags: c_int) -> Result<RawFd, Errno> {
+    let flags = flags | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string.
+    let fd = unsafe {
+        direct!(
+            Wait::Never,
+            libc::SYS_openat,
+            directory,
+            path.as_ptr(),
+            flags,
+            0
+        )
+    };
+    fd.map(|fd| fd as RawFd)
+}
+
+impl LowerDirectory for HostDirectory {
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.0.stat()
+    }
+
+    fn names(&self) -> Result<Vec<LowerName>, Errno> {
+        let directory = self.0.open(libc::O_RDONLY | libc::O_DIRECTORY)?;
+        let mut names = Vec::new();
+        let mut records = vec![0; 32 << 10];
+        loop {
+            // SAFETY: the buffer has this length.
+            let filled = unsafe {
+                direct!(
+                    Wait::Never,
+                    libc::SYS_getdents64,
+                    directory.0,
+                    records.as_mut_ptr(),
+                    records.len()
+                )
+            }?;
+            if filled == 0 {
+                return Ok(names);
+            }
+            let mut left = &records[..filled as usize];
+            while let Some((record, rest)) = Record::split(left) {
+                left = rest;
+                if matches!(record.name, b"." | b"..") {
+                    continue;
+                }
+                let kind = match record.kind() {
+                    Some(kind) => kind,
+                    None => self.0.kind_of(record.name)?,
+                };
+                names.push(LowerName {
+                    name: record.name.into(),
+                    inode: record.inode,
+                    kind,
+                });
+            }
+        }
+    }
+
+    fn lookup(&self, name: &[u8]) -> Result<LowerInode, Errno> {
+        let place = self.0.join(name)?;
+        let stat = place.stat()?;
+        let file = match stat.kind {
+            FileKind::Regular => Lower::Regular(Arc::new(HostRegular(place))),
+            FileKind::Directory => Lower::Directory(Arc::new(HostDirectory(place))),
+            FileKind::Symlink => Lower::Symlink(place.link_target()?.into()),
+            FileKind::Fifo => Lower::Fifo,
+            FileKind::Socket => Lower::Socket,
+            FileKind::CharDevice | FileKind::BlockDevice => {
+                Lower::Device(Arc::new(HostDevice(place)))
+            }
+        };
+        Ok(LowerInode { stat, file })
+    }
+}
+
+impl LowerFile for HostRegular {
+    fn open(&self) -> Result<Arc<dyn LowerBytes>, Errno> {
+        let opened = self.0.open(libc::O_RDONLY)?;
+        Ok(Arc::new(HostBytes(opened)))
+    }
+}
+
+impl LowerDevice for HostDevice {
+    fn open(&self, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
+        let HostPlace { top, path } = &self.0;
+        HostFile::own(open_at(top.0, path, flags.bits().cast_signed())?)
+    }
+}
+
+impl LowerBytes for HostBytes {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let offset = signed(offset)?;
+        // SAFETY: the pointer and the length are those of a slice.
+        let count = unsafe {
+            direct!(
+                Wait::Never,
+                libc::SYS_pread64,
+                self.fd(),
+                buf.as_mut_ptr(),
+                buf.len(),
+                offset
+            )
+        };
+        count.map(|count| count as usize)
+    }
+
+    fn next_data(&self, from: u64) -> Option<u64> {
+        host::lseek(self.fd(), signed(from).ok()?, libc::SEEK_DATA).ok()
+    }
+
+    fn next_hole(&self, from: u64) -> Option<u64> {
+        host::lseek(self.fd(), signed(from).ok()?, libc::SEEK_HOLE).ok()
+    }
+}
+
+/// Record of the host's `getdents64(2)`.
+struct Record<'r> {
+    inode: u64,
+    kind: u8,
+    name: &'r [u8],
+}
+
+impl<'r> Record<'r> {
+    /// Splits the first record off.
+    fn split(records: &'r [u8]) -> Option<(Self, &'r [u8])> {
+        let inode = u64::from_ne_bytes(*records.first_chunk()?);
+        let length = u16::from_ne_bytes([*records.get(16)?, *records.get(17)?]);
+        let (record, rest) = records.split_at_checked(length.into())?;
+        let kind = *record.get(18)?;
+        let name = record.get(19..)?;
+        let end = name.iter().position(|&byte| byte == 0)?;
+        let name = &name[..end];
+        Some((Record { inode, kind, name }, rest))
+    }
+
+    /// Returns the kind, if the host lists kinds.
+    fn kind(&self) -> Option<FileKind> {
+        match self.kind {
+            libc::DT_REG => Some(FileKind::Regular),
+            libc::DT_DIR => Some(FileKind::Directory),
+            libc::DT_LNK => Some(FileKind::Symlink),
+            libc::DT_FIFO => Some(FileKind::Fifo),
+            libc::DT_SOCK => Some(FileKind::Socket),
+            libc::DT_CHR => Some(FileKind::CharDevice),
+            libc::DT_BLK => Some(FileKind::BlockDevice),
+            _ => None,
+        }
+    }
+}
+
+fn to_stat(statx: &libc::statx) -> Stat {
+    let mode = u32::from(statx.stx_mode);
+    let time = |at: libc::statx_timestamp| Timestamp {
+        seconds: at.tv_sec,
+        nanos: at.tv_nsec,
+    };
+    Stat {
+        device: libc::makedev(statx.stx_dev_major, statx.stx_dev_minor),
+        links: statx.stx_nlink,
+        uid: statx.stx_uid,
+        gid: statx.stx_gid,
+        rdev: libc::makedev(statx.stx_rdev_major, statx.stx_rdev_minor),
+        size: statx.stx_size,
+        block_size: statx.stx_blksize,
+        blocks: statx.stx_blocks,
+        atime: time(statx.stx_atime),
+        mtime: time(statx.stx_mtime),
+        ctime: time(statx.stx_ctime),
+        btime: time(statx.stx_btime),
+        ..Stat::new(kind_of(mode), mode.into(), statx.stx_ino)
+    }
+}
