@@ -58,6 +58,14 @@ impl Default for Command {
 /// A program and its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
+    /// Show the program HOSTDIR as /, and keep its changes in memory. /proc, /dev and /sys stay the
+    /// host's.
+    #[arg(long, value_name = "HOSTDIR")]
+    pub(crate) root: Option<OsString>,
+    /// Show the program what the host has in HOSTDIR, and keep its changes in memory. Can be given
+    /// several times.
+    #[arg(long, value_name = "HOSTDIR")]
+    pub(crate) overlay: Vec<OsString>,
     /// Keep the files below PATH in memory, as below /fdt. Can be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) mount: Vec<OsString>,

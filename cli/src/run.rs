@@ -13,6 +13,8 @@ pub(crate) fn run(chosen: Run) -> anyhow::Result<()> {
     let command = Command {
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
+        root: chosen.root,
+        overlays: chosen.overlay,
         mounts: chosen.mount,
         options,
     };

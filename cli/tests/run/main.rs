@@ -12,6 +12,7 @@ mod differences;
 #[path = "../../../kernel/posix/tests/c_programs/line.rs"]
 mod line;
 mod observing;
+mod overlay;
 mod posix_checks;
 mod refused;
 

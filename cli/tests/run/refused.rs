@@ -66,6 +66,59 @@ fn what_cannot_be_run_has_the_exit_code_of_a_shell() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_an_overlay_or_the_root_is_reported() {
+    let folder = folder("refused-directories");
+    fs::create_dir(folder.join("there")).expect("a folder");
+    fs::write(folder.join("file"), "").expect("a file");
+    let root = "cannot take as the root: ";
+    for (options, text) in [
+        (
+            &["--overlay", "missing"][..],
+            "cannot overlay missing: No such file",
+        ),
+        (
+            &["--overlay", "file"],
+            "cannot overlay file: Not a directory",
+        ),
+        (
+            &["--overlay", "file/x"],
+            "cannot overlay file/x: Not a directory",
+        ),
+        (&["--overlay", ""], "cannot overlay : No such file"),
+        (
+            &["--overlay", "/"],
+            "cannot overlay /: the option for the root is --root",
+        ),
+        (
+            &["--overlay", "there", "--overlay", "there/../there/"],
+            "cannot overlay there/../there/: files are in memory there already",
+        ),
+        (
+            &["--overlay", "there", "--mount", "there"],
+            "cannot mount there: files are in memory there already",
+        ),
+        (
+            &["--root", "missing"],
+            &format!("{root}missing: No such file"),
+        ),
+        (&["--root", "file"], &format!("{root}file: Not a directory")),
+        (&["--root", ""], &format!("{root}: No such file")),
+    ] {
+        let output = run(&[&OURS[..], options].concat(), &["true"], &folder);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{options:?}: {errors}");
+        assert!(errors.contains(&format!("fdtable: {text}")), "{errors}");
+    }
+    // The program is one of the root.
+    let output = run(
+        &[&OURS[..], &["--root", "there"]].concat(),
+        &["true"],
+        &folder,
+    );
+    assert_eq!(output.status.code(), Some(127));
+}
+
+#[test]
 fn a_signal_ends_the_runner_as_it_ends_the_program() {
     let folder = folder("killed");
     for (signal, code) in [("TERM", 143), ("KILL", 137), ("SEGV", 139)] {

@@ -1,12 +1,13 @@
 //! Programs: how one is found, put into memory, and started.
 
-use std::ffi::{CString, OsString, c_int};
+use std::ffi::{CStr, CString, OsString, c_int};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::{env, fmt, fs, io, process};
 
-use fdtable_posix::{fdt_close, fdt_fstat, fdt_mount, fdt_openat, fdt_pread, fdt_stat};
+use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread, fdt_stat, runner};
+use fdtable_vfs::Errno;
 
 use crate::calls::checked;
 use crate::elf::{self, Image};
@@ -24,6 +25,11 @@ pub struct Command {
     pub program: OsString,
     /// Its arguments, without its name.
     pub arguments: Vec<OsString>,
+    /// Directory of the host that is the root of the program, if another than the host's. Changes
+    /// stay in memory. The program is found in it.
+    pub root: Option<OsString>,
+    /// Directories of the host in which changes stay in memory.
+    pub overlays: Vec<OsString>,
     /// Paths below which files are in memory, besides `/fdt`. The directory of each must exist.
     pub mounts: Vec<OsString>,
     /// What the runner reports, and the table of descriptors.
@@ -41,6 +47,8 @@ pub struct Error {
 /// What failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
+    Root,
+    Overlay,
     Mount,
     Report,
     Program,
@@ -52,7 +60,7 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match (self.step, self.errno) {
-            (Step::Mount | Step::Report, _) => 125,
+            (Step::Root | Step::Overlay | Step::Mount | Step::Report, _) => 125,
             (Step::Program, libc::ENOENT) => 127,
             (Step::Program, _) => 126,
         }
@@ -66,13 +74,19 @@ impl fmt::Display for Error {
             (Step::Program, libc::EPERM) => {
                 "it would run as another user, which is not supported".to_owned()
             }
-            (Step::Mount, libc::EBUSY) => "files are in memory there already".to_owned(),
+            (Step::Mount | Step::Overlay, libc::EBUSY) => {
+                "files are in memory there already".to_owned()
+            }
+            (Step::Overlay, libc::EINVAL) => "the option for the root is --root".to_owned(),
             (_, errno) => io::Error::from_raw_os_error(errno).to_string(),
         };
-        if self.step == Step::Mount {
-            write!(f, "cannot mount ")?;
-        }
-        write!(f, "{}: {reason}", self.what)
+        let before = match self.step {
+            Step::Root => "cannot take as the root: ",
+            Step::Overlay => "cannot overlay ",
+            Step::Mount => "cannot mount ",
+            Step::Report | Step::Program => "",
+        };
+        write!(f, "{before}{}: {reason}", self.what)
     }
 }
 
@@ -128,18 +142,16 @@ fn environment() -> Vec<CString> {
 /// # Errors
 /// If it was not started.
 pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
-    for path in &command.mounts {
-        mount(path).map_err(|errno| Error {
-            step: Step::Mount,
-            what: path.to_string_lossy().into_owned(),
-            errno,
-        })?;
+    if let Some(path) = &command.root {
+        directory(path, runner::begin_in).map_err(|errno| error_of(Step::Root, path, errno))?;
     }
-    let named = |errno| Error {
-        step: Step::Program,
-        what: command.program.to_string_lossy().into_owned(),
-        errno,
-    };
+    for path in &command.overlays {
+        directory(path, runner::overlay).map_err(|errno| error_of(Step::Overlay, path, errno))?;
+    }
+    for path in &command.mounts {
+        mount(path).map_err(|errno| error_of(Step::Mount, path, errno))?;
+    }
+    let named = |errno| error_of(Step::Program, &command.program, errno);
     observe::begin(&command.options).map_err(|(what, error)| Error {
         step: Step::Report,
         what,
@@ -169,6 +181,17 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     }
 }
 
+fn error_of(step: Step, what: &OsString, errno: i32) -> Error {
+    let what = what.to_string_lossy().into_owned();
+    Error { step, what, errno }
+}
+
+/// Passes a directory of an option on.
+fn directory(path: &OsString, take: fn(&CStr) -> Result<(), Errno>) -> Result<(), i32> {
+    let path = CString::new(path.as_bytes()).map_err(|_| libc::EINVAL)?;
+    take(&path).map_err(Errno::errno)
+}
+
 /// Keeps the files below a path in memory.
 ///
 /// # Errors
@@ -189,8 +212,7 @@ fn mount(path: &OsString) -> Result<(), i32> {
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the path is a C string, and there is room for the answer.
     checked(unsafe { fdt_stat(parent.as_ptr(), &raw mut stat) }.into())?;
-    // SAFETY: the path is a C string.
-    checked(unsafe { fdt_mount(path.as_ptr()) }.into()).map(drop)
+    runner::mount(&path).map_err(Errno::errno)
 }
 
 /// Finds a program as a shell does.
@@ -343,7 +365,7 @@ impl Program {
         memory::begin_break()?;
         let stack = self.stack(&image, loader)?;
         set_name(&self.path);
-        fdtable_posix::runner::set_executable(self.fd);
+        runner::set_executable(self.fd);
         Ok(Frame::new(begins_at, stack))
     }
 
