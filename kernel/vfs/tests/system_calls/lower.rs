@@ -756,6 +756,26 @@ fn a_removal_and_a_first_use_of_names_do_not_both_succeed() {
 }
 
 #[test]
+fn a_name_that_is_removed_during_its_first_lookup_stays_removed() {
+    for _ in 0..200 {
+        let (process, _) = over_usual();
+        process.stat("tree").unwrap();
+        let barrier = Barrier::new(2);
+        thread::scope(|scope| {
+            let looks_up = scope.spawn(|| {
+                barrier.wait();
+                process.stat("tree/a").err()
+            });
+            barrier.wait();
+            process.unlink("tree/a").unwrap();
+            let found = looks_up.join().unwrap();
+            assert!(matches!(found, None | Some(Errno::ENOENT)));
+        });
+        assert_eq!(process.stat("tree/a").err(), Some(Errno::ENOENT));
+    }
+}
+
+#[test]
 fn what_is_no_directory_below_is_refused() {
     let (mut stat, tree) = usual();
     stat.kind = FileKind::Regular;
