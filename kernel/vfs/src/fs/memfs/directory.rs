@@ -390,8 +390,10 @@ impl Inode for Directory {
     }
 
     fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
-        if let (Node::Directory(directory), Unlink::Directory) = (self.node(name)?, what) {
-            // Before the lock.
+        // Before the lock.
+        if self.meta.device().is_over_lower()
+            && let (Node::Directory(directory), Unlink::Directory) = (self.node(name)?, what)
+        {
             directory.name_map()?;
         }
         let mut names = self.lock()?;

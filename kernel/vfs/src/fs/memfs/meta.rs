@@ -21,6 +21,11 @@ pub(super) struct Device {
 }
 
 impl Device {
+    /// Returns true if there may be lower files.
+    pub(super) fn is_over_lower(self) -> bool {
+        self.first_inode > 0
+    }
+
     /// Returns the number of a new inode.
     pub(super) fn fresh_inode(self) -> u64 {
         self.first_inode + inode_number::fresh()

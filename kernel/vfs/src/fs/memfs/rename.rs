@@ -66,7 +66,9 @@ impl MemFs {
         };
         let from = self.own(from.directory)?;
         let to = self.own(to.directory)?;
-        look_up(from, to, &args)?;
+        if from.meta().device().is_over_lower() {
+            look_up(from, to, &args)?;
+        }
         let replaced = match rename_file(from, to, &args)? {
             Some(done) => done,
             None => self.rename_moving(from, to, &args)?,
