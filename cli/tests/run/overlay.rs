@@ -98,6 +98,25 @@ fn pair(test: &str, fill: impl Fn(&Path)) -> [PathBuf; 2] {
 }
 
 #[test]
+fn the_working_directory_may_be_deep_in_an_overlay() {
+    let top = folder("overlay-deep");
+    fill(&top);
+    let script = "pwd; echo new >f4; cd ..; read l <d2/f4; echo $l; rm f0; exec pwd";
+    let output = in_overlay(&top, &["sh", "-c", script], &top.join("d0/d2"));
+    let directory = top.join("d0");
+    let expected = format!("Some(0)\n{0}/d2\nnew\n{0}\n", directory.display());
+    assert_eq!(output, expected);
+    let words = [
+        "perl",
+        "-MCwd",
+        "-e",
+        "rename '../d2', '../../d9'; print getcwd",
+    ];
+    let output = in_overlay(&top, &words, &top.join("d0/d2"));
+    assert_eq!(output, format!("Some(0)\n{}/d9", top.display()));
+}
+
+#[test]
 fn changes_are_seen_by_the_program_and_not_by_the_host() {
     let top = folder("overlay-changes");
     fill(&top);
@@ -259,6 +278,16 @@ fn a_removal_from_above_and_by_links_of_the_host_does_not_reach_the_host() {
         // By descriptors of directories above.
         &["rm", "-rf", "here"][..],
         &["find", ".", "-delete"],
+        &[
+            "sh",
+            "-c",
+            "cd here/below/d0/d2; rm f4; echo x >../f0; exec rm -r ../../d1",
+        ],
+        &[
+            "perl",
+            "-e",
+            "rename 'here', 'moved'; system 'rm -r moved absolute/below'",
+        ],
         &["rm", "-r", "absolute/below"],
         &["rm", "into/f3", "into/../f1"],
         &["mv", "absolute/below/d0", "absolute/below/d1/moved"],
@@ -288,29 +317,42 @@ fn a_removal_from_above_and_by_links_of_the_host_does_not_reach_the_host() {
 }
 
 #[test]
-fn links_lead_out_of_an_overlay() {
+fn links_lead_out_of_an_overlay_and_back() {
     let top = folder("overlay-out");
     let below = top.join("below");
-    fs::create_dir(&below).expect("a folder");
+    fs::create_dir_all(below.join("d")).expect("a folder");
+    fs::create_dir(top.join("host")).expect("a folder");
     fs::write(top.join("outside"), "outside\n").expect("a file");
-    symlink("/usr/bin/env", below.join("env")).expect("a link");
-    symlink("../outside", below.join("relative")).expect("a link");
-    symlink("/proc/self/fd", below.join("fds")).expect("a link");
-    symlink("b", below.join("a")).expect("a link");
-    symlink(top.join("c"), below.join("b")).expect("a link");
-    symlink(below.join("a"), top.join("c")).expect("a link");
-    let script =
-        "cat <relative; echo changed >relative; [ -e fds/0 ] && echo fds; [ -L env ] && echo link
-        cat a; mv env moved; exec ./env cat relative";
-    let script = script
-        .replace("cat <relative", "read l <relative; echo $l")
-        .replace("cat a", "read l <a");
-    let output = in_overlay(&below, &["sh", "-c", &script], &below);
-    let loops = "sh: 2: cannot open a: Too many levels of symbolic links\n";
-    assert_eq!(
-        output,
-        format!("Some(0)\noutside\nfds\nlink\nchanged\n{loops}")
-    );
+    fs::write(below.join("d/file"), "inside\n").expect("a file");
+    for (target, name) in [
+        ("/usr/bin/env", "below/env"),
+        ("../outside", "below/out"),
+        ("../host", "below/host"),
+        ("/proc/self/fd", "below/fds"),
+        ("/proc/self/fd", "fds"),
+        ("../back", "below/there-and-back"),
+        ("below/d", "back"),
+        ("b", "below/a"),
+        ("../c", "below/b"),
+        ("below/a", "c"),
+    ] {
+        symlink(target, top.join(name)).expect("a link");
+    }
+    let script = r#"
+        sub line { open(my $f, "<", shift) or return $!+0; my $l = <$f>; chomp $l; $l }
+        print line("out"), "\n"; open(F, ">", "out"); print F "changed\n"; close F;
+        print line("there-and-back/file"), " ", line("a"), "\n";
+        mkdir "new"; print line("new/../../outside"), " ", line("../below/new/../d/file"), "\n";
+        print join(" ", map { lstat($_); -l _ ? "link" : -d _ ? "directory" : $!+0 } "host", "host/", "host/."), "\n";
+        open(D, "+<", "d/file"); unlink "d/file"; print line("fds/" . fileno(D)), "\n";
+        print line("../fds/" . fileno(D)), " ", line("d/file"), "\n";
+        chdir ".."; print line("below/new/../../outside"), " ", -d "below/new/../host" ? 1 : 0, "\n";
+        exec "below/env", "cat", "below/out"
+    "#;
+    let output = in_overlay(&below, &["perl", "-e", script], &below);
+    let expected = "outside\ninside 40\nchanged inside\nlink directory directory\ninside\ninside 2\n\
+                    changed 1\nchanged\n";
+    assert_eq!(output, format!("Some(0)\n{expected}"));
     let written = fs::read_to_string(top.join("outside")).expect("a file");
     assert_eq!(written, "changed\n");
 }

@@ -18,8 +18,9 @@ use std::os::fd::RawFd;
 
 use fdtable_vfs::{AtFlags, Errno};
 
-use crate::abi::routing::{Routes, Side, goes_up, names};
+use crate::abi::routing::{Links, Routes, Side, goes_up, names};
 use crate::abi::system::System;
+use crate::abi::target::HostPath;
 use crate::host;
 use crate::host::direct::{Wait, direct};
 use crate::host::file::HostFile;
@@ -108,11 +109,24 @@ impl System {
         let file = self.file(directory).ok()?;
         match HostFile::below(&**file) {
             None => file.path().map(|path| path.full_path()),
-            Some(host_file) => {
-                let link = CString::new(format!("/proc/self/fd/{}", host_file.fd())).ok()?;
-                host::readlink(&link).ok()
-            }
+            Some(host_file) => path_of_host(host_file.fd()),
         }
+    }
+
+    /// Returns true if a path leads to a directory of the host below which there is an overlay. With
+    /// another name, it would lead to the host's directory below the overlay.
+    pub(crate) fn is_above_overlay(&self, path: &HostPath<'_>) -> bool {
+        let routes = self.routes.load();
+        if routes.links() == Links::Stay {
+            return false;
+        }
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let Ok(fd) = host::openat(path.directory(), path.path(), flags, 0) else {
+            return false;
+        };
+        let found = path_of_host(fd);
+        host::close(fd);
+        found.is_some_and(|found| routes.is_above_ours(&found))
     }
 
     /// Returns false if there is no symbolic link on a path, as far as it exists.
@@ -203,6 +217,12 @@ struct Walk {
     /// A link was followed, or a directory left by `..`, on another side than that of the start; or
     /// the walk ends there. A walk of the one side alone would find something else.
     has_crossed: bool,
+}
+
+/// Returns the path of a host descriptor.
+fn path_of_host(fd: RawFd) -> Option<Vec<u8>> {
+    let link = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
+    host::readlink(&link).ok()
 }
 
 fn names_from_last(path: &[u8]) -> Vec<Vec<u8>> {

@@ -163,6 +163,13 @@ impl Routes {
         longest.map_or(Side::Host, |(_, side)| *side)
     }
 
+    /// Returns true if paths below an absolute one are ours.
+    pub(crate) fn is_above_ours(&self, path: &[u8]) -> bool {
+        let is_below =
+            |(point, side): &(Vec<u8>, Side)| *side == Side::Ours && begins_with(point, path);
+        self.points.iter().any(is_below)
+    }
+
     fn updated(mut self) -> Self {
         let other = |(point, side): &(Vec<u8>, Side)| {
             *side != self.side && begins_with(point, &self.directory)

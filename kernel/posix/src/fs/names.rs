@@ -205,7 +205,12 @@ pub unsafe extern "C" fn fdt_renameat2(
                     .process
                     .renameat2(*old_at, old, *new_at, new, flags)?;
             }
-            (Target::Host(old), Target::Host(new)) => host::renameat2(old, new, flags)?,
+            (Target::Host(old), Target::Host(new)) => {
+                if system.is_above_overlay(old) || system.is_above_overlay(new) {
+                    return Err(Errno::EBUSY);
+                }
+                host::renameat2(old, new, flags)?;
+            }
             _ => return Err(Errno::EXDEV),
         }
         Ok(0)
