@@ -90,6 +90,10 @@ fn a_directory_that_cannot_be_an_overlay_or_the_root_is_reported() {
             "cannot overlay /: the option for the root is --root",
         ),
         (
+            &["--overlay", "/dev/shm"],
+            "cannot overlay /dev/shm: it is below /dev or /proc",
+        ),
+        (
             &["--overlay", "there", "--overlay", "there/../there/"],
             "cannot overlay there/../there/: files are in memory there already",
         ),

@@ -35,7 +35,7 @@ pub fn begin_in(root: &CStr) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already; `EINVAL` for
-/// the root; those of the host's `realpath` and `open`.
+/// the root; `EOPNOTSUPP` below `/dev` and `/proc`; those of the host's `realpath` and `open`.
 pub fn overlay(directory: &CStr) -> Result<(), Errno> {
     guarded(|| system::system().overlay(directory))
 }

@@ -77,6 +77,7 @@ impl fmt::Display for Error {
             (Step::Mount | Step::Overlay, libc::EBUSY) => {
                 "files are in memory there already".to_owned()
             }
+            (Step::Overlay, libc::EOPNOTSUPP) => "it is below /dev or /proc".to_owned(),
             (Step::Overlay, libc::EINVAL) => "the option for the root is --root".to_owned(),
             (_, errno) => io::Error::from_raw_os_error(errno).to_string(),
         };

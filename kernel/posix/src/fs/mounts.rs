@@ -86,12 +86,16 @@ impl System {
     ///
     /// # Errors
     /// `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already; `EINVAL` for
-    /// the root; those of the host's `realpath` and `open`.
+    /// the root; `EOPNOTSUPP` below `/dev` and `/proc`; those of the host's `realpath` and `open`.
     pub(crate) fn overlay(&self, path: &CStr) -> Result<(), Errno> {
         let whole = host::real_path(path)?;
         let point = self.mount_point(whole.to_bytes())?;
         if self.routes.load().has_mount(&point) {
             return Err(Errno::EBUSY);
+        }
+        // File systems of ours are there, in which no directory can be made.
+        if point.starts_with(b"/dev/") || point.starts_with(b"/proc/") {
+            return Err(Errno::EOPNOTSUPP);
         }
         let fs = MemFs::over(open_directory(&whole)?, limits(host::half_of_memory()))?;
         mount_at(&self.privileged()?, &point, Arc::new(fs))?;
