@@ -358,6 +358,27 @@ fn links_lead_out_of_an_overlay_and_back() {
 }
 
 #[test]
+fn attributes_are_those_of_the_host() {
+    let top = folder("overlay-attributes");
+    fill(&top);
+    let format = "%p %y %m %U %G %s %b %n %i %T@ %C@ %l\n";
+    let others = ["/usr/lib/x86_64-linux-gnu", "/usr/share/doc"].map(Path::new);
+    let others = others.into_iter().filter(|path| path.is_dir());
+    for directory in std::iter::once(top.as_path()).chain(others) {
+        let words = ["find", ".", "-printf", format];
+        let expected = shown(&run(&[], &words, directory));
+        let prefix = [&OURS[..], &["--overlay", "."]].concat();
+        let sorted = |text: &str| {
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let output = shown(&run(&prefix, &words, directory));
+        assert_eq!(sorted(&output), sorted(&expected), "{directory:?}");
+    }
+}
+
+#[test]
 fn reads_leave_the_times_of_the_host() {
     let top = folder("overlay-times");
     fill(&top);

@@ -100,10 +100,9 @@ impl Directory {
             let number = |inode| below.tree.number(below.device, inode);
             taken = Some(Names::of_lower(below.directory.names()?, number)?);
         }
-        // Another thread may have published the same.
-        let names = self.names.get_or_init(|| taken.unwrap_or_else(Names::new));
-        rcu::catch_up();
-        Ok(names)
+        // Another thread may have published the same. What the growth of the map has left is freed by
+        // other calls: the caller may hold a lock.
+        Ok(self.names.get_or_init(|| taken.unwrap_or_else(Names::new)))
     }
 
     /// Looks up a name, and makes its inode if it has none yet.
@@ -213,26 +212,26 @@ impl Directory {
         Ok(names.map_or(Vec::new(), |names| names.list()))
     }
 
-    /// Returns the number of links and the size. A lower directory keeps its size, and the number
-    /// of its links as far as it counts directories.
-    fn links_and_size(&self) -> (u32, u64) {
+    /// Returns the number of links, the size and the blocks. A directory over a lower one keeps its
+    /// size, and the number of its links as far as that counts directories.
+    fn usage(&self) -> (u32, u64, u64) {
         let names = self.names.get().map(Names::lock);
         let Some(below) = &self.below else {
             return match names {
-                Some(Ok(names)) => (2 + names.directories(), names.len() as u64),
-                _ => (0, 0),
+                Some(Ok(names)) => (2 + names.directories(), names.len() as u64, 0),
+                _ => (0, 0, 0),
             };
         };
         let added = match names {
             Some(Ok(names)) => names.added_directories(),
-            Some(Err(_)) => return (0, 0),
+            Some(Err(_)) => return (0, 0, 0),
             None => 0,
         };
         let links = match below.links {
             0 | 1 => 1,
             links => u32::try_from(i64::from(links) + added).unwrap_or(2),
         };
-        (links, below.size)
+        (links, below.size, below.blocks)
     }
 
     /// Returns the parent directory, if it is still in use.
@@ -279,10 +278,11 @@ impl Inode for Directory {
     }
 
     fn stat(&self) -> Stat {
-        let (links, size) = self.links_and_size();
+        let (links, size, blocks) = self.usage();
         Stat {
             links,
             size,
+            blocks,
             ..self.meta.stat(FileKind::Directory)
         }
     }

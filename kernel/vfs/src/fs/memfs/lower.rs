@@ -70,6 +70,7 @@ pub(super) struct Below {
     pub(super) device: u64,
     pub(super) links: u32,
     pub(super) size: u64,
+    pub(super) blocks: u64,
 }
 
 impl LowerTree {
@@ -136,6 +137,7 @@ impl LowerTree {
             device: stat.device,
             links: stat.links,
             size: stat.size,
+            blocks: stat.blocks,
         };
         Directory::over(below, Meta::of(self.device, stat), self.limits.clone())
     }
@@ -157,6 +159,6 @@ impl LowerTree {
                 device,
             },
         };
-        Node::Special(Arc::new(SpecialInode::over(meta, stat.links, special)))
+        Node::Special(Arc::new(SpecialInode::over(meta, stat, special)))
     }
 }

@@ -22,6 +22,8 @@ use crate::{Errno, RcuObject};
 pub(super) struct SpecialInode {
     meta: Meta,
     links: Mutex<u32>,
+    /// Blocks that a lower file takes.
+    blocks: u64,
     what: Special,
 }
 
@@ -42,13 +44,22 @@ pub(super) enum Special {
 impl SpecialInode {
     /// Makes an inode with one name.
     pub(super) fn new(device: Device, permissions: Permissions, what: Special) -> Self {
-        Self::over(Meta::new(device, permissions), 1, what)
+        SpecialInode {
+            meta: Meta::new(device, permissions),
+            links: Mutex::new(1),
+            blocks: 0,
+            what,
+        }
     }
 
-    /// Makes the inode of a lower file.
-    pub(super) fn over(meta: Meta, links: u32, what: Special) -> Self {
-        let links = Mutex::new(links);
-        SpecialInode { meta, links, what }
+    /// Makes the inode of a lower file with these attributes.
+    pub(super) fn over(meta: Meta, stat: &Stat, what: Special) -> Self {
+        SpecialInode {
+            meta,
+            links: Mutex::new(stat.links),
+            blocks: stat.blocks,
+            what,
+        }
     }
 
     pub(super) fn meta(&self) -> &Meta {
@@ -90,6 +101,7 @@ impl Inode for SpecialInode {
         Stat {
             links: *self.links.lock(),
             size,
+            blocks: self.blocks,
             rdev,
             ..self.meta.stat(self.kind())
         }
