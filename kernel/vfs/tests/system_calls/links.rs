@@ -206,3 +206,28 @@ fn an_unnamed_file_is_made_in_a_directory() {
     let made = process.open(".", half | OpenFlags::RDWR);
     assert_eq!(made, Err(Errno::EINVAL));
 }
+
+#[test]
+fn a_path_is_free_of_links_if_its_walk_meets_none() {
+    let process = Process::new();
+    process.mkdir("d").unwrap();
+    process.open("d/file", NEW).unwrap();
+    process.symlinkat("d", At::Cwd, "link").unwrap();
+    let free = |path: &str, flags| process.is_free_of_links(path, flags);
+    for path in [
+        "d/file",
+        "/d/file",
+        "d/missing",
+        "missing/x",
+        "d/file/x",
+        "d/",
+    ] {
+        assert!(free(path, AtFlags::empty()), "{path}");
+        assert!(free(path, NOFOLLOW), "{path}");
+    }
+    assert!(!free("link", AtFlags::empty()));
+    assert!(free("link", NOFOLLOW));
+    for path in ["link/file", "link/", "link/missing"] {
+        assert!(!free(path, NOFOLLOW), "{path}");
+    }
+}

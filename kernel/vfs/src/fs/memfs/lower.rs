@@ -115,15 +115,14 @@ impl LowerTree {
             inode: number,
             ..stat
         };
-        if let Lower::Directory(directory) = file {
-            return Node::Directory(self.directory(directory, &stat));
-        }
-        if stat.links < 2 {
-            return self.file(file, &stat);
+        // A directory has one name, whatever it counts.
+        let has_several_names = stat.links > 1 && !matches!(file, Lower::Directory(_));
+        if !has_several_names {
+            return self.make(file, &stat);
         }
         let mut linked = self.linked.lock();
         let known = linked.entry(key);
-        known.or_insert_with(|| self.file(file, &stat)).clone()
+        known.or_insert_with(|| self.make(file, &stat)).clone()
     }
 
     fn directory(
@@ -142,7 +141,7 @@ impl LowerTree {
         Directory::over(below, Meta::of(self.device, stat), self.limits.clone())
     }
 
-    fn file(self: &Arc<Self>, file: Lower, stat: &Stat) -> Node {
+    fn make(self: &Arc<Self>, file: Lower, stat: &Stat) -> Node {
         let meta = Meta::of(self.device, stat);
         let special = match file {
             Lower::Regular(file) => {
