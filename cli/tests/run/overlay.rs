@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -678,21 +678,13 @@ fn the_root_of_the_host_can_be_the_root() {
     assert_eq!(state(&top), before);
 }
 
-/// Returns words before a program that has no privileges; nothing if this process cannot give them
-/// up.
-fn without_privileges() -> Option<[&'static str; 6]> {
-    let words = [
-        "setpriv",
-        "--reuid",
-        "1234",
-        "--regid",
-        "1234",
-        "--clear-groups",
-    ];
-    let done = Command::new(words[0])
-        .args(&words[1..])
-        .arg("true")
-        .output();
+/// Returns words before a program that has no privileges, and is in the supplementary group 4321;
+/// nothing if this process cannot give them up.
+fn without_privileges() -> Option<[&'static str; 7]> {
+    let user = ["--reuid", "1234", "--regid", "1234", "--groups", "4321"];
+    let mut words = ["setpriv"; 7];
+    words[1..].copy_from_slice(&user);
+    let done = Command::new(words[0]).args(user).arg("true").output();
     done.is_ok_and(|output| output.status.success())
         .then_some(words)
 }
@@ -713,8 +705,10 @@ fn an_ordinary_user_has_the_rights_of_the_host() {
         ] {
             fs::set_permissions(one.join(name), Permissions::from_mode(mode)).expect("the mode");
         }
+        chown(one.join("d0/f0"), None, Some(4321)).expect("the group");
+        fs::set_permissions(one.join("d0/f0"), Permissions::from_mode(0o640)).expect("the mode");
     });
-    let script = "for (qw(f0 f1 f2 d1/f1)) {
+    let script = "for (qw(f0 f1 f2 d1/f1 d0/f0)) {
             for my $m ('<', '>>', '+<') { print \"$_ $m \", open(my $f, $m, $_) ? 'ok' : $!+0, \"\\n\" }
             print join(' ', map { $_ ? 'ok' : $!+0 } chmod(0777, $_), rename($_, 'x'), unlink($_)), \"\\n\"
         }
@@ -729,6 +723,19 @@ fn an_ordinary_user_has_the_rights_of_the_host() {
         expected.contains("13") && expected.contains("ok"),
         "{expected}"
     );
+    // A user that may change its groups, by the call of this number.
+    let script = "sub try { print open(my $f, '<', 'd0/f0') ? 'ok ' : 'no ' }
+        try; my $g = pack 'L', 4321; syscall(116, 1, $g); try";
+    let may = [
+        "--clear-groups",
+        "--inh-caps",
+        "+setgid",
+        "--ambient-caps",
+        "+setgid",
+    ];
+    let overlay = ["--overlay", text(&ours), "perl", "-e", script];
+    let words = [&user[..5], &may, &OURS, &overlay].concat();
+    assert_eq!(shown(&run(&[], &words, &ours)), "Some(0)\nno ok ");
     let mounted = [
         &user[..],
         &OURS,

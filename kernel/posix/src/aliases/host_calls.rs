@@ -93,7 +93,6 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_getppid
             | libc::SYS_setsid
             | libc::SYS_getgroups
-            | libc::SYS_setgroups
             | libc::SYS_getresuid
             | libc::SYS_getresgid
             | libc::SYS_getpgid

@@ -292,6 +292,7 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
             libc::SYS_setfsgid => fdt_setfsgid(unsigned(a[0])).into(),
             libc::SYS_capset => fdt_capset(pointer(a[0]), pointer(a[1])).into(),
             libc::SYS_prctl => prctl(a),
+            libc::SYS_setgroups => setgroups(a),
             libc::SYS_pselect6 => with_time_left(pointer(a[4]), || select6(a)),
             libc::SYS_fadvise64 => {
                 errno_result(fdt_posix_fadvise(int(a[0]), a[1], a[2], int(a[3])))

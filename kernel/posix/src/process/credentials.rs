@@ -121,6 +121,19 @@ pub(crate) unsafe fn prctl(a: [c_long; 6]) -> c_long {
     })
 }
 
+/// Makes a call of the host's `setgroups(2)` for the calling thread.
+///
+/// # Safety
+/// The arguments are those that the call expects.
+pub(crate) unsafe fn setgroups(a: [c_long; 6]) -> c_long {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let result = unsafe { host::syscall(libc::SYS_setgroups, a) }?;
+        copy_credentials(&system.process);
+        Ok(result)
+    })
+}
+
 /// Changes the host's credentials, and copies them to our process.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     // errno is read before threads are started again.
@@ -162,4 +175,6 @@ pub(crate) fn copy_credentials(process: &Process) {
         capabilities: of_access,
     };
     process.set_credentials(effective, real);
+    // Without memory for them, the permissions of groups do not hold.
+    process.set_groups(host::groups().unwrap_or_default());
 }

@@ -112,7 +112,7 @@ impl Permissions {
 pub struct Credentials {
     /// User.
     pub uid: u32,
-    /// Group. There are no supplementary groups.
+    /// Group. Supplementary groups are those of the [process](crate::Process::set_groups).
     pub gid: u32,
     /// Capabilities.
     pub capabilities: Capabilities,

@@ -172,8 +172,18 @@ impl<'c> PathContext<'c> {
     /// # Errors
     /// `EACCES` if it has not.
     pub(crate) fn may(&self, wanted: AccessMode, inode: &dyn Inode) -> Result<(), Errno> {
-        self.credentials
-            .may(wanted, inode.permissions(), inode.kind())
+        let (file, kind) = (inode.permissions(), inode.kind());
+        let allowed = self.credentials.may(wanted, file, kind);
+        allowed.or_else(|errno| match self.process {
+            Some(process) if process.has_group(file.gid) => {
+                let member = Credentials {
+                    gid: file.gid,
+                    ..self.credentials
+                };
+                member.may(wanted, file, kind)
+            }
+            _ => Err(errno),
+        })
     }
 
     /// Checks that the caller may search a directory.

@@ -1,9 +1,12 @@
 //! Context of a process for path lookups: working directory, umask, and credentials.
 
+use std::sync::Arc;
+
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::rcu;
 use fdtable::rcu::map::RcuMap;
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 
 use super::Process;
 use crate::fs::{Capabilities, Credentials, Mode, PathContext, Pinned, VfsPath};
@@ -19,11 +22,13 @@ pub(super) struct FsContext {
     umask: AtomicCell<u32>,
 }
 
-/// Effective and real credentials of a process.
+/// Effective and real credentials of a process, and its supplementary groups.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     effective: CredentialsCell,
     real: CredentialsCell,
+    /// Read only after a check without them has failed.
+    groups: Mutex<Arc<[u32]>>,
 }
 
 /// Credentials that other threads read while they change. No call changes user and group together,
@@ -107,6 +112,7 @@ impl Ids {
         Ids {
             effective: CredentialsCell::new(self.effective.get()),
             real: CredentialsCell::new(self.real.get()),
+            groups: Mutex::new(Arc::clone(&self.groups.lock())),
         }
     }
 }
@@ -179,6 +185,18 @@ impl Process {
     pub fn set_credentials(&self, effective: Credentials, real: Credentials) {
         self.ids.real.set(real);
         self.ids.effective.set(effective);
+    }
+
+    /// Sets the supplementary groups; there are none initially. The permissions that a file has for
+    /// its group hold for a member too, if those for others do not suffice.
+    #[doc(alias = "setgroups")]
+    pub fn set_groups(&self, groups: impl Into<Arc<[u32]>>) {
+        *self.ids.groups.lock() = groups.into();
+    }
+
+    /// Returns true if the process is in this supplementary group.
+    pub(crate) fn has_group(&self, gid: u32) -> bool {
+        self.ids.groups.lock().contains(&gid)
     }
 
     /// Returns the effective user and group, with their capabilities.

@@ -283,3 +283,32 @@ fn a_rename_that_changes_nothing_needs_no_permission() {
     user.open("c", NEW).unwrap();
     assert_eq!(user.rename("c", "e/a"), Err(Errno::EACCES));
 }
+
+#[test]
+fn a_supplementary_group_has_the_permissions_of_the_group() {
+    let process = Process::new();
+    process.mkdir("d").unwrap();
+    process.open("d/file", OpenFlags::CREAT).unwrap();
+    for (path, mode) in [("d", 0o750), ("d/file", 0o640)] {
+        process
+            .fchmodat(At::Cwd, path, mode, AtFlags::empty())
+            .unwrap();
+        process
+            .fchownat(At::Cwd, path, None, Some(7), AtFlags::empty())
+            .unwrap();
+    }
+    process.set_ids(1, 1);
+    let open = |process: &Process, flags| process.open("d/file", flags).map(drop);
+    assert_eq!(open(&process, OpenFlags::RDONLY), Err(Errno::EACCES));
+    process.set_groups([6, 7]);
+    let child = process.fork().unwrap();
+    for process in [&process, &child] {
+        assert_eq!(open(process, OpenFlags::RDONLY), Ok(()));
+        assert_eq!(open(process, OpenFlags::WRONLY), Err(Errno::EACCES));
+        let reads = process.faccessat(At::Cwd, "d/file", AccessMode::READ, AtFlags::empty());
+        assert_eq!(reads, Ok(()));
+    }
+    child.set_groups([]);
+    assert_eq!(open(&child, OpenFlags::RDONLY), Err(Errno::EACCES));
+    assert_eq!(open(&process, OpenFlags::RDONLY), Ok(()));
+}
