@@ -21,7 +21,8 @@ pub fn begin(calls: DirectCalls) {
 
 /// Creates the process with a directory of the host as its root. The program sees what the host has
 /// there, and its changes stay in memory. `/proc`, `/dev` and `/sys` stay the host's. A working
-/// directory below the root stays, any other becomes the root. To be called before every other call.
+/// directory below the root stays, any other becomes the root. To be called before every other
+/// call.
 ///
 /// # Errors
 /// `EBUSY` if the process exists already; `ENOTDIR` if it is not a directory; those of the host's

@@ -282,8 +282,8 @@ pub trait Object: Any + Send + Sync {
         None
     }
 
-    /// Returns the lower file that has the bytes, as long as the file was not changed, and records a
-    /// read. May wait for transfers.
+    /// Returns the lower file that has the bytes, as long as the file was not changed, and records
+    /// a read. May wait for transfers.
     fn lower_bytes(&self) -> Option<Arc<dyn LowerBytes>> {
         None
     }

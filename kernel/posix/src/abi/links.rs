@@ -5,10 +5,10 @@
 //! A descriptor of a directory above an overlay is such a way too.
 //!
 //! So each path is looked at before its call. Most meet no link: one walk finds that out, by
-//! `openat2(2)` with `RESOLVE_NO_SYMLINKS` on the host. Any other path is walked here, name by name,
-//! and links are replaced by their targets. If it stays on the side where it begins, the call gets it
-//! as it was, and that side walks it in its own way. If not, the call gets the path that the walk has
-//! found.
+//! `openat2(2)` with `RESOLVE_NO_SYMLINKS` on the host. Any other path is walked here, name by
+//! name, and links are replaced by their targets. If it stays on the side where it begins, the call
+//! gets it as it was, and that side walks it in its own way. If not, the call gets the path that
+//! the walk has found.
 //!
 //! Links of `/proc` to a file, such as `/proc/self/cwd`, are followed as the path that they show;
 //! those to descriptors of ours are left to our side, which knows the file.
@@ -113,8 +113,8 @@ impl System {
         }
     }
 
-    /// Returns true if a path leads to a directory of the host below which there is an overlay. With
-    /// another name, it would lead to the host's directory below the overlay.
+    /// Returns true if a path leads to a directory of the host below which there is an overlay.
+    /// With another name, it would lead to the host's directory below the overlay.
     pub(crate) fn is_above_overlay(&self, path: &HostPath<'_>) -> bool {
         let routes = self.routes.load();
         if routes.links() == Links::Stay {

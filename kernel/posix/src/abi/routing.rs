@@ -1,8 +1,8 @@
 //! Decides which paths are ours and which are the host's.
 //!
 //! A path below a mount is ours, under the same name: our root directory contains only the mount
-//! points. If a directory of the host [is the root](Routes::rooted), all paths are ours except those
-//! that stay the host's. The longest of the paths that a path begins with decides.
+//! points. If a directory of the host [is the root](Routes::rooted), all paths are ours except
+//! those that stay the host's. The longest of the paths that a path begins with decides.
 //!
 //! Paths are routed lexically, before any lookup: a `..` removes the name before it. So a symbolic
 //! link does not lead from one side to the other, unless there is an overlay (see

@@ -130,8 +130,8 @@ impl System {
         })
     }
 
-    /// Returns where a path leads that is a link to the file of the program, as `/proc/self/exe` is,
-    /// if the file is known. The link itself is the host's.
+    /// Returns where a path leads that is a link to the file of the program, as `/proc/self/exe`
+    /// is, if the file is known. The link itself is the host's.
     fn executable_target(&self, path: &[u8], last: LastLink) -> Option<Target<'static>> {
         let file = self.executable_of(path)?;
         let Some(host_file) = HostFile::below(&**file) else {

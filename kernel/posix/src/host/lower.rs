@@ -1,7 +1,7 @@
 //! Directories of the host below file systems in memory.
 //!
-//! A lower file is a path below the directory that was given, of which a host descriptor is open. So
-//! a tree takes one descriptor, and each of its files that is open takes one more. The host's
+//! A lower file is a path below the directory that was given, of which a host descriptor is open.
+//! So a tree takes one descriptor, and each of its files that is open takes one more. The host's
 //! directory is not changed by reads either: files are opened with `O_NOATIME` where that is
 //! allowed.
 //!

@@ -1,7 +1,7 @@
 //! What lies below a file system in memory: directories and files of the embedder, only read.
 //!
-//! [`MemFs::over`](crate::MemFs::over) shows a lower directory, and keeps all changes in memory. How
-//! it does that is at the head of `memfs/lower.rs`.
+//! [`MemFs::over`](crate::MemFs::over) shows a lower directory, and keeps all changes in memory.
+//! How it does that is at the head of `memfs/lower.rs`.
 //!
 //! The operations are called outside of read-side sections, some of them with the lock of a file
 //! held. They must not call the file system. They must not change while the file system exists:

@@ -125,7 +125,8 @@ impl MemFs {
     /// that is only read takes none. Inode numbers are those of the lower files where they are
     /// unique. Allocates, and aborts as [`with_limits`](Self::with_limits) does.
     ///
-    /// Every operation may return an error of the lower directory, in which case nothing has changed.
+    /// Every operation may return an error of the lower directory, in which case nothing has
+    /// changed.
     ///
     /// # Errors
     /// Those of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.

@@ -53,8 +53,8 @@ pub struct Stat {
     /// Device number of the file system, unique in the host process.
     #[doc(alias = "st_dev")]
     pub device: u64,
-    /// Inode number, at least 1, unique in the host process; that of a [lower file] is unique on its
-    /// device.
+    /// Inode number, at least 1, unique in the host process; that of a [lower file] is unique on
+    /// its device.
     ///
     /// [lower file]: crate::fs::LowerDirectory
     #[doc(alias = "st_ino")]

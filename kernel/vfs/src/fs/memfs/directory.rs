@@ -100,8 +100,8 @@ impl Directory {
             let number = |inode| below.tree.number(below.device, inode);
             taken = Some(Names::of_lower(below.directory.names()?, number)?);
         }
-        // Another thread may have published the same. What the growth of the map has left is freed by
-        // other calls: the caller may hold a lock.
+        // Another thread may have published the same. What the growth of the map has left is freed
+        // by other calls: the caller may hold a lock.
         Ok(self.names.get_or_init(|| taken.unwrap_or_else(Names::new)))
     }
 

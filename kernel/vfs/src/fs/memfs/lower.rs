@@ -2,16 +2,16 @@
 //!
 //! A file system over a lower directory shows what is there, and keeps all changes in memory. There
 //! is no list of differences: each directory, name and file leaves the lower tree once, when it is
-//! used first, and is in memory from then on. So a removed name, a directory that was made again and
-//! is empty, and a rename to another place need no representation.
+//! used first, and is in memory from then on. So a removed name, a directory that was made again
+//! and is empty, and a rename to another place need no representation.
 //!
 //! - A *directory* takes the names of its lower directory at the first use of any of them. They are
 //!   read into a map of their own, which is published as a whole: a lookup finds all or none, and
 //!   after an error nothing has changed. Two threads may read at the same time; the first one
 //!   publishes.
-//! - A *name* that was taken has a kind and an inode number, and no inode. The first lookup asks the
-//!   lower directory for the attributes, makes the inode, and puts it under the name. Names that
-//!   nothing looks up cost no call of the embedder.
+//! - A *name* that was taken has a kind and an inode number, and no inode. The first lookup asks
+//!   the lower directory for the attributes, makes the inode, and puts it under the name. Names
+//!   that nothing looks up cost no call of the embedder.
 //! - A *regular file* reads from the lower file until its first change, which copies the bytes
 //!   ([`data`](super::data)). Attributes, names and links change without a copy.
 //!
