@@ -148,6 +148,18 @@ fn threads_of_a_static_program_at_a_fixed_address_meet_at_fresh_sites() {
 }
 
 #[test]
+fn a_program_that_a_thread_executes_ends_the_other_threads() {
+    for _ in 0..3 {
+        same_program("executes", &[]);
+    }
+}
+
+#[test]
+fn a_program_that_a_thread_of_a_static_program_executes_ends_the_other_threads() {
+    same_program("executes", &["-static"]);
+}
+
+#[test]
 fn what_breaks_rewritten_call_sites_is_as_on_the_host() {
     same_program("pitfalls", &[]);
 }

@@ -10,7 +10,7 @@ use fdtable_posix::{fdt_getsockopt, fdt_syscall};
 use crate::entry::{Frame, fdtable_run_host};
 use crate::memory::{self, pointer};
 use crate::thread::Block;
-use crate::{patch, process, signals};
+use crate::{exec, patch, process, signals};
 
 /// Converts a result of the C interface, where -1 means that `errno` says why.
 pub(crate) fn checked(result: i64) -> Result<i64, i32> {
@@ -59,7 +59,13 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
         patch::rewrite(site, number);
     }
     signals::begin_call(block);
-    let result = dispatch(block, frame, number, a);
+    let result = match block.is_to_end() {
+        true => 0,
+        false => dispatch(block, frame, number, a),
+    };
+    if block.is_to_end() {
+        process::end_thread(0);
+    }
     block.begin_way_out();
     signals::send_deferred(block);
     if result == -i64::from(libc::EINTR) && block.waits() && may_repeat(number, &a) {
@@ -243,15 +249,22 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         // The runner's C library has registered its own.
         libc::SYS_rseq => -i64::from(libc::ENOSYS),
-        libc::SYS_exit => process::end_thread(),
-        libc::SYS_exit_group => process::end(a[0] as i32),
+        libc::SYS_set_robust_list => {
+            let result = posix(number, a);
+            if result == 0 {
+                block.robust_list.set(address(0));
+            }
+            result
+        }
+        libc::SYS_exit => process::end_thread(a[0] as i32),
+        libc::SYS_exit_group => process::end_process(a[0] as i32),
         libc::SYS_fork => process::fork(block, frame, 0),
         libc::SYS_vfork => process::fork(block, frame, (libc::CLONE_VFORK | libc::CLONE_VM) as u64),
         libc::SYS_clone => process::clone(block, frame, a),
         libc::SYS_clone3 => process::clone3(block, frame, a),
-        libc::SYS_execve => process::execute(block, frame, libc::AT_FDCWD, a[0], a[1], a[2], 0),
+        libc::SYS_execve => exec::execute(block, frame, libc::AT_FDCWD, a[0], a[1], a[2], 0),
         libc::SYS_execveat => {
-            process::execute(block, frame, a[0] as i32, a[1], a[2], a[3], a[4] as i32)
+            exec::execute(block, frame, a[0] as i32, a[1], a[2], a[3], a[4] as i32)
         }
         libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
         // What may block in the host.

@@ -1,11 +1,13 @@
 //! Maps ELF files into memory, as the host's kernel does.
 
 use std::ffi::c_int;
+use std::ops::Range;
 
 use fdtable_posix::{fdt_mmap, fdt_pread};
 use object::LittleEndian;
 use object::elf::{
-    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, ProgramHeader64,
+    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, FileType, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD,
+    ProgramHeader64,
 };
 use object::read::elf::{FileHeader, ProgramHeader};
 
@@ -15,6 +17,8 @@ use crate::memory;
 const PAGE: u64 = 4096;
 /// The most program headers. The host has the same limit: a page of them.
 const HEADERS: usize = 64 << 10;
+/// The size of a program header.
+const HEADER: usize = size_of::<ProgramHeader64<LittleEndian>>();
 
 /// An ELF file in memory.
 pub(crate) struct Image {
@@ -25,15 +29,24 @@ pub(crate) struct Image {
     pub(crate) header_count: u64,
     /// How far it is from the addresses in the file.
     pub(crate) base: u64,
-    /// The dynamic loader that it asks for.
-    pub(crate) interpreter: Option<Vec<u8>>,
 }
 
-/// Maps the file at a descriptor of ours. `start` has its first bytes.
+/// An ELF file whose headers were read.
+pub(crate) struct Headers {
+    kind: FileType,
+    entry: u64,
+    /// Where the program headers are in the file.
+    offset: u64,
+    all: Vec<ProgramHeader64<LittleEndian>>,
+    /// The addresses of its segments in the file: whole pages at the start.
+    extent: Range<u64>,
+}
+
+/// Reads the headers of the file at a descriptor of ours. `start` has its first bytes.
 ///
 /// # Errors
 /// `ENOEXEC` for what is no program for x86-64; those of the calls.
-pub(crate) fn load(fd: c_int, start: &[u8]) -> Result<Image, i32> {
+pub(crate) fn headers(fd: c_int, start: &[u8]) -> Result<Headers, i32> {
     let refused = |_| libc::ENOEXEC;
     let header = FileHeader64::<LittleEndian>::parse(start).map_err(refused)?;
     let endian = header.endian().map_err(refused)?;
@@ -42,17 +55,15 @@ pub(crate) fn load(fd: c_int, start: &[u8]) -> Result<Image, i32> {
         return Err(libc::ENOEXEC);
     }
     let (count, offset) = (header.e_phnum(endian), header.e_phoff(endian));
-    let size = usize::from(count) * size_of::<ProgramHeader64<LittleEndian>>();
-    if size > HEADERS
-        || usize::from(header.e_phentsize(endian)) != size_of::<ProgramHeader64<LittleEndian>>()
-    {
+    let size = usize::from(count) * HEADER;
+    if size > HEADERS || usize::from(header.e_phentsize(endian)) != HEADER {
         return Err(libc::ENOEXEC);
     }
     let bytes = read(fd, offset, size)?;
-    let (headers, _) =
+    let (all, _) =
         object::pod::slice_from_bytes::<ProgramHeader64<LittleEndian>>(&bytes, count.into())
             .map_err(|()| libc::ENOEXEC)?;
-    let loads = || headers.iter().filter(|one| one.p_type(endian) == PT_LOAD);
+    let loads = || all.iter().filter(|one| one.p_type(endian) == PT_LOAD);
     let first = loads()
         .map(|one| one.p_vaddr(endian))
         .min()
@@ -65,37 +76,69 @@ pub(crate) fn load(fd: c_int, start: &[u8]) -> Result<Image, i32> {
     if end <= first || end > 1 << 47 {
         return Err(libc::ENOEXEC);
     }
-    let reserved = memory::reserve((kind == ET_EXEC).then_some(first), end - first)?;
-    let base = reserved.wrapping_sub(first);
-    for one in loads() {
-        segment(fd, one, base)?;
-    }
-    let holds = |one: &&ProgramHeader64<LittleEndian>| {
-        let begin = one.p_offset(endian);
-        (begin..begin + one.p_filesz(endian)).contains(&offset)
-    };
-    let holder = loads().find(holds);
-    let headers_at = holder.map_or(0, |one| {
-        base.wrapping_add(one.p_vaddr(endian) + offset - one.p_offset(endian))
-    });
-    let interpreter = headers.iter().find(|one| one.p_type(endian) == PT_INTERP);
-    let interpreter = match interpreter {
-        None => None,
-        Some(one) if one.p_filesz(endian) > 4096 => return Err(libc::ENOEXEC),
-        Some(one) => {
-            let mut path = read(fd, one.p_offset(endian), one.p_filesz(endian) as usize)?;
-            path.pop_if(|last| *last == 0);
-            Some(path)
-        }
-    };
-    Ok(Image {
-        entry: base.wrapping_add(header.e_entry(endian)),
-        headers: headers_at,
-        header_size: header.e_phentsize(endian).into(),
-        header_count: count.into(),
-        base,
-        interpreter,
+    Ok(Headers {
+        kind,
+        entry: header.e_entry(endian),
+        offset,
+        all: all.to_vec(),
+        extent: first..end,
     })
+}
+
+impl Headers {
+    fn loads(&self) -> impl Iterator<Item = &ProgramHeader64<LittleEndian>> {
+        let all = self.all.iter();
+        all.filter(|one| one.p_type(LittleEndian) == PT_LOAD)
+    }
+
+    /// Returns the path of the dynamic loader that the file asks for.
+    ///
+    /// # Errors
+    /// `ENOEXEC` if the path is too long; those of the calls.
+    pub(crate) fn interpreter(&self, fd: c_int) -> Result<Option<Vec<u8>>, i32> {
+        let mut all = self.all.iter();
+        let found = all.find(|one| one.p_type(LittleEndian) == PT_INTERP);
+        let Some(one) = found else {
+            return Ok(None);
+        };
+        let size = one.p_filesz(LittleEndian);
+        if size > 4096 {
+            return Err(libc::ENOEXEC);
+        }
+        let mut path = read(fd, one.p_offset(LittleEndian), size as usize)?;
+        path.pop_if(|last| *last == 0);
+        Ok(Some(path))
+    }
+
+    /// Maps the file.
+    ///
+    /// # Errors
+    /// `ENOEXEC` for a segment that cannot be mapped; those of the calls.
+    pub(crate) fn load(&self, fd: c_int) -> Result<Image, i32> {
+        let (first, offset) = (self.extent.start, self.offset);
+        let fixed = (self.kind == ET_EXEC).then_some(first);
+        let reserved = memory::reserve(fixed, self.extent.end - first)?;
+        let base = reserved.wrapping_sub(first);
+        for one in self.loads() {
+            segment(fd, one, base)?;
+        }
+        let holds = |one: &&ProgramHeader64<LittleEndian>| {
+            let begin = one.p_offset(LittleEndian);
+            (begin..begin.saturating_add(one.p_filesz(LittleEndian))).contains(&offset)
+        };
+        let holder = self.loads().find(holds);
+        let headers = holder.map_or(0, |one| {
+            let within = offset - one.p_offset(LittleEndian);
+            base.wrapping_add(one.p_vaddr(LittleEndian) + within)
+        });
+        Ok(Image {
+            entry: base.wrapping_add(self.entry),
+            headers,
+            header_size: HEADER as u64,
+            header_count: self.all.len() as u64,
+            base,
+        })
+    }
 }
 
 /// Maps a segment, and zeroes what is behind its bytes in the file.

@@ -6,8 +6,8 @@
 //!
 //! Reading order: `entry` (how a call gets from the guest to the runner and back), `thread` (what
 //! the runner has for each thread), `calls` (which calls are served where), `patch` (how call sites
-//! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `signals`,
-//! `observe` (what the runner reports about the calls).
+//! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `exec`,
+//! `signals`, `observe` (what the runner reports about the calls).
 //!
 //! This is no security boundary: the guest can read and write the memory of the runner.
 
@@ -18,6 +18,7 @@
 mod calls;
 mod elf;
 mod entry;
+mod exec;
 mod guarded;
 mod memory;
 mod observe;

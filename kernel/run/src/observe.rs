@@ -148,10 +148,11 @@ pub(crate) fn serves() -> extern "C" fn(&mut Frame) {
 
 /// Serves a call, and records it.
 extern "C" fn observed(frame: &mut Frame) {
-    let Some(observers) = OBSERVERS.get() else {
+    let block = Block::current();
+    let (Some(observers), false) = (OBSERVERS.get(), block.is_to_end()) else {
         return calls::serve(frame);
     };
-    let site = Block::current().trapped_at.get();
+    let site = block.trapped_at.get();
     let call = Call {
         number: i64::from(frame.rax as i32),
         arguments: frame.arguments(),
@@ -210,6 +211,13 @@ pub(crate) fn in_child() {
         IS_REPORTED.store(false, Ordering::Relaxed);
         statistics::clear();
         files::start_lister();
+    }
+}
+
+/// Forgets what concerned the memory of the program before, when another one begins.
+pub(crate) fn in_program() {
+    if OBSERVERS.get().is_some() {
+        files::in_program();
     }
 }
 

@@ -1,20 +1,19 @@
-//! Threads and processes of the guest: how they begin, become other programs, and end.
+//! Threads and processes of the guest: how they begin and end.
 //!
 //! A thread of the guest is a thread of the runner, with a stack of its own for calls. A process is
-//! a fork of the runner, with a copy of its kernel. A new program takes the place of the old one in
-//! the same process, so that its descriptors, its working directory and the files in memory stay.
+//! a fork of the runner, with a copy of its kernel. The leader, whose id is that of the process,
+//! stays in the runner after its end, for a program that another thread executes (see `exec`).
 
-use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::{ptr, thread};
+use std::thread;
 
 use crate::calls::host_now;
 use crate::entry::{Frame, fdtable_run_start, fdtable_run_stop};
-use crate::memory::{self, pointer};
+use crate::exec;
+use crate::memory::pointer;
 use crate::observe;
 use crate::patch;
-use crate::program::Program;
 use crate::signals;
 use crate::thread::Block;
 
@@ -55,18 +54,54 @@ pub(crate) fn set_base(block: &Block, a: [i64; 6]) -> i64 {
     }
 }
 
+/// Returns true if the id of the calling thread is that of the process.
+pub(crate) fn is_leader() -> bool {
+    // SAFETY: they take nothing.
+    unsafe { libc::gettid() == libc::getpid() }
+}
+
+/// The exit status of the process if all threads end one by one: that of the leader.
+static LEADER_STATUS: AtomicI32 = AtomicI32::new(0);
+
 /// Ends the calling thread: `_exit(2)` of one thread.
-pub(crate) fn end_thread() -> i64 {
-    let last = THREADS.fetch_sub(1, Ordering::SeqCst) == 1;
-    if last {
-        end(0);
+pub(crate) fn end_thread(code: i32) -> i64 {
+    if is_leader() {
+        LEADER_STATUS.store(code, Ordering::SeqCst);
+    }
+    if THREADS.fetch_sub(1, Ordering::SeqCst) == 1 {
+        end(LEADER_STATUS.load(Ordering::SeqCst));
     }
     // SAFETY: the thread runs in `fdtable_run_start`, and nothing of the call is needed any more.
     unsafe { fdtable_run_stop() }
 }
 
+/// Runs the guest on the calling thread until its end. Does not return on the leader.
+pub(crate) fn run_guest(block: &Block, mut frame: Frame) {
+    loop {
+        // SAFETY: the frame is that of a program or a thread that begins, and this thread has a
+        // block.
+        unsafe { fdtable_run_start(&raw const frame) };
+        signals::hold_all(block);
+        if !is_leader() {
+            return announce_end(block);
+        }
+        exec::release_robust_locks(block);
+        announce_end(block);
+        frame = exec::wait_for_program(block);
+    }
+}
+
+/// Ends the process: `exit_group(2)`.
+pub(crate) fn end_process(code: i32) -> i64 {
+    if exec::is_beginning() {
+        // Another thread has been first, and ends this one.
+        return end_thread(code);
+    }
+    end(code)
+}
+
 /// Ends the process.
-pub(crate) fn end(code: i32) -> i64 {
+fn end(code: i32) -> ! {
     observe::at_end();
     // SAFETY: it takes an integer.
     unsafe { libc::_exit(code) }
@@ -196,10 +231,7 @@ fn begin_thread(frame: &Frame, start: Start) -> i64 {
         frame.rip = patch::return_to(&block, frame.rip);
         let _ = tell.send(Ok(id));
         drop(tell);
-        // SAFETY: the frame is that of the call, and this thread has a block.
-        unsafe { fdtable_run_start(&raw const frame) };
-        signals::hold_all(&block);
-        announce_end(&block);
+        run_guest(&block, frame);
         Block::end(block);
     };
     let started = thread::Builder::new().stack_size(STACK).spawn(body);
@@ -218,7 +250,7 @@ fn begin_thread(frame: &Frame, start: Start) -> i64 {
 
 /// Tells the guest that the thread has ended. It may free the thread's memory from then on.
 fn announce_end(block: &Block) {
-    let at = block.clear_on_exit.get();
+    let at = block.clear_on_exit.take();
     if at != 0 {
         // SAFETY: the guest's word, in memory of its own.
         unsafe { pointer::<i32>(at).write_volatile(0) };
@@ -234,12 +266,24 @@ fn announce_end(block: &Block) {
 static PARENT_WAITS: AtomicI32 = AtomicI32::new(-1);
 
 /// Lets the parent continue that waits in `vfork`.
-fn release_parent() {
+pub(crate) fn release_parent() {
     let fd = PARENT_WAITS.swap(-1, Ordering::SeqCst);
     if fd >= 0 {
         // SAFETY: it takes an integer.
         unsafe { libc::close(fd) };
     }
+}
+
+/// Waits for the child of a `vfork`. As on the host, signals are blocked, and the end of the thread
+/// ends the wait.
+fn wait_for_child(block: &Block, fd: i32) {
+    let mut pipe = libc::pollfd {
+        fd,
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: there is one entry.
+    while unsafe { libc::poll(&raw mut pipe, 1, -1) } < 0 && !block.is_to_end() {}
 }
 
 fn begin_process(block: &Block, start: Start) -> i64 {
@@ -268,6 +312,7 @@ fn begin_process(block: &Block, start: Start) -> i64 {
                 unsafe { libc::close(fd) };
             }
             THREADS.store(1, Ordering::SeqCst);
+            exec::forget();
             patch::leave_pools();
             crate::thread::forget_others();
             observe::in_child();
@@ -285,9 +330,7 @@ fn begin_process(block: &Block, start: Start) -> i64 {
             if waits {
                 // SAFETY: it takes an integer.
                 unsafe { libc::close(pipe[1]) };
-                let mut byte = 0_u8;
-                // SAFETY: there is room for a byte. Signals are blocked, as in the host's `vfork`.
-                unsafe { libc::read(pipe[0], (&raw mut byte).cast(), 1) };
+                wait_for_child(block, pipe[0]);
                 // SAFETY: it takes an integer.
                 unsafe { libc::close(pipe[0]) };
             }
@@ -304,92 +347,13 @@ fn begin_child(block: &Block, start: Start) {
     block
         .clear_on_exit
         .set(if clears { start.child_id } else { 0 });
+    // As on the host, the list is not inherited.
+    block.robust_list.set(0);
     if start.flags & libc::CLONE_CHILD_SETTID as u64 != 0 {
         // SAFETY: the guest's word.
         unsafe { pointer::<i32>(start.child_id).write_unaligned(libc::gettid()) };
     }
     if start.stack != 0 {
         block.child_stack.set(start.stack);
-    }
-}
-
-/// Reads a list of strings of the guest.
-fn strings(at: i64) -> Result<Vec<CString>, i32> {
-    let mut list = Vec::new();
-    if at == 0 {
-        return Ok(list);
-    }
-    for index in 0.. {
-        // SAFETY: the guest's list, which ends with null.
-        let text = unsafe {
-            pointer::<*const std::ffi::c_char>(at.cast_unsigned())
-                .add(index)
-                .read_unaligned()
-        };
-        if text.is_null() {
-            break;
-        }
-        // SAFETY: the guest's string.
-        list.push(unsafe { std::ffi::CStr::from_ptr(text) }.to_owned());
-    }
-    Ok(list)
-}
-
-/// Runs another program in this process: `execveat(2)`.
-pub(crate) fn execute(
-    block: &Block,
-    frame: &mut Frame,
-    directory: c_int,
-    path: i64,
-    arguments: i64,
-    environment: i64,
-    flags: i32,
-) -> i64 {
-    let open = || {
-        if path == 0 {
-            return Err(libc::EFAULT);
-        }
-        // SAFETY: the guest's string.
-        let path = unsafe { std::ffi::CStr::from_ptr(ptr::with_exposed_provenance(path as usize)) }
-            .to_owned();
-        let path = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            true => CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default(),
-            false => path,
-        };
-        let mut arguments = strings(arguments)?;
-        if arguments.is_empty() {
-            // As Linux does since 5.18.
-            arguments.push(CString::default());
-        }
-        Program::open(directory, &path, arguments, strings(environment)?)
-    };
-    let program = match open() {
-        Ok(program) => program,
-        Err(errno) => return -i64::from(errno),
-    };
-    if THREADS.load(Ordering::SeqCst) > 1 {
-        // The end of other threads is not done yet.
-        return -i64::from(libc::EAGAIN);
-    }
-    // From here on there is no way back.
-    patch::clear();
-    memory::clear();
-    signals::reset();
-    fdtable_posix::runner::close_on_exec();
-    block.guest_fs.set(0);
-    block.clear_on_exit.set(0);
-    block.suspended.set(None);
-    block.disable_signal_stack();
-    release_parent();
-    match program.load() {
-        Ok(new) => {
-            *frame = new;
-            frame.rax.cast_signed()
-        }
-        Err(_) => {
-            // SAFETY: it takes an integer.
-            unsafe { libc::raise(libc::SIGKILL) };
-            0
-        }
     }
 }

@@ -4,17 +4,18 @@ use std::ffi::{CStr, CString, OsString, c_int};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::{env, fmt, fs, io, process};
+use std::{env, fmt, fs, io};
 
 use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread, fdt_stat, runner};
 use fdtable_vfs::Errno;
 
 use crate::calls::checked;
-use crate::elf::{self, Image};
-use crate::entry::{Frame, fdtable_run_start};
+use crate::elf::{self, Headers, Image};
+use crate::entry::Frame;
 use crate::memory;
 use crate::observe;
 use crate::options::Options;
+use crate::process;
 use crate::signals;
 use crate::thread::Block;
 
@@ -111,7 +112,7 @@ pub fn prepare_process() -> io::Result<()> {
     let before = env::var_os(TUNABLES).unwrap_or_default();
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let mut again = process::Command::new("/proc/self/exe");
+    let mut again = std::process::Command::new("/proc/self/exe");
     again
         .arg0(name)
         .args(arguments)
@@ -172,13 +173,9 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.
     drop(program);
-    let _ = Box::leak(block);
-    // SAFETY: the frame is that of a program that begins, and this thread has a block.
-    unsafe { fdtable_run_start(&raw const frame) };
-    // Its first thread has ended, and others run.
+    let block = Box::leak(block);
     loop {
-        // SAFETY: ends this thread alone.
-        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        process::run_guest(block, frame.clone());
     }
 }
 
@@ -266,22 +263,48 @@ fn open(directory: c_int, path: &CString) -> Result<c_int, i32> {
     })
 }
 
+/// Opens the dynamic loader that a program asks for.
+///
+/// # Errors
+/// `ELIBBAD` if that is no program for x86-64; those of [`open`].
+fn interpreter(file: &Opened, headers: &Headers) -> Result<Option<(Opened, Headers)>, i32> {
+    let Some(path) = headers.interpreter(file.0)? else {
+        return Ok(None);
+    };
+    let path = CString::new(path).map_err(|_| libc::ENOEXEC)?;
+    let file = Opened(open(libc::AT_FDCWD, &path)?);
+    let found = elf::read(file.0, 0, 64).and_then(|start| elf::headers(file.0, &start));
+    let headers = found.map_err(|errno| match errno {
+        libc::ENOEXEC => libc::ELIBBAD,
+        other => other,
+    })?;
+    Ok(Some((file, headers)))
+}
+
+/// The size of the first stack of a program, in bytes.
+const STACK: u64 = 8 << 20;
+
 /// How many scripts may be the interpreters of scripts.
 const SCRIPTS: usize = 4;
 
-/// A program that was found, and is not in memory yet.
+/// A descriptor of ours that is closed with its owner.
+struct Opened(c_int);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        fdt_close(self.0);
+    }
+}
+
+/// A program that was found and can be run, and is not in memory yet.
 pub(crate) struct Program {
-    fd: c_int,
-    start: Vec<u8>,
+    file: Opened,
+    headers: Headers,
+    /// The dynamic loader that it asks for.
+    interpreter: Option<(Opened, Headers)>,
     path: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        fdt_close(self.fd);
-    }
 }
 
 impl Program {
@@ -297,29 +320,30 @@ impl Program {
     ) -> Result<Self, i32> {
         let (mut directory, mut path) = (directory, path.clone());
         for _ in 0..SCRIPTS {
-            let fd = open(directory, &path)?;
+            let file = Opened(open(directory, &path)?);
             let mut start = vec![0; 4096];
+            let (at, size) = (start.as_mut_ptr().cast(), start.len());
             // SAFETY: the buffer has this length.
-            let count =
-                checked(unsafe { fdt_pread(fd, start.as_mut_ptr().cast(), start.len(), 0) } as i64);
-            let program = Self {
-                fd,
-                start: Vec::new(),
-                path: path.clone(),
-                arguments: Vec::new(),
-                environment: Vec::new(),
-            };
+            let count = checked(unsafe { fdt_pread(file.0, at, size, 0) } as i64);
             start.truncate(count? as usize);
             if !start.starts_with(b"#!") {
+                let all = arguments.iter().chain(&environment);
+                let total: usize = all.map(|text| text.as_bytes_with_nul().len() + 8).sum();
+                if total as u64 > STACK / 4 {
+                    return Err(libc::E2BIG);
+                }
+                let headers = elf::headers(file.0, &start)?;
+                let interpreter = interpreter(&file, &headers)?;
                 return Ok(Self {
-                    start,
+                    file,
+                    headers,
+                    interpreter,
+                    path,
                     arguments,
                     environment,
-                    fd: std::mem::ManuallyDrop::new(program).fd,
-                    path,
                 });
             }
-            drop(program);
+            drop(file);
             let line = start[2..]
                 .split(|&byte| byte == b'\n')
                 .next()
@@ -351,29 +375,23 @@ impl Program {
     /// # Errors
     /// As for `execve(2)`. Memory may be left mapped.
     pub(crate) fn load(&self) -> Result<Frame, i32> {
-        let image = elf::load(self.fd, &self.start)?;
+        let image = self.headers.load(self.file.0)?;
         let mut begins_at = image.entry;
         let mut loader = 0;
-        if let Some(interpreter) = &image.interpreter {
-            let path = CString::new(interpreter.as_slice()).map_err(|_| libc::ENOEXEC)?;
-            let fd = open(libc::AT_FDCWD, &path)?;
-            let loaded = elf::read(fd, 0, 64).and_then(|start| elf::load(fd, &start));
-            fdt_close(fd);
-            let loaded = loaded?;
+        if let Some((file, headers)) = &self.interpreter {
+            let loaded = headers.load(file.0)?;
             begins_at = loaded.entry;
             loader = loaded.base;
         }
         memory::begin_break()?;
         let stack = self.stack(&image, loader)?;
         set_name(&self.path);
-        runner::set_executable(self.fd);
+        runner::set_executable(self.file.0);
         Ok(Frame::new(begins_at, stack))
     }
 
     /// Makes the stack: arguments, environment, and what the kernel tells a program.
     fn stack(&self, image: &Image, loader: u64) -> Result<u64, i32> {
-        /// The size of the first stack, in bytes.
-        const STACK: u64 = 8 << 20;
         let low = memory::reserve(None, STACK)?;
         let (begin, length) = (memory::pointer(low + 4096), STACK as usize - 4096);
         // SAFETY: reserved above. The page below stays inaccessible.
@@ -386,11 +404,6 @@ impl Program {
             unsafe { memory::pointer::<u8>(top).copy_from(bytes.as_ptr(), bytes.len()) };
             top
         };
-        let all = self.arguments.iter().chain(&self.environment);
-        let total: usize = all.map(|text| text.as_bytes_with_nul().len() + 8).sum();
-        if total as u64 > STACK / 4 {
-            return Err(libc::E2BIG);
-        }
         let name = put(self.path.as_bytes_with_nul());
         let platform = put(c"x86_64".to_bytes_with_nul());
         // In the order of the list, as `/proc/self/cmdline` shows them.

@@ -17,7 +17,8 @@
 //!
 //! The mask of the host is that of the guest, without two signals that the guest cannot block or
 //! handle: SIGSYS, by which the host's kernel reports system calls, and SIGSTKFLT, which Linux
-//! never sends and by which threads of the runner interrupt each other.
+//! never sends. Threads of the runner interrupt each other by both: a handler of SIGSTKFLT lets
+//! calls of the host go on, and that of SIGSYS ends them.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -69,8 +70,33 @@ const ALWAYS: [i32; 5] = [
     KICK,
 ];
 
-/// Interrupts a thread of the guest, for the change of code.
-pub(crate) const KICK: i32 = libc::SIGSTKFLT;
+/// Interrupts a thread of the guest for a change of code: calls go on.
+const KICK: i32 = libc::SIGSTKFLT;
+/// The code of a signal by which threads of the runner interrupt each other. The host leaves
+/// negative ones to programs, and nothing else uses this one.
+const OURS: i32 = -0x0FD7;
+
+/// Interrupts a thread of this process, for a change of code. Returns false if it has ended.
+pub(crate) fn kick(thread: i32) -> bool {
+    send_ours(thread, KICK)
+}
+
+/// Interrupts a thread of this process, and its call, because it ends. That may take the place of
+/// a SIGSYS that reports a call: a thread that ends does not make the call.
+pub(crate) fn kick_to_end(thread: i32) {
+    send_ours(thread, libc::SIGSYS);
+}
+
+/// Sends a signal of the runner to a thread of this process.
+fn send_ours(thread: i32, signal: i32) -> bool {
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    (info.si_signo, info.si_code) = (signal, OURS);
+    // SAFETY: it takes nothing.
+    let (process, info) = (unsafe { libc::getpid() }, &raw const info);
+    // SAFETY: the information is valid.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) == 0 }
+}
 
 const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -304,6 +330,17 @@ pub(crate) fn hold_all(block: &Block) -> u64 {
     guest_mask(block)
 }
 
+/// Blocks every signal on the calling thread, also those of the runner.
+pub(crate) fn block_all() {
+    exchange_mask(libc::SIG_SETMASK, !0);
+}
+
+/// Lets in the signals that a call does, after [`block_all`], and sets the guest's mask at its end.
+pub(crate) fn resume(block: &Block, mask: u64) {
+    exchange_mask(libc::SIG_SETMASK, HELD);
+    set_guest_mask(block, mask);
+}
+
 /// Sets the guest's mask at the end of the call. All signals are blocked.
 fn set_guest_mask(block: &Block, mask: u64) {
     block.hold(mask & !NEVER_BLOCKED);
@@ -338,7 +375,7 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -
     // Lets in what the new mask does. A signal that arrives is put off, with this mask.
     block.release();
     exchange_mask(libc::SIG_SETMASK, new);
-    if has_deferred(block, new) {
+    if has_deferred(block, new) || block.is_to_end() {
         // As one that arrives here.
         guest_mask(block);
         interrupt(false);
@@ -579,18 +616,28 @@ pub(crate) unsafe extern "C" fn on_signal(
         observe::ask_for_list();
         return u8::from(!block.is_inside());
     }
-    if signal == KICK && crate::thread::is_asked() {
-        // Another thread changes code.
+    if signal == KICK {
+        // Another thread changes code. This holds whoever has sent the signal: the host keeps one
+        // that waits, and drops those that follow.
         if !block.is_inside() {
             let at = &mut context.registers[libc::REG_RIP as usize];
             *at = patch::moving(at.cast_unsigned()).cast_signed();
         }
-        crate::thread::answer();
-        return u8::from(!block.is_inside());
+        if block.answer() || code == OURS {
+            return u8::from(!block.is_inside());
+        }
     }
     finish_way_out(block, context);
+    let is_fault = bit(signal) & FAULTS != 0 && code > 0;
+    if block.is_to_end() && !(block.is_inside() && is_fault) {
+        end_soon(block, context);
+        return u8::from(!block.is_inside());
+    }
+    if signal == libc::SIGSYS && code == OURS {
+        return u8::from(!block.is_inside());
+    }
     if block.is_inside() {
-        if bit(signal) & FAULTS != 0 && code > 0 {
+        if is_fault {
             // SAFETY: the arguments are those of a handler.
             if unsafe { fdtable_posix::runner::leave_access(ptr::from_mut(context).cast()) } {
                 return 0;
@@ -632,6 +679,32 @@ fn finish_way_out(block: &Block, context: &mut Context) {
     }
 }
 
+/// Has the thread end, because another one executes a program: now if it is in the guest, otherwise
+/// at the end of its call.
+fn end_soon(block: &Block, context: &mut Context) {
+    if block.is_inside() {
+        return end_sleep(block, context);
+    }
+    let registers = &mut context.registers;
+    block.trapped_at.set(0);
+    registers[libc::REG_RAX as usize] = libc::SYS_exit;
+    registers[libc::REG_RCX as usize] = registers[libc::REG_RIP as usize];
+    registers[libc::REG_RIP as usize] = address(fdtable_run_enter).cast_signed();
+}
+
+/// Blocks all signals until the end of the call, and ends its sleep.
+fn end_sleep(block: &Block, context: &mut Context) {
+    if !block.waits() {
+        block.hold(context.mask);
+    }
+    context.mask |= HELD;
+    let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
+    if (address(fdtable_run_host_looks)..address(fdtable_run_host_done) - 2 + 1).contains(&at) {
+        context.registers[libc::REG_RIP as usize] = address(fdtable_run_host_ends).cast_signed();
+    }
+    interrupt(false);
+}
+
 /// Has a signal wait for the end of the call.
 ///
 /// # Safety
@@ -641,11 +714,7 @@ unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, contex
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: the C library keeps one for each thread.
     let errno_before = unsafe { errno.read() };
-    if !block.waits() {
-        block.hold(context.mask);
-    }
-    context.mask |= HELD;
-    let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
+    end_sleep(block, context);
     let leaves = block.is_on_way_out();
     let deferred = DEFERRED.iter().position(|&fault| fault == signal);
     match deferred {
@@ -662,10 +731,6 @@ unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, contex
             context.mask |= bit(signal) & !NEVER_BLOCKED;
         }
     }
-    if (address(fdtable_run_host_looks)..address(fdtable_run_host_done) - 2 + 1).contains(&at) {
-        context.registers[libc::REG_RIP as usize] = address(fdtable_run_host_ends).cast_signed();
-    }
-    interrupt(false);
     // SAFETY: as above.
     unsafe { errno.write(errno_before) };
 }

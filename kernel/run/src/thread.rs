@@ -8,7 +8,7 @@ use std::{io, ptr};
 use crate::entry::{Frame, address, fdtable_run_begin, fdtable_run_end};
 use crate::guarded::Guarded;
 use crate::observe;
-use crate::signals::DEFERRED;
+use crate::signals::{self, DEFERRED};
 
 /// The block of a thread. The entry and the signal handler find it by `gs`.
 #[repr(C)]
@@ -43,6 +43,11 @@ pub(crate) struct Block {
     pub(crate) trapped_at: Cell<u64>,
     /// The number of the call, to repeat it after a handler; negative if it is not repeated.
     pub(crate) repeats: Cell<i64>,
+    /// The guest's list of robust locks that the thread holds.
+    pub(crate) robust_list: Cell<u64>,
+    /// Set by other threads: an [`interrupt_guests`] waits for the thread; the thread ends.
+    is_asked: AtomicBool,
+    ends: AtomicBool,
     /// Where the guest wants to see the end of the thread.
     pub(crate) clear_on_exit: Cell<u64>,
     /// The stack pointer with which the child of the current call continues; 0 for the same.
@@ -119,6 +124,9 @@ impl Block {
             returns: Cell::new(0),
             trapped_at: Cell::new(0),
             repeats: Cell::new(-1),
+            robust_list: Cell::new(0),
+            is_asked: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
             clear_on_exit: Cell::new(0),
             child_stack: Cell::new(0),
             signal_stack: Cell::new(NO_STACK),
@@ -185,6 +193,16 @@ impl Block {
         self.signal_stack.set(NO_STACK);
     }
 
+    /// Returns true if the thread has to end, because another one executes a program.
+    pub(crate) fn is_to_end(&self) -> bool {
+        self.ends.load(SeqCst)
+    }
+
+    /// Lets the thread continue with a new program.
+    pub(crate) fn begin_again(&self) {
+        self.ends.store(false, SeqCst);
+    }
+
     /// Ends the use of a block by the calling thread. All signals are blocked.
     pub(crate) fn end(block: Box<Block>) {
         THREADS
@@ -235,51 +253,66 @@ struct Known(*const Block);
 // SAFETY: other threads read one byte of it.
 unsafe impl Send for Known {}
 
-/// How many threads have answered the last [`interrupt_guests`].
-static ANSWERS: AtomicUsize = AtomicUsize::new(0);
+/// How many threads have not answered the last [`interrupt_guests`] yet.
+static MISSING: AtomicUsize = AtomicUsize::new(0);
 
 /// Interrupts the other threads that are in the guest, and returns when each has run the handler.
 pub(crate) fn interrupt_guests() {
     let threads = THREADS.lock();
     // SAFETY: it takes nothing.
     let myself = unsafe { libc::gettid() };
-    ANSWERS.store(0, SeqCst);
-    IS_ASKING.store(true, SeqCst);
-    let mut asked = 0;
     for (id, block) in threads.iter().filter(|(id, _)| *id != myself) {
         // SAFETY: the block is in the list, so it lives; its owner writes these bytes.
         let byte = |cell: *const Cell<u8>| unsafe { cell.cast::<u8>().read_volatile() } != 0;
         // SAFETY: as above.
-        let (inside, returns) =
-            unsafe { (&raw const (*block.0).inside, &raw const (*block.0).returns) };
+        let (inside, returns, is_asked) = unsafe {
+            (
+                &raw const (*block.0).inside,
+                &raw const (*block.0).returns,
+                &(*block.0).is_asked,
+            )
+        };
         while byte(inside) && byte(returns) {
             std::thread::yield_now();
         }
         if !byte(inside) {
-            // SAFETY: it takes no pointer.
-            let sent = unsafe {
-                libc::syscall(libc::SYS_tgkill, libc::getpid(), *id, crate::signals::KICK)
-            };
-            asked += usize::from(sent == 0);
+            MISSING.fetch_add(1, SeqCst);
+            is_asked.store(true, SeqCst);
+            if !signals::kick(*id) && is_asked.swap(false, SeqCst) {
+                MISSING.fetch_sub(1, SeqCst);
+            }
         }
     }
-    while ANSWERS.load(SeqCst) < asked {
+    while MISSING.load(SeqCst) > 0 {
         std::thread::yield_now();
     }
-    IS_ASKING.store(false, SeqCst);
 }
 
-/// Answers [`interrupt_guests`].
-pub(crate) fn answer() {
-    ANSWERS.fetch_add(1, SeqCst);
+/// Has all other threads end, but for the leader once it waits for a program. Returns their ids.
+/// To be called until they are gone: a thread may begin, or not have been interrupted in time.
+pub(crate) fn end_others() -> Vec<i32> {
+    let threads = THREADS.lock();
+    // SAFETY: it takes nothing.
+    let myself = unsafe { libc::gettid() };
+    let others = threads.iter().filter(|(id, _)| *id != myself);
+    let ends = others.map(|(id, block)| {
+        // SAFETY: the block is in the list, so it lives.
+        unsafe { &(*block.0).ends }.store(true, SeqCst);
+        signals::kick_to_end(*id);
+        *id
+    });
+    ends.collect()
 }
 
-/// Whether a thread is in [`interrupt_guests`].
-static IS_ASKING: AtomicBool = AtomicBool::new(false);
-
-/// Returns true while a thread is in [`interrupt_guests`].
-pub(crate) fn is_asked() -> bool {
-    IS_ASKING.load(SeqCst)
+impl Block {
+    /// Answers [`interrupt_guests`], if it waits for this thread. Returns true if it does.
+    pub(crate) fn answer(&self) -> bool {
+        let is_asked = self.is_asked.swap(false, SeqCst);
+        if is_asked {
+            MISSING.fetch_sub(1, SeqCst);
+        }
+        is_asked
+    }
 }
 
 /// Forgets the other threads, in the child of a fork.
@@ -291,6 +324,8 @@ pub(crate) fn forget_others() {
     block.id.set(id);
     // They were sent to the parent.
     block.deferred.iter().for_each(|kept| kept.set(None));
+    block.is_asked.store(false, SeqCst);
+    block.begin_again();
     *THREADS.lock() = vec![(id, Known(myself))];
 }
 

@@ -72,10 +72,6 @@ pub(super) fn record(observers: &Observers, call: &Call, result: i64) {
                 place::forget_mappings();
             }
         }
-        libc::SYS_execve | libc::SYS_execveat if result >= 0 => {
-            place::forget_mappings();
-            KNOWN.lock().closed = None;
-        }
         _ => {}
     }
     if result == -i64::from(libc::EBADF) {
@@ -106,6 +102,12 @@ pub(super) fn record(observers: &Observers, call: &Call, result: i64) {
             all.insert(fd, event.clone());
         }
     }
+}
+
+/// Forgets the places of closes and mappings, when another program begins.
+pub(super) fn in_program() {
+    place::forget_mappings();
+    KNOWN.lock().closed = None;
 }
 
 /// Returns the descriptors that a call has opened.

@@ -1,0 +1,295 @@
+//! A program that takes the place of another one: `execve(2)`.
+//!
+//! It does so in the same process, so that the descriptors, the working directory and the files in
+//! memory stay. If the program cannot be run, the call fails before anything has changed.
+//!
+//! # Other threads
+//!
+//! All other threads end, wherever they are. The caller marks them, and sends each one a signal. A
+//! thread that is in the guest continues as if it had called `exit`. One that is in a call ends at
+//! the end of the call, where it holds nothing of the runner; until then its sleeps end at once, as
+//! for any signal. The caller marks and sends again until the host has no such thread any more, so
+//! it does not matter when a thread has begun, or where exactly the signal has arrived. The host
+//! releases robust locks of threads that end, which is why the guest's memory stays until then.
+//!
+//! The leader of the process cannot end without the process, and a program runs on it, because its
+//! id is that of the process. A leader that ends, by its own call or by the mark, waits in the
+//! runner ([`wait_for_program`]). If the caller is not the leader, it hands the program over to the
+//! leader, and ends. Its signal mask goes with the program.
+//!
+//! One thread executes a program at a time. Another one that tries it, or that calls `exit_group`,
+//! ends like all others.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread as host_thread;
+use std::time::Duration;
+
+use crate::calls::host_now;
+use crate::entry::Frame;
+use crate::guarded::Guarded;
+use crate::memory::{self, pointer};
+use crate::program::Program;
+use crate::thread::{self, Block};
+use crate::{observe, patch, process, signals};
+
+/// The thread that executes a program and ends the others; 0 if there is none.
+static CALLER: AtomicI32 = AtomicI32::new(0);
+
+/// A program for the leader, from the thread that has called `execve`.
+struct Handover {
+    program: Program,
+    caller: i32,
+    mask: u64,
+}
+
+static HANDOVER: Guarded<Option<Handover>> = Guarded::new(None);
+/// Changes to 1 when there is a [`Handover`]: the leader sleeps on it.
+static IS_HANDED_OVER: AtomicI32 = AtomicI32::new(0);
+
+/// Returns true if a thread executes a program, and ends the others.
+pub(crate) fn is_beginning() -> bool {
+    CALLER.load(Ordering::SeqCst) != 0
+}
+
+/// Forgets what other threads execute, in the child of a fork.
+pub(crate) fn forget() {
+    CALLER.store(0, Ordering::SeqCst);
+}
+
+/// Reads a list of strings of the guest.
+fn strings(at: i64) -> Result<Vec<CString>, i32> {
+    let mut list = Vec::new();
+    if at == 0 {
+        return Ok(list);
+    }
+    for index in 0.. {
+        // SAFETY: the guest's list, which ends with null.
+        let text = unsafe {
+            pointer::<*const c_char>(at.cast_unsigned())
+                .add(index)
+                .read_unaligned()
+        };
+        if text.is_null() {
+            break;
+        }
+        // SAFETY: the guest's string.
+        list.push(unsafe { CStr::from_ptr(text) }.to_owned());
+    }
+    Ok(list)
+}
+
+/// Opens the program that the guest names.
+fn open(
+    directory: c_int,
+    path: i64,
+    arguments: i64,
+    environment: i64,
+    flags: i32,
+) -> Result<Program, i32> {
+    if path == 0 {
+        return Err(libc::EFAULT);
+    }
+    // SAFETY: the guest's string.
+    let path = unsafe { CStr::from_ptr(pointer(path.cast_unsigned())) }.to_owned();
+    let path = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        true => CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default(),
+        false => path,
+    };
+    let mut arguments = strings(arguments)?;
+    if arguments.is_empty() {
+        // As Linux does since 5.18.
+        arguments.push(CString::default());
+    }
+    Program::open(directory, &path, arguments, strings(environment)?)
+}
+
+/// Runs another program in this process: `execveat(2)`.
+pub(crate) fn execute(
+    block: &Block,
+    frame: &mut Frame,
+    directory: c_int,
+    path: i64,
+    arguments: i64,
+    environment: i64,
+    flags: i32,
+) -> i64 {
+    let program = match open(directory, path, arguments, environment, flags) {
+        Ok(program) => program,
+        Err(errno) => return -i64::from(errno),
+    };
+    if process::is_leader() && process::is_alone() {
+        *frame = replace(block, program);
+        return frame.rax.cast_signed();
+    }
+    // SAFETY: it takes nothing.
+    let myself = unsafe { libc::gettid() };
+    let claim = CALLER.compare_exchange(0, myself, Ordering::SeqCst, Ordering::SeqCst);
+    if claim.is_err() {
+        drop(program);
+        return process::end_thread(0);
+    }
+    // Signals wait for the new program.
+    let mask = signals::hold_all(block);
+    end_others();
+    if process::is_leader() {
+        *frame = replace(block, program);
+        return frame.rax.cast_signed();
+    }
+    // The leader counts in the place of this thread.
+    block.clear_on_exit.set(0);
+    *HANDOVER.lock() = Some(Handover {
+        program,
+        caller: myself,
+        mask,
+    });
+    IS_HANDED_OVER.store(1, Ordering::SeqCst);
+    futex(&IS_HANDED_OVER, libc::FUTEX_WAKE, 1);
+    // SAFETY: the thread runs in `fdtable_run_start`, and holds nothing.
+    unsafe { crate::entry::fdtable_run_stop() }
+}
+
+/// Ends all other threads but the leader, which waits for a program then.
+fn end_others() {
+    let mut others = BTreeSet::new();
+    loop {
+        others.extend(thread::end_others());
+        // SAFETY: it takes nothing.
+        others.remove(&unsafe { libc::getpid() });
+        others.retain(|&id| is_there(id));
+        if others.is_empty() && process::is_alone() {
+            return;
+        }
+        host_thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Returns true if the host has a thread of this process with an id.
+fn is_there(id: i32) -> bool {
+    // SAFETY: they take no pointers.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) == 0 }
+}
+
+fn futex(word: &AtomicI32, operation: i32, value: i64) -> i64 {
+    let at = std::ptr::from_ref(word).expose_provenance() as i64;
+    host_now(libc::SYS_futex, [at, operation.into(), value, 0, 0, 0])
+}
+
+/// Waits on the leader, whose guest has ended, until another thread executes a program. Returns the
+/// registers with which that begins. Until then all signals are for other threads.
+pub(crate) fn wait_for_program(block: &Block) -> Frame {
+    signals::block_all();
+    let handover = loop {
+        if IS_HANDED_OVER.swap(0, Ordering::SeqCst) == 1
+            && let Some(handover) = HANDOVER.lock().take()
+        {
+            break handover;
+        }
+        futex(&IS_HANDED_OVER, libc::FUTEX_WAIT, 0);
+    };
+    while is_there(handover.caller) {
+        host_thread::sleep(Duration::from_micros(50));
+    }
+    block.begin_again();
+    signals::resume(block, handover.mask);
+    replace(block, handover.program)
+}
+
+/// Puts a program in the place of the one that runs. The caller is the leader, and alone.
+fn replace(block: &Block, program: Program) -> Frame {
+    // From here on there is no way back.
+    release_robust_locks(block);
+    patch::clear();
+    memory::clear();
+    signals::reset();
+    fdtable_posix::runner::close_on_exec();
+    block.guest_fs.set(0);
+    block.clear_on_exit.set(0);
+    block.suspended.set(None);
+    block.disable_signal_stack();
+    observe::in_program();
+    let frame = program.load();
+    // Its descriptors are not the guest's.
+    drop(program);
+    process::release_parent();
+    CALLER.store(0, Ordering::SeqCst);
+    frame.unwrap_or_else(|_| {
+        // SAFETY: it takes an integer.
+        unsafe { libc::raise(libc::SIGKILL) };
+        unreachable!("the process has been killed")
+    })
+}
+
+/// The most entries of a list of robust locks that the host looks at.
+const ROBUST: usize = 2048;
+
+/// Releases the robust locks that the guest's thread holds, as the host does at the end of a
+/// thread: for the leader, which stays. Locks with priority inheritance stay the leader's.
+pub(crate) fn release_robust_locks(block: &Block) {
+    let head = block.robust_list.take();
+    if head == 0 {
+        return;
+    }
+    host_now(libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]);
+    // Addresses, but for the lowest bit: whether it is a lock with priority inheritance.
+    const PRIORITY: u64 = 1;
+    let Some([first, offset, pending]) = words::<3>(head) else {
+        return;
+    };
+    let release = |entry: u64| {
+        if entry != 0 && entry & PRIORITY == 0 {
+            release_lock(block, entry.wrapping_add(offset));
+        }
+    };
+    let mut entry = first;
+    for _ in 0..ROBUST {
+        if entry & !PRIORITY == head {
+            break;
+        }
+        // Before it is released: then another thread may free it.
+        let next = words::<1>(entry & !PRIORITY);
+        if entry != pending {
+            release(entry);
+        }
+        match next {
+            Some([next]) => entry = next,
+            None => break,
+        }
+    }
+    release(pending);
+}
+
+/// Marks a lock as one whose owner has died, and wakes those that wait for it.
+fn release_lock(block: &Block, at: u64) {
+    const OWNER: u32 = 0x3FFF_FFFF;
+    /// Sets the word to `1 << 30`, which is `FUTEX_OWNER_DIED`.
+    const DIED: i64 = (libc::FUTEX_OP_SET as i64 | 8) << 28 | 30 << 12;
+    let owner = words::<1>(at).map(|[word]| word as u32 & OWNER);
+    if owner == Some(block.id.get().cast_unsigned()) {
+        let (at, all) = (at.cast_signed(), i64::from(i32::MAX));
+        // The host checks the address. Waiters all try again, and mark the word anew.
+        host_now(
+            libc::SYS_futex,
+            [at, libc::FUTEX_WAKE_OP.into(), all, 0, at, DIED],
+        );
+    }
+}
+
+/// Reads words of the guest, if they can be read.
+fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
+    let mut words = [0; COUNT];
+    let here = libc::iovec {
+        iov_base: words.as_mut_ptr().cast(),
+        iov_len: COUNT * 8,
+    };
+    let there = libc::iovec {
+        iov_base: pointer(at),
+        iov_len: COUNT * 8,
+    };
+    // SAFETY: there is room for the words; the kernel checks the other address.
+    let read = unsafe {
+        libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0)
+    };
+    (read == here.iov_len as isize).then_some(words)
+}
