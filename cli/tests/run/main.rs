@@ -136,6 +136,16 @@ fn signals_arrive_in_a_static_program_as_on_the_host() {
 }
 
 #[test]
+fn signals_that_the_runner_uses_arrive_as_on_the_host() {
+    same_program("kept", &[]);
+}
+
+#[test]
+fn signals_that_the_runner_uses_arrive_in_a_static_program_as_on_the_host() {
+    same_program("kept", &["-static"]);
+}
+
+#[test]
 fn threads_meet_at_fresh_sites() {
     for _ in 0..5 {
         same_program("threads", &[]);

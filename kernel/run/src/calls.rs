@@ -59,9 +59,14 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
         patch::rewrite(site, number);
     }
     signals::begin_call(block);
-    let result = match block.is_to_end() {
-        true => 0,
-        false => dispatch(block, frame, number, a),
+    let result = loop {
+        if block.is_to_end() {
+            process::end_thread(0);
+        }
+        let result = dispatch(block, frame, number, a);
+        if !signals::is_in_vain(block, result) {
+            break result;
+        }
     };
     if block.is_to_end() {
         process::end_thread(0);
@@ -221,7 +226,15 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_rt_sigreturn => signals::sigreturn(block, frame),
         libc::SYS_sigaltstack => signals::alternate_stack(block, frame, a),
         libc::SYS_rt_sigsuspend => signals::suspend(block, a),
-        libc::SYS_rt_sigtimedwait => signals::timed_wait(a),
+        libc::SYS_rt_sigtimedwait => signals::timed_wait(block, a),
+        libc::SYS_rt_sigpending => signals::pending(block, a),
+        libc::SYS_kill
+        | libc::SYS_tkill
+        | libc::SYS_tgkill
+        | libc::SYS_rt_sigqueueinfo
+        | libc::SYS_rt_tgsigqueueinfo => {
+            signals::send(block, number, a).unwrap_or_else(|| posix(number, a))
+        }
         libc::SYS_ppoll => signals::with_mask(block, a[3], a[4], || {
             signals::or_interrupted(block, posix(number, [a[0], a[1], a[2], 0, 0, 0]))
         }),

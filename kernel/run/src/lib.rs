@@ -7,7 +7,7 @@
 //! Reading order: `entry` (how a call gets from the guest to the runner and back), `thread` (what
 //! the runner has for each thread), `calls` (which calls are served where), `patch` (how call sites
 //! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `exec`,
-//! `signals`, `observe` (what the runner reports about the calls).
+//! `signals`, `pending`, `observe` (what the runner reports about the calls).
 //!
 //! This is no security boundary: the guest can read and write the memory of the runner.
 
@@ -24,6 +24,7 @@ mod memory;
 mod observe;
 mod options;
 mod patch;
+mod pending;
 mod process;
 mod program;
 mod signals;

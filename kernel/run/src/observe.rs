@@ -221,9 +221,9 @@ pub(crate) fn in_program() {
     }
 }
 
-/// Has the list of open files written. For the signal handler.
-pub(crate) fn ask_for_list() {
-    files::ask();
+/// Has the list of open files written, if there is one. Returns true if so. For the signal handler.
+pub(crate) fn ask_for_list() -> bool {
+    files::ask()
 }
 
 /// Signals whose default ends the program, and that the runner handles to report before.

@@ -222,7 +222,7 @@ fn begin_thread(frame: &Frame, start: Start) -> i64 {
         block.guest_fs.set(fs);
         block.clear_on_exit.set(clear);
         // At the end of the way to the guest.
-        block.hold(mask);
+        signals::set_guest_mask(&block, mask);
         // Both before it runs: it may end, and clear the word, before its parent continues.
         for word in [set, parent].into_iter().filter(|&word| word != 0) {
             // SAFETY: the guest's word.

@@ -15,14 +15,15 @@
 //!
 //! So a handler of the guest never runs inside of a call, and may leave by `siglongjmp`.
 //!
-//! The mask of the host is that of the guest, without two signals that the guest cannot block or
-//! handle: SIGSYS, by which the host's kernel reports system calls, and SIGSTKFLT, which Linux
-//! never sends. Threads of the runner interrupt each other by both: a handler of SIGSTKFLT lets
-//! calls of the host go on, and that of SIGSYS ends them.
+//! The mask of the host is that of the guest, without two signals: SIGSYS, by which the host's
+//! kernel reports system calls, and SIGSTKFLT, which Linux never sends. Threads of the runner
+//! interrupt each other by both: a handler of SIGSTKFLT lets calls of the host go on, and that of
+//! SIGSYS ends them. What the guest does with these two is kept in `pending`.
 
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
 
 use fdtable_posix::runner::DirectCalls;
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
@@ -33,6 +34,7 @@ use crate::guarded::Guarded;
 use crate::memory::pointer;
 use crate::observe;
 use crate::patch;
+use crate::pending::{Info, KEPT, Target, discard, post};
 use crate::thread::Block;
 
 /// The action for a signal, as the kernel has it.
@@ -70,13 +72,13 @@ const ALWAYS: [i32; 5] = [
     KICK,
 ];
 
-/// Interrupts a thread of the guest for a change of code: calls go on.
+/// Interrupts a thread of the guest for a change of code, or to look at pending signals.
 const KICK: i32 = libc::SIGSTKFLT;
 /// The code of a signal by which threads of the runner interrupt each other. The host leaves
 /// negative ones to programs, and nothing else uses this one.
 const OURS: i32 = -0x0FD7;
 
-/// Interrupts a thread of this process, for a change of code. Returns false if it has ended.
+/// Interrupts a thread of this process, whose call goes on. Returns false if it has ended.
 pub(crate) fn kick(thread: i32) -> bool {
     send_ours(thread, KICK)
 }
@@ -248,6 +250,9 @@ pub(crate) fn action(a: [i64; 6]) -> i64 {
         // SAFETY: the guest's struct.
         let new = unsafe { pointer::<Action>(new).read_unaligned() };
         record(signal, new);
+        if new.handler == IGNORE {
+            discard(signal);
+        }
         if !ALWAYS.contains(&signal) {
             let is_last = new.handler == 0 && observe::last_signals().contains(&signal);
             let installed = if new.handler > IGNORE || is_last {
@@ -318,11 +323,10 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
 /// call.
 fn guest_mask(block: &Block) -> u64 {
     let before = exchange_mask(libc::SIG_BLOCK, HELD);
-    if block.waits() {
-        return block.mask();
+    if !block.waits() {
+        block.hold(before);
     }
-    block.hold(before);
-    before
+    block.mask() | block.mailbox.blocked()
 }
 
 /// Blocks all signals until the end of the call, and returns the guest's mask.
@@ -342,7 +346,8 @@ pub(crate) fn resume(block: &Block, mask: u64) {
 }
 
 /// Sets the guest's mask at the end of the call. All signals are blocked.
-fn set_guest_mask(block: &Block, mask: u64) {
+pub(crate) fn set_guest_mask(block: &Block, mask: u64) {
+    block.mailbox.block(mask);
     block.hold(mask & !NEVER_BLOCKED);
 }
 
@@ -362,7 +367,7 @@ fn before_sleep() {
 }
 
 /// Runs a call that waits with another mask, which is at an address of the guest.
-pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -> i64) -> i64 {
+pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i64) -> i64 {
     if at == 0 {
         return call();
     }
@@ -370,17 +375,23 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -
         return -i64::from(libc::EINVAL);
     }
     // SAFETY: the guest's set.
-    let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() } & !NEVER_BLOCKED;
+    let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() };
     let before = guest_mask(block);
     // Lets in what the new mask does. A signal that arrives is put off, with this mask.
     block.release();
-    exchange_mask(libc::SIG_SETMASK, new);
-    if has_deferred(block, new) || block.is_to_end() {
+    block.mailbox.block(new);
+    exchange_mask(libc::SIG_SETMASK, new & !NEVER_BLOCKED);
+    if has_deferred(block, new) || block.mailbox.is_due() || block.is_to_end() {
         // As one that arrives here.
         guest_mask(block);
         interrupt(false);
     }
-    let result = call();
+    let result = loop {
+        let result = call();
+        if !is_in_vain(block, result) {
+            break result;
+        }
+    };
     let during = guest_mask(block);
     if result == -i64::from(libc::EINTR) {
         // The handler runs with the mask of the wait, and returns to the one before.
@@ -390,6 +401,11 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl FnOnce() -
         set_guest_mask(block, before);
     }
     result
+}
+
+/// Returns true if a signal of the runner has interrupted a call, which is made again.
+pub(crate) fn is_in_vain(block: &Block, result: i64) -> bool {
+    result == -i64::from(libc::EINTR) && !block.waits() && !block.is_to_end()
 }
 
 /// Returns the result of a wait with a mask: a signal that the mask lets in ends it also if its
@@ -463,8 +479,118 @@ pub(crate) fn suspend(block: &Block, a: [i64; 6]) -> i64 {
 }
 
 /// Takes a signal: `rt_sigtimedwait(2)`.
-pub(crate) fn timed_wait(a: [i64; 6]) -> i64 {
-    host(libc::SYS_rt_sigtimedwait, a)
+pub(crate) fn timed_wait(block: &Block, a: [i64; 6]) -> i64 {
+    let [set, info_at, time] = [a[0], a[1], a[2]].map(i64::cast_unsigned);
+    // SAFETY: the guest's set, and its time.
+    let (set, time) = unsafe {
+        (
+            pointer::<u64>(set).read_unaligned(),
+            (time != 0).then(|| pointer::<[i64; 2]>(time).read_unaligned()),
+        )
+    };
+    let begun = Instant::now();
+    loop {
+        block.mailbox.await_signals(set);
+        let mut result = -i64::from(libc::EINTR);
+        if block.mailbox.pending() & set == 0 {
+            let rest = set & !KEPT;
+            let left = time.map(|time| less(time, begun.elapsed()));
+            let left_at = left.as_ref().map_or(0, address_of);
+            let number = libc::SYS_rt_sigtimedwait;
+            result = host(number, [address_of(&rest), a[1], left_at, a[3], 0, 0]);
+        }
+        block.mailbox.await_signals(0);
+        if result < 0
+            && result != -i64::from(libc::EINVAL)
+            && let Some((signal, info)) = block.mailbox.take(set)
+        {
+            if info_at != 0 {
+                // SAFETY: the guest's struct.
+                unsafe { pointer::<Info>(info_at).write_unaligned(info) };
+            }
+            return signal.into();
+        }
+        if !is_in_vain(block, result) {
+            return result;
+        }
+    }
+}
+
+/// Returns the address of a value, for the host.
+fn address_of<T>(value: &T) -> i64 {
+    ptr::from_ref(value).expose_provenance() as i64
+}
+
+/// Returns what is left of a time. One that is none stays so.
+fn less([seconds, nanoseconds]: [i64; 2], passed: Duration) -> [i64; 2] {
+    let (Ok(seconds_left), Ok(nanoseconds_left)) = (seconds.try_into(), nanoseconds.try_into())
+    else {
+        return [seconds, nanoseconds];
+    };
+    if nanoseconds >= 1_000_000_000 {
+        return [seconds, nanoseconds];
+    }
+    let left = Duration::new(seconds_left, nanoseconds_left).saturating_sub(passed);
+    [left.as_secs().cast_signed(), left.subsec_nanos().into()]
+}
+
+/// Returns the pending signals: `rt_sigpending(2)`.
+pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
+    let result = crate::calls::posix(libc::SYS_rt_sigpending, a);
+    let kept = block.mailbox.pending() & block.mailbox.blocked();
+    if result == 0 && kept != 0 {
+        // The host writes as many bytes as it was told.
+        let mut bytes = kept.to_le_bytes();
+        let size = (a[1] as usize).min(bytes.len());
+        let at = pointer::<u8>(a[0].cast_unsigned());
+        for (index, byte) in bytes[..size].iter_mut().enumerate() {
+            // SAFETY: the call has written there.
+            unsafe { *at.add(index) |= *byte };
+        }
+    }
+    result
+}
+
+/// Sends a signal of those that are kept in `pending` to this process or a thread of it. Returns
+/// `None` if the call is for the host.
+pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
+    // SAFETY: it takes nothing.
+    let process = i64::from(unsafe { libc::getpid() });
+    let to = |id: i64| Target::Thread(id as i32);
+    let (target, signal, info_at) = match number {
+        libc::SYS_kill if a[0] == process => (Target::Process, a[1], 0),
+        libc::SYS_rt_sigqueueinfo if a[0] == process => (Target::Process, a[1], a[2]),
+        libc::SYS_tkill => (to(a[0]), a[1], 0),
+        libc::SYS_tgkill if a[0] == process => (to(a[1]), a[2], 0),
+        libc::SYS_rt_tgsigqueueinfo if a[0] == process => (to(a[1]), a[2], a[3]),
+        _ => return None,
+    };
+    let signal = signal as i32;
+    if !(1..=SIGNALS as i32).contains(&signal) || bit(signal) & KEPT == 0 {
+        return None;
+    }
+    let mut info: Info = [0; 16];
+    if info_at == 0 {
+        let code = match target {
+            Target::Process => libc::SI_USER,
+            Target::Thread(_) => libc::SI_TKILL,
+        };
+        // SAFETY: it takes nothing.
+        let user = unsafe { libc::getuid() };
+        let word = |low: i32, high: u32| u64::from(low.cast_unsigned()) | u64::from(high) << 32;
+        info[0] = word(signal, 0);
+        info[1] = word(code, 0);
+        info[2] = word(process as i32, user);
+    } else {
+        // SAFETY: the guest's struct.
+        info = unsafe { pointer::<Info>(info_at.cast_unsigned()).read_unaligned() };
+        // As the host does.
+        info[0] = info[0] & !0xFFFF_FFFF | u64::from(signal.cast_unsigned());
+    }
+    if let Some(thread) = post(target, signal, &info, block.mailbox)? {
+        kick(thread);
+    }
+    Some(0)
 }
 
 /// Returns and changes the alternate stack: `sigaltstack(2)`.
@@ -526,9 +652,6 @@ struct GuestFrame {
 
 /// Returns from a handler: `rt_sigreturn(2)`.
 pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
-    // The mask of the frame lets them in.
-    block.begin_way_out();
-    send_deferred(block);
     // The handler has taken its return address from the stack.
     let context = pointer::<Context>(frame.rsp);
     // SAFETY: the guest's frame, or what it has put there.
@@ -539,7 +662,10 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
         )
     };
     // SAFETY: as above.
-    unsafe { mask.write_unaligned(mask.read_unaligned() & !NEVER_BLOCKED) };
+    let chosen = unsafe { mask.read_unaligned() };
+    block.mailbox.block(chosen);
+    // SAFETY: as above.
+    unsafe { mask.write_unaligned(chosen & !NEVER_BLOCKED) };
     // SAFETY: as above.
     let rip = unsafe { &raw mut (*context).registers[libc::REG_RIP as usize] };
     // SAFETY: as above.
@@ -553,6 +679,9 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     // The kernel would make it the stack of the runner's handler.
     // SAFETY: as above.
     unsafe { (&raw mut (*context).stack).write_unaligned(crate::thread::signal_stack()) };
+    // The mask of the frame lets them in.
+    block.begin_way_out();
+    send_deferred(block);
     // SAFETY: the context is at the guest's stack pointer.
     unsafe { fdtable_run_sigreturn() }
 }
@@ -611,21 +740,18 @@ pub(crate) unsafe extern "C" fn on_signal(
         }
     }
     // SAFETY: the kernel's information; the sender is there for signals that a process has sent.
-    if signal == KICK && code == 0 && unsafe { (*info).si_pid() != libc::getpid() } {
-        // Another process asks for the list of open files.
-        observe::ask_for_list();
+    let is_foreign = code == libc::SI_USER && unsafe { (*info).si_pid() != libc::getpid() };
+    if signal == KICK && is_foreign && observe::ask_for_list() {
         return u8::from(!block.is_inside());
     }
     if signal == KICK {
-        // Another thread changes code. This holds whoever has sent the signal: the host keeps one
-        // that waits, and drops those that follow.
+        // Another thread may change code, whoever has sent this one: the host keeps one that waits,
+        // and drops those that follow.
         if !block.is_inside() {
             let at = &mut context.registers[libc::REG_RIP as usize];
             *at = patch::moving(at.cast_unsigned()).cast_signed();
         }
-        if block.answer() || code == OURS {
-            return u8::from(!block.is_inside());
-        }
+        block.answer();
     }
     finish_way_out(block, context);
     let is_fault = bit(signal) & FAULTS != 0 && code > 0;
@@ -633,7 +759,20 @@ pub(crate) unsafe extern "C" fn on_signal(
         end_soon(block, context);
         return u8::from(!block.is_inside());
     }
-    if signal == libc::SIGSYS && code == OURS {
+    if bit(signal) & KEPT != 0 && code <= 0 {
+        if code != OURS {
+            let target = match code {
+                libc::SI_TKILL => Target::Thread(block.id.get()),
+                _ => Target::Process,
+            };
+            // SAFETY: the kernel's information.
+            let info = unsafe { info.cast::<Info>().read_unaligned() };
+            let other = post(target, signal, &info, block.mailbox);
+            if let Some(Some(thread)) = other {
+                kick(thread);
+            }
+        }
+        look(block, context);
         return u8::from(!block.is_inside());
     }
     if block.is_inside() {
@@ -676,6 +815,22 @@ fn finish_way_out(block: &Block, context: &mut Context) {
         context.registers[libc::REG_RIP as usize] = block.guest_rip.cast_signed();
         context.registers[libc::REG_RCX as usize] = block.guest_rip.cast_signed();
         block.leave();
+    }
+}
+
+/// Delivers a signal that is kept in `pending`, or has it wait for the end of the call.
+fn look(block: &Block, context: &mut Context) {
+    if block.is_inside() {
+        if block.mailbox.ends_sleep() {
+            end_sleep(block, context);
+        }
+        return;
+    }
+    if let Some((signal, mut info)) = block.mailbox.take(!block.mailbox.blocked()) {
+        deliver(block, signal, (&raw mut info).cast(), context);
+        if block.mailbox.is_due() {
+            kick(block.id.get());
+        }
     }
 }
 
@@ -751,6 +906,11 @@ unsafe fn send_again(signal: i32, info: *const libc::siginfo_t) {
 
 /// Sends the signals of faults again that were kept. At the end of each call.
 pub(crate) fn send_deferred(block: &Block) {
+    if block.mailbox.is_due() {
+        guest_mask(block);
+        exchange_mask(libc::SIG_BLOCK, bit(KICK));
+        kick(block.id.get());
+    }
     if !block.any_deferred.replace(false) {
         return;
     }
@@ -812,6 +972,11 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
         }
     }
     let register = |index: i32| index as usize;
+    let site = block.trapped_at.take();
+    if site != 0 {
+        // A call has trapped, and is not in the runner yet: it is made after the handler.
+        context.registers[register(libc::REG_RIP)] = site.cast_signed();
+    }
     let repeats = block.repeats.replace(-1);
     let result = context.registers[register(libc::REG_RAX)];
     if repeats >= 0
@@ -837,7 +1002,8 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
     // SAFETY: the guest's stack; if there is none, the fault ends the process, as on the host.
     unsafe { pointer::<u8>(state).copy_from(pointer::<u8>(context.state), size as usize) };
     let frame = ((state - size_of::<GuestFrame>() as u64) & !15) - 8;
-    let mask = block.suspended.take().unwrap_or(context.mask);
+    let blocked = block.mailbox.blocked();
+    let mask = block.suspended.take().unwrap_or(context.mask | blocked);
     let mut copy = *context;
     copy.state = state;
     copy.mask = mask;
@@ -863,10 +1029,11 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
     }
     // The direction, the trap and the resume flag.
     context.registers[register(libc::REG_EFL)] &= !0x1_0500;
-    context.mask |= action.mask;
+    context.mask |= action.mask | blocked;
     if action.flags & libc::SA_NODEFER as u64 == 0 {
         context.mask |= bit(signal);
     }
+    block.mailbox.block(context.mask);
     context.mask &= !NEVER_BLOCKED;
 }
 

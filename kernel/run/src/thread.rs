@@ -8,6 +8,7 @@ use std::{io, ptr};
 use crate::entry::{Frame, address, fdtable_run_begin, fdtable_run_end};
 use crate::guarded::Guarded;
 use crate::observe;
+use crate::pending::Mailbox;
 use crate::signals::{self, DEFERRED};
 
 /// The block of a thread. The entry and the signal handler find it by `gs`.
@@ -43,6 +44,8 @@ pub(crate) struct Block {
     pub(crate) trapped_at: Cell<u64>,
     /// The number of the call, to repeat it after a handler; negative if it is not repeated.
     pub(crate) repeats: Cell<i64>,
+    /// The signals that the runner keeps for the guest.
+    pub(crate) mailbox: &'static Mailbox,
     /// The guest's list of robust locks that the thread holds.
     pub(crate) robust_list: Cell<u64>,
     /// Set by other threads: an [`interrupt_guests`] waits for the thread; the thread ends.
@@ -107,6 +110,8 @@ impl Block {
         unsafe {
             std::arch::asm!("rdfsbase {}", out(reg) fs, options(nostack, preserves_flags));
         }
+        // SAFETY: it takes nothing.
+        let id = unsafe { libc::gettid() };
         let mut block = Box::new(Block {
             myself: ptr::null_mut(),
             serve: observe::serves(),
@@ -117,13 +122,14 @@ impl Block {
             guest_rip: 0,
             selector: 0,
             inside: Cell::new(1),
-            id: Cell::new(0),
+            id: Cell::new(id),
             waiting: Cell::new(0),
             mask: Cell::new(0),
             kept: Kept::default(),
             returns: Cell::new(0),
             trapped_at: Cell::new(0),
             repeats: Cell::new(-1),
+            mailbox: Mailbox::new(id),
             robust_list: Cell::new(0),
             is_asked: AtomicBool::new(false),
             ends: AtomicBool::new(false),
@@ -135,13 +141,9 @@ impl Block {
             any_deferred: Cell::new(false),
         });
         block.myself = &raw mut *block;
-        // SAFETY: it takes nothing.
-        block.id.set(unsafe { libc::gettid() });
         set_gs(block.myself)?;
         set_signal_stack()?;
         block.intercept()?;
-        // SAFETY: it takes nothing.
-        let id = unsafe { libc::gettid() };
         THREADS.lock().push((id, Known(block.myself)));
         Ok(block)
     }
@@ -208,6 +210,7 @@ impl Block {
         THREADS
             .lock()
             .retain(|(_, known)| !ptr::eq(known.0, &raw const *block));
+        block.mailbox.end();
         let off = NO_STACK;
         // SAFETY: the thread is on its ordinary stack.
         unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
@@ -326,6 +329,7 @@ pub(crate) fn forget_others() {
     block.deferred.iter().for_each(|kept| kept.set(None));
     block.is_asked.store(false, SeqCst);
     block.begin_again();
+    block.mailbox.begin_child(id);
     *THREADS.lock() = vec![(id, Known(myself))];
 }
 

@@ -254,12 +254,13 @@ fn name(fd: i32) -> Option<String> {
 static WAKES: AtomicI32 = AtomicI32::new(-1);
 
 /// Has the list written by a thread of the runner, because a signal handler may take no lock.
-pub(super) fn ask() {
+/// Returns false if there is no list.
+pub(super) fn ask() -> bool {
     // Acquire: pairs with the release in `start_lister`, so the descriptor is open.
     let fd = WAKES.load(Ordering::Acquire);
     let one = 1_u64;
-    // SAFETY: there are 8 bytes; without a thread that lists, the host refuses the descriptor.
-    unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+    // SAFETY: there are 8 bytes.
+    fd >= 0 && unsafe { libc::write(fd, (&raw const one).cast(), 8) } == 8
 }
 
 /// Starts the thread that lists, if there is a list. It blocks all signals, because it is no thread

@@ -1,0 +1,282 @@
+// SIGSYS and SIGSTKFLT, which the runner uses itself: sent by the program, by its threads and by
+// other processes; handled, blocked, waited for, ignored.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t seen, code, value, was_blocked, depth, by_self, on_thread;
+static sigjmp_buf out;
+static const int both[] = {SIGSYS, SIGSTKFLT};
+
+static void note(int signal, siginfo_t *info, void *context) {
+  sigset_t now;
+  seen++;
+  code = info->si_code;
+  value = info->si_code == SI_QUEUE ? info->si_value.sival_int : 0;
+  by_self = info->si_pid == getpid() && info->si_signo == signal && info->si_uid == getuid();
+  on_thread = gettid() != getpid();
+  sigprocmask(SIG_BLOCK, 0, &now);
+  was_blocked = sigismember(&now, signal) + 2 * sigismember(&((ucontext_t *)context)->uc_sigmask, signal);
+}
+static void nested(int signal, siginfo_t *info, void *context) { if (depth++ == 0) { raise(signal); printf("in the handler: %d\n", depth); } (void)info, (void)context; }
+static void jump(int signal, siginfo_t *info, void *context) { siglongjmp(out, signal); (void)info, (void)context; }
+static void handle(int signal, void (*handler)(int, siginfo_t *, void *), int flags) {
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = flags | SA_SIGINFO};
+  if (sigaction(signal, &action, 0)) perror("sigaction");
+}
+static void show(const char *what, long result) {
+  printf("  %s: %ld%s%s, %d handlers, code %d, value %d, by itself %d, blocked %d, on a thread %d\n", what, result, result < 0 ? " " : "", result < 0 ? strerrorname_np(errno) : "", (int)seen, (int)code, (int)value, (int)by_self, (int)was_blocked, (int)on_thread);
+  seen = code = value = by_self = was_blocked = on_thread = 0;
+}
+static void change(int how, int signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  pthread_sigmask(how, &set, 0);
+}
+// Sends a signal from another process after some milliseconds.
+static pid_t later(int signal, int milliseconds, int times) {
+  pid_t parent = getpid(), child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; i < times; i++) {
+      struct timespec time = {0, milliseconds * 1000000 + 100000};
+      nanosleep(&time, 0);
+      kill(parent, signal);
+    }
+    _exit(0);
+  }
+  return child;
+}
+static void ended(pid_t child) { while (waitpid(child, 0, 0) < 0 && errno == EINTR) {} }
+
+static atomic_int ready, stop, taken;
+static void *spins(void *unused) { ready = 1; while (!stop) {} return unused; }
+static void *takes(void *signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, (int)(long)signal);
+  ready = 1;
+  int got;
+  sigwait(&set, &got);
+  taken = got;
+  return 0;
+}
+static void *reads(void *end) {
+  char byte;
+  ready = 1;
+  long result = read((int)(long)end, &byte, 1);
+  return (void *)(result < 0 ? -(long)errno : result);
+}
+static pthread_t start(void *(*body)(void *), long argument) {
+  pthread_t thread;
+  ready = stop = taken = 0;
+  if (pthread_create(&thread, 0, body, (void *)argument)) exit(1);
+  while (!ready) sched_yield();
+  usleep(10000);
+  return thread;
+}
+
+static void check(int signal) {
+  int ends[2];
+  char byte;
+  if (pipe(ends)) exit(1);
+  printf("signal %d\n", signal);
+  handle(signal, note, 0);
+  show("raise", raise(signal));
+  show("kill", kill(getpid(), signal));
+  union sigval number = {.sival_int = 42};
+  show("sigqueue", sigqueue(getpid(), signal, number));
+  show("pthread_kill", pthread_kill(pthread_self(), signal));
+  show("pthread_sigqueue", pthread_sigqueue(pthread_self(), signal, number));
+  show("no thread", syscall(SYS_tgkill, getpid(), 1 << 22, signal));
+
+  change(SIG_BLOCK, signal);
+  raise(signal);
+  raise(signal);
+  kill(getpid(), signal);
+  sigset_t set, none, only;
+  sigpending(&set);
+  show("blocked", sigismember(&set, signal));
+  change(SIG_UNBLOCK, signal);
+  // For the thread, and for the process.
+  show("unblocked", 0);
+  sigpending(&set);
+  show("pending", sigismember(&set, signal));
+
+  sigemptyset(&none);
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  siginfo_t info;
+  struct timespec soon = {0, 20000000}, second = {5, 0}, at_once = {0, 0};
+  change(SIG_BLOCK, signal);
+  show("sigtimedwait of nothing", sigtimedwait(&only, &info, &soon));
+  show("sigtimedwait at once", sigtimedwait(&only, &info, &at_once));
+  sigqueue(getpid(), signal, number);
+  show("sigtimedwait", sigtimedwait(&only, &info, &second));
+  printf("  %d %d %d\n", info.si_code, info.si_value.sival_int, info.si_pid == getpid());
+  pid_t child = later(signal, 20, 1);
+  show("sigwaitinfo", sigwaitinfo(&only, &info));
+  printf("  %d %d\n", info.si_code, info.si_pid == child);
+  ended(child);
+  child = later(SIGALRM, 20, 1);
+  handle(SIGALRM, note, SA_RESTART);
+  show("sigtimedwait and another one", sigtimedwait(&only, 0, &second));
+  ended(child);
+  raise(signal);
+  show("sigsuspend", sigsuspend(&none));
+  child = later(signal, 20, 1);
+  show("sigsuspend and another process", sigsuspend(&none));
+  ended(child);
+  struct pollfd end = {ends[0], POLLIN};
+  raise(signal);
+  show("ppoll", ppoll(&end, 1, &second, &none));
+  child = later(signal, 20, 1);
+  show("ppoll and another process", ppoll(&end, 1, &second, &none));
+  ended(child);
+  change(SIG_UNBLOCK, signal);
+
+  child = later(signal, 20, 1);
+  show("read", read(ends[0], &byte, 1));
+  ended(child);
+  child = later(signal, 20, 1);
+  while (!seen) {}
+  show("while it computes", 0);
+  ended(child);
+  child = later(signal, 20, 1);
+  show("nanosleep", nanosleep(&second, 0));
+  ended(child);
+
+  depth = 0;
+  handle(signal, nested, 0);
+  raise(signal);
+  printf("  nested: %d\n", depth);
+  depth = 0;
+  handle(signal, nested, SA_NODEFER);
+  raise(signal);
+  printf("  nested, not blocked: %d\n", depth);
+  for (int i = 0; i < 10; i++) {
+    handle(signal, jump, 0);
+    if (sigsetjmp(out, 1) == 0) raise(signal), puts("  not there");
+    if (sigsetjmp(out, 1) == 0) { child = later(signal, 2, 1); for (;;) read(ends[0], &byte, 1); }
+    ended(child);
+  }
+  sigprocmask(SIG_BLOCK, 0, &set);
+  printf("  blocked after the jumps: %d\n", sigismember(&set, signal));
+  handle(signal, note, SA_RESETHAND);
+  raise(signal);
+  struct sigaction action;
+  sigaction(signal, 0, &action);
+  show("reset", action.sa_handler == SIG_DFL);
+
+  // Threads.
+  handle(signal, note, SA_RESTART);
+  pthread_t thread = start(spins, 0);
+  pthread_kill(thread, signal);
+  while (!seen) sched_yield();
+  stop = 1;
+  pthread_join(thread, 0);
+  show("a thread that computes", 0);
+  handle(signal, note, 0);
+  thread = start(reads, ends[0]);
+  pthread_kill(thread, signal);
+  void *result;
+  pthread_join(thread, &result);
+  show("a thread that reads", (long)result == -EINTR);
+  change(SIG_BLOCK, signal);
+  thread = start(takes, signal);
+  kill(getpid(), signal);
+  pthread_join(thread, 0);
+  show("a thread that waits", taken == signal);
+  thread = start(takes, signal);
+  child = later(signal, 20, 1);
+  pthread_join(thread, 0);
+  ended(child);
+  show("a thread that waits, and another process", taken == signal);
+  thread = start(spins, 0);
+  change(SIG_UNBLOCK, signal);
+  raise(signal);
+  show("beside a thread that blocks it", 0);
+  pthread_kill(thread, signal);
+  stop = 1;
+  pthread_join(thread, 0);
+  show("it ends with it", 0);
+
+  // Ignored, and the default.
+  change(SIG_BLOCK, signal);
+  raise(signal);
+  struct sigaction ignore = {.sa_handler = SIG_IGN};
+  sigaction(signal, &ignore, 0);
+  change(SIG_UNBLOCK, signal);
+  raise(signal);
+  handle(signal, note, 0);
+  show("ignored", 0);
+  child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    sigaction(signal, &by_default, 0);
+    raise(signal);
+    _exit(1);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("  the default: %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+
+  // In a new program, it stays blocked and pending.
+  child = fork();
+  if (child == 0) {
+    change(SIG_BLOCK, signal);
+    raise(signal);
+    char name[20];
+    sprintf(name, "%d", signal);
+    execl("/proc/self/exe", "kept", name, (char *)0);
+    _exit(1);
+  }
+  waitpid(child, &status, 0);
+  printf("  a new program: %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+
+  // A storm, while calls are made: at sites that are rewritten by then.
+  handle(signal, note, SA_RESTART);
+  int bad = 0;
+  for (int i = 0; i < 20; i++) bad += write(ends[1], "a", 1) != 1 || read(ends[0], &byte, 1) != 1 || syscall(SYS_getpid) != getpid();
+  child = later(signal, 0, 300);
+  for (int i = 0; i < 3000 || waitpid(child, &status, WNOHANG) == 0; i++) {
+    if (write(ends[1], "a", 1) != 1 || read(ends[0], &byte, 1) != 1) bad++;
+    if (syscall(SYS_getpid) != getpid()) bad++;
+  }
+  printf("  storm: %d bad, %s\n", bad, seen > 5 ? "many handlers" : "few handlers");
+  seen = code = value = by_self = was_blocked = on_thread = 0;
+  close(ends[0]);
+  close(ends[1]);
+}
+
+int main(int count, char **words) {
+  setvbuf(stdout, 0, _IONBF, 0);
+  if (count > 1) {
+    int signal = atoi(words[1]);
+    sigset_t pending, blocked;
+    sigpending(&pending);
+    sigprocmask(SIG_BLOCK, 0, &blocked);
+    printf("  pending %d, blocked %d\n", sigismember(&pending, signal), sigismember(&blocked, signal));
+    change(SIG_UNBLOCK, signal);
+    return 1;
+  }
+  for (int i = 0; i < 2; i++) check(both[i]);
+  return 0;
+}

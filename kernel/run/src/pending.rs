@@ -1,0 +1,251 @@
+//! SIGSYS and SIGSTKFLT of the guest.
+//!
+//! The host may never block these two for a thread of the guest: the runner needs them. So the
+//! runner keeps what the host does for all others: which of them a thread blocks, which it waits
+//! for, and which are pending, for a thread or for the process.
+//!
+//! A signal that the guest sends to itself goes into a [`Slot`] without the host. One from another
+//! process arrives in the runner's handler, which puts it there. As on the host, one that is
+//! pending already swallows those that follow. A thread looks at the slots in the handler and at
+//! the end of each call, and delivers what it does not block. If it blocks the signal, it forwards
+//! it: it interrupts a thread that does not, or that waits for it.
+//!
+//! A handler may take no lock and free no memory. So mailboxes form a list that only grows; a
+//! thread that begins takes one that is free.
+
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+/// The signals that are kept here.
+const SIGNALS: [i32; 2] = [libc::SIGSYS, libc::SIGSTKFLT];
+/// Their bits in a mask.
+pub(crate) const KEPT: u64 = 1 << (libc::SIGSYS - 1) | 1 << (libc::SIGSTKFLT - 1);
+
+/// What the host reports about a signal: a `siginfo_t`.
+pub(crate) type Info = [u64; 16];
+
+/// A signal that is pending, or none.
+struct Slot {
+    state: AtomicU8,
+    info: UnsafeCell<Info>,
+}
+
+// SAFETY: the thread that has set the state to `BUSY` alone accesses the information.
+unsafe impl Sync for Slot {}
+
+const EMPTY: u8 = 0;
+const BUSY: u8 = 1;
+const FULL: u8 = 2;
+
+/// How many slots are full, or about to be.
+static PENDING: AtomicUsize = AtomicUsize::new(0);
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            state: AtomicU8::new(EMPTY),
+            info: UnsafeCell::new([0; 16]),
+        }
+    }
+
+    fn put(&self, info: &Info) {
+        let claim = self.state.compare_exchange(EMPTY, BUSY, SeqCst, SeqCst);
+        if claim.is_ok() {
+            PENDING.fetch_add(1, SeqCst);
+            // SAFETY: the state is `BUSY`, by this thread.
+            unsafe { *self.info.get() = *info };
+            self.state.store(FULL, SeqCst);
+        }
+    }
+
+    fn take(&self) -> Option<Info> {
+        let claim = self.state.compare_exchange(FULL, BUSY, SeqCst, SeqCst);
+        claim.ok()?;
+        // SAFETY: the state is `BUSY`, by this thread.
+        let info = unsafe { *self.info.get() };
+        self.state.store(EMPTY, SeqCst);
+        PENDING.fetch_sub(1, SeqCst);
+        Some(info)
+    }
+
+    fn is_full(&self) -> bool {
+        self.state.load(SeqCst) == FULL
+    }
+}
+
+/// Those that are pending for the process.
+static PROCESS: [Slot; 2] = [const { Slot::new() }; 2];
+
+/// The part of a thread that other threads and handlers access.
+pub(crate) struct Mailbox {
+    /// The id of the thread; 0 if there is none.
+    thread: AtomicI32,
+    /// The signals that it blocks, and those that it waits for.
+    blocked: AtomicU64,
+    awaited: AtomicU64,
+    pending: [Slot; 2],
+    next: AtomicPtr<Mailbox>,
+}
+
+static FIRST: AtomicPtr<Mailbox> = AtomicPtr::new(ptr::null_mut());
+
+/// Returns all mailboxes.
+fn all() -> impl Iterator<Item = &'static Mailbox> {
+    // SAFETY: a mailbox is never freed.
+    let get = |at: &AtomicPtr<Mailbox>| unsafe { at.load(SeqCst).as_ref() };
+    std::iter::successors(get(&FIRST), move |mailbox| get(&mailbox.next))
+}
+
+/// Which process or thread a signal is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Process,
+    Thread(i32),
+}
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+impl Mailbox {
+    /// Takes a mailbox for a thread.
+    pub(crate) fn new(thread: i32) -> &'static Self {
+        let is_taken = |mailbox: &&Self| {
+            let claim = mailbox.thread.compare_exchange(0, thread, SeqCst, SeqCst);
+            claim.is_ok()
+        };
+        if let Some(free) = all().find(is_taken) {
+            return free;
+        }
+        let new = Box::leak(Box::new(Self {
+            thread: AtomicI32::new(thread),
+            blocked: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
+            pending: [const { Slot::new() }; 2],
+            next: AtomicPtr::new(ptr::null_mut()),
+        }));
+        let mut first = FIRST.load(SeqCst);
+        loop {
+            new.next.store(first, SeqCst);
+            match FIRST.compare_exchange(first, new, SeqCst, SeqCst) {
+                Ok(_) => return new,
+                Err(found) => first = found,
+            }
+        }
+    }
+
+    /// Ends the use by a thread, and forgets what is pending for it.
+    pub(crate) fn end(&self) {
+        self.blocked.store(0, SeqCst);
+        self.awaited.store(0, SeqCst);
+        for slot in &self.pending {
+            let _ = slot.take();
+        }
+        self.thread.store(0, SeqCst);
+    }
+
+    /// Continues in the child of a fork, where the calling thread is the only one and has nothing
+    /// pending.
+    pub(crate) fn begin_child(&self, thread: i32) {
+        for mailbox in all().filter(|mailbox| !ptr::eq(*mailbox, self)) {
+            mailbox.thread.store(0, SeqCst);
+            mailbox.blocked.store(0, SeqCst);
+            mailbox.awaited.store(0, SeqCst);
+        }
+        let slots = all().flat_map(|mailbox| &mailbox.pending).chain(&PROCESS);
+        slots.for_each(|slot| slot.state.store(EMPTY, SeqCst));
+        PENDING.store(0, SeqCst);
+        self.thread.store(thread, SeqCst);
+    }
+
+    /// Returns which of these signals the thread blocks.
+    pub(crate) fn blocked(&self) -> u64 {
+        self.blocked.load(SeqCst)
+    }
+
+    /// Sets which of these signals the thread blocks.
+    pub(crate) fn block(&self, mask: u64) {
+        self.blocked.store(mask & KEPT, SeqCst);
+    }
+
+    /// Sets which of these signals the thread waits for.
+    pub(crate) fn await_signals(&self, set: u64) {
+        self.awaited.store(set & KEPT, SeqCst);
+    }
+
+    fn wants(&self, signal: i32) -> bool {
+        (!self.blocked() | self.awaited.load(SeqCst)) & bit(signal) != 0
+    }
+
+    /// Returns the signals that are pending for the thread or the process.
+    pub(crate) fn pending(&self) -> u64 {
+        if PENDING.load(SeqCst) == 0 {
+            return 0;
+        }
+        let slots = self.pending.iter().zip(&PROCESS).zip(SIGNALS);
+        let full = slots.filter(|((own, shared), _)| own.is_full() || shared.is_full());
+        full.map(|(_, signal)| bit(signal)).sum()
+    }
+
+    /// Returns true if a signal is pending that the thread does not block.
+    pub(crate) fn is_due(&self) -> bool {
+        self.pending() & !self.blocked() != 0
+    }
+
+    /// Returns true if a signal is pending that ends a sleep of the thread.
+    pub(crate) fn ends_sleep(&self) -> bool {
+        self.pending() & (!self.blocked() | self.awaited.load(SeqCst)) != 0
+    }
+
+    /// Takes a pending signal of a set.
+    pub(crate) fn take(&self, set: u64) -> Option<(i32, Info)> {
+        let slots = self.pending.iter().zip(&PROCESS).zip(SIGNALS);
+        let mut slots = slots.filter(|(_, signal)| set & bit(*signal) != 0);
+        slots.find_map(|((own, shared), signal)| {
+            let info = own.take().or_else(|| shared.take())?;
+            Some((signal, info))
+        })
+    }
+}
+
+/// Makes a signal pending. Returns the thread to interrupt for it, if there is one beside
+/// `myself`, which looks at what is pending in any case. `None` if there is no such thread.
+pub(crate) fn post(
+    target: Target,
+    signal: i32,
+    info: &Info,
+    myself: &Mailbox,
+) -> Option<Option<i32>> {
+    let index = SIGNALS.iter().position(|&kept| kept == signal)?;
+    let other = |mailbox: &Mailbox| {
+        let thread = mailbox.thread.load(SeqCst);
+        (thread != 0 && !ptr::eq(mailbox, myself)).then_some(thread)
+    };
+    match target {
+        Target::Process => {
+            PROCESS[index].put(info);
+            if myself.wants(signal) {
+                return Some(None);
+            }
+            let mut others = all().filter(|mailbox| mailbox.wants(signal));
+            Some(others.find_map(other))
+        }
+        Target::Thread(thread) => {
+            let mailbox = all().find(|mailbox| mailbox.thread.load(SeqCst) == thread)?;
+            mailbox.pending[index].put(info);
+            Some(other(mailbox))
+        }
+    }
+}
+
+/// Forgets a pending signal that is ignored from now on.
+pub(crate) fn discard(signal: i32) {
+    let Some(index) = SIGNALS.iter().position(|&kept| kept == signal) else {
+        return;
+    };
+    let own = all().map(|mailbox| &mailbox.pending[index]);
+    for slot in own.chain([&PROCESS[index]]) {
+        let _ = slot.take();
+    }
+}
