@@ -253,8 +253,8 @@ pub unsafe extern "C" fn fdt_epoll_pwait2(
     })
 }
 
-/// Maximum number of events that one call returns. It bounds the internal buffer.
-const MAX_EVENTS: usize = 1024;
+/// Number of events from which on the members bound the internal buffer.
+const MANY_EVENTS: usize = 1024;
 
 /// Waits, and writes the events to an array of the caller.
 ///
@@ -379,7 +379,11 @@ unsafe fn wait_for_all(
     most: usize,
     timeout: Option<Duration>,
 ) -> Result<c_int, Errno> {
-    let most = most.min(MAX_EVENTS);
+    // No more events than members.
+    let most = match most > MANY_EVENTS {
+        true => most.min(epoll.members().len().max(MANY_EVENTS)),
+        false => most,
+    };
     watch::revive();
     // SAFETY: as the caller promises.
     let room =

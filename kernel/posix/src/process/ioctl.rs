@@ -1,5 +1,5 @@
-//! `ioctl`: readable bytes, blocking mode, signals, close-on-exec. Other requests are for host
-//! files only.
+//! `ioctl`: readable bytes, blocking mode, signals, close-on-exec. Requests about network interfaces
+//! are made on a socket of the host. Other requests are for host files only.
 
 use std::ffi::{c_int, c_ulong};
 use std::ptr;
@@ -74,6 +74,15 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
                 // SAFETY: as the caller promises.
                 unsafe { uaccess::put(place, number) }?;
             }
+            INTERFACES_FIRST..=INTERFACES_LAST if is_socket(&**file) => {
+                let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+                // SAFETY: the call takes no pointer.
+                let socket = host::done(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+                // SAFETY: as the caller promises.
+                let result = unsafe { host::ioctl(socket, request, argument) };
+                host::close(socket);
+                return result;
+            }
             _ => return Err(not_known(&**file, Errno::ENOTTY)),
         }
         Ok(0)
@@ -85,6 +94,10 @@ const FIOSETOWN: c_ulong = 0x8901;
 const SIOCSPGRP: c_ulong = 0x8902;
 const FIOGETOWN: c_ulong = 0x8903;
 const SIOCGPGRP: c_ulong = 0x8904;
+
+/// Requests about network interfaces: `SIOCGIFNAME` to `SIOCGIFMAP`, `netdevice(7)`.
+const INTERFACES_FIRST: c_ulong = 0x8910;
+const INTERFACES_LAST: c_ulong = 0x8970;
 
 fn is_socket(file: &dyn Object) -> bool {
     matches!(file.stat(), Ok(stat) if stat.kind == FileKind::Socket)

@@ -278,7 +278,27 @@ static void data(void) {
     VALUE(events[0].data.u64);
 }
 
+static void many(void) {
+    static struct epoll_event all[5000];
+    int ends[2];
+    struct rlimit before, more;
+    getrlimit(RLIMIT_NOFILE, &before);
+    more = before;
+    more.rlim_cur = 4000;
+    CALL(setrlimit(RLIMIT_NOFILE, &more));
+    CALL(epoll_create1(0));
+    CALL(pipe(ends));
+    for (int i = 0; i < 3000; i++) {
+        add(3, dup(5), EPOLLOUT);
+    }
+    VALUE(epoll_wait(3, all, 5000, 0));
+    VALUE(epoll_wait(3, all, 2999, 0));
+    close_range(3, 4000, 0);
+    CALL(setrlimit(RLIMIT_NOFILE, &before));
+}
+
 static const struct section sections[] = {
+    {"many", many},
     {"creating", creating},     {"controlling", controlling}, {"waiting_errors", waiting_errors},
     {"levels", levels},         {"edges", edges},             {"once", once},
     {"duplicates", duplicates}, {"nested", nested},           {"woken", woken},

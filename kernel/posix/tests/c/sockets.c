@@ -1,5 +1,6 @@
 /* Sockets of the local domain: creation, addresses, connections. */
 #include "check.h"
+#include <net/if.h>
 
 static char page[262144];
 
@@ -11,6 +12,18 @@ static struct sockaddr_un named(const char *path) {
 
 #define AT(path) ((struct sockaddr *)&(struct sockaddr_un[]){named(path)}[0])
 #define FULL sizeof(struct sockaddr_un)
+
+static void interfaces(void) {
+    struct ifreq request = {.ifr_name = "lo"};
+    CALL(socket(AF_UNIX, SOCK_STREAM, 0));
+    CALL(ioctl(3, SIOCGIFINDEX, &request));
+    VALUE(request.ifr_ifindex);
+    CALL(ioctl(3, SIOCGIFFLAGS, &request));
+    VALUE(request.ifr_flags & IFF_LOOPBACK);
+    CALL(ioctl(3, SIOCGIFNAME, bad));
+    strcpy(request.ifr_name, "missing");
+    CALL(ioctl(3, SIOCGIFINDEX, &request));
+}
 
 static void creating(void) {
     int ends[2] = {-7, -7}, value;
@@ -697,6 +710,7 @@ static const struct section sections[] = {
     {"options", options},
     {"kept", kept},
     {"peers", peers},
+    {"interfaces", interfaces},
     {NULL, NULL},
 };
 const struct theme sockets = {"sockets", sections};
