@@ -17,7 +17,7 @@ CC=${CC:-cc}
 
 # Installs the library, its headers and the list of names below $prefix.
 install_fdtable() {
-    "$repository/scripts/install" --prefix "$prefix" >&2
+    "$repository/scripts/install" --prefix "$prefix" --only library >&2
 }
 
 # The libraries that a program needs with the static one.
