@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const char *program_path;
+
 static void text(const char *path) {
   char buffer[65536];
   int fd = open(path, O_RDONLY);
@@ -36,7 +38,37 @@ static void program(const char *name, const char *path, const char *own) {
   close(fd);
 }
 
+// What is shown of the memory of a program, and what is not.
+static void mappings(const char *path) {
+  static char line[4096];
+  unsigned long begin, end, before = 0, offset;
+  int code = 0, stack = 0, heap = 0, vdso = 0, named = 0, unordered = 0, foreign = 0, anonymous = 0;
+  char permissions[8], name[1024], own[64];
+  char *on_heap = malloc(100), *large = malloc(1 << 20);
+  FILE *file = fopen(path, "r");
+  snprintf(own, sizeof own, "%s", strrchr(program_path, '/'));
+  while (file && fgets(line, sizeof line, file)) {
+    *name = 0;
+    if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %1023[^\n]", &begin, &end, permissions, &offset, name) < 4) printf("odd line: %s", line);
+    unordered += begin < before || end <= begin;
+    before = end;
+    unsigned long here = (unsigned long)mappings, local = (unsigned long)&here;
+    if (begin <= here && here < end) code = !strcmp(permissions, "r-xp") && strstr(name, own) && offset == 0x1000;
+    if (begin <= local && local < end) stack = !strcmp(name, "[stack]") && permissions[1] == 'w';
+    if (begin <= (unsigned long)on_heap && (unsigned long)on_heap < end) heap = !strcmp(name, "[heap]");
+    if (begin <= (unsigned long)large && (unsigned long)large < end) anonymous = !*name;
+    vdso += !strcmp(name, "[vdso]");
+    named += !strcmp(name, "[stack]") + !strcmp(name, "[heap]");
+    foreign += strstr(line, "fdtable") != 0 && !strstr(name, "run-compiled");
+  }
+  printf("%s: code %d, stack %d, heap %d, large %d, vdso %d, named %d, unordered %d, foreign %d\n", path, code, stack, heap, anonymous, vdso, named, unordered, foreign);
+  if (file) fclose(file);
+  free(on_heap);
+  free(large);
+}
+
 int main(int count, char **arguments) {
+  program_path = arguments[0];
   setvbuf(stdout, 0, _IONBF, 0);
   if (count == 1) {
     char own[64];
@@ -44,8 +76,14 @@ int main(int count, char **arguments) {
     program("self", "/proc/self/exe", arguments[0]);
     program("by number", own, arguments[0]);
     program("thread-self", "/proc/thread-self/exe", arguments[0]);
+    char maps[64];
+    snprintf(maps, sizeof maps, "/proc/%d/maps", getpid());
+    mappings("/proc/self/maps");
     text("/proc/self/cmdline");
     text("/proc/self/comm");
+    printf("of a thread: ");
+    mappings("/proc/thread-self/maps");
+    printf("by number: %d\n", access(maps, R_OK));
     char *child[] = {"a name", "-x", "", "three words here", 0}, *environment[] = {"A=1", "B=two", 0};
     if (fork() == 0) execve("/proc/self/exe", child, environment);
     int status;

@@ -86,6 +86,12 @@ pub fn set_executable(fd: c_int) {
     system.executable.store(system.file(fd).ok().map(Arc::new));
 }
 
+/// Has `/proc/self/maps` show these bytes, which each open asks for.
+pub fn set_mappings(mappings: fn() -> Vec<u8>) {
+    // It may be set already.
+    let _ = system::system().mappings.set(mappings);
+}
+
 /// Continues after an access to memory of the program that has failed, if a fault was in one.
 /// Returns true if it was. For handlers of SIGSEGV and SIGBUS that replace those of this library.
 ///

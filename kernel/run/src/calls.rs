@@ -219,6 +219,21 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             }
             result
         }
+        libc::SYS_shmat => {
+            let result = posix(number, a);
+            if !(-4095..0).contains(&result) {
+                memory::note(result.cast_unsigned(), segment_size(a[0] as i32));
+            }
+            result
+        }
+        libc::SYS_shmdt => {
+            let size = memory::size_at(address(0));
+            let result = posix(number, a);
+            if result == 0 {
+                memory::forget(address(0), size);
+            }
+            result
+        }
         libc::SYS_brk => memory::set_break(address(0)).cast_signed(),
         // Signals.
         libc::SYS_rt_sigaction => signals::action(a),
@@ -306,6 +321,17 @@ pub(crate) fn posix(number: i64, a: [i64; 6]) -> i64 {
     // SAFETY: the guest's own call, with what it passed.
     let result = unsafe { fdt_syscall(number, a, b, c, d, e, f) };
     checked(result).unwrap_or_else(|errno| -i64::from(errno))
+}
+
+/// Returns the size of a segment of shared memory, which is attached.
+fn segment_size(id: i32) -> u64 {
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut segment: libc::shmid_ds = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for the answer.
+    match unsafe { libc::shmctl(id, libc::IPC_STAT, &raw mut segment) } {
+        -1 => 0,
+        _ => segment.shm_segsz as u64,
+    }
 }
 
 /// Maps memory, and notes that it is the guest's.

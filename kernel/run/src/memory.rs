@@ -5,9 +5,11 @@
 //! accessible when it grows.
 //!
 //! The list of mappings is for `execve`, which unmaps what the guest has, and for
-//! `/proc/self/maps`.
+//! `/proc/self/maps`, which shows the guest no other ones.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
 use std::ops::Range;
 
 use crate::calls::checked_address;
@@ -21,6 +23,8 @@ const BREAK: u64 = 64 << 30;
 struct Memory {
     /// The guest's mappings: from where to where. None overlap.
     mappings: BTreeMap<u64, u64>,
+    /// The guest's first stack.
+    stack: Range<u64>,
     /// Begin, current end, and end of what is accessible, of the guest's `brk`.
     start: u64,
     end: u64,
@@ -29,6 +33,7 @@ struct Memory {
 
 static MEMORY: Guarded<Memory> = Guarded::new(Memory {
     mappings: BTreeMap::new(),
+    stack: 0..0,
     start: 0,
     end: 0,
     accessible: 0,
@@ -83,6 +88,13 @@ pub(crate) fn forget(start: u64, length: u64) {
     MEMORY.lock().remove(start, length);
 }
 
+/// Returns the size of the guest's mapping that begins at an address; 0 if there is none.
+pub(crate) fn size_at(start: u64) -> u64 {
+    let memory = MEMORY.lock();
+    let end = memory.mappings.get(&start);
+    end.map_or(0, |end| end - start)
+}
+
 /// Reserves address space for a program: at an address, or anywhere.
 ///
 /// # Errors
@@ -119,6 +131,118 @@ pub(crate) fn begin_break() -> Result<(), i32> {
     (memory.start, memory.end, memory.accessible) = (start, start, start);
     Ok(())
 }
+
+/// Notes where the first stack of a program is.
+pub(crate) fn set_stack(stack: Range<u64>) {
+    MEMORY.lock().stack = stack;
+}
+
+/// Returns the lines of `/proc/self/maps` about the guest's memory: without the runner's, without
+/// the stubs of call sites, and without what is only reserved for `brk`. The host may show a
+/// mapping of the guest and one of the runner as one.
+pub(crate) fn shown() -> Vec<u8> {
+    let all = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let memory = MEMORY.lock();
+    let mut shown = String::new();
+    for line in all.lines() {
+        if let Some(mapping) = Mapping::parse(line) {
+            memory.show(&mapping, &mut shown);
+        }
+    }
+    shown.into_bytes()
+}
+
+/// A line of `/proc/self/maps`.
+struct Mapping<'l> {
+    range: Range<u64>,
+    permissions: &'l str,
+    offset: u64,
+    /// Device and inode.
+    file: &'l str,
+    name: &'l str,
+}
+
+impl<'l> Mapping<'l> {
+    fn parse(line: &'l str) -> Option<Self> {
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (range, rest) = line.split_once(' ')?;
+        let (begin, end) = range.split_once('-')?;
+        let (permissions, rest) = rest.split_once(' ')?;
+        let (offset, rest) = rest.split_once(' ')?;
+        let device = rest.find(' ')?;
+        let inode = rest[device + 1..].find(' ');
+        let file_end = inode.map_or(rest.len(), |inode| device + 1 + inode);
+        Some(Self {
+            range: number(begin)?..number(end)?,
+            permissions,
+            offset: number(offset)?,
+            file: &rest[..file_end],
+            name: rest[file_end..].trim_start(),
+        })
+    }
+
+    /// Adds the line of a part of it.
+    fn print(&self, part: &Range<u64>, name: &str, to: &mut String) {
+        let is_of_file = !self.file.ends_with(" 0");
+        let offset = match is_of_file {
+            true => self.offset + (part.start - self.range.start),
+            false => self.offset,
+        };
+        let begun = to.len();
+        let (begin, end) = (part.start, part.end);
+        let _ = write!(
+            to,
+            "{begin:08x}-{end:08x} {} {offset:08x} {} ",
+            self.permissions, self.file
+        );
+        if !name.is_empty() {
+            let column = begun + NAME_COLUMN;
+            let spaces = column.saturating_sub(to.len());
+            to.extend(std::iter::repeat_n(' ', spaces));
+            to.push_str(name);
+        }
+        to.push('\n');
+    }
+}
+
+/// Where the name of a mapping begins in its line.
+const NAME_COLUMN: usize = 73;
+
+impl Memory {
+    /// Adds the lines about those parts of a mapping of the host that are the guest's.
+    fn show(&self, mapping: &Mapping<'_>, to: &mut String) {
+        // They belong to the host's kernel.
+        if matches!(mapping.name, "[vdso]" | "[vsyscall]") || mapping.name.starts_with("[vvar") {
+            return mapping.print(&mapping.range, mapping.name, to);
+        }
+        if mapping.name.contains(STUBS) {
+            return;
+        }
+        let Range { start, end } = mapping.range;
+        let first = self.mappings.range(..=start).next_back();
+        let others = self.mappings.range(start + 1..end);
+        for (&from, &to_end) in first.into_iter().chain(others) {
+            let part = from.max(start)..to_end.min(end);
+            if part.is_empty() {
+                continue;
+            }
+            let is_break = (self.start..self.start + BREAK).contains(&part.start);
+            let is_stack = self.stack.contains(&part.start);
+            let is_reserved = (is_break || is_stack) && mapping.permissions.starts_with("---");
+            let name = match (is_break, is_stack) {
+                (true, _) => "[heap]",
+                (_, true) => "[stack]",
+                _ => mapping.name,
+            };
+            if !is_reserved {
+                mapping.print(&part, name, to);
+            }
+        }
+    }
+}
+
+/// The name of the files with stubs of call sites.
+const STUBS: &str = "fdtable stubs";
 
 /// Moves the guest's `brk`, and returns where it is: `brk(2)`.
 pub(crate) fn set_break(to: u64) -> u64 {

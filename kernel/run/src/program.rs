@@ -393,6 +393,7 @@ impl Program {
     /// Makes the stack: arguments, environment, and what the kernel tells a program.
     fn stack(&self, image: &Image, loader: u64) -> Result<u64, i32> {
         let low = memory::reserve(None, STACK)?;
+        memory::set_stack(low..low + STACK);
         let (begin, length) = (memory::pointer(low + 4096), STACK as usize - 4096);
         // SAFETY: reserved above. The page below stays inaccessible.
         let done = unsafe { libc::mprotect(begin, length, libc::PROT_READ | libc::PROT_WRITE) };

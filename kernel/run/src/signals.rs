@@ -31,7 +31,7 @@ use fdtable_vfs::event::{interrupt, run_before_sleeps};
 use crate::calls::{host, host_now};
 use crate::entry::*;
 use crate::guarded::Guarded;
-use crate::memory::pointer;
+use crate::memory::{self, pointer};
 use crate::observe;
 use crate::patch;
 use crate::pending::{Info, KEPT, Target, discard, post};
@@ -182,6 +182,7 @@ pub(crate) fn install() {
         waiting: fdtable_run_host,
         prompt: fdtable_run_host_prompt,
     });
+    fdtable_posix::runner::set_mappings(memory::shown);
     run_before_sleeps(before_sleep);
     for signal in 1..=SIGNALS as i32 {
         let mut before = DEFAULT;

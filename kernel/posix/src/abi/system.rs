@@ -33,6 +33,8 @@ pub(crate) struct System {
     pub(crate) any_descriptor: OnceLock<()>,
     /// The file of the program, if a runner has loaded it: what `/proc/self/exe` leads to.
     pub(crate) executable: ArcSwapOption<FileRef<RcuObject>>,
+    /// Returns what `/proc/self/maps` shows, if a runner has set it.
+    pub(crate) mappings: OnceLock<fn() -> Vec<u8>>,
 }
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
@@ -100,6 +102,7 @@ impl System {
             trace: Trace::of_environment(),
             any_descriptor: OnceLock::new(),
             executable: ArcSwapOption::empty(),
+            mappings: OnceLock::new(),
         };
         system.mount_devices();
         system.mount_environment();

@@ -12,6 +12,7 @@ use crate::abi::routing::{Links, Routes, Side};
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
+use crate::host::direct::Wait;
 use crate::host::file::HostFile;
 
 /// A path and the directory where its lookup begins.
@@ -90,7 +91,7 @@ impl System {
     ) -> Result<Target<'p>, Errno> {
         let bytes = path.to_bytes();
         let is_below = directory != libc::AT_FDCWD && bytes.first() != Some(&b'/');
-        if !is_below && let Some(target) = self.executable_target(bytes, last) {
+        if !is_below && let Some(target) = self.own_process(bytes, last)? {
             return Ok(target);
         }
         let routes = self.routes.load();
@@ -130,39 +131,44 @@ impl System {
         })
     }
 
-    /// Returns where a path leads that is a link to the file of the program, as `/proc/self/exe`
-    /// is, if the file is known. The link itself is the host's.
-    fn executable_target(&self, path: &[u8], last: LastLink) -> Option<Target<'static>> {
-        let file = self.executable_of(path)?;
-        let Some(host_file) = HostFile::below(&**file) else {
-            let path = file.path()?.full_path();
-            return (last == LastLink::Follow).then_some(Target::Ours(libc::AT_FDCWD, path.into()));
+    /// Returns where a path leads that is what the program sees as a file of its process, for the
+    /// files that are the runner's on the host: `maps`, and `exe` if the file is known, which is a
+    /// link to it. The link itself is the host's.
+    ///
+    /// # Errors
+    /// Those of making a file with the mappings.
+    fn own_process(&self, path: &[u8], last: LastLink) -> Result<Option<Target<'static>>, Errno> {
+        let file = match (name_in_process(path), self.mappings.get()) {
+            (Some(b"exe"), _) => match &*self.executable.load() {
+                Some(file) => FileRef::clone(file),
+                None => return Ok(None),
+            },
+            (Some(b"maps"), Some(mappings)) => file_with(&mappings())?,
+            _ => return Ok(None),
+        };
+        let Some(fd) = HostFile::below(&**file).map(HostFile::fd) else {
+            let path = file.path().map(|path| path.full_path());
+            let path = path.filter(|_| last == LastLink::Follow);
+            return Ok(path.map(|path| Target::Ours(libc::AT_FDCWD, path.into())));
         };
         // The host's link: it has the name, and leads to the file even if the name is removed.
-        let path = CString::new(format!("/proc/self/fd/{}", host_file.fd())).ok()?;
-        Some(Target::Host(HostPath {
+        let path = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| Errno::EINVAL)?;
+        Ok(Some(Target::Host(HostPath {
             directory: Some(file),
             path: Cow::Owned(path),
-        }))
+        })))
     }
 
     /// Returns the path of the program if `path` is a link to its file, and the file is ours.
     pub(crate) fn executable_link(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let file = self.executable_of(path)?;
+        if name_in_process(path) != Some(b"exe") {
+            return None;
+        }
+        let file = FileRef::clone(&**self.executable.load().as_ref()?);
         match HostFile::below(&**file) {
             Some(_) => None,
             None => Some(file.path()?.full_path()),
         }
-    }
-
-    /// Returns the file of the program if `path` is a link to it.
-    fn executable_of(&self, path: &[u8]) -> Option<FileRef<RcuObject>> {
-        let process = path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
-        let is_self = matches!(process, b"self" | b"thread-self");
-        if !is_self && process != host::process_id().to_string().as_bytes() {
-            return None;
-        }
-        Some(FileRef::clone(&**self.executable.load().as_ref()?))
     }
 
     /// Routes a path relative to an open directory: to the side of the directory.
@@ -176,4 +182,29 @@ impl System {
             _ => Target::Ours(directory, Cow::Borrowed(path.to_bytes())),
         }
     }
+}
+
+/// Makes a file of the host with these bytes.
+///
+/// # Errors
+/// Those of `memfd_create` and `write`.
+fn file_with(bytes: &[u8]) -> Result<FileRef<RcuObject>, Errno> {
+    // SAFETY: the name is a C string.
+    let fd = host::done(unsafe { libc::memfd_create(c"maps".as_ptr(), libc::MFD_CLOEXEC) })?;
+    let file = HostFile::own(fd)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let count = host::write(fd, Wait::Never, rest)?;
+        rest = &rest[count..];
+    }
+    Ok(file)
+}
+
+/// Returns the name of a file that `/proc` has of this process.
+fn name_in_process(path: &[u8]) -> Option<&[u8]> {
+    let path = path.strip_prefix(b"/proc/")?;
+    let mut names = path.splitn(2, |&byte| byte == b'/');
+    let (process, name) = (names.next()?, names.next()?);
+    let is_self = matches!(process, b"self" | b"thread-self");
+    (is_self || process == host::process_id().to_string().as_bytes()).then_some(name)
 }
