@@ -30,7 +30,7 @@ pub(crate) struct Observing {
     /// Show in reports of uses after close where the descriptor was opened.
     #[arg(long)]
     owner: bool,
-    /// Let open(2) and its relatives take any free descriptor instead of the lowest, as long as 0, 1
+    /// Let new files, pipes and sockets take any free descriptor instead of the lowest, as long as 0, 1
     /// and 2 are open.
     #[arg(long)]
     any_fd: bool,

@@ -193,11 +193,11 @@ fn open_files_are_listed_on_a_signal_and_at_the_end() {
 }
 
 #[test]
-fn opens_take_any_descriptor_and_other_calls_the_lowest() {
+fn new_files_take_any_descriptor_and_copies_the_lowest() {
     let output = stranger("any", &["--any-fd"], &["any"]);
-    assert_eq!(shown(&output), "Some(0)\n1 1 3 10 20 1 0\n");
+    assert_eq!(shown(&output), "Some(0)\n1 1 3 10 20 1 0 1 10 of 10\n");
     let output = stranger("lowest", &[], &["any"]);
-    assert_eq!(shown(&output), "Some(0)\n0 1 5 10 20 1 0\n");
+    assert_eq!(shown(&output), "Some(0)\n0 1 5 10 20 1 0 1 0 of 10\n");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 /* A program with the faults that the reports find. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -6,8 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,9 +121,19 @@ int main(int count, char **words)
         int host = open("/dev/null", O_RDONLY), ours = open("/fdt/any", O_RDWR | O_CREAT, 0600);
         int lowest = dup(0), at = fcntl(0, F_DUPFD, 10), to = dup2(0, 20);
         int flags = fcntl(open("/dev/null", O_RDONLY | O_CLOEXEC), F_GETFD);
+        int ends[2], pair[2];
+        pipe(ends);
+        socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+        int made[] = {ends[0], ends[1], pair[0], pair[1], socket(AF_UNIX, SOCK_STREAM, 0), socket(AF_INET, SOCK_STREAM, 0), eventfd(0, 0), timerfd_create(CLOCK_REALTIME, 0), epoll_create1(0), memfd_create("a", 0)};
+        int count = sizeof made / sizeof *made, high = 0;
+        for (int i = 0; i < count; i++) high += made[i] > 30;
+        lowest += dup(0) > 30;
         close(0);
         int zero = open("/dev/null", O_RDONLY);
-        printf("%d %d %d %d %d %d %d\n", host > 3, ours > 3, lowest, at, to, flags, zero);
+        close(1);
+        int one = socket(AF_UNIX, SOCK_STREAM, 0);
+        dup2(2, 1);
+        printf("%d %d %d %d %d %d %d %d %d of %d\n", host > 3, ours > 3, lowest, at, to, flags, zero, one, high, count);
         return 0;
     }
     if (!strcmp(what, "many"))

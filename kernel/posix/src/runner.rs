@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
 use fdtable::Files;
-use fdtable_vfs::{Errno, RcuObject};
+use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 
 use crate::abi::call::guarded;
 use crate::abi::{faults, system, uaccess};
@@ -54,12 +54,12 @@ pub fn files() -> &'static Files<RcuObject> {
     system::system().process.files()
 }
 
-/// Has `open(2)` and its relatives take any free descriptor from now on, instead of the lowest, as
-/// long as 0, 1 and 2 are open. An open finds out only at its end that no descriptor is free: a
-/// file that it has created or truncated then stays so.
+/// Has new files, pipes, sockets and events take any free descriptor from now on, instead of the
+/// lowest, as long as 0, 1 and 2 are open. An open finds out only at its end that no descriptor is
+/// free: a file that it has created or truncated then stays so.
 pub fn open_any_descriptor() {
-    // It may be set already.
-    let _ = system::system().any_descriptor.set(());
+    let kernel = system::system().process.kernel();
+    kernel.set_descriptor_choice(DescriptorChoice::Any);
 }
 
 /// Returns a string of the program, or `None` if it cannot be read or is longer than a path.

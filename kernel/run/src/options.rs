@@ -36,20 +36,20 @@ pub struct Descriptors {
     /// How many opens a closed descriptor waits for before it is reused. If it is not 0, each use
     /// of a descriptor after its close is reported on standard error.
     pub quarantine: u32,
-    /// Which free descriptor an open takes.
+    /// Which free descriptor a new file takes.
     pub choice: Choice,
     /// The limit of descriptors, hard and soft, if it is not the host's.
     pub limit: Option<u32>,
 }
 
-/// Which free descriptor an open takes.
+/// Which free descriptor a new file takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Choice {
     /// The lowest, as POSIX requires.
     #[default]
     Lowest,
-    /// Any, as long as 0, 1 and 2 are open, so that opens on different CPUs do not disturb each
-    /// other.
+    /// Any, as long as 0, 1 and 2 are open, so that calls on different CPUs do not disturb each
+    /// other. `dup` and `accept` take the lowest.
     Any,
 }
 

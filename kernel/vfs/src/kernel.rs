@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::MemFs;
 use crate::event::SignalSender;
 use crate::fs::{MemFsLimits, Mounts};
 use crate::ipc::socket::Namespace;
+use crate::{DescriptorChoice, MemFs};
 
 /// Kernel: the file systems that its processes see, and the names of their sockets.
 #[derive(Debug, Default)]
@@ -20,6 +20,7 @@ pub struct Kernel {
     unnamed: OnceLock<MemFs>,
     sockets: Arc<Namespace>,
     signals: OnceLock<Arc<dyn SignalSender>>,
+    descriptor_choice: AtomicCell<DescriptorChoice>,
 }
 
 impl Kernel {
@@ -32,6 +33,7 @@ impl Kernel {
             unnamed: OnceLock::new(),
             sockets: Arc::default(),
             signals: OnceLock::new(),
+            descriptor_choice: AtomicCell::default(),
         }
     }
 
@@ -49,6 +51,15 @@ impl Kernel {
 
     pub(crate) fn signal_sender(&self) -> Option<Arc<dyn SignalSender>> {
         self.signals.get().cloned()
+    }
+
+    /// Sets which free descriptor new files take, in all processes.
+    pub fn set_descriptor_choice(&self, choice: DescriptorChoice) {
+        self.descriptor_choice.store(choice);
+    }
+
+    pub(crate) fn descriptor_choice(&self) -> DescriptorChoice {
+        self.descriptor_choice.load()
     }
 
     /// Returns the namespace of sockets.

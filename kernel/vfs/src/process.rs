@@ -31,7 +31,7 @@
 
 use std::sync::Arc;
 
-use fdtable::{Fd, Files};
+use fdtable::{Fd, FileRef, Files};
 use fdtable_slab::SlabArc;
 
 use crate::object::file;
@@ -67,6 +67,18 @@ pub use splices::SpliceFlags;
 
 use clone::ThreadGroup;
 use context::{FsContext, Ids};
+
+/// Which free descriptor a new file takes that is opened or made for the caller alone. `dup`,
+/// `accept` and calls that reserve a descriptor take the lowest always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DescriptorChoice {
+    /// The lowest, as POSIX requires.
+    #[default]
+    Lowest,
+    /// Any, as long as 0, 1 and 2 are open, so that calls on different CPUs do not disturb each
+    /// other.
+    Any,
+}
 
 /// Process: a table of descriptors, and its context in a file system.
 ///
@@ -138,7 +150,29 @@ impl Process {
         self.kernel.fs()
     }
 
-    /// Opens two objects at the two lowest free descriptors, or neither.
+    /// Returns true if a new file may take any free descriptor: if [`DescriptorChoice::Any`] is
+    /// set, and 0, 1 and 2, which have a meaning, are not to be opened again.
+    pub fn takes_any_descriptor(&self) -> bool {
+        let are_open = || (0..=2).all(|fd| self.files.fd_flags(fd).is_ok());
+        self.kernel.descriptor_choice() == DescriptorChoice::Any && are_open()
+    }
+
+    /// Installs the file that `make` makes, which no other process can observe before. Reserves the
+    /// lowest free descriptor first, unless the process may take any.
+    fn install(
+        &self,
+        flags: OpenFlags,
+        make: impl FnOnce() -> Result<FileRef<RcuObject>, Errno>,
+    ) -> Result<Fd, Errno> {
+        if self.takes_any_descriptor() {
+            return Ok(self.files.open_any(make()?, flags.descriptor())?);
+        }
+        let reservation = self.files.reserve(flags.descriptor())?;
+        Ok(reservation.install(make()?))
+    }
+
+    /// Opens two objects at the two lowest free descriptors, or at any if the process may, or
+    /// neither.
     fn pair<A: Object, B: Object>(
         &self,
         flags: OpenFlags,
@@ -147,6 +181,15 @@ impl Process {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
         let (one, other) = make(flags);
         let pair = (file(one)?, file(other)?);
+        if self.takes_any_descriptor() {
+            let one = self.files.open_any(pair.0, flags.descriptor())?;
+            let other = self.files.open_any(pair.1, flags.descriptor());
+            let other = other.inspect_err(|_| {
+                // It was not returned yet, so nothing uses it.
+                let _ = self.files.close(one);
+            })?;
+            return Ok((one, other));
+        }
         Ok(self.files.open_pair(pair, flags.descriptor())?)
     }
 }

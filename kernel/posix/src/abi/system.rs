@@ -29,8 +29,6 @@ pub(crate) struct System {
     pub(crate) routes: ArcSwap<Routes>,
     /// Messages about routing, if the program's user wants them.
     pub(crate) trace: Option<Trace>,
-    /// Set if opens may take any free descriptor.
-    pub(crate) any_descriptor: OnceLock<()>,
     /// The file of the program, if a runner has loaded it: what `/proc/self/exe` leads to.
     pub(crate) executable: ArcSwapOption<FileRef<RcuObject>>,
     /// Returns what `/proc/self/maps` shows, if a runner has set it.
@@ -100,7 +98,6 @@ impl System {
             process,
             routes: ArcSwap::from_pointee(routes),
             trace: Trace::of_environment(),
-            any_descriptor: OnceLock::new(),
             executable: ArcSwapOption::empty(),
             mappings: OnceLock::new(),
         };
@@ -137,13 +134,6 @@ impl System {
             return Err(errno);
         }
         argument
-    }
-
-    /// Returns true if an open may take any free descriptor: if the runner has said so, and 0, 1
-    /// and 2, whose numbers have a meaning, are not to be opened again.
-    pub(crate) fn opens_anywhere(&self) -> bool {
-        let are_open = || (0..=2).all(|fd| self.process.files().fd_flags(fd).is_ok());
-        self.any_descriptor.get().is_some() && are_open()
     }
 
     /// Gives a host file a descriptor of ours. If this fails, the host descriptor is left to the

@@ -59,7 +59,7 @@ impl System {
                 // Like the host, ignore unknown flags, and let every file be large.
                 let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
                 let flags = flags | OpenFlags::LARGEFILE;
-                if self.opens_anywhere() {
+                if self.process.takes_any_descriptor() {
                     let file = self.process.open_file(*at, path, flags, mode)?;
                     return Ok(self
                         .process
@@ -80,7 +80,7 @@ impl System {
         mode: libc::mode_t,
     ) -> Result<c_int, Errno> {
         let descriptor = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
-        if self.opens_anywhere() {
+        if self.process.takes_any_descriptor() {
             let host_fd = host::openat(path.directory(), path.path(), flags, mode)?;
             let file = HostFile::own(host_fd)?;
             return Ok(self.process.files().open_any(file, descriptor)?.raw());

@@ -33,12 +33,19 @@ pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
             let kind = socket_type(kind, protocol)?;
             return Ok(system.process.socket(kind, flags)?.raw());
         }
-        let reserved = system.process.files().reserve(flags.descriptor())?;
         let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
-        // SAFETY: the call takes no pointer.
-        let host_fd = host::done(unsafe { libc::socket(domain, host_flags, protocol) })?;
-        let file = HostFile::own(host_fd)?;
-        Ok(reserved.install(file).raw())
+        let make = || {
+            // SAFETY: the call takes no pointer.
+            HostFile::own(host::done(unsafe {
+                libc::socket(domain, host_flags, protocol)
+            })?)
+        };
+        let files = system.process.files();
+        if system.process.takes_any_descriptor() {
+            return Ok(files.open_any(make()?, flags.descriptor())?.raw());
+        }
+        let reserved = files.reserve(flags.descriptor())?;
+        Ok(reserved.install(make()?).raw())
     })
 }
 

@@ -1,5 +1,5 @@
-//! `ioctl`: readable bytes, blocking mode, signals, close-on-exec. Requests about network interfaces
-//! are made on a socket of the host. Other requests are for host files only.
+//! `ioctl`: readable bytes, blocking mode, signals, close-on-exec. Requests about network
+//! interfaces are made on a socket of the host. Other requests are for host files only.
 
 use std::ffi::{c_int, c_ulong};
 use std::ptr;

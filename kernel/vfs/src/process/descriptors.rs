@@ -226,11 +226,10 @@ impl Process {
             return Err(Errno::EINVAL);
         }
         let descriptor = if flags.contains(MemfdFlags::CLOEXEC) {
-            FdFlags::CLOEXEC
+            OpenFlags::CLOEXEC
         } else {
-            FdFlags::empty()
+            OpenFlags::empty()
         };
-        let reservation = self.files.reserve(descriptor)?;
         let fs = self.kernel.unnamed();
         let (mode, seals) = if flags.contains(MemfdFlags::NOEXEC_SEAL) {
             (Mode::DEFAULT_FILE, Seals::EXEC)
@@ -241,7 +240,7 @@ impl Process {
         };
         let Credentials { uid, gid, .. } = self.credentials();
         let permissions = Permissions { mode, uid, gid };
-        Ok(reservation.install(fs.open_memfd(name, permissions, seals)?))
+        self.install(descriptor, || fs.open_memfd(name, permissions, seals))
     }
 }
 

@@ -200,17 +200,6 @@ impl Process {
         let file = self.files.get(fd)?;
         as_timerfd(&**file).ok_or_else(|| no_timer(&file))?.get()
     }
-
-    /// Installs the file that `make` makes at the lowest free descriptor; if there is none, does
-    /// not call it.
-    fn install(
-        &self,
-        flags: OpenFlags,
-        make: impl FnOnce() -> Result<FileRef<RcuObject>, Errno>,
-    ) -> Result<Fd, Errno> {
-        let reservation = self.files.reserve(flags.descriptor())?;
-        Ok(reservation.install(make()?))
-    }
 }
 
 /// Returns the error of a timer's call on another file.

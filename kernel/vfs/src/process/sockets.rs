@@ -59,14 +59,14 @@ impl Process {
     /// `EINVAL` if `flags` has other bits; `EMFILE`, `ENOMEM` from the table.
     pub fn socket(&self, kind: SocketType, flags: OpenFlags) -> Result<Fd, Errno> {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
-        let reservation = self.files.reserve(flags.descriptor())?;
-        let made = file(Socket::new(
-            kind,
-            flags,
-            self.kernel.sockets(),
-            self.ucred(),
-        ))?;
-        Ok(reservation.install(made))
+        self.install(flags, || {
+            file(Socket::new(
+                kind,
+                flags,
+                self.kernel.sockets(),
+                self.ucred(),
+            ))
+        })
     }
 
     /// Binds a socket to an address: to a path, at which an inode is made; to an abstract name; or

@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
-use fdtable::{CloseRangeFlags, FdFlags, Files};
+use fdtable::{CloseRangeFlags, Fd, FdFlags, Files, Limits};
 use fdtable_vfs::event::{Clock, EpollCreateFlags, EventFdFlags, TimerFdFlags};
 use fdtable_vfs::socket::SocketType;
-use fdtable_vfs::{At, DevFs, Errno, FileKind, MemFs, MemfdFlags, OpenFlags, Process};
+use fdtable_vfs::{
+    At, DescriptorChoice, DevFs, Errno, FileKind, MemFs, MemfdFlags, OpenFlags, Process,
+};
 
 fn process_with_limit(limit: u32) -> Process {
     Process::with(Files::with_limit(limit), MemFs::default())
@@ -291,4 +293,34 @@ fn an_unknown_flag_is_einval_and_takes_no_number() {
         assert_eq!(process.files().open_count(), 1, "{bits:#x}");
         assert_eq!(process.get_flags(0), Ok(FdFlags::empty()), "{bits:#x}");
     }
+}
+
+#[test]
+fn new_files_take_any_descriptor_and_copies_the_lowest() {
+    let process = Process::new();
+    process
+        .kernel()
+        .set_descriptor_choice(DescriptorChoice::Any);
+    let standard: Vec<_> = (0..3)
+        .map(|_| process.eventfd(0, EventFdFlags::empty()).unwrap().raw())
+        .collect();
+    assert_eq!(standard, [0, 1, 2], "they have a meaning");
+    let (read, write) = process.pipe2(OpenFlags::empty()).unwrap();
+    let (near, far) = process.socketpair(OpenFlags::empty()).unwrap();
+    let event = process.eventfd(0, EventFdFlags::empty()).unwrap();
+    for fd in [read, write, near, far, event] {
+        assert!(fd.raw() > 3, "{fd:?} is of a leaf of this CPU");
+    }
+    assert_eq!(process.dup(event).unwrap().raw(), 3);
+    // At the limit, a pair takes none.
+    let limits = Limits { soft: 7, hard: 7 };
+    process.files().set_limits(limits).unwrap();
+    let count = process.files().open_count();
+    for _ in 0..3 {
+        process.dup(event).unwrap();
+    }
+    process.close(Fd::new(5).unwrap()).unwrap();
+    let pair = process.pipe2(OpenFlags::empty());
+    assert_eq!(pair.unwrap_err(), Errno::EMFILE);
+    assert_eq!(process.files().open_count(), count + 2);
 }
