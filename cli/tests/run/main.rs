@@ -180,6 +180,29 @@ fn what_breaks_rewritten_call_sites_of_a_static_program_is_as_on_the_host() {
 }
 
 #[test]
+fn a_process_that_shares_memory_is_refused() {
+    let folder = folder("leaks");
+    fs::write(
+        folder.join("leaks.c"),
+        "#include <stdlib.h>\nint main(void) { return !malloc(100); }\n",
+    )
+    .expect("a file");
+    let sanitized = ["-fsanitize=address", "-g", "-o", "leaks", "leaks.c"];
+    if !run(&["cc"], &sanitized, &folder).status.success() {
+        eprintln!("not installed: the address sanitizer");
+        return;
+    }
+    // Its leak check starts one. It would wait for a copy of it forever.
+    let output = run(&OURS, &["./leaks"], &folder);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("LeakSanitizer has encountered a fatal error"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn proc_shows_the_program_and_not_the_runner() {
     same_program("shown", &[]);
 }
@@ -190,6 +213,10 @@ fn fill(folder: &Path) {
         .map(|line| format!("line {line} of {}\n", line * 7919 % 1000))
         .collect();
     fs::write(folder.join("text"), &text).expect("a file");
+    // Clearly before the others: some programs compare.
+    let file = fs::File::options().write(true).open(folder.join("text"));
+    let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    file.expect("it").set_modified(before).expect("its time");
     fs::create_dir_all(folder.join("tree/a/b")).expect("a folder");
     for (name, contents) in [
         ("tree/one", "1"),

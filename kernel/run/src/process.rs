@@ -190,6 +190,12 @@ fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
     if start.flags & THREAD == THREAD {
         return begin_thread(frame, start);
     }
+    // A copy would wait forever for what the other process writes. The child of a `vfork` has a
+    // copy, because its parent waits.
+    let shares = start.flags & (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+    if shares == libc::CLONE_VM as u64 {
+        return -i64::from(libc::EINVAL);
+    }
     begin_process(block, start)
 }
 
