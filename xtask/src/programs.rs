@@ -1,13 +1,13 @@
 //! `programs`: programs that others wrote, on fdtable.
 //!
-//! Each is a script in `scripts/programs`, which fetches, builds and runs it; arguments after its
-//! name go to the script.
+//! Each is a script in `scripts/programs`, which fetches, builds and runs it, or runs what is
+//! installed; arguments after its name go to the script.
 
 use crate::Result;
 use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 
-const PROGRAMS: &[&str] = &["hackbench", "dbench", "fsx", "sqlite"];
+const PROGRAMS: &[&str] = &["hackbench", "dbench", "fsx", "sqlite", "python"];
 
 /// The status of a script whose program the mirror does not have (`scripts/programs/sources.sh`).
 const NO_SOURCE: i32 = 77;
