@@ -12,6 +12,10 @@
 //!
 //! A handler may take no lock and free no memory. So mailboxes form a list that only grows; a
 //! thread that begins takes one that is free.
+//!
+//! All orderings are sequentially consistent. A sender fills the slot before it reads what threads
+//! block and wait for, and a thread changes that before it looks at the slots: so at least one of
+//! the two sees what the other has written, and no signal stays in a slot that a thread wants.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -116,6 +120,8 @@ impl Mailbox {
             claim.is_ok()
         };
         if let Some(free) = all().find(is_taken) {
+            // A sender may have been late for the thread before.
+            free.forget_pending();
             return free;
         }
         let new = Box::leak(Box::new(Self {
@@ -139,10 +145,14 @@ impl Mailbox {
     pub(crate) fn end(&self) {
         self.blocked.store(0, SeqCst);
         self.awaited.store(0, SeqCst);
+        self.forget_pending();
+        self.thread.store(0, SeqCst);
+    }
+
+    fn forget_pending(&self) {
         for slot in &self.pending {
             let _ = slot.take();
         }
-        self.thread.store(0, SeqCst);
     }
 
     /// Continues in the child of a fork, where the calling thread is the only one and has nothing

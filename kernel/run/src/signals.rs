@@ -481,6 +481,9 @@ pub(crate) fn suspend(block: &Block, a: [i64; 6]) -> i64 {
 
 /// Takes a signal: `rt_sigtimedwait(2)`.
 pub(crate) fn timed_wait(block: &Block, a: [i64; 6]) -> i64 {
+    if a[3] != 8 {
+        return -i64::from(libc::EINVAL);
+    }
     let [set, info_at, time] = [a[0], a[1], a[2]].map(i64::cast_unsigned);
     // SAFETY: the guest's set, and its time.
     let (set, time) = unsafe {
