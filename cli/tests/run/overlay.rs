@@ -30,7 +30,7 @@ fn fill(top: &Path) {
 }
 
 /// Gives all files of a tree times of 2001.
-fn make_old(top: &Path) {
+pub(super) fn make_old(top: &Path) {
     let arguments = ["-h", "-d", "2001-02-03 04:05:06.789"];
     let mut touch = Command::new("find");
     touch.arg(top).args(["-depth", "-exec", "touch"]);
@@ -39,7 +39,7 @@ fn make_old(top: &Path) {
 }
 
 /// Everything about a tree that a change would leave a trace in.
-fn state(top: &Path) -> Vec<String> {
+pub(super) fn state(top: &Path) -> Vec<String> {
     let mut all = Vec::new();
     let mut waiting = vec![top.to_path_buf()];
     while let Some(path) = waiting.pop() {
@@ -74,7 +74,7 @@ fn state(top: &Path) -> Vec<String> {
 
 /// Runs words in a folder with a directory as an overlay, and fails if that has changed.
 #[track_caller]
-fn in_overlay(top: &Path, words: &[&str], folder: &Path) -> String {
+pub(super) fn in_overlay(top: &Path, words: &[&str], folder: &Path) -> String {
     let before = state(top);
     let prefix = [&OURS[..], &["--overlay", text(top)]].concat();
     let output = run(&prefix, words, folder);
@@ -82,7 +82,7 @@ fn in_overlay(top: &Path, words: &[&str], folder: &Path) -> String {
     shown(&output)
 }
 
-fn text(path: &Path) -> &str {
+pub(super) fn text(path: &Path) -> &str {
     path.to_str().expect("a path of text")
 }
 

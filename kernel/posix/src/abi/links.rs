@@ -16,14 +16,13 @@
 use std::ffi::{CStr, CString, c_int, c_long};
 use std::os::fd::RawFd;
 
-use fdtable_vfs::{AtFlags, Errno};
+use fdtable_vfs::{AtFlags, Errno, Stat};
 
 use crate::abi::routing::{Links, Routes, Side, goes_up, names};
 use crate::abi::system::System;
-use crate::abi::target::HostPath;
+use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::direct::{Wait, direct};
-use crate::host::file::HostFile;
 
 /// Most links that a walk follows.
 const MAXSYMLINKS: usize = 40;
@@ -64,52 +63,93 @@ impl LastLink {
 }
 
 impl System {
-    /// Returns the absolute path to which a path leads if that is on the other side than `side`,
-    /// where it begins, or if links lead there and back.
+    /// Returns the absolute path to which a path leads if that is on the other side than that of
+    /// `routed`, where it begins, or if links lead there and back.
     ///
     /// # Errors
-    /// `ELOOP` if there are too many links.
+    /// `ELOOP` if there are too many links; `ENOENT` for `..` in a removed directory;
+    /// `ENAMETOOLONG` if the walk makes a path that is too long to be judged; those of the walk.
     pub(crate) fn crossing(
         &self,
         routes: &Routes,
-        side: Side,
-        directory: c_int,
+        routed: &Target<'_>,
         path: &[u8],
         last: LastLink,
     ) -> Result<Option<(Side, Vec<u8>)>, Errno> {
-        let Some(whole) = self.whole(routes, directory, path) else {
+        if path.is_empty() {
             return Ok(None);
+        }
+        let (side, directory) = match routed {
+            Target::Ours(directory, _) => (Side::Ours, *directory),
+            Target::Host(path) => (Side::Host, path.directory()),
+        };
+        let place = match path.starts_with(b"/") {
+            true => Place::Known(Vec::new()),
+            false => self.place(side, directory)?,
+        };
+        let start = match place {
+            Place::Known(path) => path,
+            Place::Removed if goes_up(path) => return Err(Errno::ENOENT),
+            // No name is there, so no link.
+            Place::Removed | Place::None => return Ok(None),
+            Place::TooLong => return far_down(routes, directory, path, last),
+        };
+        let start = Start {
+            path: start,
+            side,
+            directory,
         };
         let last = last.at_end_of(path);
-        if !goes_up(&whole) && !self.has_links(routes, &whole, last) {
+        let whole = [&start.path, &b"/"[..], path].concat();
+        if !goes_up(path) && !self.has_links(routes, &start, path, &whole, last) {
             let leads_to = routes.side_of(&whole);
             return Ok((leads_to != side).then_some((leads_to, whole)));
         }
-        let walk = self.walk(routes, side, &whole, last)?;
+        let walk = self.walk(routes, &start, path, last)?;
         Ok(walk.has_crossed.then_some((walk.side, walk.reached)))
     }
 
-    /// Returns the path with that of its directory before it, if it is known.
-    fn whole(&self, routes: &Routes, directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
-        if path.is_empty() {
-            return None;
-        }
-        if path.starts_with(b"/") {
-            return Some(path.to_vec());
-        }
-        let start = match directory {
-            libc::AT_FDCWD => routes.directory().to_vec(),
-            directory => self.path_of(directory)?,
-        };
-        Some([&start, &b"/"[..], path].concat())
-    }
-
-    /// Returns the path of an open directory.
-    fn path_of(&self, directory: c_int) -> Option<Vec<u8>> {
-        let file = self.file(directory).ok()?;
-        match HostFile::below(&**file) {
-            None => file.path().map(|path| path.full_path()),
-            Some(host_file) => path_of_host(host_file.fd()),
+    /// Finds out the path of an open directory, or of the working directory of a side (`AT_FDCWD`),
+    /// as it is now: a rename of a directory above changes it.
+    fn place(&self, side: Side, directory: c_int) -> Result<Place, Errno> {
+        match (side, directory) {
+            (Side::Ours, libc::AT_FDCWD) => match self.process.getcwd() {
+                Err(Errno::ENOENT) => Ok(Place::Removed),
+                path => Ok(Place::known(path?)),
+            },
+            (Side::Ours, fd) => {
+                // The call itself finds out that the descriptor is closed, or no directory.
+                let Ok(file) = self.file(fd) else {
+                    return Ok(Place::None);
+                };
+                let Some(path) = file.path().map(|path| path.full_path()) else {
+                    return Ok(Place::None);
+                };
+                if path.ends_with(DELETED) {
+                    let (open, named) = (file.stat()?, self.lstat(&path));
+                    let is_named =
+                        |named: Stat| (named.device, named.inode) == (open.device, open.inode);
+                    if !named.is_ok_and(is_named) {
+                        return Ok(Place::Removed);
+                    }
+                }
+                Ok(Place::known(path))
+            }
+            (Side::Host, libc::AT_FDCWD) => match current_directory_of_host() {
+                Err(Errno::ENOENT) => Ok(Place::Removed),
+                Err(Errno::ENAMETOOLONG) => Ok(Place::TooLong),
+                path => Ok(Place::known(path?)),
+            },
+            (Side::Host, fd) => match path_of_host(fd) {
+                Err(Errno::ENAMETOOLONG) => Ok(Place::TooLong),
+                path => {
+                    let path = path?;
+                    if path.ends_with(DELETED) && !is_name_of(&path, &host::fstat(fd)?) {
+                        return Ok(Place::Removed);
+                    }
+                    Ok(Place::known(path))
+                }
+            },
         }
     }
 
@@ -126,36 +166,51 @@ impl System {
         };
         let found = path_of_host(fd);
         host::close(fd);
-        found.is_some_and(|found| routes.is_above_ours(&found))
+        found.is_ok_and(|found| routes.is_above_ours(&found))
     }
 
     /// Returns false if there is no symbolic link on a path, as far as it exists.
-    fn has_links(&self, routes: &Routes, path: &[u8], last: LastLink) -> bool {
-        match routes.side_of(path) {
+    fn has_links(
+        &self,
+        routes: &Routes,
+        start: &Start,
+        path: &[u8],
+        whole: &[u8],
+        last: LastLink,
+    ) -> bool {
+        let side = routes.side_of(whole);
+        let (directory, path) = match side == start.side {
+            true => (start.directory, path),
+            false => (libc::AT_FDCWD, whole),
+        };
+        match side {
             Side::Ours => {
                 let mut flags = AtFlags::empty();
-                flags.set(AtFlags::SYMLINK_NOFOLLOW, last == LastLink::Keep);
-                !self.process.is_free_of_links(path, flags)
+                flags.set(AtFlags::SYMLINK_NOFOLLOW, last != LastLink::Follow);
+                !self.process.is_free_of_links(directory, path, flags)
             }
-            Side::Host => CString::new(path).is_ok_and(|path| has_links(&path, last)),
+            Side::Host => CString::new(path).map_or(true, |path| has_links(directory, &path, last)),
         }
     }
 
-    /// Walks a path, which begins on a side, name by name.
+    /// Walks a path name by name.
     fn walk(
         &self,
         routes: &Routes,
-        start: Side,
+        start: &Start,
         path: &[u8],
         last: LastLink,
     ) -> Result<Walk, Errno> {
         let mut left: Vec<Vec<u8>> = names_from_last(path);
-        let mut reached = Vec::new();
+        let mut reached = start.path.clone();
+        // True while what is reached is below the start, and is looked up from there.
+        let mut is_below = !path.starts_with(b"/");
         let mut has_crossed = false;
         let mut links = 0;
         while let Some(name) = left.pop() {
             if name == b".." {
-                has_crossed |= routes.side_of(&reached) != start;
+                has_crossed |= routes.side_of(&reached) != start.side;
+                is_below &= reached.len() > start.path.len();
                 let parent = reached.iter().rposition(|&byte| byte == b'/');
                 reached.truncate(parent.unwrap_or(0));
                 continue;
@@ -164,7 +219,7 @@ impl System {
             let side = routes.side_of(&next);
             let is_followed = !left.is_empty() || last == LastLink::Follow;
             let target = match is_followed {
-                true => self.link_target(side, &next),
+                true => self.link_target(side, &next, start.lookup(is_below, side, &next))?,
                 false => None,
             };
             let Some(target) = target else {
@@ -175,9 +230,10 @@ impl System {
             if links > MAXSYMLINKS {
                 return Err(Errno::ELOOP);
             }
-            has_crossed |= side != start;
+            has_crossed |= side != start.side;
             if target.starts_with(b"/") {
                 reached.clear();
+                is_below = false;
             }
             left.extend(names_from_last(&target));
         }
@@ -188,22 +244,87 @@ impl System {
         Ok(Walk {
             reached,
             side,
-            has_crossed: has_crossed || side != start,
+            has_crossed: has_crossed || side != start.side,
         })
     }
 
-    /// Returns the target of a symbolic link, if it is one that this walk follows.
-    fn link_target(&self, side: Side, path: &[u8]) -> Option<Vec<u8>> {
+    /// Returns the target of a symbolic link, if it is one that this walk follows. `lookup` is a
+    /// directory and the path from there.
+    ///
+    /// # Errors
+    /// Those of `readlink`, but for what is there and is no link, and for what is not there.
+    fn link_target(
+        &self,
+        side: Side,
+        path: &[u8],
+        lookup: (c_int, &[u8]),
+    ) -> Result<Option<Vec<u8>>, Errno> {
         let is_in_proc = path.starts_with(b"/proc/");
-        match side {
-            Side::Ours if is_in_proc => None,
-            Side::Ours => self.process.readlinkat(libc::AT_FDCWD, path).ok(),
+        let (directory, name) = lookup;
+        let target = match side {
+            Side::Ours if is_in_proc => return Ok(None),
+            Side::Ours => self.process.readlinkat(directory, name),
             Side::Host => {
-                let target = host::readlink(&CString::new(path).ok()?).ok()?;
-                // `/proc/self` itself has to stay: paths below it are ours.
-                let is_path = target.starts_with(b"/") && !target.ends_with(b" (deleted)");
-                (is_path || !is_in_proc).then_some(target)
+                let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
+                host::readlinkat(directory, &name)
             }
+        };
+        let target = match target {
+            Err(Errno::EINVAL | Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
+            target => target?,
+        };
+        if !is_in_proc {
+            return Ok(Some(target));
+        }
+        // `/proc/self` itself has to stay: paths below it are ours.
+        let is_path = target.starts_with(b"/") && !target.ends_with(DELETED);
+        Ok(is_path.then_some(target))
+    }
+}
+
+/// What `/proc` shows at the end of the path of a removed file.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Where a directory is.
+enum Place {
+    /// Its path, without links; empty for the root.
+    Known(Vec<u8>),
+    /// It has no name any more.
+    Removed,
+    /// It is on the host, and its path is longer than the host shows, so it is not above an
+    /// overlay.
+    TooLong,
+    /// It is no directory.
+    None,
+}
+
+impl Place {
+    fn known(path: Vec<u8>) -> Self {
+        match path.as_slice() {
+            b"/" => Place::Known(Vec::new()),
+            _ if path.starts_with(b"/") => Place::Known(path),
+            // A pipe, for example, or a directory that is not below the root.
+            _ => Place::TooLong,
+        }
+    }
+}
+
+/// The directory where a path begins.
+struct Start {
+    /// Its path without links; empty for the root.
+    path: Vec<u8>,
+    side: Side,
+    /// Its descriptor on its side, or `AT_FDCWD`.
+    directory: c_int,
+}
+
+impl Start {
+    /// Returns from which directory a path is looked up, and the path from there: from the start if
+    /// it is below. So renames of the start do not matter, and its own path is not too long.
+    fn lookup<'p>(&self, is_below: bool, side: Side, path: &'p [u8]) -> (c_int, &'p [u8]) {
+        match is_below && side == self.side {
+            true => (self.directory, &path[self.path.len() + 1..]),
+            false => (libc::AT_FDCWD, path),
         }
     }
 }
@@ -219,10 +340,61 @@ struct Walk {
     has_crossed: bool,
 }
 
+/// Judges a path that begins in a directory of the host whose own path is too long.
+///
+/// # Errors
+/// `ENAMETOOLONG` if it has links or names behind `..`; those of opening a directory above.
+fn far_down(
+    routes: &Routes,
+    directory: RawFd,
+    path: &[u8],
+    last: LastLink,
+) -> Result<Option<(Side, Vec<u8>)>, Errno> {
+    let text = CString::new(path).map_err(|_| Errno::EINVAL)?;
+    if !goes_up(path) {
+        return match has_links(directory, &text, last.at_end_of(path)) {
+            true => Err(Errno::ENAMETOOLONG),
+            false => Ok(None),
+        };
+    }
+    if names(path).any(|name| name != b"..") {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let fd = host::openat(directory, &text, libc::O_PATH | libc::O_DIRECTORY, 0)?;
+    let found = path_of_host(fd);
+    host::close(fd);
+    match found {
+        Err(Errno::ENAMETOOLONG) => Ok(None),
+        found => {
+            let found = found?;
+            let side = routes.side_of(&found);
+            Ok((side != Side::Host).then_some((side, found)))
+        }
+    }
+}
+
 /// Returns the path of a host descriptor.
-fn path_of_host(fd: RawFd) -> Option<Vec<u8>> {
-    let link = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
-    host::readlink(&link).ok()
+fn path_of_host(fd: RawFd) -> Result<Vec<u8>, Errno> {
+    let link = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| Errno::EINVAL)?;
+    host::readlink(&link)
+}
+
+/// Returns the path of the host's working directory.
+fn current_directory_of_host() -> Result<Vec<u8>, Errno> {
+    let mut path = vec![0; libc::PATH_MAX as usize];
+    // SAFETY: the buffer has this length.
+    let length: Result<c_long, Errno> =
+        unsafe { direct!(Wait::Never, libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
+    // With the null.
+    path.truncate((length? as usize).saturating_sub(1));
+    Ok(path)
+}
+
+/// Returns true if a path of the host leads to this file.
+fn is_name_of(path: &[u8], file: &libc::stat) -> bool {
+    let named = CString::new(path).map_err(|_| Errno::EINVAL);
+    let named = named.and_then(|path| host::fstatat(libc::AT_FDCWD, &path, 0));
+    named.is_ok_and(|named| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))
 }
 
 fn names_from_last(path: &[u8]) -> Vec<Vec<u8>> {
@@ -239,8 +411,9 @@ struct OpenHow {
     resolve: u64,
 }
 
-/// Returns false if there is no symbolic link on a path of the host, as far as it exists.
-fn has_links(path: &CStr, last: LastLink) -> bool {
+/// Returns false if there is no symbolic link on a path of the host, as far as it exists. The path
+/// is the one of the call, or one that is not too long.
+fn has_links(directory: RawFd, path: &CStr, last: LastLink) -> bool {
     let no_follow = match last {
         LastLink::Follow => 0,
         LastLink::Keep => libc::O_NOFOLLOW,
@@ -255,7 +428,7 @@ fn has_links(path: &CStr, last: LastLink) -> bool {
         direct!(
             Wait::Never,
             libc::SYS_openat2,
-            libc::AT_FDCWD,
+            directory,
             path.as_ptr(),
             &raw const how,
             size_of::<OpenHow>()

@@ -121,6 +121,14 @@ impl Routes {
         self.links
     }
 
+    /// Returns the side where the walk of a path begins.
+    pub(crate) fn start_of(&self, path: &[u8]) -> Side {
+        match path.first() {
+            Some(b'/') => self.side_of(path),
+            _ => self.side,
+        }
+    }
+
     /// Returns the side of a path, and the path to use on that side.
     pub(crate) fn route<'p>(&self, path: &'p [u8]) -> (Side, Cow<'p, [u8]>) {
         if path.is_empty() {

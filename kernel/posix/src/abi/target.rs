@@ -102,11 +102,7 @@ impl System {
         if routes.links() == Links::Stay {
             return Ok(routed);
         }
-        let side = match routed {
-            Target::Ours(..) => Side::Ours,
-            Target::Host(_) => Side::Host,
-        };
-        match self.crossing(&routes, side, directory, bytes, last)? {
+        match self.crossing(&routes, &routed, bytes, last)? {
             None => Ok(routed),
             Some((Side::Ours, path)) => Ok(Target::Ours(libc::AT_FDCWD, path.into())),
             Some((Side::Host, path)) => Ok(Target::Host(HostPath::absolute(path)?)),
@@ -115,7 +111,11 @@ impl System {
 
     /// Routes an absolute path, or one that is relative to the working directory.
     fn routed<'p>(&self, routes: &Routes, path: &'p CStr) -> Result<Target<'p>, Errno> {
-        let (side, routed) = routes.route(path.to_bytes());
+        let (side, routed) = match routes.links() {
+            Links::Stay => routes.route(path.to_bytes()),
+            // The walk finds out where it leads.
+            Links::Cross => (routes.start_of(path.to_bytes()), path.to_bytes().into()),
+        };
         if side == Side::Host
             && let Some(trace) = &self.trace
         {

@@ -174,15 +174,20 @@ impl Process {
         self.path_context().readlink(at.into(), path.as_ref())
     }
 
-    /// Returns true if a walk from the working directory meets no symbolic link, whether it finds a
-    /// file or not. Flag `SYMLINK_NOFOLLOW` allows one at the end. May return false where it would
-    /// have to wait, at `..`, and in file systems that need more than a name.
+    /// Returns true if the walk of a path meets no symbolic link, whether it finds a file or not.
+    /// Flag `SYMLINK_NOFOLLOW` allows one at the end. May return false where it would have to wait,
+    /// at `..`, and in file systems that need more than a name.
     #[doc(alias = "RESOLVE_NO_SYMLINKS")]
-    pub fn is_free_of_links(&self, path: impl AsRef<[u8]>, flags: AtFlags) -> bool {
+    pub fn is_free_of_links(
+        &self,
+        at: impl Into<At>,
+        path: impl AsRef<[u8]>,
+        flags: AtFlags,
+    ) -> bool {
         let path = Path::parse(path.as_ref());
         path.is_ok_and(|path| {
             let context = self.path_context();
-            context.find_rcu(At::Cwd, &path, flags.into()).is_some()
+            context.find_rcu(at.into(), &path, flags.into()).is_some()
         })
     }
 

@@ -213,7 +213,7 @@ fn a_path_is_free_of_links_if_its_walk_meets_none() {
     process.mkdir("d").unwrap();
     process.open("d/file", NEW).unwrap();
     process.symlinkat("d", At::Cwd, "link").unwrap();
-    let free = |path: &str, flags| process.is_free_of_links(path, flags);
+    let free = |path: &str, flags| process.is_free_of_links(At::Cwd, path, flags);
     for path in [
         "d/file",
         "/d/file",

@@ -1,0 +1,92 @@
+//! `--overlay`: no path of the program, whatever leads to it, changes the host's directory.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::folder;
+use super::overlay::{in_overlay, make_old, state, text};
+
+/// A folder with the directories `ov`, to be the overlay, and `out`.
+fn beside(test: &str) -> [PathBuf; 3] {
+    let top = folder(test);
+    let [ov, out] = ["ov", "out"].map(|name| top.join(name));
+    fs::create_dir_all(ov.join("a/b")).expect("a directory");
+    fs::create_dir_all(out.join("a/b")).expect("a directory");
+    for file in [ov.join("f"), ov.join("a/x"), out.join("x"), out.join("a/x")] {
+        fs::write(&file, text(&file)).expect("a file");
+    }
+    symlink(&ov, out.join("a/l")).expect("a link");
+    symlink(&out, ov.join("a/good")).expect("a link");
+    make_old(&top);
+    [top, ov, out]
+}
+
+/// Runs a script of perl in a directory, and returns what it prints.
+#[track_caller]
+fn perl(ov: &Path, directory: &Path, script: &str) -> String {
+    in_overlay(ov, &["perl", "-e", script], directory)
+}
+
+/// The same, and the directory `out` of the host may not change either.
+#[track_caller]
+fn perl_keeps(out: &Path, ov: &Path, directory: &Path, script: &str) -> String {
+    let before = state(out);
+    let output = perl(ov, directory, script);
+    assert_eq!(state(out), before, "{script} {output}");
+    output
+}
+
+#[test]
+fn links_below_a_renamed_directory_of_the_host_lead_into_the_overlay() {
+    let [_, ov, out] = beside("overlay-renamed-host");
+    let script = "rename '../a', '../b' or die; open F, '>l/f' or die; print F 'new'; close F;
+        unlink 'l/a/x' or die; rmdir 'l/a/b' or die; print -s 'l/f', -e 'l/a/x' ? 1 : 0";
+    assert_eq!(perl(&ov, &out.join("a"), script), "Some(0)\n30");
+}
+
+#[test]
+fn dot_dot_in_a_renamed_directory_of_the_host_is_that_of_its_new_place() {
+    let [top, ov, out] = beside("overlay-moved-host");
+    let script = "rename '../b', '../../../c' or die; open F, '>../ov/f' or die; print F 'new';
+        close F; print -s '../ov/f'";
+    assert_eq!(perl(&ov, &out.join("a/b"), script), "Some(0)\n3");
+    assert!(top.join("c").is_dir());
+}
+
+#[test]
+fn a_renamed_directory_of_the_overlay_keeps_its_files() {
+    let [_, ov, out] = beside("overlay-renamed-ours");
+    let script = "rename '../a', '../b' or die; symlink '../out', '../a' or die;
+        open F, '>x' or die; print F 'mine'; close F; print -s '../b/x';
+        unlink 'x' or die; print -e '../b/x' ? 1 : 0, -e 'good/x' ? 1 : 0;
+        mkdir '../d'; rename '../b', '../d/b'; print -s '../../f' ? 1 : 0";
+    let output = perl_keeps(&out, &ov, &ov.join("a"), script);
+    assert_eq!(output, "Some(0)\n4011");
+}
+
+#[test]
+fn dot_dot_in_a_removed_directory_leads_nowhere() {
+    let [_, ov, out] = beside("overlay-removed");
+    for directory in [out.join("a/b"), ov.join("a/b")] {
+        let script = "opendir D, '.'; rmdir '../b' or die; print -e '../x' ? 1 : 0;
+            open F, '>../../ov/f' and die; print $!;
+            chdir '/'; open F, '>/proc/self/fd/'.fileno(D).'/../../ov/f' and die; print $!";
+        let output = perl(&ov, &directory, script);
+        let expected = "0No such file or directory";
+        assert!(
+            output.starts_with(&format!("Some(0)\n{expected}")),
+            "{output}"
+        );
+    }
+}
+
+#[test]
+fn a_removed_directory_leads_nowhere_by_its_descriptor() {
+    let [_, ov, out] = beside("overlay-removed-descriptor");
+    // `openat` is system call 257.
+    let script = "opendir D, 'b'; rmdir 'b' or die; my $path = '../../ov/f';
+        print syscall(257, fileno(D), $path, 01001, 0), $!";
+    let output = perl(&ov, &out.join("a"), script);
+    assert_eq!(output, "Some(0)\n-1No such file or directory");
+}
