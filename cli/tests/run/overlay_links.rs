@@ -90,3 +90,28 @@ fn a_removed_directory_leads_nowhere_by_its_descriptor() {
     let output = perl(&ov, &out.join("a"), script);
     assert_eq!(output, "Some(0)\n-1No such file or directory");
 }
+
+#[test]
+fn paths_too_long_to_be_judged_are_refused() {
+    let [_, ov, out] = beside("overlay-long");
+    let script = "my $ov = shift; my $d = 'd' x 100;
+        for (1 .. 45) { mkdir $d or die; chdir $d or die; }
+        symlink $ov, 'l' or die; mkdir 'e' or die; rename 'e', 'g' or die;
+        open F, '>g/own' or die; opendir D, 'g' or die;
+        for my $path ('l/f', 'l/new', ('../' x 46) . 'ov/f') {
+            print open(F, '>', $path) ? 1 : 0, $!{ENAMETOOLONG} ? 1 : 0;
+        }
+        print unlink('l/f'), mkdir('l/new') ? 1 : 0, rmdir('l/a/b') ? 1 : 0;
+        my $path = '../l/f'; print syscall(257, fileno(D), $path, 01001, 0);
+        chdir '..' or die; print -d $d ? 1 : 0; chdir '../' x 44 or die; print -e 'x' ? 1 : 0;
+        open F, '>../ov/f' or die; print F 'new'; close F; print -s '../ov/f'";
+    let words = ["perl", "-MErrno", "-e", script, text(&ov)];
+    let output = in_overlay(&ov, &words, &out);
+    assert_eq!(output, "Some(0)\n010101000-1113");
+    // Trees below an overlay may be as deep.
+    let script = "my $d = 'd' x 100; for (1 .. 45) { mkdir $d or die; chdir $d or die; }
+        open F, '>file' or die; symlink 'file', 'l' or die; open F, '>l' or die;
+        mkdir 'e' or die; open F, '>e/../l' or die; print -e 'file' ? 1 : 0; chdir '..' or die;
+        print -d $d ? 1 : 0";
+    assert_eq!(perl(&ov, &ov, script), "Some(0)\n11");
+}
