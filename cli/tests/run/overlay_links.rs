@@ -115,3 +115,36 @@ fn paths_too_long_to_be_judged_are_refused() {
         print -d $d ? 1 : 0";
     assert_eq!(perl(&ov, &ov, script), "Some(0)\n11");
 }
+
+#[test]
+fn calls_that_change_a_name_do_not_follow_a_link_before_a_slash() {
+    let [top, ov, out] = beside("overlay-slash");
+    for name in ["hd", "h2"] {
+        fs::create_dir(out.join(name)).expect("a directory");
+    }
+    for (to, link) in [("../out/hd", "lnk"), ("../out/nodir", "dl")] {
+        symlink(to, ov.join(link)).expect("a link");
+    }
+    symlink("../ov/a", out.join("lnk")).expect("a link");
+    symlink("../ov/nodir", out.join("dl")).expect("a link");
+    symlink(&out, ov.join("up")).expect("a link");
+    make_old(&top);
+    for (directory, other) in [(&ov, "../out"), (&out, "../ov")] {
+        let script = format!(
+            "sub e {{ print ' ', $_[0] ? 'ok' : $!{{ENOTDIR}} ? 'ENOTDIR' : $!{{EEXIST}} ? 'EEXIST'
+                : $!{{EINVAL}} ? 'EINVAL' : $!{{ENOENT}} ? 'ENOENT' : $!{{EBUSY}} ? 'EBUSY' : $!; }}
+            e(rmdir 'lnk/'); my $lnk = 'lnk/'; e(syscall(87, $lnk) == 0); e(mkdir 'dl/'); e(rename 'lnk/', 'ren');
+            e(symlink 'x', 'dl/'); e(-d 'lnk/'); e(-d 'lnk/.');
+            e(rmdir '{other}/a/b/.'); e(rename '{other}/a/b/..', '{other}/ren');"
+        );
+        let words = ["perl", "-MErrno", "-e", &script];
+        let before = state(&out);
+        let ours = in_overlay(&ov, &words, directory);
+        assert_eq!(state(&out), before, "{ours}");
+        let expected = "Some(0)\n ENOTDIR ENOTDIR EEXIST ENOTDIR EEXIST ok ok EINVAL EBUSY";
+        assert_eq!(ours, expected, "in {directory:?}");
+    }
+    let script = "print rmdir('up/h2/.') ? 1 : 0, rmdir('up/h2/') ? 1 : 0, mkdir('up/h3/') ? 1 : 0";
+    assert_eq!(perl(&ov, &ov, script), "Some(0)\n011");
+    assert!(!out.join("h2").exists() && out.join("h3").is_dir());
+}

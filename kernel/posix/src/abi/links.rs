@@ -30,8 +30,12 @@ const MAXSYMLINKS: usize = 40;
 /// What a call does with a symbolic link at the end of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
+    /// It follows the link.
     Follow,
+    /// It takes the link itself, unless a `/` is behind it.
     Keep,
+    /// It changes a name of the directory above, and takes the link whatever is behind it.
+    Parent,
 }
 
 impl LastLink {
@@ -55,9 +59,9 @@ impl LastLink {
 
     /// Returns what a call does with this path: it follows a link before a trailing `/` or `.`.
     fn at_end_of(self, path: &[u8]) -> Self {
-        match path.ends_with(b"/") || path.ends_with(b"/.") {
-            true => Self::Follow,
-            false => self,
+        match self {
+            Self::Keep if path.ends_with(b"/") || path.ends_with(b"/.") => Self::Follow,
+            last => last,
         }
     }
 }
@@ -201,7 +205,14 @@ impl System {
         path: &[u8],
         last: LastLink,
     ) -> Result<Walk, Errno> {
-        let mut left: Vec<Vec<u8>> = names_from_last(path);
+        let (above, end) = match last {
+            LastLink::Parent => {
+                let (above, end) = above_and_end(path);
+                (above, Some(end))
+            }
+            _ => (path, kind_of_end(path)),
+        };
+        let mut left: Vec<Vec<u8>> = names_from_last(above);
         let mut reached = start.path.clone();
         // True while what is reached is below the start, and is looked up from there.
         let mut is_below = !path.starts_with(b"/");
@@ -217,7 +228,7 @@ impl System {
             }
             let next = [&reached[..], b"/", &name].concat();
             let side = routes.side_of(&next);
-            let is_followed = !left.is_empty() || last == LastLink::Follow;
+            let is_followed = !left.is_empty() || last != LastLink::Keep;
             let target = match is_followed {
                 true => self.link_target(side, &next, start.lookup(is_below, side, &next))?,
                 false => None,
@@ -237,9 +248,15 @@ impl System {
             }
             left.extend(names_from_last(&target));
         }
-        let side = routes.side_of(&reached);
-        if reached.is_empty() || path.ends_with(b"/") {
+        let mut side = routes.side_of(&reached);
+        if reached.is_empty() || end.is_some() {
             reached.push(b'/');
+        }
+        if let Some(end) = end {
+            reached.extend_from_slice(end);
+            if !goes_up(end) {
+                side = routes.side_of(&reached);
+            }
         }
         Ok(Walk {
             reached,
@@ -397,6 +414,23 @@ fn is_name_of(path: &[u8], file: &libc::stat) -> bool {
     named.is_ok_and(|named| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))
 }
 
+/// Splits a path before its last name, which may be `.` or `..`, and has all of `/` behind it.
+fn above_and_end(path: &[u8]) -> (&[u8], &[u8]) {
+    let end = path.iter().rposition(|&byte| byte != b'/');
+    let end = end.map_or(0, |end| end + 1);
+    let name = path[..end].iter().rposition(|&byte| byte == b'/');
+    path.split_at(name.map_or(0, |name| name + 1))
+}
+
+/// Returns what is behind the last `/` of a path that leads only to a directory.
+fn kind_of_end(path: &[u8]) -> Option<&[u8]> {
+    match path {
+        b"." => Some(b"."),
+        _ if path.ends_with(b"/.") => Some(b"."),
+        _ => path.ends_with(b"/").then_some(b""),
+    }
+}
+
 fn names_from_last(path: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = names(path).map(<[u8]>::to_vec).collect();
     all.reverse();
@@ -416,7 +450,7 @@ struct OpenHow {
 fn has_links(directory: RawFd, path: &CStr, last: LastLink) -> bool {
     let no_follow = match last {
         LastLink::Follow => 0,
-        LastLink::Keep => libc::O_NOFOLLOW,
+        LastLink::Keep | LastLink::Parent => libc::O_NOFOLLOW,
     };
     let how = OpenHow {
         flags: (libc::O_PATH | libc::O_CLOEXEC | no_follow) as u64,

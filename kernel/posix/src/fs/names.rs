@@ -28,7 +28,7 @@ pub unsafe extern "C" fn fdt_mkdir(path: *const c_char, mode: mode_t) -> c_int {
 pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path, LastLink::Keep) }? {
+        match unsafe { system.target(directory, path, LastLink::Parent) }? {
             Target::Ours(at, path) => system.process.mkdirat(at, path, mode)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn fdt_mknodat(
     call(|system| {
         let kind = kind(mode)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path, LastLink::Keep) }? {
+        match unsafe { system.target(directory, path, LastLink::Parent) }? {
             Target::Ours(at, path) => system.process.mknodat(at, path, kind, mode)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn fdt_unlinkat(
     call(|system| {
         let what = UnlinkFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path, LastLink::Keep) }? {
+        match unsafe { system.target(directory, path, LastLink::Parent) }? {
             Target::Ours(at, path) => system.process.unlinkat(at, path, what)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn fdt_unlinkat(
 pub unsafe extern "C" fn fdt_remove(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        match unsafe { system.target(AT_FDCWD, path, LastLink::Keep) }? {
+        match unsafe { system.target(AT_FDCWD, path, LastLink::Parent) }? {
             Target::Ours(at, path) => {
                 let removed = system.process.unlinkat(at, &path, UnlinkFlags::empty());
                 if removed == Err(Errno::EISDIR) {
@@ -192,9 +192,9 @@ pub unsafe extern "C" fn fdt_renameat2(
 ) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let old = unsafe { system.target(old_directory, old, LastLink::Keep) }?;
+        let old = unsafe { system.target(old_directory, old, LastLink::Parent) }?;
         // SAFETY: as the caller promises.
-        let new = match unsafe { system.target(new_directory, new, LastLink::Keep) } {
+        let new = match unsafe { system.target(new_directory, new, LastLink::Parent) } {
             Err(errno) => return Err(system.error_of_parent(&old, errno)),
             Ok(new) => new,
         };
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn fdt_linkat(
         // SAFETY: as the caller promises.
         let old = unsafe { system.target(old_directory, old, last) }?;
         // SAFETY: as the caller promises.
-        let new = match unsafe { system.target(new_directory, new, LastLink::Keep) } {
+        let new = match unsafe { system.target(new_directory, new, LastLink::Parent) } {
             Err(errno) => return Err(system.error_of_linked(&old, flags, errno)),
             Ok(new) => new,
         };
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn fdt_symlinkat(
         // SAFETY: as the caller promises.
         let leads_to = unsafe { uaccess::string(target) }?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path, LastLink::Keep) }? {
+        match unsafe { system.target(directory, path, LastLink::Parent) }? {
             Target::Ours(at, path) => system.process.symlinkat(leads_to.to_bytes(), at, path)?,
             Target::Host(path) => {
                 let leads_to = leads_to.as_ptr();
