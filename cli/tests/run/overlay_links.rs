@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::folder;
 use super::overlay::{in_overlay, make_old, state, text};
+use super::{OURS, folder, run, shown};
 
 /// A folder with the directories `ov`, to be the overlay, and `out`.
 fn beside(test: &str) -> [PathBuf; 3] {
@@ -147,4 +147,22 @@ fn calls_that_change_a_name_do_not_follow_a_link_before_a_slash() {
     let script = "print rmdir('up/h2/.') ? 1 : 0, rmdir('up/h2/') ? 1 : 0, mkdir('up/h3/') ? 1 : 0";
     assert_eq!(perl(&ov, &ov, script), "Some(0)\n011");
     assert!(!out.join("h2").exists() && out.join("h3").is_dir());
+}
+
+#[test]
+fn calls_that_lead_around_an_overlay_are_not_permitted() {
+    let [_, ov, out] = beside("overlay-chroot");
+    // From the system header; the arguments are invalid, but for the first of `unshare`.
+    let script = "my $ov = shift; my @all = (155, 161, 163, 165, 166, 167, 168, 179, 304, 308, 428,
+            429, 430, 431, 432, 433, 442, 443);
+        for (@all) { print syscall($_, -1, -1, -1, -1, -1) == -1 && $!{EPERM} ? 1 : \" $_: $! \"; }
+        print ' ', syscall(272, 0x20000), $!{EPERM} ? 1 : 0;
+        print ' ', chroot($ov) ? 1 : 0, $!{EPERM} ? 1 : 0; open F, '>/f'; open F, '>/created'";
+    for prefix in [vec!["--overlay", text(&ov)], vec!["--root", "/"]] {
+        let words = ["perl", "-MErrno", "-e", script, text(&ov)];
+        let before = state(&ov);
+        let output = shown(&run(&[&OURS[..], &prefix].concat(), &words, &out));
+        assert_eq!(state(&ov), before, "{output}");
+        assert_eq!(output, format!("Some(0)\n{} -11 01", "1".repeat(18)));
+    }
 }

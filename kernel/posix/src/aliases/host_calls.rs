@@ -16,6 +16,7 @@ use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::call::call;
 use crate::abi::links::LastLink;
+use crate::abi::routing::Links;
 use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
 use crate::abi::uaccess;
@@ -23,11 +24,21 @@ use crate::host;
 use crate::host::file::HostFile;
 use crate::host::other_files::adopt_new;
 
-/// Makes a system call that is not ours.
+/// Makes a system call that is not ours. Fails with `EPERM`, as without the capability, if it could
+/// lead around an overlay or another root.
 ///
 /// # Safety
 /// The arguments are those that the system call expects.
 pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
+    if escapes_overlays(number, a[0]) {
+        let allowed = call(|system| match system.routes.load().links() {
+            Links::Stay => Ok(0),
+            Links::Cross => Err(Errno::EPERM),
+        });
+        if allowed != 0 {
+            return allowed;
+        }
+    }
     if passes_on(number) {
         // SAFETY: as the caller promises.
         return call(|_| unsafe { host::syscall(number, a) });
@@ -38,6 +49,36 @@ pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
         // SAFETY: as the caller promises.
         unsafe { shape.call(system, number, a) }
     })
+}
+
+/// Returns true for calls after which the host's directory below an overlay has another name, and
+/// for those that lead to files of the host without a path that can be judged. All need a
+/// capability.
+fn escapes_overlays(number: c_long, first: c_long) -> bool {
+    match number {
+        libc::SYS_unshare => first & c_long::from(libc::CLONE_NEWNS) != 0,
+        number => matches!(
+            number,
+            libc::SYS_chroot
+                | libc::SYS_pivot_root
+                | libc::SYS_mount
+                | libc::SYS_umount2
+                | libc::SYS_setns
+                | libc::SYS_open_tree
+                | libc::SYS_move_mount
+                | libc::SYS_mount_setattr
+                | libc::SYS_fsopen
+                | libc::SYS_fsconfig
+                | libc::SYS_fsmount
+                | libc::SYS_fspick
+                | libc::SYS_open_by_handle_at
+                | libc::SYS_acct
+                | libc::SYS_swapon
+                | libc::SYS_swapoff
+                | libc::SYS_quotactl
+                | libc::SYS_quotactl_fd
+        ),
+    }
 }
 
 /// Returns true for calls without descriptors.
