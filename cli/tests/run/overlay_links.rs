@@ -166,3 +166,30 @@ fn calls_that_lead_around_an_overlay_are_not_permitted() {
         assert_eq!(output, format!("Some(0)\n{} -11 01", "1".repeat(18)));
     }
 }
+
+#[test]
+fn dot_dot_needs_a_directory() {
+    let [_, ov, out] = beside("overlay-dot-dot");
+    let script = "my ($ov, $out) = @ARGV;
+        sub e { print ' ', $_[0] ? 'ok' : $!{ENOTDIR} ? 'ENOTDIR' : $!{ENOENT} ? 'ENOENT' : $!; }
+        for my $top ('..', \"$out/..\") {
+            e(-e \"$top/out/nonexist/../../ov/f\"); e(-e \"$top/out/x/../../ov/f\");
+            e(-e \"$top/ov/nonexist/../../out/x\"); e(-e \"$top/ov/f/../../out/x\");
+            e(-e \"$top/ov/a/../../out/a/../x\"); e(-e \"$top/out/a/l/../ov/f\");
+        }
+        opendir D, 'a/b'; rmdir 'a/b' or die;
+        for my $path (\"/proc/$$/fd/\" . fileno(D), '/proc/self/fd/' . fileno(D)) {
+            e(open F, '>', \"$path/../../../ov/f\");
+        }
+        e(-e '/proc/self/../version'); e(-e \"/proc/$$/cwd/../ov/f\")";
+    let words = ["perl", "-MErrno", "-e", script, text(&ov), text(&out)];
+    let output = in_overlay(&ov, &words, &out);
+    let each = " ENOENT ENOTDIR ENOENT ENOTDIR ok ok";
+    let proc = output.strip_prefix(&format!("Some(0)\n{each}{each}"));
+    let proc = proc.unwrap_or_else(|| panic!("{output}"));
+    assert!(
+        proc.starts_with(" ENO") && proc.ends_with(" ok ok"),
+        "{proc}"
+    );
+    assert_eq!(proc.matches(" ENO").count(), 2, "{proc}");
+}

@@ -220,6 +220,7 @@ impl System {
         let mut links = 0;
         while let Some(name) = left.pop() {
             if name == b".." {
+                self.check_way_up(routes, start, is_below, &reached)?;
                 has_crossed |= routes.side_of(&reached) != start.side;
                 is_below &= reached.len() > start.path.len();
                 let parent = reached.iter().rposition(|&byte| byte == b'/');
@@ -263,6 +264,54 @@ impl System {
             side,
             has_crossed: has_crossed || side != start.side,
         })
+    }
+
+    /// Checks that the directory that a walk has reached is there, and that its parent is the one
+    /// that its path shows.
+    ///
+    /// # Errors
+    /// Those of a lookup in it: `ENOENT`, `ENOTDIR`, `EACCES`. `ENOENT` for a link of `/proc` to a
+    /// directory that has no name.
+    fn check_way_up(
+        &self,
+        routes: &Routes,
+        start: &Start,
+        is_below: bool,
+        reached: &[u8],
+    ) -> Result<(), Errno> {
+        let is_open = is_below && reached.len() == start.path.len();
+        if is_open || reached.is_empty() {
+            return Ok(());
+        }
+        let side = routes.side_of(reached);
+        let (directory, path) = start.lookup(is_below, side, reached);
+        self.identify(side, directory, &[path, b"/."].concat())?;
+        if reached.starts_with(b"/proc/") {
+            let above = [reached, b"/.."].concat();
+            let above = self.identify(side, libc::AT_FDCWD, &above)?;
+            let end = reached.iter().rposition(|&byte| byte == b'/');
+            let shown = &reached[..end.unwrap_or(0)];
+            if routes.side_of(shown) == side && self.identify(side, libc::AT_FDCWD, shown)? != above
+            {
+                return Err(Errno::ENOENT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the device and the inode of a path.
+    fn identify(&self, side: Side, directory: c_int, path: &[u8]) -> Result<(u64, u64), Errno> {
+        match side {
+            Side::Ours => {
+                let stat = self.process.fstatat(directory, path, AtFlags::empty())?;
+                Ok((stat.device, stat.inode))
+            }
+            Side::Host => {
+                let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
+                let stat = host::fstatat(directory, &path, 0)?;
+                Ok((stat.st_dev, stat.st_ino))
+            }
+        }
     }
 
     /// Returns the target of a symbolic link, if it is one that this walk follows. `lookup` is a
