@@ -193,3 +193,22 @@ fn dot_dot_needs_a_directory() {
     );
     assert_eq!(proc.matches(" ENO").count(), 2, "{proc}");
 }
+
+#[test]
+fn calls_by_number_keep_a_link_as_the_call_asks() {
+    let [_, ov, out] = beside("overlay-attributes");
+    symlink("../out/a", ov.join("lk")).expect("a link");
+    symlink("../ov/lk/x", out.join("chain")).expect("a link");
+    symlink("../ov/f", out.join("into")).expect("a link");
+    // `lsetxattr`, `lgetxattr`, `name_to_handle_at`: a link has no attributes of users.
+    let script = "my ($name, $value, $chain, $into) = ('user.x', 'v' x 9, 'chain', 'into');
+        print syscall(189, $chain, $name, $value, 1, 0), $!{EPERM} ? 1 : 0, ' ';
+        print syscall(192, $into, $name, $value, 9), $!{ENODATA} ? 1 : 0, ' ';
+        my ($handle, $mount) = (pack('Ll', 0, 0) . 'x' x 128, 'x' x 8);
+        print syscall(303, -100, $into, $handle, $mount, 0), $!{EOVERFLOW} ? 1 : 0";
+    let before = state(&out);
+    let host = shown(&run(&[], &["perl", "-MErrno", "-e", script], &out));
+    let ours = in_overlay(&ov, &["perl", "-MErrno", "-e", script], &out);
+    assert_eq!(state(&out), before, "{ours}");
+    assert_eq!(ours, host);
+}

@@ -399,6 +399,22 @@ unsafe fn shape(number: c_long, a: &[c_long; 6]) -> Result<Option<Shape>, Errno>
     }))
 }
 
+/// Returns what a call does with a symbolic link at the end of its path.
+fn last_link(number: c_long, a: &[c_long; 6]) -> LastLink {
+    match number {
+        libc::SYS_lsetxattr
+        | libc::SYS_lgetxattr
+        | libc::SYS_llistxattr
+        | libc::SYS_lremovexattr => LastLink::Keep,
+        libc::SYS_name_to_handle_at if a[4] as c_int & libc::AT_SYMLINK_FOLLOW == 0 => {
+            LastLink::Keep
+        }
+        libc::SYS_execveat => LastLink::of(a[4] as c_int),
+        // Others with flags are refused where links lead from one side to the other.
+        _ => LastLink::Follow,
+    }
+}
+
 fn returns_listener(a: &[c_long; 6]) -> bool {
     a[0] == SECCOMP_SET_MODE_FILTER && a[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
 }
@@ -435,7 +451,7 @@ impl Shape {
             let directory = at.map_or(libc::AT_FDCWD, |at| a[at] as c_int);
             let path = ptr::with_exposed_provenance(a[index] as usize);
             // SAFETY: as the caller promises.
-            let path = match unsafe { system.target(directory, path, LastLink::Follow) }? {
+            let path = match unsafe { system.target(directory, path, last_link(number, &a)) }? {
                 Target::Host(path) => path,
                 Target::Ours(libc::AT_FDCWD, _) => return Err(Errno::EOPNOTSUPP),
                 Target::Ours(at, _) => {
