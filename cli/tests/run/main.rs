@@ -13,6 +13,7 @@ mod differences;
 mod line;
 mod observing;
 mod overlay;
+mod overlay_files;
 mod overlay_links;
 mod posix_checks;
 mod refused;

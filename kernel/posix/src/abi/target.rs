@@ -174,7 +174,7 @@ impl System {
     /// Routes a path relative to an open directory: to the side of the directory.
     fn below<'p>(&self, directory: c_int, path: &'p CStr) -> Target<'p> {
         match self.file(directory) {
-            Ok(file) if HostFile::below(&**file).is_some() => Target::Host(HostPath {
+            Ok(file) if HostFile::with_inode_below(&**file).is_some() => Target::Host(HostPath {
                 directory: Some(file),
                 path: Cow::Borrowed(path),
             }),

@@ -440,7 +440,9 @@ impl Shape {
             let fd = a[index] as c_int;
             if fd >= 0 {
                 let file = system.file(fd)?;
-                let host_fd = HostFile::below(&**file).ok_or(Errno::EOPNOTSUPP)?.fd();
+                let host_fd = HostFile::with_inode_below(&**file)
+                    .ok_or(Errno::EOPNOTSUPP)?
+                    .fd();
                 a[index] = host_fd.into();
                 files.push(file);
             }

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn fdt_chmod(path: *const c_char, mode: mode_t) -> c_int {
 pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        match HostFile::below(&**file) {
+        match HostFile::with_inode_below(&**file) {
             // SAFETY: the call takes no pointer.
             Some(host_file) => host::done(unsafe { libc::fchmod(host_file.fd(), mode) }),
             None => system.process.fchmod(fd, mode).map(|()| 0),
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn fdt_lchown(path: *const c_char, owner: uid_t, group: gi
 pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        match HostFile::below(&**file) {
+        match HostFile::with_inode_below(&**file) {
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
                 host::done(unsafe { libc::fchown(host_file.fd(), owner, group) })
@@ -308,7 +308,7 @@ impl System {
 
     fn set_times_of(&self, fd: c_int, times: Option<[timespec; 2]>) -> Result<c_int, Errno> {
         let file = self.file(fd)?;
-        let Some(host_file) = HostFile::below(&**file) else {
+        let Some(host_file) = HostFile::with_inode_below(&**file) else {
             let times =
                 to_times(times).map_err(|errno| self.opened_file(fd).err().unwrap_or(errno))?;
             self.process.futimens(fd, times)?;

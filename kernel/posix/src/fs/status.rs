@@ -158,7 +158,7 @@ impl System {
     /// Returns the status of an open file of either side.
     pub(crate) fn describe(&self, fd: c_int) -> Result<libc::stat, Errno> {
         let file = self.file(fd)?;
-        match HostFile::below(&**file) {
+        match HostFile::with_inode_below(&**file) {
             Some(host_file) => host::fstat(host_file.fd()),
             None => match file.stat() {
                 // An eventfd and other anonymous files have no inode of their own.
@@ -184,7 +184,7 @@ impl System {
 
     fn describe_fs_of(&self, fd: c_int) -> Result<libc::statfs64, Errno> {
         let file = self.file(fd)?;
-        match HostFile::below(&**file) {
+        match HostFile::with_inode_below(&**file) {
             Some(host_file) => host::fstatfs(host_file.fd()),
             None => Ok(to_statfs(&self.process.fstatfs(fd)?)),
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use fdtable::FileRef;
 use fdtable_vfs::event::{HostSet, Pollee};
+use fdtable_vfs::fs::VfsPath;
 use fdtable_vfs::{
     Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
 };
@@ -28,6 +29,8 @@ pub(crate) struct HostFile {
     /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
     names: Names,
+    /// Inode in memory that has the attributes, for a device in an overlay.
+    inode: Option<VfsPath>,
 }
 
 /// What happens to the host descriptor when the open file is released.
@@ -45,6 +48,10 @@ impl HostFile {
     /// # Errors
     /// `EBADF` if the host descriptor is not open; `ENOMEM`.
     pub(crate) fn of(fd: RawFd, keep: Keep) -> Result<FileRef<RcuObject>, Errno> {
+        Self::with(fd, keep, None)
+    }
+
+    fn with(fd: RawFd, keep: Keep, inode: Option<VfsPath>) -> Result<FileRef<RcuObject>, Errno> {
         let kind = host::fstat(fd)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
         file(HostFile {
@@ -52,6 +59,7 @@ impl HostFile {
             keep,
             watch: (!is_always_ready).then(|| HostWatch::new(fd)),
             names: Names::new(),
+            inode,
         })
     }
 
@@ -63,10 +71,25 @@ impl HostFile {
         Self::of(fd, Keep::No).inspect_err(|_| host::close(fd))
     }
 
+    /// Wraps the host descriptor of a device whose attributes an inode in memory has. Closes it on
+    /// failure.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn device(fd: RawFd, inode: VfsPath) -> Result<FileRef<RcuObject>, Errno> {
+        Self::with(fd, Keep::No, Some(inode)).inspect_err(|_| host::close(fd))
+    }
+
     /// Returns the host file behind an open file, if it is one.
     #[inline]
     pub(crate) fn below(file: &dyn Object) -> Option<&HostFile> {
         (file as &dyn Any).downcast_ref()
+    }
+
+    /// Returns the host file behind an open file, if the host has its attributes too. Calls that
+    /// change them must not take the host's inode of a device in an overlay.
+    pub(crate) fn with_inode_below(file: &dyn Object) -> Option<&HostFile> {
+        Self::below(file).filter(|host_file| host_file.inode.is_none())
     }
 
     /// Returns the host descriptor.
@@ -180,7 +203,14 @@ impl Object for HostFile {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        host::fstat(self.fd).map(|stat| to_stat(&stat))
+        match &self.inode {
+            Some(path) => Ok(path.inode.stat()),
+            None => host::fstat(self.fd).map(|stat| to_stat(&stat)),
+        }
+    }
+
+    fn path(&self) -> Option<VfsPath> {
+        self.inode.clone()
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {

@@ -10,13 +10,14 @@
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_int};
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use fdtable::FileRef;
 use fdtable_vfs::fs::{
     Lower, LowerBytes, LowerDevice, LowerDirectory, LowerFile, LowerInode, LowerName, Timestamp,
+    VfsPath,
 };
 use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
@@ -43,7 +44,10 @@ struct HostDirectory(HostPlace);
 struct HostRegular(HostPlace);
 
 #[derive(Debug)]
-struct HostDevice(HostPlace);
+struct HostDevice {
+    place: HostPlace,
+    number: u64,
+}
 
 /// Open lower file of the host.
 #[derive(Debug)]
@@ -197,7 +201,8 @@ impl LowerDirectory for HostDirectory {
             FileKind::Fifo => Lower::Fifo,
             FileKind::Socket => Lower::Socket,
             FileKind::CharDevice | FileKind::BlockDevice => {
-                Lower::Device(Arc::new(HostDevice(place)))
+                let number = stat.rdev;
+                Lower::Device(Arc::new(HostDevice { place, number }))
             }
         };
         Ok(LowerInode { stat, file })
@@ -212,9 +217,18 @@ impl LowerFile for HostRegular {
 }
 
 impl LowerDevice for HostDevice {
-    fn open(&self, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
-        let HostPlace { top, path } = &self.0;
-        HostFile::own(open_at(top.0, path, flags.bits().cast_signed())?)
+    fn open(&self, flags: OpenFlags, inode: VfsPath) -> Result<FileRef<RcuObject>, Errno> {
+        // The host may have removed or replaced the device meanwhile: nothing is created there.
+        let flags = flags - OpenFlags::CREAT - OpenFlags::EXCL - OpenFlags::TRUNC;
+        let flags = flags.bits().cast_signed() | libc::O_NOFOLLOW;
+        let HostPlace { top, path } = &self.place;
+        let opened = HostFd(open_at(top.0, path, flags)?);
+        let stat = host::fstat(opened.0)?;
+        let is_device = matches!(stat.st_mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK);
+        if !is_device || stat.st_rdev != self.number {
+            return Err(Errno::ENXIO);
+        }
+        HostFile::device(ManuallyDrop::new(opened).0, inode)
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use fdtable::FileRef;
 
+use super::mount::VfsPath;
 use super::stat::{FileKind, Stat};
 use crate::{Errno, OpenFlags, RcuObject};
 
@@ -102,9 +103,10 @@ pub trait LowerBytes: Any + Debug + Send + Sync {
 
 /// Device in a lower directory.
 pub trait LowerDevice: Debug + Send + Sync {
-    /// Opens the device.
+    /// Opens the device. `path` is its inode in memory, which has the attributes of the open file:
+    /// [`Object::path`](crate::Object::path) returns it, so that a change of them stays in memory.
     ///
     /// # Errors
     /// As the embedder documents.
-    fn open(&self, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno>;
+    fn open(&self, flags: OpenFlags, path: VfsPath) -> Result<FileRef<RcuObject>, Errno>;
 }

@@ -8,6 +8,7 @@ use std::thread;
 use fdtable::{FileRef, Files};
 use fdtable_vfs::fs::{
     Lower, LowerBytes, LowerDevice, LowerDirectory, LowerFile, LowerInode, LowerName, Timestamp,
+    VfsPath,
 };
 use fdtable_vfs::{
     At, AtFlags, Errno, FileKind, MemFs, MemFsLimits, Mode, OpenFlags, Process, RcuObject,
@@ -164,7 +165,7 @@ impl LowerBytes for File {
 }
 
 impl LowerDevice for Device {
-    fn open(&self, _flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
+    fn open(&self, _flags: OpenFlags, _path: VfsPath) -> Result<FileRef<RcuObject>, Errno> {
         Err(Errno::from_raw(6))
     }
 }

@@ -131,14 +131,14 @@ impl Inode for SpecialInode {
     /// # Errors
     /// Those of [`Fifo::open`], or of the embedder for a device; `ENXIO` if it is a socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        let fifo = match &self.what {
-            Special::Fifo(fifo) => fifo,
-            Special::Device { device, .. } => return device.open(opening.flags()),
-            Special::Symlink(_) | Special::Socket(_) => return Err(Errno::ENXIO),
-        };
         let path = VfsPath {
             mount: opening.mount(),
             inode: Arc::clone(&self) as _,
+        };
+        let fifo = match &self.what {
+            Special::Fifo(fifo) => fifo,
+            Special::Device { device, .. } => return device.open(opening.flags(), path),
+            Special::Symlink(_) | Special::Socket(_) => return Err(Errno::ENXIO),
         };
         fifo.open_in(opening.flags(), Some(path), None, |end| opening.file(end))
     }

@@ -1,0 +1,49 @@
+//! Files of an overlay that are more than bytes and names: devices, what a crash leaves, links of
+//! `/proc`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::folder;
+use super::overlay::in_overlay;
+
+/// Makes a node of `/dev/null`, and returns true if it can be opened.
+fn make_null(path: &Path) -> bool {
+    let made = Command::new("mknod")
+        .arg(path)
+        .args(["c", "1", "3"])
+        .output();
+    made.is_ok_and(|output| output.status.success()) && fs::File::open(path).is_ok()
+}
+
+#[test]
+fn changes_of_an_open_device_stay_in_memory() {
+    let top = folder("overlay-device");
+    if !make_null(&top.join("null")) {
+        eprintln!("skipped: this process cannot make a device");
+        return;
+    }
+    let script = r#"
+        open(my $f, '+<', 'null') or die $!;
+        sub show { my @s = @_; printf "%o %d %d %d\n", $s[2] & 07777, $s[4], $s[5], $s[9] }
+        print join(' ', map { ($_ // 'undef') . '' } chmod(0613, $f), chown(7, 8, $f),
+            utime(1000000000, 1000000001, $f)), "\n";
+        show(stat $f); show(stat 'null'); show(stat '/proc/self/fd/' . fileno $f);
+        print join(' ', map { "$_" } (stat $f)[0, 1, 6]) eq
+            join(' ', map { "$_" } (stat 'null')[0, 1, 6]) ? "same\n" : "other\n";
+        # fsetxattr; fchownat and utimensat of the descriptor itself.
+        my ($name, $value, $empty) = ('trusted.x', 'v', '');
+        print syscall(190, fileno $f, $name, $value, 1, 0), ' ', $!+0, "\n";
+        print syscall(260, fileno $f, $empty, 9, 9, 0x1000), "\n";
+        print syscall(280, fileno $f, 0, 0, 0), "\n";
+        show((stat $f)[0 .. 8], 0);
+        print syswrite($f, 'abc'), ' ', -c $f ? 'device' : 'other', "\n";
+        print sysopen(my $again, 'null', 01102) ? 'opened' : $!+0, "\n";
+    "#;
+    let output = in_overlay(&top, &["perl", "-e", script], &top);
+    let shown = "613 7 8 1000000001\n".repeat(3);
+    let expected =
+        format!("Some(0)\n1 1 1\n{shown}same\n-1 95\n0\n0\n613 9 9 0\n3 device\nopened\n");
+    assert_eq!(output, expected);
+}
