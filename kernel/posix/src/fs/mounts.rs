@@ -84,9 +84,10 @@ impl System {
     /// Shows a directory of the host below its own path, and keeps all changes in memory. From now
     /// on, symbolic links lead from one side to the other.
     ///
-    /// # Errors `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already;
-    /// `EINVAL` for the root; `EOPNOTSUPP` below `/dev` and `/proc`; those of the host's `realpath`
-    /// and `open`.
+    /// # Errors
+    /// `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already; `EINVAL`
+    /// for the root; `EOPNOTSUPP` below `/dev` and `/proc`; those of the host's `realpath` and
+    /// `open`.
     pub(crate) fn overlay(&self, path: &CStr) -> Result<(), Errno> {
         let whole = host::real_path(path)?;
         let point = self.mount_point(whole.to_bytes())?;

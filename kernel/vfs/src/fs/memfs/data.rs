@@ -269,8 +269,8 @@ impl Data {
     /// Takes memory for the bytes from `from` to `to` that have none, and fills it with zeros.
     /// `extends`: makes the file at least as long. Returns true if it became longer.
     ///
-    /// # Errors `EPERM` if the file is sealed; `ENOSPC` if there is not enough memory; those of a
-    /// lower file.
+    /// # Errors
+    /// `EPERM` if the file is sealed; `ENOSPC` if there is not enough memory; those of a lower file.
     pub(super) fn allocate(&mut self, from: u64, to: u64, extends: bool) -> Result<bool, Errno> {
         let len = self.len();
         if to > len && self.seals.contains(Seals::GROW) {

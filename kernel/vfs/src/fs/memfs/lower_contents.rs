@@ -78,8 +78,9 @@ impl LowerContents {
     /// Passes all bytes before a position to `put`, except those of holes. It returns how many it
     /// has taken.
     ///
-    /// # Errors Those of the embedder and of `put`; `EIO` if the lower file ends too early;
-    /// `ENOSPC` if `put` takes nothing; `ENOMEM`.
+    /// # Errors
+    /// Those of the embedder and of `put`; `EIO` if the lower file ends too early; `ENOSPC` if `put`
+    /// takes nothing; `ENOMEM`.
     pub(super) fn copy_to(
         &self,
         end: u64,
