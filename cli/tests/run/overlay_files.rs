@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::folder;
 use super::overlay::in_overlay;
+use super::{OURS, folder, left_in, run, shown};
 
 /// Makes a node of `/dev/null`, and returns true if it can be opened.
 fn make_null(path: &Path) -> bool {
@@ -46,4 +46,26 @@ fn changes_of_an_open_device_stay_in_memory() {
     let expected =
         format!("Some(0)\n1 1 1\n{shown}same\n-1 95\n0\n0\n613 9 9 0\n3 device\nopened\n");
     assert_eq!(output, expected);
+}
+
+#[test]
+fn a_crash_leaves_no_core_below_an_overlay() {
+    let top = folder("overlay-core");
+    fs::create_dir(top.join("inner")).expect("a folder");
+    let script = "ulimit -c unlimited; kill -QUIT $$";
+    for inside in [top.clone(), top.join("inner")] {
+        let output = in_overlay(&top, &["sh", "-c", script], &inside);
+        assert_eq!(output, "None\n");
+    }
+    // The working directory of the program and relative paths of options stay as they were.
+    let script = "ulimit -c unlimited; /bin/pwd; kill -SEGV $$";
+    let prefix = [&OURS[..], &["--stats=stats", "--root", "root"]].concat();
+    fs::create_dir(top.join("root")).expect("a folder");
+    let output = run(&prefix, &["true"], &top);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(top.join("stats").exists());
+    let prefix = [&OURS[..], &["--root", "/"]].concat();
+    let output = run(&prefix, &["sh", "-c", script], &top);
+    assert_eq!(shown(&output), format!("None\n{}\n", top.display()));
+    assert!(!left_in(&top).iter().any(|(name, _)| name.ends_with("core")));
 }

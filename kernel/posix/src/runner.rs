@@ -49,6 +49,15 @@ pub fn mount(path: &CStr) -> Result<(), Errno> {
     guarded(|| system::system().mount_for_runner(path.to_bytes()))
 }
 
+/// Moves the host process to a directory in which no file can be made, if the working directory is
+/// in memory. A relative path of the host is not valid afterwards.
+///
+/// # Errors
+/// Those of the host's `chdir`.
+pub fn leave_host_directory() -> Result<(), Errno> {
+    guarded(|| system::system().leave_host_directory())
+}
+
 /// Returns the table of descriptors of the process.
 pub fn files() -> &'static Files<RcuObject> {
     system::system().process.files()

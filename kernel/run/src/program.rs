@@ -159,6 +159,8 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         what,
         errno: error.raw_os_error().unwrap_or(libc::EIO),
     })?;
+    // The paths of all options were looked up.
+    runner::leave_host_directory().map_err(|errno| named(errno.errno()))?;
     let path = find(command).map_err(named)?;
     let name = std::iter::once(&command.program);
     let arguments = name

@@ -131,6 +131,19 @@ impl System {
         self.record_directory(Side::Ours).map(drop)
     }
 
+    /// Moves the host process to `/proc/self` if the working directory is ours. The host may have
+    /// begun in the directory below an overlay, where a crash would leave its `core`.
+    ///
+    /// # Errors
+    /// Those of the host's `chdir`.
+    pub(crate) fn leave_host_directory(&self) -> Result<(), Errno> {
+        match self.routes.load().side() {
+            // SAFETY: the path is a C string.
+            Side::Ours => host::done(unsafe { libc::chdir(c"/proc/self".as_ptr()) }).map(drop),
+            Side::Host => Ok(()),
+        }
+    }
+
     /// Mounts what the environment lists. Writes a line to standard error for what cannot be
     /// mounted: its paths are the host's.
     pub(crate) fn mount_environment(&self) {
