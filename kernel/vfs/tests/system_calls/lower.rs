@@ -12,9 +12,11 @@ use fdtable_vfs::fs::{
 };
 use fdtable_vfs::{
     At, AtFlags, Errno, FileKind, MemFs, MemFsLimits, Mode, OpenFlags, Process, RcuObject,
-    RenameFlags, SeekTo, Stat, Time, UnlinkFlags,
+    RenameFlags, SeekTo, SharedMemory, Stat, Time, UnlinkFlags,
 };
 use parking_lot::Mutex;
+
+use super::shared_memory::Memory;
 
 const PAGE: u64 = 4096;
 const NEW: OpenFlags = OpenFlags::CREAT
@@ -842,4 +844,25 @@ fn what_is_no_directory_below_is_refused() {
     let lower = Arc::new(Directory(stat, tree, Arc::default()));
     let made = MemFs::over(lower, MemFsLimits::NONE);
     assert_eq!(made.err(), Some(Errno::ENOTDIR));
+}
+
+#[test]
+fn bytes_that_become_shared_are_within_the_limit_of_memory() {
+    for (pages, expected) in [(24, Err(Errno::ENOSPC)), (25, Ok(()))] {
+        let limits = MemFsLimits {
+            memory: pages * PAGE,
+            ..MemFsLimits::NONE
+        };
+        let (process, _) = over(usual(), limits);
+        let free = || process.statfs(At::Cwd, ".").unwrap().free_blocks;
+        let fd = process.open("large", OpenFlags::RDWR).unwrap();
+        let memory = Arc::<Memory>::default();
+        let file = process.files().get(fd).unwrap();
+        let shared = file.share_memory(&|| Ok(Arc::clone(&memory) as _));
+        assert_eq!(shared.map(drop), expected);
+        // No more is taken than there is.
+        assert!(memory.usage().pages <= pages);
+        assert_eq!(free(), expected.map_or(pages, |()| 0));
+        assert_eq!(read(&process, "large"), [7; 100_000]);
+    }
 }

@@ -15,7 +15,7 @@ const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
 /// Memory that a program could map: `store` is an access through a mapping.
 #[derive(Debug, Default)]
-struct Memory(Mutex<State>);
+pub(super) struct Memory(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {

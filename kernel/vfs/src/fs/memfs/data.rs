@@ -364,7 +364,8 @@ impl Data {
     /// Moves the bytes into memory that `make` returns, unless they are shared already.
     ///
     /// # Errors
-    /// Those of `make`, of the memory and of a lower file; the bytes stay where they are.
+    /// Those of `make`, of the memory and of a lower file; `ENOSPC` if its pages are not free. The
+    /// bytes stay where they are.
     pub(super) fn share(
         &mut self,
         make: &dyn Fn() -> Result<Arc<dyn SharedMemory>, Errno>,
@@ -375,7 +376,7 @@ impl Data {
         let memory = make()?;
         match &self.place {
             Place::Lower(lower) => {
-                lower.copy_to(u64::MAX, |bytes, at| memory.write_at(bytes, at))?;
+                copy_to_shared(lower, &*memory, &self.space)?;
                 memory.set_len(lower.len())?;
             }
             _ => self.contents.copy_to(&*memory)?,
@@ -387,4 +388,28 @@ impl Data {
         self.put(Place::Shared(shared));
         Ok(memory)
     }
+}
+
+/// Copies all bytes of a lower file to memory of the embedder. Its pages are counted until the end
+/// of the copy, so that a large file does not take all memory.
+///
+/// # Errors
+/// Those of [`LowerContents::copy_to`] and of the memory; `ENOSPC` if the pages are not free.
+fn copy_to_shared(
+    lower: &LowerContents,
+    memory: &dyn SharedMemory,
+    space: &Space,
+) -> Result<(), Errno> {
+    let mut counted = 0;
+    let mut first_uncounted = 0;
+    let copied = lower.copy_to(u64::MAX, |bytes, at| {
+        let end = (at + bytes.len() as u64).div_ceil(PAGE);
+        let pages = end.saturating_sub(first_uncounted.max(at / PAGE));
+        space.charge(pages)?;
+        counted += pages;
+        first_uncounted = end;
+        memory.write_at(bytes, at)
+    });
+    space.uncharge(counted);
+    copied
 }
