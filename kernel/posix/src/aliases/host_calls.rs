@@ -44,6 +44,10 @@ pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
         return call(|_| unsafe { host::syscall(number, a) });
     }
     call(|system| {
+        // A descriptor of a lower file would be one of the host's file.
+        if number == libc::SYS_pidfd_getfd && system.routes.load().links() == Links::Cross {
+            return Err(Errno::EPERM);
+        }
         // SAFETY: as the caller promises.
         let shape = unsafe { shape(number, &a) }?.ok_or(Errno::ENOSYS)?;
         // SAFETY: as the caller promises.
