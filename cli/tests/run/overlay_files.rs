@@ -69,3 +69,30 @@ fn a_crash_leaves_no_core_below_an_overlay() {
     assert_eq!(shown(&output), format!("None\n{}\n", top.display()));
     assert!(!left_in(&top).iter().any(|(name, _)| name.ends_with("core")));
 }
+
+#[test]
+fn host_descriptors_of_lower_files_do_not_lead_to_the_host() {
+    let top = folder("overlay-descriptors");
+    for name in ["plain", "x (deleted)"] {
+        fs::write(top.join(name), "below\n").expect("a file");
+        let script = r#"
+            use Fcntl;
+            my $name = shift;
+            open(my $f, '<', $name) or die $!;
+            for my $n (glob "/proc/$$/fd/*") {
+                next if (readlink($n) // '') !~ m{/\Q$name\E$};
+                print chmod(0777, $n) ? 'chmod ' : $!+0;
+                sysopen(my $h, $n, O_RDWR | O_APPEND) or print $!+0;
+                print syswrite($h, "new\n") ? "write\n" : $!+0;
+            }
+            print <$f>;
+            # pidfd_open and pidfd_getfd.
+            my $process = syscall(434, $$, 0);
+            my @taken = grep { $_ >= 0 } map { syscall(438, $process, $_, 0) } 0 .. 3000;
+            print scalar @taken, ' ', $!+0, "\n";
+        "#;
+        let output = in_overlay(&top, &["perl", "-e", script, name], &top);
+        let expected = "Some(0)\nchmod write\nbelow\nnew\n0 1\n";
+        assert_eq!(output, expected, "{name}");
+    }
+}

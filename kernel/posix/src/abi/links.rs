@@ -343,7 +343,8 @@ impl System {
             return Ok(Some(target));
         }
         // `/proc/self` itself has to stay: paths below it are ours.
-        let is_path = target.starts_with(b"/") && !target.ends_with(DELETED);
+        let link = CString::new(path).map_err(|_| Errno::EINVAL)?;
+        let is_path = target.starts_with(b"/") && !is_removed(&link, &target);
         Ok(is_path.then_some(target))
     }
 }
@@ -478,6 +479,18 @@ fn kind_of_end(path: &[u8]) -> Option<&[u8]> {
         _ if path.ends_with(b"/.") => Some(b"."),
         _ => path.ends_with(b"/").then_some(b""),
     }
+}
+
+/// Returns true if a link of `/proc` shows the path that a file of the host had. A file may have a
+/// name that ends as this text does.
+fn is_removed(link: &CStr, target: &[u8]) -> bool {
+    let number = |path: &CStr, flags| {
+        let stat = host::fstatat(libc::AT_FDCWD, path, flags);
+        stat.map(|stat| (stat.st_dev, stat.st_ino))
+    };
+    target.ends_with(DELETED)
+        && CString::new(target)
+            .is_ok_and(|target| number(link, 0) != number(&target, libc::AT_SYMLINK_NOFOLLOW))
 }
 
 fn names_from_last(path: &[u8]) -> Vec<Vec<u8>> {
