@@ -80,6 +80,15 @@ impl HostBytes {
     pub(crate) fn fd(&self) -> RawFd {
         self.0.0
     }
+
+    /// Seeks data or a hole; nothing if there is none. The position of the host is not used.
+    fn seek(&self, from: u64, whence: c_int) -> Result<Option<u64>, Errno> {
+        match host::lseek(self.fd(), signed(from)?, whence) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::ENXIO) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
 }
 
 impl HostPlace {
@@ -249,12 +258,12 @@ impl LowerBytes for HostBytes {
         count.map(|count| count as usize)
     }
 
-    fn next_data(&self, from: u64) -> Option<u64> {
-        host::lseek(self.fd(), signed(from).ok()?, libc::SEEK_DATA).ok()
+    fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {
+        self.seek(from, libc::SEEK_DATA)
     }
 
-    fn next_hole(&self, from: u64) -> Option<u64> {
-        host::lseek(self.fd(), signed(from).ok()?, libc::SEEK_HOLE).ok()
+    fn next_hole(&self, from: u64) -> Result<Option<u64>, Errno> {
+        self.seek(from, libc::SEEK_HOLE)
     }
 }
 

@@ -94,11 +94,17 @@ pub trait LowerBytes: Any + Debug + Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
 
     /// Returns the first position at or after `from` that is no hole; nothing if there is none.
-    fn next_data(&self, from: u64) -> Option<u64>;
+    ///
+    /// # Errors
+    /// `EIO`; others that the embedder documents.
+    fn next_data(&self, from: u64) -> Result<Option<u64>, Errno>;
 
     /// Returns the first position at or after `from` that is a hole, or the end; nothing if that is
     /// before.
-    fn next_hole(&self, from: u64) -> Option<u64>;
+    ///
+    /// # Errors
+    /// `EIO`; others that the embedder documents.
+    fn next_hole(&self, from: u64) -> Result<Option<u64>, Errno>;
 }
 
 /// Device in a lower directory.

@@ -31,6 +31,8 @@ struct Calls {
     opens: AtomicUsize,
     bytes: AtomicUsize,
     fails: Mutex<Option<Errno>>,
+    /// The error of the next searches for data.
+    seek_fails: Mutex<Option<Errno>>,
     /// Where the threads in calls about names meet.
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
@@ -151,18 +153,19 @@ impl LowerBytes for File {
         Ok(count)
     }
 
-    fn next_data(&self, from: u64) -> Option<u64> {
+    fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {
+        (*self.3.seek_fails.lock()).map_or(Ok(()), Err)?;
         let end = self.1 + self.2.len() as u64;
-        (from < end).then_some(from.max(self.1))
+        Ok((from < end).then_some(from.max(self.1)))
     }
 
-    fn next_hole(&self, from: u64) -> Option<u64> {
+    fn next_hole(&self, from: u64) -> Result<Option<u64>, Errno> {
         let end = self.1 + self.2.len() as u64;
-        match from {
+        Ok(match from {
             _ if from >= end => None,
             _ if from < self.1 => Some(from),
             _ => Some(end),
-        }
+        })
     }
 }
 
@@ -865,4 +868,18 @@ fn bytes_that_become_shared_are_within_the_limit_of_memory() {
         assert_eq!(free(), expected.map_or(pages, |()| 0));
         assert_eq!(read(&process, "large"), [7; 100_000]);
     }
+}
+
+#[test]
+fn a_failed_search_for_data_is_an_error_and_no_hole() {
+    let (process, calls) = over_usual();
+    let fd = process.open("large", OpenFlags::RDWR).unwrap();
+    *calls.seek_fails.lock() = Some(Errno::EIO);
+    assert_eq!(process.pwrite(fd, b"new", 0), Err(Errno::EIO));
+    assert_eq!(process.ftruncate(fd, 50), Err(Errno::EIO));
+    assert_eq!(process.lseek(fd, SeekTo::Data(10)), Err(Errno::EIO));
+    *calls.seek_fails.lock() = None;
+    assert_eq!(read(&process, "large"), [7; 100_000]);
+    assert_eq!(process.ftruncate(fd, 50), Ok(()));
+    assert_eq!(read(&process, "large"), [7; 50]);
 }

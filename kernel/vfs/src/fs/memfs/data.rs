@@ -310,20 +310,26 @@ impl Data {
     }
 
     /// Returns the first position at or after `from` that is no hole; nothing if there is none.
-    pub(super) fn next_data(&self, from: u64) -> Option<u64> {
+    ///
+    /// # Errors
+    /// Those of a lower file.
+    pub(super) fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {
         match &self.place {
-            Place::Contents => self.contents.next_data(from),
-            Place::Shared(shared) => shared.memory().next_data(from),
+            Place::Contents => Ok(self.contents.next_data(from)),
+            Place::Shared(shared) => Ok(shared.memory().next_data(from)),
             Place::Lower(lower) => lower.next_data(from),
         }
     }
 
     /// Returns the first position at or after `from` that is a hole, or the end of the file;
     /// nothing if that is before.
-    pub(super) fn next_hole(&self, from: u64) -> Option<u64> {
+    ///
+    /// # Errors
+    /// Those of a lower file.
+    pub(super) fn next_hole(&self, from: u64) -> Result<Option<u64>, Errno> {
         match &self.place {
-            Place::Contents => self.contents.next_hole(from),
-            Place::Shared(shared) => shared.memory().next_hole(from),
+            Place::Contents => Ok(self.contents.next_hole(from)),
+            Place::Shared(shared) => Ok(shared.memory().next_hole(from)),
             Place::Lower(lower) => lower.next_hole(from),
         }
     }

@@ -95,13 +95,13 @@ impl LowerContents {
             None => self.file.open()?,
         };
         // After the end there is neither data nor a hole.
-        opened.next_hole(end - 1).ok_or(Errno::EIO)?;
+        opened.next_hole(end - 1)?.ok_or(Errno::EIO)?;
         let mut buf = Vec::new();
         buf.try_reserve_exact(STEP).map_err(|_| Errno::ENOMEM)?;
         buf.resize(STEP, 0);
         let mut at = 0;
-        while let Some(data) = opened.next_data(at).filter(|&data| data < end) {
-            let hole = opened.next_hole(data).unwrap_or(end).min(end);
+        while let Some(data) = opened.next_data(at)?.filter(|&data| data < end) {
+            let hole = opened.next_hole(data)?.unwrap_or(end).min(end);
             at = data;
             while at < hole {
                 let step = usize::try_from(hole - at).unwrap_or(STEP).min(STEP);
@@ -116,17 +116,28 @@ impl LowerContents {
         Ok(())
     }
 
-    pub(super) fn next_data(&self, from: u64) -> Option<u64> {
-        let data = self.opened.as_ref()?.next_data(from)?;
-        (data < self.len()).then_some(data)
+    /// Returns the first position at or after `from` that is no hole; nothing if there is none.
+    ///
+    /// # Errors
+    /// Those of the embedder; `EIO` if the lower file is not open.
+    pub(super) fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {
+        let opened = self.opened.as_ref().ok_or(Errno::EIO)?;
+        let data = opened.next_data(from)?;
+        Ok(data.filter(|&data| data < self.len()))
     }
 
-    pub(super) fn next_hole(&self, from: u64) -> Option<u64> {
+    /// Returns the first position at or after `from` that is a hole, or the end; nothing if that is
+    /// before.
+    ///
+    /// # Errors
+    /// Those of the embedder; `EIO` if the lower file is not open.
+    pub(super) fn next_hole(&self, from: u64) -> Result<Option<u64>, Errno> {
         if from >= self.len() {
-            return None;
+            return Ok(None);
         }
-        let hole = self.opened.as_ref()?.next_hole(from);
-        Some(hole.unwrap_or(self.len()).min(self.len()))
+        let opened = self.opened.as_ref().ok_or(Errno::EIO)?;
+        let hole = opened.next_hole(from)?.unwrap_or(self.len());
+        Ok(Some(hole.min(self.len())))
     }
 
     /// Returns how many of `count` bytes at `offset` are before the end.

@@ -399,11 +399,11 @@ impl RegularFile {
             SeekTo::End(delta) => self.inode.len().checked_add_signed(delta),
             SeekTo::Data(from) => {
                 let data = self.inode.data.read();
-                Some(data.next_data(from).ok_or(Errno::ENXIO)?)
+                Some(data.next_data(from)?.ok_or(Errno::ENXIO)?)
             }
             SeekTo::Hole(from) => {
                 let data = self.inode.data.read();
-                Some(data.next_hole(from).ok_or(Errno::ENXIO)?)
+                Some(data.next_hole(from)?.ok_or(Errno::ENXIO)?)
             }
         };
         *offset = position(moved.ok_or(Errno::EINVAL)?)?;
