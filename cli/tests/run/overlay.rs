@@ -87,7 +87,7 @@ pub(super) fn text(path: &Path) -> &str {
 }
 
 /// Two folders of a test, of the same contents: for the host, and for us.
-fn pair(test: &str, fill: impl Fn(&Path)) -> [PathBuf; 2] {
+pub(super) fn pair(test: &str, fill: impl Fn(&Path)) -> [PathBuf; 2] {
     let top = folder(test);
     ["host", "ours"].map(|name| {
         let one = top.join(name);
@@ -680,7 +680,7 @@ fn the_root_of_the_host_can_be_the_root() {
 
 /// Returns words before a program that has no privileges, and is in the supplementary group 4321;
 /// nothing if this process cannot give them up.
-fn without_privileges() -> Option<[&'static str; 7]> {
+pub(super) fn without_privileges() -> Option<[&'static str; 7]> {
     let user = ["--reuid", "1234", "--regid", "1234", "--groups", "4321"];
     let mut words = ["setpriv"; 7];
     words[1..].copy_from_slice(&user);

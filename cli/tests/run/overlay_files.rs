@@ -1,11 +1,12 @@
 //! Files of an overlay that are more than bytes and names: devices, what a crash leaves, links of
-//! `/proc`.
+//! `/proc`, directories that cannot be listed.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::overlay::in_overlay;
+use super::overlay::{in_overlay, pair, state, text, without_privileges};
 use super::{OURS, folder, left_in, run, shown};
 
 /// Makes a node of `/dev/null`, and returns true if it can be opened.
@@ -95,4 +96,49 @@ fn host_descriptors_of_lower_files_do_not_lead_to_the_host() {
         let expected = "Some(0)\nchmod write\nbelow\nnew\n0 1\n";
         assert_eq!(output, expected, "{name}");
     }
+}
+
+#[test]
+fn directories_that_can_only_be_searched_are_used_as_on_the_host() {
+    let Some(user) = without_privileges() else {
+        return eprintln!("not as this user: setpriv");
+    };
+    let [host, ours] = pair("overlay-search", |one| {
+        for (name, mode) in [("search", 0o711), ("drop", 0o733)] {
+            let directory = one.join(name);
+            fs::create_dir_all(directory.join("sub")).expect("a folder");
+            for file in ["file", "known", "sub/file"] {
+                fs::write(directory.join(file), file).expect("a file");
+            }
+            fs::set_permissions(directory, Permissions::from_mode(mode)).expect("the mode");
+        }
+    });
+    let script = "
+        use Fcntl;
+        sub did { print shift, ' ', (shift) ? 'ok' : 'e' . ($!+0), qq{\n} }
+        for my $d ('search', 'drop') {
+            for ('file', 'sub/file', 'none', 'none/file') {
+                did(qq{$d/$_}, open(my $f, '<', qq{$d/$_}));
+                print join(' ', (stat qq{$d/$_})[2, 3, 7]), qq{\n};
+            }
+            did('list', opendir(my $h, $d));
+            did('new', sysopen(my $n, qq{$d/new}, O_CREAT | O_EXCL | O_WRONLY));
+            did('known', sysopen(my $k, qq{$d/known}, O_CREAT | O_EXCL | O_WRONLY));
+            did('rename', rename(qq{$d/new}, qq{$d/known}));
+            did('gone', open(my $g, '<', qq{$d/new}));
+            did('unlink', unlink(qq{$d/known}));
+            did('again', open(my $a, '<', qq{$d/known}));
+            did('made', mkdir(qq{$d/known}));
+            did('exists', mkdir(qq{$d/sub}));
+            did('cd', chdir qq{$d/sub});
+            did('here', open(my $c, '<', 'file'));
+            chdir '../..';
+        }";
+    let words = ["perl", "-e", script];
+    let expected = shown(&run(&user, &words, &host));
+    assert!(expected.starts_with("Some(0)"), "{expected}");
+    let before = state(&ours);
+    let prefix = [&user[..], &OURS, &["--overlay", text(&ours)]].concat();
+    assert_eq!(shown(&run(&prefix, &words, &ours)), expected);
+    assert_eq!(state(&ours), before);
 }

@@ -28,7 +28,8 @@ pub trait LowerDirectory: Any + Debug + Send + Sync {
     /// Returns all names, without `.` and `..`.
     ///
     /// # Errors
-    /// `EACCES` if the directory cannot be read; `EIO`; others that the embedder documents.
+    /// `EACCES` if the directory cannot be read: names are looked up one by one then; `EIO`; others
+    /// that the embedder documents.
     fn names(&self) -> Result<Vec<LowerName>, Errno>;
 
     /// Finds the file with a name, and does not follow a symbolic link.

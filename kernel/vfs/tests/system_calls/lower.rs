@@ -97,6 +97,9 @@ impl LowerDirectory for Directory {
 
     fn names(&self) -> Result<Vec<LowerName>, Errno> {
         self.2.count(&self.2.names, 1)?;
+        if self.0.mode.bits() & 0o444 == 0 {
+            return Err(Errno::EACCES);
+        }
         self.2.meet();
         let name = |(name, (stat, _)): (&&str, &(Stat, Tree))| LowerName {
             name: name.as_bytes().into(),
@@ -882,4 +885,65 @@ fn a_failed_search_for_data_is_an_error_and_no_hole() {
     assert_eq!(read(&process, "large"), [7; 100_000]);
     assert_eq!(process.ftruncate(fd, 50), Ok(()));
     assert_eq!(read(&process, "large"), [7; 50]);
+}
+
+/// A directory `d` that can be searched, and not read.
+fn over_unreadable() -> (Process, Arc<Calls>) {
+    let (stat, entries) = directory(
+        3,
+        [
+            ("a", file(4, *b"aa")),
+            ("b", file(5, *b"bb")),
+            ("sub", directory(6, [("c", file(7, *b"cc"))])),
+        ],
+    );
+    let mode = Mode::new(0o311);
+    let tree = directory(2, [("d", (Stat { mode, ..stat }, entries))]);
+    over(tree, MemFsLimits::NONE)
+}
+
+#[test]
+fn names_of_a_directory_that_cannot_be_listed_are_found_one_by_one() {
+    let (process, calls) = over_unreadable();
+    assert_eq!(read(&process, "d/a"), b"aa");
+    assert_eq!(read(&process, "d/sub/c"), b"cc");
+    assert_eq!(process.stat("d/none").err(), Some(Errno::ENOENT));
+    assert_eq!(process.stat("d/a").unwrap().inode, 4);
+    let links = process.stat("d").unwrap().links;
+    assert_eq!(links, 3);
+    let lookups = calls.made()[1];
+    assert_eq!(read(&process, "d/a"), b"aa");
+    assert_eq!(calls.made()[1], lookups);
+    let listed = process.open("d", OpenFlags::DIRECTORY).unwrap();
+    assert_eq!(process.getdents(listed).err(), Some(Errno::EACCES));
+    assert_eq!(process.rmdir("d").err(), Some(Errno::ENOTEMPTY));
+}
+
+#[test]
+fn changes_of_a_directory_that_cannot_be_listed_last() {
+    let (process, _) = over_unreadable();
+    // Of names that nothing has used.
+    assert_eq!(process.open("d/a", NEW).err(), Some(Errno::EEXIST));
+    assert_eq!(process.mkdir("d/sub").err(), Some(Errno::EEXIST));
+    process.unlink("d/a").unwrap();
+    assert_eq!(process.stat("d/a").err(), Some(Errno::ENOENT));
+    write(&process, "d/a", OpenFlags::CREAT | OpenFlags::EXCL, b"new");
+    assert_eq!(read(&process, "d/a"), b"new");
+    process.rename("d/a", "d/b").unwrap();
+    assert_eq!(read(&process, "d/b"), b"new");
+    process.rename("d/b", "moved").unwrap();
+    for gone in ["d/a", "d/b"] {
+        assert_eq!(process.stat(gone).err(), Some(Errno::ENOENT));
+    }
+    let link = || process.linkat(At::Cwd, "moved", At::Cwd, "d/b", AtFlags::empty());
+    assert_eq!(link(), Ok(()));
+    assert_eq!(link(), Err(Errno::EEXIST));
+    process.unlink("d/sub/c").unwrap();
+    process.rmdir("d/sub").unwrap();
+    assert_eq!(process.stat("d").unwrap().links, 2);
+    process.unlink("d/b").unwrap();
+    // It may have more names.
+    assert_eq!(process.rmdir("d").err(), Some(Errno::EACCES));
+    process.rename("d", "e").unwrap();
+    assert_eq!(process.stat("e/a").err(), Some(Errno::ENOENT));
 }

@@ -1,6 +1,7 @@
 //! Directories in memory: maps from names to inodes, each under its own lock.
 //!
-//! A directory over a [lower one](super::lower) has no names until the first use of any of them.
+//! A directory over a [lower one](super::lower) has no names until the first use of any of them. If
+//! that cannot be listed (`EACCES`), each name is looked up there before its first use.
 //!
 //! A removed directory has no names. A thread that found it before its removal finds nothing in it
 //! and cannot create anything: `ENOENT`.
@@ -28,6 +29,7 @@ use crate::fs::inode::{
     Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Unlink,
 };
 use crate::fs::locks::LockSet;
+use crate::fs::lower::LowerInode;
 use crate::fs::mode::Permissions;
 use crate::fs::mount::MountPoint;
 use crate::fs::stat::{DirEntry, FileKind, Stat};
@@ -98,11 +100,44 @@ impl Directory {
         let mut taken = None;
         if let Some(below) = &self.below {
             let number = |inode| below.tree.number(below.device, inode);
-            taken = Some(Names::of_lower(below.directory.names()?, number)?);
+            taken = Some(match below.directory.names() {
+                Err(Errno::EACCES) => Names::unlisted(),
+                names => Names::of_lower(names?, number)?,
+            });
         }
         // Another thread may have published the same. What the growth of the map has left is freed
         // by other calls: the caller may hold a lock.
         Ok(self.names.get_or_init(|| taken.unwrap_or_else(Names::new)))
+    }
+
+    /// Returns the names, among them this one if it exists. Afterwards it is known, and the lock
+    /// can be taken.
+    ///
+    /// # Errors
+    /// Those of [`name_map`](Self::name_map); those of the embedder.
+    fn names_with(&self, name: &[u8]) -> Result<&Names, Errno> {
+        let names = self.name_map()?;
+        if names.is_unlisted() {
+            self.find_below(names, name)?;
+        }
+        Ok(names)
+    }
+
+    /// Looks up a name in a lower directory that cannot be listed.
+    #[cold]
+    fn find_below(&self, names: &Names, name: &[u8]) -> Result<(), Errno> {
+        let Some(below) = self.below.as_ref().filter(|_| !names.knows(name)) else {
+            return Ok(());
+        };
+        let LowerInode { stat, .. } = match below.directory.lookup(name) {
+            Err(Errno::ENOENT) => return Ok(()),
+            found => found?,
+        };
+        let number = below.tree.number(stat.device, stat.inode);
+        let kind = stat.kind;
+        names.add_found(name, Named::Lower { number, kind })?;
+        rcu::catch_up();
+        Ok(())
     }
 
     /// Looks up a name, and makes its inode if it has none yet.
@@ -110,7 +145,7 @@ impl Directory {
     /// # Errors
     /// `ENOENT` if it does not exist; those of the embedder.
     pub(super) fn node(&self, name: &[u8]) -> Result<Node, Errno> {
-        let names = self.name_map()?;
+        let names = self.names_with(name)?;
         let section = rcu::read_lock();
         let found = names.find(name, &section).cloned();
         drop(section);
@@ -177,20 +212,24 @@ impl Directory {
     /// Marks an empty directory as removed, so that nothing can be created in it.
     ///
     /// # Errors
-    /// `ENOTEMPTY` if it is not empty; `EBUSY` if something is mounted on it; those of
-    /// [`name_map`](Self::name_map).
+    /// `ENOTEMPTY` if it is not empty; `EACCES` if that is not known; `EBUSY` if something is
+    /// mounted on it; those of [`name_map`](Self::name_map).
     pub(super) fn remove(&self) -> Result<(), Errno> {
-        let names = self.name_map()?.lock();
+        let names = self.name_map()?;
+        let entries = names.lock();
         if self.mounted.is_used() {
             return Err(Errno::EBUSY);
         }
-        let Ok(mut names) = names else {
+        let Ok(mut entries) = entries else {
             return Ok(());
         };
-        if !names.is_empty() {
+        if !entries.is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
-        names.end();
+        if names.is_unlisted() {
+            return Err(Errno::EACCES);
+        }
+        entries.end();
         Ok(())
     }
 
@@ -205,10 +244,14 @@ impl Directory {
     /// under the lock: one reference count for each name.
     ///
     /// # Errors
-    /// Those of [`name_map`](Self::name_map).
+    /// `EACCES` if the lower directory cannot be listed; those of [`name_map`](Self::name_map).
     pub(super) fn list(&self) -> Result<Vec<DirEntry>, Errno> {
         self.meta.was_read();
-        let names = self.name_map()?.lock();
+        let names = self.name_map()?;
+        if names.is_unlisted() {
+            return Err(Errno::EACCES);
+        }
+        let names = names.lock();
         Ok(names.map_or(Vec::new(), |names| names.list()))
     }
 
@@ -309,7 +352,7 @@ impl Inode for Directory {
     }
 
     fn lookup(&self, name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
-        let names = self.name_map()?;
+        let names = self.names_with(name)?;
         let section = rcu::read_lock();
         match names.find(name, &section) {
             Some(Named::Inode { inode, .. }) => return Ok(Arc::clone(inode)),
@@ -333,6 +376,7 @@ impl Inode for Directory {
         match names.find(name, section) {
             Some(Named::Inode { inode, .. }) => RcuLookup::Found(inode),
             Some(Named::Lower { .. }) => RcuLookup::Unsupported,
+            None if names.is_unlisted() => RcuLookup::Unsupported,
             None => RcuLookup::NotFound,
         }
     }
@@ -346,7 +390,7 @@ impl Inode for Directory {
     }
 
     fn create(&self, name: &[u8], new: &NewInode<'_>) -> Result<Arc<dyn Inode>, Errno> {
-        let mut names = self.lock()?;
+        let mut names = self.names_with(name)?.lock()?;
         if names.contains(name) {
             return Err(Errno::EEXIST);
         }
@@ -377,7 +421,7 @@ impl Inode for Directory {
         let node = Node::from_inode(inode)
             .filter(|node| node.meta().device() == self.meta.device())
             .ok_or(Errno::EXDEV)?;
-        let mut names = self.lock()?;
+        let mut names = self.names_with(name)?.lock()?;
         if names.contains(name) {
             return Err(Errno::EEXIST);
         }

@@ -10,11 +10,13 @@
 //! A name that comes from a [lower directory](super::lower) has no inode until it is looked up.
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use fdtable::rcu;
 use fdtable::rcu::map::{Prepared, RcuMap, Writer};
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 
 use super::directory::Directory;
 use super::meta::Meta;
@@ -27,7 +29,14 @@ use crate::fs::stat::{DirEntry, FileKind};
 
 /// Names of a directory.
 #[derive(Debug)]
-pub(super) struct Names(RcuMap<Arc<[u8]>, Slot, RandomState, State>);
+pub(super) struct Names {
+    map: RcuMap<Arc<[u8]>, Slot, RandomState, State>,
+    /// The names of a lower directory that were found, if it cannot be listed. They stay when their
+    /// files are removed here. The lock is taken inside that of the directory.
+    found: Option<Box<FoundNames>>,
+}
+
+type FoundNames = Mutex<HashSet<Arc<[u8]>>>;
 
 /// Names of a directory that is not removed, locked.
 #[derive(Debug)]
@@ -140,7 +149,53 @@ impl Names {
             lower_directories: 0,
             is_removed: false,
         };
-        Names(RcuMap::new(RandomState::default(), state))
+        Names {
+            map: RcuMap::new(RandomState::default(), state),
+            found: None,
+        }
+    }
+
+    /// Makes the names of a lower directory that cannot be listed: none is known.
+    pub(super) fn unlisted() -> Self {
+        Names {
+            found: Some(Box::default()),
+            ..Self::new()
+        }
+    }
+
+    /// Returns true if there may be names that are not known.
+    pub(super) fn is_unlisted(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Returns true if a name is known, here or below, or if no name can be added.
+    pub(super) fn knows(&self, name: &[u8]) -> bool {
+        let Ok(entries) = self.lock() else {
+            return true;
+        };
+        let found = self.found.as_ref();
+        entries.contains(name) || found.is_none_or(|found| found.lock().contains(name))
+    }
+
+    /// Adds a name of a lower directory, unless it is known. Allocates.
+    ///
+    /// # Errors
+    /// `ENOENT` if the directory is removed; `ENOMEM`.
+    pub(super) fn add_found(&self, name: &[u8], named: Named) -> Result<(), Errno> {
+        let (mut entries, name) = (self.lock()?, Arc::<[u8]>::from(name));
+        let found = self.found.as_ref();
+        let is_new = found.is_some_and(|found| !found.lock().contains(&name));
+        if !is_new || entries.contains(&name) {
+            return Ok(());
+        }
+        let kind = named.kind();
+        let prepared = entries.prepare_named(Arc::clone(&name), named)?;
+        entries.put(prepared, kind);
+        entries.0.state_mut().lower_directories += is_directory(kind);
+        if let Some(found) = found {
+            found.lock().insert(name);
+        }
+        Ok(())
     }
 
     /// Makes the names of a lower directory, whose inodes have these numbers. Allocates.
@@ -152,7 +207,7 @@ impl Names {
         number: impl Fn(u64) -> u64,
     ) -> Result<Self, Errno> {
         let names = Self::new();
-        let mut entries = Entries(names.0.lock());
+        let mut entries = Entries(names.map.lock());
         for LowerName { name, inode, kind } in lower {
             let number = number(inode);
             let prepared = entries.prepare_named(name, Named::Lower { number, kind })?;
@@ -171,7 +226,7 @@ impl Names {
         name: &[u8],
         section: &'s rcu::Guard<'_>,
     ) -> Option<&'s Named> {
-        self.0.get(name, section).map(|slot| &slot.named)
+        self.map.get(name, section).map(|slot| &slot.named)
     }
 
     /// Locks the names.
@@ -179,7 +234,7 @@ impl Names {
     /// # Errors
     /// `ENOENT` if the directory is removed.
     pub(super) fn lock(&self) -> Result<Entries<'_>, Errno> {
-        let entries = self.0.lock();
+        let entries = self.map.lock();
         if entries.state().is_removed {
             return Err(Errno::ENOENT);
         }

@@ -8,7 +8,8 @@
 //! - A *directory* takes the names of its lower directory at the first use of any of them. They are
 //!   read into a map of their own, which is published as a whole: a lookup finds all or none, and
 //!   after an error nothing has changed. Two threads may read at the same time; the first one
-//!   publishes.
+//!   publishes. If the lower directory can be searched and not read, its names are looked up there
+//!   one by one, and those that were found are remembered.
 //! - A *name* that was taken has a kind and an inode number, and no inode. The first lookup asks
 //!   the lower directory for the attributes, makes the inode, and puts it under the name. Names
 //!   that nothing looks up cost no call of the embedder.
