@@ -142,3 +142,30 @@ fn directories_that_can_only_be_searched_are_used_as_on_the_host() {
     assert_eq!(shown(&run(&prefix, &words, &ours)), expected);
     assert_eq!(state(&ours), before);
 }
+
+#[test]
+fn a_tree_may_be_deeper_than_the_longest_path() {
+    let top = folder("overlay-deepest");
+    let make = "for (1 .. 60) { mkdir 'd' x 100 or die $!; chdir 'd' x 100 or die $!;
+        open(my $f, '>', qq{leaf$_}) or die $!; print $f qq{$_\n} }";
+    let output = run(&[], &["perl", "-e", make], &top);
+    assert_eq!(shown(&output), "Some(0)\n");
+    // The host's tree cannot be compared by paths: a listing by steps has to do.
+    let list = ["find", ".", "-printf", "%d %f %s %T@ %C@\\n"];
+    let before = shown(&run(&[], &list, &top));
+    assert_eq!(before.lines().count(), 122);
+    let prefix = [&OURS[..], &["--overlay", text(&top)]].concat();
+    let found = ["find", ".", "-name", "leaf*"];
+    let expected = shown(&run(&[], &found, &top));
+    assert_eq!(shown(&run(&prefix, &found, &top)), expected);
+    let walk = "for (1 .. 60) { chdir 'd' x 100 or die $!; open(my $f, '<', qq{leaf$_}) or die $!;
+        print <$f>; open(my $n, '>', qq{new$_}) or die $!; unlink qq{leaf$_} or die $! }";
+    let output = shown(&run(&prefix, &["perl", "-e", walk], &top));
+    let lines: String = (1..=60).map(|line| format!("{line}\n")).collect();
+    assert_eq!(output, format!("Some(0)\n{lines}"));
+    let directory = "d".repeat(100);
+    let output = shown(&run(&prefix, &["rm", "-r", &directory], &top));
+    assert_eq!(output, "Some(0)\n");
+    assert_eq!(shown(&run(&[], &list, &top)), before);
+    fs::remove_dir_all(&top).expect("a folder");
+}

@@ -1,9 +1,9 @@
 //! Directories of the host below file systems in memory.
 //!
 //! A lower file is a path below the directory that was given, of which a host descriptor is open.
-//! So a tree takes one descriptor, and each of its files that is open takes one more. The host's
-//! directory is not changed by reads either: files are opened with `O_NOATIME` where that is
-//! allowed.
+//! So a tree takes one descriptor, each of its files that is open takes one more, and so does a
+//! directory where the path has become too long. The host's directory is not changed by reads
+//! either: files are opened with `O_NOATIME` where that is allowed.
 //!
 //! A call here never leaves the freezer: its caller may hold the lock of a file or of a directory,
 //! which a fork must not copy.
@@ -101,6 +101,20 @@ impl HostPlace {
             top: Arc::clone(&self.top),
             path: CString::new(path).map_err(|_| Errno::ENOENT)?,
         })
+    }
+
+    /// Returns the directory as one to which each name can be joined: opens it if its path has
+    /// become long.
+    fn with_room_for_names(self) -> Result<Self, Errno> {
+        /// Bytes of a slash, a name and the zero.
+        const NAME: usize = 1 + libc::NAME_MAX as usize + 1;
+        if self.path.as_bytes().len() + NAME <= libc::PATH_MAX as usize {
+            return Ok(self);
+        }
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let top = Arc::new(HostFd(open_at(self.top.0, &self.path, flags)?));
+        let path = c".".to_owned();
+        Ok(HostPlace { top, path })
     }
 
     /// Opens the file for reading.
@@ -205,7 +219,9 @@ impl LowerDirectory for HostDirectory {
         let stat = place.stat()?;
         let file = match stat.kind {
             FileKind::Regular => Lower::Regular(Arc::new(HostRegular(place))),
-            FileKind::Directory => Lower::Directory(Arc::new(HostDirectory(place))),
+            FileKind::Directory => {
+                Lower::Directory(Arc::new(HostDirectory(place.with_room_for_names()?)))
+            }
             FileKind::Symlink => Lower::Symlink(place.link_target()?.into()),
             FileKind::Fifo => Lower::Fifo,
             FileKind::Socket => Lower::Socket,
