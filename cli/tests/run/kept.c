@@ -63,6 +63,19 @@ static pid_t later(int signal, int milliseconds, int times) {
   }
   return child;
 }
+// Sends a signal from another process again and again, until that is killed.
+static pid_t often(int signal, int microseconds) {
+  pid_t parent = getpid(), child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == parent) {
+      kill(parent, signal);
+      usleep(microseconds);
+    }
+    _exit(0);
+  }
+  return child;
+}
 static void ended(pid_t child) { while (waitpid(child, 0, 0) < 0 && errno == EINTR) {} }
 
 static atomic_int ready, stop, taken;
@@ -77,6 +90,7 @@ static void *takes(void *signal) {
   taken = got;
   return 0;
 }
+static void *empty(void *unused) { return unused; }
 static void *reads(void *end) {
   char byte;
   ready = 1;
@@ -261,6 +275,18 @@ static void check(int signal) {
     if (syscall(SYS_getpid) != getpid()) bad++;
   }
   printf("  storm: %d bad, %s\n", bad, seen > 5 ? "many handlers" : "few handlers");
+
+  // While threads begin and end.
+  handle(signal, note, SA_RESTART);
+  child = often(signal, 50);
+  for (int i = 0; i < 1500; i++) {
+    pthread_t all[4];
+    for (int j = 0; j < 4; j++) if (pthread_create(&all[j], 0, empty, 0)) exit(1);
+    for (int j = 0; j < 4; j++) pthread_join(all[j], 0);
+  }
+  kill(child, SIGKILL);
+  ended(child);
+  printf("  threads that end: %s\n", seen > 5 ? "many handlers" : "few handlers");
   seen = code = value = by_self = was_blocked = on_thread = 0;
   close(ends[0]);
   close(ends[1]);

@@ -205,8 +205,10 @@ impl Block {
         self.ends.store(false, SeqCst);
     }
 
-    /// Ends the use of a block by the calling thread. All signals are blocked.
+    /// Ends the use of a block by the calling thread, which runs no guest any more. From here on it
+    /// blocks all signals, also those of the runner: their handler uses the block and its stack.
     pub(crate) fn end(block: Box<Block>) {
+        signals::block_all();
         THREADS
             .lock()
             .retain(|(_, known)| !ptr::eq(known.0, &raw const *block));
@@ -218,10 +220,12 @@ impl Block {
             // SAFETY: leaked by `set_signal_stack`, and no longer the thread's.
             drop(unsafe { Box::from_raw(stack) });
         }
-        // The kernel reads the selector at each call, and a late signal handler the block.
+        // The kernel reads the selector at each call.
         const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
         // SAFETY: turns interception off.
         unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) };
+        // It does not fail with these arguments.
+        let _ = set_gs(ptr::null_mut());
         drop(block);
     }
 
