@@ -710,7 +710,11 @@ pub(crate) unsafe extern "C" fn on_foreign_signal(
     let context = unsafe { &mut *context.cast::<Context>() };
     context.mask |= bit(signal);
     // SAFETY: the information is valid, and the signal is blocked on this thread.
-    unsafe { libc::syscall(libc::SYS_rt_sigqueueinfo, libc::getpid(), signal, info) };
+    if unsafe { libc::syscall(libc::SYS_rt_sigqueueinfo, libc::getpid(), signal, info) } != 0 {
+        // The host lets the leader alone pass on what `kill` has reported.
+        // SAFETY: it takes no pointer.
+        unsafe { libc::kill(libc::getpid(), signal) };
+    }
 }
 
 /// The runner's handler of all signals. Returns what the selector becomes.
