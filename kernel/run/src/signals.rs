@@ -124,6 +124,8 @@ const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(KICK);
 /// The signals that are blocked while one waits.
 const HELD: u64 = !FAULTS;
+/// Those of them that the host can block.
+const BLOCKABLE: u64 = HELD & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
 const NEVER_BLOCKED: u64 = bit(libc::SIGSYS) | bit(KICK) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 
 fn recorded(signal: i32) -> Action {
@@ -324,7 +326,9 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
 /// call.
 fn guest_mask(block: &Block) -> u64 {
     let before = exchange_mask(libc::SIG_BLOCK, HELD);
-    if !block.waits() {
+    // While signals wait, all of them are blocked. If they were not, one of the runner has arrived
+    // after the exchange, and its handler has kept the mask as it is now.
+    if !block.waits() || before & BLOCKABLE != BLOCKABLE {
         block.hold(before);
     }
     block.mask() | block.mailbox.blocked()
