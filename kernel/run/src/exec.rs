@@ -119,7 +119,8 @@ pub(crate) fn execute(
         Ok(program) => program,
         Err(errno) => return -i64::from(errno),
     };
-    if process::is_leader() && process::is_alone() {
+    // A thread that ends is not counted any more, and still accesses the guest's memory.
+    if process::is_leader() && process::is_alone() && thread::is_alone() {
         *frame = replace(block, program);
         return frame.rax.cast_signed();
     }

@@ -295,6 +295,11 @@ pub(crate) fn interrupt_guests() {
     }
 }
 
+/// Returns true if the calling thread is the only one that has a block.
+pub(crate) fn is_alone() -> bool {
+    THREADS.lock().len() == 1
+}
+
 /// Has all other threads end, but for the leader once it waits for a program. Returns their ids.
 /// To be called until they are gone: a thread may begin, or not have been interrupted in time.
 pub(crate) fn end_others() -> Vec<i32> {
