@@ -175,6 +175,21 @@ static void failures(void) {
   for (int i = 0; i < 99999; i++) many[i] = word;
   execve("/bin/true", many, none);
   printf("too many arguments: %s\n", strerrorname_np(errno));
+  char *bad = (char *)8, *bad_element[] = {"x", bad, 0}, *kernel = (char *)0xffff800000000000;
+  static char longest[131072 + 1], path[6000];
+  memset(longest, 'a', sizeof longest - 1);
+  memset(path, '/', sizeof path - 1);
+  char *long_element[] = {"x", longest, 0};
+  const struct { const char *what, *path; void *arguments, *environment; } wrong[] = {
+    {"a bad path", bad, one, none}, {"no path", 0, one, none}, {"bad arguments", "/bin/true", bad, none},
+    {"a bad argument", "/bin/true", bad_element, none}, {"a bad environment", "/bin/true", one, bad},
+    {"a bad variable", "/bin/true", one, bad_element}, {"the kernel's", "/bin/true", kernel, none},
+    {"a path of the kernel", kernel, one, none}, {"a long path", path, one, none}, {"a long argument", "/bin/true", long_element, none},
+  };
+  for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    long result = syscall(SYS_execve, wrong[i].path, wrong[i].arguments, wrong[i].environment);
+    printf("%s: %ld %s\n", wrong[i].what, result, strerrorname_np(errno));
+  }
   before = alive;
   struct timespec time = {0, 1000000};
   for (int i = 0; i < 5000 && alive == before; i++) nanosleep(&time, 0);

@@ -1,6 +1,6 @@
 //! What a runner of unmodified programs needs beside the calls.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
 use fdtable::Files;
@@ -79,6 +79,30 @@ pub unsafe fn string(at: *const c_char) -> Option<Vec<u8>> {
     // SAFETY: as the caller promises.
     let string = unsafe { uaccess::string(at) };
     string.ok().map(|text| text.to_bytes().to_vec())
+}
+
+/// Returns a string of the program, or `None` if there is no terminator in the first `limit` bytes.
+///
+/// # Errors
+/// `EFAULT`.
+///
+/// # Safety
+/// No other thread writes to it during the call.
+pub unsafe fn string_below(at: *const c_char, limit: usize) -> Result<Option<CString>, c_int> {
+    // SAFETY: as the caller promises.
+    let string = unsafe { uaccess::string_below(at, limit) };
+    string
+        .map(|text| text.map(CStr::to_owned))
+        .map_err(|error| error.errno())
+}
+
+/// Returns a value of the program, or `None` if it cannot be read. It may be unaligned.
+///
+/// # Safety
+/// What can be read is valid for a `T`.
+pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
+    // SAFETY: as the caller promises.
+    unsafe { uaccess::get(at) }.ok()
 }
 
 /// Closes the descriptors with `FD_CLOEXEC`, as a new program does.

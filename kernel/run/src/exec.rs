@@ -21,16 +21,18 @@
 //! ends like all others.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread as host_thread;
 use std::time::Duration;
+
+use fdtable_posix::runner;
 
 use crate::calls::host_now;
 use crate::entry::Frame;
 use crate::guarded::Guarded;
 use crate::memory::{self, pointer};
-use crate::program::Program;
+use crate::program::{self, Program};
 use crate::thread::{self, Block};
 use crate::{observe, patch, process, signals};
 
@@ -58,24 +60,33 @@ pub(crate) fn forget() {
     CALLER.store(0, Ordering::SeqCst);
 }
 
+/// The most bytes of an argument, with the one that ends it: `MAX_ARG_STRLEN` of Linux.
+const ARGUMENT: usize = 32 * 4096;
+
 /// Reads a list of strings of the guest.
+///
+/// # Errors
+/// `EFAULT`; `E2BIG` if one is too long, or no program could take them all.
 fn strings(at: i64) -> Result<Vec<CString>, i32> {
     let mut list = Vec::new();
     if at == 0 {
         return Ok(list);
     }
+    let mut size = 0;
     for index in 0.. {
-        // SAFETY: the guest's list, which ends with null.
-        let text = unsafe {
-            pointer::<*const c_char>(at.cast_unsigned())
-                .add(index)
-                .read_unaligned()
-        };
-        if text.is_null() {
+        let place = at.cast_unsigned().wrapping_add(index * 8);
+        let [text] = words(place).ok_or(libc::EFAULT)?;
+        if text == 0 {
             break;
         }
-        // SAFETY: the guest's string.
-        list.push(unsafe { CStr::from_ptr(text) }.to_owned());
+        // SAFETY: as the guest's calls do, this one expects that no thread changes the string.
+        let text = unsafe { runner::string_below(pointer(text), ARGUMENT) }?;
+        let text = text.ok_or(libc::E2BIG)?;
+        size += text.as_bytes_with_nul().len() + 8;
+        if size > program::ARGUMENTS {
+            return Err(libc::E2BIG);
+        }
+        list.push(text);
     }
     Ok(list)
 }
@@ -88,11 +99,10 @@ fn open(
     environment: i64,
     flags: i32,
 ) -> Result<Program, i32> {
-    if path == 0 {
-        return Err(libc::EFAULT);
-    }
-    // SAFETY: the guest's string.
-    let path = unsafe { CStr::from_ptr(pointer(path.cast_unsigned())) }.to_owned();
+    // SAFETY: as in `strings`.
+    let path =
+        unsafe { runner::string_below(pointer(path.cast_unsigned()), libc::PATH_MAX as usize) }?;
+    let path = path.ok_or(libc::ENAMETOOLONG)?;
     let path = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         true => CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default(),
         false => path,
@@ -204,7 +214,7 @@ fn replace(block: &Block, program: Program) -> Frame {
     patch::clear();
     memory::clear();
     signals::reset();
-    fdtable_posix::runner::close_on_exec();
+    runner::close_on_exec();
     block.guest_fs.set(0);
     block.clear_on_exit.set(0);
     block.suspended.set(None);
@@ -279,18 +289,6 @@ fn release_lock(block: &Block, at: u64) {
 
 /// Reads words of the guest, if they can be read.
 fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
-    let mut words = [0; COUNT];
-    let here = libc::iovec {
-        iov_base: words.as_mut_ptr().cast(),
-        iov_len: COUNT * 8,
-    };
-    let there = libc::iovec {
-        iov_base: pointer(at),
-        iov_len: COUNT * 8,
-    };
-    // SAFETY: there is room for the words; the kernel checks the other address.
-    let read = unsafe {
-        libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0)
-    };
-    (read == here.iov_len as isize).then_some(words)
+    // SAFETY: words have any value.
+    unsafe { runner::value(pointer(at)) }
 }

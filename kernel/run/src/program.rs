@@ -285,6 +285,8 @@ fn interpreter(file: &Opened, headers: &Headers) -> Result<Option<(Opened, Heade
 
 /// The size of the first stack of a program, in bytes.
 const STACK: u64 = 8 << 20;
+/// How many bytes of it arguments and environment may take.
+pub(crate) const ARGUMENTS: usize = STACK as usize / 4;
 
 /// How many scripts may be the interpreters of scripts.
 const SCRIPTS: usize = 4;
@@ -331,7 +333,7 @@ impl Program {
             if !start.starts_with(b"#!") {
                 let all = arguments.iter().chain(&environment);
                 let total: usize = all.map(|text| text.as_bytes_with_nul().len() + 8).sum();
-                if total as u64 > STACK / 4 {
+                if total > ARGUMENTS {
                     return Err(libc::E2BIG);
                 }
                 let headers = elf::headers(file.0, &start)?;
