@@ -217,6 +217,7 @@ int main(int count, char **words) {
     threads = strstr(status, "\nThreads:");
     printf("%s: same id %d, leader %d, blocked %d %d, reset %d, ignored %d%s\n", stage, getpid() == atoi(words[2]), getpid() == gettid(), sigismember(&mask, SIGUSR2), sigismember(&mask, SIGTERM),
            handled.sa_handler == SIG_DFL, ignored.sa_handler == SIG_IGN, threads && atoi(threads + 9) < 4 ? "" : ", threads left");
+    if (strcmp(stage, "with a timer") == 0) usleep(300000);
     if (isdigit(stage[0]) && atoi(stage) > 0) {
       // Again and again, from another thread each time.
       char next[20];
@@ -251,7 +252,7 @@ int main(int count, char **words) {
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
   for (int i = 0; i < 3; i++) pthread_mutex_init(&shared->robust[i], &attributes);
 
-  for (int test = 0; test < 9; test++) {
+  for (int test = 0; test < 10; test++) {
     if (count == 2 && atoi(stage) != test) continue;
     shared->held = 0;
     pid_t child = fork();
@@ -308,6 +309,14 @@ int main(int count, char **words) {
       case 8:
         start(sleeps, 0);
         syscall(SYS_exit, 3);
+      case 9: {
+        // The new program would end by its signal.
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+        struct itimerspec often = {{0, 100000000}, {0, 100000000}};
+        timer_t timer;
+        if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &often, 0)) abort();
+        execute("with a timer");
+      }
       }
       _exit(99);
     }

@@ -294,6 +294,8 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_execveat => {
             exec::execute(block, frame, a[0] as i32, a[1], a[2], a[3], a[4] as i32)
         }
+        libc::SYS_timer_create => exec::create_timer(a),
+        libc::SYS_timer_delete => exec::delete_timer(a),
         libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
         // What may block in the host.
         libc::SYS_futex | libc::SYS_wait4 | libc::SYS_msgrcv | libc::SYS_msgsnd

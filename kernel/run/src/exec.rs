@@ -55,9 +55,40 @@ pub(crate) fn is_beginning() -> bool {
     CALLER.load(Ordering::SeqCst) != 0
 }
 
-/// Forgets what other threads execute, in the child of a fork.
+/// Forgets what other threads execute and the timers, which belong to the parent, in the child of a
+/// fork.
 pub(crate) fn forget() {
     CALLER.store(0, Ordering::SeqCst);
+    TIMERS.lock().clear();
+}
+
+/// The timers of the guest, by the ids that the host has given them.
+static TIMERS: Guarded<BTreeSet<i32>> = Guarded::new(BTreeSet::new());
+
+/// Makes a timer: `timer_create(2)`.
+pub(crate) fn create_timer(a: [i64; 6]) -> i64 {
+    let result = host_now(libc::SYS_timer_create, a);
+    if result == 0
+        // SAFETY: the host's id, which has any value.
+        && let Some(id) = unsafe { runner::value(pointer::<i32>(a[2].cast_unsigned())) }
+    {
+        TIMERS.lock().insert(id);
+    }
+    result
+}
+
+/// Deletes a timer: `timer_delete(2)`.
+pub(crate) fn delete_timer(a: [i64; 6]) -> i64 {
+    // Before: the host may give the id to another timer afterwards.
+    TIMERS.lock().remove(&(a[0] as i32));
+    host_now(libc::SYS_timer_delete, a)
+}
+
+/// Deletes all timers, which a new program does not inherit.
+fn delete_timers() {
+    for id in std::mem::take(&mut *TIMERS.lock()) {
+        host_now(libc::SYS_timer_delete, [id.into(), 0, 0, 0, 0, 0]);
+    }
 }
 
 /// The most bytes of an argument, with the one that ends it: `MAX_ARG_STRLEN` of Linux.
@@ -213,6 +244,7 @@ fn replace(block: &Block, program: Program) -> Frame {
     release_robust_locks(block);
     patch::clear();
     memory::clear();
+    delete_timers();
     signals::reset();
     runner::close_on_exec();
     block.guest_fs.set(0);
