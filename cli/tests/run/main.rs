@@ -182,6 +182,16 @@ fn what_breaks_rewritten_call_sites_of_a_static_program_is_as_on_the_host() {
 }
 
 #[test]
+fn code_on_the_stack_runs_if_the_program_asks_for_it() {
+    same_program("stack", &["-Wl,-z,execstack"]);
+}
+
+#[test]
+fn code_on_the_stack_of_a_static_program_runs_if_it_asks_for_it() {
+    same_program("stack", &["-static", "-Wl,-z,execstack"]);
+}
+
+#[test]
 fn a_process_that_shares_memory_is_refused() {
     let folder = folder("leaks");
     fs::write(

@@ -6,8 +6,8 @@ use std::ops::Range;
 use fdtable_posix::{fdt_mmap, fdt_pread};
 use object::LittleEndian;
 use object::elf::{
-    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, FileType, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD,
-    ProgramHeader64,
+    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, FileType, PF_R, PF_W, PF_X, PT_GNU_STACK, PT_INTERP,
+    PT_LOAD, ProgramHeader64,
 };
 use object::read::elf::{FileHeader, ProgramHeader};
 
@@ -89,6 +89,13 @@ impl Headers {
     fn loads(&self) -> impl Iterator<Item = &ProgramHeader64<LittleEndian>> {
         let all = self.all.iter();
         all.filter(|one| one.p_type(LittleEndian) == PT_LOAD)
+    }
+
+    /// Returns true if the file asks for a stack whose contents can be executed.
+    pub(crate) fn has_executable_stack(&self) -> bool {
+        let mut all = self.all.iter();
+        let found = all.find(|one| one.p_type(LittleEndian) == PT_GNU_STACK);
+        found.is_some_and(|one| one.p_flags(LittleEndian).contains(PF_X))
     }
 
     /// Returns the path of the dynamic loader that the file asks for.

@@ -399,8 +399,12 @@ impl Program {
         let low = memory::reserve(None, STACK)?;
         memory::set_stack(low..low + STACK);
         let (begin, length) = (memory::pointer(low + 4096), STACK as usize - 4096);
+        let mut protection = libc::PROT_READ | libc::PROT_WRITE;
+        if self.headers.has_executable_stack() {
+            protection |= libc::PROT_EXEC;
+        }
         // SAFETY: reserved above. The page below stays inaccessible.
-        let done = unsafe { libc::mprotect(begin, length, libc::PROT_READ | libc::PROT_WRITE) };
+        let done = unsafe { libc::mprotect(begin, length, protection) };
         checked(done.into())?;
         let mut top = low + STACK;
         let mut put = |bytes: &[u8]| {
