@@ -238,6 +238,16 @@ static void check(int signal) {
   sigaction(signal, &ignore, 0);
   change(SIG_UNBLOCK, signal);
   raise(signal);
+  struct timespec short_time = {0, 60000000};
+  child = later(signal, 20, 1);
+  show("nanosleep, ignored", nanosleep(&short_time, 0));
+  ended(child);
+  change(SIG_BLOCK, signal);
+  sigaction(signal, &ignore, 0);
+  raise(signal);
+  sigpending(&set);
+  change(SIG_UNBLOCK, signal);
+  show("ignored and blocked", sigismember(&set, signal));
   handle(signal, note, 0);
   show("ignored", 0);
   child = fork();

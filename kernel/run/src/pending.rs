@@ -249,6 +249,18 @@ pub(crate) fn post(
     }
 }
 
+/// Returns true if a thread lets in a signal that is for it. As on the host, the leader decides for
+/// the process.
+pub(crate) fn lets_in(target: Target, signal: i32) -> bool {
+    let thread = match target {
+        // SAFETY: it takes nothing.
+        Target::Process => unsafe { libc::getpid() },
+        Target::Thread(thread) => thread,
+    };
+    let mailbox = all().find(|mailbox| mailbox.thread.load(SeqCst) == thread);
+    mailbox.is_some_and(|mailbox| mailbox.blocked() & bit(signal) == 0)
+}
+
 /// Forgets a pending signal that is ignored from now on.
 pub(crate) fn discard(signal: i32) {
     let Some(index) = SIGNALS.iter().position(|&kept| kept == signal) else {

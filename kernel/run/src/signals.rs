@@ -34,7 +34,7 @@ use crate::guarded::Guarded;
 use crate::memory::{self, pointer};
 use crate::observe;
 use crate::patch;
-use crate::pending::{Info, KEPT, Target, discard, post};
+use crate::pending::{Info, KEPT, Target, discard, lets_in, post};
 use crate::thread::Block;
 
 /// The action for a signal, as the kernel has it.
@@ -595,10 +595,19 @@ pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
         // As the host does.
         info[0] = info[0] & !0xFFFF_FFFF | u64::from(signal.cast_unsigned());
     }
+    if is_ignored(target, signal) {
+        return Some(0);
+    }
     if let Some(thread) = post(target, signal, &info, block.mailbox)? {
         kick(thread);
     }
     Some(0)
+}
+
+/// Returns true if a signal of those that are kept in `pending` has no effect. As on the host, one
+/// that is ignored becomes pending while it is blocked.
+fn is_ignored(target: Target, signal: i32) -> bool {
+    recorded(signal).handler == IGNORE && lets_in(target, signal)
 }
 
 /// Returns and changes the alternate stack: `sigaltstack(2)`.
@@ -779,8 +788,9 @@ pub(crate) unsafe extern "C" fn on_signal(
             };
             // SAFETY: the kernel's information.
             let info = unsafe { info.cast::<Info>().read_unaligned() };
-            let other = post(target, signal, &info, block.mailbox);
-            if let Some(Some(thread)) = other {
+            if !is_ignored(target, signal)
+                && let Some(Some(thread)) = post(target, signal, &info, block.mailbox)
+            {
                 kick(thread);
             }
         }
