@@ -2,6 +2,7 @@
 // other processes; handled, blocked, waited for, ignored.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -163,6 +165,29 @@ static void check(int signal) {
   child = later(signal, 20, 1);
   show("ppoll and another process", ppoll(&end, 1, &second, &none));
   ended(child);
+
+  // One that is blocked does not prolong a sleep.
+  struct timespec tenth = {0, 100000000};
+  int word = 0, events = epoll_create1(0);
+  struct epoll_event event;
+  for (int call = 0; call < 5; call++) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    child = later(signal, 20, 100);
+    long result = call == 0 ? nanosleep(&tenth, 0)
+      : call == 1 ? clock_nanosleep(CLOCK_MONOTONIC, 0, &tenth, 0)
+      : call == 2 ? poll(&end, 1, 100)
+      : call == 3 ? epoll_wait(events, &event, 1, 100)
+      : syscall(SYS_futex, &word, FUTEX_WAIT, 0, &tenth, 0, 0);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    kill(child, SIGKILL);
+    ended(child);
+    long passed = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+    printf("  %d, %s: ", call, passed >= 99 && passed < 1500 ? "in time" : "not in time");
+    show("sleep", result);
+  }
+  close(events);
+  sigtimedwait(&only, 0, &at_once);
   change(SIG_UNBLOCK, signal);
 
   child = later(signal, 20, 1);

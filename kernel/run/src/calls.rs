@@ -111,6 +111,21 @@ fn may_wait(number: i64, a: &[i64; 6]) -> bool {
     }
 }
 
+/// Returns true if a `clock_nanosleep` is for a time that passes as the runner measures it.
+fn is_of_wall_clock(a: &[i64; 6]) -> bool {
+    let is_wall = matches!(
+        a[0] as i32,
+        libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC | libc::CLOCK_BOOTTIME | libc::CLOCK_TAI
+    );
+    is_wall && a[1] & i64::from(libc::TIMER_ABSTIME) == 0
+}
+
+/// Returns true if a call of `futex` waits, and its time is not a point in time.
+fn is_relative_wait(a: &[i64; 6]) -> bool {
+    let command = a[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    command == libc::FUTEX_WAIT && a[3] != 0
+}
+
 /// Returns true if the host would repeat the call after a handler with `SA_RESTART`.
 fn may_repeat(number: i64, a: &[i64; 6]) -> bool {
     let timeout = match number {
@@ -297,6 +312,17 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_timer_create => exec::create_timer(a),
         libc::SYS_timer_delete => exec::delete_timer(a),
         libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
+        // What ends after a time. A call whose time is a point in time is made again as it is.
+        libc::SYS_poll => signals::with_milliseconds(block, a, 2, |a| posix(number, a)),
+        libc::SYS_epoll_wait => signals::with_milliseconds(block, a, 3, |a| posix(number, a)),
+        libc::SYS_nanosleep => signals::with_time(block, a, 0, |a| host(number, a)),
+        libc::SYS_clock_nanosleep if is_of_wall_clock(&a) => {
+            signals::with_time(block, a, 2, |a| host(number, a))
+        }
+        libc::SYS_semtimedop if a[3] != 0 => signals::with_time(block, a, 3, |a| host(number, a)),
+        libc::SYS_futex if is_relative_wait(&a) => {
+            signals::with_time(block, a, 3, |a| host(number, a))
+        }
         // What may block in the host.
         libc::SYS_futex | libc::SYS_wait4 | libc::SYS_msgrcv | libc::SYS_msgsnd
             if !may_wait(number, &a) =>
@@ -304,7 +330,6 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             host_now(number, a)
         }
         libc::SYS_futex
-        | libc::SYS_nanosleep
         | libc::SYS_clock_nanosleep
         | libc::SYS_wait4
         | libc::SYS_pause

@@ -25,7 +25,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-use fdtable_posix::runner::DirectCalls;
+use fdtable_posix::runner::{self, DirectCalls};
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
 use crate::calls::{host, host_now};
@@ -180,11 +180,11 @@ fn ours(flags: u64) -> Action {
 
 /// Installs the handlers that are always there, and takes over what the process was started with.
 pub(crate) fn install() {
-    fdtable_posix::runner::begin(DirectCalls {
+    runner::begin(DirectCalls {
         waiting: fdtable_run_host,
         prompt: fdtable_run_host_prompt,
     });
-    fdtable_posix::runner::set_mappings(memory::shown);
+    runner::set_mappings(memory::shown);
     run_before_sleeps(before_sleep);
     for signal in 1..=SIGNALS as i32 {
         let mut before = DEFAULT;
@@ -411,6 +411,51 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
 /// Returns true if a signal of the runner has interrupted a call, which is made again.
 pub(crate) fn is_in_vain(block: &Block, result: i64) -> bool {
     result == -i64::from(libc::EINTR) && !block.waits() && !block.is_to_end()
+}
+
+/// Makes a call whose argument `index` is the address of a time, after which it ends. If a signal
+/// of the runner has interrupted it, the call is made again with what is left of the time.
+pub(crate) fn with_time(
+    block: &Block,
+    mut a: [i64; 6],
+    index: usize,
+    call: impl Fn([i64; 6]) -> i64,
+) -> i64 {
+    // Before the call: it may write there what is left.
+    // SAFETY: the guest's time, which has any value.
+    let time = unsafe { runner::value(pointer::<[i64; 2]>(a[index].cast_unsigned())) };
+    let begun = Instant::now();
+    let mut left;
+    loop {
+        let result = call(a);
+        let (Some(time), true) = (time, is_in_vain(block, result)) else {
+            return result;
+        };
+        left = less(time, begun.elapsed());
+        a[index] = address_of(&left);
+    }
+}
+
+/// As [`with_time`], for a time in milliseconds: an `int`.
+pub(crate) fn with_milliseconds(
+    block: &Block,
+    mut a: [i64; 6],
+    index: usize,
+    call: impl Fn([i64; 6]) -> i64,
+) -> i64 {
+    let time = i64::from(a[index] as i32);
+    if time <= 0 {
+        return call(a);
+    }
+    let begun = Instant::now();
+    loop {
+        let result = call(a);
+        if !is_in_vain(block, result) {
+            return result;
+        }
+        let passed = i64::try_from(begun.elapsed().as_millis()).unwrap_or(time);
+        a[index] = (time - passed).max(0);
+    }
 }
 
 /// Returns the result of a wait with a mask: a signal that the mask lets in ends it also if its
@@ -800,7 +845,7 @@ pub(crate) unsafe extern "C" fn on_signal(
     if block.is_inside() {
         if is_fault {
             // SAFETY: the arguments are those of a handler.
-            if unsafe { fdtable_posix::runner::leave_access(ptr::from_mut(context).cast()) } {
+            if unsafe { runner::leave_access(ptr::from_mut(context).cast()) } {
                 return 0;
             }
             install_host(signal, &DEFAULT);
