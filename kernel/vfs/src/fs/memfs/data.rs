@@ -270,7 +270,8 @@ impl Data {
     /// `extends`: makes the file at least as long. Returns true if it became longer.
     ///
     /// # Errors
-    /// `EPERM` if the file is sealed; `ENOSPC` if there is not enough memory; those of a lower file.
+    /// `EPERM` if the file is sealed; `ENOSPC` if there is not enough memory; those of a lower
+    /// file.
     pub(super) fn allocate(&mut self, from: u64, to: u64, extends: bool) -> Result<bool, Errno> {
         let len = self.len();
         if to > len && self.seals.contains(Seals::GROW) {

@@ -79,8 +79,8 @@ impl LowerContents {
     /// has taken.
     ///
     /// # Errors
-    /// Those of the embedder and of `put`; `EIO` if the lower file ends too early; `ENOSPC` if `put`
-    /// takes nothing; `ENOMEM`.
+    /// Those of the embedder and of `put`; `EIO` if the lower file ends too early; `ENOSPC` if
+    /// `put` takes nothing; `ENOMEM`.
     pub(super) fn copy_to(
         &self,
         end: u64,
