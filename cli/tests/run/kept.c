@@ -93,6 +93,20 @@ static void *takes(void *signal) {
   return 0;
 }
 static void *empty(void *unused) { return unused; }
+static void *pauses(void *signal) {
+  change(SIG_UNBLOCK, (int)(long)signal);
+  ready = 1;
+  while (!stop) pause();
+  return 0;
+}
+static void *starts(void *count) {
+  for (long i = 0; i < (long)count; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, 0, empty, 0)) exit(1);
+    pthread_join(thread, 0);
+  }
+  return 0;
+}
 static void *reads(void *end) {
   char byte;
   ready = 1;
@@ -255,6 +269,36 @@ static void check(int signal) {
   stop = 1;
   pthread_join(thread, 0);
   show("it ends with it", 0);
+
+  // For the only thread that lets it in, while others begin and end.
+  change(SIG_BLOCK, signal);
+  handle(signal, note, 0);
+  thread = start(pauses, signal);
+  pthread_t starter;
+  int late = 0;
+  pthread_create(&starter, 0, starts, (void *)2000L);
+  for (int i = 0; i < 1000 && !late; i++) {
+    int before = seen;
+    struct timespec begin, now;
+    for (volatile int spin = i * 7919 % 20000; spin > 0; spin--) {}
+    kill(getpid(), signal);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (seen == before && !late) {
+      sched_yield();
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      late = now.tv_sec - begin.tv_sec > 5;
+    }
+  }
+  stop = 1;
+  while (pthread_tryjoin_np(thread, 0)) {
+    pthread_kill(thread, signal);
+    usleep(1000);
+  }
+  pthread_join(starter, 0);
+  sigtimedwait(&only, 0, &at_once);
+  change(SIG_UNBLOCK, signal);
+  printf("  late: %d\n", late);
+  seen = code = value = by_self = was_blocked = on_thread = 0;
 
   // Ignored, and the default.
   change(SIG_BLOCK, signal);

@@ -222,6 +222,7 @@ fn futex(word: &AtomicI32, operation: i32, value: i64) -> i64 {
 /// registers with which that begins. Until then all signals are for other threads.
 pub(crate) fn wait_for_program(block: &Block) -> Frame {
     signals::block_all();
+    block.mailbox.block(!0);
     let handover = loop {
         if IS_HANDED_OVER.swap(0, Ordering::SeqCst) == 1
             && let Some(handover) = HANDOVER.lock().take()

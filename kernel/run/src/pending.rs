@@ -15,7 +15,8 @@
 //!
 //! All orderings are sequentially consistent. A sender fills the slot before it reads what threads
 //! block and wait for, and a thread changes that before it looks at the slots: so at least one of
-//! the two sees what the other has written, and no signal stays in a slot that a thread wants.
+//! the two sees what the other has written, and no signal stays in a slot that a thread wants. A
+//! thread that does not want a signal of the process any more, or ends, forwards it.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -113,7 +114,7 @@ fn bit(signal: i32) -> u64 {
 }
 
 impl Mailbox {
-    /// Takes a mailbox for a thread.
+    /// Takes a mailbox for a thread, which blocks all signals that are kept here.
     pub(crate) fn new(thread: i32) -> &'static Self {
         let is_taken = |mailbox: &&Self| {
             let claim = mailbox.thread.compare_exchange(0, thread, SeqCst, SeqCst);
@@ -126,7 +127,7 @@ impl Mailbox {
         }
         let new = Box::leak(Box::new(Self {
             thread: AtomicI32::new(thread),
-            blocked: AtomicU64::new(0),
+            blocked: AtomicU64::new(KEPT),
             awaited: AtomicU64::new(0),
             pending: [const { Slot::new() }; 2],
             next: AtomicPtr::new(ptr::null_mut()),
@@ -143,10 +144,27 @@ impl Mailbox {
 
     /// Ends the use by a thread, and forgets what is pending for it.
     pub(crate) fn end(&self) {
-        self.blocked.store(0, SeqCst);
         self.awaited.store(0, SeqCst);
+        self.block(KEPT);
         self.forget_pending();
         self.thread.store(0, SeqCst);
+    }
+
+    /// Interrupts another thread for each signal that is pending for the process and that this
+    /// thread does not want: it may have been chosen for it before.
+    fn forward(&self) {
+        if PENDING.load(SeqCst) == 0 {
+            return;
+        }
+        for (slot, signal) in PROCESS.iter().zip(SIGNALS) {
+            if slot.is_full() && !self.wants(signal) {
+                let mut others = all().filter(|mailbox| mailbox.wants(signal));
+                let other = others.find(|mailbox| mailbox.thread.load(SeqCst) != 0);
+                if let Some(other) = other {
+                    crate::signals::kick(other.thread.load(SeqCst));
+                }
+            }
+        }
     }
 
     fn forget_pending(&self) {
@@ -160,7 +178,7 @@ impl Mailbox {
     pub(crate) fn begin_child(&self, thread: i32) {
         for mailbox in all().filter(|mailbox| !ptr::eq(*mailbox, self)) {
             mailbox.thread.store(0, SeqCst);
-            mailbox.blocked.store(0, SeqCst);
+            mailbox.blocked.store(KEPT, SeqCst);
             mailbox.awaited.store(0, SeqCst);
         }
         let slots = all().flat_map(|mailbox| &mailbox.pending).chain(&PROCESS);
@@ -177,11 +195,13 @@ impl Mailbox {
     /// Sets which of these signals the thread blocks.
     pub(crate) fn block(&self, mask: u64) {
         self.blocked.store(mask & KEPT, SeqCst);
+        self.forward();
     }
 
     /// Sets which of these signals the thread waits for.
     pub(crate) fn await_signals(&self, set: u64) {
         self.awaited.store(set & KEPT, SeqCst);
+        self.forward();
     }
 
     fn wants(&self, signal: i32) -> bool {

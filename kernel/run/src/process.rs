@@ -227,14 +227,16 @@ fn begin_thread(frame: &Frame, start: Start) -> i64 {
         let id = unsafe { libc::gettid() };
         block.guest_fs.set(fs);
         block.clear_on_exit.set(clear);
-        // At the end of the way to the guest.
-        signals::set_guest_mask(&block, mask);
         // Both before it runs: it may end, and clear the word, before its parent continues.
         for word in [set, parent].into_iter().filter(|&word| word != 0) {
             // SAFETY: the guest's word.
             unsafe { pointer::<i32>(word).write_unaligned(id) };
         }
         frame.rip = patch::return_to(&block, frame.rip);
+        // At the end of the way to the guest.
+        block.begin_way_out();
+        signals::set_guest_mask(&block, mask);
+        signals::send_deferred(&block);
         let _ = tell.send(Ok(id));
         drop(tell);
         run_guest(&block, frame);

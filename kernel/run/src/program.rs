@@ -172,6 +172,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let block =
         Block::prepare().map_err(|error| named(error.raw_os_error().unwrap_or(libc::EIO)))?;
     signals::install();
+    block.mailbox.block(0);
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.
     drop(program);

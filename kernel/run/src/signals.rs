@@ -890,6 +890,11 @@ fn look(block: &Block, context: &mut Context) {
     if block.is_inside() {
         if block.mailbox.ends_sleep() {
             end_sleep(block, context);
+            if block.is_on_way_out() {
+                // The call does not look again: this arrives when its end lets signals in.
+                context.mask |= bit(KICK);
+                kick(block.id.get());
+            }
         }
         return;
     }
