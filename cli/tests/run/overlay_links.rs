@@ -70,8 +70,8 @@ fn dot_dot_in_a_removed_directory_leads_nowhere() {
     let [_, ov, out] = beside("overlay-removed");
     for directory in [out.join("a/b"), ov.join("a/b")] {
         let script = "opendir D, '.'; rmdir '../b' or die; print -e '../x' ? 1 : 0;
-            open F, '>../../ov/f' and die; print $!;
-            chdir '/'; open F, '>/proc/self/fd/'.fileno(D).'/../../ov/f' and die; print $!";
+            open F, '>../../../ov/f' and die; print $!;
+            chdir '/'; open F, '>/proc/self/fd/'.fileno(D).'/../../../ov/f' and die; print $!";
         let output = perl(&ov, &directory, script);
         let expected = "0No such file or directory";
         assert!(
@@ -85,7 +85,7 @@ fn dot_dot_in_a_removed_directory_leads_nowhere() {
 fn a_removed_directory_leads_nowhere_by_its_descriptor() {
     let [_, ov, out] = beside("overlay-removed-descriptor");
     // `openat` is system call 257.
-    let script = "opendir D, 'b'; rmdir 'b' or die; my $path = '../../ov/f';
+    let script = "opendir D, 'b'; rmdir 'b' or die; my $path = '../../../ov/f';
         print syscall(257, fileno(D), $path, 01001, 0), $!";
     let output = perl(&ov, &out.join("a"), script);
     assert_eq!(output, "Some(0)\n-1No such file or directory");
