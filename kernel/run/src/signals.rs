@@ -22,7 +22,8 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use fdtable_posix::runner::{self, DirectCalls};
@@ -325,12 +326,14 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
 /// Returns the guest's mask, inside of a call. From here on all signals wait until the end of the
 /// call.
 fn guest_mask(block: &Block) -> u64 {
+    block.reads_mask.set(true);
     let before = exchange_mask(libc::SIG_BLOCK, HELD);
-    // While signals wait, all of them are blocked. If they were not, one of the runner has arrived
-    // after the exchange, and its handler has kept the mask as it is now.
-    if !block.waits() || before & BLOCKABLE != BLOCKABLE {
+    if !block.waits() {
         block.hold(before);
     }
+    // A signal that arrives before this finds the mask kept, or leaves that to this call.
+    compiler_fence(SeqCst);
+    block.reads_mask.set(false);
     block.mask() | block.mailbox.blocked()
 }
 
@@ -921,7 +924,10 @@ fn end_soon(block: &Block, context: &mut Context) {
 
 /// Blocks all signals until the end of the call, and ends its sleep.
 fn end_sleep(block: &Block, context: &mut Context) {
-    if !block.waits() {
+    // If a call that reads the guest's mask has blocked all signals, it keeps the mask that it has
+    // found.
+    let is_read = block.reads_mask.get() && context.mask & BLOCKABLE == BLOCKABLE;
+    if !block.waits() && !is_read {
         block.hold(context.mask);
     }
     context.mask |= HELD;

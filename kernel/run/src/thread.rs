@@ -59,6 +59,8 @@ pub(crate) struct Block {
     pub(crate) signal_stack: Cell<libc::stack_t>,
     /// A mask to restore after the next handler, for `sigsuspend` and its relatives.
     pub(crate) suspended: Cell<Option<u64>>,
+    /// Whether a call exchanges the mask, and then keeps that of the guest.
+    pub(crate) reads_mask: Cell<bool>,
     /// Signals of faults that were sent, and wait for the end of the call.
     pub(crate) deferred: [Cell<Option<[u64; 16]>>; DEFERRED.len()],
     /// Whether there may be one of them.
@@ -137,6 +139,7 @@ impl Block {
             child_stack: Cell::new(0),
             signal_stack: Cell::new(NO_STACK),
             suspended: Cell::new(None),
+            reads_mask: Cell::new(false),
             deferred: Default::default(),
             any_deferred: Cell::new(false),
         });
