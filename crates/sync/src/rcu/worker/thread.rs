@@ -54,21 +54,27 @@ impl Thread {
     pub(super) fn forget(self) {}
 }
 
-/// Runs `body` while the calling thread blocks all signals but SIGSYS. A thread that it starts
-/// blocks the same, so signals that a process is sent are for its other threads, also those of
-/// faults: no program expects a handler, or the default action, on a thread that it does not know.
-///
-/// A fault of the thread itself ends the process, as the host does with one that is blocked. SIGSYS
-/// stays: a filter of system calls may report one of the thread to a handler that serves it.
+/// Runs `body` while the calling thread blocks all signals but those that a thread raises itself,
+/// by a fault or a system call that is filtered. A thread that it starts blocks the same.
 #[cfg(all(unix, not(loom)))]
 pub(super) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
+    const OWN: [libc::c_int; 6] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+    ];
     let mut blocked = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: there is room for a set, which the call fills.
     unsafe { libc::sigfillset(blocked.as_mut_ptr()) };
     // SAFETY: it is filled.
     let mut blocked = unsafe { blocked.assume_init() };
-    // SAFETY: it is a set.
-    unsafe { libc::sigdelset(&raw mut blocked, libc::SIGSYS) };
+    for signal in OWN {
+        // SAFETY: it is a set.
+        unsafe { libc::sigdelset(&raw mut blocked, signal) };
+    }
     let mut before = blocked;
     // SAFETY: both are sets.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before) };
