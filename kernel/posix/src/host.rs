@@ -70,9 +70,19 @@ pub(crate) fn openat(
     flags: c_int,
     mode: libc::mode_t,
 ) -> Result<RawFd, Errno> {
+    let _out = host_fork::blocking_section();
+    openat_inside(directory, path, flags, mode)
+}
+
+/// Opens a path relative to `directory`. Does not leave the freezer.
+pub(crate) fn openat_inside(
+    directory: RawFd,
+    path: &CStr,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> Result<RawFd, Errno> {
     // A host descriptor must never survive the host's `exec`, whatever the flags of our descriptor.
     let flags = flags | libc::O_CLOEXEC;
-    let _out = host_fork::blocking_section();
     // SAFETY: the path is a C string.
     let fd = unsafe {
         direct!(
@@ -85,6 +95,22 @@ pub(crate) fn openat(
         )
     };
     fd.map(|fd| fd as RawFd)
+}
+
+/// Reads from a position. Does not leave the freezer.
+pub(crate) fn pread_inside(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+    // SAFETY: the pointer and the length are those of a slice.
+    let count = unsafe {
+        direct!(
+            Wait::Never,
+            libc::SYS_pread64,
+            fd,
+            buf.as_mut_ptr(),
+            buf.len(),
+            offset
+        )
+    };
+    count.map(|count| count as usize)
 }
 
 /// Returns the target of a symbolic link.

@@ -59,7 +59,7 @@ pub(crate) struct HostBytes(HostFd);
 /// `ENOTDIR` if it is not a directory; those of the host's `open`.
 pub(crate) fn open_directory(path: &CStr) -> Result<Arc<dyn LowerDirectory>, Errno> {
     let flags = libc::O_PATH | libc::O_DIRECTORY;
-    let top = Arc::new(HostFd(open_at(libc::AT_FDCWD, path, flags)?));
+    let top = Arc::new(HostFd(host::openat_inside(libc::AT_FDCWD, path, flags, 0)?));
     let path = c".".to_owned();
     Ok(Arc::new(HostDirectory(HostPlace { top, path })))
 }
@@ -112,14 +112,16 @@ impl HostPlace {
             return Ok(self);
         }
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let top = Arc::new(HostFd(open_at(self.top.0, &self.path, flags)?));
+        let top = Arc::new(HostFd(host::openat_inside(
+            self.top.0, &self.path, flags, 0,
+        )?));
         let path = c".".to_owned();
         Ok(HostPlace { top, path })
     }
 
     /// Opens the file for reading.
     fn open(&self, flags: c_int) -> Result<HostFd, Errno> {
-        let open = |flags| open_at(self.top.0, &self.path, flags | libc::O_NOFOLLOW);
+        let open = |flags| host::openat_inside(self.top.0, &self.path, flags | libc::O_NOFOLLOW, 0);
         match open(flags | libc::O_NOATIME) {
             // It belongs to another user.
             Err(Errno::EPERM) => open(flags).map(HostFd),
@@ -153,23 +155,6 @@ impl HostPlace {
     fn kind_of(&self, name: &[u8]) -> Result<FileKind, Errno> {
         Ok(self.join(name)?.stat()?.kind)
     }
-}
-
-/// Opens a path relative to a directory.
-fn open_at(directory: RawFd, path: &CStr, flags: c_int) -> Result<RawFd, Errno> {
-    let flags = flags | libc::O_CLOEXEC;
-    // SAFETY: the path is a C string.
-    let fd = unsafe {
-        direct!(
-            Wait::Never,
-            libc::SYS_openat,
-            directory,
-            path.as_ptr(),
-            flags,
-            0
-        )
-    };
-    fd.map(|fd| fd as RawFd)
 }
 
 impl LowerDirectory for HostDirectory {
@@ -247,7 +232,7 @@ impl LowerDevice for HostDevice {
         let flags = flags - OpenFlags::CREAT - OpenFlags::EXCL - OpenFlags::TRUNC;
         let flags = flags.bits().cast_signed() | libc::O_NOFOLLOW;
         let HostPlace { top, path } = &self.place;
-        let opened = HostFd(open_at(top.0, path, flags)?);
+        let opened = HostFd(host::openat_inside(top.0, path, flags, 0)?);
         let stat = host::fstat(opened.0)?;
         let is_device = matches!(stat.st_mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK);
         if !is_device || stat.st_rdev != self.number {
@@ -259,19 +244,7 @@ impl LowerDevice for HostDevice {
 
 impl LowerBytes for HostBytes {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        let offset = signed(offset)?;
-        // SAFETY: the pointer and the length are those of a slice.
-        let count = unsafe {
-            direct!(
-                Wait::Never,
-                libc::SYS_pread64,
-                self.fd(),
-                buf.as_mut_ptr(),
-                buf.len(),
-                offset
-            )
-        };
-        count.map(|count| count as usize)
+        host::pread_inside(self.fd(), buf, signed(offset)?)
     }
 
     fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {

@@ -135,21 +135,8 @@ impl SharedMemory for Memfd {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        let offset = signed(offset)?;
-        // The caller holds the lock of the file, so a fork waits for this call: it stays inside the
-        // freezer.
-        // SAFETY: the pointer and the length are those of a slice.
-        let count = unsafe {
-            direct!(
-                Wait::Never,
-                libc::SYS_pread64,
-                self.fd,
-                buf.as_mut_ptr(),
-                buf.len(),
-                offset
-            )
-        };
-        count.map(|count| count as usize)
+        // The caller holds the lock of the file, so a fork waits for this call.
+        host::pread_inside(self.fd, buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
