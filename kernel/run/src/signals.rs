@@ -304,7 +304,7 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
     if a[3] != 8 {
         return -i64::from(libc::EINVAL);
     }
-    let before = guest_mask(block);
+    let before = hold_all(block);
     if new != 0 {
         // SAFETY: the guest's set.
         let new = unsafe { pointer::<u64>(new).read_unaligned() };
@@ -323,9 +323,8 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
     0
 }
 
-/// Returns the guest's mask, inside of a call. From here on all signals wait until the end of the
-/// call.
-fn guest_mask(block: &Block) -> u64 {
+/// Blocks all signals until the end of the call, and returns the guest's mask.
+pub(crate) fn hold_all(block: &Block) -> u64 {
     block.reads_mask.set(true);
     let before = exchange_mask(libc::SIG_BLOCK, HELD);
     if !block.waits() {
@@ -335,11 +334,6 @@ fn guest_mask(block: &Block) -> u64 {
     compiler_fence(SeqCst);
     block.reads_mask.set(false);
     block.mask() | block.mailbox.blocked()
-}
-
-/// Blocks all signals until the end of the call, and returns the guest's mask.
-pub(crate) fn hold_all(block: &Block) -> u64 {
-    guest_mask(block)
 }
 
 /// Blocks every signal on the calling thread, also those of the runner.
@@ -363,7 +357,7 @@ pub(crate) fn set_guest_mask(block: &Block, mask: u64) {
 pub(crate) fn begin_call(block: &Block) {
     if let Some(mask) = block.suspended.take() {
         // The call before has waited with another mask, and no handler has run.
-        guest_mask(block);
+        hold_all(block);
         set_guest_mask(block, mask);
     }
 }
@@ -384,14 +378,14 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
     }
     // SAFETY: the guest's set.
     let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() };
-    let before = guest_mask(block);
+    let before = hold_all(block);
     // Lets in what the new mask does. A signal that arrives is put off, with this mask.
     block.release();
     block.mailbox.block(new);
     exchange_mask(libc::SIG_SETMASK, new & !NEVER_BLOCKED);
     if has_deferred(block, new) || block.mailbox.is_due() || block.is_to_end() {
         // As one that arrives here.
-        guest_mask(block);
+        hold_all(block);
         interrupt(false);
     }
     let result = loop {
@@ -400,7 +394,7 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
             break result;
         }
     };
-    let during = guest_mask(block);
+    let during = hold_all(block);
     if result == -i64::from(libc::EINTR) {
         // The handler runs with the mask of the wait, and returns to the one before.
         set_guest_mask(block, during);
@@ -985,7 +979,7 @@ unsafe fn send_again(signal: i32, info: *const libc::siginfo_t) {
 /// Sends the signals of faults again that were kept. At the end of each call.
 pub(crate) fn send_deferred(block: &Block) {
     if block.mailbox.is_due() {
-        guest_mask(block);
+        hold_all(block);
         exchange_mask(libc::SIG_BLOCK, bit(KICK));
         kick(block.id.get());
     }
@@ -995,7 +989,7 @@ pub(crate) fn send_deferred(block: &Block) {
     for (signal, kept) in DEFERRED.into_iter().zip(&block.deferred) {
         if let Some(info) = kept.take() {
             // What has kept it set the mask for the end of the call; a wait may have forgotten it.
-            guest_mask(block);
+            hold_all(block);
             exchange_mask(libc::SIG_BLOCK, bit(signal));
             // SAFETY: a copy of what the kernel has reported.
             unsafe { send_again(signal, (&raw const info).cast()) };
