@@ -49,8 +49,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Replaces `child` by a [fork](Self::fork) of this table, without moving it. A table has a
-    /// kilobyte: where processes fork often and their tables are boxed, the moves are an eighth of
-    /// a small fork. The files of `child` are closed first. May wait for the lock, and allocates.
+    /// kilobyte: where processes fork often and their tables are boxed, moves are 8 % of the
+    /// instructions of a small fork and an exit. The files of `child` are closed first. May wait
+    /// for the lock, and allocates.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};

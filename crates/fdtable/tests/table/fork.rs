@@ -647,7 +647,7 @@ fn a_fork_replaces_whatever_a_table_has_had() {
                 made.check([&parent, &child]);
             }
             child.close(3);
-            child.files.close_and_wait(0).expect("nobody uses it");
+            child.files.close_and_wait(0).expect("it is open");
             child.model.remove(&0);
             for _ in 0..70 {
                 child.open(&mut made);
