@@ -22,17 +22,17 @@ use crate::tally::Tally;
 use crate::{Result, target};
 
 /// An architecture, and what builds and runs its programs.
-struct Machine {
-    triple: &'static str,
-    qemu: &'static str,
-    linker: &'static str,
+pub(crate) struct Machine {
+    pub(crate) triple: &'static str,
+    pub(crate) qemu: &'static str,
+    pub(crate) linker: &'static str,
     /// The directory of the C library, where QEMU looks for shared objects.
-    libraries: &'static str,
+    pub(crate) libraries: &'static str,
     /// Debian's packages of all three.
-    packages: &'static str,
+    pub(crate) packages: &'static str,
 }
 
-const MACHINES: &[Machine] = &[
+pub(crate) const MACHINES: &[Machine] = &[
     Machine {
         triple: "aarch64-unknown-linux-gnu",
         qemu: "qemu-aarch64",
@@ -100,7 +100,7 @@ enum Standard {
 }
 
 /// A compiler for a target.
-struct Compiler {
+pub(crate) struct Compiler {
     path: &'static str,
     standard: Standard,
 }
@@ -143,7 +143,7 @@ impl Machine {
     /// # Errors
     ///
     /// Returns the packages of Debian with what is missing.
-    fn compiler(&self) -> std::result::Result<Compiler, String> {
+    pub(crate) fn compiler(&self) -> std::result::Result<Compiler, String> {
         let can_run = |program| Process::new(program).arg("--version").read().is_ok();
         let compiler = COMPILERS.iter().find_map(|path| {
             let standard = self.standard_of(path)?;
@@ -183,7 +183,7 @@ impl Machine {
         let mut tally = Tally::default();
         let mut skipped = 0;
         let mut failed = Vec::new();
-        for binary in process::test_binaries(self.build(compiler))? {
+        for binary in process::test_binaries(self.tests(compiler))? {
             let process = self.tests_of(&binary).log(log).quiet();
             let line = process.line();
             let finished = process.finish()?;
@@ -209,14 +209,19 @@ impl Machine {
         }
     }
 
-    fn build(&self, compiler: &Compiler) -> Process {
+    fn tests(&self, compiler: &Compiler) -> Process {
+        let build = self.cargo(compiler, TESTS);
+        build.env("CARGO_PROFILE_CI_DEBUG_ASSERTIONS", "true")
+    }
+
+    /// Builds for the machine: `cargo` with these words.
+    pub(crate) fn cargo(&self, compiler: &Compiler, words: &str) -> Process {
         let linker = format!("CARGO_TARGET_{}_LINKER", name_in_variables(self.triple));
         let build = Process::new("cargo")
-            .words(TESTS)
+            .words(words)
             .args(["--target", self.triple])
             .env("RUSTC", compiler.path)
             .env(&linker, self.linker)
-            .env("CARGO_PROFILE_CI_DEBUG_ASSERTIONS", "true")
             .env("CARGO_TARGET_DIR", target().join("foreign"));
         match compiler.standard {
             Standard::Installed => build,

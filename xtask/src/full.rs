@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{Steps, Verdict};
-use crate::{COMMANDS, Result, foreign, programs, root, source, toolchain};
+use crate::{COMMANDS, Result, foreign, instructions, programs, root, source, toolchain};
 
 struct Step {
     name: &'static str,
@@ -94,7 +94,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "foreign",
-        summary: "the tests of the library for aarch64 and riscv64, under QEMU",
+        summary: "the tests of the library for aarch64 and riscv64, and its instructions, under QEMU",
         run: foreign,
     },
     Step {
@@ -399,7 +399,11 @@ fn bare_metal() -> Result<Verdict> {
 }
 
 fn foreign() -> Result<Verdict> {
-    foreign::run(&log_of("foreign"))
+    let verdict = foreign::run(&log_of("foreign"))?;
+    if matches!(verdict, Verdict::Passed) {
+        instructions::run(&[])?;
+    }
+    Ok(verdict)
 }
 
 fn oldest_rust() -> Result<Verdict> {

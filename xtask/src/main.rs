@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod check;
+mod document;
 mod foreign;
 mod full;
+mod instructions;
 mod kernel;
 mod layers;
 mod library;
@@ -52,6 +54,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--list | --only STEP...]",
         summary: "run the checks that take hours",
         run: full::run,
+    },
+    Command {
+        name: "instructions",
+        arguments: "[--write]",
+        summary: "count the instructions of operations on each architecture, under QEMU",
+        run: instructions::run,
     },
     Command {
         name: "kernel",

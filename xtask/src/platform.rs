@@ -6,13 +6,12 @@
 //! becomes slower changes both.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::process::Process;
-use crate::{Result, root, target};
+use crate::{Result, document, target};
 
 /// How many turns each program has in each case.
 const ROUNDS: usize = 41;
@@ -37,8 +36,8 @@ const MISSING: &[(&str, &str)] = &[
 ];
 
 /// Where the document has the tables.
+const DOCUMENT: &str = "docs/porting.md";
 const BEGIN: &str = "<!-- written by `cargo xtask platform --write` -->";
-const END: &str = "<!-- end -->";
 
 /// A program that waits for its turn.
 struct Subject {
@@ -66,7 +65,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let tables = format!("{}\n{}", beside_std(&hooks, &std)?, without(&hooks)?);
     print!("{tables}");
     if writes {
-        write(&tables)?;
+        document::replace_part(DOCUMENT, BEGIN, &tables)?;
     }
     Ok(())
 }
@@ -189,15 +188,4 @@ fn quantile(samples: &[f64], tenth: usize) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted[(sorted.len() - 1) * tenth / 10]
-}
-
-/// Replaces the tables in the document.
-fn write(tables: &str) -> Result {
-    let path = root().join("docs/porting.md");
-    let text = fs::read_to_string(&path)?;
-    let no_place = "the document has no place for the tables";
-    let (before, rest) = text.split_once(BEGIN).ok_or(no_place)?;
-    let (_, after) = rest.split_once(END).ok_or(no_place)?;
-    fs::write(path, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))?;
-    Ok(())
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
 /// The offset of `cpu_id` in `struct rseq`. Negative values of the field mean that the thread
 /// has no registered area.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const CPU_ID: isize = 4;
 
 /// Returns the CPU of this thread, or nothing where there is no rseq area.
