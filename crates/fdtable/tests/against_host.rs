@@ -39,7 +39,7 @@ const REPORT: &str = "FDTABLE_AGAINST_HOST_REPORT";
 const RUNNER: &str = "FDTABLE_TEST_RUNNER";
 
 /// How many histories are replayed by default.
-const CASES: u32 = 1000;
+const CASES: u32 = 400;
 
 /// Limits at which behaviour changes; the high ones are more frequent, since more happens there.
 const LIMITS: &[u32] = &[0, 1, 64, 65, 256, 1024, 1024, 4096, 4096, 20_000, 20_000];

@@ -32,7 +32,7 @@ use rustix::event::{self, epoll};
 use rustix::{io, pipe, time};
 
 /// Number of histories, unless the environment sets it.
-const CASES: u32 = 700;
+const CASES: u32 = 300;
 
 /// Timeout zero.
 const NOW: event::Timespec = event::Timespec {

@@ -24,7 +24,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
 
 /// Number of histories, unless the environment sets it.
-const CASES: u32 = 500;
+const CASES: u32 = 250;
 
 /// Step of a history. Sockets are named by their index among those that are open.
 #[derive(Clone, Copy, Debug)]
