@@ -25,7 +25,7 @@ use fdtable_sync::hint::cold_path;
 
 use crate::open::Budget;
 use crate::table::{LeafGuard, LockMode, WriteGuard, take};
-use crate::{Error, Fd, FdData, FileRef, Files};
+use crate::{Error, Fd, FdData, FdFlags, FileRef, Files, Reservation};
 
 /// # Any free descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -44,6 +44,27 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = self.open_claimed(file.0, data, LockMode::Try);
         opened.or_else(|file| self.open_any_blocking(file, data))
+    }
+
+    /// Reserves any free descriptor, of the leaf that [`open_any`](Self::open_any) takes it from.
+    /// Like other reservations it takes the lock of the table, and allocates when the table grows.
+    ///
+    /// # Errors
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
+    pub fn reserve_any(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
+        flags.check()?;
+        let mut reserve =
+            |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags.into(), None);
+        let mut writer = self.tree.write();
+        let fd = self.count_search(&mut writer, 0, |writer| {
+            // In each hold of the lock: another reservation may have used the memory.
+            writer.reserved.prepare(1)?;
+            match self.take_claimed(writer, &mut reserve) {
+                None => self.claim(writer, &mut reserve),
+                taken => Ok(taken),
+            }
+        })?;
+        Ok(Reservation::new(self, &mut writer, fd))
     }
 
     /// Opens `file` where [`open_any`](Self::open_any) has to block or to claim a leaf. If there is
@@ -95,6 +116,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         take(&mut leaf, bit, data, Some(file));
         Ok(Fd::from_index(number))
+    }
+
+    /// Takes a descriptor of the leaf that this CPU has claimed, if it has room and no fork shares
+    /// it.
+    fn take_claimed(
+        &self,
+        writer: &mut WriteGuard<'_, T>,
+        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
+    ) -> Option<Fd> {
+        let (index, cpu) = self.free_hint.claimed()?;
+        if !writer.is_own(index) {
+            return None;
+        }
+        let mut leaf = writer.lock_leaf(index)?;
+        let number = index * BITS + leaf.open.lowest_clear(0)?;
+        if leaf.state().claim != claim_of(cpu) || number >= self.free_hint.limit() {
+            return None;
+        }
+        take(&mut leaf, number % BITS);
+        Some(Fd::from_index(number))
     }
 
     fn search_any(

@@ -143,7 +143,14 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservations<'_, T> {
     }
 }
 
-impl<T: ?Sized + Send + Sync> Reservation<'_, T> {
+impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
+    /// Takes over a descriptor of `files` that was taken without a file in this hold of the lock.
+    /// [`Reserved::prepare`] was called in it.
+    pub(crate) fn new(files: &'f Files<T>, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Self {
+        writer.reserved.add(place_of(fd.index()).0);
+        Reservation { files, fd }
+    }
+
     /// Returns the descriptor.
     #[must_use]
     pub fn fd(&self) -> Fd {

@@ -86,6 +86,53 @@ fn reserved_numbers_are_not_given() {
     assert!(any(&files).expect("one is free") < 100);
 }
 
+/// Reserves any descriptor, and installs a file there.
+fn reserved(files: &Files<u32>) -> Result<RawFd, Error> {
+    let reserved = files.reserve_any(FdFlags::CLOEXEC)?;
+    assert_eq!(files.get(reserved.fd()).err(), Some(Error::BadFd));
+    Ok(reserved.install(FileRef::new(1)).raw())
+}
+
+#[test]
+fn reservations_and_opens_share_a_claimed_leaf() {
+    for limit in [0, 1, 64, 65, 500] {
+        let files = Files::with_limit(limit);
+        let given: BTreeSet<RawFd> = (0..limit)
+            .map(|count| match count % 2 {
+                0 => reserved(&files),
+                _ => any(&files),
+            })
+            .map(|fd| fd.expect("one is free"))
+            .collect();
+        assert!(given.into_iter().eq(0..limit.cast_signed()));
+        let full = files.reserve_any(NONE).map(drop);
+        assert_eq!(full, Err(Error::TooManyFiles));
+    }
+    let files = Files::with_limit(u32::MAX);
+    for taken in 0..2_000 {
+        let fd = reserved(&files).expect("there is room");
+        assert!(fd < bound(taken + 1), "{fd} with {taken} taken");
+        assert_eq!(files.fd_flags(fd), Ok(FdFlags::CLOEXEC));
+    }
+}
+
+#[test]
+fn a_reservation_in_a_claimed_leaf_stays_out_of_a_fork() {
+    let files = Files::with_limit(1000);
+    let first = any(&files).expect("there is room");
+    let child = files.fork().expect("there is memory");
+    let kept = files.reserve_any(NONE).expect("there is room");
+    let both = files.fork().expect("there is memory");
+    assert_eq!(files.open_count(), 2);
+    assert_eq!((child.open_count(), both.open_count()), (1, 1));
+    assert!(both.get(first).is_ok());
+    let fd = kept.install(FileRef::new(7));
+    assert_eq!(files.get(fd).as_deref(), Ok(&7));
+    assert_eq!(child.get(fd).err(), Some(Error::BadFd));
+    drop(files.reserve_any(NONE).expect("there is room"));
+    assert_eq!(files.open_count(), 2);
+}
+
 #[test]
 fn a_lower_limit_holds_also_where_numbers_are_claimed() {
     let files = Files::with_limit(1000);

@@ -275,6 +275,7 @@ const TAKE_FLAGS: &[(&str, Flagged)] = &[
     ("open_any", |files, file, flags| files.open_any(file(), flags).map(drop)),
     ("open_pair", |files, file, flags| files.open_pair((file(), file()), flags).map(drop)),
     ("reserve", |files, _, flags| files.reserve(flags).map(drop)),
+    ("reserve_any", |files, _, flags| files.reserve_any(flags).map(drop)),
     ("reserve_from", |files, _, flags| files.reserve_from(1, flags).map(drop)),
     ("reserve_many", |files, _, flags| files.reserve_many(2, flags).map(drop)),
     ("reserve_many of none", |files, _, flags| files.reserve_many(0, flags).map(drop)),
