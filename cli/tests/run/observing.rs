@@ -195,9 +195,9 @@ fn open_files_are_listed_on_a_signal_and_at_the_end() {
 #[test]
 fn new_files_take_any_descriptor_and_copies_the_lowest() {
     let output = stranger("any", &["--any-fd"], &["any"]);
-    assert_eq!(shown(&output), "Some(0)\n1 1 3 10 20 1 0 1 10 of 10\n");
+    assert_eq!(shown(&output), "Some(0)\n1 1 3 10 20 1 0 1 12 of 12\n");
     let output = stranger("lowest", &[], &["any"]);
-    assert_eq!(shown(&output), "Some(0)\n0 1 5 10 20 1 0 1 0 of 10\n");
+    assert_eq!(shown(&output), "Some(0)\n0 1 5 10 20 1 0 1 0 of 12\n");
 }
 
 #[test]

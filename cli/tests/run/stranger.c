@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -60,6 +61,22 @@ static int many(int count)
     int over = dup(0);
     printf("limit %lu, open %d, then %s\n", (unsigned long)limit.rlim_cur, count, strerror(errno));
     return over != -1;
+}
+
+static int accepted(int domain)
+{
+    struct sockaddr_storage address = {.ss_family = domain};
+    /* A free port, or a free abstract name. */
+    socklen_t length = domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(sa_family_t);
+    if (domain == AF_INET)
+        ((struct sockaddr_in *)&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = socket(domain, SOCK_STREAM, 0), client = socket(domain, SOCK_STREAM, 0);
+    bind(listener, (struct sockaddr *)&address, length);
+    listen(listener, 1);
+    length = sizeof address;
+    getsockname(listener, (struct sockaddr *)&address, &length);
+    connect(client, (struct sockaddr *)&address, length);
+    return accept(listener, 0, 0);
 }
 
 int main(int count, char **words)
@@ -124,7 +141,7 @@ int main(int count, char **words)
         int ends[2], pair[2];
         pipe(ends);
         socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
-        int made[] = {ends[0], ends[1], pair[0], pair[1], socket(AF_UNIX, SOCK_STREAM, 0), socket(AF_INET, SOCK_STREAM, 0), eventfd(0, 0), timerfd_create(CLOCK_REALTIME, 0), epoll_create1(0), memfd_create("a", 0)};
+        int made[] = {ends[0], ends[1], pair[0], pair[1], socket(AF_UNIX, SOCK_STREAM, 0), socket(AF_INET, SOCK_STREAM, 0), eventfd(0, 0), timerfd_create(CLOCK_REALTIME, 0), epoll_create1(0), memfd_create("a", 0), accepted(AF_UNIX), accepted(AF_INET)};
         int count = sizeof made / sizeof *made, high = 0;
         for (int i = 0; i < count; i++) high += made[i] > 30;
         lowest += dup(0) > 30;

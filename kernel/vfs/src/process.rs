@@ -31,7 +31,7 @@
 
 use std::sync::Arc;
 
-use fdtable::{Fd, FileRef, Files};
+use fdtable::{Fd, FileRef, Files, Reservation};
 use fdtable_slab::SlabArc;
 
 use crate::object::file;
@@ -155,6 +155,19 @@ impl Process {
     pub fn takes_any_descriptor(&self) -> bool {
         let are_open = || (0..=2).all(|fd| self.files.fd_flags(fd).is_ok());
         self.kernel.descriptor_choice() == DescriptorChoice::Any && are_open()
+    }
+
+    /// Reserves the lowest free descriptor, or any if the process may, for a file that must not be
+    /// made without one.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOMEM` from the table.
+    pub fn reserve(&self, flags: OpenFlags) -> Result<Reservation<'_, RcuObject>, Errno> {
+        let flags = flags.descriptor();
+        Ok(match self.takes_any_descriptor() {
+            true => self.files.reserve_any(flags)?,
+            false => self.files.reserve(flags)?,
+        })
     }
 
     /// Installs the file that `make` makes, which no other process can observe before. Reserves the

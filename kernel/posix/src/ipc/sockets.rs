@@ -134,7 +134,7 @@ pub unsafe extern "C" fn fdt_accept4(
             return Err(Errno::EINVAL);
         }
         if let Some(host_file) = HostFile::below(&**file) {
-            let reserved = system.process.files().reserve(flags.descriptor())?;
+            let reserved = system.process.reserve(flags)?;
             let host_flags = libc::SOCK_CLOEXEC | status_bits(flags);
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.

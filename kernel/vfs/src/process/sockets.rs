@@ -124,7 +124,7 @@ impl Process {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
-        let reservation = self.files.reserve(flags.descriptor())?;
+        let reservation = self.reserve(flags)?;
         let (accepted, address) = socket.accept(flags)?;
         Ok((reservation.install(accepted), address))
     }
