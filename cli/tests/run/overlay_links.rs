@@ -92,6 +92,46 @@ fn a_removed_directory_leads_nowhere_by_its_descriptor() {
 }
 
 #[test]
+fn a_removed_file_of_the_host_is_found_by_its_descriptor() {
+    let [_, ov, out] = beside("overlay-removed-host");
+    let path = ov.join("gone");
+    fs::write(&path, "removed\n").expect("a file");
+    let file = fs::File::open(&path).expect("the file");
+    fs::remove_file(&path).expect("the file");
+    // The host shows `.../gone (deleted)`, which is no name in the overlay.
+    let script = "open F, '<', qq{/proc/$$/fd/0} or die $!; print <F>";
+    let before = state(&ov);
+    let mut command = std::process::Command::new(OURS[0]);
+    command.args(&OURS[1..]).arg("--overlay").arg(&ov);
+    let output = command
+        .args(["perl", "-e", script])
+        .current_dir(&out)
+        .stdin(file)
+        .output();
+    assert_eq!(shown(&output.expect("the program")), "Some(0)\nremoved\n");
+    assert_eq!(state(&ov), before);
+}
+
+#[test]
+fn a_directory_whose_name_looks_removed_is_none() {
+    let [top, ov, out] = beside("overlay-named-deleted");
+    for side in [&ov, &out] {
+        fs::create_dir(side.join("d (deleted)")).expect("a directory");
+    }
+    make_old(&top);
+    let script = "opendir D, 'd (deleted)' or die; my $path = '../../ov/f';
+        my $fd = syscall(257, fileno(D), $path, 01001, 0); print $fd > 2 ? 'open ' : $!;
+        open my $f, '>&=', $fd or die $!; syswrite $f, 'new' or die $!; print -s '../ov/f'";
+    for directory in [&ov, &out] {
+        assert_eq!(
+            perl(&ov, directory, script),
+            "Some(0)\nopen 3",
+            "{directory:?}"
+        );
+    }
+}
+
+#[test]
 fn paths_too_long_to_be_judged_are_refused() {
     let [_, ov, out] = beside("overlay-long");
     let script = "my $ov = shift; my $d = 'd' x 100;

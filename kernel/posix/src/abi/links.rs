@@ -148,7 +148,7 @@ impl System {
                 Err(Errno::ENAMETOOLONG) => Ok(Place::TooLong),
                 path => {
                     let path = path?;
-                    if path.ends_with(DELETED) && !is_name_of(&path, &host::fstat(fd)?) {
+                    if is_removed(&path, || host::fstat(fd))? {
                         return Ok(Place::Removed);
                     }
                     Ok(Place::known(path))
@@ -344,7 +344,8 @@ impl System {
         }
         // `/proc/self` itself has to stay: paths below it are ours.
         let link = CString::new(path).map_err(|_| Errno::EINVAL)?;
-        let is_path = target.starts_with(b"/") && !is_removed(&link, &target);
+        let file = || host::fstatat(libc::AT_FDCWD, &link, 0);
+        let is_path = target.starts_with(b"/") && !is_removed(&target, file)?;
         Ok(is_path.then_some(target))
     }
 }
@@ -457,11 +458,23 @@ fn current_directory_of_host() -> Result<Vec<u8>, Errno> {
     Ok(path)
 }
 
-/// Returns true if a path of the host leads to this file.
-fn is_name_of(path: &[u8], file: &libc::stat) -> bool {
-    let named = CString::new(path).map_err(|_| Errno::EINVAL);
-    let named = named.and_then(|path| host::fstatat(libc::AT_FDCWD, &path, 0));
-    named.is_ok_and(|named| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))
+/// Returns true if a path that `/proc` shows of a file of the host is the one that it had before it
+/// was removed. A file may have a name that ends as this text does.
+///
+/// # Errors
+/// Those of `file`, which asks for the attributes of the file.
+fn is_removed(
+    shown: &[u8],
+    file: impl FnOnce() -> Result<libc::stat, Errno>,
+) -> Result<bool, Errno> {
+    if !shown.ends_with(DELETED) {
+        return Ok(false);
+    }
+    let file = file()?;
+    let path = CString::new(shown).map_err(|_| Errno::EINVAL)?;
+    let named = host::fstatat(libc::AT_FDCWD, &path, libc::AT_SYMLINK_NOFOLLOW);
+    let is_it = |named: libc::stat| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino);
+    Ok(!named.is_ok_and(is_it))
 }
 
 /// Splits a path before its last name, which may be `.` or `..`, and has all of `/` behind it.
@@ -479,18 +492,6 @@ fn kind_of_end(path: &[u8]) -> Option<&[u8]> {
         _ if path.ends_with(b"/.") => Some(b"."),
         _ => path.ends_with(b"/").then_some(b""),
     }
-}
-
-/// Returns true if a link of `/proc` shows the path that a file of the host had. A file may have a
-/// name that ends as this text does.
-fn is_removed(link: &CStr, target: &[u8]) -> bool {
-    let number = |path: &CStr, flags| {
-        let stat = host::fstatat(libc::AT_FDCWD, path, flags);
-        stat.map(|stat| (stat.st_dev, stat.st_ino))
-    };
-    target.ends_with(DELETED)
-        && CString::new(target)
-            .is_ok_and(|target| number(link, 0) != number(&target, libc::AT_SYMLINK_NOFOLLOW))
 }
 
 fn names_from_last(path: &[u8]) -> Vec<Vec<u8>> {
