@@ -17,6 +17,7 @@ mod overlay_files;
 mod overlay_links;
 mod posix_checks;
 mod refused;
+mod sockets;
 
 /// Seconds after which a program counts as waiting forever.
 const PATIENCE: &str = "120";

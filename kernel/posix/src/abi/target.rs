@@ -83,7 +83,7 @@ impl System {
     /// # Errors
     /// `EBADF` if the path is relative and `directory` is not an open descriptor; `ELOOP` if links
     /// lead in circles from one side to the other.
-    fn target_of<'p>(
+    pub(crate) fn target_of<'p>(
         &self,
         directory: c_int,
         path: &'p CStr,

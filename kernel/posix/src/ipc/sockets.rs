@@ -4,8 +4,7 @@
 //! other domains are the host's. A socket of ours cannot have a host path, and a host socket cannot
 //! have a path of ours: `EADDRNOTAVAIL`.
 
-use std::borrow::Cow;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::slice;
 use std::time::Duration;
 
@@ -17,8 +16,9 @@ use fdtable_vfs::{Errno, OpenFlags};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
 use crate::abi::call::call;
-use crate::abi::routing::Side;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
+use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
@@ -86,8 +86,13 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let address = unsafe { system.address(address, length) }?;
-        system.process.bind(fd, &address)?;
+        match unsafe { read_unix_address(address, length) }? {
+            SocketAddress::Path(name) => {
+                let path = system.socket_path(&name, LastLink::Parent)?;
+                system.process.bind_path(fd, &path, &name)?;
+            }
+            other => system.process.bind(fd, &other)?,
+        }
         Ok(0)
     })
 }
@@ -347,37 +352,37 @@ impl System {
         Ok(0)
     }
 
-    /// Reads an address for a socket of ours.
+    /// Reads the address of another socket, with the path that leads to it on our side.
     ///
     /// # Errors
-    /// `EFAULT`; `EINVAL` if it is malformed; `EADDRNOTAVAIL` if it is a host path.
+    /// `EFAULT`; `EINVAL` if it is malformed; those of [`socket_path`](Self::socket_path).
     ///
     /// # Safety
-    /// If `address` can be an address in memory, `length` bytes are there.
+    /// That of [`read_unix_address`].
     pub(crate) unsafe fn address(
         &self,
         address: *const sockaddr,
         length: socklen_t,
     ) -> Result<SocketAddress, Errno> {
         // SAFETY: as the caller promises.
-        let (family, name) = unsafe { read_address(address, length) }?;
-        if c_int::from(family) != libc::AF_UNIX {
-            return Err(Errno::EINVAL);
-        }
-        match name.split_first() {
-            None => Ok(SocketAddress::Unnamed),
-            Some((0, name)) => Ok(SocketAddress::Abstract(name.to_vec())),
-            Some(_) => {
-                let end = name
-                    .iter()
-                    .position(|&byte| byte == 0)
-                    .unwrap_or(name.len());
-                let routes = self.routes.load();
-                match routes.route(&name[..end]) {
-                    (Side::Ours, path) => Ok(SocketAddress::Path(Cow::into_owned(path))),
-                    (Side::Host, _) => Err(Errno::EADDRNOTAVAIL),
-                }
+        match unsafe { read_unix_address(address, length) }? {
+            SocketAddress::Path(name) => {
+                let path = self.socket_path(&name, LastLink::Follow)?;
+                Ok(SocketAddress::Path(path))
             }
+            other => Ok(other),
+        }
+    }
+
+    /// Returns the path on our side to which the path of a socket leads.
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` if it is the host's; those of [`target_of`](Self::target_of).
+    fn socket_path(&self, name: &[u8], last: LastLink) -> Result<Vec<u8>, Errno> {
+        let path = CString::new(name).map_err(|_| Errno::EINVAL)?;
+        match self.target_of(libc::AT_FDCWD, &path, last)? {
+            Target::Ours(_, path) => Ok(path.into_owned()),
+            Target::Host(_) => Err(Errno::EADDRNOTAVAIL),
         }
     }
 
@@ -406,6 +411,32 @@ impl System {
     }
 }
 
+/// Reads an address for a socket of ours.
+///
+/// # Errors
+/// `EFAULT`; `EINVAL` if it is malformed, or of another family.
+///
+/// # Safety
+/// If `address` can be an address in memory, `length` bytes are there.
+unsafe fn read_unix_address(
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Result<SocketAddress, Errno> {
+    // SAFETY: as the caller promises.
+    let (family, name) = unsafe { read_address(address, length) }?;
+    if c_int::from(family) != libc::AF_UNIX {
+        return Err(Errno::EINVAL);
+    }
+    Ok(match name.split_first() {
+        None => SocketAddress::Unnamed,
+        Some((0, name)) => SocketAddress::Abstract(name.to_vec()),
+        Some(_) => {
+            let end = name.iter().position(|&byte| byte == 0);
+            SocketAddress::Path(name[..end.unwrap_or(name.len())].to_vec())
+        }
+    })
+}
+
 /// Bytes of an address before the name.
 const FAMILY: usize = size_of::<libc::sa_family_t>();
 
@@ -415,7 +446,7 @@ const FAMILY: usize = size_of::<libc::sa_family_t>();
 /// `EINVAL` if no address is so long; `EFAULT`.
 ///
 /// # Safety
-/// That of [`System::address`].
+/// That of [`read_unix_address`].
 pub(crate) unsafe fn check_address(
     address: *const sockaddr,
     length: socklen_t,
@@ -427,7 +458,7 @@ pub(crate) unsafe fn check_address(
 /// Returns the bytes of an address.
 ///
 /// # Safety
-/// That of [`System::address`].
+/// That of [`read_unix_address`].
 unsafe fn address_bytes_of<'a>(
     address: *const sockaddr,
     length: socklen_t,
@@ -443,7 +474,7 @@ unsafe fn address_bytes_of<'a>(
 /// Reads the family and the name of an address.
 ///
 /// # Safety
-/// That of [`System::address`].
+/// That of [`read_unix_address`].
 unsafe fn read_address<'a>(
     address: *const sockaddr,
     length: socklen_t,

@@ -77,22 +77,33 @@ impl Process {
     /// `EBADF`, `ENOTSOCK`; `EADDRINUSE` if the address is in use; `EINVAL` if the socket has one,
     /// or it is too long; for a path, those of [`bind_name`](Self::bind_name); `EIO` if revoked.
     pub fn bind(&self, fd: impl FdArg, address: &SocketAddress) -> Result<(), Errno> {
+        if let SocketAddress::Path(path) = address {
+            return self.bind_path(fd, path, path);
+        }
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
         match address {
-            SocketAddress::Unnamed => socket.bind_abstract(None),
             SocketAddress::Abstract(name) => socket.bind_abstract(Some(name)),
-            SocketAddress::Path(path) => {
-                // The name has the permissions of the socket itself, which `fchmod` changes.
-                let mode = file.0.stat()?.mode;
-                self.bind_name_with(path, Arc::new(socket.bound()?), mode)?;
-                // As on Linux, an address that the socket has is found after the name is made.
-                socket.set_path(path).inspect_err(|_| {
-                    // Another thread may have removed or replaced the name meanwhile.
-                    let _ = self.unlink(path);
-                })
-            }
+            _ => socket.bind_abstract(None),
         }
+    }
+
+    /// Binds a socket to a path like [`bind`](Self::bind). Its address is `name`, which another
+    /// path may have led to, such as one through a symbolic link.
+    ///
+    /// # Errors
+    /// As for [`bind`](Self::bind).
+    pub fn bind_path(&self, fd: impl FdArg, path: &[u8], name: &[u8]) -> Result<(), Errno> {
+        let file = self.socket_file(fd)?;
+        let socket = file.socket()?;
+        // The inode has the permissions of the socket itself, which `fchmod` changes.
+        let mode = file.0.stat()?.mode;
+        self.bind_name_with(path, Arc::new(socket.bound()?), mode)?;
+        // As on Linux, an address that the socket has is found after the inode is made.
+        socket.set_path(name).inspect_err(|_| {
+            // Another thread may have removed or replaced it meanwhile.
+            let _ = self.unlink(path);
+        })
     }
 
     /// Starts to listen on a socket. Up to `backlog` connections and one more may wait to be

@@ -1,0 +1,112 @@
+//! Paths of sockets, beside the host: relative ones, and those through symbolic links.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::overlay::{state, text};
+use super::{OURS, folder, run, shown};
+
+/// Binds, connects and sends in the directory `ov`, from there and from `out` beside it. Prints
+/// how each call ends, and the addresses.
+const SCRIPT: &str = r#"
+    use Errno; use Socket;
+    sub e { print "$_[0] ", $_[1] ? 'ok' : (grep { $!{$_} } qw(EADDRINUSE ENOENT ECONNREFUSED
+        EPROTOTYPE ELOOP ENOTDIR EINVAL EACCES))[0] // $!, "\n"; }
+    sub name { my $at = shift // ''; length $at > 2 ? unpack_sockaddr_un($at) : 'none' }
+    sub made { socket(my $s, AF_UNIX, shift, 0) or die; $s }
+    sub bound { my ($kind, $path) = @_; my $s = made($kind);
+        e("bind $path", bind($s, pack_sockaddr_un($path))); print ' ', name(getsockname $s), "\n"; $s }
+    sub meet { my ($kind, $path) = @_; my $s = made($kind);
+        e("connect $path", connect($s, pack_sockaddr_un($path))); print ' ', name(getpeername $s), "\n"; $s }
+    my $links = shift;
+    chdir 'ov' or die;
+    mkdir 'd' or die;
+    symlink 'd', 'to_d'; symlink 'd/s', 'to_s'; symlink 'nowhere', 'dangling'; symlink 'loop', 'loop';
+    open my $plain, '>', 'plain' or die;
+    my $s = bound(SOCK_STREAM, 'd/s'); listen $s, 20;
+    my $g = bound(SOCK_DGRAM, './to_d/g');
+    print -S 'd/g' ? "a socket\n" : "none\n";
+    bound(SOCK_STREAM, $_) for 'd/s', 'to_s', 'dangling', 'loop', 'to_d/', 'none/s', 'plain/s', 'loop/s';
+    my @kept = map { meet(SOCK_STREAM, $_) } 'd/s', 'to_d/s', 'to_s', './d/../to_s', 'dangling', 'loop',
+        'plain', 'd', 'd/g', 'plain/s', 'to_s/';
+    accept(my $a, $s) or die;
+    print 'accepted ', name(getsockname $a), ' ', name(getpeername $a), "\n";
+    for my $path ('to_d/g', 'd/s', 'dangling', 'plain') {
+        e("send $path", send(made(SOCK_DGRAM), 'text', 0, pack_sockaddr_un($path)));
+    }
+    my $client = bound(SOCK_DGRAM, 'client');
+    e('send', send($client, 'named', 0, pack_sockaddr_un('to_d/g')));
+    for (1, 2) { my $from = recv($g, my $text, 9, 0); print "$text ", name($from), "\n" }
+    rename 'd', 'moved' or die;
+    meet(SOCK_STREAM, $_) for 'moved/s', 'd/s', 'to_s';
+    unlink 'moved/s' or die;
+    meet(SOCK_STREAM, 'moved/s');
+    exit unless $links;
+    symlink '../out/into/moved/g', 'around' or die;
+    chdir '../out' or die;
+    for my $path ('into/moved/g', '../ov/moved/g', 'to_g', '../ov/around') {
+        meet(SOCK_DGRAM, $path);
+        e("send $path", send(made(SOCK_DGRAM), 'text', 0, pack_sockaddr_un($path)));
+    }
+    bound(SOCK_DGRAM, $_) for 'into/new', '../ov/around';
+    print -S '../ov/new' ? "a socket\n" : "none\n";
+    opendir my $out, '.'; chdir 'into/moved' or die; rename '../moved', '../again' or die;
+    meet(SOCK_DGRAM, 'g'); bound(SOCK_DGRAM, 'h');
+    print join(' ', sort map { s{.*/}{}r } glob '../again/*'), "\n";
+"#;
+
+/// A folder with the directory `ov`, and `out` with links into it.
+fn beside(test: &str) -> (PathBuf, PathBuf) {
+    let top = folder(test);
+    fs::create_dir(top.join("ov")).expect("a directory");
+    fs::create_dir(top.join("out")).expect("a directory");
+    for (link, to) in [("into", "../ov"), ("to_g", "../ov/moved/g")] {
+        symlink(to, top.join("out").join(link)).expect("a link");
+    }
+    let ov = top.join("ov");
+    (top, ov)
+}
+
+#[track_caller]
+fn same_sockets(test: &str, options: impl Fn(&Path) -> Vec<String>, links: &str) {
+    let words = ["perl", "-e", SCRIPT, links];
+    let (top, _) = beside(test);
+    let expected = shown(&run(&[], &words, &top));
+    assert!(expected.starts_with("Some(0)\n"), "{expected}");
+    let (top, ov) = beside(test);
+    let before = state(&ov);
+    let options = options(&top);
+    let options = options.iter().map(String::as_str);
+    let prefix: Vec<&str> = OURS.into_iter().chain(options).collect();
+    let output = shown(&run(&prefix, &words, &top));
+    assert_eq!(output, expected);
+    assert_eq!(state(&ov), before);
+}
+
+fn option(name: &str, directory: &Path) -> Vec<String> {
+    vec![name.into(), text(directory).into()]
+}
+
+#[test]
+fn paths_of_sockets_in_an_overlay_are_as_on_the_host() {
+    same_sockets(
+        "sockets-overlay",
+        |top| option("--overlay", &top.join("ov")),
+        "1",
+    );
+}
+
+#[test]
+fn paths_of_sockets_in_another_root_are_as_on_the_host() {
+    same_sockets("sockets-root", |_| option("--root", Path::new("/")), "1");
+}
+
+#[test]
+fn paths_of_sockets_in_a_mount_are_as_on_the_host() {
+    same_sockets(
+        "sockets-mount",
+        |top| option("--mount", &top.join("ov")),
+        "",
+    );
+}
