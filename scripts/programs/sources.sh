@@ -12,6 +12,7 @@ apt_sources() {
         sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb (\[[^]]*\] )?([^ ]+) .*/\2/p' | grep -m 1 '/debian/*$')
     for suite in bookworm trixie sid; do
         echo "deb-src [signed-by=$keyring] $mirror $suite main"
+        echo "deb [signed-by=$keyring] $mirror $suite non-free"
     done
 }
 
@@ -26,7 +27,7 @@ apt_own() {
 }
 
 apt_sources_update() {
-    [[ -s $programs/apt/sources.list ]] && return
+    grep -qs non-free "$programs/apt/sources.list" && return
     mkdir -p "$programs/apt"
     apt_sources >"$programs/apt/sources.list.new"
     mv "$programs/apt/sources.list.new" "$programs/apt/sources.list"
@@ -81,6 +82,25 @@ debian_package() {
         touch "$into/.$package"
     done
     echo "$into"
+}
+
+# non_free_package PACKAGE FILE: unpacks a Debian package of the component non-free, which machines
+# seldom list, and prints the directory that FILE is in. Returns $no_source if the mirror has none.
+non_free_package() {
+    local package=$1 file=$2 into=$programs/$1 archive
+    if [[ ! -d $into ]]; then
+        apt_sources_update >&2
+        mkdir -p "$programs/archives"
+        (cd "$programs/archives" && apt_own apt-get download -qq "$package/bookworm") >&2 || true
+        archive=$(find "$programs/archives" -name "${package}_*.deb" | head -n 1)
+        [[ -n $archive ]] || {
+            echo "the mirror has no source of $package" >&2
+            return "$no_source"
+        }
+        dpkg-deb -x "$archive" "$into.new"
+        mv "$into.new" "$into"
+    fi
+    dirname "$(find "$into" -name "$file" | head -n 1)"
 }
 
 # crate_source CRATE: the source directory of the newest version of a crate, through cargo.

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 
-const PROGRAMS: &[&str] = &["hackbench", "dbench", "fsx", "sqlite", "python"];
+const PROGRAMS: &[&str] = &["hackbench", "dbench", "fsx", "sqlite", "python", "binaries"];
 
 /// The status of a script whose program the mirror does not have (`scripts/programs/sources.sh`).
 const NO_SOURCE: i32 = 77;
