@@ -82,7 +82,7 @@ pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_re
 #[cfg(feature = "std")]
 pub use worker::use_ticks;
 #[cfg(all(feature = "std", unix, not(loom)))]
-pub use worker::without_thread;
+pub use worker::{block_faults, without_thread};
 
 use core::fmt;
 

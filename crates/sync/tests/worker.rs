@@ -320,6 +320,22 @@ fn the_worker_blocks_signals_but_not_those_of_faults() {
 }
 
 #[test]
+fn the_worker_blocks_signals_of_faults_if_a_program_asks_for_it() {
+    alone(
+        "the_worker_blocks_signals_of_faults_if_a_program_asks_for_it",
+        None,
+        || {
+            rcu::block_faults();
+            call_and_wait();
+            let blocked = u64::from_str_radix(&status("SigBlk:"), 16).expect("a mask");
+            for signal in [libc::SIGSEGV, libc::SIGFPE, libc::SIGSYS, libc::SIGTERM] {
+                assert!(blocked >> (signal - 1) & 1 == 1, "{signal}");
+            }
+        },
+    );
+}
+
+#[test]
 fn a_host_that_ticks_has_no_worker_and_its_callbacks_run_in_the_second_tick() {
     alone(
         "a_host_that_ticks_has_no_worker_and_its_callbacks_run_in_the_second_tick",

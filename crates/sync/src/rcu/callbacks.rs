@@ -482,10 +482,11 @@ pub unsafe fn call(head: NonNull<Head>) {
 /// and a thread that becomes ready soon gets a CPU.
 ///
 /// The first call starts a thread that runs what other threads leave, `fdtable-rcu`. It blocks all
-/// signals but those of its own faults, and sleeps while there is nothing to do. If it cannot be
-/// started, the callback runs as one of [`call`], and a later call tries again. A caller that must
-/// not start threads calls [`use_ticks`](super::use_ticks) before. Between the handlers of a
-/// [host fork](crate::host_fork) no thread is started. In its child the next call starts one.
+/// signals but those of its own faults ([`block_faults`](super::block_faults) changes that), and
+/// sleeps while there is nothing to do. If it cannot be started, the callback runs as one of
+/// [`call`], and a later call tries again. A caller that must not start threads calls
+/// [`use_ticks`](super::use_ticks) before. Between the handlers of a [host fork](crate::host_fork)
+/// no thread is started. In its child the next call starts one.
 ///
 /// The callback may run on that thread. When the process exits, by `exit(3)` or the end of `main`,
 /// callbacks that are still queued run on the thread that exits, unless a reader is in the way: so

@@ -44,7 +44,8 @@
 //! - It takes no memory from the heap, as it may be started by a close when there is none. If it
 //!   cannot be started, the callback waits as others do, and one of the next [`RETRY`] calls tries
 //!   again.
-//! - It blocks all signals but those that a thread raises itself by a fault.
+//! - It blocks all signals but those that a thread raises itself by a fault, and those too after
+//!   [`block_faults`].
 //! - In a look it is inside the [freezer](crate::host_fork), and leaves it after every few
 //!   callbacks, so a fork waits for it no longer than for a close. Asleep it is outside. In the
 //!   child it does not exist, and [`Worker::forget_thread`] says so: the next call starts another.
@@ -93,6 +94,8 @@ mod thread;
 
 use bell::Bell;
 use thread::Thread;
+#[cfg(all(unix, not(loom)))]
+pub use thread::block_faults;
 
 /// The time between looks. Two of them, a grace period and a busy CPU fit into 10 milliseconds.
 const TICK: Duration = Duration::from_millis(3);

@@ -1,5 +1,8 @@
 //! The thread of the worker: started without memory from the heap, where the platform lets it.
 
+#[cfg(all(unix, not(loom)))]
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use super::Worker;
 
 #[cfg(all(unix, not(loom)))]
@@ -54,8 +57,30 @@ impl Thread {
     pub(super) fn forget(self) {}
 }
 
+/// Whether the thread blocks signals of faults too.
+#[cfg(all(unix, not(loom)))]
+static BLOCKS_FAULTS: AtomicBool = AtomicBool::new(false);
+
+/// Has the thread of this crate block all signals, if it is started after this call.
+///
+/// By default the thread does not block the signals that a thread raises itself, by a fault or a
+/// system call that is filtered: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS. So a handler
+/// of the program runs for a fault in a callback. The thread may then also take such a signal that
+/// another process sends, although all other threads of the program block it. A program in which
+/// the signal has to stay pending makes this call. A fault in a callback on the thread then ends
+/// the process.
+///
+/// To be called before the first [`call_timely`](crate::rcu::call_timely). It cannot be undone, and
+/// holds in children of a host fork too. Callable anywhere.
+#[cfg(all(unix, not(loom)))]
+pub fn block_faults() {
+    // Relaxed: nothing else is published by it.
+    BLOCKS_FAULTS.store(true, Relaxed);
+}
+
 /// Runs `body` while the calling thread blocks all signals but those that a thread raises itself,
-/// by a fault or a system call that is filtered. A thread that it starts blocks the same.
+/// by a fault or a system call that is filtered; after [`block_faults`] these too. A thread that
+/// `body` starts blocks the same.
 #[cfg(all(unix, not(loom)))]
 pub(super) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     const OWN: [libc::c_int; 6] = [
@@ -71,7 +96,12 @@ pub(super) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     unsafe { libc::sigfillset(blocked.as_mut_ptr()) };
     // SAFETY: it is filled.
     let mut blocked = unsafe { blocked.assume_init() };
-    for signal in OWN {
+    // Relaxed: a thread that calls `block_faults` before sees it.
+    let own = match BLOCKS_FAULTS.load(Relaxed) {
+        true => &[][..],
+        false => &OWN,
+    };
+    for &signal in own {
         // SAFETY: it is a set.
         unsafe { libc::sigdelset(&raw mut blocked, signal) };
     }
