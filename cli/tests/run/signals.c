@@ -220,6 +220,31 @@ int main(void) {
   sigprocmask(SIG_SETMASK, &old, 0);
   show("unblocked", 0);
 
+  // While the program blocks them they stay pending, whoever has sent them.
+  struct timespec at_once = {0, 0};
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &old);
+  const int of_faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
+  for (int i = 0; i < 10; i++) {
+    signal(of_faults[i % 5], SIG_DFL);
+    sigset_t pending, only;
+    sigemptyset(&only);
+    sigaddset(&only, of_faults[i % 5]);
+    pid_t self = getpid(), other = i < 5 ? fork() : -1;
+    if (other == 0) {
+      kill(self, of_faults[i % 5]);
+      _exit(0);
+    }
+    if (other < 0) kill(self, of_faults[i % 5]);
+    else waitpid(other, 0, 0);
+    sigpending(&pending);
+    printf("signal %d: pending %d, ", of_faults[i % 5], sigismember(&pending, of_faults[i % 5]));
+    show("taken", sigtimedwait(&only, 0, &at_once));
+  }
+  handle(SIGSEGV, note, 0);
+  handle(SIGFPE, note, 0);
+  sigprocmask(SIG_SETMASK, &old, 0);
+
   // A mask that lets in what is pending ends a wait without a time. With events it does not.
   sigemptyset(&none);
   sigemptyset(&all);
@@ -227,7 +252,6 @@ int main(void) {
   sigprocmask(SIG_BLOCK, &all, &old);
   handle(SIGUSR1, note, 0);
   struct pollfd empty = {pipe_fds[0], POLLIN, 0};
-  struct timespec at_once = {0, 0};
   raise(SIGUSR1);
   show("ppoll of nothing", ppoll(&empty, 1, &at_once, &none));
   raise(SIGSEGV);

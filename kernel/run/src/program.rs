@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::{env, fmt, fs, io};
 
+use fdtable::rcu;
 use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread, fdt_stat, runner};
 use fdtable_vfs::Errno;
 
@@ -144,6 +145,8 @@ fn environment() -> Vec<CString> {
 /// # Errors
 /// If it was not started.
 pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
+    // A signal that all threads of the guest block stays pending.
+    rcu::block_faults();
     if let Some(path) = &command.root {
         directory(path, runner::begin_in).map_err(|errno| error_of(Step::Root, path, errno))?;
     }
