@@ -173,6 +173,16 @@ fn a_program_that_a_thread_of_a_static_program_executes_ends_the_other_threads()
 }
 
 #[test]
+fn signals_that_arrive_while_a_program_is_executed_and_threads_end_are_not_lost() {
+    for options in [&[][..], &["-static"]] {
+        let program = compiled("arriving", options);
+        let words = [program.to_str().expect("a path")];
+        let output = run(&OURS, &words, &folder("arriving"));
+        assert_eq!(shown(&output), "Some(0)\ndone\n", "{options:?}");
+    }
+}
+
+#[test]
 fn what_breaks_rewritten_call_sites_is_as_on_the_host() {
     same_program("pitfalls", &[]);
 }

@@ -15,7 +15,11 @@
 //! The leader of the process cannot end without the process, and a program runs on it, because its
 //! id is that of the process. A leader that ends, by its own call or by the mark, waits in the
 //! runner ([`wait_for_program`]). If the caller is not the leader, it hands the program over to the
-//! leader, and ends. Its signal mask goes with the program.
+//! leader, and ends. Its signal mask and its pending signals go with the program.
+//!
+//! A signal for the process may have been taken by a thread that ends before it has run a handler.
+//! The thread sends it on ([`signals::leave`]). While a program is executed, it is kept until the
+//! actions are reset, and is then pending in the new program.
 //!
 //! One thread executes a program at a time. Another one that tries it, or that calls `exit_group`,
 //! ends like all others.
@@ -55,11 +59,17 @@ pub(crate) fn is_beginning() -> bool {
     CALLER.load(Ordering::SeqCst) != 0
 }
 
+/// Returns true if a thread is the one that executes a program, and ends the others.
+pub(crate) fn is_caller(thread: i32) -> bool {
+    CALLER.load(Ordering::SeqCst) == thread
+}
+
 /// Forgets what other threads execute and the timers, which belong to the parent, in the child of a
 /// fork.
 pub(crate) fn forget() {
     CALLER.store(0, Ordering::SeqCst);
     TIMERS.lock().clear();
+    signals::forget_carried();
 }
 
 /// The timers of the guest, by the ids that the host has given them.
@@ -160,6 +170,8 @@ pub(crate) fn execute(
         Ok(program) => program,
         Err(errno) => return -i64::from(errno),
     };
+    // Signals wait for the new program.
+    let mask = signals::hold_all(block);
     // A thread that ends is not counted any more, and still accesses the guest's memory.
     if process::is_leader() && process::is_alone() && thread::is_alone() {
         *frame = replace(block, program);
@@ -172,8 +184,6 @@ pub(crate) fn execute(
         drop(program);
         return process::end_thread(0);
     }
-    // Signals wait for the new program.
-    let mask = signals::hold_all(block);
     end_others();
     if process::is_leader() {
         *frame = replace(block, program);
@@ -219,10 +229,8 @@ fn futex(word: &AtomicI32, operation: i32, value: i64) -> i64 {
 }
 
 /// Waits on the leader, whose guest has ended, until another thread executes a program. Returns the
-/// registers with which that begins. Until then all signals are for other threads.
+/// registers with which that begins. Until then all signals are blocked, and for other threads.
 pub(crate) fn wait_for_program(block: &Block) -> Frame {
-    signals::block_all();
-    block.mailbox.block(!0);
     let handover = loop {
         if IS_HANDED_OVER.swap(0, Ordering::SeqCst) == 1
             && let Some(handover) = HANDOVER.lock().take()
@@ -236,7 +244,10 @@ pub(crate) fn wait_for_program(block: &Block) -> Frame {
     }
     block.begin_again();
     signals::resume(block, handover.mask);
-    replace(block, handover.program)
+    let frame = replace(block, handover.program);
+    block.begin_way_out();
+    signals::send_deferred(block);
+    frame
 }
 
 /// Puts a program in the place of the one that runs. The caller is the leader, and alone.
@@ -246,7 +257,7 @@ fn replace(block: &Block, program: Program) -> Frame {
     patch::clear();
     memory::clear();
     delete_timers();
-    signals::reset();
+    signals::reset(block);
     runner::close_on_exec();
     block.guest_fs.set(0);
     block.clear_on_exit.set(0);

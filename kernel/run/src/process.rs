@@ -75,18 +75,23 @@ pub(crate) fn end_thread(code: i32) -> i64 {
     unsafe { fdtable_run_stop() }
 }
 
-/// Runs the guest on the calling thread until its end. Does not return on the leader.
+/// Runs the guest on the calling thread until its end, from which on the thread blocks all signals,
+/// also those of the runner. Does not return on the leader.
 pub(crate) fn run_guest(block: &Block, mut frame: Frame) {
     loop {
         // SAFETY: the frame is that of a program or a thread that begins, and this thread has a
         // block.
         unsafe { fdtable_run_start(&raw const frame) };
         signals::hold_all(block);
-        if !is_leader() {
-            return announce_end(block);
+        if is_leader() {
+            exec::release_robust_locks(block);
         }
-        exec::release_robust_locks(block);
+        // Before: a thread that waits for the end expects the signals.
+        signals::leave(block);
         announce_end(block);
+        if !is_leader() {
+            return;
+        }
         frame = exec::wait_for_program(block);
     }
 }

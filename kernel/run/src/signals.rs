@@ -20,6 +20,7 @@
 //! interrupt each other by both: a handler of SIGSTKFLT lets calls of the host go on, and that of
 //! SIGSYS ends them. What the guest does with these two is kept in `pending`.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -31,6 +32,7 @@ use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
 use crate::calls::{host, host_now};
 use crate::entry::*;
+use crate::exec;
 use crate::guarded::Guarded;
 use crate::memory::{self, pointer};
 use crate::observe;
@@ -225,8 +227,13 @@ pub(crate) fn install() {
     );
 }
 
-/// Resets the actions for a new program: handlers become the default, what is ignored stays.
-pub(crate) fn reset() {
+/// Resets the actions for a new program: handlers become the default, what is ignored stays. The
+/// caller is the leader, and has all signals wait. What is pending stays, with what was carried.
+pub(crate) fn reset(block: &Block) {
+    // The host forgets those that are pending when it is told their default, which ignores them.
+    const FORGOTTEN: u64 =
+        bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
+    let mut carried = take_pending(FORGOTTEN);
     for signal in 1..=SIGNALS as i32 {
         let action = recorded(signal);
         if action.handler > IGNORE {
@@ -238,6 +245,8 @@ pub(crate) fn reset() {
             }
         }
     }
+    carried.append(&mut CARRIED.lock());
+    carried.iter().for_each(|info| send_on(block, info));
 }
 
 /// Returns and changes an action: `rt_sigaction(2)`.
@@ -336,14 +345,9 @@ pub(crate) fn hold_all(block: &Block) -> u64 {
     block.mask() | block.mailbox.blocked()
 }
 
-/// Blocks every signal on the calling thread, also those of the runner.
-pub(crate) fn block_all() {
-    exchange_mask(libc::SIG_SETMASK, !0);
-}
-
-/// Lets in the signals that a call does, after [`block_all`], and sets the guest's mask at its end.
+/// Lets in the signals that a call does, after [`leave`], and sets the guest's mask at its end.
 pub(crate) fn resume(block: &Block, mask: u64) {
-    exchange_mask(libc::SIG_SETMASK, HELD);
+    exchange_mask(libc::SIG_SETMASK, HELD | mask & !NEVER_BLOCKED);
     set_guest_mask(block, mask);
 }
 
@@ -765,6 +769,15 @@ pub(crate) unsafe extern "C" fn on_foreign_signal(
     let context = unsafe { &mut *context.cast::<Context>() };
     context.mask |= bit(signal);
     // SAFETY: the information is valid, and the signal is blocked on this thread.
+    unsafe { send_to_process(signal, info) };
+}
+
+/// Sends a signal to the process, with the same information if the host allows that.
+///
+/// # Safety
+/// The information is valid.
+unsafe fn send_to_process(signal: i32, info: *const libc::siginfo_t) {
+    // SAFETY: as the caller promises.
     if unsafe { libc::syscall(libc::SYS_rt_sigqueueinfo, libc::getpid(), signal, info) } != 0 {
         // The host lets the leader alone pass on what `kill` has reported.
         // SAFETY: it takes no pointer.
@@ -818,10 +831,6 @@ pub(crate) unsafe extern "C" fn on_signal(
     }
     finish_way_out(block, context);
     let is_fault = bit(signal) & FAULTS != 0 && code > 0;
-    if block.is_to_end() && !(block.is_inside() && is_fault) {
-        end_soon(block, context);
-        return u8::from(!block.is_inside());
-    }
     if bit(signal) & KEPT != 0 && code <= 0 {
         if code != OURS {
             let target = match code {
@@ -836,8 +845,22 @@ pub(crate) unsafe extern "C" fn on_signal(
                 kick(thread);
             }
         }
-        look(block, context);
+        if block.is_to_end() {
+            end_soon(block, context);
+        } else {
+            look(block, context);
+        }
         return u8::from(!block.is_inside());
+    }
+    if block.is_to_end() && !block.is_inside() {
+        if !is_fault {
+            // For another thread, or the next program.
+            context.mask |= bit(signal);
+            // SAFETY: the information is valid. All signals are blocked in this handler.
+            unsafe { send_again(block, signal, info) };
+        }
+        end_soon(block, context);
+        return 1;
     }
     if block.is_inside() {
         if is_fault {
@@ -910,6 +933,16 @@ fn end_soon(block: &Block, context: &mut Context) {
         return end_sleep(block, context);
     }
     let registers = &mut context.registers;
+    let place = [libc::REG_RIP, libc::REG_RSP].map(|register| registers[register as usize]);
+    if let Some((handler, info)) = block.delivered.take()
+        && handler == place
+    {
+        // The handler has not begun: the signal is for another thread, or the next program.
+        let (signal, info) = (info[0] as i32, ptr::from_ref(&info).cast());
+        context.mask |= bit(signal) & !NEVER_BLOCKED;
+        // SAFETY: a copy of what the kernel has reported. All signals are blocked in this handler.
+        unsafe { send_again(block, signal, info) };
+    }
     block.trapped_at.set(0);
     registers[libc::REG_RAX as usize] = libc::SYS_exit;
     registers[libc::REG_RCX as usize] = registers[libc::REG_RIP as usize];
@@ -953,7 +986,7 @@ unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, contex
         }
         _ => {
             // SAFETY: the information is valid. All signals are blocked in this handler.
-            unsafe { send_again(signal, info) };
+            unsafe { send_again(block, signal, info) };
             // On the way out nothing of the guest is accessed any more.
             context.mask |= bit(signal) & !NEVER_BLOCKED;
         }
@@ -962,11 +995,16 @@ unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, contex
     unsafe { errno.write(errno_before) };
 }
 
-/// Sends a signal to the calling thread, with the same information.
+/// Sends a signal to the calling thread, with the same information. It may have been for the
+/// process, and [`leave`] sends it there if the thread ends before.
 ///
 /// # Safety
 /// The information is valid.
-unsafe fn send_again(signal: i32, info: *const libc::siginfo_t) {
+unsafe fn send_again(block: &Block, signal: i32, info: *const libc::siginfo_t) {
+    // SAFETY: as the caller promises.
+    if unsafe { (*info).si_code } != libc::SI_TKILL {
+        block.taken.set(block.taken.get() | bit(signal));
+    }
     // SAFETY: they take no pointers.
     let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
     // SAFETY: as the caller promises.
@@ -992,9 +1030,66 @@ pub(crate) fn send_deferred(block: &Block) {
             hold_all(block);
             exchange_mask(libc::SIG_BLOCK, bit(signal));
             // SAFETY: a copy of what the kernel has reported.
-            unsafe { send_again(signal, (&raw const info).cast()) };
+            unsafe { send_again(block, signal, (&raw const info).cast()) };
         }
     }
+}
+
+/// Signals for the new program, while a thread executes it: those for the process that other
+/// threads had taken.
+static CARRIED: Guarded<Vec<Info>> = Guarded::new(Vec::new());
+
+/// Forgets the signals of the parent, in the child of a fork.
+pub(crate) fn forget_carried() {
+    CARRIED.lock().clear();
+}
+
+/// Takes the pending signals of a set, which the calling thread blocks.
+fn take_pending(set: u64) -> Vec<Info> {
+    let take = || {
+        let mut info: Info = [0; 16];
+        let no_time = [0_i64; 2];
+        let (set, at, time) = (&raw const set, &raw mut info, &raw const no_time);
+        // SAFETY: the set and the time are valid, and there is room for the information.
+        let taken = unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, set, at, time, 8) };
+        (taken > 0).then_some(info)
+    };
+    std::iter::from_fn(take).collect()
+}
+
+/// Sends a signal to the process that was taken.
+fn send_on(block: &Block, info: &Info) {
+    let signal = info[0] as i32;
+    if bit(signal) & KEPT == 0 {
+        // SAFETY: the host has reported the information, or the runner has made it.
+        return unsafe { send_to_process(signal, ptr::from_ref(info).cast()) };
+    }
+    if let Some(Some(thread)) = post(Target::Process, signal, info, block.mailbox) {
+        kick(thread);
+    }
+}
+
+/// Blocks all signals on the calling thread, which ends, also those of the runner. Sends on those
+/// for the process that it has taken and not delivered.
+///
+/// If it hands a program over, the signals that are pending for it are the program's.
+pub(crate) fn leave(block: &Block) {
+    exchange_mask(libc::SIG_SETMASK, !0);
+    block.mailbox.block(!0);
+    let hands_over = exec::is_caller(block.id.get());
+    let set = if hands_over { !0 } else { block.taken.get() };
+    let mut infos = take_pending(set);
+    infos.extend(block.deferred.iter().filter_map(Cell::take));
+    if hands_over {
+        infos.extend(std::iter::from_fn(|| block.mailbox.take(KEPT)).map(|(_, info)| info));
+    } else {
+        infos.retain(|info| info[1] as i32 != libc::SI_TKILL);
+    }
+    if exec::is_beginning() {
+        CARRIED.lock().extend(infos);
+        return;
+    }
+    infos.iter().for_each(|info| send_on(block, info));
 }
 
 /// Returns true if a signal is kept that a mask lets in.
@@ -1012,6 +1107,7 @@ fn has_deferred(block: &Block, mask: u64) -> bool {
 
 /// Has the guest continue in its handler.
 fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut Context) {
+    block.taken.set(block.taken.get() & !bit(signal));
     let action = recorded(signal);
     if action.handler <= IGNORE {
         // A fault, what the guest no longer handles, or what ends it after a report: the host's
@@ -1099,6 +1195,10 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
     ] {
         context.registers[register(index)] = value.cast_signed();
     }
+    // SAFETY: the kernel's information.
+    let info = unsafe { info.cast::<Info>().read_unaligned() };
+    let place = [action.handler, frame].map(u64::cast_signed);
+    block.delivered.set(Some((place, info)));
     // The direction, the trap and the resume flag.
     context.registers[register(libc::REG_EFL)] &= !0x1_0500;
     context.mask |= action.mask | blocked;

@@ -8,7 +8,7 @@ use std::{io, ptr};
 use crate::entry::{Frame, address, fdtable_run_begin, fdtable_run_end};
 use crate::guarded::Guarded;
 use crate::observe;
-use crate::pending::Mailbox;
+use crate::pending::{Info, Mailbox};
 use crate::signals::{self, DEFERRED};
 
 /// The block of a thread. The entry and the signal handler find it by `gs`.
@@ -61,8 +61,12 @@ pub(crate) struct Block {
     pub(crate) suspended: Cell<Option<u64>>,
     /// Whether a call exchanges the mask, and then keeps that of the guest.
     pub(crate) reads_mask: Cell<bool>,
+    /// Signals that were sent to the thread again, and may have been for the process.
+    pub(crate) taken: Cell<u64>,
+    /// Where the last handler of the guest has begun, its stack pointer, and its signal.
+    pub(crate) delivered: Cell<Option<([i64; 2], Info)>>,
     /// Signals of faults that were sent, and wait for the end of the call.
-    pub(crate) deferred: [Cell<Option<[u64; 16]>>; DEFERRED.len()],
+    pub(crate) deferred: [Cell<Option<Info>>; DEFERRED.len()],
     /// Whether there may be one of them.
     pub(crate) any_deferred: Cell<bool>,
 }
@@ -140,6 +144,8 @@ impl Block {
             signal_stack: Cell::new(NO_STACK),
             suspended: Cell::new(None),
             reads_mask: Cell::new(false),
+            taken: Cell::new(0),
+            delivered: Cell::new(None),
             deferred: Default::default(),
             any_deferred: Cell::new(false),
         });
@@ -208,10 +214,9 @@ impl Block {
         self.ends.store(false, SeqCst);
     }
 
-    /// Ends the use of a block by the calling thread, which runs no guest any more. From here on it
-    /// blocks all signals, also those of the runner: their handler uses the block and its stack.
+    /// Ends the use of a block by the calling thread, which runs no guest any more. It blocks all
+    /// signals: their handler uses the block and its stack.
     pub(crate) fn end(block: Box<Block>) {
-        signals::block_all();
         THREADS
             .lock()
             .retain(|(_, known)| !ptr::eq(known.0, &raw const *block));
@@ -339,6 +344,7 @@ pub(crate) fn forget_others() {
     block.id.set(id);
     // They were sent to the parent.
     block.deferred.iter().for_each(|kept| kept.set(None));
+    block.taken.set(0);
     block.is_asked.store(false, SeqCst);
     block.begin_again();
     block.mailbox.begin_child(id);
