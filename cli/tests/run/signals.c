@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -197,11 +198,12 @@ int main(void) {
   handle(SIGFPE, note, SA_RESTART);
   pid_t parent = getpid(), sender = fork();
   if (sender == 0) {
-    for (int i = 0; i < 20000; i++) kill(parent, SIGFPE);
+    while (getppid() == parent) kill(parent, SIGFPE);
     _exit(0);
   }
-  int sent;
-  while (waitpid(sender, &sent, 0) < 0) {}
+  while (seen < 2000) sched_yield();
+  kill(sender, SIGKILL);
+  while (waitpid(sender, 0, 0) < 0) {}
   printf("storm: %s\n", seen > 5 ? "many handlers" : "few handlers");
   seen = 0;
 
@@ -287,8 +289,11 @@ int main(void) {
   waitpid(child, &status, 0);
   printf("child: %d\n", WEXITSTATUS(status));
   handle(SIGCHLD, note, SA_RESTART);
+  sigaddset(&all, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &all, &old);
   if (fork() == 0) _exit(7);
-  while (!seen) pause();
+  while (!seen) sigsuspend(&old);
+  sigprocmask(SIG_SETMASK, &old, 0);
   show("wait", wait(&status) > 0);
   fflush(stdout);
   signal(SIGTERM, SIG_DFL);
