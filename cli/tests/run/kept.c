@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -371,6 +372,26 @@ static void check(int signal) {
   close(ends[1]);
 }
 
+// A call that always traps, while another process sends to the thread the signal that reports it.
+static void trapped(void) {
+  static const unsigned char code[] = {0xB8, SYS_getpid, 0, 0, 0, 0x0F, 0x05, 0xC3};
+  unsigned char *page = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) exit(1);
+  memcpy(page, code, sizeof code);
+  handle(SIGSYS, note, 0);
+  pid_t parent = getpid(), child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (syscall(SYS_tgkill, parent, parent, SIGSYS) == 0) {}
+    _exit(0);
+  }
+  int bad = 0;
+  for (int i = 0; i < 20000 || seen < 500; i++) bad += ((int (*)(void))page)() != parent;
+  kill(child, SIGKILL);
+  ended(child);
+  printf("calls that trap: %d bad, blocked %d\n", bad, was_blocked);
+}
+
 int main(int count, char **words) {
   setvbuf(stdout, 0, _IONBF, 0);
   if (count > 1) {
@@ -383,5 +404,6 @@ int main(int count, char **words) {
     return 1;
   }
   for (int i = 0; i < 2; i++) check(both[i]);
+  trapped();
   return 0;
 }

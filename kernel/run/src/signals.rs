@@ -800,12 +800,15 @@ pub(crate) unsafe extern "C" fn on_signal(
     // SAFETY: the kernel's information.
     let code = unsafe { (*info).si_code };
     const SYS_USER_DISPATCH: i32 = 2;
-    if signal == libc::SIGSYS && code == SYS_USER_DISPATCH {
+    let is_report = signal == libc::SIGSYS && code == SYS_USER_DISPATCH;
+    if is_report || has_trapped(block, context) {
         // Continues in the entry, as if it had been called.
         let site = context.registers[libc::REG_RIP as usize].cast_unsigned() - 2;
         block.trapped_at.set(site);
         context.registers[libc::REG_RCX as usize] = context.registers[libc::REG_RIP as usize];
         context.registers[libc::REG_RIP as usize] = address(fdtable_run_enter).cast_signed();
+    }
+    if is_report {
         return 1;
     }
     if signal == libc::SIGTRAP && !block.is_inside() {
@@ -877,6 +880,19 @@ pub(crate) unsafe extern "C" fn on_signal(
     }
     deliver(block, signal, info, context);
     1
+}
+
+/// Returns true if the guest has run a `syscall`, and the host has not made the call.
+///
+/// The host reports the call by a SIGSYS. It drops the report if a SIGSYS that another process has
+/// sent to the thread is pending. So the registers decide: the instruction stores the flags in
+/// `r11` and the next address in `rcx`. The way out stores the same, but sets the highest bit of
+/// `r11`.
+fn has_trapped(block: &Block, context: &Context) -> bool {
+    let register = |index: i32| context.registers[index as usize];
+    !block.is_inside()
+        && register(libc::REG_RCX) == register(libc::REG_RIP)
+        && register(libc::REG_R11) == register(libc::REG_EFL)
 }
 
 /// Makes the context that of the guest, if all registers are the guest's but those in the block.
