@@ -183,6 +183,16 @@ fn signals_that_arrive_while_a_program_is_executed_and_threads_end_are_not_lost(
 }
 
 #[test]
+fn a_program_that_cannot_be_started_is_reported_to_the_parent() {
+    same_program("spawns", &[]);
+}
+
+#[test]
+fn a_program_that_a_static_program_cannot_start_is_reported_to_the_parent() {
+    same_program("spawns", &["-static"]);
+}
+
+#[test]
 fn what_breaks_rewritten_call_sites_is_as_on_the_host() {
     same_program("pitfalls", &[]);
 }
@@ -375,6 +385,7 @@ sqlite3 :memory: select\x201+1
 /usr/bin/python3 -c import\x20threading;l=[];t=[threading.Thread(target=l.append,args=(i,))for\x20i\x20in\x20range(20)];[x.start()for\x20x\x20in\x20t];[x.join()for\x20x\x20in\x20t];print(sorted(l))
 /usr/bin/python3 -c import\x20socket;a,b=socket.socketpair();a.send(b'x'*9);print(b.recv(99))
 /usr/bin/python3 -c import\x20selectors,os;r,w=os.pipe();s=selectors.DefaultSelector();s.register(r,1);os.write(w,b'1');print(len(s.select(1)))
+/usr/bin/python3 -c import\x20subprocess;subprocess.run(['/no/such/program'],close_fds=False,restore_signals=False)
 lua5.4 -e print(2^10)
 git init -q repository
 git -c alias.all=!git\x20init\x20-q\x20&&\x20git\x20add\x20text\x20tree\x20&&\x20git\x20-c\x20user.name=a\x20-c\x20user.email=a@b\x20-c\x20gc.auto=0\x20commit\x20-qm\x20one\x20&&\x20git\x20--no-pager\x20log\x20--stat\x20--format=%s%n%T\x20&&\x20rm\x20-r\x20.git all

@@ -11,7 +11,8 @@ use std::thread;
 use crate::calls::host_now;
 use crate::entry::{Frame, fdtable_run_start, fdtable_run_stop};
 use crate::exec;
-use crate::memory::pointer;
+use crate::guarded::Guarded;
+use crate::memory::{self, pointer};
 use crate::observe;
 use crate::patch;
 use crate::signals;
@@ -108,6 +109,7 @@ pub(crate) fn end_process(code: i32) -> i64 {
 /// Ends the process.
 fn end(code: i32) -> ! {
     observe::at_end();
+    report_to_parent();
     // SAFETY: it takes an integer.
     unsafe { libc::_exit(code) }
 }
@@ -196,12 +198,12 @@ fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
         return begin_thread(frame, start);
     }
     // A copy would wait forever for what the other process writes. The child of a `vfork` has a
-    // copy, because its parent waits.
+    // copy, because its parent waits, and gets what the child has written to its stack.
     let shares = start.flags & (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     if shares == libc::CLONE_VM as u64 {
         return -i64::from(libc::EINVAL);
     }
-    begin_process(block, start)
+    begin_process(block, frame, start)
 }
 
 fn begin_thread(frame: &Frame, start: Start) -> i64 {
@@ -274,38 +276,95 @@ fn announce_end(block: &Block) {
     }
 }
 
-/// The writing end of the pipe by which a child of `vfork` lets its parent continue; -1 if there is
-/// none. It is closed by the end of the process too.
-static PARENT_WAITS: AtomicI32 = AtomicI32::new(-1);
+/// The parent that waits in `vfork`, in its child.
+struct Parent {
+    /// The writing end of the pipe by which the child lets the parent continue. The end of the
+    /// process closes it too.
+    pipe: i32,
+    /// The parent's stack above its frame, as it was; nothing if memory is not shared.
+    stack: Vec<u8>,
+    stack_at: u64,
+}
+
+static PARENT: Guarded<Option<Parent>> = Guarded::new(None);
+
+/// How much of the parent's stack a child of `vfork` shares, in bytes.
+const SHARED: usize = 16 << 10;
+
+/// A word of the guest's memory and its address, as the child writes it to the pipe.
+type Word = [u64; 2];
 
 /// Lets the parent continue that waits in `vfork`.
 pub(crate) fn release_parent() {
-    let fd = PARENT_WAITS.swap(-1, Ordering::SeqCst);
-    if fd >= 0 {
+    let parent = PARENT.lock().take();
+    if let Some(Parent { pipe, .. }) = parent {
         // SAFETY: it takes an integer.
-        unsafe { libc::close(fd) };
+        unsafe { libc::close(pipe) };
     }
 }
 
-/// Waits for the child of a `vfork`. As on the host, signals are blocked, and the end of the thread
-/// ends the wait.
-fn wait_for_child(block: &Block, fd: i32) {
-    let mut pipe = libc::pollfd {
-        fd,
-        events: 0,
-        revents: 0,
+/// Passes on to a parent in `vfork` what this process has written to its stack. The process ends
+/// without a program: so `posix_spawn` reports why there is none.
+fn report_to_parent() {
+    let Some(parent) = PARENT.lock().take() else {
+        return;
     };
-    // SAFETY: there is one entry.
-    while unsafe { libc::poll(&raw mut pipe, 1, -1) } < 0 && !block.is_to_end() {}
+    let now = memory::read(parent.stack_at, parent.stack.len());
+    let words = |bytes: &[u8]| {
+        let words = bytes.as_chunks::<8>().0.iter();
+        words.map(|word| u64::from_ne_bytes(*word)).collect()
+    };
+    let (before, now): (Vec<u64>, Vec<u64>) = (words(&parent.stack), words(&now));
+    let changed = (parent.stack_at..).step_by(8).zip(before.iter().zip(&now));
+    let changed: Vec<Word> = changed
+        .filter(|(_, (before, now))| before != now)
+        .map(|(at, (_, now))| [at, *now])
+        .collect();
+    // Without a reader there is no receiver, and SIGPIPE is not for the program.
+    signals::hold_all(Block::current());
+    // SAFETY: the words are valid.
+    unsafe { libc::write(parent.pipe, changed.as_ptr().cast(), size_of_val(&*changed)) };
 }
 
-fn begin_process(block: &Block, start: Start) -> i64 {
+/// Waits for the child of a `vfork`, and stores what it passes on. As on the host, signals are
+/// blocked, and the end of the thread ends the wait.
+fn wait_for_child(block: &Block, fd: i32) {
+    const MOST: usize = SHARED / 8;
+    let mut words = [[0_u64; 2]; MOST];
+    let (mut at, mut left) = (words.as_mut_ptr().cast::<u8>(), size_of_val(&words));
+    loop {
+        // SAFETY: there is room for so many bytes.
+        let count = unsafe { libc::read(fd, at.cast(), left) };
+        match usize::try_from(count) {
+            Ok(0) => break,
+            Ok(count) => {
+                // SAFETY: so many bytes were stored there.
+                at = unsafe { at.add(count) };
+                left -= count;
+            }
+            Err(_) if block.is_to_end() => return,
+            // A signal of the runner.
+            Err(_) => {}
+        }
+    }
+    let count = (size_of_val(&words) - left) / size_of::<Word>();
+    for [at, word] in &words[..count] {
+        memory::write(*at, &word.to_ne_bytes());
+    }
+}
+
+fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     let waits = start.flags & libc::CLONE_VFORK as u64 != 0;
+    let shares = waits && start.flags & libc::CLONE_VM as u64 != 0;
     let mut pipe = [-1; 2];
     // SAFETY: there is room for two descriptors.
     if waits && unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return -i64::from(libc::EAGAIN);
     }
+    let stack = match shares {
+        true => memory::read(frame.rsp, SHARED),
+        false => Vec::new(),
+    };
     signals::hold_all(block);
     // SAFETY: the child continues on a copy of this thread; what other threads hold is dealt with
     // by the handlers of forks.
@@ -319,10 +378,16 @@ fn begin_process(block: &Block, start: Start) -> i64 {
             -i64::from(libc::EAGAIN)
         }
         0 => {
-            let inherited = PARENT_WAITS.swap(pipe[1], Ordering::SeqCst);
-            for fd in [inherited, pipe[0]].into_iter().filter(|&fd| fd >= 0) {
+            // It is the parent's.
+            release_parent();
+            if waits {
                 // SAFETY: it takes an integer.
-                unsafe { libc::close(fd) };
+                unsafe { libc::close(pipe[0]) };
+                *PARENT.lock() = Some(Parent {
+                    pipe: pipe[1],
+                    stack,
+                    stack_at: frame.rsp,
+                });
             }
             THREADS.store(1, Ordering::SeqCst);
             exec::forget();

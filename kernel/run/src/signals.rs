@@ -496,23 +496,9 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
 fn sets(a: [i64; 6]) -> Vec<(u64, Vec<u8>)> {
     const MOST: i64 = 1 << 30;
     let size = (a[0].clamp(0, MOST) as usize).div_ceil(64) * 8;
-    let copy = |&place: &i64| {
+    let copy = |place: &i64| {
         let place = place.cast_unsigned();
-        let mut bytes = vec![0; size];
-        let here = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: size,
-        };
-        let there = libc::iovec {
-            iov_base: pointer(place),
-            iov_len: size,
-        };
-        // SAFETY: there is room for the bytes; the kernel checks the other address.
-        let read = unsafe {
-            libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0)
-        };
-        bytes.truncate(usize::try_from(read).unwrap_or(0) / 8 * 8);
-        (place, bytes)
+        (place, memory::read(place, size))
     };
     a[1..4]
         .iter()

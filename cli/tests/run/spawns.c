@@ -1,0 +1,124 @@
+// Programs that are started, and programs that cannot be: what posix_spawn, system, popen and vfork
+// return.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char *const words[] = {"true", 0};
+
+static void ended(pid_t child) {
+  int status = 0;
+  pid_t result = waitpid(child, &status, 0);
+  if (result < 0) printf("  waitpid: %s\n", strerrorname_np(errno));
+  else printf("  the child: %x\n", status);
+}
+static void spawn(const char *what, const char *path, int by_name, posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes) {
+  pid_t child = -1;
+  int result = (by_name ? posix_spawnp : posix_spawn)(&child, path, actions, attributes, words, environ);
+  printf("%s: %d %s\n", what, result, result ? strerrorname_np(result) : "started");
+  if (result == 0) ended(child);
+  else printf("  no child: %d\n", waitpid(-1, 0, WNOHANG) < 0 && errno == ECHILD);
+}
+static void all(void) {
+  spawn("a program", "/bin/true", 0, 0, 0);
+  spawn("a program by its name", "true", 1, 0, 0);
+  spawn("no program", "/no/such/program", 0, 0, 0);
+  spawn("no program of that name", "no-such-program", 1, 0, 0);
+  spawn("a folder", "/", 0, 0, 0);
+  spawn("a text", "text", 0, 0, 0);
+  spawn("a script without an interpreter", "./script", 0, 0, 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 7, "/no/such/file", O_RDONLY, 0);
+  spawn("no file to open", "/bin/true", 0, &actions, 0);
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, 99, 7);
+  spawn("nothing to duplicate", "/bin/true", 0, &actions, 0);
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, "/no/such/folder");
+  spawn("no folder", "/bin/true", 0, &actions, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 1);
+  spawn("a foreign group", "/bin/true", 0, 0, &attributes);
+}
+static void *on_thread(void *unused) { all(); return unused; }
+
+// What a child of vfork stores in the frame of its parent.
+static void stores(void) {
+  volatile int failed = 0, big[1000] = {0};
+  volatile long result = 0;
+  pid_t child = vfork();
+  if (child == 0) {
+    result = execv("/no/such/program", words);
+    failed = errno;
+    for (int i = 0; i < 1000; i++) big[i] = i;
+    _exit(3);
+  }
+  int sum = 0;
+  for (int i = 0; i < 1000; i++) sum += big[i];
+  printf("vfork: %ld %s %d\n", (long)result, failed ? strerrorname_np(failed) : "nothing", sum);
+  ended(child);
+  // A child of the child has a copy.
+  failed = 0;
+  child = vfork();
+  if (child == 0) {
+    pid_t other = fork();
+    if (other == 0) failed = 5, _exit(0);
+    int status;
+    _exit(waitpid(other, &status, 0) != other || status != 0);
+  }
+  printf("fork below vfork: %d\n", failed);
+  ended(child);
+  child = fork();
+  if (child == 0) failed = 6, _exit(0);
+  ended(child);
+  printf("fork: %d\n", failed);
+  // A child that a signal ends.
+  child = vfork();
+  if (child == 0) kill(getpid(), SIGKILL);
+  ended(child);
+}
+
+static char stack[1 << 16];
+static int fails(void *at) { *(int *)at = 7; _exit(1); }
+
+int main(void) {
+  setvbuf(stdout, 0, _IONBF, 0);
+  int fd = open("text", O_CREAT | O_WRONLY, 0700);
+  if (write(fd, "text\n", 5) != 5) return 1;
+  close(fd);
+  fd = open("script", O_CREAT | O_WRONLY, 0700);
+  if (write(fd, "#!/no/such/interpreter\n", 23) != 23) return 1;
+  close(fd);
+  all();
+  pthread_t thread;
+  pthread_create(&thread, 0, on_thread, 0);
+  pthread_join(thread, 0);
+  stores();
+  volatile int word = 0;
+  pid_t child = clone(fails, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)&word);
+  printf("clone: %d\n", word);
+  ended(child);
+  word = 0;
+  child = clone(fails, stack + sizeof stack, CLONE_VFORK | SIGCHLD, (void *)&word);
+  printf("clone without shared memory: %d\n", word);
+  ended(child);
+  printf("system: %x\n", system("no-such-program 2>/dev/null"));
+  printf("system: %x\n", system("exit 5"));
+  FILE *pipe = popen("no-such-program 2>/dev/null", "w");
+  printf("popen: %x\n", pclose(pipe));
+  pipe = popen("exit 6", "r");
+  printf("popen: %x\n", pclose(pipe));
+  return 0;
+}
