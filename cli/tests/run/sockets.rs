@@ -110,3 +110,68 @@ fn paths_of_sockets_in_a_mount_are_as_on_the_host() {
         "",
     );
 }
+
+#[test]
+fn paths_of_sockets_on_the_host_are_the_hosts() {
+    let words = ["perl", "-e", SCRIPT, "1"];
+    let result = |prefix: &[&str]| {
+        let (top, ov) = beside("sockets-plain");
+        let output = shown(&run(prefix, &words, &top));
+        let without_times = |line: &String| line.split_once('[').map(|(file, _)| file.to_owned());
+        let left: Vec<_> = state(&ov).iter().filter_map(without_times).collect();
+        assert!(left.len() > 9, "{left:?}");
+        (output, left)
+    };
+    assert_eq!(result(&OURS), result(&[]));
+}
+
+/// Talks with another process through sockets of the host: as a server and a client, with an
+/// option, a descriptor flag and a duplicate from before. A socket that is used cannot go there.
+const OUTSIDE: &str = r#"
+    use Errno; use Socket; use Fcntl;
+    socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die;
+    setsockopt($s, SOL_SOCKET, SO_RCVTIMEO, pack('qq', 7, 0)) or die;
+    fcntl($s, F_SETFL, O_NONBLOCK) or die; fcntl($s, F_SETFD, 0) or die;
+    my $fd = fileno $s;
+    bind($s, pack_sockaddr_un('ours')) or die "bind: $!";
+    listen($s, 5) or die "listen: $!";
+    print 'same number ', fileno $s == $fd, ' flags ', fcntl($s, F_GETFD, 0) + 0, ' nonblocking ',
+        (fcntl($s, F_GETFL, 0) & O_NONBLOCK) != 0, ' timeout ',
+        join(' ', unpack('qq', getsockopt($s, SOL_SOCKET, SO_RCVTIMEO))), "\n";
+    fcntl($s, F_SETFL, 0) or die;
+    socket(my $c, AF_UNIX, SOCK_STREAM, 0) or die;
+    connect($c, pack_sockaddr_un('theirs')) or die "connect: $!";
+    syswrite $c, 'ready'; sysread $c, my $text, 99; print "$text\n";
+    accept(my $a, $s) or die "accept: $!";
+    sysread $a, $text, 99; print "$text\n"; syswrite $a, 'well';
+    socketpair(my $one, my $other, AF_UNIX, SOCK_STREAM, 0) or die;
+    connect($one, pack_sockaddr_un('theirs')) and die; print $!{EISCONN} ? "connected\n" : "$!\n";
+"#;
+
+#[test]
+fn a_socket_reaches_other_processes_by_a_path_of_the_host() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let talk = |prefix: &[&str]| {
+        let top = folder("sockets-outside");
+        let theirs = UnixListener::bind(top.join("theirs")).expect("a socket");
+        let ours = top.join("ours");
+        let other = std::thread::spawn(move || {
+            let (mut client, _) = theirs.accept().expect("a client");
+            let mut text = [0; 5];
+            client.read_exact(&mut text).expect("a message");
+            client.write_all(&text).expect("an answer");
+            let mut client = UnixStream::connect(ours).expect("a server");
+            client.write_all(b"how are you").expect("a message");
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).expect("an answer");
+            answer
+        });
+        let output = shown(&run(prefix, &["perl", "-e", OUTSIDE], &top));
+        if !output.starts_with("Some(0)\n") {
+            panic!("{output}");
+        }
+        (output, other.join().expect("a thread that does not panic"))
+    };
+    assert_eq!(talk(&OURS), talk(&[]));
+}

@@ -21,7 +21,7 @@ use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
-use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
+use crate::ipc::sockets::{PeerAddress, check_address, descriptor_flags, put_address};
 
 /// Sends bytes to the peer of a socket: `send(2)`.
 #[unsafe(no_mangle)]
@@ -57,7 +57,17 @@ pub unsafe extern "C" fn fdt_sendto(
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_buffer(bytes, count) }?;
         // SAFETY: as the caller promises.
-        let to = unsafe { destination(system, fd, to, length) }?;
+        let to = match unsafe { destination(system, fd, to, length) }? {
+            Some(PeerAddress::Host(to)) => {
+                return system.on_the_host(fd, &file, |host_fd| {
+                    let (to, length) = (to.as_ptr(), to.len());
+                    // SAFETY: as the caller promises; the address is on this frame.
+                    to_ssize(unsafe { host::sendto(host_fd, bytes, count, flags, to, length) })
+                });
+            }
+            Some(PeerAddress::Ours(to)) => Some(to),
+            None => None,
+        };
         let message = SendMessage {
             to: to.as_ref(),
             ..SendMessage::default()
@@ -81,7 +91,21 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
         // SAFETY: as the caller promises.
-        let to = unsafe { destination(system, fd, head.msg_name.cast(), head.msg_namelen) }?;
+        let to = match unsafe { destination(system, fd, head.msg_name.cast(), head.msg_namelen) }? {
+            Some(PeerAddress::Host(to)) => {
+                return system.on_the_host(fd, &file, |host_fd| {
+                    let head = msghdr {
+                        msg_name: to.as_ptr().cast_mut().cast(),
+                        msg_namelen: to.len(),
+                        ..head
+                    };
+                    // SAFETY: as the caller promises; head and address are on this frame.
+                    unsafe { system.send_to_host(host_fd, &raw const head, flags) }
+                });
+            }
+            Some(PeerAddress::Ours(to)) => Some(to),
+            None => None,
+        };
         if head.msg_controllen > 0 && is_of(system, fd, libc::SOCK_SEQPACKET) {
             // A missing connection comes before errors of the control messages.
             system.process.getpeername(fd)?;
@@ -318,7 +342,7 @@ fn check_buffer_end(at: *const c_void, count: usize) -> Result<usize, Errno> {
 }
 
 /// Returns true if a descriptor is a socket of this type.
-fn is_of(system: &System, fd: c_int, kind: c_int) -> bool {
+pub(crate) fn is_of(system: &System, fd: c_int, kind: c_int) -> bool {
     let found = system.process.getsockopt(fd, SocketOption::Type);
     found == Ok(OptionValue::Number(kind))
 }
@@ -590,7 +614,7 @@ unsafe fn destination(
     fd: c_int,
     to: *const sockaddr,
     length: socklen_t,
-) -> Result<Option<SocketAddress>, Errno> {
+) -> Result<Option<PeerAddress>, Errno> {
     if to.is_null() || length == 0 {
         return Ok(None);
     }
@@ -598,11 +622,11 @@ unsafe fn destination(
     unsafe { check_address(to, length) }?;
     if !is_of(system, fd, libc::SOCK_DGRAM) {
         // Whatever the address is, a stream has no destination, and a connection ignores it.
-        return Ok(Some(SocketAddress::Unnamed));
+        return Ok(Some(PeerAddress::Ours(SocketAddress::Unnamed)));
     }
     // SAFETY: as the caller promises.
     match unsafe { system.address(to, length) }? {
-        SocketAddress::Unnamed => Err(Errno::EINVAL),
+        PeerAddress::Ours(SocketAddress::Unnamed) => Err(Errno::EINVAL),
         address => Ok(Some(address)),
     }
 }

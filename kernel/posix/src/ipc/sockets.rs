@@ -1,8 +1,8 @@
 //! Sockets: creation, addresses, connections, options.
 //!
-//! Sockets of `AF_UNIX` are ours, with abstract names of our own and with paths below mounts. All
-//! other domains are the host's. A socket of ours cannot have a host path, and a host socket cannot
-//! have a path of ours: `EADDRNOTAVAIL`.
+//! Sockets of `AF_UNIX` are ours, with abstract names of our own and with paths below mounts, until
+//! one goes to a [path of the host](crate::ipc::to_host). All other domains are the host's. A
+//! socket that is used on one side cannot have a path of the other: `EADDRNOTAVAIL`.
 
 use std::ffi::{CString, c_int, c_void};
 use std::slice;
@@ -22,7 +22,9 @@ use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::ipc::messages::is_of;
 use crate::ipc::pipes::put_pair;
+use crate::ipc::to_host::HostAddress;
 
 /// Creates a socket: `socket(2)`.
 #[unsafe(no_mangle)]
@@ -87,10 +89,18 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
         match unsafe { read_unix_address(address, length) }? {
-            SocketAddress::Path(name) => {
-                let path = system.socket_path(&name, LastLink::Parent)?;
-                system.process.bind_path(fd, &path, &name)?;
-            }
+            SocketAddress::Path(name) => match system.socket_path(&name, LastLink::Parent)? {
+                SocketPath::Ours(path) => system.process.bind_path(fd, &path, &name)?,
+                SocketPath::Host(to) => {
+                    if system.process.getsockname(fd)? != SocketAddress::Unnamed {
+                        return Err(Errno::EINVAL);
+                    }
+                    system.on_the_host(fd, &file, |host_fd| {
+                        // SAFETY: the address is on this frame.
+                        host::done(unsafe { libc::bind(host_fd, to.as_ptr(), to.len()) })
+                    })?;
+                }
+            },
             other => system.process.bind(fd, &other)?,
         }
         Ok(0)
@@ -177,8 +187,19 @@ pub unsafe extern "C" fn fdt_connect(
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let address = unsafe { system.peer_address(address, length) }?;
-        system.process.connect(fd, &address)?;
+        match unsafe { system.peer_address(address, length) }? {
+            PeerAddress::Ours(address) => system.process.connect(fd, &address)?,
+            PeerAddress::Host(to) => {
+                let is_connected = system.process.getpeername(fd).is_ok();
+                if is_connected && !is_of(system, fd, libc::SOCK_DGRAM) {
+                    return Err(Errno::EISCONN);
+                }
+                system.on_the_host(fd, &file, |host_fd| {
+                    // SAFETY: the address is on this frame.
+                    unsafe { host::connect(host_fd, to.as_ptr(), to.len()) }
+                })?;
+            }
+        }
         Ok(0)
     })
 }
@@ -352,7 +373,7 @@ impl System {
         Ok(0)
     }
 
-    /// Reads the address of another socket, with the path that leads to it on our side.
+    /// Reads the address of another socket, with the path that leads to it on its side.
     ///
     /// # Errors
     /// `EFAULT`; `EINVAL` if it is malformed; those of [`socket_path`](Self::socket_path).
@@ -363,27 +384,28 @@ impl System {
         &self,
         address: *const sockaddr,
         length: socklen_t,
-    ) -> Result<SocketAddress, Errno> {
+    ) -> Result<PeerAddress, Errno> {
         // SAFETY: as the caller promises.
-        match unsafe { read_unix_address(address, length) }? {
-            SocketAddress::Path(name) => {
-                let path = self.socket_path(&name, LastLink::Follow)?;
-                Ok(SocketAddress::Path(path))
-            }
-            other => Ok(other),
-        }
+        let address = unsafe { read_unix_address(address, length) }?;
+        let SocketAddress::Path(name) = address else {
+            return Ok(PeerAddress::Ours(address));
+        };
+        Ok(match self.socket_path(&name, LastLink::Follow)? {
+            SocketPath::Ours(path) => PeerAddress::Ours(SocketAddress::Path(path)),
+            SocketPath::Host(address) => PeerAddress::Host(address),
+        })
     }
 
-    /// Returns the path on our side to which the path of a socket leads.
+    /// Returns the path to which the path of a socket leads.
     ///
     /// # Errors
-    /// `EADDRNOTAVAIL` if it is the host's; those of [`target_of`](Self::target_of).
-    fn socket_path(&self, name: &[u8], last: LastLink) -> Result<Vec<u8>, Errno> {
+    /// Those of [`target_of`](Self::target_of); `ENAMETOOLONG`.
+    fn socket_path(&self, name: &[u8], last: LastLink) -> Result<SocketPath, Errno> {
         let path = CString::new(name).map_err(|_| Errno::EINVAL)?;
-        match self.target_of(libc::AT_FDCWD, &path, last)? {
-            Target::Ours(_, path) => Ok(path.into_owned()),
-            Target::Host(_) => Err(Errno::EADDRNOTAVAIL),
-        }
+        Ok(match self.target_of(libc::AT_FDCWD, &path, last)? {
+            Target::Ours(_, path) => SocketPath::Ours(path.into_owned()),
+            Target::Host(path) => SocketPath::Host(HostAddress::of(&path)?),
+        })
     }
 
     /// Reads the address of a peer. `AF_UNSPEC` means none.
@@ -397,18 +419,31 @@ impl System {
         &self,
         address: *const sockaddr,
         length: socklen_t,
-    ) -> Result<SocketAddress, Errno> {
+    ) -> Result<PeerAddress, Errno> {
         // SAFETY: as the caller promises.
         let (family, _) = unsafe { read_address(address, length) }?;
         if c_int::from(family) == libc::AF_UNSPEC {
-            return Ok(SocketAddress::Unnamed);
+            return Ok(PeerAddress::Ours(SocketAddress::Unnamed));
         }
         // SAFETY: as the caller promises.
         match unsafe { self.address(address, length) }? {
-            SocketAddress::Unnamed => Err(Errno::EINVAL),
+            PeerAddress::Ours(SocketAddress::Unnamed) => Err(Errno::EINVAL),
             named => Ok(named),
         }
     }
+}
+
+/// The path of a socket, on its side.
+enum SocketPath {
+    Ours(Vec<u8>),
+    Host(HostAddress),
+}
+
+/// The address of another socket.
+pub(crate) enum PeerAddress {
+    Ours(SocketAddress),
+    /// A path of the host.
+    Host(HostAddress),
 }
 
 /// Reads an address for a socket of ours.

@@ -167,6 +167,12 @@ impl Socket {
         self.core.kind()
     }
 
+    /// Returns true if nothing depends on the socket being this one: it has no address and no peer,
+    /// is not connecting or listening, and has no waiter and no watcher.
+    pub fn is_unused(&self) -> bool {
+        self.core.is_unused()
+    }
+
     /// Binds the socket to a name in the abstract namespace; without a name, to a free one of five
     /// digits, unless it has an address.
     ///

@@ -255,6 +255,18 @@ impl Core {
         Ok(())
     }
 
+    /// Returns true if it has no address, no peer, no waiter and no watcher.
+    pub(super) fn is_unused(&self) -> bool {
+        let state = self.state.lock();
+        // While there is no peer, each watcher is among those of changes.
+        matches!(state.phase, Phase::Idle)
+            && state.partner.is_none()
+            && !state.shut
+            && state.changes.is_empty()
+            && self.name.get().is_none()
+            && self.incoming.weight() == 0
+    }
+
     /// Starts to listen, or changes the backlog.
     pub(super) fn listen(&self, backlog: usize, credentials: Ucred) -> Result<(), Errno> {
         if self.kind == SocketType::Datagram {
