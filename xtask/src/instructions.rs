@@ -97,7 +97,9 @@ fn instructions(machine: &Machine, compiler: &Compiler) -> Result<Vec<u64>> {
 
 /// Returns how many instructions a run of the program executes.
 fn executed(machine: &Machine, program: &Path, operation: &str, count: u32) -> Result<u64> {
-    let mut child = Command::new(machine.qemu)
+    // On one CPU: a thread that moves to another finds other caches, and fills them.
+    let mut child = Command::new("taskset")
+        .args(["--cpu-list", "0", machine.qemu])
         .args(["-L", machine.libraries])
         .args(["-singlestep", "-d", "exec,nochain", "-D", "/dev/stdout"])
         .arg(program)
