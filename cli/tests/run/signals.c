@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -27,6 +28,13 @@ static volatile int on_stack;
 
 static void note(int signal) { seen++; (void)signal; }
 static void note_place(int signal) { char here; on_stack = &here >= stack && &here < stack + sizeof stack; seen++; (void)signal; }
+static volatile int wrong_masks;
+static void note_mask(int signal) {
+  sigset_t now;
+  seen++;
+  sigprocmask(SIG_BLOCK, 0, &now);
+  wrong_masks += sigismember(&now, SIGUSR2) || !sigismember(&now, signal);
+}
 static void jump(int signal) { siglongjmp(out, signal); }
 static void refill(int signal) { seen++; (void)signal; if (write(pipe_fds[1], "x", 1) != 1) abort(); }
 static void nested(int signal) { if (depth++ == 0) raise(signal); if (getpid() <= 0) abort(); seen++; }
@@ -260,6 +268,50 @@ int main(void) {
   sigaddset(&none, SIGUSR1);
   show("ppoll without a signal", ppoll(&empty, 1, &at_once, &none));
   sigprocmask(SIG_SETMASK, &old, 0);
+
+  // A wait with a mask ends with EINTR only if a handler has run, and leaves the mask as it was.
+  static const int sent_often[] = {SIGFPE, SIGUSR1, SIGSYS};
+  int events = epoll_create1(0);
+  for (int i = 0; i < 24; i++) {
+    int number = sent_often[i % 3], call = i / 3 % 4, is_blocked = i < 12;
+    sigset_t only, before, after;
+    sigemptyset(&only);
+    sigemptyset(&none);
+    sigaddset(&only, number);
+    struct sigaction action = {.sa_handler = note_mask};
+    sigaction(number, &action, 0);
+    wrong_masks = 0;
+    sigprocmask(SIG_BLOCK, is_blocked ? &only : &none, &old);
+    sigprocmask(SIG_BLOCK, 0, &before);
+    sender = fork();
+    if (sender == 0) {
+      while (getppid() == parent) kill(parent, number), sched_yield();
+      _exit(0);
+    }
+    int ended = 0, bad = 0;
+    for (int j = 0; j < 1000 || ended < 50; j++) {
+      int was = seen;
+      struct timespec short_time = {0, j % 2 * 100000};
+      struct epoll_event event;
+      FD_ZERO(&set);
+      FD_SET(pipe_fds[0], &set);
+      int result = call == 0 ? ppoll(&empty, 1, &short_time, &none)
+        : call == 1 ? pselect(pipe_fds[0] + 1, &set, 0, 0, &short_time, &none)
+        : call == 2 ? epoll_pwait(events, &event, 1, j % 2, &none)
+        : sigsuspend(&none);
+      int interrupted = result < 0 && errno == EINTR;
+      ended += interrupted;
+      sigprocmask(SIG_BLOCK, 0, &after);
+      bad += interrupted && seen == was || is_blocked && !interrupted && seen > was || memcmp(&before, &after, 8);
+    }
+    kill(sender, SIGKILL);
+    waitpid(sender, 0, 0);
+    struct timespec at_once = {0, 0};
+    if (is_blocked) sigtimedwait(&only, 0, &at_once);
+    sigprocmask(SIG_SETMASK, &old, 0);
+    printf("call %d, signal %d, blocked %d: %d bad, %d wrong masks\n", call, number, is_blocked, bad, wrong_masks);
+  }
+  seen = 0;
 
   // A socket with a timeout is not read again.
   int ends[2];

@@ -38,7 +38,7 @@ use crate::memory::{self, pointer};
 use crate::observe;
 use crate::patch;
 use crate::pending::{Info, KEPT, Target, discard, lets_in, post};
-use crate::thread::Block;
+use crate::thread::{Block, MaskIs};
 
 /// The action for a signal, as the kernel has it.
 #[repr(C)]
@@ -334,14 +334,16 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
 
 /// Blocks all signals until the end of the call, and returns the guest's mask.
 pub(crate) fn hold_all(block: &Block) -> u64 {
-    block.reads_mask.set(true);
+    block.mask_is.set(MaskIs::Taken);
+    // The handler of a signal that arrives after this finds it so.
+    compiler_fence(SeqCst);
     let before = exchange_mask(libc::SIG_BLOCK, HELD);
     if !block.waits() {
         block.hold(before);
     }
     // A signal that arrives before this finds the mask kept, or leaves that to this call.
     compiler_fence(SeqCst);
-    block.reads_mask.set(false);
+    block.mask_is.set(MaskIs::Set);
     block.mask() | block.mailbox.blocked()
 }
 
@@ -384,6 +386,10 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
     let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() };
     let before = hold_all(block);
     // Lets in what the new mask does. A signal that arrives is put off, with this mask.
+    block.mask.set(new & !NEVER_BLOCKED);
+    block.mask_is.set(MaskIs::Kept);
+    // Pairs with the handlers of this thread: they see both before they see that no signal waits.
+    compiler_fence(SeqCst);
     block.release();
     block.mailbox.block(new);
     exchange_mask(libc::SIG_SETMASK, new & !NEVER_BLOCKED);
@@ -953,11 +959,12 @@ fn end_soon(block: &Block, context: &mut Context) {
 
 /// Blocks all signals until the end of the call, and ends its sleep.
 fn end_sleep(block: &Block, context: &mut Context) {
-    // If a call that reads the guest's mask has blocked all signals, it keeps the mask that it has
-    // found.
-    let is_read = block.reads_mask.get() && context.mask & BLOCKABLE == BLOCKABLE;
-    if !block.waits() && !is_read {
-        block.hold(context.mask);
+    if !block.waits() {
+        match block.mask_is.get() {
+            MaskIs::Taken if context.mask & BLOCKABLE == BLOCKABLE => {}
+            MaskIs::Kept => block.hold(block.mask()),
+            _ => block.hold(context.mask),
+        }
     }
     context.mask |= HELD;
     let at = context.registers[libc::REG_RIP as usize].cast_unsigned();

@@ -59,8 +59,8 @@ pub(crate) struct Block {
     pub(crate) signal_stack: Cell<libc::stack_t>,
     /// A mask to restore after the next handler, for `sigsuspend` and its relatives.
     pub(crate) suspended: Cell<Option<u64>>,
-    /// Whether a call exchanges the mask, and then keeps that of the guest.
-    pub(crate) reads_mask: Cell<bool>,
+    /// Where a signal that has to wait finds the mask of the guest.
+    pub(crate) mask_is: Cell<MaskIs>,
     /// Signals that were sent to the thread again, and may have been for the process.
     pub(crate) taken: Cell<u64>,
     /// Where the last handler of the guest has begun, its stack pointer, and its signal.
@@ -69,6 +69,17 @@ pub(crate) struct Block {
     pub(crate) deferred: [Cell<Option<Info>>; DEFERRED.len()],
     /// Whether there may be one of them.
     pub(crate) any_deferred: Cell<bool>,
+}
+
+/// Where the mask of the guest is, inside of a call and while no signal waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MaskIs {
+    /// It is set on the host.
+    Set,
+    /// A call is about to block all signals. When it has done so, it keeps the mask itself.
+    Taken,
+    /// In [`Block::mask`]: a call is about to set it on the host, and to wait with it.
+    Kept,
 }
 
 #[repr(C)]
@@ -143,7 +154,7 @@ impl Block {
             child_stack: Cell::new(0),
             signal_stack: Cell::new(NO_STACK),
             suspended: Cell::new(None),
-            reads_mask: Cell::new(false),
+            mask_is: Cell::new(MaskIs::Set),
             taken: Cell::new(0),
             delivered: Cell::new(None),
             deferred: Default::default(),
