@@ -1,5 +1,5 @@
-// SIGSYS and SIGSTKFLT, which the runner uses itself: sent by the program, by its threads and by
-// other processes; handled, blocked, waited for, ignored.
+// SIGSYS, SIGSTKFLT and signals of faults, which the runner uses itself: sent by the program, by its
+// threads and by other processes; handled, blocked, waited for, ignored.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,7 +24,7 @@
 
 static volatile sig_atomic_t seen, code, value, was_blocked, depth, by_self, on_thread;
 static sigjmp_buf out;
-static const int both[] = {SIGSYS, SIGSTKFLT};
+static const int kept[] = {SIGSYS, SIGSTKFLT, SIGSEGV, SIGTRAP};
 
 static void note(int signal, siginfo_t *info, void *context) {
   sigset_t now;
@@ -403,7 +403,7 @@ int main(int count, char **words) {
     change(SIG_UNBLOCK, signal);
     return 1;
   }
-  for (int i = 0; i < 2; i++) check(both[i]);
+  for (int i = 0; i < 4; i++) check(kept[i]);
   trapped();
   return 0;
 }

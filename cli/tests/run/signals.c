@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -253,6 +254,24 @@ int main(void) {
   }
   handle(SIGSEGV, note, 0);
   handle(SIGFPE, note, 0);
+  sigprocmask(SIG_SETMASK, &old, 0);
+
+  // Nor does one that is blocked hide a bad address, and a fault of the program ends it.
+  void *nowhere = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  sigprocmask(SIG_SETMASK, &all, &old);
+  show("write from nowhere, blocked", write(pipe_fds[1], nowhere, 4));
+  for (int i = 0; i < 3; i++) {
+    pid_t faults_in = fork();
+    if (faults_in == 0) {
+      if (i == 1) sigprocmask(SIG_SETMASK, &old, 0), signal(SIGSEGV, SIG_IGN);
+      if (i == 2) sigdelset(&all, SIGBUS), sigprocmask(SIG_SETMASK, &all, 0);
+      *(volatile char *)nowhere = 1;
+      _exit(1);
+    }
+    int status;
+    while (waitpid(faults_in, &status, 0) < 0) {}
+    printf("a fault: %x\n", status & 0x7f);
+  }
   sigprocmask(SIG_SETMASK, &old, 0);
 
   // A mask that lets in what is pending ends a wait without a time. With events it does not.

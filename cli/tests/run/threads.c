@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,9 @@ static void start(pthread_t *thread, const pthread_attr_t *attributes, void *(*m
 }
 
 #define SITES 300
-// SITES functions of each form, 32 bytes each.
-__asm__(".text; .balign 32; front_sites: .rept 300; .balign 32; mov $39,%eax; syscall; ret; .endr");
-__asm__(".text; .balign 32; behind_sites: .rept 300; .balign 32; mov %edi,%eax; syscall; cmp $-4095,%rax; mov %rax,%rdx; mov %rdx,%rax; ret; .endr");
+// 2 * SITES functions of each form, 32 bytes each.
+__asm__(".text; .balign 32; front_sites: .rept 600; .balign 32; mov $39,%eax; syscall; ret; .endr");
+__asm__(".text; .balign 32; behind_sites: .rept 600; .balign 32; mov %edi,%eax; syscall; cmp $-4095,%rax; mov %rax,%rdx; mov %rdx,%rax; ret; .endr");
 extern char front_sites[], behind_sites[];
 
 enum { THREADS = 4 };
@@ -30,7 +31,7 @@ static void *meet(void *forms) {
   for (int site = 0; site < SITES; site++) {
     if (site % 8 == 0) pthread_barrier_wait(&barrier);
     long (*call)(long) = (long (*)(long))((char *)forms + site * 32);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 20; i++)
       if (call(39) != process) bad++;
   }
   return (void *)bad;
@@ -64,6 +65,12 @@ int main(void) {
   setvbuf(stdout, 0, _IONBF, 0);
   meet_at("in front", front_sites);
   meet_at("behind", behind_sites);
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  meet_at("in front, with signals blocked", front_sites + SITES * 32);
+  meet_at("behind, with signals blocked", behind_sites + SITES * 32);
+  sigprocmask(SIG_SETMASK, &before, 0);
 
   void *result;
   pthread_t thread;

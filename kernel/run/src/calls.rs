@@ -72,7 +72,7 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
         process::end_thread(0);
     }
     block.begin_way_out();
-    signals::send_deferred(block);
+    signals::deliver_kept(block);
     if result == -i64::from(libc::EINTR) && block.waits() && may_repeat(number, &a) {
         block.repeats.set(number);
     } else {

@@ -246,7 +246,7 @@ pub(crate) fn wait_for_program(block: &Block) -> Frame {
     signals::resume(block, handover.mask);
     let frame = replace(block, handover.program);
     block.begin_way_out();
-    signals::send_deferred(block);
+    signals::deliver_kept(block);
     frame
 }
 

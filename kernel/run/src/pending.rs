@@ -1,8 +1,10 @@
-//! SIGSYS and SIGSTKFLT of the guest.
+//! SIGSYS, SIGSTKFLT, SIGSEGV, SIGBUS and SIGTRAP of the guest.
 //!
-//! The host may never block these two for a thread of the guest: the runner needs them. So the
-//! runner keeps what the host does for all others: which of them a thread blocks, which it waits
-//! for, and which are pending, for a thread or for the process.
+//! The host may never block these for a thread of the guest. The runner uses the first two itself,
+//! the next two report a bad address in a call, and SIGTRAP a site that changes. So the runner
+//! keeps what the host does for all others: which of them a thread blocks, which it waits for, and
+//! which are pending, for a thread or for the process. A fault of the guest is never pending: it
+//! ends the program if the thread blocks its signal.
 //!
 //! A signal that the guest sends to itself goes into a [`Slot`] without the host. One from another
 //! process arrives in the runner's handler, which puts it there. As on the host, one that is
@@ -23,9 +25,19 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// The signals that are kept here.
-const SIGNALS: [i32; 2] = [libc::SIGSYS, libc::SIGSTKFLT];
+const SIGNALS: [i32; 5] = [
+    libc::SIGSYS,
+    libc::SIGSTKFLT,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGTRAP,
+];
 /// Their bits in a mask.
-pub(crate) const KEPT: u64 = 1 << (libc::SIGSYS - 1) | 1 << (libc::SIGSTKFLT - 1);
+pub(crate) const KEPT: u64 = bit(libc::SIGSYS)
+    | bit(libc::SIGSTKFLT)
+    | bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGTRAP);
 
 /// What the host reports about a signal: a `siginfo_t`.
 pub(crate) type Info = [u64; 16];
@@ -80,7 +92,7 @@ impl Slot {
 }
 
 /// Those that are pending for the process.
-static PROCESS: [Slot; 2] = [const { Slot::new() }; 2];
+static PROCESS: [Slot; SIGNALS.len()] = [const { Slot::new() }; SIGNALS.len()];
 
 /// The part of a thread that other threads and handlers access.
 pub(crate) struct Mailbox {
@@ -89,7 +101,7 @@ pub(crate) struct Mailbox {
     /// The signals that it blocks, and those that it waits for.
     blocked: AtomicU64,
     awaited: AtomicU64,
-    pending: [Slot; 2],
+    pending: [Slot; SIGNALS.len()],
     next: AtomicPtr<Mailbox>,
 }
 
@@ -109,7 +121,7 @@ pub(crate) enum Target {
     Thread(i32),
 }
 
-fn bit(signal: i32) -> u64 {
+const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
@@ -129,7 +141,7 @@ impl Mailbox {
             thread: AtomicI32::new(thread),
             blocked: AtomicU64::new(KEPT),
             awaited: AtomicU64::new(0),
-            pending: [const { Slot::new() }; 2],
+            pending: [const { Slot::new() }; SIGNALS.len()],
             next: AtomicPtr::new(ptr::null_mut()),
         }));
         let mut first = FIRST.load(SeqCst);

@@ -243,7 +243,7 @@ fn begin_thread(frame: &Frame, start: Start) -> i64 {
         // At the end of the way to the guest.
         block.begin_way_out();
         signals::set_guest_mask(&block, mask);
-        signals::send_deferred(&block);
+        signals::deliver_kept(&block);
         let _ = tell.send(Ok(id));
         drop(tell);
         run_guest(&block, frame);

@@ -174,8 +174,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let program = Program::open(libc::AT_FDCWD, &path, arguments, environment()).map_err(named)?;
     let block =
         Block::prepare().map_err(|error| named(error.raw_os_error().unwrap_or(libc::EIO)))?;
-    signals::install();
-    block.mailbox.block(0);
+    block.mailbox.block(signals::install());
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.
     drop(program);

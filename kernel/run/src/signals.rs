@@ -15,12 +15,12 @@
 //!
 //! So a handler of the guest never runs inside of a call, and may leave by `siglongjmp`.
 //!
-//! The mask of the host is that of the guest, without two signals: SIGSYS, by which the host's
-//! kernel reports system calls, and SIGSTKFLT, which Linux never sends. Threads of the runner
+//! The mask of the host is that of the guest, without the signals that the runner needs. By SIGSYS
+//! the host's kernel reports system calls, and Linux never sends SIGSTKFLT. Threads of the runner
 //! interrupt each other by both: a handler of SIGSTKFLT lets calls of the host go on, and that of
-//! SIGSYS ends them. What the guest does with these two is kept in `pending`.
+//! SIGSYS ends them. SIGSEGV and SIGBUS report bad addresses in calls, and SIGTRAP a site that
+//! changes. What the guest does with these five is kept in `pending`.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -107,29 +107,18 @@ const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Signals of faults, which may also be sent. They are never blocked inside of a call: an access to
-/// memory of the guest may raise them there. So one that was sent is kept until the call ends.
-pub(crate) const DEFERRED: [i32; 5] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGFPE,
-];
-
-/// Signals that are not blocked inside of a call.
+/// Signals by which the host reports faults. They may also be sent.
 const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)
     | bit(libc::SIGTRAP)
     | bit(libc::SIGFPE)
-    | bit(libc::SIGSYS)
-    | bit(KICK);
+    | bit(libc::SIGSYS);
 /// The signals that are blocked while one waits.
-const HELD: u64 = !FAULTS;
+const HELD: u64 = !KEPT;
 /// Those of them that the host can block.
 const BLOCKABLE: u64 = HELD & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
-const NEVER_BLOCKED: u64 = bit(libc::SIGSYS) | bit(KICK) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+const NEVER_BLOCKED: u64 = !BLOCKABLE;
 
 fn recorded(signal: i32) -> Action {
     let place = usize::try_from(signal - 1)
@@ -182,7 +171,8 @@ fn ours(flags: u64) -> Action {
 }
 
 /// Installs the handlers that are always there, and takes over what the process was started with.
-pub(crate) fn install() {
+/// Returns the mask that it was started with.
+pub(crate) fn install() -> u64 {
     runner::begin(DirectCalls {
         waiting: fdtable_run_host,
         prompt: fdtable_run_host_prompt,
@@ -213,18 +203,7 @@ pub(crate) fn install() {
             install_host(*signal, &ours(0));
         }
     }
-    let unblocked = bit(libc::SIGSYS) | bit(KICK);
-    host_now(
-        libc::SYS_rt_sigprocmask,
-        [
-            libc::SIG_UNBLOCK.into(),
-            (&raw const unblocked).expose_provenance() as i64,
-            0,
-            8,
-            0,
-            0,
-        ],
-    );
+    exchange_mask(libc::SIG_UNBLOCK, KEPT)
 }
 
 /// Resets the actions for a new program: handlers become the default, what is ignored stays. The
@@ -349,7 +328,7 @@ pub(crate) fn hold_all(block: &Block) -> u64 {
 
 /// Lets in the signals that a call does, after [`leave`], and sets the guest's mask at its end.
 pub(crate) fn resume(block: &Block, mask: u64) {
-    exchange_mask(libc::SIG_SETMASK, HELD | mask & !NEVER_BLOCKED);
+    exchange_mask(libc::SIG_SETMASK, HELD);
     set_guest_mask(block, mask);
 }
 
@@ -393,7 +372,7 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
     block.release();
     block.mailbox.block(new);
     exchange_mask(libc::SIG_SETMASK, new & !NEVER_BLOCKED);
-    if has_deferred(block, new) || block.mailbox.is_due() || block.is_to_end() {
+    if block.mailbox.is_due() || block.is_to_end() {
         // As one that arrives here.
         hold_all(block);
         interrupt(false);
@@ -736,7 +715,7 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     unsafe { (&raw mut (*context).stack).write_unaligned(crate::thread::signal_stack()) };
     // The mask of the frame lets them in.
     block.begin_way_out();
-    send_deferred(block);
+    deliver_kept(block);
     // SAFETY: the context is at the guest's stack pointer.
     unsafe { fdtable_run_sigreturn() }
 }
@@ -803,7 +782,9 @@ pub(crate) unsafe extern "C" fn on_signal(
     if is_report {
         return 1;
     }
-    if signal == libc::SIGTRAP && !block.is_inside() {
+    /// What the host reports about `int3`.
+    const SI_KERNEL: i32 = 0x80;
+    if signal == libc::SIGTRAP && code == SI_KERNEL && !block.is_inside() {
         let at = context.registers[libc::REG_RIP as usize].cast_unsigned() - 1;
         if let Some(stub) = patch::stub_of(at) {
             context.registers[libc::REG_RIP as usize] = stub.cast_signed();
@@ -984,22 +965,8 @@ unsafe fn put_off(block: &Block, signal: i32, info: *mut libc::siginfo_t, contex
     // SAFETY: the C library keeps one for each thread.
     let errno_before = unsafe { errno.read() };
     end_sleep(block, context);
-    let leaves = block.is_on_way_out();
-    let deferred = DEFERRED.iter().position(|&fault| fault == signal);
-    match deferred {
-        Some(index) if !leaves => {
-            // SAFETY: the information is valid.
-            let info = unsafe { info.cast::<[u64; 16]>().read_unaligned() };
-            block.deferred[index].set(Some(info));
-            block.any_deferred.set(true);
-        }
-        _ => {
-            // SAFETY: the information is valid. All signals are blocked in this handler.
-            unsafe { send_again(block, signal, info) };
-            // On the way out nothing of the guest is accessed any more.
-            context.mask |= bit(signal) & !NEVER_BLOCKED;
-        }
-    }
+    // SAFETY: the information is valid. All signals are blocked in this handler.
+    unsafe { send_again(block, signal, info) };
     // SAFETY: as above.
     unsafe { errno.write(errno_before) };
 }
@@ -1023,24 +990,12 @@ unsafe fn send_again(block: &Block, signal: i32, info: *const libc::siginfo_t) {
     }
 }
 
-/// Sends the signals of faults again that were kept. At the end of each call.
-pub(crate) fn send_deferred(block: &Block) {
+/// Has the signals delivered that are kept in `pending`, at the end of each call.
+pub(crate) fn deliver_kept(block: &Block) {
     if block.mailbox.is_due() {
         hold_all(block);
         exchange_mask(libc::SIG_BLOCK, bit(KICK));
         kick(block.id.get());
-    }
-    if !block.any_deferred.replace(false) {
-        return;
-    }
-    for (signal, kept) in DEFERRED.into_iter().zip(&block.deferred) {
-        if let Some(info) = kept.take() {
-            // What has kept it set the mask for the end of the call; a wait may have forgotten it.
-            hold_all(block);
-            exchange_mask(libc::SIG_BLOCK, bit(signal));
-            // SAFETY: a copy of what the kernel has reported.
-            unsafe { send_again(block, signal, (&raw const info).cast()) };
-        }
     }
 }
 
@@ -1088,7 +1043,6 @@ pub(crate) fn leave(block: &Block) {
     let hands_over = exec::is_caller(block.id.get());
     let set = if hands_over { !0 } else { block.taken.get() };
     let mut infos = take_pending(set);
-    infos.extend(block.deferred.iter().filter_map(Cell::take));
     if hands_over {
         infos.extend(std::iter::from_fn(|| block.mailbox.take(KEPT)).map(|(_, info)| info));
     } else {
@@ -1101,36 +1055,22 @@ pub(crate) fn leave(block: &Block) {
     infos.iter().for_each(|info| send_on(block, info));
 }
 
-/// Returns true if a signal is kept that a mask lets in.
-fn has_deferred(block: &Block, mask: u64) -> bool {
-    DEFERRED
-        .into_iter()
-        .zip(&block.deferred)
-        .any(|(signal, kept)| {
-            let info = kept.take();
-            let is_there = info.is_some();
-            kept.set(info);
-            is_there && mask & bit(signal) == 0
-        })
-}
-
 /// Has the guest continue in its handler.
 fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut Context) {
     block.taken.set(block.taken.get() & !bit(signal));
     let action = recorded(signal);
-    if action.handler <= IGNORE {
-        // A fault, what the guest no longer handles, or what ends it after a report: the host's
-        // default. A fault repeats, and all else is sent again.
-        // SAFETY: the kernel's information.
-        let was_sent = unsafe { (*info).si_code } <= 0 || !DEFERRED.contains(&signal);
-        if action.handler == IGNORE && was_sent {
-            return;
-        }
-        if action.handler != IGNORE {
-            observe::at_end();
-        }
+    // SAFETY: the kernel's information.
+    let is_fault = bit(signal) & FAULTS != 0 && unsafe { (*info).si_code } > 0;
+    if action.handler == IGNORE && !is_fault {
+        return;
+    }
+    if action.handler <= IGNORE || is_fault && block.mailbox.blocked() & bit(signal) != 0 {
+        // The host's default: for what the guest no longer handles, for what ends it after a
+        // report, and for a fault that it does not let in. A fault repeats, and all else is sent
+        // again.
+        observe::at_end();
         install_host(signal, &DEFAULT);
-        if was_sent {
+        if !is_fault {
             // SAFETY: it takes no pointer.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
         }

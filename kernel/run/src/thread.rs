@@ -9,7 +9,7 @@ use crate::entry::{Frame, address, fdtable_run_begin, fdtable_run_end};
 use crate::guarded::Guarded;
 use crate::observe;
 use crate::pending::{Info, Mailbox};
-use crate::signals::{self, DEFERRED};
+use crate::signals;
 
 /// The block of a thread. The entry and the signal handler find it by `gs`.
 #[repr(C)]
@@ -65,10 +65,6 @@ pub(crate) struct Block {
     pub(crate) taken: Cell<u64>,
     /// Where the last handler of the guest has begun, its stack pointer, and its signal.
     pub(crate) delivered: Cell<Option<([i64; 2], Info)>>,
-    /// Signals of faults that were sent, and wait for the end of the call.
-    pub(crate) deferred: [Cell<Option<Info>>; DEFERRED.len()],
-    /// Whether there may be one of them.
-    pub(crate) any_deferred: Cell<bool>,
 }
 
 /// Where the mask of the guest is, inside of a call and while no signal waits.
@@ -157,8 +153,6 @@ impl Block {
             mask_is: Cell::new(MaskIs::Set),
             taken: Cell::new(0),
             delivered: Cell::new(None),
-            deferred: Default::default(),
-            any_deferred: Cell::new(false),
         });
         block.myself = &raw mut *block;
         set_gs(block.myself)?;
@@ -354,7 +348,6 @@ pub(crate) fn forget_others() {
     let id = unsafe { libc::gettid() };
     block.id.set(id);
     // They were sent to the parent.
-    block.deferred.iter().for_each(|kept| kept.set(None));
     block.taken.set(0);
     block.is_asked.store(false, SeqCst);
     block.begin_again();
