@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::overlay::{in_overlay, make_old, state, text};
-use super::{OURS, folder, run, shown};
+use super::{OURS, compiled, folder, run, shown};
 
 /// A folder with the directories `ov`, to be the overlay, and `out`.
 fn beside(test: &str) -> [PathBuf; 3] {
@@ -251,4 +251,19 @@ fn calls_by_number_keep_a_link_as_the_call_asks() {
     let ours = in_overlay(&ov, &["perl", "-MErrno", "-e", script], &out);
     assert_eq!(state(&out), before, "{ours}");
     assert_eq!(ours, host);
+}
+
+#[test]
+fn renames_beside_a_call_do_not_lead_it_to_the_host() {
+    let [top, ov, out] = beside("overlay-races");
+    fs::create_dir(out.join("place")).expect("a directory");
+    for file in ["place/f", "file"] {
+        fs::write(out.join(file), "f").expect("a file");
+    }
+    symlink(&ov, out.join("link")).expect("a link");
+    symlink(ov.join("f"), out.join("to_f")).expect("a link");
+    make_old(&top);
+    let program = compiled("renamed", &[]);
+    let output = in_overlay(&ov, &[text(&program), "..", "ov", "300"], &out);
+    assert_eq!(output, "Some(0)\n");
 }

@@ -29,6 +29,16 @@ use direct::{Wait, direct, transfer};
 pub use other_files::*;
 pub use terminals::*;
 
+/// Host descriptor, which is closed at the end.
+#[derive(Debug)]
+pub(crate) struct HostFd(pub(crate) RawFd);
+
+impl Drop for HostFd {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
 /// Converts a return value of the C library to a result.
 pub(crate) fn check<N: Copy + PartialEq + From<i8>>(result: N) -> Result<N, Errno> {
     if result == N::from(-1) {

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
-use crate::abi::links::LastLink;
+use crate::abi::links::{Crossing, LastLink, Pin};
 use crate::abi::routing::{Links, Routes, Side};
 use crate::abi::system::System;
 use crate::abi::uaccess;
@@ -27,6 +27,16 @@ pub(crate) enum Target<'p> {
 pub(crate) struct HostPath<'p> {
     directory: Option<FileRef<RcuObject>>,
     path: Cow<'p, CStr>,
+    pinned: Option<Pinned<'p>>,
+}
+
+/// What a path was before it was [pinned](super::links).
+struct Pinned<'p> {
+    /// Keeps what the path leads to open during the call.
+    _pin: Pin,
+    path: Cow<'p, CStr>,
+    /// Flags that an open needs in addition.
+    open_flags: c_int,
 }
 
 impl HostPath<'_> {
@@ -35,7 +45,34 @@ impl HostPath<'_> {
         Ok(HostPath {
             directory: None,
             path: Cow::Owned(CString::new(path).map_err(|_| Errno::EINVAL)?),
+            pinned: None,
         })
+    }
+
+    /// Has the path lead to what is pinned.
+    fn pinned(self, pin: Pin) -> Result<Self, Errno> {
+        Ok(HostPath {
+            path: Cow::Owned(pin.path()?),
+            pinned: Some(Pinned {
+                open_flags: pin.open_flags(),
+                _pin: pin,
+                path: self.path,
+            }),
+            ..self
+        })
+    }
+
+    /// Returns the path as it was before it was pinned, for a call that restricts how it may lead
+    /// to a file.
+    pub(crate) fn as_given(&self) -> &CStr {
+        self.pinned
+            .as_ref()
+            .map_or(&self.path, |pinned| &pinned.path)
+    }
+
+    /// Returns the flags that an open of the path needs in addition to its own.
+    pub(crate) fn open_flags(&self) -> c_int {
+        self.pinned.as_ref().map_or(0, |pinned| pinned.open_flags)
     }
 
     /// Returns the host descriptor of the directory, or `AT_FDCWD`.
@@ -102,11 +139,20 @@ impl System {
         if routes.links() == Links::Stay {
             return Ok(routed);
         }
-        match self.crossing(&routes, &routed, bytes, last)? {
-            None => Ok(routed),
-            Some((Side::Ours, path)) => Ok(Target::Ours(libc::AT_FDCWD, path.into())),
-            Some((Side::Host, path)) => Ok(Target::Host(HostPath::absolute(path)?)),
-        }
+        Ok(
+            match (self.crossing(&routes, &routed, bytes, last)?, routed) {
+                (Crossing::Stays, routed) => routed,
+                (Crossing::Ours(path), _) => Target::Ours(libc::AT_FDCWD, path.into()),
+                (Crossing::Host(path), _) => Target::Host(HostPath::absolute(path)?),
+                (Crossing::Pinned(None, pin), Target::Host(path)) => {
+                    Target::Host(path.pinned(pin)?)
+                }
+                (Crossing::Pinned(other, pin), _) => {
+                    let path = other.unwrap_or_else(|| bytes.to_vec());
+                    Target::Host(HostPath::absolute(path)?.pinned(pin)?)
+                }
+            },
+        )
     }
 
     /// Routes an absolute path, or one that is relative to the working directory.
@@ -126,6 +172,7 @@ impl System {
             (Side::Host, Cow::Borrowed(_)) => Target::Host(HostPath {
                 directory: None,
                 path: Cow::Borrowed(path),
+                pinned: None,
             }),
             (Side::Host, Cow::Owned(bytes)) => Target::Host(HostPath::absolute(bytes)?),
         })
@@ -148,7 +195,7 @@ impl System {
         };
         let Some(fd) = HostFile::below(&**file).map(HostFile::fd) else {
             let path = file.path().map(|path| path.full_path());
-            let path = path.filter(|_| last == LastLink::Follow);
+            let path = path.filter(|_| last.is_followed());
             return Ok(path.map(|path| Target::Ours(libc::AT_FDCWD, path.into())));
         };
         // The host's link: it has the name, and leads to the file even if the name is removed.
@@ -156,6 +203,7 @@ impl System {
         Ok(Some(Target::Host(HostPath {
             directory: Some(file),
             path: Cow::Owned(path),
+            pinned: None,
         })))
     }
 
@@ -177,6 +225,7 @@ impl System {
             Ok(file) if HostFile::with_inode_below(&**file).is_some() => Target::Host(HostPath {
                 directory: Some(file),
                 path: Cow::Borrowed(path),
+                pinned: None,
             }),
             // A closed descriptor goes here too: the call of our side reports the first error.
             _ => Target::Ours(directory, Cow::Borrowed(path.to_bytes())),

@@ -554,11 +554,19 @@ unsafe fn openat2(directory: c_int, path: *const c_char, at: *const OpenHow, siz
         match unsafe { system.target(directory, path, LastLink::of_open(how.flags as c_int)) }? {
             Target::Host(path) => {
                 let cloexec = how.flags as c_int & libc::O_CLOEXEC;
-                let flags = how.flags | libc::O_CLOEXEC as u64;
+                let mut flags = how.flags | libc::O_CLOEXEC as u64;
+                // The way to a file is restricted for the path as it was given.
+                let text = match how.resolve {
+                    0 => {
+                        flags |= path.open_flags() as u64;
+                        path.path()
+                    }
+                    _ => path.as_given(),
+                };
                 let how = OpenHow { flags, ..how };
                 let a = [
                     path.directory().into(),
-                    path.as_ptr().expose_provenance() as c_long,
+                    text.as_ptr().expose_provenance() as c_long,
                     (&raw const how).expose_provenance() as c_long,
                     size_of::<OpenHow>() as c_long,
                     0,

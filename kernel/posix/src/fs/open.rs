@@ -80,6 +80,7 @@ impl System {
         mode: libc::mode_t,
     ) -> Result<c_int, Errno> {
         let descriptor = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
+        let flags = flags | path.open_flags();
         if self.process.takes_any_descriptor() {
             let host_fd = host::openat(path.directory(), path.path(), flags, mode)?;
             let file = HostFile::own(host_fd)?;

@@ -23,7 +23,7 @@ use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
 use super::direct::{Wait, direct};
 use super::file::{HostFile, kind_of, signed};
-use crate::host;
+use crate::host::{self, HostFd};
 
 /// Path below a directory of the host that is open.
 #[derive(Clone, Debug)]
@@ -32,10 +32,6 @@ struct HostPlace {
     /// `.` for the directory itself.
     path: CString,
 }
-
-/// Host descriptor, which is closed at the end.
-#[derive(Debug)]
-struct HostFd(RawFd);
 
 #[derive(Debug)]
 struct HostDirectory(HostPlace);
@@ -62,12 +58,6 @@ pub(crate) fn open_directory(path: &CStr) -> Result<Arc<dyn LowerDirectory>, Err
     let top = Arc::new(HostFd(host::openat_inside(libc::AT_FDCWD, path, flags, 0)?));
     let path = c".".to_owned();
     Ok(Arc::new(HostDirectory(HostPlace { top, path })))
-}
-
-impl Drop for HostFd {
-    fn drop(&mut self) {
-        host::close(self.0);
-    }
 }
 
 impl HostBytes {
