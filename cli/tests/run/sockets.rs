@@ -137,7 +137,8 @@ const OUTSIDE: &str = r#"
     listen($s, 5) or die "listen: $!";
     print 'same number ', fileno $s == $fd, ' flags ', fcntl($s, F_GETFD, 0) + 0, ' nonblocking ',
         (fcntl($s, F_GETFL, 0) & O_NONBLOCK) != 0, ' timeout ',
-        join(' ', unpack('qq', getsockopt($s, SOL_SOCKET, SO_RCVTIMEO))), "\n";
+        join(' ', unpack('qq', getsockopt($s, SOL_SOCKET, SO_RCVTIMEO))), ' name ',
+        unpack_sockaddr_un(getsockname $s), "\n";
     fcntl($s, F_SETFL, 0) or die;
     socket(my $c, AF_UNIX, SOCK_STREAM, 0) or die;
     connect($c, pack_sockaddr_un('theirs')) or die "connect: $!";
@@ -173,5 +174,10 @@ fn a_socket_reaches_other_processes_by_a_path_of_the_host() {
         }
         (output, other.join().expect("a thread that does not panic"))
     };
-    assert_eq!(talk(&OURS), talk(&[]));
+    let expected = talk(&[]);
+    assert_eq!(talk(&OURS), expected);
+    // Beside an overlay, each path is looked at before.
+    let overlay = folder("sockets-overlaid");
+    let prefix = [&OURS[..], &["--overlay", text(&overlay)]].concat();
+    assert_eq!(talk(&prefix), expected);
 }

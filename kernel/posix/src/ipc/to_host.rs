@@ -7,7 +7,8 @@
 //!
 //! Only an unused socket can be replaced: one without an address, a peer, waiting threads and
 //! watchers, and with one descriptor alone. The others keep `EADDRNOTAVAIL`. A descriptor that
-//! another thread duplicates during the call keeps the unused socket.
+//! another thread duplicates during the call keeps the unused socket. With an overlay, a thread
+//! that renames a directory of the path during the call can lead it to the host's directory.
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -37,7 +38,8 @@ impl HostAddress {
         // SAFETY: all zeroes is a valid value of this struct of integers.
         let mut address: sockaddr_un = unsafe { std::mem::zeroed() };
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let path = path.path().to_bytes();
+        // The name of a socket stays as it is, so it cannot lead through a pin.
+        let path = path.as_given().to_bytes();
         let room = address.sun_path.get_mut(..path.len());
         let room = room.ok_or(Errno::ENAMETOOLONG)?;
         for (to, from) in room.iter_mut().zip(path) {
