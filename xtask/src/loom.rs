@@ -22,9 +22,21 @@ use crate::process::{self, End, Process};
 use crate::steps::Verdict;
 use crate::{Result, pool, target};
 
-/// Models that take a tenth of the time of all, with the bound of preemptions to which `check`
+/// Models that take half of the time of all, with the bound of preemptions to which `check`
 /// explores them: one less than their own.
 const LONG: &[(&str, u32)] = &[
+    (
+        "models::an_interrupted_pair_in_a_child_meets_two_closes_and_an_open",
+        1,
+    ),
+    ("models::a_fork_meets_a_move_between_leaves", 1),
+    ("models::a_rename_in_a_child_meets_a_close_and_an_open", 1),
+    ("models::an_interrupted_open_meets_two_closes", 1),
+    (
+        "loom::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
+        1,
+    ),
+    ("loom::two_gets_meet_the_last_put", 1),
     ("loom::a_pair_meets_a_close_below_it", 2),
     ("loom::a_pair_meets_closes_in_its_leaf_and_below", 1),
     ("loom::an_open_meets_a_close_below_it", 2),
