@@ -121,7 +121,7 @@ int main(int count, char **words) {
     return shared->seen == 0 && !is_pending(signal);
   }
   const int storms[] = {SIGUSR1, SIGSEGV, SIGSYS};
-  for (int i = 0; i < 3; i++) storm(storms[i], 40);
+  for (int i = 0; i < 3; i++) storm(storms[i], 25);
 
   // What is pending when a program begins.
   const int pending[] = {SIGUSR1, SIGCHLD, SIGURG, SIGFPE, SIGSYS};

@@ -26,6 +26,7 @@
 //! are.
 
 use std::arch::global_asm;
+use std::ffi::c_void;
 use std::mem::offset_of;
 
 use crate::thread::Block;
@@ -89,11 +90,11 @@ global_asm!(
     ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
     ".globl fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
     ".globl fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
-    ".globl fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
+    ".globl fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
     ".hidden fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
     ".hidden fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
-    ".hidden fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
+    ".hidden fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     "fdtable_run_begin:",
     // The way in.
     "fdtable_run_enter:",
@@ -247,6 +248,30 @@ global_asm!(
     "    mov r10, [r11 + 24]; mov r8, [r11 + 32]; mov r9, [r11 + 40]",
     "    syscall",
     "    ret",
+    // A process that shares memory. `rdi`: flags; `rsi`: the top of its stack of the runner; `rdx`:
+    // the word that its end clears; `rcx`: its block; `r8`: its registers.
+    "fdtable_run_clone:",
+    "    mov r10, rdx; mov r9, r8; mov r8, rcx; mov edx, 0",
+    "    mov eax, 56",
+    "    syscall",
+    "    test rax, rax",
+    "    jz 9f",
+    "    ret",
+    "9:  wrgsbase r8",
+    "    mov eax, 186",
+    "    syscall",
+    "    mov gs:[{id}], eax",
+    // Its calls are intercepted too. Without that it does not run.
+    "    mov edi, 59; mov esi, 1",
+    "    lea rdx, [rip + fdtable_run_begin]; lea r10, [rip + fdtable_run_end]; sub r10, rdx",
+    "    lea r8, [r8 + {selector}]",
+    "    mov eax, 157",
+    "    syscall",
+    "    test rax, rax",
+    "    jnz 3f",
+    "    mov rdi, r9",
+    "    call fdtable_run_start",
+    "3:  ud2",
     "fdtable_run_end:",
     ".popsection",
     // All but carry, parity, adjust, zero, sign, overflow, interrupts on, and the bit that is 1.
@@ -296,6 +321,14 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_host(number: i64, arguments: *const [i64; 6]) -> i64;
     /// Makes a call of the host that does not wait. Returns its result.
     pub(crate) fn fdtable_run_host_prompt(number: i64, arguments: *const [i64; 6]) -> i64;
+    /// Starts a process that shares memory: `clone(2)`. It continues as by [`fdtable_run_start`].
+    pub(crate) fn fdtable_run_clone(
+        flags: u64,
+        stack: *mut u8,
+        ended: *mut i32,
+        block: *const c_void,
+        frame: *const Frame,
+    ) -> i64;
     pub(crate) fn fdtable_run_host_looks();
     pub(crate) fn fdtable_run_host_done();
     pub(crate) fn fdtable_run_host_ends();

@@ -7,7 +7,7 @@
 //! Reading order: `entry` (how a call gets from the guest to the runner and back), `thread` (what
 //! the runner has for each thread), `calls` (which calls are served where), `patch` (how call sites
 //! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `exec`,
-//! `signals`, `pending`, `observe` (what the runner reports about the calls).
+//! `tracer`, `signals`, `pending`, `observe` (what the runner reports about the calls).
 //!
 //! This is no security boundary: the guest can read and write the memory of the runner.
 
@@ -29,6 +29,7 @@ mod process;
 mod program;
 mod signals;
 mod thread;
+mod tracer;
 
 pub use options::{Choice, Descriptors, Options, Owners, Report};
 pub use program::{Command, Error, prepare_process, run};

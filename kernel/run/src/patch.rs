@@ -43,7 +43,7 @@ use crate::entry::{address, fdtable_run_enter};
 use crate::guarded::Guarded;
 use crate::memory::{self, pointer};
 use crate::thread::Block;
-use crate::{process, thread};
+use crate::{process, thread, tracer};
 
 /// The size of the stubs of one neighbourhood, in bytes.
 const POOL: u64 = 64 << 10;
@@ -189,6 +189,10 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     // Another thread may have trapped here, and rewritten it, before this one.
     let has_jump = |jump: &Jump| bytes(jump.begin..jump.begin + 1)[0] == JUMP;
     if sites.left.contains(&site) || sites.rewritten.get(&site).is_some_and(has_jump) {
+        return;
+    }
+    // It runs the code too, and no signal reaches it.
+    if tracer::is_there() {
         return;
     }
     let trapped = sites.trapped.entry(site).or_insert(0);

@@ -17,6 +17,7 @@ use crate::observe;
 use crate::patch;
 use crate::signals;
 use crate::thread::Block;
+use crate::tracer;
 
 /// The size of the runner's stack of each thread, in bytes.
 const STACK: usize = 512 << 10;
@@ -196,6 +197,10 @@ fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
     }
     if start.flags & THREAD == THREAD {
         return begin_thread(frame, start);
+    }
+    const EXIT_SIGNAL: u64 = 0xFF;
+    if start.flags & !EXIT_SIGNAL == tracer::FLAGS {
+        return tracer::begin(block, frame, start.flags, start.stack);
     }
     // A copy would wait forever for what the other process writes. The child of a `vfork` has a
     // copy, because its parent waits, and gets what the child has written to its stack.
@@ -391,6 +396,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             }
             THREADS.store(1, Ordering::SeqCst);
             exec::forget();
+            tracer::forget();
             patch::leave_pools();
             crate::thread::forget_others();
             observe::in_child();

@@ -113,23 +113,17 @@ impl Block {
         unsafe { &*block }
     }
 
-    /// Prepares the calling thread to run a guest.
-    ///
-    /// # Errors
-    /// Those of the host's calls.
-    pub(crate) fn prepare() -> io::Result<Box<Block>> {
-        let fs: u64;
-        // SAFETY: reads a register.
-        unsafe {
-            std::arch::asm!("rdfsbase {}", out(reg) fs, options(nostack, preserves_flags));
-        }
-        // SAFETY: it takes nothing.
-        let id = unsafe { libc::gettid() };
+    fn new(
+        id: i32,
+        host_fs: u64,
+        mailbox: &'static Mailbox,
+        serve: extern "C" fn(&mut Frame),
+    ) -> Box<Block> {
         let mut block = Box::new(Block {
             myself: ptr::null_mut(),
-            serve: observe::serves(),
+            serve,
             stack: 0,
-            host_fs: fs,
+            host_fs,
             guest_fs: Cell::new(0),
             guest_rsp: 0,
             guest_rip: 0,
@@ -142,7 +136,7 @@ impl Block {
             returns: Cell::new(0),
             trapped_at: Cell::new(0),
             repeats: Cell::new(-1),
-            mailbox: Mailbox::new(id),
+            mailbox,
             robust_list: Cell::new(0),
             is_asked: AtomicBool::new(false),
             ends: AtomicBool::new(false),
@@ -155,6 +149,30 @@ impl Block {
             delivered: Cell::new(None),
         });
         block.myself = &raw mut *block;
+        block
+    }
+
+    /// Returns a block for a process that shares memory with a thread. No signal is for it.
+    pub(crate) fn beside(parent: &Block, serve: extern "C" fn(&mut Frame)) -> Box<Block> {
+        const NO_THREAD: i32 = 0;
+        let block = Block::new(NO_THREAD, parent.host_fs, parent.mailbox, serve);
+        block.guest_fs.set(parent.guest_fs.get());
+        block
+    }
+
+    /// Prepares the calling thread to run a guest.
+    ///
+    /// # Errors
+    /// Those of the host's calls.
+    pub(crate) fn prepare() -> io::Result<Box<Block>> {
+        let fs: u64;
+        // SAFETY: reads a register.
+        unsafe {
+            std::arch::asm!("rdfsbase {}", out(reg) fs, options(nostack, preserves_flags));
+        }
+        // SAFETY: it takes nothing.
+        let id = unsafe { libc::gettid() };
+        let block = Block::new(id, fs, Mailbox::new(id), observe::serves());
         set_gs(block.myself)?;
         set_signal_stack()?;
         block.intercept()?;
@@ -306,6 +324,12 @@ pub(crate) fn interrupt_guests() {
     while MISSING.load(SeqCst) > 0 {
         std::thread::yield_now();
     }
+}
+
+/// Returns the ids of all threads of the guest, and their blocks.
+pub(crate) fn all() -> Vec<(i32, *const Block)> {
+    let threads = THREADS.lock();
+    threads.iter().map(|(id, block)| (*id, block.0)).collect()
 }
 
 /// Returns true if the calling thread is the only one that has a block.

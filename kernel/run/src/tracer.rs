@@ -1,0 +1,203 @@
+//! A process that shares memory with the program, and traces it: the leak check of the sanitizers.
+//!
+//! At the end of a program, or when it asks, the check starts such a process by `clone`. That stops
+//! all threads of the program by `ptrace`, reads their registers, searches the memory for pointers,
+//! and leaves what it finds in the memory. It may stop a thread that holds a lock of the runner, so
+//! its own calls may take none.
+//!
+//! So the host makes the calls of this process as they are, if they are [`PASSED`]: its descriptors
+//! are those of the host, and it closes them itself. The process has a block of its own, by which
+//! its calls lead here. While it is there, no site is rewritten.
+//!
+//! A thread that is in a call has the runner's registers on the host. The tracer gets those of the
+//! guest, so that it finds the end of the guest's stack.
+
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::SeqCst};
+
+use crate::entry::*;
+use crate::guarded::Guarded;
+use crate::memory::pointer;
+use crate::patch;
+use crate::thread::{self, Block};
+
+/// The flags by which the process is known.
+pub(crate) const FLAGS: u64 =
+    (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_UNTRACED) as u64;
+
+/// The calls that the host makes for it. All others fail with `ENOSYS`.
+const PASSED: [i64; 29] = [
+    libc::SYS_ptrace,
+    libc::SYS_wait4,
+    libc::SYS_kill,
+    libc::SYS_tgkill,
+    libc::SYS_prctl,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_gettid,
+    libc::SYS_sched_yield,
+    libc::SYS_futex,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_pipe,
+    libc::SYS_pipe2,
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_getdents,
+    libc::SYS_getdents64,
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// What the runner has for the process.
+struct Tracer {
+    block: Box<Block>,
+    /// The registers with which it begins.
+    frame: Frame,
+    /// For its calls.
+    stack: Vec<u128>,
+    /// The threads of the guest when it began.
+    threads: Vec<(i32, *const Block)>,
+}
+
+/// Not 0 while there is such a process: the host clears the word at its end.
+static ALIVE: AtomicI32 = AtomicI32::new(0);
+/// The last one. It is freed when another one begins.
+static LAST: AtomicPtr<Tracer> = AtomicPtr::new(ptr::null_mut());
+/// Held while one begins.
+static BEGINS: Guarded<()> = Guarded::new(());
+
+/// The size of the stack, in words of 16 bytes.
+const STACK: usize = 4096;
+
+/// Returns true if there is such a process.
+pub(crate) fn is_there() -> bool {
+    ALIVE.load(SeqCst) != 0
+}
+
+/// Forgets that of the parent, in the child of a fork.
+pub(crate) fn forget() {
+    ALIVE.store(0, SeqCst);
+}
+
+/// Starts the process: `clone(2)` with [`FLAGS`].
+///
+/// # Errors
+/// `EAGAIN` if there is one already; those of the host's call.
+pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i64 {
+    let _begins = BEGINS.lock();
+    if is_there() {
+        return -i64::from(libc::EAGAIN);
+    }
+    ALIVE.store(1, SeqCst);
+    let block = Block::beside(parent, serve);
+    let mut frame = frame.clone();
+    (frame.rax, frame.rsp) = (0, stack);
+    // From here on no site is rewritten.
+    frame.rip = patch::return_to(&block, frame.rip);
+    let tracer = Box::into_raw(Box::new(Tracer {
+        block,
+        frame,
+        stack: vec![0; STACK],
+        threads: thread::all(),
+    }));
+    let before = LAST.swap(tracer, SeqCst);
+    if !before.is_null() {
+        // SAFETY: made by `Box::into_raw` here, and its process has ended.
+        drop(unsafe { Box::from_raw(before) });
+    }
+    // SAFETY: made above. Only the process uses it from here on, until the next one begins.
+    let tracer = unsafe { &mut *tracer };
+    let (top, ended) = (tracer.stack.as_mut_ptr_range().end.cast(), ALIVE.as_ptr());
+    let (block, frame) = (
+        ptr::from_ref(&*tracer.block).cast(),
+        &raw const tracer.frame,
+    );
+    let flags = flags | libc::CLONE_CHILD_CLEARTID as u64;
+    // SAFETY: the stack, the block and the registers stay until the process has ended.
+    let id = unsafe { fdtable_run_clone(flags, top, ended, block, frame) };
+    if id < 0 {
+        ALIVE.store(0, SeqCst);
+    }
+    id
+}
+
+/// Serves a call of the process. It uses the thread-local memory of its parent: so this takes no
+/// lock, and has no `errno`.
+extern "C" fn serve(frame: &mut Frame) {
+    let number = i64::from(frame.rax as i32);
+    let a = frame.arguments();
+    Block::current().trapped_at.set(0);
+    let mut result = -i64::from(libc::ENOSYS);
+    if PASSED.contains(&number) {
+        // SAFETY: the guest's own call, with what it passed.
+        result = unsafe { fdtable_run_host_prompt(number, &raw const a) };
+    }
+    if number == libc::SYS_ptrace && result == 0 {
+        show_guest(a);
+    }
+    frame.rax = result.cast_unsigned();
+}
+
+/// Has the tracer see the registers of the guest, where it has asked for those of a thread.
+fn show_guest(a: [i64; 6]) {
+    const NT_PRSTATUS: i64 = 1;
+    let [request, id, kind, data] = [a[0], a[1], a[2], a[3]];
+    let at = if request == i64::from(libc::PTRACE_GETREGS) {
+        data.cast_unsigned()
+    } else if request == i64::from(libc::PTRACE_GETREGSET) && kind == NT_PRSTATUS {
+        // SAFETY: the host has stored the registers where this leads.
+        unsafe { *pointer::<u64>(data.cast_unsigned()) }
+    } else {
+        return;
+    };
+    // SAFETY: it was made before the process began, and stays until it has ended.
+    let Some(tracer) = (unsafe { LAST.load(SeqCst).as_ref() }) else {
+        return;
+    };
+    let known = tracer.threads.iter().find(|known| i64::from(known.0) == id);
+    let Some(&(_, block)) = known else {
+        return;
+    };
+    // SAFETY: the host has stored the registers there.
+    let registers = unsafe { &mut *pointer::<libc::user_regs_struct>(at) };
+    // On the way in and out the registers are some of the one and some of the other side.
+    let is_between =
+        (address(fdtable_run_begin)..address(fdtable_run_signal)).contains(&registers.rip);
+    // SAFETY: the thread is stopped, so it has its block, or is at its very end: then this reads
+    // memory that was freed, and the tracer finds no stack at the address.
+    let (is_inside, stack) = unsafe { ((*block).is_inside(), (*block).stack) };
+    if !is_inside || is_between {
+        return;
+    }
+    // SAFETY: the entry has stored the registers on the top of the runner's stack.
+    let frame = unsafe { &*pointer::<Frame>(stack - size_of::<Frame>() as u64) };
+    *registers = libc::user_regs_struct {
+        r15: frame.r15,
+        r14: frame.r14,
+        r13: frame.r13,
+        r12: frame.r12,
+        rbp: frame.rbp,
+        rbx: frame.rbx,
+        r10: frame.r10,
+        r9: frame.r9,
+        r8: frame.r8,
+        rax: frame.rax,
+        rdx: frame.rdx,
+        rsi: frame.rsi,
+        rdi: frame.rdi,
+        rip: frame.rip,
+        rsp: frame.rsp,
+        eflags: frame.flags,
+        ..*registers
+    };
+}
