@@ -126,6 +126,7 @@ impl System {
         path: &'p CStr,
         last: LastLink,
     ) -> Result<Target<'p>, Errno> {
+        let path = self.below_own_directory(path, last).unwrap_or(path);
         let bytes = path.to_bytes();
         let is_below = directory != libc::AT_FDCWD && bytes.first() != Some(&b'/');
         if !is_below && let Some(target) = self.own_process(bytes, last)? {
@@ -207,11 +208,42 @@ impl System {
         })))
     }
 
-    /// Returns the path of the program if `path` is a link to its file, and the file is ours.
-    pub(crate) fn executable_link(&self, path: &[u8]) -> Option<Vec<u8>> {
-        if name_in_process(path) != Some(b"exe") {
+    /// Returns the path below the working directory, if that is ours and `path` leads through the
+    /// link to it that `/proc` has of this process. On the host the link leads elsewhere.
+    fn below_own_directory<'p>(&self, path: &'p CStr, last: LastLink) -> Option<&'p CStr> {
+        let rest = name_in_process(path.to_bytes())?.strip_prefix(b"cwd")?;
+        let is_link = rest.is_empty() && !last.is_followed();
+        let is_other = rest.first().is_some_and(|&byte| byte != b'/');
+        if is_link || is_other || self.routes.load().side() == Side::Host {
             return None;
         }
+        let below = rest.iter().take_while(|&&byte| byte == b'/').count();
+        match below == rest.len() {
+            true => Some(c"."),
+            false => {
+                let start = path.to_bytes().len() - rest.len() + below;
+                CStr::from_bytes_with_nul(&path.to_bytes_with_nul()[start..]).ok()
+            }
+        }
+    }
+
+    /// Returns where a link leads that `/proc` has of this process, if that is ours: to the file of
+    /// the program, or to the working directory.
+    ///
+    /// # Errors
+    /// Those of `getcwd`.
+    pub(crate) fn own_link(&self, path: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
+        match name_in_process(path) {
+            Some(b"cwd") if self.routes.load().side() == Side::Ours => {
+                self.process.getcwd().map(Some)
+            }
+            Some(b"exe") => Ok(self.executable_link()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the path of the program if its file is ours.
+    fn executable_link(&self) -> Option<Vec<u8>> {
         let file = FileRef::clone(&**self.executable.load().as_ref()?);
         match HostFile::below(&**file) {
             Some(_) => None,

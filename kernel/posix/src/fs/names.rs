@@ -358,7 +358,7 @@ pub unsafe extern "C" fn fdt_readlinkat(
         }
         // SAFETY: as the caller promises.
         let text = unsafe { uaccess::string(path) }?;
-        let leads_to = match system.executable_link(text.to_bytes()) {
+        let leads_to = match system.own_link(text.to_bytes())? {
             Some(leads_to) => leads_to,
             // SAFETY: as the caller promises.
             None => match unsafe { system.target(directory, path, LastLink::Keep) }? {
