@@ -15,6 +15,7 @@ mod observing;
 mod overlay;
 mod overlay_files;
 mod overlay_links;
+mod overlay_programs;
 mod posix_checks;
 mod refused;
 mod sockets;

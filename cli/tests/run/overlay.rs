@@ -34,7 +34,7 @@ pub(super) fn make_old(top: &Path) {
     let arguments = ["-h", "-d", "2001-02-03 04:05:06.789"];
     let mut touch = Command::new("find");
     touch.arg(top).args(["-depth", "-exec", "touch"]);
-    touch.args(arguments).args(["{}", ";"]);
+    touch.args(arguments).args(["{}", "+"]);
     assert!(touch.status().expect("find").success());
 }
 
