@@ -43,13 +43,14 @@ const SCRIPT: &str = r#"
     unlink 'moved/s' or die;
     meet(SOCK_STREAM, 'moved/s');
     exit unless $links;
+    $| = 1;
     symlink '../out/into/moved/g', 'around' or die;
     chdir '../out' or die;
     for my $path ('into/moved/g', '../ov/moved/g', 'to_g', '../ov/around') {
         meet(SOCK_DGRAM, $path);
         e("send $path", send(made(SOCK_DGRAM), 'text', 0, pack_sockaddr_un($path)));
     }
-    bound(SOCK_DGRAM, $_) for 'into/new', '../ov/around';
+    bound(SOCK_DGRAM, $_) for 'into/new', 'to_new', '../ov/around';
     print -S '../ov/new' ? "a socket\n" : "none\n";
     opendir my $out, '.'; chdir 'into/moved' or die; rename '../moved', '../again' or die;
     meet(SOCK_DGRAM, 'g'); bound(SOCK_DGRAM, 'h');
@@ -61,7 +62,12 @@ fn beside(test: &str) -> (PathBuf, PathBuf) {
     let top = folder(test);
     fs::create_dir(top.join("ov")).expect("a directory");
     fs::create_dir(top.join("out")).expect("a directory");
-    for (link, to) in [("into", "../ov"), ("to_g", "../ov/moved/g")] {
+    for (link, to) in [
+        ("into", "../ov"),
+        ("to_g", "../ov/moved/g"),
+        ("to_new", "../ov/newer"),
+        ("to_hs", "hs"),
+    ] {
         symlink(to, top.join("out").join(link)).expect("a link");
     }
     let ov = top.join("ov");
@@ -70,23 +76,55 @@ fn beside(test: &str) -> (PathBuf, PathBuf) {
 
 #[track_caller]
 fn same_sockets(test: &str, options: impl Fn(&Path) -> Vec<String>, links: &str) {
-    let words = ["perl", "-e", SCRIPT, links];
+    let script = [SCRIPT, ON_THE_HOST].concat();
+    let words = ["perl", "-e", &script, links];
     let (top, _) = beside(test);
     let expected = shown(&run(&[], &words, &top));
     assert!(expected.starts_with("Some(0)\n"), "{expected}");
     let (top, ov) = beside(test);
     let before = state(&ov);
     let options = options(&top);
-    let options = options.iter().map(String::as_str);
-    let prefix: Vec<&str> = OURS.into_iter().chain(options).collect();
+    let words_of_options = options.iter().map(String::as_str);
+    let prefix: Vec<&str> = OURS.into_iter().chain(words_of_options).collect();
     let output = shown(&run(&prefix, &words, &top));
     assert_eq!(output, expected);
-    assert_eq!(state(&ov), before);
+    if !options.is_empty() {
+        assert_eq!(state(&ov), before);
+    }
 }
 
 fn option(name: &str, directory: &Path) -> Vec<String> {
     vec![name.into(), text(directory).into()]
 }
+
+/// Sockets on the host, in the directory `out`, and from a child process: in another root, the two
+/// would share nothing.
+const ON_THE_HOST: &str = r#"
+    chdir '../../out';
+    my $h = bound(SOCK_STREAM, 'hs'); listen $h, 20;
+    my $d = bound(SOCK_DGRAM, './hd');
+    bound(SOCK_STREAM, $_) for 'hs', 'to_hs', 'none/hs', 'x' x 107;
+    symlink '../out/to_hs', '../ov/out_hs';
+    my @host = map { meet(SOCK_STREAM, $_) } 'hs', 'to_hs', '../ov/out_hs', 'hd', 'none', '.';
+    accept(my $b, $h) or die;
+    print 'accepted ', name(getsockname $b), ' ', name(getpeername $b), "
+";
+    syswrite $host[0], 'bytes'; sysread $b, my $bytes, 9; print "$bytes
+";
+    e('again', connect($host[0], pack_sockaddr_un('hs')));
+    e('twice', bind($d, pack_sockaddr_un('other')));
+    my $sender = made(SOCK_DGRAM);
+    e('send', send($sender, 'plain', 0, pack_sockaddr_un('hd')));
+    e('bind', bind($sender, pack_sockaddr_un('sender')));
+    e('send', send($sender, 'named', 0, pack_sockaddr_un('../out/hd')));
+    for (1, 2) { my $from = recv($d, my $text, 9, 0); print "$text ", name($from), "
+" }
+    exit if $links eq 'root';
+    accept(my $skipped, $h) for 1, 2;
+    if (!fork) { my $c = meet(SOCK_STREAM, 'hs'); syswrite $c, 'from a child'; exit }
+    accept(my $child, $h) or die; sysread $child, my $said, 99; wait; print "$said
+";
+"#;
 
 #[test]
 fn paths_of_sockets_in_an_overlay_are_as_on_the_host() {
@@ -98,8 +136,13 @@ fn paths_of_sockets_in_an_overlay_are_as_on_the_host() {
 }
 
 #[test]
+fn paths_of_sockets_on_the_host_are_as_on_the_host() {
+    same_sockets("sockets-host", |_| Vec::new(), "1");
+}
+
+#[test]
 fn paths_of_sockets_in_another_root_are_as_on_the_host() {
-    same_sockets("sockets-root", |_| option("--root", Path::new("/")), "1");
+    same_sockets("sockets-root", |_| option("--root", Path::new("/")), "root");
 }
 
 #[test]

@@ -297,6 +297,14 @@ pub(crate) unsafe fn connect(
     unsafe { direct!(Wait::Never, libc::SYS_connect, fd, address, length) }.map(|_| 0)
 }
 
+/// Sets an option of a socket.
+pub(crate) fn set_option<T>(fd: RawFd, name: c_int, value: &T) -> Result<(), Errno> {
+    let (at, length) = (std::ptr::from_ref(value).cast(), size_of::<T>());
+    // SAFETY: the pointer and the length are those of a value, which the host checks.
+    done(unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, name, at, length as libc::socklen_t) })
+        .map(drop)
+}
+
 /// Sends a message. May block.
 ///
 /// # Safety

@@ -1,9 +1,9 @@
 //! Pipes and sockets.
 
+mod host_paths;
 pub(crate) mod messages;
 pub(crate) mod pipes;
 pub(crate) mod sockets;
-mod to_host;
 
 pub use messages::*;
 pub use pipes::*;

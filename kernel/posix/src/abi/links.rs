@@ -16,8 +16,9 @@
 //! a path through `/proc/self/fd`. What has a link meanwhile is looked at again. Below `/proc`
 //! nothing can be renamed, and paths are not pinned; a call can still meet another file there if
 //! another thread closes and opens the descriptor whose link it follows. An `openat2` with
-//! restrictions of its own, such as `RESOLVE_BENEATH`, gets the path as it was given, and is the
-//! one call that a rename at the same time can lead to the host's directory.
+//! restrictions of its own, such as `RESOLVE_BENEATH`, gets the path as it was given, and so does
+//! the `bind` of a socket, whose path other processes see: a rename at the same time can lead these
+//! two to the host's directory.
 //!
 //! Links of `/proc` to a file, such as `/proc/self/cwd`, are followed as the path that they show;
 //! those to descriptors of ours are left to our side, which knows the file.

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::RawFd;
 use std::ptr;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +14,7 @@ use fdtable_vfs::{Errno, RcuObject};
 use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::abi::call::{call, errno};
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::duration;
@@ -21,7 +23,7 @@ use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
-use crate::ipc::sockets::{PeerAddress, check_address, descriptor_flags, put_address};
+use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
 
 /// Sends bytes to the peer of a socket: `send(2)`.
 #[unsafe(no_mangle)]
@@ -48,26 +50,26 @@ pub unsafe extern "C" fn fdt_sendto(
     call(|system| {
         check_buffer_end(bytes, count)?;
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
-            // SAFETY: as the caller promises.
-            return to_ssize(unsafe { host::sendto(host_fd, bytes, count, flags, to, length) });
+        let host_file = HostFile::below(&**file);
+        if host_file.is_none() {
+            system.process.getsockname(fd)?;
         }
-        system.process.getsockname(fd)?;
+        let send = |host_fd, to, length| {
+            // SAFETY: the address is one of the host's, or as the caller promises.
+            unsafe { host::sendto(host_fd, bytes, count, flags, to, length) }
+        };
+        // SAFETY: as the caller promises.
+        let sent = unsafe { to_host_path(system, (fd, &file), (to, length), send) }?;
+        if let Some(sent) = sent {
+            return to_ssize(Ok(sent));
+        }
+        if let Some(host_file) = host_file {
+            return to_ssize(send(host_file.fd(), to, length));
+        }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_buffer(bytes, count) }?;
         // SAFETY: as the caller promises.
-        let to = match unsafe { destination(system, fd, to, length) }? {
-            Some(PeerAddress::Host(to)) => {
-                return system.on_the_host(fd, &file, |host_fd| {
-                    let (to, length) = (to.as_ptr(), to.len());
-                    // SAFETY: as the caller promises; the address is on this frame.
-                    to_ssize(unsafe { host::sendto(host_fd, bytes, count, flags, to, length) })
-                });
-            }
-            Some(PeerAddress::Ours(to)) => Some(to),
-            None => None,
-        };
+        let to = unsafe { destination(system, fd, to, length) }?;
         let message = SendMessage {
             to: to.as_ref(),
             ..SendMessage::default()
@@ -81,31 +83,34 @@ pub unsafe extern "C" fn fdt_sendto(
 pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        let host_file = HostFile::below(&**file);
+        if host_file.is_none() {
+            system.process.getsockname(fd)?;
+        }
+        // SAFETY: as the caller promises.
+        let head = unsafe { uaccess::get(message) }?;
+        let to = (head.msg_name.cast_const().cast(), head.msg_namelen);
+        let send = |host_fd, to: *const sockaddr, length| {
+            let head = msghdr {
+                msg_name: to.cast_mut().cast(),
+                msg_namelen: length,
+                ..head
+            };
+            // SAFETY: the address is one of the host's; the rest as the caller promises.
+            unsafe { system.send_to_host(host_fd, &raw const head, flags) }
+        };
+        // SAFETY: as the caller promises.
+        if let Some(sent) = unsafe { to_host_path(system, (fd, &file), to, send) }? {
+            return Ok(sent);
+        }
+        if let Some(host_file) = host_file {
             // SAFETY: as the caller promises.
             return unsafe { system.send_to_host(host_file.fd(), message, flags) };
         }
-        system.process.getsockname(fd)?;
-        // SAFETY: as the caller promises.
-        let head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
         // SAFETY: as the caller promises.
-        let to = match unsafe { destination(system, fd, head.msg_name.cast(), head.msg_namelen) }? {
-            Some(PeerAddress::Host(to)) => {
-                return system.on_the_host(fd, &file, |host_fd| {
-                    let head = msghdr {
-                        msg_name: to.as_ptr().cast_mut().cast(),
-                        msg_namelen: to.len(),
-                        ..head
-                    };
-                    // SAFETY: as the caller promises; head and address are on this frame.
-                    unsafe { system.send_to_host(host_fd, &raw const head, flags) }
-                });
-            }
-            Some(PeerAddress::Ours(to)) => Some(to),
-            None => None,
-        };
+        let to = unsafe { destination(system, fd, head.msg_name.cast(), head.msg_namelen) }?;
         if head.msg_controllen > 0 && is_of(system, fd, libc::SOCK_SEQPACKET) {
             // A missing connection comes before errors of the control messages.
             system.process.getpeername(fd)?;
@@ -342,7 +347,7 @@ fn check_buffer_end(at: *const c_void, count: usize) -> Result<usize, Errno> {
 }
 
 /// Returns true if a descriptor is a socket of this type.
-pub(crate) fn is_of(system: &System, fd: c_int, kind: c_int) -> bool {
+fn is_of(system: &System, fd: c_int, kind: c_int) -> bool {
     let found = system.process.getsockopt(fd, SocketOption::Type);
     found == Ok(OptionValue::Number(kind))
 }
@@ -614,7 +619,7 @@ unsafe fn destination(
     fd: c_int,
     to: *const sockaddr,
     length: socklen_t,
-) -> Result<Option<PeerAddress>, Errno> {
+) -> Result<Option<SocketAddress>, Errno> {
     if to.is_null() || length == 0 {
         return Ok(None);
     }
@@ -622,13 +627,36 @@ unsafe fn destination(
     unsafe { check_address(to, length) }?;
     if !is_of(system, fd, libc::SOCK_DGRAM) {
         // Whatever the address is, a stream has no destination, and a connection ignores it.
-        return Ok(Some(PeerAddress::Ours(SocketAddress::Unnamed)));
+        return Ok(Some(SocketAddress::Unnamed));
     }
     // SAFETY: as the caller promises.
     match unsafe { system.address(to, length) }? {
-        PeerAddress::Ours(SocketAddress::Unnamed) => Err(Errno::EINVAL),
+        SocketAddress::Unnamed => Err(Errno::EINVAL),
         address => Ok(Some(address)),
     }
+}
+
+/// Sends a message to a path of the host, if the destination is one and the socket has messages
+/// with destinations. See [`System::on_host_path`].
+///
+/// # Errors
+/// Those of [`System::on_host_path`].
+///
+/// # Safety
+/// If `to` can be an address in memory, `length` bytes are there.
+unsafe fn to_host_path<R>(
+    system: &System,
+    (fd, file): (c_int, &FileRef<RcuObject>),
+    (to, length): (*const sockaddr, socklen_t),
+    send: impl FnOnce(RawFd, *const sockaddr, socklen_t) -> Result<R, Errno>,
+) -> Result<Option<R>, Errno> {
+    let has_destinations =
+        HostFile::below(&***file).is_some() || is_of(system, fd, libc::SOCK_DGRAM);
+    if to.is_null() || length == 0 || !has_destinations {
+        return Ok(None);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { system.on_host_path((fd, file), (to, length), LastLink::Follow, send) }
 }
 
 /// Writes the sender's address of a message. A sender without a name has an empty address.

@@ -1,8 +1,8 @@
 //! Sockets: creation, addresses, connections, options.
 //!
-//! Sockets of `AF_UNIX` are ours, with abstract names of our own and with paths below mounts, until
-//! one goes to a [path of the host](crate::ipc::to_host). All other domains are the host's. A
-//! socket that is used on one side cannot have a path of the other: `EADDRNOTAVAIL`.
+//! Sockets of `AF_UNIX` are ours, with abstract names of our own and with paths below mounts. All
+//! other domains are the host's. A path of the host makes a [socket of the host](super::host_paths)
+//! of one of ours. A host socket cannot have a path of ours: `EADDRNOTAVAIL`.
 
 use std::ffi::{CString, c_int, c_void};
 use std::slice;
@@ -22,9 +22,7 @@ use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::ipc::messages::is_of;
 use crate::ipc::pipes::put_pair;
-use crate::ipc::to_host::HostAddress;
 
 /// Creates a socket: `socket(2)`.
 #[unsafe(no_mangle)]
@@ -82,25 +80,27 @@ pub unsafe extern "C" fn fdt_socketpair(
 pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::bind(host_file.fd(), address, length) });
+        let host_file = HostFile::below(&**file);
+        if host_file.is_none() {
+            system.process.getsockname(fd)?;
         }
-        system.process.getsockname(fd)?;
+        // SAFETY: the address is one of the host's, or as the caller promises.
+        let bind = |fd, address, length| host::done(unsafe { libc::bind(fd, address, length) });
+        let named = (address, length);
+        // SAFETY: as the caller promises.
+        let bound = unsafe { system.on_host_path((fd, &file), named, LastLink::Parent, bind) }?;
+        if let Some(bound) = bound {
+            return Ok(bound);
+        }
+        if let Some(host_file) = host_file {
+            return bind(host_file.fd(), address, length);
+        }
         // SAFETY: as the caller promises.
         match unsafe { read_unix_address(address, length) }? {
-            SocketAddress::Path(name) => match system.socket_path(&name, LastLink::Parent)? {
-                SocketPath::Ours(path) => system.process.bind_path(fd, &path, &name)?,
-                SocketPath::Host(to) => {
-                    if system.process.getsockname(fd)? != SocketAddress::Unnamed {
-                        return Err(Errno::EINVAL);
-                    }
-                    system.on_the_host(fd, &file, |host_fd| {
-                        // SAFETY: the address is on this frame.
-                        host::done(unsafe { libc::bind(host_fd, to.as_ptr(), to.len()) })
-                    })?;
-                }
-            },
+            SocketAddress::Path(name) => {
+                let path = system.socket_path(&name, LastLink::Parent)?;
+                system.process.bind_path(fd, &path, &name)?;
+            }
             other => system.process.bind(fd, &other)?,
         }
         Ok(0)
@@ -180,26 +180,25 @@ pub unsafe extern "C" fn fdt_connect(
 ) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
-            // SAFETY: as the caller promises.
-            return unsafe { host::connect(host_fd, address, length) };
+        let host_file = HostFile::below(&**file);
+        if host_file.is_none() {
+            system.process.getsockname(fd)?;
         }
-        system.process.getsockname(fd)?;
+        // SAFETY: the address is one of the host's, or as the caller promises.
+        let connect = |fd, address, length| unsafe { host::connect(fd, address, length) };
+        let named = (address, length);
         // SAFETY: as the caller promises.
-        match unsafe { system.peer_address(address, length) }? {
-            PeerAddress::Ours(address) => system.process.connect(fd, &address)?,
-            PeerAddress::Host(to) => {
-                let is_connected = system.process.getpeername(fd).is_ok();
-                if is_connected && !is_of(system, fd, libc::SOCK_DGRAM) {
-                    return Err(Errno::EISCONN);
-                }
-                system.on_the_host(fd, &file, |host_fd| {
-                    // SAFETY: the address is on this frame.
-                    unsafe { host::connect(host_fd, to.as_ptr(), to.len()) }
-                })?;
-            }
+        let connected =
+            unsafe { system.on_host_path((fd, &file), named, LastLink::Follow, connect) }?;
+        if let Some(connected) = connected {
+            return Ok(connected);
         }
+        if let Some(host_file) = host_file {
+            return connect(host_file.fd(), address, length);
+        }
+        // SAFETY: as the caller promises.
+        let address = unsafe { system.peer_address(address, length) }?;
+        system.process.connect(fd, &address)?;
         Ok(0)
     })
 }
@@ -373,7 +372,7 @@ impl System {
         Ok(0)
     }
 
-    /// Reads the address of another socket, with the path that leads to it on its side.
+    /// Reads the address of another socket, with the path that leads to it on our side.
     ///
     /// # Errors
     /// `EFAULT`; `EINVAL` if it is malformed; those of [`socket_path`](Self::socket_path).
@@ -384,28 +383,27 @@ impl System {
         &self,
         address: *const sockaddr,
         length: socklen_t,
-    ) -> Result<PeerAddress, Errno> {
+    ) -> Result<SocketAddress, Errno> {
         // SAFETY: as the caller promises.
-        let address = unsafe { read_unix_address(address, length) }?;
-        let SocketAddress::Path(name) = address else {
-            return Ok(PeerAddress::Ours(address));
-        };
-        Ok(match self.socket_path(&name, LastLink::Follow)? {
-            SocketPath::Ours(path) => PeerAddress::Ours(SocketAddress::Path(path)),
-            SocketPath::Host(address) => PeerAddress::Host(address),
-        })
+        match unsafe { read_unix_address(address, length) }? {
+            SocketAddress::Path(name) => {
+                let path = self.socket_path(&name, LastLink::Follow)?;
+                Ok(SocketAddress::Path(path))
+            }
+            other => Ok(other),
+        }
     }
 
-    /// Returns the path to which the path of a socket leads.
+    /// Returns the path on our side to which the path of a socket leads.
     ///
     /// # Errors
-    /// Those of [`target_of`](Self::target_of); `ENAMETOOLONG`.
-    fn socket_path(&self, name: &[u8], last: LastLink) -> Result<SocketPath, Errno> {
+    /// `EADDRNOTAVAIL` if it is the host's; those of [`target_of`](Self::target_of).
+    fn socket_path(&self, name: &[u8], last: LastLink) -> Result<Vec<u8>, Errno> {
         let path = CString::new(name).map_err(|_| Errno::EINVAL)?;
-        Ok(match self.target_of(libc::AT_FDCWD, &path, last)? {
-            Target::Ours(_, path) => SocketPath::Ours(path.into_owned()),
-            Target::Host(path) => SocketPath::Host(HostAddress::of(&path)?),
-        })
+        match self.target_of(libc::AT_FDCWD, &path, last)? {
+            Target::Ours(_, path) => Ok(path.into_owned()),
+            Target::Host(_) => Err(Errno::EADDRNOTAVAIL),
+        }
     }
 
     /// Reads the address of a peer. `AF_UNSPEC` means none.
@@ -419,31 +417,18 @@ impl System {
         &self,
         address: *const sockaddr,
         length: socklen_t,
-    ) -> Result<PeerAddress, Errno> {
+    ) -> Result<SocketAddress, Errno> {
         // SAFETY: as the caller promises.
         let (family, _) = unsafe { read_address(address, length) }?;
         if c_int::from(family) == libc::AF_UNSPEC {
-            return Ok(PeerAddress::Ours(SocketAddress::Unnamed));
+            return Ok(SocketAddress::Unnamed);
         }
         // SAFETY: as the caller promises.
         match unsafe { self.address(address, length) }? {
-            PeerAddress::Ours(SocketAddress::Unnamed) => Err(Errno::EINVAL),
+            SocketAddress::Unnamed => Err(Errno::EINVAL),
             named => Ok(named),
         }
     }
-}
-
-/// The path of a socket, on its side.
-enum SocketPath {
-    Ours(Vec<u8>),
-    Host(HostAddress),
-}
-
-/// The address of another socket.
-pub(crate) enum PeerAddress {
-    Ours(SocketAddress),
-    /// A path of the host.
-    Host(HostAddress),
 }
 
 /// Reads an address for a socket of ours.
@@ -453,7 +438,7 @@ pub(crate) enum PeerAddress {
 ///
 /// # Safety
 /// If `address` can be an address in memory, `length` bytes are there.
-unsafe fn read_unix_address(
+pub(crate) unsafe fn read_unix_address(
     address: *const sockaddr,
     length: socklen_t,
 ) -> Result<SocketAddress, Errno> {

@@ -1,0 +1,151 @@
+//! Sockets of `AF_UNIX` at paths of the host.
+//!
+//! A socket of ours becomes one of the host with the first call that has a path of the host: with
+//! `bind`, `connect`, or a message to it. A socket of the host with the same type, status flags and
+//! options takes its place at the descriptor, if the call succeeds.
+//!
+//! Only an unused socket of ours can be replaced: one without an address, a peer, waiting threads
+//! and watchers, and with one descriptor alone. Otherwise the call fails with `EADDRNOTAVAIL`, so
+//! no descriptor and no epoll keeps the one of ours. A copy of the descriptor that another thread
+//! makes during the call does.
+
+use std::any::Any;
+use std::ffi::{CString, c_int};
+use std::os::fd::RawFd;
+
+use fdtable::FileRef;
+use fdtable_vfs::socket::{OptionValue, Socket, SocketAddress, SocketOption};
+use fdtable_vfs::{Errno, OpenFlags, RcuObject};
+use libc::{sockaddr, sockaddr_un, socklen_t};
+
+use crate::abi::links::LastLink;
+use crate::abi::system::System;
+use crate::abi::target::{HostPath, Target};
+use crate::host;
+use crate::host::file::HostFile;
+use crate::ipc::sockets::read_unix_address;
+
+impl System {
+    /// Runs a call of a socket with an address of the host that leads to the same file as the path
+    /// in `address`, and returns its result; or nothing if that is no path of the host. Afterwards
+    /// the socket is one of the host.
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` if the socket is used on the other side than that of the path; `EISCONN` if
+    /// it is connected there; `ENAMETOOLONG`; those of the lookup and of `call`.
+    ///
+    /// # Safety
+    /// If `address` can be an address in memory, `length` bytes are there.
+    pub(crate) unsafe fn on_host_path<R>(
+        &self,
+        (fd, file): (c_int, &FileRef<RcuObject>),
+        (address, length): (*const sockaddr, socklen_t),
+        last: LastLink,
+        call: impl FnOnce(RawFd, *const sockaddr, socklen_t) -> Result<R, Errno>,
+    ) -> Result<Option<R>, Errno> {
+        // SAFETY: as the caller promises.
+        let Ok(SocketAddress::Path(name)) = (unsafe { read_unix_address(address, length) }) else {
+            return Ok(None);
+        };
+        let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
+        let host_file = HostFile::below(&***file);
+        let path = match self.target_of(libc::AT_FDCWD, &name, last)? {
+            Target::Host(path) => path,
+            Target::Ours(..) if host_file.is_some() => return Err(Errno::EADDRNOTAVAIL),
+            Target::Ours(..) => return Ok(None),
+        };
+        let address = host_address(&path, last)?;
+        let (at, length) = (
+            (&raw const address).cast(),
+            size_of_val(&address) as socklen_t,
+        );
+        if let Some(host_file) = host_file {
+            return call(host_file.fd(), at, length).map(Some);
+        }
+        let made = self.host_socket_like(fd, file)?;
+        let host_fd = HostFile::below(&**made).ok_or(Errno::EBADF)?.fd();
+        let result = call(host_fd, at, length)?;
+        let files = self.process.files();
+        let flags = files.fd_flags(fd)?;
+        drop(files.replace_if(fd, file, made, flags)?);
+        Ok(Some(result))
+    }
+
+    /// Creates a socket of the host like one of ours that is unused.
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` if it is used; `EISCONN`; those of `socket` and `setsockopt`.
+    fn host_socket_like(
+        &self,
+        fd: c_int,
+        file: &FileRef<RcuObject>,
+    ) -> Result<FileRef<RcuObject>, Errno> {
+        if self.process.getpeername(fd).is_ok() {
+            return Err(Errno::EISCONN);
+        }
+        let socket = (&***file as &dyn Any).downcast_ref::<Socket>();
+        // The references are that of the descriptor and that of this call.
+        let is_alone = FileRef::exact_strong_count(file) == Some(2);
+        if !is_alone || !socket.is_some_and(Socket::is_unused) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let OptionValue::Number(kind) = self.process.getsockopt(fd, SocketOption::Type)? else {
+            return Err(Errno::EINVAL);
+        };
+        let status = (file.status() & OpenFlags::NONBLOCK).bits().cast_signed();
+        let kind = kind | libc::SOCK_CLOEXEC | status;
+        // SAFETY: the call takes no pointer.
+        let made = HostFile::own(host::done(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?)?;
+        let host_fd = HostFile::below(&**made).ok_or(Errno::EBADF)?.fd();
+        for (option, name) in [
+            (SocketOption::PassCredentials, libc::SO_PASSCRED),
+            (SocketOption::PeekOffset, libc::SO_PEEK_OFF),
+            (SocketOption::SendBuffer, libc::SO_SNDBUF),
+            (SocketOption::ReceiveTimeout, libc::SO_RCVTIMEO),
+            (SocketOption::SendTimeout, libc::SO_SNDTIMEO),
+        ] {
+            match self.process.getsockopt(fd, option)? {
+                // The host stores twice what is set.
+                OptionValue::Number(bytes) if option == SocketOption::SendBuffer => {
+                    host::set_option(host_fd, name, &(bytes / 2))?;
+                }
+                OptionValue::Number(number) => host::set_option(host_fd, name, &number)?,
+                OptionValue::Time(Some(time)) => {
+                    let time = libc::timeval {
+                        tv_sec: time.as_secs().cast_signed(),
+                        tv_usec: time.subsec_micros().into(),
+                    };
+                    host::set_option(host_fd, name, &time)?;
+                }
+                // It waits forever, as a new socket does.
+                _ => {}
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// Returns the address of a path of the host.
+///
+/// # Errors
+/// `ENAMETOOLONG` if the path does not fit.
+fn host_address(path: &HostPath<'_>, last: LastLink) -> Result<sockaddr_un, Errno> {
+    let text = match last {
+        // It is the name of the socket, which other processes see.
+        LastLink::Parent => path.as_given(),
+        _ => path.path(),
+    };
+    let text = text.to_bytes();
+    let mut address = sockaddr_un {
+        sun_family: libc::AF_UNIX as libc::sa_family_t,
+        sun_path: [0; 108],
+    };
+    // The host adds the null of a path that fills all of it.
+    if text.len() > address.sun_path.len() {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    for (to, &byte) in address.sun_path.iter_mut().zip(text) {
+        *to = byte.cast_signed();
+    }
+    Ok(address)
+}
