@@ -332,6 +332,37 @@ int main(void) {
   }
   seen = 0;
 
+  // A signal for the process stays for other threads if it arrives while one blocks it.
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, SIGUSR1);
+  handle(SIGUSR1, note, 0);
+  sigprocmask(SIG_BLOCK, 0, &old);
+  sender = fork();
+  if (sender == 0) {
+    for (unsigned i = 0; getppid() == parent; i++) {
+      for (volatile int spin = i * 7919 % 20000; spin > 0; spin--) {}
+      kill(parent, SIGUSR1);
+    }
+    _exit(0);
+  }
+  int for_thread = 0;
+  for (int i = 0; i < 500 || seen < 100; i++) {
+    static char status[4096];
+    for (int j = 0; j < 5; j++) sigprocmask(j % 2 ? SIG_UNBLOCK : SIG_BLOCK, &only, 0);
+    int fd = open("/proc/thread-self/status", O_RDONLY);
+    ssize_t size = read(fd, status, sizeof status - 1);
+    close(fd);
+    status[size < 0 ? 0 : size] = 0;
+    char *own = strstr(status, "SigPnd:");
+    for_thread += own && strtoull(own + 7, 0, 16) != 0;
+  }
+  kill(sender, SIGKILL);
+  while (waitpid(sender, 0, 0) < 0) {}
+  sigprocmask(SIG_SETMASK, &old, 0);
+  printf("pending for the thread alone: %d\n", for_thread);
+  seen = 0;
+
   // A socket with a timeout is not read again.
   int ends[2];
   struct timeval timeout = {1, 0};

@@ -334,6 +334,7 @@ pub(crate) fn resume(block: &Block, mask: u64) {
 
 /// Sets the guest's mask at the end of the call. All signals are blocked.
 pub(crate) fn set_guest_mask(block: &Block, mask: u64) {
+    give_back(block, mask);
     block.mailbox.block(mask);
     block.hold(mask & !NEVER_BLOCKED);
 }
@@ -697,6 +698,9 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     };
     // SAFETY: as above.
     let chosen = unsafe { mask.read_unaligned() };
+    if block.waits() {
+        give_back(block, chosen);
+    }
     block.mailbox.block(chosen);
     // SAFETY: as above.
     unsafe { mask.write_unaligned(chosen & !NEVER_BLOCKED) };
@@ -996,6 +1000,26 @@ pub(crate) fn deliver_kept(block: &Block) {
         hold_all(block);
         exchange_mask(libc::SIG_BLOCK, bit(KICK));
         kick(block.id.get());
+    }
+}
+
+/// Sends on the signals for the process that the calling thread has taken, and that a new mask of
+/// it blocks: another thread may let them in. All signals are blocked.
+fn give_back(block: &Block, mask: u64) {
+    let set = block.taken.get() & mask;
+    if set == 0 {
+        return;
+    }
+    block.taken.set(block.taken.get() & !set);
+    for info in take_pending(set) {
+        let (signal, at) = (info[0] as i32, ptr::from_ref(&info).cast());
+        if info[1] as i32 == libc::SI_TKILL {
+            // SAFETY: a copy of what the kernel has reported.
+            unsafe { send_again(block, signal, at) };
+        } else {
+            // SAFETY: as above.
+            unsafe { send_to_process(signal, at) };
+        }
     }
 }
 
