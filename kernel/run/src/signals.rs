@@ -9,7 +9,8 @@
 //! - It has interrupted the runner. The handler sends the signal again, blocks all signals where it
 //!   returns, and interrupts the sleep of the thread. At the end of the call, when the registers
 //!   are the guest's, the entry restores the mask; the kernel delivers the signal there, and it is
-//!   the first case.
+//!   the first case. If the thread blocks the signal by then, or ends, it sends it on to the
+//!   process, for which it may have been.
 //!
 //! Signals that end the guest are the host's, unless there are reports to make before (`observe`).
 //!
