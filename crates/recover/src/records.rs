@@ -1,0 +1,486 @@
+//! The records of all threads: what each of them has announced.
+//!
+//! A record belongs to one thread. Only this thread and a burial write it, except for *done*, which
+//! other threads raise (see [`count`](crate::count)). A thread dies between two instructions, so
+//! its stores need program order alone.
+//!
+//! # The life of a record
+//!
+//! ```text
+//! free --claim--> starting --adopt--> alive --burial--> dying --> free
+//!                    |                  +----retire-------------> free
+//!                    +----abort, burial of its process--> dying
+//! ```
+//!
+//! One word has the state, the generation and the process: the index of the record of its first
+//! thread. So a claim is one exchange. A thread that dies before it has claimed nothing; one that
+//! dies after leaves a record that a burial of its process finds, if it was for a thread. A record
+//! for another process stays *starting* until its child adopts it, or an undertaker aborts it. The
+//! adoption and the abort are exchanges too, so one of them takes place.
+//!
+//! Sequence numbers continue when a record is used again, so the names of operations never recur.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+#[cfg(not(loom))]
+use core::ptr::NonNull;
+
+use crate::death::die_here;
+use crate::lock::Lock;
+use crate::platform::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::platform::{AtomicU32, AtomicU64, program_order};
+
+/// How many objects a thread can have pinned.
+pub const PINS: usize = 8;
+
+/// How many locks a thread can hold.
+pub const LOCKS: usize = 16;
+
+/// How many stores a journal has.
+pub const STORES: usize = 12;
+
+/// The bits of an index.
+pub(crate) const INDEX_BITS: u32 = 22;
+
+/// The highest number of records: the word of a lock has an index plus one.
+pub const MOST: usize = (1 << INDEX_BITS) - 2;
+
+const STATE: u64 = 3;
+const GENERATION_SHIFT: u32 = 2;
+pub(crate) const GENERATION_BITS: u32 = 9;
+const PROCESS_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
+
+/// The state of a record, in the lowest bits of its word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub(crate) enum State {
+    Free,
+    Starting,
+    Alive,
+    Dying,
+}
+
+/// The word of a record: state, generation, process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Status(u64);
+
+impl Status {
+    pub(crate) fn state(self) -> State {
+        match self.0 & STATE {
+            0 => State::Free,
+            1 => State::Starting,
+            2 => State::Alive,
+            _ => State::Dying,
+        }
+    }
+
+    pub(crate) fn process(self) -> u32 {
+        (self.0 >> PROCESS_SHIFT) as u32
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> GENERATION_SHIFT) as u32 & ((1 << GENERATION_BITS) - 1)
+    }
+
+    /// The word of a lock that the thread of this record holds.
+    pub(crate) fn tag(self, index: u32) -> u32 {
+        Lock::tag(index, self.generation())
+    }
+
+    fn with(self, state: State) -> Self {
+        Self(self.0 & !STATE | state as u64)
+    }
+
+    fn claimed_for(self, process: u32) -> Self {
+        let rest = self.0 & ((1 << PROCESS_SHIFT) - 1) & !STATE;
+        Self(rest | u64::from(process) << PROCESS_SHIFT | State::Starting as u64)
+    }
+
+    fn freed(self) -> Self {
+        let next = u64::from(self.generation() + 1) & ((1 << GENERATION_BITS) - 1);
+        Self(next << GENERATION_SHIFT | State::Free as u64)
+    }
+}
+
+/// An operation on a count that is under way: see [`count`](crate::count).
+#[derive(Debug, Default)]
+pub(crate) struct Operation {
+    /// The address of the count, and the kind of operation in its lowest bits: 0 if none is under
+    /// way. Stored last.
+    pub(crate) word: AtomicU64,
+    /// The number of this operation, or of the last one.
+    pub(crate) sequence: AtomicU64,
+    pub(crate) place: AtomicU64,
+    pub(crate) value: AtomicU64,
+}
+
+/// Several stores that are under way: see [`journal`](crate::journal).
+#[derive(Debug, Default)]
+pub(crate) struct Stores {
+    /// How many of them are valid. Stored last.
+    pub(crate) count: AtomicU64,
+    pub(crate) stores: [(AtomicU64, AtomicU64); STORES],
+}
+
+/// What a thread has announced. All zero is a free record.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) operation: Operation,
+    /// A count that may have to be released: see [`release`](crate::release).
+    pub(crate) check: AtomicU64,
+    /// The first of the objects that this thread has to release.
+    pub(crate) transit: AtomicU64,
+    /// The lock about to be taken.
+    pub(crate) wants: AtomicU64,
+    unused: AtomicU64,
+    // What other threads read begins here, on a line of its own.
+    /// The highest number of an operation that is known to have changed its count.
+    pub(crate) done: AtomicU64,
+    /// 1 inside a read-side section.
+    pub(crate) section: AtomicU64,
+    status: AtomicU64,
+    /// Held by the thread that buries this process.
+    pub(crate) burial: Lock,
+    pub(crate) stores: Stores,
+    /// The locks that this thread holds.
+    pub(crate) holds: [AtomicU64; LOCKS],
+}
+
+/// What a thread has pinned.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct PinLine(pub(crate) [AtomicU64; PINS]);
+
+/// The beginning of the memory of the records.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    /// No record from this index on was ever claimed.
+    used: AtomicU32,
+}
+
+impl Record {
+    pub(crate) fn status(&self) -> Status {
+        // Acquire: pairs with the release that made the record dying or alive.
+        Status(self.status.load(Acquire))
+    }
+
+    /// Changes the status, if it is `from`.
+    pub(crate) fn change(&self, from: Status, state: State) -> bool {
+        let to = match state {
+            State::Free => from.freed(),
+            state => from.with(state),
+        };
+        // Release: what the record has is there for the thread that acts by its new state.
+        self.status
+            .compare_exchange(from.0, to.0, AcqRel, Acquire)
+            .is_ok()
+    }
+
+    /// Frees the record, which has nothing left.
+    pub(crate) fn free(&self) {
+        // No operation of this record is under way, so its numbers up to here are done.
+        self.done
+            .store(self.operation.sequence.load(Relaxed), Release);
+        program_order();
+        die_here!(0);
+        let status = self.status();
+        self.change(status, State::Free);
+    }
+
+    fn is_empty(&self) -> bool {
+        let words = [
+            &self.operation.word,
+            &self.check,
+            &self.transit,
+            &self.wants,
+            &self.section,
+            &self.stores.count,
+        ];
+        words
+            .into_iter()
+            .chain(&self.holds)
+            .all(|word| word.load(Relaxed) == 0)
+    }
+}
+
+/// The records of all threads of all processes. A handle, which each process copies with its
+/// memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<'m> {
+    header: &'m Header,
+    records: &'m [Record],
+    pins: &'m [PinLine],
+}
+
+/// A record that was claimed, and has no thread yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the record stays claimed until a thread adopts it or it is aborted"]
+pub struct Claim {
+    index: u32,
+    status: Status,
+}
+
+/// The calling thread: its record, and the right to use it.
+#[derive(Debug)]
+pub struct Thread<'m> {
+    pub(crate) records: Records<'m>,
+    pub(crate) record: &'m Record,
+    pub(crate) pins: &'m PinLine,
+    pub(crate) index: u32,
+    /// The word of a lock that this thread holds.
+    pub(crate) tag: u32,
+    /// One thread uses it.
+    thread: PhantomData<*const ()>,
+}
+
+impl<'m> Records<'m> {
+    /// The memory for `capacity` records.
+    ///
+    /// # Panics
+    /// If `capacity` is more than [`MOST`].
+    #[must_use]
+    pub fn layout(capacity: usize) -> Layout {
+        assert!(capacity <= MOST, "more records than an index can name");
+        let size = size_of::<Header>() + capacity * (size_of::<Record>() + size_of::<PinLine>());
+        Layout::from_size_align(size, align_of::<Header>()).expect("far below the limit")
+    }
+
+    /// The records in `memory`, all of them free at first. Returns none if this CPU has no
+    /// `cmpxchg16b`.
+    ///
+    /// # Panics
+    /// If `capacity` is more than [`MOST`].
+    ///
+    /// # Safety
+    /// `memory` has the [layout](Self::layout) of so many records. It is shared and zero at first,
+    /// and nothing else uses it. All processes have it, and the objects whose addresses get into
+    /// the records, at the same address for `'m`.
+    #[must_use]
+    #[cfg(not(loom))]
+    pub unsafe fn place(memory: NonNull<u8>, capacity: usize) -> Option<Self> {
+        const CMPXCHG16B: u32 = 1 << 13;
+        assert!(capacity <= MOST, "more records than an index can name");
+        if core::arch::x86_64::__cpuid(1).ecx & CMPXCHG16B == 0 {
+            return None;
+        }
+        let header = memory.cast::<Header>();
+        // SAFETY: the layout begins with a header, then records, then pins, each a multiple of the
+        // alignment of all three.
+        let records = unsafe { header.add(1) }.cast::<Record>();
+        // SAFETY: as above.
+        let pins = unsafe { records.add(capacity) }.cast::<PinLine>();
+        // SAFETY: zero is a valid value, of atomics, that the caller keeps for `'m`.
+        let header = unsafe { header.as_ref() };
+        // SAFETY: as above.
+        let records = unsafe { NonNull::slice_from_raw_parts(records, capacity).as_ref() };
+        // SAFETY: as above.
+        let pins = unsafe { NonNull::slice_from_raw_parts(pins, capacity).as_ref() };
+        Some(Self {
+            header,
+            records,
+            pins,
+        })
+    }
+
+    #[cfg(all(test, loom))]
+    pub(crate) fn of(header: &'m Header, records: &'m [Record], pins: &'m [PinLine]) -> Self {
+        Self {
+            header,
+            records,
+            pins,
+        }
+    }
+
+    pub(crate) fn record(self, index: u32) -> &'m Record {
+        &self.records[index as usize]
+    }
+
+    pub(crate) fn pins(self, index: u32) -> &'m PinLine {
+        &self.pins[index as usize]
+    }
+
+    /// The records that were ever claimed, with their indexes.
+    pub(crate) fn used(self) -> impl Iterator<Item = (u32, &'m Record)> {
+        // Relaxed: a record that a burial looks for was claimed before its thread died.
+        (0..).zip(&self.records[..self.header.used.load(Relaxed) as usize])
+    }
+
+    /// Returns true if any thread has pinned the object with this address. The caller has just
+    /// executed a locked instruction.
+    pub(crate) fn is_pinned(self, object: u64) -> bool {
+        // Relaxed: see the head of `pins`. A thread's record counts as used before it pins
+        // anything, so the fence of its pin orders both.
+        let used = self.header.used.load(Relaxed) as usize;
+        self.pins[..used]
+            .iter()
+            .flat_map(|line| &line.0)
+            // Acquire: pairs with the release of an unpin, so that use comes before the release.
+            .any(|pin| pin.load(Acquire) == object)
+    }
+
+    /// Claims the lowest free record for the first thread of a process: of this one, or of a child
+    /// that is about to be forked. Returns none if all are claimed.
+    pub fn claim_process(self) -> Option<Claim> {
+        self.claim(|index| index)
+    }
+
+    fn claim(self, process: impl Fn(u32) -> u32) -> Option<Claim> {
+        for (index, record) in (0..).zip(self.records) {
+            let status = record.status();
+            if status.state() != State::Free {
+                continue;
+            }
+            // Before the claim: scans reach each claimed record.
+            self.header.used.fetch_max(index + 1, AcqRel);
+            let claimed = status.claimed_for(process(index));
+            die_here!(1);
+            // Acquire: pairs with the release of the burial that freed it.
+            let exchange = record
+                .status
+                .compare_exchange(status.0, claimed.0, AcqRel, Relaxed);
+            if exchange.is_ok() {
+                die_here!(2);
+                return Some(Claim {
+                    index,
+                    status: claimed,
+                });
+            }
+        }
+        None
+    }
+
+    /// Makes a claimed record that of the calling thread. Returns none if it was
+    /// [aborted](Self::abort): then the caller ends its process.
+    ///
+    /// The first thread of a process gives its life sign before.
+    ///
+    /// # Safety
+    /// The calling thread has no other record, and is the one for which this was claimed. The rules
+    /// of the [crate] hold.
+    #[must_use]
+    pub unsafe fn adopt(self, claim: Claim) -> Option<Thread<'m>> {
+        let record = self.record(claim.index);
+        if !record.change(claim.status, State::Alive) {
+            return None;
+        }
+        Some(Thread {
+            records: self,
+            record,
+            pins: self.pins(claim.index),
+            index: claim.index,
+            tag: claim.status.tag(claim.index),
+            thread: PhantomData,
+        })
+    }
+
+    /// Gives up a claim that no thread has adopted: for a fork that failed, or a child that did not
+    /// come up in time. Returns false if it was adopted. The record is dying then, so a
+    /// [burial](Thread::bury) frees it and what its process has.
+    pub fn abort(self, claim: Claim) -> bool {
+        let record = self.record(claim.index);
+        record.change(claim.status, State::Dying)
+    }
+
+    /// The process to which a record belongs: the index of the record of its first thread.
+    #[must_use]
+    pub fn process_of(self, index: u32) -> u32 {
+        self.record(index).status().process()
+    }
+
+    /// Returns the number of records that are not free.
+    #[must_use]
+    pub fn claimed(self) -> usize {
+        self.used()
+            .filter(|(_, record)| record.status().state() != State::Free)
+            .count()
+    }
+
+    /// Returns the number of records that were ever claimed: their indexes are below it.
+    #[must_use]
+    pub fn most_claimed(self) -> u32 {
+        self.header.used.load(Relaxed)
+    }
+
+    /// Returns true if the thread with this index is in a read-side section.
+    #[must_use]
+    pub fn is_in_section(self, index: u32) -> bool {
+        // Acquire: pairs with the release in `leave`, so what the section has read was read before.
+        self.record(index).section.load(Acquire) != 0
+    }
+}
+
+impl Claim {
+    /// The index of the record. That of a first thread is the name of its process.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+}
+
+impl<'m> Thread<'m> {
+    /// All records.
+    #[must_use]
+    pub fn records(&self) -> Records<'m> {
+        self.records
+    }
+
+    /// The index of the record.
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The index of the record of the process.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.record.status().process()
+    }
+
+    /// Claims a record for a new thread of this process.
+    pub fn claim_thread(&self) -> Option<Claim> {
+        let process = self.process();
+        self.records.claim(|_| process)
+    }
+
+    /// Frees the record of a thread that ends in order. The first thread of a process does it last:
+    /// without its record no burial finds those of the others.
+    ///
+    /// # Panics
+    /// If the thread still holds a lock or a pin, or is inside an operation.
+    pub fn retire(self) {
+        let is_empty =
+            self.record.is_empty() && self.pins.0.iter().all(|pin| pin.load(Relaxed) == 0);
+        assert!(is_empty, "a thread ends inside an operation");
+        self.record.free();
+    }
+
+    /// Enters a read-side section, or stays in one. Returns what [`leave`](Self::leave) needs.
+    ///
+    /// The fence between this store and the loads of the section is in the grace period.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> u64 {
+        // Relaxed: only this thread writes it.
+        let outside = self.record.section.load(Relaxed);
+        self.record.section.store(1, Relaxed);
+        program_order();
+        outside
+    }
+
+    /// Leaves the section, if `outside` says that the thread entered it then.
+    #[inline(always)]
+    pub(crate) fn leave(&self, outside: u64) {
+        // Release: the section's loads come before.
+        self.record.section.store(outside, Release);
+    }
+
+    /// Runs `read` inside a read-side section: objects that it finds keep their memory meanwhile.
+    #[inline]
+    pub fn section<R>(&self, read: impl FnOnce() -> R) -> R {
+        let outside = self.enter();
+        let result = read();
+        self.leave(outside);
+        result
+    }
+}

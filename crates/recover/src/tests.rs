@@ -1,0 +1,6 @@
+//! Tests with forked processes, which die at each announced step and at random instants.
+
+mod deaths;
+mod kills;
+mod parts;
+mod world;

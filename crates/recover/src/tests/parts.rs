@@ -1,0 +1,127 @@
+//! Each part by itself, without a death.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::world::{End, World};
+use crate::lock::NO_REPAIR;
+use crate::records::State;
+
+#[test]
+fn the_last_close_releases_an_object_and_its_child() {
+    let (world, thread) = World::new();
+    let [parent, child] = [0, 1].map(|slot| world.slot(0, slot));
+    assert!(world.open(&thread, parent) && world.open(&thread, child));
+    world.dup(&thread, child, world.child_of(parent));
+    world.close(&thread, child);
+    world.judge(1);
+    world.close(&thread, parent);
+    thread.release_all(&world);
+    world.judge(1);
+}
+
+#[test]
+fn a_pinned_object_is_released_by_the_unpin() {
+    let (world, thread) = World::new();
+    let slot = world.slot(0, 0);
+    assert!(world.open(&thread, slot));
+    // SAFETY: slots are references.
+    let pins = [(); 2].map(|()| unsafe { thread.pin(slot) }.unwrap());
+    world.close(&thread, slot);
+    for pin in pins {
+        thread.release_all(&world);
+        assert!(!pin.count().is_live());
+        assert!(
+            thread.record.transit.load(Relaxed) == 0,
+            "it is released early"
+        );
+        pin.unpin();
+    }
+    thread.release_all(&world);
+    world.judge(1);
+}
+
+#[test]
+fn a_dead_object_is_not_counted_again() {
+    let (world, thread) = World::new();
+    let [slot, other] = [0, 1].map(|slot| world.slot(0, slot));
+    assert!(world.open(&thread, slot));
+    // SAFETY: slots are references.
+    let pin = unsafe { thread.pin(slot) }.unwrap();
+    world.close(&thread, slot);
+    assert!(!pin.count().get(&thread, other, 1));
+    assert_eq!(other.load(Relaxed), 0);
+    pin.unpin();
+    thread.release_all(&world);
+    world.judge(1);
+}
+
+#[test]
+fn a_process_that_retires_leaves_nothing_to_bury() {
+    let (world, thread) = World::new();
+    let child = world.fork(|child| {
+        let other = child.claim_thread().unwrap();
+        std::thread::spawn(move || {
+            // SAFETY: it was claimed for this thread.
+            let other = unsafe { world.records.adopt(other) }.unwrap();
+            world.transfer(&other);
+            other.retire();
+        })
+        .join()
+        .unwrap();
+        world.transfer(child);
+        // SAFETY: the process ends without another use of the record.
+        unsafe { core::ptr::from_ref(child).read() }.retire();
+    });
+    assert_eq!(world.wait(&child), End::Exited);
+    world.judge(1);
+    assert!(!thread.bury(child.process, &world));
+}
+
+#[test]
+fn a_claim_is_adopted_or_aborted() {
+    let (world, thread) = World::new();
+    let claim = world.records.claim_process().unwrap();
+    assert!(!thread.bury(claim.index(), &world));
+    assert!(world.records.abort(claim));
+    // SAFETY: it is refused.
+    assert!(unsafe { world.records.adopt(claim) }.is_none());
+    assert!(thread.bury(claim.index(), &world));
+    // SAFETY: as above: the record was freed, and has another generation.
+    assert!(unsafe { world.records.adopt(claim) }.is_none());
+    assert!(!world.records.abort(claim));
+    world.judge(1);
+}
+
+#[test]
+fn a_waiter_takes_the_lock_of_a_dead_process() {
+    let (world, thread) = World::new();
+    let child = world.fork(|child| {
+        core::mem::forget(world.shared.words_lock.lock(child, NO_REPAIR, &world));
+    });
+    assert_eq!(world.wait(&child), End::Exited);
+    world.rotate(&thread);
+    world.bury(&thread, &child);
+    world.judge(1);
+}
+
+#[test]
+fn the_living_are_not_buried() {
+    let (world, thread) = World::new();
+    let child = world.fork(|_| {
+        loop {
+            core::hint::spin_loop();
+        }
+    });
+    while world
+        .members(child.process)
+        .all(|(_, state)| state == State::Starting)
+    {
+        assert!(!thread.bury(child.process, &world));
+    }
+    assert!(!thread.bury(child.process, &world));
+    assert!(!thread.recover(child.process, &world));
+    world.kill(&child);
+    assert_eq!(world.wait(&child), End::Killed);
+    world.bury(&thread, &child);
+    world.judge(1);
+}
