@@ -261,8 +261,8 @@ impl Exploration {
 /// The build of everything that has models.
 pub(crate) fn build() -> Process {
     Process::cargo("test")
-        .words("--package fdtable-sync --package fdtable-slab --package fdtable-objects")
-        .words("--package fdtable --profile loom --lib")
+        .words("--package fdtable-recover --package fdtable-sync --package fdtable-slab")
+        .words("--package fdtable-objects --package fdtable --profile loom --lib")
         .words("--test linearizable --test races")
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", target().join("loom"))

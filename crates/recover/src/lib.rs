@@ -63,5 +63,8 @@ pub use once::Once;
 pub use pins::Pin;
 pub use records::{Claim, Records, Thread};
 
+#[cfg(all(test, loom))]
+mod loom;
+
 #[cfg(all(test, not(loom)))]
 mod tests;
