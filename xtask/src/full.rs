@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "stress",
-        summary: "each test of threads for a minute",
+        summary: "each test of threads for a minute, and 20,000 kills of processes",
         run: stress,
     },
     Step {
@@ -122,6 +122,9 @@ const LIMIT_OF_ALL_MODELS: Duration = Duration::from_secs(60 * 60);
 /// How long each test of threads runs. There are about 20 of them, of which `cargo test` runs two
 /// at a time on two CPUs.
 const STRESS_SECONDS: &str = "60";
+
+/// How many processes are killed at random instants.
+const KILLS: &str = "20000";
 
 const CASES: &str = "20000";
 
@@ -279,7 +282,17 @@ fn stress() -> Result<Verdict> {
         "stress",
         "test --profile ci --no-fail-fast -p fdtable-slab --lib stress",
     );
-    all([table, judges, slabs].map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS)))
+    let deaths = cargo(
+        "stress",
+        "test --profile ci --no-fail-fast -p fdtable-recover --lib",
+    );
+    let deaths = deaths
+        .env("FDTABLE_RECOVER_KILLS", KILLS)
+        .env("FDTABLE_RECOVER_STRIDE", "1");
+    let in_threads = [table, judges, slabs];
+    let in_threads =
+        in_threads.map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS));
+    all(in_threads.into_iter().chain([deaths]))
 }
 
 fn properties() -> Result<Verdict> {
