@@ -105,6 +105,18 @@ fn a_waiter_takes_the_lock_of_a_dead_process() {
 }
 
 #[test]
+fn memory_is_kept_for_a_dead_process_until_it_is_buried() {
+    let (world, thread) = World::new();
+    let child = world.fork(|_| {});
+    assert_eq!(world.wait(&child), End::Exited);
+    assert!(!world.records.is_in_section(child.process));
+    assert!(thread.recover(child.process, &world));
+    assert!(world.records.is_in_section(child.process));
+    world.bury(&thread, &child);
+    world.judge(1);
+}
+
+#[test]
 fn the_living_are_not_buried() {
     let (world, thread) = World::new();
     let child = world.fork(|_| {
