@@ -1,0 +1,240 @@
+//! What operations on counts, pins and locks cost, beside what they replace.
+//!
+//! ```console
+//! $ cargo run --release -p fdtable-recover --example costs
+//! ```
+//!
+//! The subjects take turns; each figure is the median of many turns, with the 10th and the 90th
+//! percentile.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn main() {
+    linux::measure();
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn main() {
+    println!("for Linux on x86-64");
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod linux {
+    use std::alloc::{alloc_zeroed, handle_alloc_error};
+    use std::hint::{black_box, spin_loop};
+    use std::ptr::{self, NonNull};
+    use std::sync::Barrier;
+    use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+    use std::sync::atomic::{AtomicU32, AtomicU64, compiler_fence};
+    use std::thread;
+    use std::time::Instant;
+
+    use fdtable::{Fd, FdFlags, FileRef, Files};
+    use fdtable_recover::lock::NO_REPAIR;
+    use fdtable_recover::{Count, Kernel, Lock, Records, Thread};
+
+    /// How many operations a turn has.
+    const OPERATIONS: u32 = 20_000;
+
+    const TURNS: usize = 200;
+
+    /// A kernel of one process, without objects.
+    struct Alone;
+
+    impl Kernel for Alone {
+        fn is_alive(&self, _: u32) -> bool {
+            true
+        }
+
+        fn repair(&self, _: &Lock, _: u8) {}
+
+        fn release(&self, _: &Thread<'_>, _: &Count) {}
+
+        fn free(&self, _: &Thread<'_>, _: &Count, (place, value): (&AtomicU64, u64)) {
+            place.store(value, Relaxed);
+        }
+
+        fn drop_process(&self, _: &Thread<'_>, _: u32) {}
+    }
+
+    /// A name for each operation, and its figures.
+    type Figures = Vec<(&'static str, Vec<f64>)>;
+
+    /// A count that a note goes before, and which a burial could not repair exactly.
+    #[derive(Default)]
+    #[repr(align(64))]
+    struct Noted {
+        count: AtomicU64,
+    }
+
+    /// What a thread is about to do.
+    #[derive(Default)]
+    #[repr(align(64))]
+    struct Note([AtomicU64; 3]);
+
+    impl Noted {
+        fn add(&self, Note(note): &Note, amount: u64, place: &AtomicU64, value: u64) {
+            let [object, amount_noted, place_noted] = note;
+            amount_noted.store(amount, Relaxed);
+            place_noted.store(ptr::from_ref(place).addr() as u64, Relaxed);
+            compiler_fence(Release);
+            object.store(ptr::from_ref(&self.count).addr() as u64, Relaxed);
+            compiler_fence(Release);
+            self.count.fetch_add(amount, AcqRel);
+            place.store(value, Release);
+            object.store(0, Relaxed);
+        }
+    }
+
+    /// A lock of one word without an owner.
+    fn with_plain_lock(word: &AtomicU32) {
+        while word.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            spin_loop();
+        }
+        word.swap(0, Release);
+    }
+
+    fn records() -> Records<'static> {
+        const CAPACITY: usize = 800;
+        let layout = Records::layout(CAPACITY);
+        // SAFETY: the layout has a size.
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) });
+        let memory = memory.unwrap_or_else(|| handle_alloc_error(layout));
+        // SAFETY: it is zero, of this layout, never freed, and only this process has it.
+        unsafe { Records::place(memory, CAPACITY) }.expect("the CPU has cmpxchg16b")
+    }
+
+    fn claim_thread(records: Records<'static>) -> Thread<'static> {
+        let claim = records.claim_process().expect("a record is free");
+        // SAFETY: it was claimed for this thread. Where a thread has two, it is one after the
+        // other, as if they took turns.
+        unsafe { records.adopt(claim) }.expect("it was just claimed")
+    }
+
+    /// What the operations are about: a file in our table, and an object that a slot refers to.
+    struct Subjects {
+        records: Records<'static>,
+        noted: Noted,
+        count: Count,
+        slot: AtomicU64,
+        files: Files<u64>,
+        fd: Fd,
+        lock: Lock,
+        word: AtomicU32,
+    }
+
+    impl Subjects {
+        fn new() -> Box<Self> {
+            let files = Files::new();
+            let file = files.open(FileRef::new(7), FdFlags::empty());
+            let subjects = Box::new(Self {
+                records: records(),
+                noted: Noted::default(),
+                count: Count::new(),
+                slot: AtomicU64::new(0),
+                fd: file.expect("there is memory"),
+                files,
+                lock: Lock::new(),
+                word: AtomicU32::new(0),
+            });
+            let address = ptr::from_ref(&subjects.count).expose_provenance();
+            subjects.slot.store(address as u64, Relaxed);
+            subjects
+        }
+
+        /// Calls `each` with the name of an operation, how many parts it has, and the operation,
+        /// for the calling thread.
+        fn each(&self, mut each: impl FnMut(&'static str, u32, &mut dyn FnMut())) {
+            let [one, other] = [(); 2].map(|()| claim_thread(self.records));
+            let place = AtomicU64::new(0);
+            each("atomic add", 2, &mut || {
+                black_box(&self.noted.count).fetch_add(1, AcqRel);
+                black_box(&self.noted.count).fetch_sub(1, AcqRel);
+            });
+            let note = Note::default();
+            each("noted atomic add", 2, &mut || {
+                black_box(&self.noted).add(&note, 1, &place, 1);
+                black_box(&self.noted).add(&note, u64::MAX, &place, 0);
+            });
+            each("get or put", 2, &mut || {
+                black_box(&self.count).get(&one, &place, 1);
+                black_box(&self.count).put(&one, &place, 0);
+            });
+            each("get or put, names of two records", 2, &mut || {
+                black_box(&self.count).get(&one, &place, 1);
+                black_box(&self.count).put(&other, &place, 0);
+            });
+            each("owned lookup and its put (fdtable)", 1, &mut || {
+                black_box(self.files.get(black_box(self.fd)).expect("it is open"));
+            });
+            each("pin and unpin", 1, &mut || {
+                // SAFETY: the slot is a reference.
+                let pin =
+                    unsafe { one.pin(black_box(&self.slot)) }.expect("the slot has an object");
+                black_box(pin.count());
+                pin.unpin();
+            });
+            each("plain lock and unlock", 1, &mut || {
+                with_plain_lock(black_box(&self.word));
+            });
+            each("lock and unlock", 1, &mut || {
+                drop(black_box(&self.lock).lock(&one, NO_REPAIR, &Alone));
+            });
+            for thread in [one, other] {
+                thread.retire();
+            }
+        }
+    }
+
+    /// Measures each operation, while the other thread does the same if there is one.
+    fn turn(subjects: &Subjects, barrier: Option<&Barrier>, figures: &mut Figures) {
+        let mut index = 0;
+        subjects.each(|name, parts, run| {
+            if let Some(barrier) = barrier {
+                barrier.wait();
+            }
+            let start = Instant::now();
+            for _ in 0..OPERATIONS {
+                run();
+            }
+            let nanoseconds = start.elapsed().as_nanos() as f64;
+            if figures.len() == index {
+                figures.push((name, Vec::new()));
+            }
+            figures[index]
+                .1
+                .push(nanoseconds / f64::from(OPERATIONS * parts));
+            index += 1;
+        });
+    }
+
+    fn print(title: &str, figures: Figures) {
+        println!("{title:<40} {:>7} {:>7} {:>7}", "p10", "median", "p90");
+        for (name, mut figures) in figures {
+            figures.sort_by(f64::total_cmp);
+            let [low, median, high] = [1, 5, 9].map(|tenth| figures[figures.len() * tenth / 10]);
+            println!("{name:<40} {low:>7.1} {median:>7.1} {high:>7.1}");
+        }
+    }
+
+    pub(super) fn measure() {
+        let subjects = Subjects::new();
+        let mut figures = Figures::new();
+        for _ in 0..TURNS {
+            turn(&subjects, None, &mut figures);
+        }
+        print("ns, one thread", figures);
+        let barrier = Barrier::new(2);
+        let mut figures = Figures::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..TURNS {
+                    turn(&subjects, Some(&barrier), &mut Figures::new());
+                }
+            });
+            for _ in 0..TURNS {
+                turn(&subjects, Some(&barrier), &mut figures);
+            }
+        });
+        print("ns, two threads, one object", figures);
+    }
+}
