@@ -9,7 +9,8 @@
 //! ```text
 //! free --claim--> starting --adopt--> alive --burial--> dying --> free
 //!                    |                  +----retire-------------> free
-//!                    +----abort, burial of its process--> dying
+//!                    +----abort----> dying, or free if it is for a thread
+//!                    +----burial of its process--> dying
 //! ```
 //!
 //! One word has the state, the generation and the process: the index of the record of its first
@@ -376,11 +377,26 @@ impl<'m> Records<'m> {
     }
 
     /// Gives up a claim that no thread has adopted: for a fork that failed, or a child that did not
-    /// come up in time. Returns false if it was adopted. The record is dying then, so a
-    /// [burial](Thread::bury) frees it and what its process has.
+    /// come up in time. Returns false if it was adopted. The record of a process is dying then, so
+    /// a [burial](Thread::bury) frees it and what the process has; that of a thread is free.
     pub fn abort(self, claim: Claim) -> bool {
-        let record = self.record(claim.index);
-        record.change(claim.status, State::Dying)
+        let is_process = claim.status.process() == claim.index;
+        let state = if is_process {
+            State::Dying
+        } else {
+            State::Free
+        };
+        self.record(claim.index).change(claim.status, state)
+    }
+
+    /// The claims for processes that no child has adopted yet. An undertaker aborts one whose
+    /// parent has died before the fork.
+    pub fn claims(self) -> impl Iterator<Item = Claim> {
+        self.used().filter_map(|(index, record)| {
+            let status = record.status();
+            let is_claim = status.state() == State::Starting && status.process() == index;
+            is_claim.then_some(Claim { index, status })
+        })
     }
 
     /// The process to which a record belongs: the index of the record of its first thread.

@@ -93,6 +93,26 @@ fn a_claim_is_adopted_or_aborted() {
 }
 
 #[test]
+fn a_claim_for_a_thread_is_free_when_it_is_aborted() {
+    let (world, thread) = World::new();
+    let claim = thread.claim_thread().unwrap();
+    assert!(world.records.abort(claim));
+    world.judge(1);
+}
+
+#[test]
+fn a_claim_of_a_parent_that_dies_before_the_fork_is_found() {
+    let (world, thread) = World::new();
+    let child = world.fork(|_| assert!(world.records.claim_process().is_some()));
+    assert_eq!(world.wait(&child), End::Exited);
+    world.bury(&thread, &child);
+    let claims: Vec<_> = world.records.claims().collect();
+    assert_eq!(claims.len(), 1);
+    assert!(world.records.abort(claims[0]) && thread.bury(claims[0].index(), &world));
+    world.judge(1);
+}
+
+#[test]
 fn a_waiter_takes_the_lock_of_a_dead_process() {
     let (world, thread) = World::new();
     let child = world.fork(|child| {
