@@ -41,8 +41,8 @@ use crate::death::die_here;
 use crate::journal;
 use crate::lock::{self, Guard, Lock, NO_REPAIR};
 use crate::pins;
-use crate::platform::Ordering::{AcqRel, Relaxed, Release};
-use crate::platform::{AtomicU64, program_order};
+use crate::platform::Ordering::{Relaxed, Release};
+use crate::platform::{AtomicU64, after_locked, program_order};
 use crate::records::{Record, Records, State, Thread};
 use crate::release;
 
@@ -167,8 +167,10 @@ fn recover_all(records: Records<'_>, process: u32, kernel: &impl Kernel) {
             // No other thread changes it: its process is dead.
             record.change(status, State::Dying);
         }
-        // A full fence: the grace periods that begin after it wait for this section.
-        record.section.swap(1, AcqRel);
+        // A locked instruction, so a full fence: a grace period that begins after it waits for this
+        // section. Relaxed: only its fence matters.
+        record.section.swap(1, Relaxed);
+        after_locked();
         die_here!(55);
         count::complete(records, index);
         journal::complete(record);

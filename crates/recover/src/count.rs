@@ -67,7 +67,7 @@
 
 use crate::death::die_here;
 use crate::pair::{Halves, Pair};
-use crate::platform::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::Ordering::{Relaxed, Release};
 use crate::platform::{AtomicU64, address, object, program_order};
 use crate::records::{INDEX_BITS, Record, Records, Thread};
 
@@ -286,8 +286,8 @@ impl Count {
     ) -> bool {
         if now.index() != index {
             let last = records.record(now.index());
-            // Acquire: pairs with the release in `raise` and `end`. Nothing but the number is read.
-            if last.done.load(Acquire) < now.high() {
+            // Relaxed: nothing but the number is read.
+            if last.done.load(Relaxed) < now.high() {
                 if self.load() != now {
                     return false;
                 }
@@ -323,9 +323,8 @@ impl Count {
     #[inline(always)]
     fn end(&self, record: &Record, sequence: u64) {
         // A plain store: other threads raise it to earlier numbers of this record, and by an
-        // exchange, which fails if it comes after this.
-        // Release: the change of the count comes before.
-        record.done.store(sequence, Release);
+        // exchange, which fails if it comes after this. Relaxed: nothing but the number is read.
+        record.done.store(sequence, Relaxed);
         program_order();
         die_here!(18);
     }
@@ -341,8 +340,8 @@ impl Default for Count {
 /// Raises *done* of a record to the number of an operation that has changed its count.
 #[cold]
 fn raise(record: &Record, sequence: u64) {
-    // Release: the count had the name before. Pairs with the acquires of the burial.
-    record.done.fetch_max(sequence, Release);
+    // Relaxed: the exchange that overwrites the name releases it.
+    record.done.fetch_max(sequence, Relaxed);
 }
 
 /// Completes the operation that the dead thread of a record has announced: (2) to (6). The burial
@@ -404,8 +403,8 @@ fn change_of_dead(
 ) -> Option<Change> {
     let record = records.record(index);
     let new = loop {
-        // (2) Acquire: pairs with the release of the thread that raised it.
-        if record.done.load(Acquire) >= sequence {
+        // (2) Relaxed: nothing but the number is read. The section's exchange came before.
+        if record.done.load(Relaxed) >= sequence {
             return Some(Change::Passed);
         }
         // SAFETY: its memory is not freed, as the head of this file explains.
@@ -415,9 +414,9 @@ fn change_of_dead(
             break now;
         }
         die_here!(24);
-        // (4) Acquire: if (3) has seen the count of a thread that overwrote the name, this sees
-        // what that thread has raised.
-        if record.done.load(Acquire) >= sequence {
+        // (4) Relaxed: if (3) has seen the count of a thread that overwrote the name, it has
+        // acquired what that thread had raised before.
+        if record.done.load(Relaxed) >= sequence {
             return Some(Change::Passed);
         }
         let new = kind.apply(now, index, sequence)?;

@@ -23,7 +23,7 @@ use core::hint::spin_loop;
 
 use crate::burial::Kernel;
 use crate::death::die_here;
-use crate::platform::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::platform::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::{AtomicU32, address, object, program_order, sleep, wake};
 use crate::records::{GENERATION_BITS, INDEX_BITS, Record, Thread};
 
@@ -210,14 +210,15 @@ pub(crate) fn held(record: &Record, tag: u32) -> impl Iterator<Item = (&Lock, u8
             let lock: &Lock = unsafe { object(entry & ((1 << KIND_SHIFT) - 1)) };
             (lock, kind)
         })
-        .filter(move |(lock, _)| lock.word.load(Acquire) & !WAITERS == tag)
+        // Relaxed: all that a dead thread has stored is visible.
+        .filter(move |(lock, _)| lock.word.load(Relaxed) & !WAITERS == tag)
 }
 
 /// Frees the locks of a dead thread, which are repaired.
 pub(crate) fn free_all(record: &Record, tag: u32) {
     for (lock, _) in held(record, tag) {
-        // Release: the repair comes before.
-        lock.word.swap(0, AcqRel);
+        // Release: pairs with (X) of the next owner, so the repair is visible.
+        lock.word.swap(0, Release);
         die_here!(45);
         wake(&lock.word, i32::MAX);
         die_here!(46);

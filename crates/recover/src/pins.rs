@@ -29,7 +29,7 @@
 
 use crate::count::Count;
 use crate::death::die_here;
-use crate::platform::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::platform::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::{AtomicU64, after_locked, object, program_order};
 use crate::records::{Record, Thread};
 
@@ -67,12 +67,12 @@ impl Thread<'_> {
             if found == 0 {
                 break None;
             }
-            // (X)
-            pin.swap(found, AcqRel);
+            // (X) Relaxed: only its fence matters.
+            pin.swap(found, Relaxed);
             after_locked();
             die_here!(32);
-            // (M) Acquire: as (L).
-            if slot.load(Acquire) == found {
+            // (M) Relaxed: (L) has acquired the object, and the fence of (X) orders this.
+            if slot.load(Relaxed) == found {
                 break Some(Pin {
                     thread: self,
                     pin,
@@ -118,8 +118,8 @@ pub(crate) fn unpin(record: &Record, pin: &AtomicU64, pinned: u64) -> bool {
     record.check.store(pinned, Relaxed);
     program_order();
     die_here!(34);
-    // (U) Release: what this thread did with the object comes before its release.
-    pin.swap(0, AcqRel);
+    // (U) Release: pairs with the acquire of a scan, so this use comes before the release.
+    pin.swap(0, Release);
     after_locked();
     die_here!(35);
     // (R)

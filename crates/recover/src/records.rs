@@ -182,8 +182,8 @@ impl Record {
     /// Frees the record, which has nothing left.
     pub(crate) fn free(&self) {
         // No operation of this record is under way, so its numbers up to here are done.
-        self.done
-            .store(self.operation.sequence.load(Relaxed), Release);
+        let last = self.operation.sequence.load(Relaxed);
+        self.done.store(last, Relaxed);
         program_order();
         die_here!(0);
         let status = self.status();
@@ -333,8 +333,8 @@ impl<'m> Records<'m> {
             if status.state() != State::Free {
                 continue;
             }
-            // Before the claim: scans reach each claimed record.
-            self.header.used.fetch_max(index + 1, AcqRel);
+            // Before the claim: scans reach each claimed record. Relaxed: see `is_pinned`.
+            self.header.used.fetch_max(index + 1, Relaxed);
             let claimed = status.claimed_for(process(index));
             die_here!(1);
             // Acquire: pairs with the release of the burial that freed it.
