@@ -190,7 +190,8 @@ impl Record {
         self.change(status, State::Free);
     }
 
-    fn is_empty(&self) -> bool {
+    /// Returns true if the thread is outside of operations, locks, releases and sections.
+    pub(crate) fn is_empty(&self) -> bool {
         let words = [
             &self.operation.word,
             &self.check,

@@ -99,12 +99,13 @@ fn random_kills_leave_everything_exact() {
     let mut workers: Vec<Child> = (0..WORKERS)
         .map(|_| fork_worker(&world, seeds.next().unwrap()))
         .collect();
-    let (mut unburied, mut killed_buriers) = (Vec::new(), 0);
+    let (mut unburied, mut in_calls, mut killed_buriers) = (Vec::new(), 0, 0);
     for kill in 1..=kills() {
         std::thread::sleep(Duration::from_micros(random.below(1500) as u64));
         let dead = workers.swap_remove(random.below(workers.len()));
         world.kill(&dead);
         assert_eq!(world.wait(&dead), End::Killed);
+        in_calls += usize::from(world.has_left_something(dead.process));
         workers.push(fork_worker(&world, seeds.next().unwrap()));
         unburied.push(dead);
         if kill % 20 == 0 || unburied.len() == 3 {
@@ -132,8 +133,9 @@ fn random_kills_leave_everything_exact() {
         world.bury(&thread, worker);
     }
     world.judge(1);
+    let operations = world.shared.operations.load(Relaxed);
     println!(
-        "{} operations, {killed_buriers} buriers killed",
-        world.shared.operations.load(Relaxed)
+        "{operations} operations, {in_calls} deaths in calls, {killed_buriers} buriers killed"
     );
+    assert!(in_calls > 0, "no process died in a call");
 }

@@ -226,6 +226,12 @@ impl World {
         })
     }
 
+    /// Returns true if a dead process was inside a call, in any thread.
+    pub(super) fn has_left_something(&self, process: u32) -> bool {
+        let mut members = self.members(process);
+        members.any(|(index, _)| !self.records.record(index).is_empty())
+    }
+
     /// Returns true if all threads of a process have stopped, as asked for.
     pub(super) fn is_stopped(&self, process: u32) -> bool {
         let stop = self.shared.stop.load(Relaxed);
