@@ -134,12 +134,11 @@ pub(crate) struct Record {
     pub(crate) transit: AtomicU64,
     /// The lock about to be taken.
     pub(crate) wants: AtomicU64,
-    unused: AtomicU64,
-    // What other threads read begins here, on a line of its own.
-    /// The highest number of an operation that is known to have changed its count.
-    pub(crate) done: AtomicU64,
     /// 1 inside a read-side section.
     pub(crate) section: AtomicU64,
+    // Threads that overwrite names read the next line, and would slow down stores to the first.
+    /// The highest number of an operation that is known to have changed its count.
+    pub(crate) done: AtomicU64,
     status: AtomicU64,
     /// Held by the thread that buries this process.
     pub(crate) burial: Lock,
@@ -264,7 +263,13 @@ impl<'m> Records<'m> {
     pub unsafe fn place(memory: NonNull<u8>, capacity: usize) -> Option<Self> {
         const CMPXCHG16B: u32 = 1 << 13;
         assert!(capacity <= MOST, "more records than an index can name");
-        if core::arch::x86_64::__cpuid(1).ecx & CMPXCHG16B == 0 {
+        #[allow(
+            unused_unsafe,
+            reason = "later compilers know that every such CPU has it"
+        )]
+        // SAFETY: every CPU of x86-64 has the instruction.
+        let features = unsafe { core::arch::x86_64::__cpuid(1) };
+        if features.ecx & CMPXCHG16B == 0 {
             return None;
         }
         let header = memory.cast::<Header>();
