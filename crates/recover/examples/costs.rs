@@ -22,9 +22,8 @@ mod linux {
     use std::alloc::{alloc_zeroed, handle_alloc_error};
     use std::hint::{black_box, spin_loop};
     use std::ptr::{self, NonNull};
-    use std::sync::Barrier;
     use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-    use std::sync::atomic::{AtomicU32, AtomicU64, compiler_fence};
+    use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
     use std::thread;
     use std::time::Instant;
 
@@ -33,9 +32,12 @@ mod linux {
     use fdtable_recover::{Count, Kernel, Lock, Records, Thread};
 
     /// How many operations a turn has.
-    const OPERATIONS: u32 = 20_000;
+    const OPERATIONS: u32 = 5_000;
 
-    const TURNS: usize = 200;
+    const TURNS: usize = 500;
+
+    /// No operation has this index.
+    const END: usize = usize::MAX;
 
     /// A kernel of one process, without objects.
     struct Alone;
@@ -185,12 +187,22 @@ mod linux {
         }
     }
 
-    /// Measures each operation, while the other thread does the same if there is one.
-    fn turn(subjects: &Subjects, barrier: Option<&Barrier>, figures: &mut Figures) {
+    /// What two threads do at the same time.
+    struct Together {
+        /// The index of the operation that is measured.
+        current: AtomicUsize,
+        /// How often the other thread has done it.
+        others: AtomicU32,
+    }
+
+    /// Measures each operation. Leaves out the figure if another thread does the same, but had not
+    /// the CPU for half of the time or more.
+    fn turn(subjects: &Subjects, together: Option<&Together>, figures: &mut Figures) {
         let mut index = 0;
         subjects.each(|name, parts, run| {
-            if let Some(barrier) = barrier {
-                barrier.wait();
+            if let Some(Together { current, others }) = together {
+                current.store(index, Relaxed);
+                others.store(0, Relaxed);
             }
             let start = Instant::now();
             for _ in 0..OPERATIONS {
@@ -200,41 +212,64 @@ mod linux {
             if figures.len() == index {
                 figures.push((name, Vec::new()));
             }
-            figures[index]
-                .1
-                .push(nanoseconds / f64::from(OPERATIONS * parts));
+            if together.is_none_or(|it| it.others.load(Relaxed) >= OPERATIONS / 2) {
+                let figure = nanoseconds / f64::from(OPERATIONS * parts);
+                figures[index].1.push(figure);
+            }
             index += 1;
         });
     }
 
+    /// Does each operation as long as the other thread measures it, until the end.
+    fn disturb(subjects: &Subjects, Together { current, others }: &Together) {
+        while current.load(Relaxed) != END {
+            let mut index = 0;
+            subjects.each(|_, _, run| {
+                while current.load(Relaxed) == index {
+                    for _ in 0..100 {
+                        run();
+                    }
+                    others.fetch_add(100, Relaxed);
+                }
+                index += 1;
+            });
+        }
+    }
+
     fn print(title: &str, figures: Figures) {
-        println!("{title:<40} {:>7} {:>7} {:>7}", "p10", "median", "p90");
+        println!(
+            "{title:<40} {:>7} {:>7} {:>7} {:>7}",
+            "p10", "median", "p90", "turns"
+        );
         for (name, mut figures) in figures {
             figures.sort_by(f64::total_cmp);
-            let [low, median, high] = [1, 5, 9].map(|tenth| figures[figures.len() * tenth / 10]);
-            println!("{name:<40} {low:>7.1} {median:>7.1} {high:>7.1}");
+            let turns = figures.len();
+            let at = |tenth| figures.get(turns * tenth / 10).copied().unwrap_or(f64::NAN);
+            let [low, median, high] = [1, 5, 9].map(at);
+            println!("{name:<40} {low:>7.1} {median:>7.1} {high:>7.1} {turns:>7}");
         }
     }
 
     pub(super) fn measure() {
         let subjects = Subjects::new();
-        let mut figures = Figures::new();
-        for _ in 0..TURNS {
-            turn(&subjects, None, &mut figures);
-        }
-        print("ns, one thread", figures);
-        let barrier = Barrier::new(2);
-        let mut figures = Figures::new();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..TURNS {
-                    turn(&subjects, Some(&barrier), &mut Figures::new());
-                }
-            });
+        let measured = |together: Option<&Together>| {
+            let mut figures = Figures::new();
             for _ in 0..TURNS {
-                turn(&subjects, Some(&barrier), &mut figures);
+                turn(&subjects, together, &mut figures);
             }
+            figures
+        };
+        print("ns, one thread", measured(None));
+        let together = Together {
+            current: AtomicUsize::new(0),
+            others: AtomicU32::new(0),
+        };
+        let figures = thread::scope(|scope| {
+            scope.spawn(|| disturb(&subjects, &together));
+            let figures = measured(Some(&together));
+            together.current.store(END, Relaxed);
+            figures
         });
-        print("ns, two threads, one object", figures);
+        print("ns, another thread does the same", figures);
     }
 }
