@@ -271,6 +271,7 @@ impl Count {
             if self.exchange(records, index, now, new) {
                 return Some(new);
             }
+            keep_away();
         }
     }
 
@@ -334,6 +335,17 @@ impl Count {
 impl Default for Count {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Waits for as long as an operation of another thread takes.
+///
+/// Two CPUs that repeat at once keep making each other's exchanges fail: an operation takes 110 ns
+/// then, and 25 ns with this wait.
+#[cold]
+fn keep_away() {
+    for _ in 0..16 {
+        core::hint::spin_loop();
     }
 }
 
