@@ -87,6 +87,7 @@ fn bury_each_death(world: &World, thread: &Thread<'static>, meanwhile: impl Fn(&
         let (child, end) = do_everything_until(step, world);
         meanwhile(&child);
         world.bury(thread, &child);
+        world.make_once(thread);
         world.judge(1);
         if end == End::Exited {
             assert!(step > 100, "only {step} steps");

@@ -110,17 +110,22 @@ fn random_kills_leave_everything_exact() {
         unburied.push(dead);
         if kill % 20 == 0 || unburied.len() == 3 {
             for dead in unburied.drain(..) {
-                if random.below(2) == 0 {
-                    let burier = world.fork(|burier| {
-                        burier.bury(dead.process, &world);
-                    });
-                    let patience = Duration::from_micros(random.below(400) as u64);
-                    std::thread::sleep(patience);
+                let is_burier_killed = random.below(2) == 0;
+                let burier = world.fork(|burier| {
+                    burier.bury(dead.process, &world);
+                });
+                let patience = Duration::from_micros(random.below(400) as u64);
+                std::thread::sleep(patience);
+                if is_burier_killed {
                     world.kill(&burier);
                     killed_buriers += usize::from(world.wait(&burier) == End::Killed);
                     world.bury(&thread, &burier);
                 }
                 world.bury(&thread, &dead);
+                if !is_burier_killed {
+                    assert_eq!(world.wait(&burier), End::Exited);
+                    world.bury(&thread, &burier);
+                }
             }
         }
         if kill % 20 == 0 {

@@ -366,12 +366,9 @@ impl World {
 
     /// Lets the next [`make_once`](Self::make_once) begin again.
     pub(super) fn forget_once(&self) {
-        // SAFETY: the caller is the only process that uses it now.
-        unsafe {
-            ptr::from_ref(&self.shared.once)
-                .cast_mut()
-                .write(Once::new());
-        };
+        let once = ptr::from_ref(&self.shared.once).cast_mut();
+        // SAFETY: the caller is the only process that uses it now, and all zero is an empty cell.
+        unsafe { once.write_bytes(0, 1) };
     }
 
     /// Returns how many places refer to each object. No thread changes any now.
