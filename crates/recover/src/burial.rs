@@ -5,10 +5,10 @@
 //!
 //! | | of each thread of the process |
 //! |---|---|
-//! | (1) | mark the record as dying. Enter a section in its name. Complete its [operation](crate::count), then its [journal](crate::journal), then repair what its [locks](crate::lock) guard |
+//! | (1) | mark the record as dying. Enter a section in its name. Complete its [operation](crate::count), then its [journal], then repair what its [locks](crate::lock) guard |
 //! | (2) | free these locks |
-//! | (3) | give up its [pins](crate::pins), each as an unpin, and clear its section |
-//! | (4) | [release](crate::release) what it had claimed |
+//! | (3) | give up its [pins], each as an unpin, and clear its section |
+//! | (4) | [release] what it had claimed |
 //! | (5) | drop what the process had: [`Kernel::drop_process`] |
 //! | (6) | free the records, that of the first thread last |
 //!
