@@ -8,7 +8,7 @@
 //! | (1) | mark the record as dying. Enter a section in its name. Complete its [operation](crate::count), then its [journal], then repair what its [locks](crate::lock) guard |
 //! | (2) | free these locks |
 //! | (3) | give up its [pins], each as an unpin, and clear its section |
-//! | (4) | [release] what it had claimed |
+//! | (4) | put its references that were [on their way](Thread::transit), and [release] what it had claimed |
 //! | (5) | drop what the process had: [`Kernel::drop_process`] |
 //! | (6) | free the records, that of the first thread last |
 //!
@@ -42,7 +42,7 @@ use crate::journal;
 use crate::lock::{self, Guard, Lock, NO_REPAIR};
 use crate::pins;
 use crate::platform::Ordering::{Relaxed, Release};
-use crate::platform::{AtomicU64, after_locked, program_order};
+use crate::platform::{AtomicU64, after_locked, object, program_order};
 use crate::records::{Record, Records, State, Thread};
 use crate::release;
 
@@ -103,6 +103,13 @@ impl Thread<'_> {
         }
         // (4)
         for (_, record) in members(records, process) {
+            for place in &record.transit {
+                let address = place.load(Relaxed);
+                if address != 0 {
+                    // SAFETY: the place is a reference.
+                    unsafe { object::<Count>(address) }.put(self, place, 0);
+                }
+            }
             self.release_all_of(record, kernel);
             self.release_all(kernel);
         }

@@ -111,11 +111,11 @@ impl World {
 
     /// Releases what a record has claimed.
     fn release(&self, index: u32) {
-        let transit = &self.records[index as usize].transit;
-        if transit.load(Relaxed) != 0 {
+        let releases = &self.records[index as usize].releases;
+        if releases.load(Relaxed) != 0 {
             // SAFETY: the checker reports it if a use meets this write.
             self.object.with_mut(|object| unsafe { *object += 1 });
-            transit.store(self.count.link(), Relaxed);
+            releases.store(self.count.link(), Relaxed);
         }
     }
 

@@ -37,6 +37,9 @@ pub const PINS: usize = 8;
 /// How many locks a thread can hold.
 pub const LOCKS: usize = 16;
 
+/// How many references of a thread can be on their way.
+pub const TRANSIT: usize = 4;
+
 /// How many stores a journal has.
 pub const STORES: usize = 12;
 
@@ -131,7 +134,7 @@ pub(crate) struct Record {
     /// A count that may have to be released: see [`release`](crate::release).
     pub(crate) check: AtomicU64,
     /// The first of the objects that this thread has to release.
-    pub(crate) transit: AtomicU64,
+    pub(crate) releases: AtomicU64,
     /// The lock about to be taken.
     pub(crate) wants: AtomicU64,
     /// 1 inside a read-side section.
@@ -145,6 +148,8 @@ pub(crate) struct Record {
     pub(crate) stores: Stores,
     /// The locks that this thread holds.
     pub(crate) holds: [AtomicU64; LOCKS],
+    /// References on their way.
+    pub(crate) transit: [AtomicU64; TRANSIT],
 }
 
 /// What a thread has pinned.
@@ -194,7 +199,7 @@ impl Record {
         let words = [
             &self.operation.word,
             &self.check,
-            &self.transit,
+            &self.releases,
             &self.wants,
             &self.section,
             &self.stores.count,
@@ -202,6 +207,7 @@ impl Record {
         words
             .into_iter()
             .chain(&self.holds)
+            .chain(&self.transit)
             .all(|word| word.load(Relaxed) == 0)
     }
 }
@@ -466,11 +472,24 @@ impl<'m> Thread<'m> {
         self.records.claim(|_| process)
     }
 
+    /// Places for references that are on their way, each 0 or the address of a
+    /// [count](crate::Count): taken, and not yet where they belong. A burial
+    /// [puts](crate::Count::put) what is there.
+    ///
+    /// An operation on two counts has a reference here in between. So a `dup2` gets the new file
+    /// here, exchanges it with the one in the slot by a [journal](Self::store_together), and puts
+    /// what is here then.
+    #[must_use]
+    pub fn transit(&self) -> &[AtomicU64; TRANSIT] {
+        &self.record.transit
+    }
+
     /// Frees the record of a thread that ends in order. The first thread of a process does it last:
     /// without its record no burial finds those of the others.
     ///
     /// # Panics
-    /// If the thread still holds a lock or a pin, or is inside an operation.
+    /// If the thread still holds a lock, a pin or a reference on its way, or is inside an
+    /// operation.
     pub fn retire(self) {
         let is_empty =
             self.record.is_empty() && self.pins.0.iter().all(|pin| pin.load(Relaxed) == 0);

@@ -9,7 +9,7 @@
 //! | (K) | the thread's word *check* names the count: before the put ends its announcement, or the unpin gives up its pin |
 //! | (S) | look at the pins of all threads: if one has the object, leave it to the unpin of that thread |
 //! | (C) | exchange the count for *claimed*, with the index of the record, and a link in place of the number |
-//! | (T) | append it to the record's list of objects to be released: its *transit* |
+//! | (T) | append it to the record's list of objects to be released: *releases* |
 //! | (N) | clear *check* |
 //!
 //! # One claims it
@@ -60,25 +60,25 @@ impl Thread<'_> {
     /// [pinned](Thread::pin) an object, outside of sections and locks.
     #[inline]
     pub fn release_all(&self, kernel: &impl Kernel) {
-        if self.record.transit.load(Relaxed) != 0 {
+        if self.record.releases.load(Relaxed) != 0 {
             self.release_all_of(self.record, kernel);
         }
     }
 
-    /// Releases what is in the transit of a record: of this thread, or of a dead one.
+    /// Releases what a record has claimed: that of this thread, or that of a dead one.
     #[cold]
     pub(crate) fn release_all_of(&self, record: &Record, kernel: &impl Kernel) {
         loop {
-            let first = record.transit.load(Relaxed);
+            let first = record.releases.load(Relaxed);
             if first == 0 {
                 return;
             }
-            // SAFETY: an object in transit has its memory until its release has ended.
+            // SAFETY: an object in the list has its memory until its release has ended.
             let count: &Count = unsafe { object(first) };
             kernel.release(self, count);
             program_order();
             die_here!(26);
-            kernel.free(self, count, (&record.transit, count.link()));
+            kernel.free(self, count, (&record.releases, count.link()));
             program_order();
             die_here!(27);
         }
@@ -128,9 +128,9 @@ fn claim(records: Records<'_>, index: u32, address: u64, count: &Count) -> bool 
             return false;
         }
         die_here!(30);
-        let link = match record.transit.load(Relaxed) {
+        let link = match record.releases.load(Relaxed) {
             0 => 0,
-            // SAFETY: an object in transit has its memory until its release has ended.
+            // SAFETY: an object in the list has its memory until its release has ended.
             first => unsafe { object::<Count>(first) }.link(),
         };
         // (C)
@@ -144,12 +144,12 @@ fn claim(records: Records<'_>, index: u32, address: u64, count: &Count) -> bool 
 
 /// (T), unless that was done.
 fn append(record: &Record, address: u64) {
-    let first = record.transit.load(Relaxed);
+    let first = record.releases.load(Relaxed);
     if first == 0 {
-        record.transit.store(address, Relaxed);
+        record.releases.store(address, Relaxed);
         return;
     }
-    // SAFETY: an object in transit has its memory until its release has ended.
+    // SAFETY: an object in the list has its memory until its release has ended.
     let first_count: &Count = unsafe { object(first) };
     if first != address && first_count.link() != address {
         first_count.set_link(address);

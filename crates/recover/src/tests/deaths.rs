@@ -28,6 +28,10 @@ fn do_everything(world: &World, thread: &Thread<'static>) {
     world.close(thread, c);
     assert!(world.open(thread, d));
     assert!(world.open(thread, b));
+    world.replace(thread, d, c);
+    // The object that the slot had is released.
+    world.replace(thread, b, c);
+    world.close(thread, c);
     world.dup(thread, d, world.child_of(b));
     world.close(thread, d);
     // Its last reference goes while it is pinned.

@@ -29,7 +29,7 @@ fn work(world: &World, thread: &Thread<'static>, seed: u64) {
         }
         let own = slot_of(thread.index() as usize);
         let is_empty = own.load(Relaxed) == 0;
-        match random.below(12) {
+        match random.below(13) {
             0..2 if is_empty => {
                 if world.open(thread, own) && random.below(2) == 0 {
                     let theirs = slot_of(random.below(RECORDS));
@@ -45,8 +45,11 @@ fn work(world: &World, thread: &Thread<'static>, seed: u64) {
                     world.dup(thread, own, other);
                 }
             }
+            10 if !is_empty => {
+                world.replace(thread, own, slot_of(thread.index() as usize));
+            }
             7..10 => world.close(thread, own),
-            10 => world.transfer(thread),
+            11 => world.transfer(thread),
             _ => world.rotate(thread),
         }
         thread.release_all(world);

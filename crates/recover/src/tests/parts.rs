@@ -31,7 +31,7 @@ fn a_pinned_object_is_released_by_the_unpin() {
         thread.release_all(&world);
         assert!(!pin.count().is_live());
         assert!(
-            thread.record.transit.load(Relaxed) == 0,
+            thread.record.releases.load(Relaxed) == 0,
             "it is released early"
         );
         pin.unpin();

@@ -314,6 +314,16 @@ impl World {
         is_taken
     }
 
+    /// Puts a copy of the reference in one slot of this thread into another one, which may have
+    /// another reference.
+    pub(super) fn replace(&self, thread: &Thread<'_>, from: &AtomicU64, to: &AtomicU64) {
+        let transit = &thread.transit()[0];
+        self.dup(thread, from, transit);
+        let (new, old) = (transit.load(Relaxed), to.load(Relaxed));
+        thread.store_together(&[(to, new), (transit, old)]);
+        self.close(thread, transit);
+    }
+
     /// Clears a slot of this thread, if it has a reference.
     pub(super) fn close(&self, thread: &Thread<'_>, slot: &AtomicU64) {
         let value = slot.load(Relaxed);
