@@ -20,8 +20,8 @@ use crate::{Count, Records, Thread, count, pins, release};
 type Flag = std::sync::Arc<AtomicBool>;
 
 /// Runs `model` in every order with so many interruptions of a thread that could go on, or as many
-/// as the environment allows. Reports how many orders there were.
-fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+/// as the environment allows. Returns how many orders there were.
+fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(20_000);
     builder.preemption_bound = builder.preemption_bound.max(Some(preemptions));
@@ -33,7 +33,7 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
             model();
         }
     });
-    println!("{} executions", executions.load(SeqCst));
+    executions.load(SeqCst)
 }
 
 /// Shared memory: records, one object, and places that may refer to it; and the count of another.
@@ -146,24 +146,26 @@ impl World {
     }
 }
 
-/// Starts a thread that dies after so many steps of `run`. The record has the returned index.
-fn spawn_dying(
+/// Starts a thread with a record of its own. Returns the index of the record.
+fn spawn_thread(
     world: &Arc<World>,
-    step: u32,
     run: impl FnOnce(&World, &Thread<'_>) + 'static,
-    has_died: &Flag,
 ) -> (JoinHandle<()>, u32) {
     let claim = world.records().claim_process().unwrap();
-    let (world, index, has_died) = (world.clone(), claim.index(), has_died.clone());
+    let world = world.clone();
     let thread = spawn(move || {
         // SAFETY: it was claimed for this thread.
-        let thread = unsafe { world.records().adopt(claim) }.unwrap();
-        die_after(step);
-        let death = catch_unwind(AssertUnwindSafe(|| run(&world, &thread)));
-        die_after(u32::MAX);
-        has_died.fetch_or(death.is_err(), SeqCst);
+        run(&world, &unsafe { world.records().adopt(claim) }.unwrap());
     });
-    (thread, index)
+    (thread, claim.index())
+}
+
+/// Runs `run` until it dies after so many steps. Returns true if it did not end before.
+fn dies_after(step: u32, run: impl FnOnce()) -> bool {
+    die_after(step);
+    let end = catch_unwind(AssertUnwindSafe(run));
+    die_after(u32::MAX);
+    end.is_err()
 }
 
 /// The object has `references`, at the places 0 and so on. A thread does `dying`, and dies at any
@@ -173,27 +175,24 @@ fn dies_beside(
     dying: impl Fn(&World, &Thread<'_>) + Copy + Send + Sync + 'static,
     other: impl Fn(&World, &Thread<'_>) + Copy + Send + Sync + 'static,
 ) {
+    let mut executions = 0;
     for step in 0.. {
         let has_died = Flag::default();
         let died = has_died.clone();
-        explore(3, move || {
+        executions += explore(3, move || {
             let world = World::new(references);
-            let (dead, index) = spawn_dying(&world, step, dying, &died);
-            let other = {
-                let world = world.clone();
-                let claim = world.records().claim_process().unwrap();
-                spawn(move || {
-                    // SAFETY: it was claimed for this thread.
-                    let thread = unsafe { world.records().adopt(claim) }.unwrap();
-                    other(&world, &thread);
-                })
-            };
+            let died = died.clone();
+            let (dead, index) = spawn_thread(&world, move |world, thread| {
+                died.fetch_or(dies_after(step, || dying(world, thread)), SeqCst);
+            });
+            let (other, _) = spawn_thread(&world, other);
             dead.join().unwrap();
             world.bury(index);
             other.join().unwrap();
             world.judge();
         });
         if !has_died.load(SeqCst) {
+            println!("{executions} executions, {step} steps");
             return;
         }
     }
@@ -254,57 +253,46 @@ fn the_last_put_dies_beside_a_pin() {
 
 #[test]
 fn two_pins_meet_the_last_put() {
-    explore(2, || {
+    let executions = explore(2, || {
         let world = World::new(1);
-        let use_pinned = || {
-            let world = world.clone();
-            let claim = world.records().claim_process().unwrap();
-            spawn(move || {
-                // SAFETY: it was claimed for this thread.
-                let thread = unsafe { world.records().adopt(claim) }.unwrap();
-                world.use_pinned(&thread, 0);
-            })
-        };
-        let pins = [use_pinned(), use_pinned()];
+        let pins = [(); 2].map(|()| {
+            let (thread, _) = spawn_thread(&world, |world, thread| world.use_pinned(thread, 0));
+            thread
+        });
         world.put(&world.thread(), 0);
         for pin in pins {
             pin.join().unwrap();
         }
         world.judge();
     });
+    println!("{executions} executions");
 }
 
 /// A thread loads the record of one name and the number of the next one. The first record has an
 /// operation of this number under way: that did not happen.
 #[test]
 fn halves_of_two_names_are_no_name() {
-    explore(3, || {
+    let executions = explore(3, || {
         let world = World::new(1);
         let dead = world.thread();
         assert!(world.get(&dead, 1));
-        let spawn_get = |operations, place| {
-            let world = world.clone();
-            let claim = world.records().claim_process().unwrap();
-            spawn(move || {
-                // SAFETY: it was claimed for this thread.
-                let thread = unsafe { world.records().adopt(claim) }.unwrap();
-                let elsewhere = AtomicU64::new(0);
-                for _ in 0..operations {
-                    world.spare.get(&thread, &elsewhere, 1);
-                }
-                world.get(&thread, place);
-            })
-        };
+        let (other, _) = spawn_thread(&world, |world, thread| {
+            world.spare.get(thread, &AtomicU64::new(0), 1);
+            world.get(thread, 3);
+        });
         // It has announced its second operation.
-        die_after(1);
-        let death = catch_unwind(AssertUnwindSafe(|| world.get(&dead, 2)));
-        die_after(u32::MAX);
-        assert!(death.is_err());
-        let threads = [spawn_get(1, 3), spawn_get(0, 4)];
-        for thread in threads {
+        let has_died = dies_after(1, || {
+            world.get(&dead, 2);
+        });
+        assert!(has_died);
+        let (third, _) = spawn_thread(&world, |world, thread| {
+            world.get(thread, 4);
+        });
+        for thread in [other, third] {
             thread.join().unwrap();
         }
         world.bury(dead.index());
         world.judge();
     });
+    println!("{executions} executions");
 }
