@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::time::Duration;
 
-use super::world::{Child, End, RECORDS, Random, SLOTS, World};
+use super::world::{Child, End, RECORDS, Random, SLOTS, World, exit_if_it_panics};
 use crate::Thread;
 
 const WORKERS: usize = 3;
@@ -67,7 +67,7 @@ fn fork_worker(world: &World, seed: u64) -> Child {
             std::thread::spawn(move || {
                 // SAFETY: it was claimed for this thread.
                 let thread = unsafe { world.records.adopt(claim) }.unwrap();
-                work(&world, &thread, seed + 1_000_000);
+                exit_if_it_panics(|| work(&world, &thread, seed + 1_000_000));
             });
         }
         work(world, thread, seed);
@@ -79,6 +79,7 @@ fn check(world: &World, workers: &[Child]) {
     world.shared.stop.fetch_add(1, Release);
     for worker in workers {
         while !world.is_stopped(worker.process) {
+            assert!(!World::has_ended(worker), "a worker has ended by itself");
             std::thread::sleep(Duration::from_micros(100));
         }
     }

@@ -182,10 +182,20 @@ impl World {
         }
         // SAFETY: has no pointers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let run = std::panic::AssertUnwindSafe(|| run(&self.adopt(claim).unwrap()));
-        let status = i32::from(std::panic::catch_unwind(run).is_err());
+        exit_if_it_panics(|| run(&self.adopt(claim).unwrap()));
         // SAFETY: ends the child.
-        unsafe { libc::_exit(status) }
+        unsafe { libc::_exit(0) }
+    }
+
+    /// Returns true if a child has ended. It still has to be reaped.
+    pub(super) fn has_ended(child: &Child) -> bool {
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: all zero is a valid value.
+        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        // SAFETY: the kernel writes what it knows of the child.
+        let waited = unsafe { libc::waitid(libc::P_PID, child.pid as u32, &raw mut info, flags) };
+        assert_eq!(waited, 0);
+        info.si_signo != 0
     }
 
     /// Waits for the end of a child, and reaps it.
@@ -490,6 +500,15 @@ impl Kernel for World {
                 thread.release_all(self);
             }
         }
+    }
+}
+
+/// Runs a part of a child. Ends the whole process if it panics, in whatever thread.
+pub(super) fn exit_if_it_panics(run: impl FnOnce()) {
+    let run = std::panic::AssertUnwindSafe(run);
+    if std::panic::catch_unwind(run).is_err() {
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(1) };
     }
 }
 
