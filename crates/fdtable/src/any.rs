@@ -126,9 +126,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Option<Fd> {
         let (index, cpu) = self.free_hint.claimed()?;
-        if !writer.is_own(index) {
-            return None;
-        }
         let mut leaf = writer.lock_leaf(index)?;
         let number = index * BITS + leaf.open.lowest_clear(0)?;
         if leaf.state().claim != claim_of(cpu) || number >= self.free_hint.limit() {

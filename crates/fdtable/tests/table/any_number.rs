@@ -114,6 +114,11 @@ fn reservations_and_opens_share_a_claimed_leaf() {
         assert!(fd < bound(taken + 1), "{fd} with {taken} taken");
         assert_eq!(files.fd_flags(fd), Ok(FdFlags::CLOEXEC));
     }
+    // Also where the leaf that is claimed has room.
+    files.set_limit(1).expect("below the hard limit");
+    while let Ok(fd) = reserved(&files) {
+        assert_eq!(fd, 0);
+    }
 }
 
 #[test]
