@@ -49,7 +49,7 @@ pub enum Choice {
     #[default]
     Lowest,
     /// Any, as long as 0, 1 and 2 are open, so that calls on different CPUs do not disturb each
-    /// other. `dup` and `accept` take the lowest.
+    /// other. `dup` takes the lowest.
     Any,
 }
 

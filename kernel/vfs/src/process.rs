@@ -68,8 +68,8 @@ pub use splices::SpliceFlags;
 use clone::ThreadGroup;
 use context::{FsContext, Ids};
 
-/// Which free descriptor a new file takes that is opened or made for the caller alone. `dup`,
-/// `accept` and calls that reserve a descriptor take the lowest always.
+/// Which free descriptor a new file takes that is opened, accepted, or made for the caller alone.
+/// `dup` and descriptors that messages bring take the lowest always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DescriptorChoice {
     /// The lowest, as POSIX requires.
