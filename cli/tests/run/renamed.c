@@ -12,14 +12,20 @@
 
 static _Atomic int is_over;
 
-/* A directory and a file are exchanged for links, and the working directory for the one above. */
+/* A directory and a file are exchanged for links, and the working directory for the one above and
+ * for a removed one. */
 static void *exchange(void *above)
 {
     int here = open(".", O_RDONLY), there = open(above, O_RDONLY);
+    mkdir("gone", 0700);
+    int gone = open("gone", O_RDONLY);
+    rmdir("gone");
     while (!is_over) {
         renameat2(here, "place", here, "link", RENAME_EXCHANGE);
         renameat2(here, "file", here, "to_f", RENAME_EXCHANGE);
         fchdir(there);
+        fchdir(here);
+        fchdir(gone);
         fchdir(here);
     }
     return 0;
@@ -39,9 +45,12 @@ int main(int count, char **words)
     pthread_t thread;
     pthread_create(&thread, 0, exchange, words[1]);
     for (int i = 0; i < atoi(words[3]); i++) {
-        const char *files[] = {"place/f", "file", path, "./file", "link/../file"};
+        const char *files[] = {"place/f", "file", path, "./file", "link/../file", "link/f",
+                               "/proc/self/cwd/place/f"};
         snprintf(path, sizeof path, "%s/f", name);
-        for (int j = 0; j < 5; j++) {
+        lchown(name, i % 5, i % 5);
+        utimensat(AT_FDCWD, name, 0, AT_SYMLINK_NOFOLLOW);
+        for (int j = 0; j < 7; j++) {
             const char *file = files[j];
             put(openat(here, file, O_WRONLY | O_TRUNC | O_NONBLOCK));
             put(open(file, O_RDWR | O_NONBLOCK));

@@ -13,7 +13,7 @@
 //! Another thread may rename a file, or put a link in its place, between this look at a path and
 //! the call. So what is found on the host is *pinned*: a descriptor of it, or of its directory for
 //! a call that takes the last name itself, is opened without following any link, and the call gets
-//! a path through `/proc/self/fd`. What has a link meanwhile is looked at again. Below `/proc`
+//! a path through `/proc/self/fd`. What has a link meanwhile is looked at again. In `/proc` itself
 //! nothing can be renamed, and paths are not pinned; a call can still meet another file there if
 //! another thread closes and opens the descriptor whose link it follows. An `openat2` with
 //! restrictions of its own, such as `RESOLVE_BENEATH`, gets the path as it was given, and so does
@@ -117,7 +117,16 @@ impl System {
             let start = match place {
                 Place::Known(path) => path,
                 Place::Removed if goes_up(path) => return Err(Errno::ENOENT),
-                // No name is there, so no link.
+                // No name is there, so no link; but another thread may leave it meanwhile.
+                Place::Removed if side == Side::Host => {
+                    match Pin::open(routes, (directory, path), last) {
+                        Err(Errno::ELOOP) => continue,
+                        pin => match pin?.crossing(None) {
+                            Some(crossing) => return Ok(crossing),
+                            None => continue,
+                        },
+                    }
+                }
                 Place::Removed | Place::None => return Ok(Crossing::Stays),
                 Place::TooLong => return far_down(routes, directory, path, last),
             };
@@ -163,7 +172,7 @@ impl System {
         }
         let walk = self.walk(routes, start, path, last)?;
         Ok(match walk.side {
-            Side::Host if !walk.is_through_proc => {
+            Side::Host if !is_in_proc(&walk.reached) => {
                 let from = start.lookup_reached(&walk);
                 match Pin::open(routes, from, last) {
                     Err(Errno::ELOOP) => None,
@@ -222,18 +231,21 @@ impl System {
 
     /// Returns true if a path leads to a directory of the host below which there is an overlay.
     /// With another name, it would lead to the host's directory below the overlay.
-    pub(crate) fn is_above_overlay(&self, path: &HostPath<'_>) -> bool {
+    pub(crate) fn is_above_overlay(&self, path: &HostPath<'_>) -> Result<bool, Errno> {
         let routes = self.routes.load();
         if routes.links() == Links::Stay {
-            return false;
+            return Ok(false);
         }
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let Ok(fd) = host::openat(path.directory(), path.path(), flags, 0) else {
-            return false;
+        let fd = match host::openat(path.directory(), path.path(), flags, 0) {
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(false),
+            Err(errno) => return Err(errno),
+            Ok(fd) => HostFd(fd),
         };
-        let found = path_of_host(fd);
-        host::close(fd);
-        found.is_ok_and(|found| routes.is_above_ours(&found))
+        match path_of_host(fd.0) {
+            Err(Errno::ENAMETOOLONG) => Ok(false),
+            found => Ok(routes.is_above_ours(&found?)),
+        }
     }
 
     /// Returns false if there is no symbolic link on a path, as far as it exists.
@@ -279,7 +291,7 @@ impl System {
         let mut reached = start.path.clone();
         // True while what is reached is below the start, and is looked up from there.
         let mut is_below = !path.starts_with(b"/");
-        let (mut has_crossed, mut is_through_proc) = (false, false);
+        let mut has_crossed = false;
         let mut links = 0;
         while let Some(name) = left.pop() {
             if name == b".." {
@@ -306,7 +318,6 @@ impl System {
                 return Err(Errno::ELOOP);
             }
             has_crossed |= side != start.side;
-            is_through_proc |= is_in_proc(&next);
             if target.starts_with(b"/") {
                 reached.clear();
                 is_below = false;
@@ -326,7 +337,6 @@ impl System {
         Ok(Walk {
             side,
             has_crossed: has_crossed || side != start.side,
-            is_through_proc: is_through_proc || is_in_proc(&reached),
             is_below,
             reached,
         })
@@ -553,7 +563,7 @@ impl Pin {
             match path_of_host(fd.0) {
                 // No overlay is so far down.
                 Err(Errno::ENAMETOOLONG) => {}
-                shown => match routes.side_of(&shown?) {
+                shown => match routes.side_of(&[&shown?[..], b"/", end].concat()) {
                     Side::Host => {}
                     Side::Ours => return Ok(Pinning::Changed),
                 },
@@ -597,8 +607,6 @@ struct Walk {
     /// A link was followed, or a directory left by `..`, on another side than that of the start; or
     /// the walk ends there. A walk of the one side alone would find something else.
     has_crossed: bool,
-    /// A link of `/proc` was followed, or the walk ends there.
-    is_through_proc: bool,
     /// What is reached is below the start.
     is_below: bool,
 }

@@ -206,7 +206,7 @@ pub unsafe extern "C" fn fdt_renameat2(
                     .renameat2(*old_at, old, *new_at, new, flags)?;
             }
             (Target::Host(old), Target::Host(new)) => {
-                if system.is_above_overlay(old) || system.is_above_overlay(new) {
+                if system.is_above_overlay(old)? || system.is_above_overlay(new)? {
                     return Err(Errno::EBUSY);
                 }
                 host::renameat2(old, new, flags)?;
