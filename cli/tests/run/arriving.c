@@ -121,7 +121,7 @@ int main(int count, char **words) {
     return shared->seen == 0 && !is_pending(signal);
   }
   const int storms[] = {SIGUSR1, SIGSEGV, SIGSYS};
-  for (int i = 0; i < 3; i++) storm(storms[i], 25);
+  for (int i = 0; i < 3; i++) storm(storms[i], 10);
 
   // What is pending when a program begins.
   const int pending[] = {SIGUSR1, SIGCHLD, SIGURG, SIGFPE, SIGSYS};
@@ -148,7 +148,7 @@ int main(int count, char **words) {
   sigaction(SIGRTMIN, &action, 0);
   change(SIG_BLOCK, SIGRTMIN);
   pid_t parent = getpid(), child = fork();
-  enum { SENT = 10000 };
+  enum { SENT = 3000 };
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     union sigval value = {0};
