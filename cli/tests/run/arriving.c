@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 // Of all processes: a file, so that it survives a program. At a fixed address, so that the first
@@ -54,6 +55,11 @@ static void *calls(void *unused) {
   return unused;
 }
 static void *pauses(void *unused) { change(SIG_UNBLOCK, of_round); started++; for (;;) pause(); return unused; }
+static void skip(int signal, siginfo_t *info, void *context) {
+  ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2;
+  (void)signal, (void)info;
+}
+static void *faults(void *unused) { for (;; started++) __asm__ volatile("ud2"); return unused; }
 static void *executes(void *unused) { execute(of_round, "storm"); return unused; }
 static void *executes_with_pending(void *unused) {
   raise(of_round);
@@ -113,6 +119,7 @@ int main(int count, char **words) {
   close(fd);
   if (count > 2) {
     int signal = atoi(words[2]);
+    if (strcmp(words[1], "beside faults") == 0) return 0;
     if (strcmp(words[1], "storm")) {
       if (!is_pending(signal)) printf("%s: signal %d is not pending\n", words[1], signal);
       return is_pending(signal) ? 0 : 1;
@@ -122,6 +129,26 @@ int main(int count, char **words) {
   }
   const int storms[] = {SIGUSR1, SIGSEGV, SIGSYS};
   for (int i = 0; i < 3; i++) storm(storms[i], 10);
+
+  // A fault of a thread that ends is not for the next program.
+  int ended_by_fault = 0;
+  for (int round = 0; round < 30; round++) {
+    pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      alarm(60);
+      struct sigaction action = {.sa_sigaction = skip, .sa_flags = SA_SIGINFO};
+      sigaction(SIGILL, &action, 0);
+      for (int i = 0; i < 4; i++) start(faults);
+      while (started < 100) sched_yield();
+      for (volatile int spin = round * 997 % 20000; spin > 0; spin--) {}
+      execute(SIGILL, "beside faults");
+    }
+    int status;
+    waitpid(child, &status, 0);
+    ended_by_fault += status != 0;
+  }
+  if (ended_by_fault) printf("beside faults: %d programs ended\n", ended_by_fault);
 
   // What is pending when a program begins.
   const int pending[] = {SIGUSR1, SIGCHLD, SIGURG, SIGFPE, SIGSYS};

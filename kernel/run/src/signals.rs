@@ -121,6 +121,11 @@ const HELD: u64 = !KEPT;
 const BLOCKABLE: u64 = HELD & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
 const NEVER_BLOCKED: u64 = !BLOCKABLE;
 
+/// Returns true if the host reports a fault by a signal of this code, which was not sent.
+const fn is_fault(signal: i32, code: i32) -> bool {
+    bit(signal) & FAULTS != 0 && code > 0
+}
+
 fn recorded(signal: i32) -> Action {
     let place = usize::try_from(signal - 1)
         .ok()
@@ -811,7 +816,7 @@ pub(crate) unsafe extern "C" fn on_signal(
         block.answer();
     }
     finish_way_out(block, context);
-    let is_fault = bit(signal) & FAULTS != 0 && code > 0;
+    let is_fault = is_fault(signal, code);
     if bit(signal) & KEPT != 0 && code <= 0 {
         if code != OURS {
             let target = match code {
@@ -930,8 +935,10 @@ fn end_soon(block: &Block, context: &mut Context) {
     let place = [libc::REG_RIP, libc::REG_RSP].map(|register| registers[register as usize]);
     if let Some((handler, info)) = block.delivered.take()
         && handler == place
+        && !is_fault(info[0] as i32, info[1] as i32)
     {
-        // The handler has not begun: the signal is for another thread, or the next program.
+        // The handler has not begun: the signal is for another thread, or the next program. A
+        // fault ends with its thread.
         let (signal, info) = (info[0] as i32, ptr::from_ref(&info).cast());
         context.mask |= bit(signal) & !NEVER_BLOCKED;
         // SAFETY: a copy of what the kernel has reported. All signals are blocked in this handler.
@@ -1085,7 +1092,7 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
     block.taken.set(block.taken.get() & !bit(signal));
     let action = recorded(signal);
     // SAFETY: the kernel's information.
-    let is_fault = bit(signal) & FAULTS != 0 && unsafe { (*info).si_code } > 0;
+    let is_fault = is_fault(signal, unsafe { (*info).si_code });
     if action.handler == IGNORE && !is_fault {
         return;
     }
