@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,31 @@ static void stores(void) {
   ended(child);
 }
 
+// A word in the frame of a thread in vfork that another thread alone changes.
+static atomic_int stop;
+static void *counts(void *at) {
+  volatile unsigned long *word = at;
+  unsigned long count = 0, back = 0;
+  while (!stop) {
+    back += *word != count;
+    *word = ++count;
+  }
+  printf("beside vfork: %s\n", back ? "changed back" : "as written");
+  return 0;
+}
+static void beside(void) {
+  volatile unsigned long word = 0;
+  pthread_t thread;
+  pthread_create(&thread, 0, counts, (void *)&word);
+  for (int i = 1; i <= 300; i++) {
+    pid_t child = vfork();
+    if (child == 0) _exit(0);
+    waitpid(child, 0, 0);
+  }
+  stop = 1;
+  pthread_join(thread, 0);
+}
+
 static char stack[1 << 16];
 static int fails(void *at) { *(int *)at = 7; _exit(1); }
 
@@ -106,6 +132,7 @@ int main(void) {
   pthread_create(&thread, 0, on_thread, 0);
   pthread_join(thread, 0);
   stores();
+  beside();
   volatile int word = 0;
   pid_t child = clone(fails, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)&word);
   printf("clone: %d\n", word);

@@ -366,10 +366,6 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     if waits && unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return -i64::from(libc::EAGAIN);
     }
-    let stack = match shares {
-        true => memory::read(frame.rsp, SHARED),
-        false => Vec::new(),
-    };
     signals::hold_all(block);
     // SAFETY: the child continues on a copy of this thread; what other threads hold is dealt with
     // by the handlers of forks.
@@ -388,6 +384,11 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             if waits {
                 // SAFETY: it takes an integer.
                 unsafe { libc::close(pipe[0]) };
+                // Not before: what other threads of the parent change is not the child's.
+                let stack = match shares {
+                    true => memory::read(frame.rsp, SHARED),
+                    false => Vec::new(),
+                };
                 *PARENT.lock() = Some(Parent {
                     pipe: pipe[1],
                     stack,
