@@ -195,21 +195,13 @@ fn bury_each_overwriter(world: &World, thread: &Thread<'static>) {
 
 /// A process dies while it waits for a lock.
 fn bury_a_waiter(world: &World, thread: &Thread<'static>) {
-    for step in 0.. {
+    for step in 0..20 {
         let lock = world.shared.words_lock.lock(thread, NO_REPAIR, world);
-        let child = world.fork(|thread| {
-            die_after(step);
+        // It waits until it dies: each look at the lock is some steps.
+        let (child, end) = die_at(step, world, |thread| {
             let _lock = world.shared.words_lock.lock(thread, NO_REPAIR, world);
-            die_after(NO_DEATH);
         });
-        // Without an end the child waits for the lock.
-        if step > 20 {
-            drop(lock);
-            assert_eq!(world.wait(&child), End::Exited);
-            world.bury(thread, &child);
-            return;
-        }
-        assert_eq!(world.wait(&child), End::Killed);
+        assert_eq!(end, End::Killed);
         drop(lock);
         world.bury(thread, &child);
         world.judge(1);
