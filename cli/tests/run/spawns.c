@@ -91,27 +91,35 @@ static void stores(void) {
   ended(child);
 }
 
-// A word in the frame of a thread in vfork that another thread alone changes.
+// Variables in the frame of a thread in vfork that another thread alone changes: one with a word of
+// its own, and one that is in a word with a variable of the child.
 static atomic_int stop;
+struct beside {
+  volatile unsigned of_child, half;
+  volatile unsigned long whole;
+} __attribute__((aligned(8)));
 static void *counts(void *at) {
-  volatile unsigned long *word = at;
-  unsigned long count = 0, back = 0;
+  struct beside *beside = at;
+  unsigned count = 0, half = 0, whole = 0;
   while (!stop) {
-    back += *word != count;
-    *word = ++count;
+    half += beside->half != count;
+    whole += beside->whole != count;
+    beside->half = beside->whole = ++count;
   }
-  printf("beside vfork: %s\n", back ? "changed back" : "as written");
+  printf("a word beside vfork: %s\n", whole ? "changed back" : "as written");
+  printf("half a word beside vfork: %s\n", half ? "changed back" : "as written");
   return 0;
 }
 static void beside(void) {
-  volatile unsigned long word = 0;
+  struct beside beside = {0};
   pthread_t thread;
-  pthread_create(&thread, 0, counts, (void *)&word);
-  for (int i = 1; i <= 300; i++) {
+  pthread_create(&thread, 0, counts, &beside);
+  for (int i = 0; i < 300; i++) {
     pid_t child = vfork();
-    if (child == 0) _exit(0);
+    if (child == 0) beside.of_child++, _exit(0);
     waitpid(child, 0, 0);
   }
+  printf("stored beside a thread: %u\n", beside.of_child);
   stop = 1;
   pthread_join(thread, 0);
 }

@@ -296,8 +296,9 @@ static PARENT: Guarded<Option<Parent>> = Guarded::new(None);
 /// How much of the parent's stack a child of `vfork` shares, in bytes.
 const SHARED: usize = 16 << 10;
 
-/// A word of the guest's memory and its address, as the child writes it to the pipe.
-type Word = [u64; 2];
+/// A word of the guest's memory, as the child writes it to the pipe: its address, what it was, and
+/// what it is.
+type Word = [u64; 3];
 
 /// Lets the parent continue that waits in `vfork`.
 pub(crate) fn release_parent() {
@@ -323,7 +324,7 @@ fn report_to_parent() {
     let changed = (parent.stack_at..).step_by(8).zip(before.iter().zip(&now));
     let changed: Vec<Word> = changed
         .filter(|(_, (before, now))| before != now)
-        .map(|(at, (_, now))| [at, *now])
+        .map(|(at, (before, now))| [at, *before, *now])
         .collect();
     // Without a reader there is no receiver, and SIGPIPE is not for the program.
     signals::hold_all(Block::current());
@@ -335,7 +336,7 @@ fn report_to_parent() {
 /// blocked, and the end of the thread ends the wait.
 fn wait_for_child(block: &Block, fd: i32) {
     const MOST: usize = SHARED / 8;
-    let mut words = [[0_u64; 2]; MOST];
+    let mut words: [Word; MOST] = [[0; 3]; MOST];
     let (mut at, mut left) = (words.as_mut_ptr().cast::<u8>(), size_of_val(&words));
     loop {
         // SAFETY: there is room for so many bytes.
@@ -353,8 +354,13 @@ fn wait_for_child(block: &Block, fd: i32) {
         }
     }
     let count = (size_of_val(&words) - left) / size_of::<Word>();
-    for [at, word] in &words[..count] {
-        memory::write(*at, &word.to_ne_bytes());
+    for [at, before, now] in &words[..count] {
+        let bytes = before.to_ne_bytes().into_iter().zip(now.to_ne_bytes());
+        // The others may be those of another thread, which has changed them since.
+        let changed = (*at..)
+            .zip(bytes)
+            .filter(|(_, (before, now))| before != now);
+        changed.for_each(|(at, (_, now))| memory::write(at, &[now]));
     }
 }
 
