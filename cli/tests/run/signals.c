@@ -29,6 +29,14 @@ static volatile int on_stack;
 
 static void note(int signal) { seen++; (void)signal; }
 static void note_place(int signal) { char here; on_stack = &here >= stack && &here < stack + sizeof stack; seen++; (void)signal; }
+// With SS_AUTODISARM, a handler may leave its stack, and find it disabled.
+static volatile unsigned flags_within, set_within;
+static void note_disarmed(int signal) {
+  stack_t now = {0};
+  note_place(signal);
+  set_within = sigaltstack(0, &now) == 0 && sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, 0) == 0;
+  flags_within = now.ss_flags;
+}
 static volatile int wrong_masks;
 static void note_mask(int signal) {
   sigset_t now;
@@ -129,6 +137,17 @@ int main(void) {
   printf("on the alternate stack: %d\n", on_stack);
   sigaltstack(0, &before);
   printf("flags: %d\n", before.ss_flags);
+  alternate.ss_flags = 1u << 31;
+  sigaltstack(&alternate, 0);
+  sigaltstack(0, &before);
+  handle(SIGUSR1, note_disarmed, SA_ONSTACK);
+  raise(SIGUSR1);
+  printf("flags: %x, %x in the handler, changed there %d, on the stack %d\n", before.ss_flags, flags_within, set_within, on_stack);
+  sigaltstack(0, &before);
+  printf("flags: %x\n", before.ss_flags);
+  alternate.ss_flags = 0;
+  sigaltstack(&alternate, 0);
+  handle(SIGUSR1, note_place, 0);
   seen = 0;
 
   handle(SIGUSR2, nested, SA_NODEFER);

@@ -634,6 +634,10 @@ fn is_ignored(target: Target, signal: i32) -> bool {
     recorded(signal).handler == IGNORE && lets_in(target, signal)
 }
 
+/// The flag of an alternate stack that is disabled while a handler runs: `SS_AUTODISARM`. No thread
+/// counts as being on it.
+const AUTODISARM: i32 = i32::MIN;
+
 /// Returns and changes the alternate stack: `sigaltstack(2)`.
 pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 {
     let (new, old) = (a[0].cast_unsigned(), a[1].cast_unsigned());
@@ -645,7 +649,6 @@ pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 
         if is_on {
             return -i64::from(libc::EPERM);
         }
-        const AUTODISARM: i32 = i32::MIN;
         if stack.ss_flags & !(libc::SS_DISABLE | libc::SS_ONSTACK | AUTODISARM) != 0 {
             return -i64::from(libc::EINVAL);
         }
@@ -656,8 +659,9 @@ pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 
     }
     if old != 0 {
         let mut told = before;
-        if told.ss_flags & libc::SS_DISABLE == 0 {
-            told.ss_flags = if is_on { libc::SS_ONSTACK } else { 0 };
+        told.ss_flags &= libc::SS_DISABLE | AUTODISARM;
+        if is_on {
+            told.ss_flags |= libc::SS_ONSTACK;
         }
         // SAFETY: the guest's struct.
         unsafe { pointer::<libc::stack_t>(old).write_unaligned(told) };
@@ -667,7 +671,9 @@ pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 
 
 fn on_stack(stack: &libc::stack_t, rsp: u64) -> bool {
     let start = stack.ss_sp.addr() as u64;
-    stack.ss_flags & libc::SS_DISABLE == 0 && rsp > start && rsp - start <= stack.ss_size as u64
+    stack.ss_flags & (libc::SS_DISABLE | AUTODISARM) == 0
+        && rsp > start
+        && rsp - start <= stack.ss_size as u64
 }
 
 /// The part of a context that the kernel writes and reads.
@@ -1157,6 +1163,9 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
     copy.state = state;
     copy.mask = mask;
     copy.stack = stack;
+    if stack.ss_flags & AUTODISARM != 0 {
+        block.disable_signal_stack();
+    }
     let guest = pointer::<GuestFrame>(frame);
     // SAFETY: as above.
     unsafe {
