@@ -360,17 +360,7 @@ fn transferred(result: Result<c_long, Errno>) -> Result<usize, Errno> {
 /// Reads at an offset. May block.
 pub(crate) fn pread(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
-    // SAFETY: the pointer and the length are those of a slice.
-    transferred(unsafe {
-        direct!(
-            Wait::Never,
-            libc::SYS_pread64,
-            fd,
-            buf.as_mut_ptr(),
-            buf.len(),
-            offset
-        )
-    })
+    pread_inside(fd, buf, offset)
 }
 
 /// Writes at an offset. May block.
