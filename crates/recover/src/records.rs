@@ -519,9 +519,14 @@ impl<'m> Thread<'m> {
     /// Runs `read` inside a read-side section: objects that it finds keep their memory meanwhile.
     #[inline]
     pub fn section<R>(&self, read: impl FnOnce() -> R) -> R {
-        let outside = self.enter();
-        let result = read();
-        self.leave(outside);
-        result
+        /// Leaves the section, also if `read` panics.
+        struct Inside<'t, 'm>(&'t Thread<'m>, u64);
+        impl Drop for Inside<'_, '_> {
+            fn drop(&mut self) {
+                self.0.leave(self.1);
+            }
+        }
+        let _inside = Inside(self, self.enter());
+        read()
     }
 }

@@ -157,3 +157,16 @@ fn the_living_are_not_buried() {
     world.bury(&thread, &child);
     world.judge(1);
 }
+
+#[test]
+fn a_section_ends_if_it_panics() {
+    let (world, thread) = World::new();
+    let read = std::panic::AssertUnwindSafe(|| {
+        thread.section(|| {
+            assert!(world.records.is_in_section(thread.index));
+            panic!("on purpose");
+        })
+    });
+    assert!(std::panic::catch_unwind(read).is_err());
+    assert!(!world.records.is_in_section(thread.index));
+}
