@@ -198,6 +198,8 @@ impl Count {
             self.end(thread.record, sequence);
         }
         thread.record.operation.word.store(0, Relaxed); // (E)
+        // Before the stores of the next announcement.
+        program_order();
         die_here!(12);
         is_counted
     }
