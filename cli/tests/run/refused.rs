@@ -14,7 +14,7 @@ fn executable(folder: &Path, name: &str, contents: &[u8]) {
 
 #[test]
 fn what_cannot_be_run_has_the_exit_code_of_a_shell() {
-    let folder = folder("errors");
+    let folder = folder("refused");
     fill(&folder);
     let program = fs::read(compiled("registers", &[])).expect("a program");
     let changed = |at: usize, bytes: &[u8]| {
