@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,39 +124,6 @@ static void beside(void) {
   pthread_join(thread, 0);
 }
 
-// Children that last, which a thread starts, do not keep other threads in vfork.
-static void *starts(void *unused) {
-  while (!stop) {
-    pid_t child = vfork();
-    if (child == 0) _exit(0);
-    waitpid(child, 0, 0);
-  }
-  return unused;
-}
-static void beside_lasting(void) {
-  enum { THREADS = 4, CHILDREN = 40 };
-  pid_t children[CHILDREN];
-  pthread_t threads[THREADS];
-  stop = 0;
-  alarm(20);
-  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], 0, starts, 0);
-  for (int i = 0; i < CHILDREN; i++) {
-    children[i] = fork();
-    if (children[i] == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      for (;;) pause();
-    }
-  }
-  stop = 1;
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
-  for (int i = 0; i < CHILDREN; i++) {
-    kill(children[i], SIGKILL);
-    waitpid(children[i], 0, 0);
-  }
-  alarm(0);
-  puts("beside children that last");
-}
-
 static char stack[1 << 16];
 static int fails(void *at) { *(int *)at = 7; _exit(1); }
 
@@ -175,7 +141,6 @@ int main(void) {
   pthread_join(thread, 0);
   stores();
   beside();
-  beside_lasting();
   volatile int word = 0;
   pid_t child = clone(fails, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)&word);
   printf("clone: %d\n", word);
