@@ -24,8 +24,8 @@
 //! the dead record is one that it can do again: operations and claims happen once, stores are
 //! values, and a record that is free no longer belongs to the process.
 //!
-//! A burier that died was alive when the process was dead already. So these waits do not go round
-//! in a circle.
+//! These waits can go round in a circle: two processes that die with the burial locks of each other
+//! are never buried. The design page lists this among the known faults, with its mend.
 //!
 //! # A waiter
 //!
