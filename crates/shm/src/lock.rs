@@ -1,0 +1,287 @@
+//! Locks that sleep on their own word, in memory that processes may share.
+//!
+//! The word of a [`Mutex`] has the id of the thread that holds it, and a bit that says that others
+//! may sleep. A thread that finds it taken looks again for some microseconds, as a holder is nearly
+//! always done by then, and sleeps. It wakes ten times a second to look whether the owner still
+//! lives. If not, it takes the lock: what the lock guards is as the owner has left it.
+//!
+//! A [`RwLock`] counts its readers, and has no names of theirs: a reader that dies keeps it. A
+//! waiting thread keeps new readers away.
+
+use std::hint;
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::thread;
+
+/// A lock: see [`parking_lot::Mutex`](https://docs.rs/parking_lot), whose interface it has.
+pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
+/// The right to use what a [`Mutex`] guards.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+/// A lock with many readers or one writer.
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+/// The right to read what a [`RwLock`] guards.
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+/// The right to write what a [`RwLock`] guards.
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+
+/// The word of a [`Mutex`]: 0, or the id of the owner, and [`SLEEPERS`] or not.
+#[derive(Debug)]
+pub struct RawMutex(AtomicU32);
+
+/// The word of a [`RwLock`]: 0; or the number of readers; or [`WRITER`]. And [`SLEEPERS`] or not.
+#[derive(Debug)]
+pub struct RawRwLock(AtomicU32);
+
+/// Some thread may sleep on the word.
+const SLEEPERS: u32 = 1 << 31;
+
+/// A thread writes. Its id is in the bits below.
+const WRITER: u32 = 1 << 30;
+
+/// How often a thread looks before it sleeps, some microseconds in all.
+const LOOKS: u32 = 100;
+
+/// How long a thread sleeps before it asks whether the owner lives, in nanoseconds.
+const NAP: libc::c_long = 100_000_000;
+
+// SAFETY: of all threads that exchange 0 for their id, one succeeds, and the word keeps the others
+// out until `unlock`, or until that thread is dead.
+unsafe impl lock_api::RawMutex for RawMutex {
+    const INIT: Self = Self(AtomicU32::new(0));
+
+    type GuardMarker = lock_api::GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.wait();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        // Acquire: pairs with the release in `unlock`, so this thread sees what the last owner
+        // wrote. Relaxed on failure: nothing that is guarded is read.
+        self.0
+            .compare_exchange(0, thread::id(), Acquire, Relaxed)
+            .is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        // Release: pairs with the acquire of the next owner.
+        if self.0.swap(0, Release) & SLEEPERS != 0 {
+            wake(&self.0, 1);
+        }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+}
+
+impl RawMutex {
+    #[cold]
+    fn wait(&self) {
+        for _ in 0..LOOKS {
+            // Relaxed: a look, so that waiting does not take the line from the owner.
+            if self.0.load(Relaxed) == 0 && lock_api::RawMutex::try_lock(self) {
+                return;
+            }
+            hint::spin_loop();
+        }
+        // From here on this thread does not know whether others sleep.
+        let mine = thread::id() | SLEEPERS;
+        loop {
+            // Relaxed: as above.
+            let word = self.0.load(Relaxed);
+            if word == 0 {
+                // Acquire and Relaxed: as in `try_lock`.
+                if self.0.compare_exchange(0, mine, Acquire, Relaxed).is_ok() {
+                    return;
+                }
+                continue;
+            }
+            let marked = word | SLEEPERS;
+            // Relaxed, both: the word publishes nothing but itself here.
+            if word != marked
+                && self
+                    .0
+                    .compare_exchange(word, marked, Relaxed, Relaxed)
+                    .is_err()
+            {
+                continue;
+            }
+            // Acquire: the owner's stores come before its end, which `has_died` has seen.
+            if !sleep(&self.0, marked)
+                && thread::has_died(marked & !SLEEPERS)
+                && self
+                    .0
+                    .compare_exchange(marked, mine, Acquire, Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+        }
+    }
+}
+
+// SAFETY: a writer exchanges 0 for its word, and readers count up only where there is no writer.
+unsafe impl lock_api::RawRwLock for RawRwLock {
+    const INIT: Self = Self(AtomicU32::new(0));
+
+    type GuardMarker = lock_api::GuardSend;
+
+    #[inline]
+    fn lock_shared(&self) {
+        if !self.try_lock_shared() {
+            self.wait(|| self.try_lock_shared());
+        }
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        // Relaxed: the exchange decides.
+        let word = self.0.load(Relaxed);
+        // A thread that reads while another one waits would let that one wait forever.
+        word & (WRITER | SLEEPERS) == 0
+            // Acquire: pairs with the release of the last writer. Relaxed on failure, as above.
+            && self
+                .0
+                .compare_exchange(word, word + 1, Acquire, Relaxed)
+                .is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        // Release: pairs with the acquire of the next writer, whose stores come after the reads.
+        if self.0.fetch_sub(1, Release) == SLEEPERS | 1 {
+            self.wake_all();
+        }
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) {
+        if !self.try_lock_exclusive() {
+            self.wait(|| self.try_lock_exclusive());
+        }
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> bool {
+        // Acquire: pairs with the releases of the last writer and readers. Relaxed on failure, as
+        // above.
+        self.0
+            .compare_exchange(0, WRITER | thread::id(), Acquire, Relaxed)
+            .is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        // Release: pairs with the acquire of the next reader or writer.
+        if self.0.swap(0, Release) & SLEEPERS != 0 {
+            wake(&self.0, i32::MAX);
+        }
+    }
+}
+
+impl RawRwLock {
+    #[cold]
+    fn wait(&self, try_lock: impl Fn() -> bool) {
+        for looks in 0_u32.. {
+            if try_lock() {
+                return;
+            }
+            if looks < LOOKS {
+                hint::spin_loop();
+                continue;
+            }
+            // Relaxed: the exchange decides.
+            let word = self.0.load(Relaxed);
+            let marked = word | SLEEPERS;
+            if word == SLEEPERS {
+                self.wake_all();
+                continue;
+            }
+            if word == 0
+                // Relaxed, both: the word publishes nothing but itself here.
+                || self.0.compare_exchange(word, marked, Relaxed, Relaxed).is_err()
+            {
+                continue;
+            }
+            if !sleep(&self.0, marked)
+                && marked & WRITER != 0
+                && thread::has_died(marked & !(WRITER | SLEEPERS))
+                // Acquire: the writer's stores come before its end, which `has_died` has seen.
+                && self.0.compare_exchange(marked, 0, Acquire, Relaxed).is_ok()
+            {
+                wake(&self.0, i32::MAX);
+            }
+        }
+    }
+
+    /// Frees a lock without readers for the threads that sleep.
+    #[cold]
+    fn wake_all(&self) {
+        // Relaxed, both: the last reader has released. It fails if a thread has come in between,
+        // which wakes them.
+        if self
+            .0
+            .compare_exchange(SLEEPERS, 0, Relaxed, Relaxed)
+            .is_ok()
+        {
+            wake(&self.0, i32::MAX);
+        }
+    }
+}
+
+/// Sleeps while the word has this value, for the time of a [`NAP`]. Returns false if that is over.
+/// Preserves `errno`.
+fn sleep(word: &AtomicU32, value: u32) -> bool {
+    let limit = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: NAP,
+    };
+    // SAFETY: the word is alive during the call, and the limit is a valid time.
+    let errno = keeping_errno(|| unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            &raw const limit,
+        )
+    });
+    errno != libc::ETIMEDOUT
+}
+
+/// Wakes so many threads that sleep on the word.
+fn wake(word: &AtomicU32, count: i32) {
+    // SAFETY: the word may be freed meanwhile: the call only compares its address.
+    keeping_errno(|| unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE,
+            count,
+            ptr::null::<libc::timespec>(),
+        )
+    });
+}
+
+/// Returns the error of a system call, or 0. `errno` stays as it was.
+fn keeping_errno(call: impl FnOnce() -> libc::c_long) -> libc::c_int {
+    // SAFETY: it takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the C library keeps one for each thread, for as long as that runs.
+    let before = unsafe { errno.read() };
+    let failed = call() < 0;
+    // SAFETY: as above.
+    let error = unsafe { errno.read() };
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+    if failed { error } else { 0 }
+}

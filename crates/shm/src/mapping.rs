@@ -1,0 +1,264 @@
+//! The shared mapping: one range of addresses for the heap, and the section of statics in place.
+//!
+//! The range is a memfd without a name in the file system. It has its full size from the start, as
+//! a limit on the size of files would refuse it later, and takes memory as it is used. Pages are
+//! handed out in runs of a power of two. A free run is kept in a list of its size, which is in the
+//! header, and its memory goes back to the system.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicPtr};
+
+use crate::lock::Mutex;
+
+/// The size of the range in bytes: 64 GiB. It is never used up before the memory of the machine.
+const SIZE: usize = 1 << 36;
+
+/// The smallest run, in bytes.
+pub(crate) const RUN: usize = 1 << 16;
+
+/// The number of sizes of runs: from [`RUN`] to [`SIZE`].
+const ORDERS: usize = (SIZE / RUN).ilog2() as usize + 1;
+
+/// Pages of the system, in bytes.
+const PAGE: usize = 4096;
+
+/// Whether [`begin`] was called.
+static IS_SHARED: AtomicBool = AtomicBool::new(false);
+
+/// The first byte of the range.
+static START: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Returns true if there is shared memory. From then on, forks of this process share it.
+#[inline]
+pub fn is_shared() -> bool {
+    // Relaxed: it is written while there is one thread, and the others see what was written before
+    // their start.
+    IS_SHARED.load(Relaxed)
+}
+
+/// What the range begins with.
+pub(crate) struct Header {
+    pub(crate) runs: Mutex<Runs>,
+    pub(crate) small: [Mutex<crate::heap::Free>; crate::heap::CLASSES],
+}
+
+/// The runs that are free.
+pub(crate) struct Runs {
+    /// How much of the range was ever used, in bytes.
+    used: usize,
+    /// The first free run of each size, or null. Each begins with the address of the next.
+    free: [*mut u8; ORDERS],
+}
+
+// SAFETY: the runs belong to no thread, and the lock of the header guards them.
+unsafe impl Send for Runs {}
+
+/// Returns the header. Only with shared memory.
+pub(crate) fn header() -> &'static Header {
+    // SAFETY: `begin` has written it, and the mapping stays.
+    unsafe { &*START.load(Relaxed).cast::<Header>() }
+}
+
+/// Returns true if an address is in the shared range.
+#[inline]
+pub(crate) fn contains(place: *const u8) -> bool {
+    // Relaxed: as in `is_shared`. Before `begin` the range begins at 0, and no object is there.
+    let start = START.load(Relaxed).addr();
+    start != 0 && place.addr().wrapping_sub(start) < SIZE
+}
+
+/// Returns the order of the runs that have so many bytes, if there are some.
+fn order_of(size: usize) -> Option<usize> {
+    let runs = size.checked_next_multiple_of(RUN)? / RUN;
+    let order = runs.checked_next_power_of_two()?.ilog2() as usize;
+    (order < ORDERS).then_some(order)
+}
+
+impl Runs {
+    /// Takes a run of an order: a free one, half of a larger one, or a new one.
+    fn take(&mut self, order: usize) -> Option<NonNull<u8>> {
+        let there = (order..ORDERS).find(|&larger| !self.free[larger].is_null());
+        let Some(mut larger) = there else {
+            return self.take_new(order);
+        };
+        let run = self.free[larger];
+        // SAFETY: a free run begins with the next one of its size, and the lock is held.
+        self.free[larger] = unsafe { run.cast::<*mut u8>().read() };
+        while larger > order {
+            larger -= 1;
+            // SAFETY: it is inside of the run, which is twice as large.
+            let half = unsafe { run.add(RUN << larger) };
+            self.put(half, larger);
+        }
+        NonNull::new(run)
+    }
+
+    /// Takes a run from the part of the range that was never used.
+    fn take_new(&mut self, order: usize) -> Option<NonNull<u8>> {
+        let size = RUN << order;
+        let at = self.used.checked_next_multiple_of(size)?;
+        let end = at.checked_add(size).filter(|&end| end <= SIZE)?;
+        // The part that is left out becomes runs of smaller sizes.
+        while self.used < at {
+            let order = ((self.used / RUN).trailing_zeros() as usize).min(ORDERS - 1);
+            let skipped = self.used;
+            self.used += RUN << order;
+            // SAFETY: it is inside of the range.
+            let run = unsafe { START.load(Relaxed).add(skipped) };
+            self.put(run, order);
+        }
+        self.used = end;
+        // SAFETY: as above.
+        NonNull::new(unsafe { START.load(Relaxed).add(at) })
+    }
+
+    fn put(&mut self, run: *mut u8, order: usize) {
+        // SAFETY: the run is free, so nothing else uses it, and the lock is held.
+        unsafe { run.cast::<*mut u8>().write(self.free[order]) };
+        self.free[order] = run;
+    }
+}
+
+/// Takes pages of shared memory for so many bytes, at a multiple of the power of two from there on.
+/// Their contents are zero or what was left. `None` if there is no room. Only with shared memory.
+pub fn map_pages(size: usize) -> Option<NonNull<u8>> {
+    let order = order_of(size)?;
+    header().runs.lock().take(order)
+}
+
+/// Gives pages back.
+///
+/// # Safety
+/// [`map_pages`] returned them for the same size; they are given back once, and no longer used.
+pub unsafe fn unmap_pages(pages: NonNull<u8>, size: usize) {
+    let Some(order) = order_of(size) else {
+        return;
+    };
+    // Before another thread can take it. If the system refuses, the memory stays in use.
+    // SAFETY: the caller gives up these pages.
+    unsafe { libc::madvise(pages.as_ptr().cast(), RUN << order, libc::MADV_REMOVE) };
+    header().runs.lock().put(pages.as_ptr(), order);
+}
+
+/// What [`begin`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// There is shared memory.
+    Shared,
+    /// The program was not linked for it: the section of statics does not fill its pages.
+    NotLinked,
+}
+
+/// Makes the shared heap, and shares the statics. To be called once, before the kernel has any
+/// object, while the process has one thread.
+///
+/// # Errors
+/// Those of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`. The program should end then.
+///
+/// # Safety
+/// The process has one thread, and no object of the kernel was made yet.
+pub unsafe fn begin() -> io::Result<Begun> {
+    let (first, end) = section();
+    if !first.addr().is_multiple_of(PAGE) || !end.addr().is_multiple_of(PAGE) {
+        return Ok(Begun::NotLinked);
+    }
+    // SAFETY: as the caller promises; the section is whole pages of statics that may be written.
+    unsafe { share(first, end.addr() - first.addr()) }?;
+    let start = map(ptr::null_mut(), SIZE)?;
+    let header = ManuallyDrop::new(Header {
+        runs: Mutex::new(Runs {
+            used: size_of::<Header>().next_multiple_of(RUN),
+            free: [ptr::null_mut(); ORDERS],
+        }),
+        small: [const { Mutex::new(crate::heap::Free::NONE) }; crate::heap::CLASSES],
+    });
+    // SAFETY: the mapping has room, and nothing else knows it.
+    unsafe { start.cast::<ManuallyDrop<Header>>().write(header) };
+    // Relaxed, both: there is one thread.
+    START.store(start, Relaxed);
+    IS_SHARED.store(true, Relaxed);
+    Ok(Begun::Shared)
+}
+
+/// Returns the first byte of the section of statics, and the byte behind it.
+fn section() -> (*mut u8, *mut u8) {
+    unsafe extern "C" {
+        #[link_name = "__start_fdt_shared"]
+        static FIRST: [u8; 0];
+        #[link_name = "__stop_fdt_shared"]
+        static END: [u8; 0];
+    }
+    /// Without a static in it there is no section.
+    #[unsafe(link_section = "fdt_shared")]
+    static PRESENT: AtomicBool = AtomicBool::new(true);
+    PRESENT.store(true, Relaxed);
+    (
+        (&raw const FIRST).cast_mut().cast(),
+        (&raw const END).cast_mut().cast(),
+    )
+}
+
+/// Replaces pages of memory by a shared mapping with the same contents.
+///
+/// # Safety
+/// They are whole pages that may be written, and no other thread uses them.
+unsafe fn share(first: *mut u8, length: usize) -> io::Result<()> {
+    // SAFETY: the caller's memory, which no other thread writes.
+    let before = unsafe { std::slice::from_raw_parts(first, length) }.to_vec();
+    let fd = File::new(length)?;
+    // SAFETY: the buffer has so many bytes.
+    let written = unsafe { libc::pwrite(fd.0, before.as_ptr().cast(), length, 0) };
+    if written != length.cast_signed() {
+        return Err(io::Error::last_os_error());
+    }
+    fd.map(first, length, libc::MAP_FIXED).map(drop)
+}
+
+fn map(at: *mut u8, length: usize) -> io::Result<*mut u8> {
+    File::new(length)?.map(at, length, libc::MAP_NORESERVE)
+}
+
+/// A memfd, until this is dropped. Its mappings stay.
+struct File(libc::c_int);
+
+impl File {
+    fn new(length: usize) -> io::Result<Self> {
+        // SAFETY: the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"fdtable".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let file = Self(fd);
+        let length = libc::off_t::try_from(length).map_err(io::Error::other)?;
+        // SAFETY: it takes integers.
+        match unsafe { libc::ftruncate(fd, length) } {
+            0 => Ok(file),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn map(&self, at: *mut u8, length: usize, flags: libc::c_int) -> io::Result<*mut u8> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | flags;
+        // SAFETY: at a place of the kernel's choice it touches no other memory; with `MAP_FIXED` it
+        // replaces the caller's.
+        let place = unsafe { libc::mmap(at.cast(), length, protection, flags, self.0, 0) };
+        if place == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // A dump of the program is not for the kernel's memory. It is advice.
+        // SAFETY: the mapping was just made.
+        unsafe { libc::madvise(place, length, libc::MADV_DONTDUMP) };
+        Ok(place.cast())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is this object's.
+        unsafe { libc::close(self.0) };
+    }
+}
