@@ -39,9 +39,12 @@ classes! {
     1280 1536 1792 2048 2560 3072 3584 4096
 }
 
-/// One cache for each class.
 #[cfg(not(loom))]
-static CACHES: [OnceBox<RawCache>; SIZES.len()] = [const { OnceBox::new() }; SIZES.len()];
+fdtable_sync::platform::global! {
+    /// One cache for each class.
+    pub(super) static CACHES: [OnceBox<RawCache>; SIZES.len()] =
+        [const { OnceBox::new() }; SIZES.len()];
+}
 
 /// Returns the class of a layout, if it has one.
 #[inline(always)]
@@ -118,6 +121,8 @@ fn alloc_alone(layout: Layout) -> Option<NonNull<u8>> {
     if layout.size() == 0 {
         return NonNull::new(ptr::without_provenance_mut(layout.align()));
     }
+    #[cfg(feature = "processes")]
+    let _inside = fdtable_shm::enter();
     // SAFETY: the size is not zero.
     NonNull::new(unsafe { global_alloc(layout) })
 }

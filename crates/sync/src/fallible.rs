@@ -37,6 +37,8 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
         // A box of nothing does not allocate.
         return Ok(Box::new(value));
     }
+    #[cfg(feature = "processes")]
+    let _inside = fdtable_shm::enter();
     // SAFETY: the size is not zero.
     let place = unsafe { alloc(layout) }.cast::<T>();
     if place.is_null() {

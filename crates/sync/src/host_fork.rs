@@ -168,9 +168,29 @@ pub extern "C" fn parent() {
 pub unsafe extern "C" fn child() {
     // Relaxed, all: there is one thread, and it starts the others.
     if !IS_TOLD.swap(true, Relaxed) {
-        // SAFETY: as the caller promises, no other thread has used the library since the fork.
-        unsafe { rcu::forget_other_threads() };
+        #[cfg(feature = "processes")]
+        fdtable_shm::forget_thread();
+        if shares_memory() {
+            // The records of the other threads are theirs, in the parent.
+            rcu::leave_to_parent();
+        } else {
+            // SAFETY: as the caller promises, no other thread has used the library since the fork.
+            unsafe { rcu::forget_other_threads() };
+        }
         GENERATION.fetch_add(1, Relaxed);
     }
     thaw();
+}
+
+/// Returns true if the child of a fork shares the memory of the kernel with its parent, as
+/// [`fdtable_shm`](https://docs.rs/fdtable-shm) has begun: then the threads of both may wait for
+/// each other. Never without the feature `processes`. Neither blocks nor allocates; callable
+/// anywhere.
+#[must_use]
+#[inline]
+pub fn shares_memory() -> bool {
+    #[cfg(feature = "processes")]
+    return fdtable_shm::is_shared();
+    #[cfg(not(feature = "processes"))]
+    false
 }

@@ -265,6 +265,8 @@ impl<T> PerCpu<T> {
         make: impl FnMut(usize) -> T,
     ) -> Result<Self, OutOfMemory> {
         assert!(count.is_power_of_two(), "an index is a mask");
+        #[cfg(feature = "processes")]
+        let _inside = fdtable_shm::enter();
         let mut values = Vec::new();
         values.try_reserve_exact(count).map_err(|_| OutOfMemory)?;
         values.extend((0..count).map(make).map(CachePadded::new));

@@ -19,6 +19,28 @@ pub use core::sync::atomic;
 #[cfg(loom)]
 pub use loom::sync::Arc;
 
+/// The lock that sleeps.
+#[cfg(all(not(loom), feature = "std", not(feature = "processes")))]
+mod sleeping {
+    pub(super) use parking_lot::{Mutex, MutexGuard};
+
+    /// Hands the lock to a thread that sleeps on it, if one does, and takes it again.
+    pub(super) fn bump<T>(guard: &mut MutexGuard<'_, T>) {
+        MutexGuard::bump(guard);
+    }
+}
+
+/// The lock that sleeps, in memory that processes may share.
+#[cfg(all(not(loom), feature = "processes"))]
+mod sleeping {
+    pub(super) use fdtable_shm::{Mutex, MutexGuard};
+
+    /// Releases the lock to a thread that sleeps on it, if one does, and takes it again.
+    pub(super) fn bump<T>(guard: &mut MutexGuard<'_, T>) {
+        MutexGuard::unlocked(guard, std::thread::yield_now);
+    }
+}
+
 /// A lock for the update side. It is held for a bounded number of steps and never while a
 /// caller's code runs.
 #[cfg(loom)]
@@ -27,7 +49,7 @@ pub struct Mutex<T>(loom::sync::Mutex<T>);
 /// A lock for the update side. It is held for a bounded number of steps and never while a
 /// caller's code runs.
 #[cfg(all(not(loom), feature = "std"))]
-pub struct Mutex<T>(parking_lot::Mutex<T>);
+pub struct Mutex<T>(sleeping::Mutex<T>);
 
 /// A lock for the update side. It is held for a bounded number of steps and never while a
 /// caller's code runs.
@@ -37,7 +59,7 @@ pub struct Mutex<T>(crate::spin::SpinLock<T>);
 #[cfg(loom)]
 type RawGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
 #[cfg(all(not(loom), feature = "std"))]
-type RawGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
+type RawGuard<'a, T> = sleeping::MutexGuard<'a, T>;
 #[cfg(all(not(loom), not(feature = "std")))]
 type RawGuard<'a, T> = crate::spin::SpinGuard<'a, T>;
 
@@ -115,7 +137,7 @@ impl<T> MutexGuard<'_, T> {
     )]
     pub fn let_others(&mut self) {
         #[cfg(all(not(loom), feature = "std"))]
-        parking_lot::MutexGuard::bump(self.raw.as_mut().expect(HELD));
+        sleeping::bump(self.raw.as_mut().expect(HELD));
         #[cfg(any(loom, not(feature = "std")))]
         {
             self.raw = None;
@@ -146,7 +168,7 @@ impl<T> Mutex<T> {
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         #[cfg(feature = "std")]
-        return Self(parking_lot::Mutex::new(value));
+        return Self(sleeping::Mutex::new(value));
         #[cfg(not(feature = "std"))]
         return Self(crate::spin::SpinLock::new(value));
     }
@@ -292,10 +314,37 @@ pub fn back_off(attempts: u32) {
     }
 }
 
-/// Declares a static that loom makes anew for every execution of a model. Without loom it is a
-/// plain constant-initialised static.
+/// Declares a static of the kernel: one that all processes share, if they share anything. Loom
+/// makes it anew for every execution of a model. Without both it is a plain constant-initialised
+/// static.
+#[cfg(all(feature = "processes", not(loom)))]
 #[macro_export]
 macro_rules! global {
+    ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {
+        $(#[$meta])*
+        #[unsafe(link_section = "fdt_shared")]
+        pub$(($($scope)+))? static $name: $type = $init;
+    };
+}
+
+/// Declares a static of the kernel: one that all processes share, if they share anything. Loom
+/// makes it anew for every execution of a model. Without both it is a plain constant-initialised
+/// static.
+#[cfg(not(all(feature = "processes", not(loom))))]
+#[macro_export]
+macro_rules! global {
+    ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {
+        $crate::own! {
+            $(#[$meta])*
+            pub$(($($scope)+))? static $name: $type = $init;
+        }
+    };
+}
+
+/// Declares a static that each process has for itself. Loom makes it anew for every execution of a
+/// model. Without loom it is a plain constant-initialised static.
+#[macro_export]
+macro_rules! own {
     ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {
         #[cfg(not(loom))]
         $(#[$meta])*
@@ -307,7 +356,7 @@ macro_rules! global {
         }
     };
 }
-pub use crate::global;
+pub use crate::{global, own};
 #[cfg(loom)]
 #[doc(hidden)]
 pub use loom::lazy_static;

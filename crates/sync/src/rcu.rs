@@ -287,6 +287,27 @@ pub(crate) unsafe fn forget_other_threads() {
     worker::WORKER.forget_thread();
 }
 
+/// Gives the calling thread, the first of a process that shares memory with its parent, a record of
+/// its own. The one that it had is that of the parent's thread.
+#[cfg(feature = "std")]
+pub(crate) fn leave_to_parent() {
+    reader::leave_to_parent();
+    worker::WORKER.forget_thread();
+}
+
+/// Ends what the threads of another process were inside of when it ended, where processes [share
+/// memory](crate::host_fork::shares_memory): their sections, read sides of big-reader locks, and
+/// the callbacks that they were invoking. These leak. Neither blocks nor allocates.
+///
+/// # Safety
+/// The process with this id has ended, and no other one had this id since.
+#[cfg(feature = "processes")]
+pub unsafe fn bury_process(id: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { reader::RECORDS.forget_process(id) };
+    callbacks::forget_invocations_of(id);
+}
+
 #[cfg(all(test, loom))]
 mod loom;
 

@@ -15,7 +15,7 @@ use core::ptr::{self, NonNull};
 
 use crate::chunk::CHUNK;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
-use fdtable_sync::platform::Mutex;
+use fdtable_sync::platform::{Mutex, global};
 
 /// How many bytes a region has.
 const REGION: usize = 2 * 1024 * 1024;
@@ -52,10 +52,12 @@ struct Regions {
 // SAFETY: regions belong to the process, and to no thread; the lock guards them.
 unsafe impl Send for Regions {}
 
-static REGIONS: Mutex<Regions> = Mutex::new(Regions {
-    first: ptr::null_mut(),
-    count: 0,
-});
+global! {
+    pub(super) static REGIONS: Mutex<Regions> = Mutex::new(Regions {
+        first: ptr::null_mut(),
+        count: 0,
+    });
+}
 
 pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
     let mut regions = REGIONS.lock();
@@ -82,7 +84,7 @@ pub(super) unsafe fn free(start: NonNull<u8>, origin: Origin) {
     // Before any other thread can take it. If the kernel refuses, the pages stay; nothing else
     // depends on it.
     // SAFETY: the caller gives up these pages, which are part of a mapping of this library.
-    unsafe { libc::madvise(start.as_ptr().cast(), CHUNK, libc::MADV_DONTNEED) };
+    unsafe { libc::madvise(start.as_ptr().cast(), CHUNK, given_up()) };
     let mut regions = REGIONS.lock();
     // SAFETY: the descriptor is alive while a chunk of the region is taken, and the lock is held.
     let region = unsafe { origin.as_ref() };
@@ -105,9 +107,20 @@ pub(super) unsafe fn free(start: NonNull<u8>, origin: Origin) {
     }
 }
 
+/// The advice that frees pages: those of one process, or those that processes share.
+fn given_up() -> libc::c_int {
+    #[cfg(feature = "processes")]
+    if fdtable_shm::is_shared() {
+        return libc::MADV_REMOVE;
+    }
+    libc::MADV_DONTNEED
+}
+
 impl Regions {
     /// Makes a region and puts it on the list.
     fn grow(&mut self) -> Result<NonNull<Region>, OutOfMemory> {
+        #[cfg(feature = "processes")]
+        let _inside = fdtable_shm::enter();
         let mut region = try_box(Region {
             start: NonNull::dangling(),
             free: Cell::new(ALL),
@@ -159,6 +172,10 @@ impl Regions {
 
 /// Maps a region: maps twice as much as needed, and unmaps the parts before and after it.
 fn map() -> Result<NonNull<u8>, OutOfMemory> {
+    #[cfg(feature = "processes")]
+    if fdtable_shm::is_shared() {
+        return fdtable_shm::map_pages(REGION).ok_or(OutOfMemory);
+    }
     const LARGE: usize = 2 * REGION;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -185,6 +202,12 @@ fn map() -> Result<NonNull<u8>, OutOfMemory> {
 
 /// Unmaps a region. Returns true if the kernel did.
 fn unmap(start: NonNull<u8>) -> bool {
+    #[cfg(feature = "processes")]
+    if fdtable_shm::is_shared() {
+        // SAFETY: as below; `map` took the pages.
+        unsafe { fdtable_shm::unmap_pages(start, REGION) };
+        return true;
+    }
     // SAFETY: the caller found all chunks of the region free, so it is no longer used.
     unsafe { libc::munmap(start.as_ptr().cast(), REGION) == 0 }
 }

@@ -90,7 +90,7 @@ use crossbeam_utils::CachePadded;
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
-use crate::platform::{global, relax};
+use crate::platform::{own, relax};
 use crate::rcu::reader::{RECORDS, Record, fence_for_claimed, own_record, thread_name};
 
 /// Set while entering threads must take a full fence.
@@ -122,7 +122,7 @@ pub(crate) struct Freezer {
     depth: AtomicUsize,
 }
 
-global! {
+own! {
     pub(crate) static FREEZER: Freezer = Freezer::new();
 }
 
@@ -623,6 +623,15 @@ fn leave_all_levels() -> Option<(&'static Record, usize)> {
     Some((record, word & !ADMITTED))
 }
 
+/// Returns the id of this process, where it matters.
+fn process_id() -> u32 {
+    if cfg!(feature = "processes") {
+        std::process::id()
+    } else {
+        0
+    }
+}
+
 /// The thread that has set "frozen".
 struct Turn(&'static Record);
 
@@ -644,7 +653,8 @@ impl Turn {
         // (Q) pairs with (B).
         fence_for_claimed();
         // (R)
-        for record in RECORDS.iter() {
+        let process = process_id();
+        for record in RECORDS.iter().filter(|record| record.is_of(process)) {
             let mut attempts = 0;
             while !ptr::eq(record, self.0) && !record.is_outside_of_freezer() {
                 relax(attempts);

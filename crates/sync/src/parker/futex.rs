@@ -157,6 +157,12 @@ fn sleep(word: &AtomicU32, deadline: Option<Instant>, restart: Restart) -> bool 
     // SAFETY: the C library keeps one for each thread, for as long as that runs.
     let errno_before = unsafe { errno.read() };
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    // A process that has died may have owed a wake-up.
+    #[cfg(feature = "processes")]
+    let left = match fdtable_shm::is_shared() {
+        true => Some(left.map_or(NAP, |left| left.min(NAP))),
+        false => left,
+    };
     let answer = match (left, restart) {
         (None, Restart::Allowed) => wait(word, None),
         (None, Restart::Never) => wait(word, Some(AGES)),
@@ -172,6 +178,11 @@ fn sleep(word: &AtomicU32, deadline: Option<Instant>, restart: Restart) -> bool 
     answer == libc::EINTR
 }
 
+/// How long a thread sleeps before it looks for itself, where the thread that is to wake it may be
+/// that of a process that has died.
+#[cfg(all(feature = "processes", not(loom)))]
+const NAP: core::time::Duration = core::time::Duration::from_secs(1);
+
 /// A time that does not end: 30 years.
 #[cfg(not(loom))]
 const AGES: core::time::Duration = core::time::Duration::from_secs(1_000_000_000);
@@ -179,7 +190,7 @@ const AGES: core::time::Duration = core::time::Duration::from_secs(1_000_000_000
 /// Sleeps at most for a time. Returns the error, or 0.
 #[cfg(not(loom))]
 fn wait(word: &AtomicU32, time: Option<core::time::Duration>) -> libc::c_int {
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let operation = libc::FUTEX_WAIT | SCOPE;
     let limit = time.map(timespec);
     let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: the word is alive during the call, and the limit is null or a valid time.
@@ -201,12 +212,10 @@ fn wait_restarted(word: &AtomicU32, time: core::time::Duration) -> libc::c_int {
     }
     /// `FUTEX2_SIZE_U32` of the kernel.
     const SIZE_U32: u32 = 2;
-    /// `FUTEX2_PRIVATE` of the kernel.
-    const PRIVATE: u32 = 128;
     let waiter = Waiter {
         value: PARKED.into(),
         address: word.as_ptr().addr() as u64,
-        flags: SIZE_U32 | PRIVATE,
+        flags: SIZE_U32 | SCOPE.cast_unsigned(),
         reserved: 0,
     };
     let mut now = timespec(core::time::Duration::ZERO);
@@ -234,6 +243,13 @@ fn wait_restarted(word: &AtomicU32, time: core::time::Duration) -> libc::c_int {
     };
     error_of(done)
 }
+
+/// The flag of a word that no other process can have. `FUTEX2_PRIVATE` of the kernel is the same.
+#[cfg(not(loom))]
+const SCOPE: libc::c_int = match cfg!(feature = "processes") {
+    true => 0,
+    false => libc::FUTEX_PRIVATE_FLAG,
+};
 
 /// Nanoseconds in a second.
 #[cfg(not(loom))]
@@ -264,7 +280,7 @@ fn error_of(result: libc::c_long) -> libc::c_int {
 /// Wakes the thread that sleeps on the word.
 #[cfg(not(loom))]
 fn wake(word: &AtomicU32) {
-    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    let operation = libc::FUTEX_WAKE | SCOPE;
     // SAFETY: the word is alive during the call, which only compares its address.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
 }

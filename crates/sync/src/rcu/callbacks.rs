@@ -381,6 +381,11 @@ impl Queue {
 
 /// Names the calling thread as one that invokes. Without `std` all threads have the same name.
 fn invoker_name() -> NonZeroUsize {
+    // Threads of two processes may have one name. Those of one process end together.
+    #[cfg(feature = "processes")]
+    if fdtable_shm::is_shared() {
+        return NonZeroUsize::new(std::process::id() as usize).unwrap_or(NonZeroUsize::MIN);
+    }
     NonZeroUsize::new(thread_name()).unwrap_or(NonZeroUsize::MIN)
 }
 
@@ -390,25 +395,32 @@ fn invoker_name() -> NonZeroUsize {
 mod queues {
     use super::{PerCpu, Queue, SpinLock};
     use crate::fallible::OutOfMemory;
+    use crate::platform::global;
 
-    #[cfg(not(feature = "std"))]
-    static QUEUES: crate::fallible::OnceBox<PerCpu<SpinLock<Queue>>> =
-        crate::fallible::OnceBox::new();
-    #[cfg(feature = "std")]
+    #[cfg(any(not(feature = "std"), feature = "processes"))]
+    global! {
+        pub(super) static QUEUES: crate::fallible::OnceBox<PerCpu<SpinLock<Queue>>> =
+            crate::fallible::OnceBox::new();
+    }
+    #[cfg(all(feature = "std", not(feature = "processes")))]
     static QUEUES: std::sync::LazyLock<Option<PerCpu<SpinLock<Queue>>>> =
         std::sync::LazyLock::new(|| make().ok());
-    static SHARED: SpinLock<Queue> = SpinLock::new(Queue::new());
+    global! {
+        pub(super) static SHARED: SpinLock<Queue> = SpinLock::new(Queue::new());
+    }
 
     fn make() -> Result<PerCpu<SpinLock<Queue>>, OutOfMemory> {
+        #[cfg(feature = "processes")]
+        let _inside = fdtable_shm::enter();
         PerCpu::try_new(|_cpu| SpinLock::new(Queue::new()))
     }
 
     #[inline]
     fn per_cpu() -> Option<&'static PerCpu<SpinLock<Queue>>> {
-        #[cfg(feature = "std")]
+        #[cfg(all(feature = "std", not(feature = "processes")))]
         return QUEUES.as_ref();
         // Where there is no memory, the next call tries again.
-        #[cfg(not(feature = "std"))]
+        #[cfg(any(not(feature = "std"), feature = "processes"))]
         QUEUES.get_or_try_init(make).ok()
     }
 
@@ -658,6 +670,8 @@ fn invoke_ready(queue: &SpinLock<Queue>, max: usize) {
     let weight = ready.weight;
     // All of them, so that the queue does not fall behind.
     let max = if weight > HIGH_WATER { usize::MAX } else { max };
+    #[cfg(feature = "processes")]
+    let _inside = fdtable_shm::enter();
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
@@ -855,6 +869,19 @@ pub(super) fn note_due() -> bool {
 pub(super) fn forget_invocations() {
     for queue in queues::all() {
         queue.lock().forget_invocation();
+    }
+}
+
+/// Counts the lists that threads of a process were invoking as run. The process has ended.
+#[cfg(feature = "processes")]
+pub(super) fn forget_invocations_of(process: u32) {
+    for queue in queues::all() {
+        let mut queue = queue.lock();
+        let is_of = |name: NonZeroUsize| name.get() == process as usize;
+        if queue.invoking.is_some_and(is_of) {
+            queue.invoking = None;
+            queue.invoked = queue.queued - queue.weight() as u64;
+        }
     }
 }
 

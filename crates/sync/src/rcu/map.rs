@@ -216,6 +216,8 @@ unsafe fn follow<'s, K, V>(link: &Link<K, V>) -> Option<&'s Node<K, V>> {
 impl<K, V> Table<K, V> {
     /// Makes a table of empty lists.
     fn new(buckets: usize) -> Result<Box<Self>, OutOfMemory> {
+        #[cfg(feature = "processes")]
+        let _inside = fdtable_shm::enter();
         let mut lists = Vec::new();
         lists.try_reserve_exact(buckets).map_err(|_| OutOfMemory)?;
         lists.resize_with(buckets, || Link::new(ptr::null_mut()));

@@ -15,7 +15,7 @@ use crate::fallible::{OutOfMemory, try_box};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
-use crate::platform::{enter_lock, global, leave_lock, relax};
+use crate::platform::{enter_lock, global, leave_lock, own, relax};
 use crate::sequence::Area;
 
 /// The low bits of a word of a section count the nesting.
@@ -157,6 +157,10 @@ pub(crate) struct Record {
     /// Written by the reader that claimed the record, read by updaters.
     own: CachePadded<Own>,
     claimed: AtomicBool,
+    /// The process that claimed it, where processes share their records. It is not part of what is
+    /// modelled.
+    #[cfg(feature = "processes")]
+    process: core::sync::atomic::AtomicU32,
     /// The [name](thread::name) of the thread that claimed it, or 0. Only a child of a fork reads
     /// it. It is not part of what is modelled.
     owner: Unmodelled,
@@ -374,6 +378,19 @@ impl Record {
         &self.own.freezer
     }
 
+    /// Returns true if the record is that of a thread of this process, which has this id.
+    #[cfg_attr(
+        not(feature = "processes"),
+        expect(clippy::unused_self, reason = "there is one")
+    )]
+    pub(crate) fn is_of(&self, _process: u32) -> bool {
+        #[cfg(feature = "processes")]
+        // Relaxed: see `claim`.
+        return self.process.load(Relaxed) == _process;
+        #[cfg(not(feature = "processes"))]
+        true
+    }
+
     /// Returns the word of what is put off. Only the owner and its signal handlers write it.
     #[inline(always)]
     pub(crate) fn put_off(&self) -> &Unmodelled {
@@ -534,6 +551,8 @@ impl Record {
                 local: ThreadState::new(),
             }),
             claimed: AtomicBool::new(true),
+            #[cfg(feature = "processes")]
+            process: core::sync::atomic::AtomicU32::new(0),
             owner: Unmodelled::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }
@@ -555,6 +574,8 @@ impl Record {
                 local: ThreadState::new(),
             }),
             claimed: AtomicBool::new(true),
+            #[cfg(feature = "processes")]
+            process: core::sync::atomic::AtomicU32::new(0),
             owner: Unmodelled::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }
@@ -597,6 +618,8 @@ impl Record {
 /// Makes a claimed record. Where there is no memory, returns one of a few reserved records: a
 /// lookup cannot fail for it.
 fn new_record() -> &'static Record {
+    #[cfg(feature = "processes")]
+    let _inside = fdtable_shm::enter();
     match try_box(Record::new_claimed(0)) {
         Ok(record) => Box::leak(record),
         Err(OutOfMemory) => kept_record(),
@@ -609,8 +632,12 @@ fn new_record() -> &'static Record {
 fn kept_record() -> &'static Record {
     /// How many threads may need their first record while there is no memory.
     const KEPT: usize = 64;
-    static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed(0) }; KEPT];
-    static USED: AtomicUsize = AtomicUsize::new(0);
+    global! {
+        pub(super) static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed(0) }; KEPT];
+    }
+    global! {
+        pub(super) static USED: AtomicUsize = AtomicUsize::new(0);
+    }
     // Relaxed: each index is drawn once, and nothing else depends on it.
     let drawn = USED.fetch_add(1, Relaxed);
     KEPT_RECORDS
@@ -674,6 +701,9 @@ impl Records {
         }
         // Relaxed: read by a child of a fork, which has one thread and a copy of its memory.
         record.owner.store(thread::name(), Relaxed);
+        #[cfg(feature = "processes")]
+        // Relaxed: the fence below is before each entry to the freezer, whose holder reads it.
+        record.process.store(std::process::id(), Relaxed);
         // Relaxed: only this thread reads it.
         record.own.area.store(area_of_thread(), Relaxed);
         // Pairs with the fence before the search for other readers in `Grace::start`: either
@@ -732,6 +762,29 @@ impl Records {
             record.own.counted.store(0, Relaxed);
             record.own.brlock.store(0, Relaxed);
             record.own.freezer.store(0, Relaxed);
+            record.own.put_off.store(0, Relaxed);
+            record.unclaim();
+        }
+    }
+}
+
+#[cfg(feature = "processes")]
+impl Records {
+    /// Releases the records of a process. They say then that no thread is inside of anything.
+    ///
+    /// # Safety
+    /// The process has ended.
+    pub(super) unsafe fn forget_process(&self, process: u32) {
+        // Relaxed: the threads are dead, and the caller has learned of that from the system.
+        let of_process = |record: &&Record| {
+            record.claimed.load(Relaxed) && record.process.load(Relaxed) == process
+        };
+        for record in self.iter().filter(of_process) {
+            // Release, all: as at the ends of the sections and of the read side.
+            record.own.plain.store(0, Release);
+            record.own.counted.store(0, Release);
+            record.own.brlock.store(0, Release);
+            record.own.freezer.store(0, Release);
             record.own.put_off.store(0, Relaxed);
             record.unclaim();
         }
@@ -920,6 +973,16 @@ pub(super) fn inside_read_lock() -> bool {
     own_record().is_some_and(Record::is_inside)
 }
 
+/// Leaves the record of the calling thread to the parent of its process, and claims another one.
+#[cfg(feature = "std")]
+pub(super) fn leave_to_parent() {
+    thread::forget_own_record();
+    let record = RECORDS.claim();
+    if !thread::keep(record) {
+        record.unclaim();
+    }
+}
+
 /// Names the calling thread, as far as can be known.
 pub(crate) fn thread_name() -> usize {
     thread::name()
@@ -938,7 +1001,7 @@ fn own_or_none() -> &'static Record {
     thread::own_or_none()
 }
 
-global! {
+own! {
     /// The record of a thread that has none. It cannot begin a plain section: so the test for
     /// that also finds that the thread has no record. No updater knows it, and no thread
     /// writes it.

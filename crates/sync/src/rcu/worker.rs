@@ -87,7 +87,7 @@ use crossbeam_utils::CachePadded;
 use super::callbacks;
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::Relaxed;
-use crate::platform::{Mutex, global};
+use crate::platform::{Mutex, own};
 
 mod bell;
 mod thread;
@@ -157,7 +157,7 @@ enum Next {
     End,
 }
 
-global! {
+own! {
     pub(super) static WORKER: Worker = Worker::new();
 }
 

@@ -84,7 +84,7 @@ use super::{AfterPut, RefCount};
 use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicIsize, AtomicU16, AtomicU64, AtomicUsize};
-use crate::platform::global;
+use crate::platform::own;
 
 pub mod pace;
 
@@ -157,12 +157,12 @@ pub struct Parts {
     used: AtomicUsize,
 }
 
-global! {
+own! {
     /// The parts of this process.
     pub static PARTS: Parts = Parts::new();
 }
 
-global! {
+own! {
     /// A bit for each number that is drawn.
     pub(super) static DRAWN: Drawn = Drawn::new();
 }
@@ -226,8 +226,13 @@ impl Drawn {
         Self(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// Draws a number, from 1, if there is one.
+    /// Draws a number, from 1, if there is one. The parts are of this process: where processes
+    /// share counts, there is none.
     fn draw(&self) -> Option<u16> {
+        #[cfg(feature = "processes")]
+        if fdtable_shm::is_shared() {
+            return None;
+        }
         for (index, word) in self.0.iter().enumerate() {
             // Relaxed: a hint.
             let mut bits = word.load(Relaxed);
