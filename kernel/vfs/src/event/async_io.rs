@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::RawFd;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::{Events, FileId, Pollee, Watcher};
 use crate::Errno;
@@ -89,11 +89,15 @@ pub trait SignalSender: fmt::Debug + Send + Sync {
 /// Largest number of a signal.
 const MAX_SIGNAL: i32 = 64;
 
-/// The table of owners.
-static FILES: Mutex<BTreeMap<FileId, AsyncFile>> = Mutex::new(BTreeMap::new());
+fdtable_sync::global! {
+    /// The table of owners.
+    pub(super) static FILES: Mutex<BTreeMap<FileId, AsyncFile>> = Mutex::new(BTreeMap::new());
+}
 
-/// Number of entries of the table.
-static COUNT: AtomicCell<usize> = AtomicCell::new(0);
+fdtable_sync::global! {
+    /// Number of entries of the table.
+    pub(super) static COUNT: AtomicCell<usize> = AtomicCell::new(0);
+}
 
 /// Entry of an open file.
 #[derive(Default)]

@@ -53,7 +53,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use fdtable::{FileRef, RawFd};
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
 use crate::fs::locks::{self, LockSet};

@@ -11,7 +11,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::{Events, FileId, Limit, Pollee, WaitQueue, Wakeups, Watcher, wait};
 use crate::fs::locks::{self, LockSet};

@@ -9,14 +9,15 @@
 //! of `poll` and its relatives, and of sockets with a timeout.
 
 use std::cell::RefCell;
+use std::mem;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::host_fork;
+use fdtable_shm::{Mutex, MutexGuard};
 use fdtable_sync::parker::{Parker, Restart, Wake};
-use parking_lot::{Mutex, MutexGuard};
 
 use super::{Events, WaitQueue, Wakeups, Watcher};
 use crate::Errno;
@@ -39,8 +40,12 @@ impl Sleeper {
         let mine = MINE.try_with(|mine| {
             let mut mine = mine.borrow_mut();
             // After a host fork, the cached one belongs to the parent process.
-            if !mine.is_alive() {
-                *mine = Arc::new(Self::new());
+            if mine.generation != host_fork::generation() {
+                let parents = mem::replace(&mut *mine, Arc::new(Self::new()));
+                if host_fork::shares_memory() {
+                    // The parent's thread has this reference.
+                    mem::forget(parents);
+                }
             }
             Arc::clone(&mine)
         });
@@ -76,7 +81,7 @@ impl Watcher for Sleeper {
     }
 
     fn is_alive(&self) -> bool {
-        self.generation == host_fork::generation()
+        self.generation == host_fork::generation() || host_fork::shares_memory()
     }
 }
 

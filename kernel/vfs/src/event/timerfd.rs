@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::{
     Clock, Events, FileId, Limit, Pollee, Restart, WaitEnd, WaitQueue, Wakeups, Watcher, wait,

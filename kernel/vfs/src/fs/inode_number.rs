@@ -5,24 +5,33 @@
 
 use std::cell::Cell;
 
-use parking_lot::Mutex;
+use fdtable::host_fork;
+use fdtable_shm::Mutex;
 
 /// Numbers that a thread takes at a time.
 const BATCH: u64 = 1024;
 
-/// First number that no thread has taken. Zero is never used.
-static FREE: Mutex<u64> = Mutex::new(1);
+fdtable_sync::global! {
+    /// First number that no thread has taken. Zero is never used.
+    pub(super) static FREE: Mutex<u64> = Mutex::new(1);
+}
 
 thread_local! {
-    /// Next number of this thread, and the end of its batch.
-    static MINE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    /// Next number of this thread, the end of its batch, and the fork generation of the process
+    /// that took it.
+    static MINE: Cell<(u64, u64, u32)> = const { Cell::new((0, 0, 0)) };
 }
 
 /// Returns a number that is unique in this host process, at least 1.
 pub fn fresh() -> u64 {
-    let (next, end) = MINE.get();
-    let (next, end) = if next < end { (next, end) } else { batch() };
-    MINE.set((next + 1, end));
+    let (next, end, taken) = MINE.get();
+    let generation = host_fork::generation();
+    let (next, end) = if next < end && taken == generation {
+        (next, end)
+    } else {
+        batch()
+    };
+    MINE.set((next + 1, end, generation));
     next
 }
 

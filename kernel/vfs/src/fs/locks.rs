@@ -17,7 +17,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use crate::event::{Events, FileId, Limit, WaitQueue, Wakeups, wait};
 use crate::{Errno, OpenFlags};
@@ -43,9 +43,11 @@ pub struct LockSet {
     locks: OnceLock<Arc<Locks>>,
 }
 
-/// Locks of the inode that all files of `eventfd`, `timerfd` and `epoll` share, as on Linux.
-#[doc(alias = "anon_inode")]
-pub(crate) static ANONYMOUS: LockSet = LockSet::new();
+fdtable_sync::global! {
+    /// Locks of the inode that all files of `eventfd`, `timerfd` and `epoll` share, as on Linux.
+    #[doc(alias = "anon_inode")]
+    pub(crate) static ANONYMOUS: LockSet = LockSet::new();
+}
 
 /// Locks of an inode that has had one.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
 use fdtable::{FileRef, SuperBlock};
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use self::directory::Directory;
 use self::limits::FileLimits;

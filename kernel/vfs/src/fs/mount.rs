@@ -28,8 +28,8 @@ use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::rcu::map::RcuMap;
 use fdtable::{SuperBlock, rcu};
+use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 
 use super::file_system::FileSystem;
 use super::inode::{Dentry, Inode};

@@ -8,7 +8,7 @@
 use std::sync::{Arc, OnceLock};
 
 use fdtable::FileRef;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::inode::{Inode, Opening};
 use super::locks::LockSet;

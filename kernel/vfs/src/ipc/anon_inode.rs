@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
 use fdtable::FileRef;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use crate::fs::{
     Attributes, Credentials, FileKind, Inode, Mode, Opening, Stat, Timestamp, fresh_device,
@@ -26,14 +26,18 @@ pub(crate) struct AnonInode {
 impl AnonInode {
     /// Makes the inode of a pipe: mode 0600.
     pub(super) fn pipe(fifo: Arc<Fifo>, maker: Credentials) -> Arc<Self> {
-        static PIPES: LazyLock<u64> = LazyLock::new(fresh_device);
+        fdtable_sync::global! {
+            pub(super) static PIPES: LazyLock<u64> = LazyLock::new(fresh_device);
+        }
         let stat = Stat::new(FileKind::Fifo, Mode::new(0o600), fresh_inode());
         Self::new(stat, *PIPES, maker, Some(fifo))
     }
 
     /// Makes the inode of a socket: mode 0777.
     pub(super) fn socket(maker: Credentials) -> Arc<Self> {
-        static SOCKETS: LazyLock<u64> = LazyLock::new(fresh_device);
+        fdtable_sync::global! {
+            pub(super) static SOCKETS: LazyLock<u64> = LazyLock::new(fresh_device);
+        }
         let stat = Stat::new(FileKind::Socket, Mode::ALL, fresh_inode());
         Self::new(stat, *SOCKETS, maker, None)
     }

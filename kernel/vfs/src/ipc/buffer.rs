@@ -50,7 +50,7 @@ mod ancillary;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use fdtable_shm::{Mutex, MutexGuard};
 
 use crate::event::{self, Events, FileId, Limit, Restart, WaitQueue, Wakeups, Watcher};
 use crate::{Errno, OpenFlags, Status};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups, Watcher};
 use crate::fs::locks::LockSet;

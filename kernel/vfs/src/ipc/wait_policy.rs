@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use crate::Errno;
 use crate::event::{self, Events, Limit, Restart, WaitQueue};

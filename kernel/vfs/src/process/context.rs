@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::rcu;
 use fdtable::rcu::map::RcuMap;
+use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 
 use super::Process;
 use crate::fs::{Capabilities, Credentials, Mode, PathContext, Pinned, VfsPath};

@@ -2,7 +2,7 @@
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{Limits, RawFd};
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::Process;
 use crate::fs::{Capabilities, SeekTo};

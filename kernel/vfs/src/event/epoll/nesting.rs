@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::Set;
 use crate::Errno;
@@ -25,8 +25,10 @@ const MAX_LINKS: usize = 4;
 /// may cost.
 const MAX_PATHS: usize = 1000;
 
-/// Serialises all additions of epolls to epolls.
-static LINKING: Mutex<()> = Mutex::new(());
+fdtable_sync::global! {
+    /// Serialises all additions of epolls to epolls.
+    pub(super) static LINKING: Mutex<()> = Mutex::new(());
+}
 
 /// Checks that `child` may become a member of `parent`, and calls `insert` to add it.
 ///

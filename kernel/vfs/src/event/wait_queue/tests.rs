@@ -1,6 +1,6 @@
 //! If a queue is wrong, a thread sleeps forever, or many wake for one byte.
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::*;
 

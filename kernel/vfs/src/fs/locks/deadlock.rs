@@ -10,13 +10,15 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::Owner;
 use crate::Errno;
 use crate::event::{Sleeper, Watcher};
 
-static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
+fdtable_sync::global! {
+    pub(super) static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
+}
 
 struct Wait {
     waiter: u64,

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::ClosedFiles;
+use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 
 use super::{Locks, Owner};
 use crate::event::Wakeups;
@@ -29,8 +29,10 @@ pub(crate) struct TableLocks {
     has_some: AtomicCell<bool>,
 }
 
-/// ID of the next table.
-static NEXT: AtomicCell<u64> = AtomicCell::new(1);
+fdtable_sync::global! {
+    /// ID of the next table.
+    pub(super) static NEXT: AtomicCell<u64> = AtomicCell::new(1);
+}
 
 impl TableLocks {
     /// Makes the locks of a new table: none.

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use fdtable::rcu;
 use fdtable::rcu::map::{Prepared, RcuMap, Writer};
+use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 
 use super::directory::Directory;
 use super::meta::Meta;

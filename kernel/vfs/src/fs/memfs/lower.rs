@@ -34,7 +34,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::directory::Directory;
 use super::entries::Node;

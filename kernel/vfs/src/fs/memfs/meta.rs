@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use crossbeam_utils::atomic::AtomicCell;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::directory::Directory;
 use crate::fs::inode_number;

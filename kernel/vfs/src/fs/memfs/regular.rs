@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
-use parking_lot::{Mutex, RwLock};
+use fdtable_shm::{Mutex, RwLock};
 
 use super::contents::Contents;
 use super::data::Data;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fdtable::FileRef;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::meta::{Device, Meta};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};

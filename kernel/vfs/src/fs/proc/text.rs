@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fdtable::FileRef;
-use parking_lot::{Mutex, MutexGuard};
+use fdtable_shm::{Mutex, MutexGuard};
 
 use crate::fs::VfsPath;
 use crate::fs::inode::{Inode, Opening};

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_utils::atomic::AtomicCell;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::ancillary::Ucred;
 use super::in_flight::Rights;

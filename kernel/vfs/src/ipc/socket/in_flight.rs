@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
-use parking_lot::{Mutex, MutexGuard};
+use fdtable_shm::{Mutex, MutexGuard};
 
 use super::Socket;
 use super::core::Core;
@@ -375,7 +375,8 @@ fn drop_next() -> bool {
             });
         }
         Some((None, 0)) => {
-            with_dropping(|dropping| dropping.busy = false);
+            // Without the memory of the lists too, which a fork would give to the child as well.
+            with_dropping(|dropping| *dropping = Dropping::default());
             return false;
         }
         None => return false,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::SocketType;
 use super::core::Core;

@@ -13,7 +13,7 @@
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::ancillary::Ucred;
 use super::in_flight::{Flights, InFlight};

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use super::SocketAddress;
 use super::ancillary::{Ancillary, Arrived};

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use crate::event::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use crate::event::{Events, FileId, Pollee, Watcher};
