@@ -8,6 +8,7 @@ pub(crate) mod epoll;
 pub(crate) mod file;
 pub(crate) mod lower;
 pub(crate) mod memfd;
+pub(crate) mod number;
 pub(crate) mod other_files;
 mod scm_rights;
 pub(crate) mod terminals;
@@ -161,6 +162,21 @@ pub(crate) fn real_path(path: &CStr) -> Result<CString, Errno> {
 pub(crate) fn close(fd: RawFd) {
     // SAFETY: the call takes no pointer. An error has no receiver.
     without_cancellation(|| unsafe { libc::close(fd) });
+}
+
+/// Has a descriptor lead to a file that can be neither read nor written, instead of its own.
+///
+/// # Errors
+/// Those of the host's `open` and `dup3`.
+pub(crate) fn make_useless(fd: RawFd) -> Result<(), Errno> {
+    // SAFETY: the path is a C string.
+    let other = check(without_cancellation(|| unsafe {
+        libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC)
+    }))?;
+    // SAFETY: the call takes no pointer.
+    let made = check(unsafe { libc::dup3(other, fd, libc::O_CLOEXEC) }).map(drop);
+    close(other);
+    made
 }
 
 /// Reads. May block.
@@ -725,11 +741,16 @@ pub(crate) fn epoll_remove(epoll: RawFd, fd: RawFd) {
 
 /// Waits for events of an epoll. Returns keys and events. Must be called outside the freezer.
 pub(crate) fn epoll_wait(epoll: RawFd) -> Result<Vec<(u64, i16)>, Errno> {
+    epoll_wait_for(epoll, -1)
+}
+
+/// Waits for files of an epoll, for so many milliseconds, or without limit if it is -1.
+pub(crate) fn epoll_wait_for(epoll: RawFd, limit: c_int) -> Result<Vec<(u64, i16)>, Errno> {
     const MAX_EVENTS: usize = 64;
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
     // SAFETY: there is room for as many events as the call is told.
     let count =
-        check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MAX_EVENTS as c_int, -1) })?;
+        check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MAX_EVENTS as c_int, limit) })?;
     let ready = events.iter().take(count as usize);
     Ok(ready
         .map(|event| (event.u64, event.events as i16))
@@ -809,6 +830,12 @@ pub(crate) fn sysconf(name: c_int) -> c_long {
 pub(crate) fn process_id() -> libc::pid_t {
     // SAFETY: the call takes no pointer.
     unsafe { libc::getpid() }
+}
+
+/// Returns true if there is a process with this ID, or its parent has not waited for it yet.
+pub(crate) fn is_alive(id: libc::pid_t) -> bool {
+    // SAFETY: the call takes no pointer.
+    unsafe { libc::kill(id, 0) == 0 || errno() != Errno::ESRCH }
 }
 
 /// Returns the ID of the calling thread.

@@ -4,8 +4,10 @@ pub(crate) mod credentials;
 pub(crate) mod descriptors;
 pub(crate) mod io_signals;
 pub(crate) mod ioctl;
+pub(crate) mod keeper;
 pub(crate) mod limits;
 pub(crate) mod signals;
+pub(crate) mod tree;
 
 pub use credentials::*;
 pub use descriptors::*;

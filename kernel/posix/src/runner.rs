@@ -1,7 +1,6 @@
 //! What a runner of unmodified programs needs beside the calls.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::Arc;
 
 use fdtable::Files;
 use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
@@ -9,8 +8,12 @@ use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 use crate::abi::call::guarded;
 use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
+use crate::host::number::closing;
+pub use crate::host::number::tell_threads;
 
 pub use crate::host::direct::{DirectCall, DirectCalls};
+pub use crate::process::keeper::start as start_keeper;
+pub use crate::process::tree::{Child, bury, end};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and
 /// transfers of host files, are made by `calls`.
@@ -107,16 +110,24 @@ pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
 
 /// Closes the descriptors with `FD_CLOEXEC`, as a new program does.
 pub fn close_on_exec() {
-    let system = system::system();
-    // Without memory for it the descriptors stay open, and there is no caller to report it to.
-    let _ = system.process.files().close_on_exec(drop);
+    let _ = guarded(|| {
+        let system = system::system();
+        // Without memory for it the descriptors stay open, and there is no caller to report it to.
+        let _ = closing(system, 0, u32::MAX, || {
+            system.process.files().close_on_exec(drop)
+        });
+        Ok(())
+    });
 }
 
 /// Has `/proc/self/exe` lead to the file of a descriptor, which may be closed afterwards. If there
 /// is no such descriptor, the link leads to the runner.
 pub fn set_executable(fd: c_int) {
-    let system = system::system();
-    system.executable.store(system.file(fd).ok().map(Arc::new));
+    let _ = guarded(|| {
+        let system = system::system();
+        system.executable.store(system.file(fd).ok());
+        Ok(())
+    });
 }
 
 /// Has `/proc/self/maps` show these bytes, which each open asks for.

@@ -68,8 +68,8 @@ use std::time::Duration;
 
 use fdtable::rcu::Guard;
 use fdtable::{Error, FdFlags, FileRef, Files, Rcu, Reservation, host_fork, rcu};
+use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
-use parking_lot::Mutex;
 
 use crate::abi::call::{guarded, set_errno, with_errno};
 use crate::abi::uaccess;

@@ -71,7 +71,7 @@ pub(crate) fn call_returning_errno(
 #[inline(always)]
 pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let inside = || {
-        let _inside = host_fork::enter();
+        let _inside = (host_fork::enter(), fdtable_shm::enter());
         body()
     };
     match catch_unwind(AssertUnwindSafe(inside)) {

@@ -32,7 +32,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use fdtable_vfs::Errno;
 

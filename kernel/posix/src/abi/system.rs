@@ -7,8 +7,10 @@
 use std::ffi::{CStr, c_int};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
+use fdtable_shm::Mutex;
 use fdtable_vfs::{Errno, Limit, MemFs, OpenFlags, Process, RcuObject, Resource};
 
 use crate::abi::routing::{Routes, Side};
@@ -20,27 +22,60 @@ use crate::host::file::{HostFile, Keep};
 use crate::host::lower::open_directory;
 use crate::process::credentials::copy_credentials;
 use crate::process::io_signals::HostSignals;
+use crate::process::tree;
 use crate::stdio::atfork;
 
-/// The process, and the routing of paths.
+/// The process, and the routing of paths. Each process of a tree that shares a kernel has its own,
+/// in memory of its own.
 pub(crate) struct System {
-    pub(crate) process: Process,
+    pub(crate) process: &'static Process,
     /// Routes of paths. Replaced as a whole.
-    pub(crate) routes: ArcSwap<Routes>,
+    pub(crate) routes: Own<Routes>,
     /// Messages about routing, if the program's user wants them.
     pub(crate) trace: Option<Trace>,
     /// The file of the program, if a runner has loaded it: what `/proc/self/exe` leads to.
-    pub(crate) executable: ArcSwapOption<FileRef<RcuObject>>,
+    pub(crate) executable: Own<Option<FileRef<RcuObject>>>,
     /// Returns what `/proc/self/maps` shows, if a runner has set it.
     pub(crate) mappings: OnceLock<fn() -> Vec<u8>>,
 }
 
-static SYSTEM: OnceLock<System> = OnceLock::new();
+static SYSTEM: AtomicCell<Option<&'static System>> = AtomicCell::new(None);
+
+/// Held while the process is created.
+static CREATION: Mutex<()> = Mutex::new(());
+
+/// A value that is replaced as a whole. What the pointer needs is private to the process.
+pub(crate) struct Own<T>(ArcSwap<T>);
+
+impl<T> Own<T> {
+    fn new(value: T) -> Self {
+        let _private = fdtable_shm::leave();
+        Own(ArcSwap::from_pointee(value))
+    }
+
+    /// Returns the value.
+    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<T>> {
+        let _private = fdtable_shm::leave();
+        self.0.load()
+    }
+
+    /// Replaces the value.
+    pub(crate) fn store(&self, value: T) {
+        let _private = fdtable_shm::leave();
+        self.0.store(Arc::new(value));
+    }
+
+    /// Replaces the value by what `next` makes of it, which may run more than once.
+    pub(crate) fn rcu(&self, mut next: impl FnMut(&T) -> T) {
+        let _private = fdtable_shm::leave();
+        self.0.rcu(|value| Arc::new(next(value)));
+    }
+}
 
 /// Returns the process. The first call creates it.
 #[inline(always)]
 pub(crate) fn system() -> &'static System {
-    match SYSTEM.get() {
+    match SYSTEM.load() {
         Some(system) => system,
         None => begin(),
     }
@@ -48,10 +83,27 @@ pub(crate) fn system() -> &'static System {
 
 #[cold]
 fn begin() -> &'static System {
-    SYSTEM.get_or_init(|| {
+    let _alone = CREATION.lock();
+    // Another thread may have been first.
+    SYSTEM.load().unwrap_or_else(|| {
         let routes = Routes::new(host::current_directory());
-        System::new(MemFs::default(), routes)
+        create(MemFs::default(), routes)
     })
+}
+
+/// Creates the process. The caller has found none, and holds the lock.
+fn create(root: MemFs, routes: Routes) -> &'static System {
+    let _inside = fdtable_shm::enter();
+    let system = System::new(root, routes);
+    install(system)
+}
+
+/// Makes a system that of this process.
+fn install(system: System) -> &'static System {
+    let _private = fdtable_shm::leave();
+    let system = Box::leak(Box::new(system));
+    SYSTEM.store(Some(system));
+    system
 }
 
 /// Creates the process with a directory of the host as its root, over which changes stay in memory.
@@ -63,10 +115,12 @@ fn begin() -> &'static System {
 pub(crate) fn begin_in(root: &CStr) -> Result<(), Errno> {
     let whole = host::real_path(root)?;
     let fs = MemFs::over(open_directory(&whole)?, limits(host::half_of_memory()))?;
-    if SYSTEM.get().is_some() {
+    let alone = CREATION.lock();
+    if SYSTEM.load().is_some() {
         return Err(Errno::EBUSY);
     }
-    let system = SYSTEM.get_or_init(|| System::new(fs, Routes::rooted()));
+    let system = create(fs, Routes::rooted());
+    drop(alone);
     system.make_host_points()?;
     let directory = host::current_directory();
     let top = whole.to_bytes();
@@ -82,12 +136,15 @@ pub(crate) fn begin_in(root: &CStr) -> Result<(), Errno> {
 
 impl System {
     fn new(root: MemFs, routes: Routes) -> Self {
+        // Handlers are those of this process.
+        let private = fdtable_shm::leave();
         // If there is no memory for the handlers, a fork of the host copies the table in its
         // current state, which may be inconsistent.
         let _ = host_fork::register().map(|()| atfork::register());
         host::in_children(set_process_id);
         faults::install();
         handlers::install();
+        drop(private);
         let process = Process::with(Files::new(), root);
         process.set_id(host::process_id());
         process.kernel().set_signal_sender(Arc::new(HostSignals));
@@ -95,17 +152,42 @@ impl System {
         process.umask(host::current_umask().into());
         inherit_standard_files(&process);
         let system = System {
-            process,
-            routes: ArcSwap::from_pointee(routes),
+            process: tree::root(process),
+            routes: Own::new(routes),
             trace: Trace::of_environment(),
-            executable: ArcSwapOption::empty(),
+            executable: Own::new(None),
             mappings: OnceLock::new(),
         };
         system.mount_devices();
         system.mount_environment();
         // Last: the mounts of the environment are there for every user.
-        copy_credentials(&system.process);
+        copy_credentials(system.process);
         system
+    }
+
+    /// Makes that of a process that shares the kernel: a copy of what belongs to its parent.
+    fn with_process(
+        &self,
+        process: &'static Process,
+        executable: Option<FileRef<RcuObject>>,
+    ) -> Self {
+        System {
+            process,
+            routes: Own::new(Routes::clone(&self.routes.load())),
+            trace: Trace::of_environment(),
+            executable: Own::new(executable),
+            mappings: self.mappings.clone(),
+        }
+    }
+
+    /// Continues as another process, whose parent has made this memory.
+    pub(crate) fn become_child(
+        &self,
+        process: &'static Process,
+        executable: Option<FileRef<RcuObject>>,
+    ) {
+        process.set_id(host::process_id());
+        install(self.with_process(process, executable));
     }
 
     /// Returns the open file of a descriptor.
@@ -147,7 +229,8 @@ impl System {
 
 /// Sets the process ID in the child of a host fork.
 extern "C" fn set_process_id() {
-    if let Some(system) = SYSTEM.get() {
+    // Where processes share a kernel, it is still the parent's.
+    if let Some(system) = SYSTEM.load().filter(|_| !host_fork::shares_memory()) {
         system.process.set_id(host::process_id());
     }
 }

@@ -187,7 +187,7 @@ impl System {
     /// Those of making a file with the mappings.
     fn own_process(&self, path: &[u8], last: LastLink) -> Result<Option<Target<'static>>, Errno> {
         let file = match (name_in_process(path), self.mappings.get()) {
-            (Some(b"exe"), _) => match &*self.executable.load() {
+            (Some(b"exe"), _) => match &**self.executable.load() {
                 Some(file) => FileRef::clone(file),
                 None => return Ok(None),
             },
@@ -244,7 +244,7 @@ impl System {
 
     /// Returns the path of the program if its file is ours.
     fn executable_link(&self) -> Option<Vec<u8>> {
-        let file = FileRef::clone(&**self.executable.load().as_ref()?);
+        let file = FileRef::clone(Option::as_ref(&self.executable.load())?);
         match HostFile::below(&**file) {
             Some(_) => None,
             None => Some(file.path()?.full_path()),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::env;
 
-use parking_lot::Mutex;
+use fdtable_shm::Mutex;
 
 use crate::host;
 use crate::host::direct::Wait;

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
 
 use fdtable_vfs::{DirEntry, Errno, FileKind, Stat};
 use libc::{AT_FDCWD, ssize_t};
@@ -136,7 +135,7 @@ impl System {
             Side::Host => host::current_directory(),
         };
         self.routes
-            .rcu(|routes| Arc::new(routes.with_directory(side, path.clone())));
+            .rcu(|routes| routes.with_directory(side, path.clone()));
         Ok(0)
     }
 }

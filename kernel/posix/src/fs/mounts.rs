@@ -76,8 +76,7 @@ impl System {
         // Nothing leads there before the route does.
         let mode = Mode::new(options.mode);
         mounter.fchmodat(At::Cwd, &point, mode, AtFlags::empty())?;
-        self.routes
-            .rcu(|routes| Arc::new(routes.with_mount(point.clone())));
+        self.routes.rcu(|routes| routes.with_mount(point.clone()));
         Ok(())
     }
 
@@ -101,7 +100,7 @@ impl System {
         let fs = MemFs::over(open_directory(&whole)?, limits(host::half_of_memory()))?;
         mount_at(&self.privileged()?, &point, Arc::new(fs))?;
         self.routes
-            .rcu(|routes| Arc::new(routes.with_mount(point.clone()).with_crossing_links()));
+            .rcu(|routes| routes.with_mount(point.clone()).with_crossing_links());
         self.enter_overlay(&point)
     }
 
@@ -178,8 +177,7 @@ impl System {
         });
         if mounted.is_ok() {
             for path in FIXED_MOUNTS {
-                self.routes
-                    .rcu(|routes| Arc::new(routes.with_mount(path.to_vec())));
+                self.routes.rcu(|routes| routes.with_mount(path.to_vec()));
             }
         }
     }
@@ -220,8 +218,7 @@ impl System {
             return Err(Errno::EINVAL);
         }
         self.mounter()?.unmount(&point)?;
-        self.routes
-            .rcu(|routes| Arc::new(routes.without_mount(&point)));
+        self.routes.rcu(|routes| routes.without_mount(&point));
         Ok(())
     }
 

@@ -25,19 +25,20 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::host_fork;
+use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Epoll, EpollEvent, EpollFlags, Events, FileId, HostSet, Pollee, Watcher};
 use libc::epoll_event;
-use parking_lot::Mutex;
 
 use crate::abi::system::system;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::number::Number;
 use crate::host::watch::HostWatch;
 
 /// Host epoll beside an epoll of ours.
 pub(crate) struct HostEpoll {
-    fd: RawFd,
+    number: Number,
     /// Data of the eventfd. It is random: a caller's data is the same only by chance, one in 2^64.
     key: u64,
     /// Fork generation of the process that created it.
@@ -80,8 +81,9 @@ impl HostEpoll {
     fn create() -> Result<Arc<dyn HostSet>, Errno> {
         let fd = host::epoll_create()?;
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
+        let number = Number::new(fd);
         let made = Arc::new(HostEpoll {
-            fd,
+            number,
             key: host::random(),
             generation: host_fork::generation(),
             wake: Mutex::new(Wake {
@@ -89,7 +91,7 @@ impl HostEpoll {
                 generation: host_fork::generation(),
                 is_released: false,
             }),
-            watch: HostWatch::new(fd),
+            watch: HostWatch::new(number),
         });
         made.add_eventfd(eventfd)?;
         Ok(made)
@@ -118,7 +120,7 @@ impl HostEpoll {
         host_fd: RawFd,
         event: Option<epoll_event>,
     ) -> Result<(), Errno> {
-        host::epoll_control(self.fd, operation, host_fd, event)
+        host::epoll_control(self.number.get(), operation, host_fd, event)
     }
 
     /// Waits in the host for host files alone, and writes to an array of the caller. Returns 0
@@ -138,7 +140,7 @@ impl HostEpoll {
         mask: Option<&libc::sigset_t>,
     ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
-        let count = unsafe { host::epoll_wait_in(self.fd, events, most, timeout, mask) }?;
+        let count = unsafe { host::epoll_wait_in(self.number.get(), events, most, timeout, mask) }?;
         // SAFETY: the host has written as many.
         let left = unsafe { self.without_wake_up(events, count, true) };
         if left > 0 || count < most {
@@ -147,7 +149,7 @@ impl HostEpoll {
         // The wake-up filled all the room. Another member may be ready too.
         let now = Some(Duration::ZERO);
         // SAFETY: as the caller promises.
-        let count = unsafe { host::epoll_wait_in(self.fd, events, most, now, None) }?;
+        let count = unsafe { host::epoll_wait_in(self.number.get(), events, most, now, None) }?;
         // SAFETY: the host has written as many.
         Ok(unsafe { self.without_wake_up(events, count, true) })
     }
@@ -244,14 +246,15 @@ impl HostEpoll {
         };
         let (place, room) = (found.as_mut_ptr(), found.len());
         // SAFETY: there is room.
-        let mut count = unsafe { host::epoll_wait_in(self.fd, place, room, timeout, None) }?;
+        let mut count =
+            unsafe { host::epoll_wait_in(self.number.get(), place, room, timeout, None) }?;
         // SAFETY: the host has written as many.
         let mut left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
         if left == 0 && count == room {
             // The wake-up filled all the room. The host returns the other members first now.
             let now = Some(Duration::ZERO);
             // SAFETY: as above.
-            count = unsafe { host::epoll_wait_in(self.fd, place, room, now, None) }?;
+            count = unsafe { host::epoll_wait_in(self.number.get(), place, room, now, None) }?;
             // SAFETY: as above.
             left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
         }
@@ -276,7 +279,7 @@ impl HostSet for HostEpoll {
 
     /// From the host's `/proc`. A member whose descriptor is not known has that of the host.
     fn members(&self) -> Vec<(RawFd, EpollEvent)> {
-        let path = format!("/proc/self/fdinfo/{}", self.fd);
+        let path = format!("/proc/self/fdinfo/{}", self.number.get());
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let names = known_names();
         let member = |line: &str| {
@@ -296,7 +299,7 @@ impl HostSet for HostEpoll {
         if !wake.is_released {
             wake.is_released = true;
             self.watch.close();
-            host::close(self.fd);
+            self.number.close();
             host::close(wake.eventfd);
         }
     }

@@ -19,12 +19,13 @@ use fdtable_vfs::{
 use crate::host;
 use crate::host::direct::Wait;
 use crate::host::epoll::Names;
+use crate::host::number::Number;
 use crate::host::watch::HostWatch;
 
 /// Open file of the host.
 #[derive(Debug)]
 pub(crate) struct HostFile {
-    fd: RawFd,
+    number: Number,
     keep: Keep,
     /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
@@ -54,10 +55,11 @@ impl HostFile {
     fn with(fd: RawFd, keep: Keep, inode: Option<VfsPath>) -> Result<FileRef<RcuObject>, Errno> {
         let kind = host::fstat(fd)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
+        let number = Number::new(fd);
         file(HostFile {
-            fd,
+            number,
             keep,
-            watch: (!is_always_ready).then(|| HostWatch::new(fd)),
+            watch: (!is_always_ready).then(|| HostWatch::new(number)),
             names: Names::new(),
             inode,
         })
@@ -92,9 +94,15 @@ impl HostFile {
         Self::below(file).filter(|host_file| host_file.inode.is_none())
     }
 
-    /// Returns the host descriptor.
+    /// Returns the host descriptor, or -1 if this process does not have it.
+    #[inline]
     pub(crate) fn fd(&self) -> RawFd {
-        self.fd
+        self.number.get()
+    }
+
+    /// Returns the host descriptor, with what each process knows of it.
+    pub(crate) fn number(&self) -> &Number {
+        &self.number
     }
 
     /// Returns whether a transfer may wait for another program.
@@ -113,7 +121,7 @@ impl HostFile {
     #[inline]
     pub(crate) fn name_in(&self, set: &Arc<dyn HostSet>, ours: RawFd) -> Result<RawFd, Errno> {
         let stays_open = (self.keep == Keep::Open).then_some(set);
-        self.names.get(ours, self.fd, stays_open)
+        self.names.get(ours, self.fd(), stays_open)
     }
 
     /// Returns the host descriptors under which the file is a member of epolls.
@@ -125,13 +133,13 @@ impl HostFile {
 impl Object for HostFile {
     /// Never has `NONBLOCK`: the host applies that flag itself.
     fn status(&self) -> OpenFlags {
-        let flags = host::fcntl(self.fd, libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
+        let flags = host::fcntl(self.fd(), libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
         OpenFlags::from_bits_truncate(flags.cast_unsigned())
             & (OpenFlags::ACCMODE | OpenFlags::APPEND)
     }
 
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        host::fcntl(self.fd, libc::F_SETFL, flags.bits().cast_signed()).map(drop)
+        host::fcntl(self.fd(), libc::F_SETFL, flags.bits().cast_signed()).map(drop)
     }
 
     /// False: each call uses the blocking form, which does not block if the host file is
@@ -146,7 +154,7 @@ impl Object for HostFile {
     }
 
     fn readable_bytes(&self) -> Result<usize, Errno> {
-        host::readable_bytes(self.fd)
+        host::readable_bytes(self.fd())
     }
 
     fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
@@ -158,11 +166,11 @@ impl Object for HostFile {
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        host::read(self.fd, self.wait(), buf)
+        host::read(self.fd(), self.wait(), buf)
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        host::write(self.fd, self.wait(), bytes)
+        host::write(self.fd(), self.wait(), bytes)
     }
 
     fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
@@ -174,38 +182,38 @@ impl Object for HostFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        host::pread(self.fd, buf, signed(offset)?)
+        host::pread(self.fd(), buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        host::pwrite(self.fd, bytes, signed(offset)?)
+        host::pwrite(self.fd(), bytes, signed(offset)?)
     }
 
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        host::readv(self.fd, self.wait(), bufs, None)
+        host::readv(self.fd(), self.wait(), bufs, None)
     }
 
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        host::writev(self.fd, self.wait(), bufs, None)
+        host::writev(self.fd(), self.wait(), bufs, None)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        host::readv(self.fd, self.wait(), bufs, Some(signed(offset)?))
+        host::readv(self.fd(), self.wait(), bufs, Some(signed(offset)?))
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        host::writev(self.fd, self.wait(), bufs, Some(signed(offset)?))
+        host::writev(self.fd(), self.wait(), bufs, Some(signed(offset)?))
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
         let how = how.bits().cast_signed();
-        host::fallocate(self.fd, how, signed(offset)?, signed(length)?)
+        host::fallocate(self.fd(), how, signed(offset)?, signed(length)?)
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
         match &self.inode {
             Some(path) => Ok(path.inode.stat()),
-            None => host::fstat(self.fd).map(|stat| to_stat(&stat)),
+            None => host::fstat(self.fd()).map(|stat| to_stat(&stat)),
         }
     }
 
@@ -214,11 +222,11 @@ impl Object for HostFile {
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        host::ftruncate(self.fd, signed(length)?)
+        host::ftruncate(self.fd(), signed(length)?)
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        host::fsync(self.fd)
+        host::fsync(self.fd())
     }
 
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
@@ -229,7 +237,7 @@ impl Object for HostFile {
             SeekTo::Data(offset) => (signed(offset)?, libc::SEEK_DATA),
             SeekTo::Hole(offset) => (signed(offset)?, libc::SEEK_HOLE),
         };
-        host::lseek(self.fd, offset, whence)
+        host::lseek(self.fd(), offset, whence)
     }
 
     fn release(&self) {
@@ -238,7 +246,7 @@ impl Object for HostFile {
         }
         self.names.close();
         if self.keep == Keep::No {
-            host::close(self.fd);
+            self.number.close();
         }
     }
 

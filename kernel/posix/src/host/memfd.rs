@@ -4,24 +4,38 @@
 //! not copy. None of them blocks, because the bytes are in memory.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+use fdtable::host_fork;
+use fdtable_shm::Mutex;
 use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
 use super::direct::{Wait, direct};
 use super::file::signed;
+use super::number::Number;
 use super::{check, without_cancellation};
 use crate::abi::call::errno;
 use crate::host;
+use crate::process::keeper;
 
 /// Memory behind a host descriptor, which is closed at the end. Mappings keep the memory.
+///
+/// Where processes share the kernel, the [keeper] has it too: a process that does not have the
+/// descriptor opens the memory there, and keeps that open as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Memfd {
-    fd: RawFd,
+    number: Number,
+    /// The keeper's number of it, where processes share the kernel.
+    kept: Option<c_int>,
 }
+
+/// The host descriptors of memory that other processes have made, by the keeper's number and the
+/// name of the memory.
+static OPENED: Mutex<BTreeMap<(c_int, u64), RawFd>> = Mutex::new(BTreeMap::new());
 
 /// Arguments of `mmap`, without the descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +85,40 @@ impl Memfd {
             Errno::EMFILE => Errno::ENFILE,
             errno => errno,
         })?;
-        Ok(Arc::new(Memfd { fd }))
+        let kept = host_fork::shares_memory().then(|| keeper::keep(fd));
+        let kept = kept.transpose().inspect_err(|_| host::close(fd))?;
+        let number = Number::new(fd);
+        Ok(Arc::new(Memfd { number, kept }))
+    }
+
+    /// Returns the host descriptor in this process, which is opened if it does not have it. -1 if
+    /// that fails, for which the host answers `EBADF`.
+    fn fd(&self) -> RawFd {
+        match (self.number.get(), self.kept) {
+            (-1, Some(kept)) => self.open(kept).unwrap_or(-1),
+            (fd, _) => fd,
+        }
+    }
+
+    #[cold]
+    fn open(&self, kept: c_int) -> Result<RawFd, Errno> {
+        let _private = fdtable_shm::leave();
+        let mut opened = OPENED.lock();
+        let key = (kept, self.number.name());
+        if let Some(&fd) = opened.get(&key) {
+            return Ok(fd);
+        }
+        let fd = keeper::open_kept(kept)?;
+        // What had the number before is gone.
+        let before: Vec<_> = opened
+            .range((kept, 0)..=(kept, u64::MAX))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in before {
+            opened.remove(&key).into_iter().for_each(host::close);
+        }
+        opened.insert(key, fd);
+        Ok(fd)
     }
 
     /// Returns the memory of the host that a file uses.
@@ -85,16 +132,16 @@ impl Memfd {
     /// Those of the host's `mmap`.
     pub(crate) fn map(&self, mapping: &Mapping, writable: bool) -> Result<*mut c_void, Errno> {
         if writable || mapping.flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
-            return mapping.of(self.fd);
+            return mapping.of(self.fd());
         }
         // A descriptor for reading keeps `mprotect` from allowing writes later.
-        let path = format!("/proc/self/fd/{}\0", self.fd);
+        let path = format!("/proc/self/fd/{}\0", self.fd());
         // SAFETY: the path ends with a zero byte.
         let reading = without_cancellation(|| unsafe {
             libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC)
         });
         if reading == -1 {
-            return mapping.of(self.fd);
+            return mapping.of(self.fd());
         }
         let place = mapping.of(reading);
         host::close(reading);
@@ -102,7 +149,7 @@ impl Memfd {
     }
 
     fn seek(&self, from: u64, whence: c_int) -> Option<u64> {
-        host::lseek(self.fd, signed(from).ok()?, whence).ok()
+        host::lseek(self.fd(), signed(from).ok()?, whence).ok()
     }
 
     /// Calls `fallocate`, again if a signal interrupts it.
@@ -111,7 +158,7 @@ impl Memfd {
         loop {
             let done = without_cancellation(|| {
                 // SAFETY: the call takes no pointer.
-                check(unsafe { libc::fallocate(self.fd, how, offset, length) })
+                check(unsafe { libc::fallocate(self.fd(), how, offset, length) })
             });
             match done {
                 Err(Errno::EINTR) => {}
@@ -124,7 +171,7 @@ impl Memfd {
 impl SharedMemory for Memfd {
     fn usage(&self) -> MemoryUsage {
         // It cannot fail: the descriptor is open.
-        host::fstat(self.fd).map_or(MemoryUsage::default(), |stat| MemoryUsage {
+        host::fstat(self.fd()).map_or(MemoryUsage::default(), |stat| MemoryUsage {
             len: stat.st_size.cast_unsigned(),
             pages: stat.st_blocks.cast_unsigned() / (4096 / 512),
             modified: Timestamp {
@@ -136,7 +183,7 @@ impl SharedMemory for Memfd {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         // The caller holds the lock of the file, so a fork waits for this call.
-        host::pread_inside(self.fd, buf, signed(offset)?)
+        host::pread_inside(self.fd(), buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
@@ -147,7 +194,7 @@ impl SharedMemory for Memfd {
             direct!(
                 Wait::Never,
                 libc::SYS_pwrite64,
-                self.fd,
+                self.fd(),
                 bytes.as_ptr(),
                 bytes.len(),
                 offset
@@ -157,7 +204,7 @@ impl SharedMemory for Memfd {
     }
 
     fn set_len(&self, len: u64) -> Result<(), Errno> {
-        host::ftruncate(self.fd, signed(len)?)
+        host::ftruncate(self.fd(), signed(len)?)
     }
 
     fn allocate(&self, from: u64, to: u64) -> Result<(), Errno> {
@@ -185,12 +232,17 @@ impl SharedMemory for Memfd {
         if seals.is_empty() {
             return Ok(());
         }
-        host::fcntl(self.fd, libc::F_ADD_SEALS, seals.bits().cast_signed()).map(drop)
+        host::fcntl(self.fd(), libc::F_ADD_SEALS, seals.bits().cast_signed()).map(drop)
     }
 }
 
 impl Drop for Memfd {
     fn drop(&mut self) {
-        host::close(self.fd);
+        self.number.close();
+        if let Some(kept) = self.kept {
+            let opened = OPENED.lock().remove(&(kept, self.number.name()));
+            opened.into_iter().for_each(host::close);
+            keeper::drop_kept(kept);
+        }
     }
 }

@@ -22,12 +22,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fdtable::{host_fork, rcu};
+use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Events, FileId, Pollee, WaitQueue, Watcher};
-use parking_lot::Mutex;
 
 use crate::host;
 use crate::host::direct::Wait;
+use crate::host::number::Number;
 
 /// Events that are requested from the host: all.
 const ALL_EVENTS: i16 = libc::POLLIN
@@ -50,10 +51,8 @@ pub(crate) struct HostWatch {
 #[derive(Debug)]
 struct State {
     /// Host descriptor, until the open file is released.
-    fd: Option<RawFd>,
+    number: Option<Number>,
     queue: WaitQueue,
-    /// Key of the file in the epoll, if it was added.
-    key: Option<u64>,
 }
 
 /// The epoll, its files and its thread.
@@ -64,30 +63,44 @@ struct Reactor {
     thread: Option<JoinHandle<()>>,
     /// Fork generation of the process that owns the epoll and the thread.
     generation: u32,
-    next_key: u64,
     watched: HashMap<u64, (RawFd, Weak<HostWatch>)>,
 }
 
 static REACTOR: OnceLock<Mutex<Reactor>> = OnceLock::new();
 
 impl HostWatch {
-    pub(crate) fn new(fd: RawFd) -> Arc<Self> {
+    pub(crate) fn new(number: Number) -> Arc<Self> {
         Arc::new_cyclic(|myself| HostWatch {
             myself: Weak::clone(myself),
             state: Mutex::new(State {
-                fd: Some(fd),
+                number: Some(number),
                 queue: WaitQueue::new(),
-                key: None,
             }),
         })
     }
 
     /// Stops the use of the host descriptor, before it is closed.
     pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        if let Some(fd) = state.fd.take() {
-            state.end_watch(fd);
+        if let Some(number) = self.state.lock().number.take() {
+            self.end_watch(number.get());
         }
+    }
+
+    fn end_watch(&self, fd: RawFd) {
+        if let Some(reactor) = REACTOR.get() {
+            reactor.lock().remove(self, fd);
+        }
+    }
+
+    fn end_watch_if_unused(&self, state: &State) {
+        if let (true, Some(number)) = (state.queue.is_empty(), state.number) {
+            self.end_watch(number.get());
+        }
+    }
+
+    /// Names the file in the epolls of all processes.
+    fn key(&self) -> u64 {
+        std::ptr::from_ref(self).addr() as u64
     }
 
     /// Wakes the watchers for events that the host reported.
@@ -97,24 +110,10 @@ impl HostWatch {
     }
 }
 
-impl State {
-    fn end_watch(&mut self, fd: RawFd) {
-        if let (Some(key), Some(reactor)) = (self.key.take(), REACTOR.get()) {
-            reactor.lock().remove(key, fd);
-        }
-    }
-
-    fn end_watch_if_unused(&mut self) {
-        if let (true, Some(fd)) = (self.queue.is_empty(), self.fd) {
-            self.end_watch(fd);
-        }
-    }
-}
-
 impl Pollee for HostWatch {
     fn events(&self) -> Events {
-        match self.state.lock().fd {
-            Some(fd) => host::ready(fd, ALL_EVENTS).map_or(Events::ERR, with_aliases),
+        match self.state.lock().number {
+            Some(number) => host::ready(number.get(), ALL_EVENTS).map_or(Events::ERR, with_aliases),
             None => Events::empty(),
         }
     }
@@ -122,22 +121,22 @@ impl Pollee for HostWatch {
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         let mut state = self.state.lock();
         state.queue.watch(watcher, interest, file);
-        if let (None, Some(fd)) = (state.key, state.fd) {
+        if let Some(number) = state.number {
             // If the host refuses, the watcher is never woken, and sees only what it checks itself.
-            state.key = reactor().lock().add(fd, &self.myself).ok();
+            let _ = reactor().lock().add(self, number.get());
         }
     }
 
     fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
         let mut state = self.state.lock();
         state.queue.unwatch(watcher);
-        state.end_watch_if_unused();
+        self.end_watch_if_unused(&state);
     }
 
     fn forget(&self, file: FileId) {
         let mut state = self.state.lock();
         let wakeups = state.queue.forget(file);
-        state.end_watch_if_unused();
+        self.end_watch_if_unused(&state);
         drop(state);
         wakeups.run();
     }
@@ -151,23 +150,26 @@ impl Reactor {
             bell: -1,
             thread: None,
             generation: 0,
-            next_key: 0,
             watched: HashMap::new(),
         }
     }
 
-    fn add(&mut self, fd: RawFd, watch: &Weak<HostWatch>) -> Result<u64, Errno> {
+    /// Adds a file, unless it is there.
+    fn add(&mut self, watch: &HostWatch, fd: RawFd) -> Result<(), Errno> {
+        let _private = fdtable_shm::leave();
         self.run()?;
-        let key = self.next_key;
+        let key = watch.key();
+        if self.watched.contains_key(&key) {
+            return Ok(());
+        }
         host::epoll_add(self.epoll, fd, key)?;
-        self.next_key += 1;
-        self.watched.insert(key, (fd, Weak::clone(watch)));
-        Ok(key)
+        self.watched.insert(key, (fd, Weak::clone(&watch.myself)));
+        Ok(())
     }
 
-    fn remove(&mut self, key: u64, fd: RawFd) {
-        self.watched.remove(&key);
-        if self.runs() {
+    fn remove(&mut self, watch: &HostWatch, fd: RawFd) {
+        let was_there = self.watched.remove(&watch.key()).is_some();
+        if was_there && self.runs() {
             host::epoll_remove(self.epoll, fd);
         }
     }
@@ -187,6 +189,10 @@ impl Reactor {
             host::close(self.bell);
             self.epoll = -1;
             mem::forget(self.thread.take());
+            if host_fork::shares_memory() {
+                // The references are counted for the parent. Watchers of this process come anew.
+                mem::forget(mem::take(&mut self.watched));
+            }
         }
         let epoll = host::epoll_create()?;
         let bell = host::eventfd().inspect_err(|_| host::close(epoll))?;
@@ -270,6 +276,7 @@ impl Stopped {
 
 /// Watches again what the parent watched, after a host fork.
 pub(crate) fn revive() {
+    let _private = fdtable_shm::leave();
     if let Some(reactor) = REACTOR.get() {
         let mut reactor = reactor.lock();
         if !reactor.watched.is_empty() {
@@ -280,6 +287,7 @@ pub(crate) fn revive() {
 }
 
 fn reactor() -> &'static Mutex<Reactor> {
+    let _private = fdtable_shm::leave();
     REACTOR.get_or_init(|| Mutex::new(Reactor::new()))
 }
 

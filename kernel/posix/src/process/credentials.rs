@@ -116,7 +116,7 @@ pub(crate) unsafe fn prctl(a: [c_long; 6]) -> c_long {
             return make();
         }
         let result = without_threads(make)?;
-        copy_credentials(&system.process);
+        copy_credentials(system.process);
         Ok(result)
     })
 }
@@ -129,7 +129,7 @@ pub(crate) unsafe fn setgroups(a: [c_long; 6]) -> c_long {
     call(|system| {
         // SAFETY: as the caller promises.
         let result = unsafe { host::syscall(libc::SYS_setgroups, a) }?;
-        copy_credentials(&system.process);
+        copy_credentials(system.process);
         Ok(result)
     })
 }
@@ -149,7 +149,7 @@ fn follow_thread(change: impl FnOnce() -> c_int) -> c_int {
 fn copied(change: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     call(|system| {
         let result = change()?;
-        copy_credentials(&system.process);
+        copy_credentials(system.process);
         Ok(result)
     })
 }

@@ -10,6 +10,7 @@ use crate::abi::system::System;
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::number::closing;
 use crate::process::io_signals;
 use crate::stdio::standard;
 
@@ -17,7 +18,9 @@ use crate::stdio::standard;
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close(fd: c_int) -> c_int {
     let closed = call(|system| {
-        system.process.close(fd)?;
+        closing(system, fd.cast_unsigned(), fd.cast_unsigned(), || {
+            system.process.close(fd)
+        })?;
         Ok(0)
     });
     if (0..=2).contains(&fd) && closed == 0 {
@@ -33,7 +36,9 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
         let flags = CloseRangeFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         // There is only one process, so its table is never shared and needs no copy.
         let flags = flags - CloseRangeFlags::UNSHARE;
-        system.process.close_range(first, last, flags)?;
+        closing(system, first, last, || {
+            system.process.close_range(first, last, flags)
+        })?;
         Ok(0)
     });
     if closed == 0 {
@@ -57,7 +62,11 @@ pub extern "C" fn fdt_dup(old: c_int) -> c_int {
 /// Duplicates a descriptor to `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup2(old: c_int, new: c_int) -> c_int {
-    followed(call(|system| Ok(system.process.dup2(old, new)?.raw())))
+    followed(call(|system| {
+        let dup = || system.process.dup2(old, new);
+        let made = closing(system, new.cast_unsigned(), new.cast_unsigned(), dup)?;
+        Ok(made.raw())
+    }))
 }
 
 /// Duplicates a descriptor to `new`, with `O_CLOEXEC` or 0: `dup3(2)`.
@@ -68,7 +77,9 @@ pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
             return Err(Errno::EINVAL);
         }
         let flags = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
-        Ok(system.process.dup3(old, new, flags)?.raw())
+        let dup = || system.process.dup3(old, new, flags);
+        let made = closing(system, new.cast_unsigned(), new.cast_unsigned(), dup)?;
+        Ok(made.raw())
     });
     followed(duplicate)
 }

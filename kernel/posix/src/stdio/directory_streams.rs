@@ -6,9 +6,9 @@
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::{mem, ptr};
 
+use fdtable_shm::Mutex;
 use fdtable_vfs::{Errno, FileKind};
 use libc::{DIR, dirent};
-use parking_lot::Mutex;
 
 use crate::abi::call::{call, call_returning_errno, errno, set_errno};
 use crate::abi::uaccess;

@@ -11,9 +11,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::LazyLock;
 
+use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 use libc::{FILE, off64_t, ssize_t};
-use parking_lot::Mutex;
 
 use crate::abi::call::{call, errno, guarded, set_errno, with_errno};
 use crate::abi::uaccess;
@@ -214,6 +214,8 @@ fn own(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
 /// # Errors
 /// `ENOMEM`.
 pub(crate) fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
+    // The C library's streams are those of this process.
+    let _private = fdtable_shm::leave();
     let cookie = Box::new(Cookie {
         fd: Cell::new(fd),
         stream: Cell::new(0),

@@ -1,0 +1,348 @@
+//! The keeper: a process beside a tree of processes that share one kernel.
+//!
+//! It runs the callbacks of RCU that no other thread has run: the processes have no thread for
+//! them, which could die with a lock. It watches the processes of the tree, and
+//! [buries](super::tree::bury) each that ends, also one that no parent waits for. And it keeps
+//! descriptors of the host for objects that outlive the process that has opened them ([`keep`]): a
+//! process that needs one opens it through `/proc`.
+//!
+//! It is made by two forks before the program starts, so it is no child of the tree. It has a
+//! session of its own and no descriptor but its socket and what it keeps, and ends when the last
+//! process of the tree has ended. If it is killed, processes are buried by parents that wait for
+//! them, and what it kept is lost to all but those that have it open.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::mem;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::time::Duration;
+
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable_shm::Mutex;
+use fdtable_sync::rcu;
+use fdtable_vfs::Errno;
+
+use crate::abi::call::guarded;
+use crate::host::{self, check, number};
+use crate::process::tree;
+
+/// The id of the keeper, or 0.
+static ID: AtomicCell<c_int> = AtomicCell::new(0);
+
+/// The socket on which processes write to it, or -1.
+static SOCKET: AtomicCell<RawFd> = AtomicCell::new(-1);
+
+/// A message to the keeper: what to do, and a process or a number.
+type Message = [c_int; 2];
+
+/// The process has begun.
+const WATCH: c_int = 1;
+/// Keep the descriptor that comes with the message under the number.
+const KEEP: c_int = 2;
+/// Close the number.
+const DROP: c_int = 3;
+
+/// The time between two looks for callbacks that are due, in milliseconds: where some were, and
+/// where none were.
+const SOON: c_int = 5;
+const LATE: c_int = 50;
+
+/// The keeper's own number of its socket.
+const OWN_SOCKET: RawFd = 3;
+
+/// The numbers of what is kept.
+struct Numbers {
+    free: Vec<c_int>,
+    next: c_int,
+    end: c_int,
+}
+
+fdtable_sync::global! {
+    pub(super) static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
+        free: Vec::new(),
+        next: 0,
+        end: 0,
+    });
+}
+
+/// Starts the keeper, for this process and all that it makes. To be called once, while the process
+/// has one thread.
+///
+/// # Errors
+/// Those of the host's `socketpair` and `fork`.
+pub fn start() -> Result<(), Errno> {
+    let mut ends = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: there is room for two descriptors.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
+    let [ours, theirs] = ends;
+    // Half of the numbers is for the processes that it watches.
+    let limit = host::limit(libc::RLIMIT_NOFILE)?.rlim_max.min(1 << 20) as c_int;
+    {
+        let mut numbers = NUMBERS.lock();
+        (numbers.next, numbers.end) = (limit / 2, limit);
+    }
+    // The keeper inherits that.
+    rcu::use_ticks();
+    let started = begin(theirs, limit);
+    host::close(theirs);
+    ID.store(started.inspect_err(|_| host::close(ours))?);
+    SOCKET.store(ours);
+    watch(host::process_id());
+    Ok(())
+}
+
+/// Makes the process, by two forks. Returns its id.
+fn begin(socket: RawFd, limit: c_int) -> Result<c_int, Errno> {
+    let mut told = [-1; 2];
+    // SAFETY: there is room for two descriptors.
+    check(unsafe { libc::pipe2(told.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: this process has one thread, which continues in the child.
+    let first = unsafe { libc::fork() };
+    if first == 0 {
+        // SAFETY: as above.
+        let second = unsafe { libc::fork() };
+        if second == 0 {
+            attend(socket, limit);
+        } else {
+            // SAFETY: the bytes are those of an integer.
+            unsafe { libc::write(told[1], (&raw const second).cast(), size_of_val(&second)) };
+        }
+        // SAFETY: it takes an integer.
+        unsafe { libc::_exit(0) };
+    }
+    host::close(told[1]);
+    let mut id: c_int = -1;
+    // SAFETY: there is room for an integer.
+    unsafe { libc::read(told[0], (&raw mut id).cast(), size_of_val(&id)) };
+    host::close(told[0]);
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(first, ptr::null_mut(), 0) };
+    if first < 0 || id < 0 {
+        Err(Errno::EAGAIN)
+    } else {
+        Ok(id)
+    }
+}
+
+/// Has the keeper watch a process of the tree.
+pub(crate) fn watch(id: c_int) {
+    send([WATCH, id], None);
+}
+
+/// Has the keeper keep a host descriptor. Returns the number there.
+///
+/// # Errors
+/// `ENFILE` if there is no keeper, or it has no number left.
+pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
+    let number = {
+        let mut numbers = NUMBERS.lock();
+        match numbers.free.pop() {
+            Some(number) => number,
+            None if numbers.next == numbers.end => return Err(Errno::ENFILE),
+            None => {
+                numbers.next += 1;
+                numbers.next - 1
+            }
+        }
+    };
+    match send([KEEP, number], Some(fd)) {
+        true => Ok(number),
+        false => Err(Errno::ENFILE),
+    }
+}
+
+/// Has the keeper close what it keeps under a number.
+pub(crate) fn drop_kept(number: c_int) {
+    send([DROP, number], None);
+}
+
+/// Opens what the keeper keeps under a number, for reading and writing.
+///
+/// # Errors
+/// `EIO` if it does not keep it.
+pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
+    /// It may have the message still before it.
+    const ATTEMPTS: u32 = 2_000;
+    let path = format!("/proc/{}/fd/{number}\0", ID.load());
+    for _ in 0..ATTEMPTS {
+        // SAFETY: the path ends with a zero byte.
+        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    Err(Errno::EIO)
+}
+
+/// Room for a control message with a descriptor.
+#[repr(C, align(8))]
+struct Control([u8; 24]);
+
+/// Calls `act` with the head of a message that has these bytes and this room.
+fn with_head<R>(
+    message: &mut Message,
+    control: &mut Control,
+    act: impl FnOnce(&mut libc::msghdr) -> R,
+) -> R {
+    let mut bytes = libc::iovec {
+        iov_base: message.as_mut_ptr().cast(),
+        iov_len: size_of::<Message>(),
+    };
+    // SAFETY: all zeroes is a valid value of this struct of integers and pointers.
+    let mut head: libc::msghdr = unsafe { mem::zeroed() };
+    head.msg_iov = &raw mut bytes;
+    head.msg_iovlen = 1;
+    head.msg_control = (&raw mut control.0).cast();
+    head.msg_controllen = size_of::<Control>();
+    act(&mut head)
+}
+
+/// Sends a message. Returns false if there is no keeper.
+fn send(mut message: Message, fd: Option<RawFd>) -> bool {
+    let mut control = Control([0; 24]);
+    with_head(&mut message, &mut control, |head| {
+        match fd {
+            None => head.msg_controllen = 0,
+            Some(fd) => {
+                let first = head.msg_control.cast::<libc::cmsghdr>();
+                let of_message = libc::cmsghdr {
+                    cmsg_len: size_of::<libc::cmsghdr>() + size_of::<c_int>(),
+                    cmsg_level: libc::SOL_SOCKET,
+                    cmsg_type: libc::SCM_RIGHTS,
+                };
+                // SAFETY: there is room for it, and a descriptor behind it.
+                unsafe { first.write(of_message) };
+                // SAFETY: as above.
+                unsafe { first.add(1).cast::<c_int>().write(fd) };
+            }
+        }
+        // SAFETY: the head is that of a message with these bytes and this control message.
+        unsafe { libc::sendmsg(SOCKET.load(), head, libc::MSG_NOSIGNAL) >= 0 }
+    })
+}
+
+/// Receives a message, and the descriptor that comes with it. `None` if no process can send one.
+fn receive() -> Option<(Message, Option<RawFd>)> {
+    let (mut message, mut control) = ([0; 2], Control([0; 24]));
+    with_head(&mut message, &mut control, |head| {
+        // SAFETY: there is room for these bytes and this control message.
+        let count = unsafe { libc::recvmsg(OWN_SOCKET, head, libc::MSG_CMSG_CLOEXEC) };
+        let has_fd = head.msg_controllen > size_of::<libc::cmsghdr>();
+        // SAFETY: the host has written a descriptor there.
+        let fd = has_fd.then(|| unsafe {
+            head.msg_control
+                .cast::<libc::cmsghdr>()
+                .add(1)
+                .cast::<RawFd>()
+                .read()
+        });
+        (count > 0).then_some(fd)
+    })
+    .map(|fd| (message, fd))
+}
+
+/// The life of the keeper.
+fn attend(socket: RawFd, limit: c_int) {
+    // SAFETY: these take integers. The descriptors are those of the program, of which this process
+    // has no use.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"fdtable-keeper".as_ptr());
+        libc::dup2(socket, OWN_SOCKET);
+        libc::close_range(0, 2, 0);
+        libc::close_range(4, c_int::MAX.cast_unsigned(), 0);
+    }
+    let most = libc::rlimit {
+        rlim_cur: limit as libc::rlim_t,
+        rlim_max: limit as libc::rlim_t,
+    };
+    // SAFETY: the limit is valid.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
+    number::forget_all();
+    let Ok(epoll) = host::epoll_create() else {
+        return;
+    };
+    // The socket has no id of a process.
+    if !add(epoll, OWN_SOCKET, 0) {
+        return;
+    }
+    let mut watched = HashMap::new();
+    // Until something happens, or callbacks may be due.
+    let mut pause = SOON;
+    loop {
+        let ready = host::epoll_wait_for(epoll, pause).unwrap_or_default();
+        let is_idle = guarded(|| Ok(!rcu::tick().unwrap_or(true))).unwrap_or(true);
+        pause = if is_idle && ready.is_empty() {
+            LATE
+        } else {
+            SOON
+        };
+        for (id, _) in ready {
+            let id = id as c_int;
+            if id == 0 {
+                let Some((message, fd)) = receive() else {
+                    return;
+                };
+                follow(message, fd, epoll, &mut watched);
+            } else if let Some(pidfd) = watched.remove(&id) {
+                host::close(pidfd);
+                // SAFETY: its pidfd says that it has ended.
+                unsafe { tree::bury(id) };
+            }
+        }
+        if watched.is_empty() && tree::is_empty() {
+            return;
+        }
+    }
+}
+
+/// Does what a message asks for.
+fn follow(
+    [kind, what]: Message,
+    fd: Option<RawFd>,
+    epoll: RawFd,
+    watched: &mut HashMap<c_int, RawFd>,
+) {
+    match (kind, fd) {
+        (WATCH, None) => {
+            // SAFETY: it takes integers.
+            let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, what, 0) } as RawFd;
+            if pidfd < 0 {
+                // It has ended, and its parent knows.
+                // SAFETY: the host does not know it.
+                unsafe { tree::bury(what) };
+            } else if add(epoll, pidfd, what) {
+                watched.insert(what, pidfd);
+            } else {
+                // Its parent buries it.
+                host::close(pidfd);
+            }
+        }
+        (KEEP, Some(fd)) => {
+            // SAFETY: it takes integers.
+            unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) };
+            host::close(fd);
+        }
+        (DROP, None) => {
+            host::close(what);
+            let _ = guarded(|| {
+                NUMBERS.lock().free.push(what);
+                Ok(())
+            });
+        }
+        (_, fd) => fd.into_iter().for_each(host::close),
+    }
+}
+
+/// Adds a descriptor to the epoll, under the id of a process. Returns true if it is there.
+fn add(epoll: RawFd, fd: RawFd, id: c_int) -> bool {
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: id as u64,
+    };
+    // SAFETY: the event is valid.
+    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) == 0 }
+}

@@ -1,0 +1,231 @@
+//! The processes of a tree that shares one kernel.
+//!
+//! Each has an entry from before the fork that makes it until it is *buried*: its descriptors are
+//! closed then, in its name. A process that ends in good order has closed them before. One that is
+//! killed has not, and its parent buries it before `wait` returns, as Linux closes the files of a
+//! process before its parent learns of its end. What no parent waits for
+//! is buried by the [keeper](super::keeper).
+
+use std::ffi::c_int;
+use std::mem;
+use std::time::Duration;
+
+use fdtable::{CloseRangeFlags, FileRef};
+use fdtable_shm::Mutex;
+use fdtable_sync::rcu;
+use fdtable_vfs::{Errno, Process, RcuObject};
+
+use crate::abi::call::guarded;
+use crate::abi::system::system;
+use crate::host;
+use crate::process::keeper;
+
+/// A process of the tree.
+struct Entry {
+    /// Names the entry: process ids are used again.
+    serial: u64,
+    /// The id of the process, or 0 until it is known.
+    id: c_int,
+    process: &'static Process,
+    /// The process that buries it, or 0.
+    burier: c_int,
+}
+
+/// What the caller of a burial has to do.
+enum Burial {
+    /// No one has to.
+    Over,
+    /// Another process does.
+    UnderWay,
+    /// The caller.
+    Ours(u64, &'static Process),
+}
+
+/// All processes of the tree.
+struct Tree {
+    entries: Vec<Entry>,
+    next: u64,
+}
+
+fdtable_sync::global! {
+    pub(super) static TREE: Mutex<Tree> = Mutex::new(Tree {
+        entries: Vec::new(),
+        next: 0,
+    });
+}
+
+impl Tree {
+    fn add(&mut self, id: c_int, process: &'static Process) -> u64 {
+        let serial = self.next;
+        self.next += 1;
+        self.entries.push(Entry {
+            serial,
+            id,
+            process,
+            burier: 0,
+        });
+        serial
+    }
+
+    /// Notes the id of a process that has begun.
+    fn name(&mut self, serial: u64, id: c_int) {
+        let entry = self.entries.iter_mut().find(|entry| entry.serial == serial);
+        if let Some(entry) = entry {
+            entry.id = id;
+        }
+    }
+
+    /// Takes an entry out.
+    fn take(&mut self, serial: u64) -> Option<&'static Process> {
+        let is_it = |entry: &Entry| entry.serial == serial;
+        let at = self.entries.iter().position(is_it)?;
+        Some(self.entries.swap_remove(at).process)
+    }
+
+    /// Begins the burial of a process.
+    fn begin_burial(&mut self, id: c_int) -> Burial {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) else {
+            return Burial::Over;
+        };
+        if entry.burier != 0 && host::is_alive(entry.burier) {
+            return Burial::UnderWay;
+        }
+        // One that has died left descriptors open, or none.
+        entry.burier = host::process_id();
+        Burial::Ours(entry.serial, entry.process)
+    }
+}
+
+/// Enters the first process.
+pub(crate) fn root(process: Process) -> &'static Process {
+    let process = Box::leak(Box::new(process));
+    TREE.lock().add(host::process_id(), process);
+    process
+}
+
+/// A process that is about to be made by a fork of the host process. Dropped in the parent before
+/// that, nothing is left of it.
+pub struct Child {
+    serial: u64,
+    process: &'static Process,
+    executable: Option<FileRef<RcuObject>>,
+}
+
+impl Child {
+    /// Makes the child of this process: with the same open files in a table of its own.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn prepare() -> Result<Self, Errno> {
+        guarded(|| {
+            let system = system();
+            let process: &'static Process = Box::leak(Box::new(system.process.fork()?));
+            let serial = TREE.lock().add(0, process);
+            let executable = Option::clone(&system.executable.load());
+            Ok(Child {
+                serial,
+                process,
+                executable,
+            })
+        })
+    }
+
+    /// Becomes the child, after the fork.
+    pub fn begin(mut self) {
+        let executable = self.executable.take();
+        let _ = guarded(|| {
+            system().become_child(self.process, executable);
+            TREE.lock().name(self.serial, host::process_id());
+            Ok(())
+        });
+        mem::forget(self);
+    }
+
+    /// Leaves it to the child with this id, in the parent after the fork.
+    pub fn leave_to(mut self, id: c_int) {
+        mem::forget(self.executable.take());
+        let _ = guarded(|| {
+            // The child may have ended, and its entry with it.
+            TREE.lock().name(self.serial, id);
+            Ok(())
+        });
+        // It may have ended before it could do that itself.
+        keeper::watch(id);
+        mem::forget(self);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let serial = self.serial;
+        let _ = guarded(|| {
+            let process = TREE.lock().take(serial);
+            // SAFETY: no process was made that could use it.
+            process
+                .into_iter()
+                .for_each(|process| unsafe { free(process) });
+            Ok(())
+        });
+    }
+}
+
+/// Closes all descriptors of this process, which is about to end.
+pub fn end() {
+    let _ = guarded(|| {
+        let system = system();
+        system.executable.store(None);
+        close_all(system.process);
+        Ok(())
+    });
+}
+
+/// Buries a process that has ended, if it is one of the tree. Returns when its descriptors are
+/// closed.
+///
+/// # Safety
+/// The process has ended.
+pub unsafe fn bury(id: c_int) {
+    /// How long another process may take, in steps of [`PAUSE`].
+    const LOOKS: u32 = 10_000;
+    for _ in 0..LOOKS {
+        let is_under_way = guarded(|| {
+            let burial = TREE.lock().begin_burial(id);
+            if let Burial::Ours(serial, process) = burial {
+                // SAFETY: as the caller promises; the entry was that of this process, and the first
+                // to have its id since.
+                unsafe { rcu::bury_process(id.cast_unsigned()) };
+                close_all(process);
+                TREE.lock().take(serial);
+                // SAFETY: as the caller promises, the threads of the process do not exist, and no
+                // other process finds it any more.
+                unsafe { free(process) };
+            }
+            Ok(matches!(burial, Burial::UnderWay))
+        });
+        if is_under_way != Ok(true) {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The time between two looks at the burial of another process.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Returns true if the tree has no process.
+pub(crate) fn is_empty() -> bool {
+    guarded(|| Ok(TREE.lock().entries.is_empty())).unwrap_or(false)
+}
+
+fn close_all(process: &Process) {
+    // Without a flag it cannot fail.
+    let _ = process.close_range(0, u32::MAX, CloseRangeFlags::empty());
+}
+
+/// # Safety
+/// It was leaked by `root` or `prepare`, and nothing uses it any more.
+unsafe fn free(process: &'static Process) {
+    let process = std::ptr::from_ref(process).cast_mut();
+    // SAFETY: as the caller promises.
+    drop(unsafe { Box::from_raw(process) });
+}
