@@ -12,6 +12,7 @@ mod differences;
 #[path = "../../../kernel/posix/tests/c_programs/line.rs"]
 mod line;
 mod observing;
+mod one_kernel;
 mod overlay;
 mod overlay_files;
 mod overlay_links;

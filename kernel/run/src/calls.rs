@@ -327,11 +327,12 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_futex | libc::SYS_wait4 | libc::SYS_msgrcv | libc::SYS_msgsnd
             if !may_wait(number, &a) =>
         {
-            host_now(number, a)
+            process::wait(number, a, || host_now(number, a))
         }
+        libc::SYS_wait4 => process::wait(number, a, || host(number, a)),
+        libc::SYS_waitid => process::wait(number, a, || posix(number, a)),
         libc::SYS_futex
         | libc::SYS_clock_nanosleep
-        | libc::SYS_wait4
         | libc::SYS_pause
         | libc::SYS_semop
         | libc::SYS_semtimedop

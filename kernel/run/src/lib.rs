@@ -31,5 +31,9 @@ mod signals;
 mod thread;
 mod tracer;
 
-pub use options::{Choice, Descriptors, Options, Owners, Report};
+/// Memory of the kernel, which the processes of a program may share, and memory of this process.
+#[global_allocator]
+static HEAP: fdtable_shm::Heap<std::alloc::System> = fdtable_shm::Heap(std::alloc::System);
+
+pub use options::{Choice, Descriptors, Kernel, Options, Owners, Report};
 pub use program::{Command, Error, prepare_process, run};

@@ -16,6 +16,18 @@ pub struct Options {
     pub descriptors: Descriptors,
     /// What is recorded about the places of opens.
     pub owners: Owners,
+    /// The processes that share the kernel.
+    pub kernel: Kernel,
+}
+
+/// The processes that share the kernel: its files, pipes and sockets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kernel {
+    /// No one: each process has a copy, as it was when the process was made.
+    #[default]
+    Copies,
+    /// The program and all processes that it makes.
+    One,
 }
 
 /// Where a report goes.

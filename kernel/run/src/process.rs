@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use fdtable::host_fork;
+use fdtable_posix::runner;
+
 use crate::calls::host_now;
 use crate::entry::{Frame, fdtable_run_start, fdtable_run_stop};
 use crate::exec;
@@ -110,6 +113,11 @@ pub(crate) fn end_process(code: i32) -> i64 {
 /// Ends the process.
 fn end(code: i32) -> ! {
     observe::at_end();
+    if host_fork::shares_memory() {
+        runner::end();
+        // No other thread dies inside of a call.
+        host_fork::freeze();
+    }
     report_to_parent();
     // SAFETY: it takes an integer.
     unsafe { libc::_exit(code) }
@@ -365,6 +373,13 @@ fn wait_for_child(block: &Block, fd: i32) {
 }
 
 fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
+    let child = match host_fork::shares_memory()
+        .then(runner::Child::prepare)
+        .transpose()
+    {
+        Ok(child) => child,
+        Err(errno) => return -i64::from(errno.errno()),
+    };
     let waits = start.flags & libc::CLONE_VFORK as u64 != 0;
     let shares = waits && start.flags & libc::CLONE_VM as u64 != 0;
     let mut pipe = [-1; 2];
@@ -385,6 +400,9 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             -i64::from(libc::EAGAIN)
         }
         0 => {
+            if let Some(child) = child {
+                child.begin();
+            }
             // It is the parent's.
             release_parent();
             if waits {
@@ -414,6 +432,9 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             0
         }
         id => {
+            if let Some(child) = child {
+                child.leave_to(id);
+            }
             if start.flags & libc::CLONE_PARENT_SETTID as u64 != 0 {
                 // SAFETY: the guest's word.
                 unsafe { pointer::<i32>(start.parent_id).write_unaligned(id) };
@@ -428,6 +449,28 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             id.into()
         }
     }
+}
+
+/// Waits for a child: `wait4(2)` and `waitid(2)`. `host` makes the call.
+pub(crate) fn wait(number: i64, a: [i64; 6], host: impl FnOnce() -> i64) -> i64 {
+    let result = host();
+    if result < 0 || !host_fork::shares_memory() {
+        return result;
+    }
+    let id = match number {
+        libc::SYS_wait4 => result as i32,
+        // SAFETY: the guest's struct, which the call has written.
+        _ => unsafe { runner::value(pointer::<libc::siginfo_t>(a[2].cast_unsigned())) }
+            // SAFETY: it is that of a child, or zero.
+            .map_or(0, |info| unsafe { info.si_pid() }),
+    };
+    // One that has stopped or goes on has not ended.
+    // SAFETY: it takes integers.
+    if id > 0 && unsafe { libc::kill(id, 0) } != 0 {
+        // SAFETY: the host knows it no more.
+        unsafe { runner::bury(id) };
+    }
+    result
 }
 
 fn begin_child(block: &Block, start: Start) {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::{env, fmt, fs, io};
 
-use fdtable::rcu;
+use fdtable::{host_fork, rcu};
 use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread, fdt_stat, runner};
 use fdtable_vfs::Errno;
 
@@ -15,7 +15,7 @@ use crate::elf::{self, Headers, Image};
 use crate::entry::Frame;
 use crate::memory;
 use crate::observe;
-use crate::options::Options;
+use crate::options::{Kernel, Options};
 use crate::process;
 use crate::signals;
 use crate::thread::Block;
@@ -49,6 +49,7 @@ pub struct Error {
 /// What failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
+    Kernel,
     Root,
     Overlay,
     Mount,
@@ -62,7 +63,7 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match (self.step, self.errno) {
-            (Step::Root | Step::Overlay | Step::Mount | Step::Report, _) => 125,
+            (Step::Kernel | Step::Root | Step::Overlay | Step::Mount | Step::Report, _) => 125,
             (Step::Program, libc::ENOENT) => 127,
             (Step::Program, _) => 126,
         }
@@ -84,6 +85,7 @@ impl fmt::Display for Error {
             (_, errno) => io::Error::from_raw_os_error(errno).to_string(),
         };
         let before = match self.step {
+            Step::Kernel => "cannot share the kernel",
             Step::Root => "cannot take as the root: ",
             Step::Overlay => "cannot overlay ",
             Step::Mount => "cannot mount ",
@@ -145,6 +147,17 @@ fn environment() -> Vec<CString> {
 /// # Errors
 /// If it was not started.
 pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
+    if command.options.kernel == Kernel::One {
+        let failed = |error: io::Error| Error {
+            step: Step::Kernel,
+            what: String::new(),
+            errno: error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        // SAFETY: this thread is the only one, and has called nothing of the kernel.
+        if unsafe { fdtable_shm::begin() }.map_err(failed)? == fdtable_shm::Begun::NotLinked {
+            return Err(failed(io::Error::from_raw_os_error(libc::ENOEXEC)));
+        }
+    }
     // A signal that all threads of the guest block stays pending.
     rcu::block_faults();
     if let Some(path) = &command.root {
@@ -175,6 +188,10 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let block =
         Block::prepare().map_err(|error| named(error.raw_os_error().unwrap_or(libc::EIO)))?;
     block.mailbox.block(signals::install());
+    if host_fork::shares_memory() {
+        runner::tell_threads(process::is_alone);
+        runner::start_keeper().map_err(|errno| named(errno.errno()))?;
+    }
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.
     drop(program);

@@ -1,0 +1,216 @@
+//! Processes that share one kernel: shells and their pipelines, files, deaths.
+
+use super::{OURS, compiled, folder, is_installed, run, shown};
+
+/// Fails unless a script of `bash` does on one kernel what it does on the host. Each runs in a
+/// folder of its own, and `MEMORY` is a directory: in memory with us. `needs` lists programs without
+/// which it is left out.
+#[track_caller]
+fn same_script(test: &str, needs: &[&str], script: &str) {
+    if let Some(missing) = needs.iter().find(|program| !is_installed(program)) {
+        eprintln!("not installed: {missing}");
+        return;
+    }
+    let here = folder(test);
+    let host = format!("MEMORY={}; {script}", here.display());
+    let ours = format!("MEMORY=/fdt; {script}");
+    let expected = shown(&run(&[], &["bash", "-c", &host], &here));
+    let prefix = [OURS[0], OURS[1], "--one-kernel"];
+    let found = shown(&run(&prefix, &["bash", "-c", &ours], &here));
+    assert_eq!(found, expected, "{script}");
+}
+
+#[test]
+fn pipelines_connect_processes() {
+    same_script(
+        "one-pipelines",
+        &["rev"],
+        "echo a b | tr a-z A-Z | wc -c
+         for i in 3 1 2; do echo $i; done | sort | tail -1
+         x=$(echo hello | rev); echo $x
+         yes | head -2
+         seq 20000 | awk '{ s += $1 } END { print s }'
+         (echo out; echo err >&2; exit 3) 2>&1 | cat; echo ${PIPESTATUS[0]}
+         head -c 3000000 /dev/zero | gzip | gunzip | wc -c
+         read -r line < <(echo substituted); echo $line",
+    );
+}
+
+#[test]
+fn files_positions_and_names_are_those_of_all_processes() {
+    same_script(
+        "one-files",
+        &["flock"],
+        "cd $MEMORY
+         (echo one; bash -c 'echo two'; echo three) >log; cat log
+         exec 5>out; (echo a >&5); bash -c 'echo b >&5'; echo c >&5; cat out
+         (mkdir -p d/e; echo deep >d/e/f); cat d/e/f; rm -r d; ls
+         mkfifo p; (cat p >through) & echo fifo >p; wait; cat through
+         (flock -n 9 && sleep 0.2 && echo held) 9>lock & sleep 0.1
+         (flock 9; echo then) 9>lock; wait",
+    );
+}
+
+#[test]
+fn the_end_of_a_process_closes_its_files() {
+    same_script(
+        "one-ends",
+        &["flock", "pgrep"],
+        "exec 2>/dev/null
+         sleep 100 | cat & pid=$(jobs -p); sleep 0.1; kill -9 $(pgrep -P $$ sleep); wait; echo EOF
+         bash -c 'kill -9 $$'; echo $?
+         bash -c 'kill $$'; echo $?
+         (exec 8>$MEMORY/x; flock 8; kill -9 $BASHPID); flock $MEMORY/x echo free
+         (trap 'exit 4' TERM; sleep 0.1; kill $BASHPID; sleep 1); echo $?",
+    );
+}
+
+#[test]
+fn a_death_that_no_parent_waits_for_is_seen() {
+    // The parent does not wait, so the keeper closes the writing end.
+    same_script(
+        "one-unwaited",
+        &["python3"],
+        "python3 -c '
+import os, signal
+r, w = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.close(r)
+    signal.pause()
+os.close(w)
+os.kill(pid, signal.SIGKILL)
+print(os.read(r, 1))
+print(os.waitpid(pid, 0)[1])'",
+    );
+}
+
+#[test]
+fn pythons_processes_talk() {
+    same_script(
+        "one-python",
+        &["python3"],
+        "python3 -c '
+import multiprocessing as mp, os, socket, subprocess
+def square(x):
+    return x * x
+with mp.Pool(3) as pool:
+    print(sum(pool.map(square, range(100))))
+q = mp.Queue()
+p = mp.Process(target=q.put, args=(\"from the child\",))
+p.start()
+print(q.get())
+p.join()
+a, b = socket.socketpair()
+if os.fork() == 0:
+    b.sendall(b\"x\" * 1000000)
+    os._exit(0)
+b.close()
+n = 0
+while data := a.recv(65536):
+    n += len(data)
+print(n, os.wait()[1])
+cat = subprocess.Popen([\"cat\"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+print(cat.communicate(b\"y\" * 300000)[0] == b\"y\" * 300000)
+print(subprocess.run([\"false\"]).returncode)
+try:
+    subprocess.run([\"/nowhere\"])
+except FileNotFoundError as error:
+    print(error)'",
+    );
+}
+
+#[test]
+fn mapped_files_are_shared_with_processes_that_come_later_and_earlier() {
+    same_script(
+        "one-mapped",
+        &["python3"],
+        "cd $MEMORY; python3 -c '
+import mmap, os
+f = os.open(\"m\", os.O_RDWR | os.O_CREAT)
+os.ftruncate(f, 8192)
+r, w = os.pipe()
+s, t = os.pipe()
+if os.fork() == 0:
+    m = mmap.mmap(f, 8192)
+    m[0:5] = b\"child\"
+    os.write(w, b\"1\")
+    os.read(s, 1)
+    print(m[4096:4102], flush=True)
+    os._exit(0)
+os.read(r, 1)
+m = mmap.mmap(f, 8192)
+print(m[0:5], os.pread(f, 5, 0), flush=True)
+m[4096:4102] = b\"parent\"
+os.write(t, b\"1\")
+os.wait()'
+         python3 -c 'print(open(\"m\", \"rb\").read()[4096:4102])'",
+    );
+}
+
+#[test]
+fn a_server_forks_for_each_connection() {
+    // The parent closes its copy of a connection, and the peer sees the end when the child has
+    // closed it.
+    same_script(
+        "one-server",
+        &["python3"],
+        "python3 -c '
+import os, socket
+server = socket.create_server((\"127.0.0.1\", 0))
+port = server.getsockname()[1]
+client = os.fork()
+if client == 0:
+    for i in range(5):
+        c = socket.create_connection((\"127.0.0.1\", port))
+        c.sendall(b\"ping%d\" % i)
+        c.shutdown(socket.SHUT_WR)
+        print(b\"\".join(iter(lambda: c.recv(100), b\"\")), flush=True)
+    os._exit(0)
+for i in range(5):
+    connection, _ = server.accept()
+    if os.fork() == 0:
+        connection.sendall(b\"pong \" + connection.recv(100))
+        os._exit(0)
+    connection.close()
+while True:
+    try:
+        os.wait()
+    except ChildProcessError:
+        break'",
+    );
+}
+
+#[test]
+fn make_and_git_work_on_memory() {
+    same_script(
+        "one-make",
+        &["git", "make", "gcc"],
+        "cd $MEMORY; mkdir src; cd src
+         for i in 1 2 3 4 5 6 7 8; do echo \"int f$i(void) { return $i; }\" >f$i.c; done
+         printf 'all: f1.o f2.o f3.o f4.o f5.o f6.o f7.o f8.o\\n%%.o: %%.c\\n\\t@gcc -c $< -o $@\\n' >Makefile
+         make -s -j4; md5sum *.o
+         git init -q . 2>/dev/null; git add *.c
+         GIT_AUTHOR_DATE=@1 GIT_COMMITTER_DATE=@1 git -c user.name=a -c user.email=b commit -qm m
+         git clone -q . ../clone; cd ../clone; git gc -q; git fsck; git log --format=%H; ls",
+    );
+}
+
+#[test]
+fn a_tree_of_hundreds_of_processes_ends() {
+    same_script(
+        "one-many",
+        &[],
+        "for i in $(seq 200); do (read -r x; echo $((x + i))) <<<$i & done | sort -n | tail -1; wait",
+    );
+}
+
+#[test]
+fn threads_use_pipes_while_others_fork() {
+    let program = compiled("one_kernel", &[]);
+    let program = program.to_str().expect("a path");
+    let prefix = [OURS[0], OURS[1], "--one-kernel"];
+    let here = folder("one-threads");
+    let expected = shown(&run(&[], &[program], &here));
+    assert_eq!(shown(&run(&prefix, &[program], &here)), expected);
+}
