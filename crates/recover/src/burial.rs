@@ -181,7 +181,7 @@ fn recover_all(records: Records<'_>, process: u32, kernel: &impl Kernel) {
         die_here!(55);
         count::complete(records, index);
         journal::complete(record);
-        for (lock, kind) in lock::held(record, status.tag(index)) {
+        for (lock, kind) in lock::held(record, index) {
             if kind != NO_REPAIR {
                 kernel.repair(lock, kind);
                 program_order();
@@ -190,6 +190,6 @@ fn recover_all(records: Records<'_>, process: u32, kernel: &impl Kernel) {
         }
     }
     for (index, record) in members(records, process) {
-        lock::free_all(record, record.status().tag(index));
+        lock::free_all(record, index);
     }
 }

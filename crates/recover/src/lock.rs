@@ -1,7 +1,7 @@
 //! A lock of one word, which names the record of its owner.
 //!
-//! The word is 0 if the lock is free. Otherwise it has the index of a record plus one, nine bits of
-//! the record's generation, and a bit for waiters. With letters that stand at the same steps in the
+//! The word is 0 if the lock is free. Otherwise it has the *name* of its owner, which is the index
+//! of a record plus one, and a bit for waiters. With letters that stand at the same steps in the
 //! code:
 //!
 //! | | take | | release |
@@ -25,12 +25,11 @@ use crate::burial::Kernel;
 use crate::death::die_here;
 use crate::platform::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::{AtomicU32, address, object, program_order, sleep, wake};
-use crate::records::{GENERATION_BITS, INDEX_BITS, Record, Thread};
+use crate::records::{INDEX_BITS, Record, Thread};
 
 const WAITERS: u32 = 1;
 const INDEX_SHIFT: u32 = 1;
-const GENERATION_SHIFT: u32 = INDEX_SHIFT + INDEX_BITS;
-const _: () = assert!(GENERATION_SHIFT + GENERATION_BITS == u32::BITS);
+const _: () = assert!(INDEX_SHIFT + INDEX_BITS <= u32::BITS);
 
 /// Where the kind of repair is in an entry: above the bits of an address.
 const KIND_SHIFT: u32 = 56;
@@ -86,12 +85,12 @@ impl Lock {
     /// As [`lock`](Self::lock).
     #[inline]
     pub fn try_lock<'a>(&'a self, thread: &'a Thread<'a>, kind: u8) -> Option<Guard<'a>> {
-        self.take(thread, kind, thread.tag)
+        self.take(thread, kind, 0)
     }
 
     /// (W), (X), (H)
     #[inline(always)]
-    fn take<'a>(&'a self, thread: &'a Thread<'a>, kind: u8, word: u32) -> Option<Guard<'a>> {
+    fn take<'a>(&'a self, thread: &'a Thread<'a>, kind: u8, waiters: u32) -> Option<Guard<'a>> {
         let record = thread.record;
         // Relaxed: only this thread writes them.
         let entry = record
@@ -99,16 +98,17 @@ impl Lock {
             .iter()
             .position(|entry| entry.load(Relaxed) == 0)
             .expect("a thread holds too many locks");
-        let name = address(self) | u64::from(kind) << KIND_SHIFT;
-        record.wants.store(name, Relaxed); // (W)
+        let wanted = address(self) | u64::from(kind) << KIND_SHIFT;
+        record.wants.store(wanted, Relaxed); // (W)
         program_order();
         die_here!(37);
+        let word = name(thread.index) | waiters;
         // (X) Acquire: pairs with the release in (F), so what the last owner did is visible.
         let taken = self.word.compare_exchange(0, word, Acquire, Relaxed);
         program_order();
         die_here!(38);
         if taken.is_ok() {
-            record.holds[entry].store(name, Relaxed); // (H)
+            record.holds[entry].store(wanted, Relaxed); // (H)
             program_order();
             die_here!(39);
         }
@@ -128,14 +128,14 @@ impl Lock {
         for _ in 0..SPINS {
             spin_loop();
             if self.word.load(Relaxed) == 0
-                && let Some(guard) = self.take(thread, kind, thread.tag)
+                && let Some(guard) = self.take(thread, kind, 0)
             {
                 return guard;
             }
         }
         loop {
             // This thread may have been woken, and others may still sleep: its release wakes one.
-            if let Some(guard) = self.take(thread, kind, thread.tag | WAITERS) {
+            if let Some(guard) = self.take(thread, kind, WAITERS) {
                 return guard;
             }
             let owner = self.word.load(Relaxed);
@@ -160,7 +160,7 @@ impl Lock {
 
     /// Recovers the locks of the owner's process, if it is dead.
     fn look_after(&self, owner: u32, thread: &Thread<'_>, kernel: &impl Kernel) {
-        let index = (owner >> INDEX_SHIFT & ((1 << INDEX_BITS) - 1)) - 1;
+        let index = (owner >> INDEX_SHIFT) - 1;
         let process = thread.records.process_of(index);
         // The record may have another process by now: then it is that one which is looked after.
         if process != thread.process() && !kernel.is_alive(process) {
@@ -172,11 +172,11 @@ impl Lock {
     pub(crate) fn is_free(&self) -> bool {
         self.word.load(Acquire) == 0
     }
+}
 
-    /// The word of a lock whose owner has this record.
-    pub(crate) fn tag(index: u32, generation: u32) -> u32 {
-        generation << GENERATION_SHIFT | (index + 1) << INDEX_SHIFT
-    }
+/// The word of a lock whose owner has the record `index`.
+fn name(index: u32) -> u32 {
+    (index + 1) << INDEX_SHIFT
 }
 
 impl Drop for Guard<'_> {
@@ -197,7 +197,7 @@ impl Drop for Guard<'_> {
 }
 
 /// The locks that a dead thread holds, each with its kind of repair.
-pub(crate) fn held(record: &Record, tag: u32) -> impl Iterator<Item = (&Lock, u8)> {
+pub(crate) fn held(record: &Record, index: u32) -> impl Iterator<Item = (&Lock, u8)> {
     let wanted = record.wants.load(Relaxed);
     let entries = record.holds.iter().map(|entry| entry.load(Relaxed));
     let entries = entries.filter(move |entry| *entry != wanted);
@@ -211,12 +211,12 @@ pub(crate) fn held(record: &Record, tag: u32) -> impl Iterator<Item = (&Lock, u8
             (lock, kind)
         })
         // Relaxed: all that a dead thread has stored is visible.
-        .filter(move |(lock, _)| lock.word.load(Relaxed) & !WAITERS == tag)
+        .filter(move |(lock, _)| lock.word.load(Relaxed) & !WAITERS == name(index))
 }
 
 /// Frees the locks of a dead thread, which are repaired.
-pub(crate) fn free_all(record: &Record, tag: u32) {
-    for (lock, _) in held(record, tag) {
+pub(crate) fn free_all(record: &Record, index: u32) {
+    for (lock, _) in held(record, index) {
         // Release: pairs with (X) of the next owner, so the repair is visible.
         lock.word.swap(0, Release);
         die_here!(45);

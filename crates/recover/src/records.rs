@@ -13,11 +13,12 @@
 //!                    +----burial of its process--> dying
 //! ```
 //!
-//! One word has the state, the generation and the process: the index of the record of its first
-//! thread. So a claim is one exchange. A thread that dies before it has claimed nothing; one that
-//! dies after leaves a record that a burial of its process finds, if it was for a thread. A record
-//! for another process stays *starting* until its child adopts it, or an undertaker aborts it. The
-//! adoption and the abort are exchanges too, so one of them takes place.
+//! One word has the state, the process and the generation, which counts the lives. A process is
+//! named by the index of the record of its first thread. So a claim is one exchange. A thread that
+//! dies before it has claimed nothing; one that dies after leaves a record that a burial of its
+//! process finds, if it was for a thread. A record for another process stays *starting* until its
+//! child adopts it, or an undertaker aborts it. The adoption and the abort are exchanges too, so
+//! one of them takes place.
 //!
 //! Sequence numbers continue when a record is used again, so the names of operations never recur.
 
@@ -50,9 +51,8 @@ pub(crate) const INDEX_BITS: u32 = 22;
 pub const MOST: usize = (1 << INDEX_BITS) - 2;
 
 const STATE: u64 = 3;
-const GENERATION_SHIFT: u32 = 2;
-pub(crate) const GENERATION_BITS: u32 = 9;
-const PROCESS_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
+const PROCESS_SHIFT: u32 = 2;
+const GENERATION_SHIFT: u32 = PROCESS_SHIFT + INDEX_BITS;
 
 /// The state of a record, in the lowest bits of its word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,9 @@ pub(crate) enum State {
     Dying,
 }
 
-/// The word of a record: state, generation, process.
+/// The word of a record: state, process, generation. No index is used again so often that a word
+/// recurs. So an exchange succeeds only in that life of the record in which its caller has read the
+/// word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Status(u64);
 
@@ -79,16 +81,7 @@ impl Status {
     }
 
     pub(crate) fn process(self) -> u32 {
-        (self.0 >> PROCESS_SHIFT) as u32
-    }
-
-    fn generation(self) -> u32 {
-        (self.0 >> GENERATION_SHIFT) as u32 & ((1 << GENERATION_BITS) - 1)
-    }
-
-    /// The word of a lock that the thread of this record holds.
-    pub(crate) fn tag(self, index: u32) -> u32 {
-        Lock::tag(index, self.generation())
+        (self.0 >> PROCESS_SHIFT) as u32 & ((1 << INDEX_BITS) - 1)
     }
 
     fn with(self, state: State) -> Self {
@@ -96,12 +89,12 @@ impl Status {
     }
 
     fn claimed_for(self, process: u32) -> Self {
-        let rest = self.0 & ((1 << PROCESS_SHIFT) - 1) & !STATE;
-        Self(rest | u64::from(process) << PROCESS_SHIFT | State::Starting as u64)
+        let generation = self.0 >> GENERATION_SHIFT << GENERATION_SHIFT;
+        Self(generation | u64::from(process) << PROCESS_SHIFT | State::Starting as u64)
     }
 
     fn freed(self) -> Self {
-        let next = u64::from(self.generation() + 1) & ((1 << GENERATION_BITS) - 1);
+        let next = (self.0 >> GENERATION_SHIFT) + 1;
         Self(next << GENERATION_SHIFT | State::Free as u64)
     }
 }
@@ -236,8 +229,6 @@ pub struct Thread<'m> {
     pub(crate) record: &'m Record,
     pub(crate) pins: &'m PinLine,
     pub(crate) index: u32,
-    /// The word of a lock that this thread holds.
-    pub(crate) tag: u32,
     /// One thread uses it.
     thread: PhantomData<*const ()>,
 }
@@ -383,7 +374,6 @@ impl<'m> Records<'m> {
             record,
             pins: self.pins(claim.index),
             index: claim.index,
-            tag: claim.status.tag(claim.index),
             thread: PhantomData,
         })
     }

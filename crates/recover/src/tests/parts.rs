@@ -93,6 +93,19 @@ fn a_claim_is_adopted_or_aborted() {
 }
 
 #[test]
+fn a_claim_aborts_no_later_life_of_its_record() {
+    let (world, thread) = World::new();
+    let old = world.records.claim_process().unwrap();
+    let mut claim = old;
+    for _ in 0..512 {
+        assert!(world.records.abort(claim) && thread.bury(claim.index(), &world));
+        claim = world.records.claim_process().unwrap();
+        assert_eq!(claim.index(), old.index());
+        assert!(!world.records.abort(old));
+    }
+}
+
+#[test]
 fn a_claim_for_a_thread_is_free_when_it_is_aborted() {
     let (world, thread) = World::new();
     let claim = thread.claim_thread().unwrap();
