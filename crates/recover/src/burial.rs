@@ -1,12 +1,12 @@
 //! How a dead process is buried: what its threads had announced is completed.
 //!
-//! Any living thread can do it. The burial lock of the process is in the record of its first
-//! thread; the thread that holds it is the *burier*. The order:
+//! Any living thread can do it. An exchange of the status word of the process names this thread as
+//! the *burier*, until the exchange that frees the record. The order:
 //!
 //! | | of each thread of the process |
 //! |---|---|
-//! | (1) | mark the record as dying. Enter a section in its name. Complete its [operation](crate::count), then its [journal], then repair what its [locks](crate::lock) guard |
-//! | (2) | free these locks |
+//! | (1) | enter a section in its name. Complete its [operation](crate::count) and its [journal], then repair what its [locks](crate::lock) guard |
+//! | (2) | free these locks, then give up the burials that it had begun |
 //! | (3) | give up its [pins], each as an unpin, and clear its section |
 //! | (4) | put its references that were [on their way](Thread::transit), and [release] what it had claimed |
 //! | (5) | drop what the process had: [`Kernel::drop_process`] |
@@ -18,20 +18,22 @@
 //!
 //! # A burier dies
 //!
-//! The next one finds the burial lock with a dead owner, and has to take it from that one by a
-//! burial, or by its steps (1) and (2) alone: these complete what the first burier had begun *in
-//! its own name*, such as a put of (5). Only then it continues, from (1). Each step in the name of
-//! the dead record is one that it can do again: operations and claims happen once, stores are
-//! values, and a record that is free no longer belongs to the process.
+//! Then its own process is recovered first, by (1) and (2). These complete what the burier had
+//! begun *in its own name*, such as a put of (5); after that its burials have no burier, and the
+//! next thread begins them from (1). Each step in the name of the dead record is one that it can do
+//! again: operations and claims happen once, stores are values, and a record that is free no longer
+//! belongs to the process.
 //!
-//! These waits can go round in a circle: two processes that die with the burial locks of each other
-//! are never buried. The design page lists this among the known faults, with its mend.
+//! So a word names a burier only in the life in which that has begun the burial. It begins after
+//! the death of the process, so each burier dies later than what it buries: to recover the process
+//! of a dead burier, and that of its dead burier, and so on, ends.
 //!
 //! # A waiter
 //!
 //! A thread that waits for a lock of a dead process holds locks itself, so it does (1) and (2)
-//! alone: [`Thread::recover`]. They take no other lock than that of the burial. The rest is for a
-//! thread that holds nothing.
+//! alone: [`Thread::recover`]. They take no lock, and wait for nothing. If another thread is at the
+//! burial, and lives, the waiter looks at its lock again. The rest is for a thread that holds
+//! nothing.
 
 use core::time::Duration;
 
@@ -39,7 +41,7 @@ use crate::count;
 use crate::count::Count;
 use crate::death::die_here;
 use crate::journal;
-use crate::lock::{self, Guard, Lock, NO_REPAIR};
+use crate::lock::{self, Lock, NO_REPAIR};
 use crate::pins;
 use crate::platform::Ordering::{Relaxed, Release};
 use crate::platform::{AtomicU64, after_locked, object, program_order};
@@ -79,14 +81,26 @@ pub trait Kernel {
     fn drop_process(&self, thread: &Thread<'_>, process: u32);
 }
 
+/// What came of a burial.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Burial {
+    /// The records are free.
+    Done,
+    /// The process lives, or there is none.
+    NotDead,
+    /// A living thread is at it. That may do [only its first part](Thread::recover), so the caller
+    /// tries again.
+    Underway,
+}
+
 impl Thread<'_> {
-    /// Buries a process, if it is dead or its record was [aborted](Records::abort). Returns true if
-    /// its records are free now. The caller holds no lock.
-    pub fn bury(&self, process: u32, kernel: &impl Kernel) -> bool {
+    /// Buries a process, if it is dead or its record was [aborted](Records::abort). The caller
+    /// holds no lock.
+    pub fn bury(&self, process: u32, kernel: &impl Kernel) -> Burial {
         let records = self.records;
-        let Some(_burier) = self.begin(process, kernel) else {
-            return false;
-        };
+        if let Err(found) = self.begin(process, kernel) {
+            return found;
+        }
         recover_all(records, process, kernel);
         // (3)
         for (index, record) in members(records, process) {
@@ -126,54 +140,68 @@ impl Thread<'_> {
         }
         records.record(process).free();
         die_here!(54);
-        true
+        Burial::Done
     }
 
     /// Frees the locks of a dead process: the steps (1) and (2) of its burial. Returns false if it
-    /// is alive, or was buried.
+    /// is alive or was buried, or a living thread is at that.
     pub fn recover(&self, process: u32, kernel: &impl Kernel) -> bool {
-        let Some(_burier) = self.begin(process, kernel) else {
+        if self.begin(process, kernel).is_err() {
             return false;
-        };
+        }
         recover_all(self.records, process, kernel);
+        give_up(self.records.record(process));
         true
     }
 
-    /// Takes the burial lock of a process. Returns none if it is not dead, or was buried.
-    fn begin<'a>(&'a self, process: u32, kernel: &impl Kernel) -> Option<Guard<'a>> {
-        let first = self.records.record(process);
-        let burier = first.burial.lock(self, NO_REPAIR, kernel);
-        let status = first.status();
-        if status.process() != process {
-            return None;
+    /// Makes this thread the burier of a process.
+    fn begin(&self, process: u32, kernel: &impl Kernel) -> Result<(), Burial> {
+        if process == self.process() {
+            return Err(Burial::NotDead);
         }
-        match status.state() {
-            State::Dying => Some(burier),
-            // If the record was used again since `status`, the exchange fails.
-            State::Alive if !kernel.is_alive(process) => {
-                first.change(status, State::Dying).then_some(burier)
+        let first = self.records.record(process);
+        loop {
+            let status = first.status();
+            let is_dead = match status.state() {
+                State::Free | State::Starting => false,
+                State::Alive => status.process(process) == process && !kernel.is_alive(process),
+                State::Dying => true,
+            };
+            if !is_dead {
+                return Err(Burial::NotDead);
             }
-            State::Alive | State::Free | State::Starting => None,
+            if let Some(burier) = status.burier() {
+                let is_recovered = self.recover(self.records.process_of(burier), kernel);
+                // If it is the same, `burier` is still in the life in which it began.
+                if !is_recovered && first.status() == status {
+                    return Err(Burial::Underway);
+                }
+            } else if first.change(status, status.dying(Some(self.index))) {
+                die_here!(58);
+                return Ok(());
+            }
         }
     }
 }
 
+/// Ends a burial that is not complete, and has a burier.
+fn give_up(first: &Record) {
+    let status = first.status();
+    first.change(status, status.dying(None));
+    die_here!(59);
+}
+
 /// The records of a process.
 fn members(records: Records<'_>, process: u32) -> impl Iterator<Item = (u32, &Record)> {
-    records.used().filter(move |(_, record)| {
+    records.used().filter(move |(index, record)| {
         let status = record.status();
-        status.state() != State::Free && status.process() == process
+        status.state() != State::Free && status.process(*index) == process
     })
 }
 
 /// (1), (2)
 fn recover_all(records: Records<'_>, process: u32, kernel: &impl Kernel) {
     for (index, record) in members(records, process) {
-        let status = record.status();
-        if status.state() != State::Dying {
-            // No other thread changes it: its process is dead.
-            record.change(status, State::Dying);
-        }
         // A locked instruction, so a full fence: a grace period that begins after it waits for this
         // section. Relaxed: only its fence matters.
         record.section.swap(1, Relaxed);
@@ -191,5 +219,11 @@ fn recover_all(records: Records<'_>, process: u32, kernel: &impl Kernel) {
     }
     for (index, record) in members(records, process) {
         lock::free_all(record, index);
+    }
+    for (_, first) in records.used() {
+        let burier = first.status().burier();
+        if burier.is_some_and(|burier| records.process_of(burier) == process) {
+            give_up(first);
+        }
     }
 }

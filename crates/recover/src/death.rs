@@ -15,7 +15,7 @@ pub(crate) use die_here;
 
 /// One more than the highest number of a point.
 #[cfg(test)]
-pub(crate) const POINTS: u32 = 58;
+pub(crate) const POINTS: u32 = 60;
 
 #[cfg(all(test, loom))]
 use loom::thread_local;

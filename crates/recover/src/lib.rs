@@ -56,7 +56,7 @@ mod platform;
 pub mod records;
 pub mod release;
 
-pub use burial::Kernel;
+pub use burial::{Burial, Kernel};
 pub use count::Count;
 pub use lock::{Guard, Lock};
 pub use once::Once;

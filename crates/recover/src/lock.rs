@@ -153,18 +153,10 @@ impl Lock {
             die_here!(41);
             sleep(&self.word, waited, kernel.patience());
             if self.word.load(Relaxed) == waited {
-                self.look_after(owner, thread, kernel);
+                // The record may have another process by now, which is looked after then.
+                let process = thread.records.process_of((owner >> INDEX_SHIFT) - 1);
+                thread.recover(process, kernel);
             }
-        }
-    }
-
-    /// Recovers the locks of the owner's process, if it is dead.
-    fn look_after(&self, owner: u32, thread: &Thread<'_>, kernel: &impl Kernel) {
-        let index = (owner >> INDEX_SHIFT) - 1;
-        let process = thread.records.process_of(index);
-        // The record may have another process by now: then it is that one which is looked after.
-        if process != thread.process() && !kernel.is_alive(process) {
-            thread.recover(process, kernel);
         }
     }
 

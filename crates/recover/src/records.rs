@@ -9,9 +9,11 @@
 //! ```text
 //! free --claim--> starting --adopt--> alive --burial--> dying --> free
 //!                    |                  +----retire-------------> free
-//!                    +----abort----> dying, or free if it is for a thread
-//!                    +----burial of its process--> dying
+//!                    +----abort----> dying
 //! ```
+//!
+//! Only the record of the first thread of a process is ever dying, and names the thread that buries
+//! the process then. Those of other threads go to free from any state.
 //!
 //! One word has the state, the process and the generation, which counts the lives. A process is
 //! named by the index of the record of its first thread. So a claim is one exchange. A thread that
@@ -28,7 +30,6 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::death::die_here;
-use crate::lock::Lock;
 use crate::platform::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::platform::{AtomicU32, AtomicU64, program_order};
 
@@ -51,8 +52,8 @@ pub(crate) const INDEX_BITS: u32 = 22;
 pub const MOST: usize = (1 << INDEX_BITS) - 2;
 
 const STATE: u64 = 3;
-const PROCESS_SHIFT: u32 = 2;
-const GENERATION_SHIFT: u32 = PROCESS_SHIFT + INDEX_BITS;
+const INDEX_SHIFT: u32 = 2;
+const GENERATION_SHIFT: u32 = INDEX_SHIFT + INDEX_BITS;
 
 /// The state of a record, in the lowest bits of its word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,9 +65,10 @@ pub(crate) enum State {
     Dying,
 }
 
-/// The word of a record: state, process, generation. No index is used again so often that a word
-/// recurs. So an exchange succeeds only in that life of the record in which its caller has read the
-/// word.
+/// The word of a record: state, an index, generation. The index is that of the process; in a dying
+/// record it is that of the burier plus one, or 0 if none is at it. No index is used again so often
+/// that a word recurs. So an exchange succeeds only in that life of the record in which its caller
+/// has read the word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Status(u64);
 
@@ -80,17 +82,34 @@ impl Status {
         }
     }
 
-    pub(crate) fn process(self) -> u32 {
-        (self.0 >> PROCESS_SHIFT) as u32 & ((1 << INDEX_BITS) - 1)
+    fn index(self) -> u32 {
+        (self.0 >> INDEX_SHIFT) as u32 & ((1 << INDEX_BITS) - 1)
     }
 
-    fn with(self, state: State) -> Self {
-        Self(self.0 & !STATE | state as u64)
+    /// The process of the record `index`, which has this word.
+    pub(crate) fn process(self, index: u32) -> u32 {
+        match self.state() {
+            State::Dying => index,
+            _ => self.index(),
+        }
     }
 
-    fn claimed_for(self, process: u32) -> Self {
+    /// The thread that buries the process.
+    pub(crate) fn burier(self) -> Option<u32> {
+        match self.state() {
+            State::Dying => self.index().checked_sub(1),
+            _ => None,
+        }
+    }
+
+    fn with(self, state: State, index: u32) -> Self {
         let generation = self.0 >> GENERATION_SHIFT << GENERATION_SHIFT;
-        Self(generation | u64::from(process) << PROCESS_SHIFT | State::Starting as u64)
+        Self(generation | u64::from(index) << INDEX_SHIFT | state as u64)
+    }
+
+    /// The word of this record while `burier` buries its process.
+    pub(crate) fn dying(self, burier: Option<u32>) -> Self {
+        self.with(State::Dying, burier.map_or(0, |burier| burier + 1))
     }
 
     fn freed(self) -> Self {
@@ -136,8 +155,6 @@ pub(crate) struct Record {
     /// The highest number of an operation that is known to have changed its count.
     pub(crate) done: AtomicU64,
     status: AtomicU64,
-    /// Held by the thread that buries this process.
-    pub(crate) burial: Lock,
     pub(crate) stores: Stores,
     /// The locks that this thread holds.
     pub(crate) holds: [AtomicU64; LOCKS],
@@ -165,11 +182,7 @@ impl Record {
     }
 
     /// Changes the status, if it is `from`.
-    pub(crate) fn change(&self, from: Status, state: State) -> bool {
-        let to = match state {
-            State::Free => from.freed(),
-            state => from.with(state),
-        };
+    pub(crate) fn change(&self, from: Status, to: Status) -> bool {
         // Release: what the record has is there for the thread that acts by its new state.
         self.status
             .compare_exchange(from.0, to.0, AcqRel, Acquire)
@@ -184,7 +197,7 @@ impl Record {
         program_order();
         die_here!(0);
         let status = self.status();
-        self.change(status, State::Free);
+        self.change(status, status.freed());
     }
 
     /// Returns true if the thread is outside of operations, locks, releases and sections.
@@ -338,7 +351,7 @@ impl<'m> Records<'m> {
             }
             // Before the claim: scans reach each claimed record. Relaxed: see `is_pinned`.
             self.header.used.fetch_max(index + 1, Relaxed);
-            let claimed = status.claimed_for(process(index));
+            let claimed = status.with(State::Starting, process(index));
             die_here!(1);
             // Acquire: pairs with the release of the burial that freed it.
             let exchange = record
@@ -366,7 +379,8 @@ impl<'m> Records<'m> {
     #[must_use]
     pub unsafe fn adopt(self, claim: Claim) -> Option<Thread<'m>> {
         let record = self.record(claim.index);
-        if !record.change(claim.status, State::Alive) {
+        let alive = claim.status.with(State::Alive, claim.status.index());
+        if !record.change(claim.status, alive) {
             return None;
         }
         Some(Thread {
@@ -382,13 +396,12 @@ impl<'m> Records<'m> {
     /// come up in time. Returns false if it was adopted. The record of a process is dying then, so
     /// a [burial](Thread::bury) frees it and what the process has; that of a thread is free.
     pub fn abort(self, claim: Claim) -> bool {
-        let is_process = claim.status.process() == claim.index;
-        let state = if is_process {
-            State::Dying
+        let aborted = if claim.status.index() == claim.index {
+            claim.status.dying(None)
         } else {
-            State::Free
+            claim.status.freed()
         };
-        self.record(claim.index).change(claim.status, state)
+        self.record(claim.index).change(claim.status, aborted)
     }
 
     /// The claims for processes that no child has adopted yet. An undertaker aborts one whose
@@ -396,7 +409,7 @@ impl<'m> Records<'m> {
     pub fn claims(self) -> impl Iterator<Item = Claim> {
         self.used().filter_map(|(index, record)| {
             let status = record.status();
-            let is_claim = status.state() == State::Starting && status.process() == index;
+            let is_claim = status.state() == State::Starting && status.index() == index;
             is_claim.then_some(Claim { index, status })
         })
     }
@@ -404,7 +417,7 @@ impl<'m> Records<'m> {
     /// The process to which a record belongs: the index of the record of its first thread.
     #[must_use]
     pub fn process_of(self, index: u32) -> u32 {
-        self.record(index).status().process()
+        self.record(index).status().process(index)
     }
 
     /// Returns the number of records that are not free.
@@ -453,7 +466,7 @@ impl<'m> Thread<'m> {
     /// The index of the record of the process.
     #[must_use]
     pub fn process(&self) -> u32 {
-        self.record.status().process()
+        self.records.process_of(self.index)
     }
 
     /// Claims a record for a new thread of this process.

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::world::{Child, End, SLOTS, World};
-use crate::Thread;
 use crate::death::die_after;
 use crate::lock::NO_REPAIR;
+use crate::{Burial, Thread};
 
 /// How many objects the first process has, in its first slots.
 const THEIRS: usize = 2;
@@ -141,15 +141,20 @@ fn bury_each_burier(world: &World, thread: &Thread<'static>) {
                 (step_of_burial, stride) = (0, 1);
             }
             let (burier, end_of_burial) = die_at(step_of_burial, world, |burier| {
-                assert!(burier.bury(child.process, world));
+                assert_eq!(burier.bury(child.process, world), Burial::Done);
             });
             if step_of_burial % 2 == 0 {
                 overwrite(world, thread);
                 // As a waiter does, which then goes on.
                 thread.recover(child.process, world);
             }
-            world.bury(thread, &burier);
-            world.bury(thread, &child);
+            let [one, other] = if step_of_burial % 4 < 2 {
+                [burier, child]
+            } else {
+                [child, burier]
+            };
+            world.bury(thread, &one);
+            world.bury(thread, &other);
             world.judge(1);
             if end_of_burial == End::Exited {
                 break end;
@@ -158,6 +163,31 @@ fn bury_each_burier(world: &World, thread: &Thread<'static>) {
         };
         if last == End::Exited {
             return;
+        }
+    }
+}
+
+/// A burier dies, and another one at each of its steps.
+fn bury_each_burier_of_a_burier(world: &World, thread: &Thread<'static>) {
+    for step_of_first in [0, 4, 10] {
+        for step in 0.. {
+            let (child, _) = do_everything_until(30, world);
+            let (first, end) = die_at(step_of_first, world, |burier| {
+                burier.bury(child.process, world);
+            });
+            assert_eq!(end, End::Killed);
+            let (second, end) = die_at(step, world, |burier| {
+                assert!(burier.recover(child.process, world));
+            });
+            let mut dead = [child, first, second];
+            dead.rotate_left(step as usize % 3);
+            for dead in dead {
+                world.bury(thread, &dead);
+            }
+            world.judge(1);
+            if end == End::Exited {
+                break;
+            }
         }
     }
 }
@@ -218,6 +248,7 @@ fn every_death_is_buried() {
     bury_a_waiter(&world, &thread);
     bury_each_overwriter(&world, &thread);
     bury_each_burier(&world, &thread);
+    bury_each_burier_of_a_burier(&world, &thread);
     assert!(
         world.missed().is_empty(),
         "no process died at {:?}",

@@ -116,7 +116,7 @@ fn random_kills_leave_everything_exact() {
             for dead in unburied.drain(..) {
                 let is_burier_killed = random.below(2) == 0;
                 let burier = world.fork(|burier| {
-                    burier.bury(dead.process, &world);
+                    let _ = burier.bury(dead.process, &world);
                 });
                 let patience = Duration::from_micros(random.below(400) as u64);
                 std::thread::sleep(patience);

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::world::{End, World};
+use crate::Burial;
 use crate::lock::NO_REPAIR;
 use crate::records::State;
 
@@ -74,18 +75,18 @@ fn a_process_that_retires_leaves_nothing_to_bury() {
     });
     assert_eq!(world.wait(&child), End::Exited);
     world.judge(1);
-    assert!(!thread.bury(child.process, &world));
+    assert_eq!(thread.bury(child.process, &world), Burial::NotDead);
 }
 
 #[test]
 fn a_claim_is_adopted_or_aborted() {
     let (world, thread) = World::new();
     let claim = world.records.claim_process().unwrap();
-    assert!(!thread.bury(claim.index(), &world));
+    assert_eq!(thread.bury(claim.index(), &world), Burial::NotDead);
     assert!(world.records.abort(claim));
     // SAFETY: it is refused.
     assert!(unsafe { world.records.adopt(claim) }.is_none());
-    assert!(thread.bury(claim.index(), &world));
+    assert_eq!(thread.bury(claim.index(), &world), Burial::Done);
     // SAFETY: as above: the record was freed, and has another generation.
     assert!(unsafe { world.records.adopt(claim) }.is_none());
     assert!(!world.records.abort(claim));
@@ -98,7 +99,8 @@ fn a_claim_aborts_no_later_life_of_its_record() {
     let old = world.records.claim_process().unwrap();
     let mut claim = old;
     for _ in 0..512 {
-        assert!(world.records.abort(claim) && thread.bury(claim.index(), &world));
+        assert!(world.records.abort(claim));
+        assert_eq!(thread.bury(claim.index(), &world), Burial::Done);
         claim = world.records.claim_process().unwrap();
         assert_eq!(claim.index(), old.index());
         assert!(!world.records.abort(old));
@@ -121,7 +123,8 @@ fn a_claim_of_a_parent_that_dies_before_the_fork_is_found() {
     world.bury(&thread, &child);
     let claims: Vec<_> = world.records.claims().collect();
     assert_eq!(claims.len(), 1);
-    assert!(world.records.abort(claims[0]) && thread.bury(claims[0].index(), &world));
+    assert!(world.records.abort(claims[0]));
+    assert_eq!(thread.bury(claims[0].index(), &world), Burial::Done);
     world.judge(1);
 }
 
@@ -161,9 +164,9 @@ fn the_living_are_not_buried() {
         .members(child.process)
         .all(|(_, state)| state == State::Starting)
     {
-        assert!(!thread.bury(child.process, &world));
+        assert_eq!(thread.bury(child.process, &world), Burial::NotDead);
     }
-    assert!(!thread.bury(child.process, &world));
+    assert_eq!(thread.bury(child.process, &world), Burial::NotDead);
     assert!(!thread.recover(child.process, &world));
     world.kill(&child);
     assert_eq!(world.wait(&child), End::Killed);

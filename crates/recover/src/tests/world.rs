@@ -14,7 +14,7 @@ use core::time::Duration;
 use crate::lock::NO_REPAIR;
 use crate::platform::{address, object};
 use crate::records::State;
-use crate::{Claim, Count, Kernel, Lock, Once, Records, Thread};
+use crate::{Burial, Claim, Count, Kernel, Lock, Once, Records, Thread};
 
 pub(super) const RECORDS: usize = 24;
 pub(super) const SLOTS: usize = 6;
@@ -22,7 +22,7 @@ const OBJECTS: usize = 40;
 const SUM: u64 = 1000;
 
 /// The kind of repair of the accounts.
-const ACCOUNTS: u8 = 1;
+pub(super) const ACCOUNTS: u8 = 1;
 
 #[repr(C)]
 pub(super) struct Object {
@@ -39,10 +39,10 @@ pub(super) struct Object {
 #[repr(C)]
 pub(super) struct Shared {
     objects: [Object; OBJECTS],
-    pool: Lock,
+    pub(super) pool: Lock,
     free: AtomicU64,
     pub(super) tables: [[AtomicU64; SLOTS]; RECORDS],
-    accounts: Lock,
+    pub(super) accounts: Lock,
     money: [AtomicU64; 2],
     pub(super) words_lock: Lock,
     words: [AtomicU64; 3],
@@ -54,6 +54,8 @@ pub(super) struct Shared {
     pub(super) stopped: [AtomicU64; RECORDS],
     /// What workers have done.
     pub(super) operations: AtomicU64,
+    /// How far the processes of a test have come.
+    pub(super) stage: AtomicU64,
 }
 
 /// The shared memory as one process sees it.
@@ -61,7 +63,11 @@ pub(super) struct Shared {
 pub(super) struct World {
     pub(super) shared: &'static Shared,
     pub(super) records: Records<'static>,
-    life: libc::c_int,
+    pub(super) life: libc::c_int,
+    /// Called before a lock is repaired.
+    pub(super) on_repair: fn(&Self),
+    /// Called when a thread has asked whether a process lives.
+    pub(super) on_question: fn(&Self),
 }
 
 /// How a child ended.
@@ -120,6 +126,8 @@ impl World {
             shared,
             records,
             life,
+            on_repair: |_| {},
+            on_question: |_| {},
         };
         let claim = records.claim_process().unwrap();
         let thread = world.adopt(claim).unwrap();
@@ -182,6 +190,8 @@ impl World {
         }
         // SAFETY: has no pointers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        // SAFETY: ends a child that hangs.
+        unsafe { libc::alarm(60) };
         exit_if_it_panics(|| run(&self.adopt(claim).unwrap()));
         // SAFETY: ends the child.
         unsafe { libc::_exit(0) }
@@ -212,6 +222,17 @@ impl World {
         End::Exited
     }
 
+    /// Waits until a test has come so far.
+    pub(super) fn wait_for(&self, stage: u64) {
+        while self.shared.stage.load(Acquire) < stage {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    pub(super) fn reach(&self, stage: u64) {
+        self.shared.stage.store(stage, Release);
+    }
+
     pub(super) fn kill(&self, child: &Child) {
         // SAFETY: it is a child that was not reaped.
         unsafe { libc::kill(child.pid, libc::SIGKILL) };
@@ -219,11 +240,22 @@ impl World {
 
     /// Buries a child that has ended, unless another process has done it.
     pub(super) fn bury(&self, thread: &Thread<'_>, child: &Child) {
-        let is_buried = thread.bury(child.process, self);
+        let found = self.bury_process(thread, child.process);
         // It may have died before it had adopted its record.
-        if !is_buried && self.records.abort(child.claim) {
-            assert!(thread.bury(child.process, self));
+        if found == Burial::NotDead && self.records.abort(child.claim) {
+            assert_eq!(self.bury_process(thread, child.process), Burial::Done);
         }
+    }
+
+    /// Buries a process, and waits as long as another process is at it.
+    pub(super) fn bury_process(&self, thread: &Thread<'_>, process: u32) -> Burial {
+        for _ in 0..100_000 {
+            match thread.bury(process, self) {
+                Burial::Underway => std::thread::sleep(Duration::from_micros(100)),
+                found => return found,
+            }
+        }
+        panic!("a burial does not end");
     }
 
     /// The records of a process.
@@ -231,7 +263,7 @@ impl World {
         let records = self.records.used();
         records.filter_map(move |(index, record)| {
             let status = record.status();
-            let is_member = status.state() != State::Free && status.process() == process;
+            let is_member = status.state() != State::Free && status.process(index) == process;
             is_member.then_some((index, status.state()))
         })
     }
@@ -459,11 +491,13 @@ impl Kernel for World {
         // SAFETY: the kernel reads and writes the lock.
         let got = unsafe { libc::fcntl(self.life, libc::F_GETLK, &raw mut lock) };
         assert_eq!(got, 0);
+        (self.on_question)(self);
         // A process never asks for itself.
         lock.l_type != libc::F_UNLCK as libc::c_short
     }
 
     fn repair(&self, lock: &Lock, kind: u8) {
+        (self.on_repair)(self);
         assert_eq!(kind, ACCOUNTS);
         assert!(ptr::eq(lock, &raw const self.shared.accounts));
         let [one, other] = &self.shared.money;
