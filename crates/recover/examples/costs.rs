@@ -108,7 +108,7 @@ mod linux {
         unsafe { Records::place(memory, CAPACITY) }.expect("the CPU has cmpxchg16b")
     }
 
-    fn claim_thread(records: Records<'static>) -> Thread<'static> {
+    fn claim_process(records: Records<'static>) -> Thread<'static> {
         let claim = records.claim_process().expect("a record is free");
         // SAFETY: it was claimed for this thread. Where a thread has two, it is one after the
         // other, as if they took turns.
@@ -128,6 +128,11 @@ mod linux {
     }
 
     impl Subjects {
+        /// Two records for the calling thread.
+        fn threads(&self) -> [Thread<'static>; 2] {
+            [(); 2].map(|()| claim_process(self.records))
+        }
+
         fn new() -> Box<Self> {
             let files = Files::new();
             let file = files.open(FileRef::new(7), FdFlags::empty());
@@ -147,9 +152,12 @@ mod linux {
         }
 
         /// Calls `each` with the name of an operation, how many parts it has, and the operation,
-        /// for the calling thread.
-        fn each(&self, mut each: impl FnMut(&'static str, u32, &mut dyn FnMut())) {
-            let [one, other] = [(); 2].map(|()| claim_thread(self.records));
+        /// for two threads in turn.
+        fn each(
+            &self,
+            [one, other]: &[Thread<'_>; 2],
+            mut each: impl FnMut(&'static str, u32, &mut dyn FnMut()),
+        ) {
             let place = AtomicU64::new(0);
             each("atomic add", 2, &mut || {
                 black_box(&self.noted.count).fetch_add(1, AcqRel);
@@ -161,12 +169,12 @@ mod linux {
                 black_box(&self.noted).add(&note, u64::MAX, &place, 0);
             });
             each("get or put", 2, &mut || {
-                black_box(&self.count).get(&one, &place, 1);
-                black_box(&self.count).put(&one, &place, 0);
+                black_box(&self.count).get(one, &place, 1);
+                black_box(&self.count).put(one, &place, 0);
             });
             each("get or put, names of two records", 2, &mut || {
-                black_box(&self.count).get(&one, &place, 1);
-                black_box(&self.count).put(&other, &place, 0);
+                black_box(&self.count).get(one, &place, 1);
+                black_box(&self.count).put(other, &place, 0);
             });
             each("owned lookup and its put (fdtable)", 1, &mut || {
                 black_box(self.files.get(black_box(self.fd)).expect("it is open"));
@@ -182,11 +190,8 @@ mod linux {
                 with_plain_lock(black_box(&self.word));
             });
             each("lock and unlock", 1, &mut || {
-                drop(black_box(&self.lock).lock(&one, NO_REPAIR, &Alone));
+                drop(black_box(&self.lock).lock(one, NO_REPAIR, &Alone));
             });
-            for thread in [one, other] {
-                thread.retire();
-            }
         }
     }
 
@@ -200,9 +205,14 @@ mod linux {
 
     /// Measures each operation. Where another thread does the same, leaves out the figure if one of
     /// the two has done less than half of what the other has: it was not on a CPU all the time.
-    fn turn(subjects: &Subjects, together: Option<&Together>, figures: &mut Figures) {
+    fn turn(
+        subjects: &Subjects,
+        threads: &[Thread<'_>; 2],
+        together: Option<&Together>,
+        figures: &mut Figures,
+    ) {
         let mut index = 0;
-        subjects.each(|name, parts, run| {
+        subjects.each(threads, |name, parts, run| {
             if let Some(Together { current, others }) = together {
                 current.store(index, Relaxed);
                 others.store(0, Relaxed);
@@ -226,9 +236,10 @@ mod linux {
 
     /// Does each operation as long as the other thread measures it, until the end.
     fn disturb(subjects: &Subjects, Together { current, others }: &Together) {
+        let threads = subjects.threads();
         while current.load(Relaxed) != END {
             let mut index = 0;
-            subjects.each(|_, _, run| {
+            subjects.each(&threads, |_, _, run| {
                 while current.load(Relaxed) == index {
                     for _ in 0..100 {
                         run();
@@ -256,10 +267,11 @@ mod linux {
 
     pub(super) fn measure() {
         let subjects = Subjects::new();
+        let threads = subjects.threads();
         let measured = |turns, together: Option<&Together>| {
             let mut figures = Figures::new();
             for _ in 0..turns {
-                turn(&subjects, together, &mut figures);
+                turn(&subjects, &threads, together, &mut figures);
             }
             figures
         };

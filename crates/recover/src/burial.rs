@@ -57,8 +57,9 @@ pub trait Kernel {
 
     /// Returns true if the process lives, which is named by the index of its first record.
     ///
-    /// A process gives its life sign before it [adopts](Records::adopt) its first record, and keeps
-    /// it until none of its threads executes another instruction.
+    /// A process gives its *life sign* before it [adopts](Records::adopt) its first record, and
+    /// keeps it until none of its threads executes another instruction. No two processes give the
+    /// same one at a time.
     fn is_alive(&self, process: u32) -> bool;
 
     /// Repairs what a lock guards, after a thread died with it. Runs again if the burier dies.
@@ -94,8 +95,8 @@ pub enum Burial {
 }
 
 impl Thread<'_> {
-    /// Buries a process, if it is dead or its record was [aborted](Records::abort). The caller
-    /// holds no lock.
+    /// Buries a process that is dead, and was adopted or [aborted](Records::abort) before. The
+    /// caller holds no lock.
     pub fn bury(&self, process: u32, kernel: &impl Kernel) -> Burial {
         let records = self.records;
         if let Err(found) = self.begin(process, kernel) {
@@ -162,12 +163,11 @@ impl Thread<'_> {
         let first = self.records.record(process);
         loop {
             let status = first.status();
-            let is_dead = match status.state() {
+            let is_process = match status.state() {
                 State::Free | State::Starting => false,
-                State::Alive => status.process(process) == process && !kernel.is_alive(process),
-                State::Dying => true,
+                State::Alive | State::Dying => status.process(process) == process,
             };
-            if !is_dead {
+            if !is_process || status.burier().is_none() && kernel.is_alive(process) {
                 return Err(Burial::NotDead);
             }
             if let Some(burier) = status.burier() {

@@ -8,12 +8,12 @@
 //!
 //! ```text
 //! free --claim--> starting --adopt--> alive --burial--> dying --> free
-//!                    |                  +----retire-------------> free
-//!                    +----abort----> dying
+//!                    +----abort----> dying     +----retire----> dying
 //! ```
 //!
 //! Only the record of the first thread of a process is ever dying, and names the thread that buries
-//! the process then. Those of other threads go to free from any state.
+//! the process then. It becomes free when the process has ended, so no two processes give the same
+//! [life sign](crate::Kernel::is_alive). Records of other threads go to free from any state.
 //!
 //! One word has the state, the process and the generation, which counts the lives. A process is
 //! named by the index of the record of its first thread. So a claim is one exchange. A thread that
@@ -371,7 +371,10 @@ impl<'m> Records<'m> {
     /// Makes a claimed record that of the calling thread. Returns none if it was
     /// [aborted](Self::abort): then the caller ends its process.
     ///
-    /// The first thread of a process gives its life sign before.
+    /// The first thread of a process gives its [life sign](crate::Kernel::is_alive) before. An
+    /// aborted child that wakes late may have the sign of this index, or find that a later child
+    /// has it: so a child that finds the sign taken waits for it while its claim is
+    /// [pending](Self::is_pending), and ends its process otherwise.
     ///
     /// # Safety
     /// The calling thread has no other record, and is the one for which this was claimed. The rules
@@ -390,6 +393,12 @@ impl<'m> Records<'m> {
             index: claim.index,
             thread: PhantomData,
         })
+    }
+
+    /// Returns false if the claim was adopted or aborted.
+    #[must_use]
+    pub fn is_pending(self, claim: Claim) -> bool {
+        self.record(claim.index).status() == claim.status
     }
 
     /// Gives up a claim that no thread has adopted: for a fork that failed, or a child that did not
@@ -487,8 +496,8 @@ impl<'m> Thread<'m> {
         &self.record.transit
     }
 
-    /// Frees the record of a thread that ends in order. The first thread of a process does it last:
-    /// without its record no burial finds those of the others.
+    /// Gives up the record of a thread that ends in order. That of the first thread of a process is
+    /// free after the end of the process and a [burial](Self::bury).
     ///
     /// # Panics
     /// If the thread still holds a lock, a pin or a reference on its way, or is inside an
@@ -497,7 +506,12 @@ impl<'m> Thread<'m> {
         let is_empty =
             self.record.is_empty() && self.pins.0.iter().all(|pin| pin.load(Relaxed) == 0);
         assert!(is_empty, "a thread ends inside an operation");
-        self.record.free();
+        let status = self.record.status();
+        if status.process(self.index) == self.index {
+            self.record.change(status, status.dying(None));
+        } else {
+            self.record.free();
+        }
     }
 
     /// Enters a read-side section, or stays in one. Returns what [`leave`](Self::leave) needs.

@@ -57,7 +57,7 @@ fn a_dead_object_is_not_counted_again() {
 }
 
 #[test]
-fn a_process_that_retires_leaves_nothing_to_bury() {
+fn a_record_of_a_process_that_retires_is_free_after_the_end_of_the_process() {
     let (world, thread) = World::new();
     let child = world.fork(|child| {
         let other = child.claim_thread().unwrap();
@@ -72,10 +72,64 @@ fn a_process_that_retires_leaves_nothing_to_bury() {
         world.transfer(child);
         // SAFETY: the process ends without another use of the record.
         unsafe { core::ptr::from_ref(child).read() }.retire();
+        world.reach(1);
+        world.wait_for(2);
     });
-    assert_eq!(world.wait(&child), End::Exited);
-    world.judge(1);
+    world.wait_for(1);
+    world.judge(2);
     assert_eq!(thread.bury(child.process, &world), Burial::NotDead);
+    world.reach(2);
+    assert_eq!(world.wait(&child), End::Exited);
+    assert_eq!(thread.bury(child.process, &world), Burial::Done);
+    world.judge(1);
+}
+
+/// An aborted child has given its life sign.
+#[test]
+fn a_record_of_an_aborted_child_is_free_after_the_end_of_the_child() {
+    let (world, thread) = World::new();
+    let late = World {
+        on_birth: [
+            |_| {},
+            |world| {
+                world.reach(1);
+                world.wait_for(2);
+            },
+        ],
+        ..world
+    };
+    let child = late.fork(|_| panic!("it was aborted"));
+    world.wait_for(1);
+    assert!(world.records.abort(child.claim));
+    assert_eq!(thread.bury(child.process, &world), Burial::NotDead);
+    world.reach(2);
+    assert_eq!(world.wait(&child), End::Exited);
+    assert_eq!(thread.bury(child.process, &world), Burial::Done);
+    world.judge(1);
+}
+
+/// An aborted child has not given its life sign when its record is used again.
+#[test]
+fn an_aborted_child_that_wakes_late_disturbs_no_other() {
+    let (world, thread) = World::new();
+    let late = World {
+        on_birth: [|world| world.wait_for(1), |_| {}],
+        ..world
+    };
+    let aborted = late.fork(|_| panic!("it was aborted"));
+    assert!(world.records.abort(aborted.claim));
+    assert_eq!(thread.bury(aborted.process, &world), Burial::Done);
+    let child = world.fork(|_| {
+        world.reach(1);
+        world.wait_for(2);
+    });
+    assert_eq!(child.process, aborted.process);
+    assert_eq!(world.wait(&aborted), End::Exited);
+    assert_eq!(thread.bury(child.process, &world), Burial::NotDead);
+    world.reach(2);
+    assert_eq!(world.wait(&child), End::Exited);
+    assert_eq!(thread.bury(child.process, &world), Burial::Done);
+    world.judge(1);
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub(super) struct World {
     pub(super) shared: &'static Shared,
     pub(super) records: Records<'static>,
     pub(super) life: libc::c_int,
+    /// Called in a child before it gives its life sign, and after that.
+    pub(super) on_birth: [fn(&Self); 2],
     /// Called before a lock is repaired.
     pub(super) on_repair: fn(&Self),
     /// Called when a thread has asked whether a process lives.
@@ -79,7 +81,7 @@ pub(super) enum End {
 
 pub(super) struct Child {
     pid: libc::pid_t,
-    claim: Claim,
+    pub(super) claim: Claim,
     pub(super) process: u32,
 }
 
@@ -126,6 +128,7 @@ impl World {
             shared,
             records,
             life,
+            on_birth: [|_| {}; 2],
             on_repair: |_| {},
             on_question: |_| {},
         };
@@ -168,14 +171,23 @@ impl World {
     /// Gives the life sign of this process, and adopts its record.
     fn adopt(&self, claim: Claim) -> Option<Thread<'static>> {
         let lock = Self::life_of(claim.index(), libc::F_WRLCK);
+        let [before, after] = self.on_birth;
+        before(self);
         // SAFETY: the kernel reads the lock.
-        let set = unsafe { libc::fcntl(self.life, libc::F_SETLK, &raw const lock) };
-        assert_eq!(set, 0);
+        while unsafe { libc::fcntl(self.life, libc::F_SETLK, &raw const lock) } != 0 {
+            if !self.records.is_pending(claim) {
+                return None;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        after(self);
         // SAFETY: it was claimed for this process, which has no other record in this world.
         unsafe { self.records.adopt(claim) }
     }
 
     /// Forks a child that runs `run` and exits without a word: as a death at the end of a call.
+    ///
+    /// An aborted one exits at once.
     pub(super) fn fork(&self, run: impl FnOnce(&Thread<'static>)) -> Child {
         let claim = self.records.claim_process().expect("a record is free");
         // SAFETY: the child uses the world, threads of its own, and what it has inherited.
@@ -192,7 +204,11 @@ impl World {
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         // SAFETY: ends a child that hangs.
         unsafe { libc::alarm(60) };
-        exit_if_it_panics(|| run(&self.adopt(claim).unwrap()));
+        exit_if_it_panics(|| {
+            if let Some(thread) = self.adopt(claim) {
+                run(&thread);
+            }
+        });
         // SAFETY: ends the child.
         unsafe { libc::_exit(0) }
     }
