@@ -45,7 +45,8 @@ mod linux {
     /// A kernel of one process, without objects.
     struct Alone;
 
-    impl Kernel for Alone {
+    // SAFETY: no process dies.
+    unsafe impl Kernel for Alone {
         fn is_alive(&self, _: u32) -> bool {
             true
         }
@@ -98,6 +99,7 @@ mod linux {
         word.swap(0, Release);
     }
 
+    #[allow(clippy::single_range_in_vec_init, reason = "it is a list of one range")]
     fn records() -> Records<'static> {
         const CAPACITY: usize = 800;
         let layout = Records::layout(CAPACITY);
@@ -105,7 +107,8 @@ mod linux {
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) });
         let memory = memory.unwrap_or_else(|| handle_alloc_error(layout));
         // SAFETY: it is zero, of this layout, never freed, and only this process has it.
-        unsafe { Records::place(memory, CAPACITY) }.expect("the CPU has cmpxchg16b")
+        unsafe { Records::place(memory, CAPACITY, &[0..usize::MAX]) }
+            .expect("the CPU has cmpxchg16b")
     }
 
     fn claim_process(records: Records<'static>) -> Thread<'static> {
@@ -169,12 +172,16 @@ mod linux {
                 black_box(&self.noted).add(&note, u64::MAX, &place, 0);
             });
             each("get or put", 2, &mut || {
-                black_box(&self.count).get(one, &place, 1);
-                black_box(&self.count).put(one, &place, 0);
+                // SAFETY: no thread dies, and only this one writes the place.
+                unsafe { black_box(&self.count).get(one, &place, 1) };
+                // SAFETY: no thread dies, and only this one writes the place.
+                unsafe { black_box(&self.count).put(one, &place, 0) };
             });
             each("get or put, names of two records", 2, &mut || {
-                black_box(&self.count).get(one, &place, 1);
-                black_box(&self.count).put(other, &place, 0);
+                // SAFETY: no thread dies, and only this one writes the place.
+                unsafe { black_box(&self.count).get(one, &place, 1) };
+                // SAFETY: no thread dies, and only this one writes the place.
+                unsafe { black_box(&self.count).put(other, &place, 0) };
             });
             each("owned lookup and its put (fdtable)", 1, &mut || {
                 black_box(self.files.get(black_box(self.fd)).expect("it is open"));
@@ -190,7 +197,8 @@ mod linux {
                 with_plain_lock(black_box(&self.word));
             });
             each("lock and unlock", 1, &mut || {
-                drop(black_box(&self.lock).lock(one, NO_REPAIR, &Alone));
+                // SAFETY: no thread dies.
+                drop(unsafe { black_box(&self.lock).lock(one, NO_REPAIR, &Alone) });
             });
         }
     }

@@ -49,7 +49,12 @@ use crate::records::{Record, Records, State, Thread};
 use crate::release;
 
 /// What the crate asks of the kernel that uses it.
-pub trait Kernel {
+///
+/// # Safety
+/// A burial writes what a dead thread has announced, and frees what it had. So
+/// [`is_alive`](Self::is_alive) returns false only for a process that is dead for good, and the
+/// other functions do as they say.
+pub unsafe trait Kernel {
     /// How long a thread sleeps on a lock before it asks whether the owner lives.
     fn patience(&self) -> Duration {
         Duration::from_millis(100)
@@ -122,7 +127,9 @@ impl Thread<'_> {
                 let address = place.load(Relaxed);
                 if address != 0 {
                     // SAFETY: the place is a reference.
-                    unsafe { object::<Count>(address) }.put(self, place, 0);
+                    let count: &Count = unsafe { object(address) };
+                    // SAFETY: only this burial still writes the place, which is one of a record.
+                    unsafe { count.put(self, place, 0) };
                 }
             }
             self.release_all_of(record, kernel);

@@ -181,9 +181,12 @@ impl Count {
     /// Counts one more reference, and then stores `value`, which stands for it, to `place`. Returns
     /// false, without a store, if the object has no reference any more.
     ///
-    /// The caller has a reference, a pin or a section that leads here.
+    /// # Safety
+    /// The caller has a reference, a pin or a section that leads here, so that the object lives.
+    /// The object and the place are in shared memory. No other thread writes the place before the
+    /// operation has ended, or the dead thread was buried.
     #[inline]
-    pub fn get(&self, thread: &Thread<'_>, place: &AtomicU64, value: u64) -> bool {
+    pub unsafe fn get(&self, thread: &Thread<'_>, place: &AtomicU64, value: u64) -> bool {
         let sequence = self.announce(thread, Kind::Get, place, value); // (A)
         let is_counted = self
             .change(thread.records, Kind::Get, thread.index, sequence)
@@ -207,8 +210,11 @@ impl Count {
     /// Stores `value` to `place`, which takes a reference out of it, and counts one less. If it was
     /// the last one, and no thread has pinned the object, this thread has to
     /// [release](Thread::release_all) it.
+    ///
+    /// # Safety
+    /// The place is one of the references. As for [`get`](Self::get) otherwise.
     #[inline]
-    pub fn put(&self, thread: &Thread<'_>, place: &AtomicU64, value: u64) {
+    pub unsafe fn put(&self, thread: &Thread<'_>, place: &AtomicU64, value: u64) {
         // From before the count is dead until the check has ended: see `release`.
         let outside = thread.enter();
         let sequence = self.announce(thread, Kind::Put, place, value); // (A)
@@ -253,12 +259,15 @@ impl Count {
     fn announce(&self, thread: &Thread<'_>, kind: Kind, place: &AtomicU64, value: u64) -> u64 {
         let operation = &thread.record.operation;
         let sequence = operation.sequence.load(Relaxed) + 1;
-        operation.place.store(address(place), Relaxed);
+        operation
+            .place
+            .store(thread.records.address(place), Relaxed);
         operation.value.store(value, Relaxed);
         operation.sequence.store(sequence, Relaxed);
         program_order();
         die_here!(8);
-        operation.word.store(address(self) | kind as u64, Relaxed);
+        let count = thread.records.address(self);
+        operation.word.store(count | kind as u64, Relaxed);
         program_order();
         die_here!(9);
         sequence

@@ -13,23 +13,25 @@
 
 use crate::death::die_here;
 use crate::platform::Ordering::{Relaxed, Release};
-use crate::platform::{AtomicU64, address, object, program_order};
+use crate::platform::{AtomicU64, object, program_order};
 use crate::records::{Record, STORES, Thread};
 
 impl Thread<'_> {
     /// Makes all stores, or none of them if the thread dies. Readers without the lock may see the
     /// first ones before the last ones.
     ///
-    /// The places are guarded by locks that this thread holds, or are its own.
-    ///
     /// # Panics
     /// If there are more than [`STORES`].
+    ///
+    /// # Safety
+    /// The places are in shared memory. They are guarded by locks that this thread holds, or are
+    /// its own.
     #[doc(alias = "journal")]
-    pub fn store_together(&self, stores: &[(&AtomicU64, u64)]) {
+    pub unsafe fn store_together(&self, stores: &[(&AtomicU64, u64)]) {
         assert!(stores.len() <= STORES, "more stores than a journal has");
         let journal = &self.record.stores;
         for ((place, value), (to, new)) in journal.stores.iter().zip(stores) {
-            place.store(address(*to), Relaxed);
+            place.store(self.records.address(*to), Relaxed);
             value.store(*new, Relaxed);
             program_order();
             die_here!(4);

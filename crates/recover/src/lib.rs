@@ -22,7 +22,9 @@
 //!
 //! # What the caller promises
 //!
-//! The functions that make a [`Thread`] are unsafe, since all else depends on these rules:
+//! A burial writes, in another process, to addresses that a thread has recorded. So the functions
+//! that make a [`Thread`] or record an address are unsafe, and so is the trait [`Kernel`]. All else
+//! depends on these rules:
 //!
 //! - The mapping is at one address in all processes, and is never unmapped. The code is too, since
 //!   records have the addresses of objects.

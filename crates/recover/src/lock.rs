@@ -24,7 +24,7 @@ use core::hint::spin_loop;
 use crate::burial::Kernel;
 use crate::death::die_here;
 use crate::platform::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{AtomicU32, address, object, program_order, sleep, wake};
+use crate::platform::{AtomicU32, object, program_order, sleep, wake};
 use crate::records::{INDEX_BITS, Record, Thread};
 
 const WAITERS: u32 = 1;
@@ -73,9 +73,18 @@ impl Lock {
     ///
     /// # Panics
     /// If this thread holds [`LOCKS`](crate::records::LOCKS) already.
+    ///
+    /// # Safety
+    /// The lock is in shared memory, and stays there until the guard is dropped or the dead thread
+    /// is buried.
     #[inline]
-    pub fn lock<'a>(&'a self, thread: &'a Thread<'a>, kind: u8, kernel: &impl Kernel) -> Guard<'a> {
-        self.try_lock(thread, kind)
+    pub unsafe fn lock<'a>(
+        &'a self,
+        thread: &'a Thread<'a>,
+        kind: u8,
+        kernel: &impl Kernel,
+    ) -> Guard<'a> {
+        self.take(thread, kind, 0)
             .unwrap_or_else(|| self.wait(thread, kind, kernel))
     }
 
@@ -83,8 +92,11 @@ impl Lock {
     ///
     /// # Panics
     /// As [`lock`](Self::lock).
+    ///
+    /// # Safety
+    /// As [`lock`](Self::lock).
     #[inline]
-    pub fn try_lock<'a>(&'a self, thread: &'a Thread<'a>, kind: u8) -> Option<Guard<'a>> {
+    pub unsafe fn try_lock<'a>(&'a self, thread: &'a Thread<'a>, kind: u8) -> Option<Guard<'a>> {
         self.take(thread, kind, 0)
     }
 
@@ -98,7 +110,7 @@ impl Lock {
             .iter()
             .position(|entry| entry.load(Relaxed) == 0)
             .expect("a thread holds too many locks");
-        let wanted = address(self) | u64::from(kind) << KIND_SHIFT;
+        let wanted = thread.records.address(self) | u64::from(kind) << KIND_SHIFT;
         record.wants.store(wanted, Relaxed); // (W)
         program_order();
         die_here!(37);

@@ -85,11 +85,13 @@ impl World {
     /// Counts one more reference, at an empty place.
     fn get(&self, thread: &Thread<'_>, place: usize) -> bool {
         let value = address(&self.count);
-        self.count.get(thread, &self.places[place], value)
+        // SAFETY: the thread has a reference or a pin, and the place.
+        unsafe { self.count.get(thread, &self.places[place], value) }
     }
 
     fn put(&self, thread: &Thread<'_>, place: usize) {
-        self.count.put(thread, &self.places[place], 0);
+        // SAFETY: the place is a reference of the thread.
+        unsafe { self.count.put(thread, &self.places[place], 0) };
         self.release(thread.index());
     }
 
@@ -277,7 +279,9 @@ fn halves_of_two_names_are_no_name() {
         let dead = world.thread();
         assert!(world.get(&dead, 1));
         let (other, _) = spawn_thread(&world, |world, thread| {
-            world.spare.get(thread, &AtomicU64::new(0), 1);
+            // SAFETY: the object is one of the world, and no burial of this thread writes the
+            // place.
+            unsafe { world.spare.get(thread, &AtomicU64::new(0), 1) };
             world.get(thread, 3);
         });
         // It has announced its second operation.

@@ -49,8 +49,11 @@ impl<T> Once<T> {
     }
 
     /// Returns the value. Makes it first if necessary, while other threads wait.
+    ///
+    /// # Safety
+    /// The cell is in shared memory, and stays there.
     #[inline]
-    pub fn get_or_make(
+    pub unsafe fn get_or_make(
         &self,
         thread: &Thread<'_>,
         kernel: &impl Kernel,
@@ -58,13 +61,20 @@ impl<T> Once<T> {
     ) -> &T {
         match self.get() {
             Some(value) => value,
-            None => self.make(thread, kernel, make),
+            // SAFETY: as the caller says.
+            None => unsafe { self.make(thread, kernel, make) },
         }
     }
 
     #[cold]
-    fn make(&self, thread: &Thread<'_>, kernel: &impl Kernel, make: impl FnOnce() -> T) -> &T {
-        let _lock = self.lock.lock(thread, NO_REPAIR, kernel);
+    unsafe fn make(
+        &self,
+        thread: &Thread<'_>,
+        kernel: &impl Kernel,
+        make: impl FnOnce() -> T,
+    ) -> &T {
+        // SAFETY: as the caller says.
+        let _lock = unsafe { self.lock.lock(thread, NO_REPAIR, kernel) };
         // Relaxed: the lock orders it.
         if self.is_made.load(Relaxed) == 0 {
             let value = MaybeUninit::new(make());

@@ -29,7 +29,7 @@ pub(crate) fn after_locked() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// The address of a shared object, for a record. It is the same in all processes.
+/// The address of an object. That of a shared one is the same in all processes.
 #[inline(always)]
 pub(crate) fn address<T>(object: &T) -> u64 {
     core::ptr::from_ref(object).expose_provenance() as u64

@@ -26,12 +26,13 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
+use core::ops::Range;
 #[cfg(not(loom))]
 use core::ptr::NonNull;
 
 use crate::death::die_here;
 use crate::platform::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::platform::{AtomicU32, AtomicU64, program_order};
+use crate::platform::{AtomicU32, AtomicU64, address, program_order};
 
 /// How many objects a thread can have pinned.
 pub const PINS: usize = 8;
@@ -225,6 +226,8 @@ pub struct Records<'m> {
     header: &'m Header,
     records: &'m [Record],
     pins: &'m [PinLine],
+    /// The addresses of shared memory.
+    shared: &'m [Range<usize>],
 }
 
 /// A record that was claimed, and has no thread yet.
@@ -264,13 +267,19 @@ impl<'m> Records<'m> {
     /// # Panics
     /// If `capacity` is more than [`MOST`].
     ///
+    /// `shared` are the addresses of all memory that the processes share, with that of the records.
+    /// Debug builds check that the addresses that get into the records are among them.
+    ///
     /// # Safety
     /// `memory` has the [layout](Self::layout) of so many records. It is shared and zero at first,
-    /// and nothing else uses it. All processes have it, and the objects whose addresses get into
-    /// the records, at the same address for `'m`.
+    /// and nothing else uses it. All processes have it at the same address for `'m`.
     #[must_use]
     #[cfg(not(loom))]
-    pub unsafe fn place(memory: NonNull<u8>, capacity: usize) -> Option<Self> {
+    pub unsafe fn place(
+        memory: NonNull<u8>,
+        capacity: usize,
+        shared: &'m [Range<usize>],
+    ) -> Option<Self> {
         const CMPXCHG16B: u32 = 1 << 13;
         assert!(capacity <= MOST, "more records than an index can name");
         #[allow(
@@ -298,16 +307,32 @@ impl<'m> Records<'m> {
             header,
             records,
             pins,
+            shared,
         })
     }
 
     #[cfg(all(test, loom))]
+    #[allow(clippy::single_range_in_vec_init, reason = "it is a list of one range")]
     pub(crate) fn of(header: &'m Header, records: &'m [Record], pins: &'m [PinLine]) -> Self {
         Self {
             header,
             records,
             pins,
+            shared: &[0..usize::MAX],
         }
+    }
+
+    /// The address of a shared object, for a record.
+    #[inline(always)]
+    pub(crate) fn address<T>(self, object: &T) -> u64 {
+        let address = address(object);
+        debug_assert!(
+            self.shared
+                .iter()
+                .any(|range| range.contains(&(address as usize))),
+            "{address:#x} is not in shared memory"
+        );
+        address
     }
 
     pub(crate) fn record(self, index: u32) -> &'m Record {
@@ -491,8 +516,11 @@ impl<'m> Thread<'m> {
     /// An operation on two counts has a reference here in between. So a `dup2` gets the new file
     /// here, exchanges it with the one in the slot by a [journal](Self::store_together), and puts
     /// what is here then.
+    ///
+    /// # Safety
+    /// The caller stores nothing else there.
     #[must_use]
-    pub fn transit(&self) -> &[AtomicU64; TRANSIT] {
+    pub unsafe fn transit(&self) -> &[AtomicU64; TRANSIT] {
         &self.record.transit
     }
 

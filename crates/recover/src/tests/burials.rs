@@ -10,7 +10,7 @@ fn begin_a_call(world: &World, thread: &Thread<'static>) {
     assert!(world.open(thread, world.slot(thread.index(), 0)));
     let locks = [&world.shared.accounts, &world.shared.words_lock];
     for (lock, kind) in locks.into_iter().zip([ACCOUNTS, NO_REPAIR]) {
-        core::mem::forget(lock.lock(thread, kind, world));
+        core::mem::forget(world.lock(thread, lock, kind));
     }
 }
 
@@ -45,10 +45,10 @@ fn a_waiter_with_a_lock_does_not_wait_for_a_burier() {
         ..world
     };
     let waiter = waiter.fork(|thread| {
-        let _pool = waiter.shared.pool.lock(thread, NO_REPAIR, &waiter);
+        let _pool = waiter.lock(thread, &waiter.shared.pool, NO_REPAIR);
         waiter.reach(1);
         waiter.wait_for(2);
-        drop(waiter.shared.words_lock.lock(thread, NO_REPAIR, &waiter));
+        drop(waiter.lock(thread, &waiter.shared.words_lock, NO_REPAIR));
     });
     world.wait_for(1);
     let burier = World {

@@ -226,10 +226,10 @@ fn bury_each_overwriter(world: &World, thread: &Thread<'static>) {
 /// A process dies while it waits for a lock.
 fn bury_a_waiter(world: &World, thread: &Thread<'static>) {
     for step in 0..20 {
-        let lock = world.shared.words_lock.lock(thread, NO_REPAIR, world);
+        let lock = world.lock(thread, &world.shared.words_lock, NO_REPAIR);
         // It waits until it dies: each look at the lock is some steps.
         let (child, end) = die_at(step, world, |thread| {
-            let _lock = world.shared.words_lock.lock(thread, NO_REPAIR, world);
+            let _lock = world.lock(thread, &world.shared.words_lock, NO_REPAIR);
         });
         assert_eq!(end, End::Killed);
         drop(lock);

@@ -49,7 +49,8 @@ fn a_dead_object_is_not_counted_again() {
     // SAFETY: slots are references.
     let pin = unsafe { thread.pin(slot) }.unwrap();
     world.close(&thread, slot);
-    assert!(!pin.count().get(&thread, other, 1));
+    // SAFETY: it is pinned, and the place is one of this thread.
+    assert!(!unsafe { pin.count().get(&thread, other, 1) });
     assert_eq!(other.load(Relaxed), 0);
     pin.unpin();
     thread.release_all(&world);
@@ -186,7 +187,7 @@ fn a_claim_of_a_parent_that_dies_before_the_fork_is_found() {
 fn a_waiter_takes_the_lock_of_a_dead_process() {
     let (world, thread) = World::new();
     let child = world.fork(|child| {
-        core::mem::forget(world.shared.words_lock.lock(child, NO_REPAIR, &world));
+        core::mem::forget(world.lock(child, &world.shared.words_lock, NO_REPAIR));
     });
     assert_eq!(world.wait(&child), End::Exited);
     world.rotate(&thread);
@@ -225,6 +226,42 @@ fn the_living_are_not_buried() {
     world.kill(&child);
     assert_eq!(world.wait(&child), End::Killed);
     world.bury(&thread, &child);
+    world.judge(1);
+}
+
+/// What a burial could not reach.
+#[test]
+#[cfg(debug_assertions)]
+fn addresses_outside_of_shared_memory_are_refused() {
+    use crate::platform::AtomicU64;
+    use crate::{Count, Lock};
+    let (world, thread) = World::new();
+    let (lock, count, place) = (Lock::new(), Count::new(), AtomicU64::new(0));
+    let shared = world.slot(0, 0);
+    assert!(world.open(&thread, shared));
+    // SAFETY: the slot is a reference.
+    let pin = unsafe { thread.pin(shared) }.unwrap();
+    let is_refused =
+        |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
+    assert!(is_refused(&|| {
+        // SAFETY: it is refused.
+        let _ = unsafe { lock.try_lock(&thread, NO_REPAIR) };
+    }));
+    assert!(is_refused(&|| {
+        // SAFETY: as above.
+        let _ = unsafe { count.get(&thread, world.slot(0, 1), 1) };
+    }));
+    assert!(is_refused(&|| {
+        // SAFETY: as above.
+        let _ = unsafe { pin.count().get(&thread, &place, 1) };
+    }));
+    assert!(is_refused(&|| {
+        // SAFETY: as above.
+        unsafe { thread.store_together(&[(&place, 1)]) };
+    }));
+    pin.unpin();
+    assert!(thread.record.is_empty());
+    assert_eq!(place.load(Relaxed), 0);
     world.judge(1);
 }
 

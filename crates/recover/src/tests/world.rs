@@ -14,7 +14,7 @@ use core::time::Duration;
 use crate::lock::NO_REPAIR;
 use crate::platform::{address, object};
 use crate::records::State;
-use crate::{Burial, Claim, Count, Kernel, Lock, Once, Records, Thread};
+use crate::{Burial, Claim, Count, Guard, Kernel, Lock, Once, Records, Thread};
 
 pub(super) const RECORDS: usize = 24;
 pub(super) const SLOTS: usize = 6;
@@ -100,10 +100,14 @@ fn map(size: usize) -> ptr::NonNull<u8> {
 impl World {
     /// Makes a world, and the record of this process in it.
     pub(super) fn new() -> (Self, Thread<'static>) {
-        let memory = map(Records::layout(RECORDS).size());
+        let sizes = [Records::layout(RECORDS).size(), size_of::<Shared>()];
+        let [memory, shared] = sizes.map(map);
+        let range =
+            |memory: ptr::NonNull<u8>, size| memory.addr().get()..memory.addr().get() + size;
+        let ranges = vec![range(memory, sizes[0]), range(shared, sizes[1])].leak();
         // SAFETY: it has the layout, is zero, and is shared by all children that are forked later.
-        let records = unsafe { Records::place(memory, RECORDS) }.expect("the CPU has cmpxchg16b");
-        let shared = map(size_of::<Shared>());
+        let records = unsafe { Records::place(memory, RECORDS, ranges) };
+        let records = records.expect("the CPU has cmpxchg16b");
         // SAFETY: all zero is a valid value: no object, free locks. It is never unmapped.
         let shared: &'static Shared = unsafe { shared.cast().as_ref() };
         for object in &shared.objects {
@@ -319,11 +323,22 @@ impl World {
         (0..self.records.most_claimed()).all(|index| !self.records.is_in_section(index))
     }
 
+    /// Takes a lock of the world.
+    pub(super) fn lock<'a>(
+        &self,
+        thread: &'a Thread<'a>,
+        lock: &'static Lock,
+        kind: u8,
+    ) -> Guard<'a> {
+        // SAFETY: it is in shared memory forever.
+        unsafe { lock.lock(thread, kind, self) }
+    }
+
     /// Opens a new object in an empty slot of this thread, if the pool has one.
     pub(super) fn open(&self, thread: &Thread<'_>, slot: &AtomicU64) -> bool {
         assert_eq!(slot.load(Relaxed), 0);
         let shared = self.shared;
-        let _pool = shared.pool.lock(thread, NO_REPAIR, self);
+        let _pool = self.lock(thread, &shared.pool, NO_REPAIR);
         let free = shared.free.load(Relaxed);
         if free == 0 || !self.grace_period_is_over() {
             return false;
@@ -333,11 +348,13 @@ impl World {
         // SAFETY: the lock is held, and no thread has the free object any more.
         unsafe { ptr::from_ref(&object.count).cast_mut().write(Count::new()) };
         let incarnation = object.incarnation.load(Relaxed) + 1;
-        thread.store_together(&[
+        let stores = [
             (&object.incarnation, incarnation),
             (&shared.free, object.next.load(Relaxed)),
             (slot, free),
-        ]);
+        ];
+        // SAFETY: the pool is locked, and the slot is one of this thread.
+        unsafe { thread.store_together(&stores) };
         true
     }
 
@@ -346,7 +363,8 @@ impl World {
         let value = slot.load(Relaxed);
         // SAFETY: the slot is a reference.
         let object: &Object = unsafe { object(value) };
-        assert!(object.count.get(thread, place, value));
+        // SAFETY: the slot is a reference of this thread, which has the place too.
+        assert!(unsafe { object.count.get(thread, place, value) });
     }
 
     /// Copies the reference in a slot of another thread, if it has one, to an empty place.
@@ -362,7 +380,8 @@ impl World {
             incarnation,
             "a pinned object was released"
         );
-        let is_taken = pin.count().get(thread, place, address(object));
+        // SAFETY: it is pinned, and the place is one of this thread.
+        let is_taken = unsafe { pin.count().get(thread, place, address(object)) };
         assert_ne!(
             object.released.load(Relaxed),
             incarnation,
@@ -375,10 +394,12 @@ impl World {
     /// Puts a copy of the reference in one slot of this thread into another one, which may have
     /// another reference.
     pub(super) fn replace(&self, thread: &Thread<'_>, from: &AtomicU64, to: &AtomicU64) {
-        let transit = &thread.transit()[0];
+        // SAFETY: only a reference is stored there.
+        let transit = &unsafe { thread.transit() }[0];
         self.dup(thread, from, transit);
         let (new, old) = (transit.load(Relaxed), to.load(Relaxed));
-        thread.store_together(&[(to, new), (transit, old)]);
+        // SAFETY: both places are of this thread.
+        unsafe { thread.store_together(&[(to, new), (transit, old)]) };
         self.close(thread, transit);
     }
 
@@ -388,7 +409,8 @@ impl World {
         if value != 0 {
             // SAFETY: the slot is a reference.
             let object: &Object = unsafe { object(value) };
-            object.count.put(thread, slot, 0);
+            // SAFETY: the slot is one of this thread.
+            unsafe { object.count.put(thread, slot, 0) };
         }
     }
 
@@ -406,7 +428,7 @@ impl World {
 
     /// Moves money, in two steps.
     pub(super) fn transfer(&self, thread: &Thread<'_>) {
-        let _accounts = self.shared.accounts.lock(thread, ACCOUNTS, self);
+        let _accounts = self.lock(thread, &self.shared.accounts, ACCOUNTS);
         let [from, to] = &self.shared.money;
         let (from, to) = if from.load(Relaxed) == 0 {
             (to, from)
@@ -421,15 +443,18 @@ impl World {
 
     /// Changes the three words, together.
     pub(super) fn rotate(&self, thread: &Thread<'_>) {
-        let _words = self.shared.words_lock.lock(thread, NO_REPAIR, self);
+        let _words = self.lock(thread, &self.shared.words_lock, NO_REPAIR);
         let next = self.shared.words[0].load(Relaxed) + 1;
         let stores = self.shared.words.each_ref().map(|word| (word, next));
-        thread.store_together(&stores);
+        // SAFETY: the lock is held.
+        unsafe { thread.store_together(&stores) };
     }
 
     pub(super) fn make_once(&self, thread: &Thread<'_>) {
         let make = || 7;
-        assert_eq!(*self.shared.once.get_or_make(thread, self, make), 7);
+        // SAFETY: it is in shared memory forever.
+        let made = unsafe { self.shared.once.get_or_make(thread, self, make) };
+        assert_eq!(*made, 7);
     }
 
     /// Lets the next [`make_once`](Self::make_once) begin again.
@@ -497,7 +522,8 @@ impl World {
     }
 }
 
-impl Kernel for World {
+// SAFETY: a process has its life sign until it ends, and objects live forever.
+unsafe impl Kernel for World {
     fn patience(&self) -> Duration {
         Duration::from_micros(50)
     }
@@ -532,12 +558,14 @@ impl Kernel for World {
     fn free(&self, thread: &Thread<'_>, count: &Count, end: (&AtomicU64, u64)) {
         let shared = self.shared;
         let object = self.object_of(count);
-        let _pool = shared.pool.lock(thread, NO_REPAIR, self);
-        thread.store_together(&[
+        let _pool = self.lock(thread, &shared.pool, NO_REPAIR);
+        let stores = [
             (&object.next, shared.free.load(Relaxed)),
             (&shared.free, address(object)),
             end,
-        ]);
+        ];
+        // SAFETY: the pool is locked, and the record is that of this thread or a dead one.
+        unsafe { thread.store_together(&stores) };
     }
 
     fn drop_process(&self, thread: &Thread<'_>, process: u32) {
