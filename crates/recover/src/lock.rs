@@ -72,7 +72,7 @@ impl Lock {
     /// lock.
     ///
     /// # Panics
-    /// If this thread holds [`LOCKS`](crate::records::LOCKS) already.
+    /// If this thread holds this lock, or [`LOCKS`](crate::records::LOCKS) of them, already.
     ///
     /// # Safety
     /// The lock is in shared memory, and stays there until the guard is dropped or the dead thread
@@ -91,7 +91,7 @@ impl Lock {
     /// Takes the lock if it is free.
     ///
     /// # Panics
-    /// As [`lock`](Self::lock).
+    /// If this thread holds [`LOCKS`](crate::records::LOCKS) already.
     ///
     /// # Safety
     /// As [`lock`](Self::lock).
@@ -137,6 +137,12 @@ impl Lock {
 
     #[cold]
     fn wait<'a>(&'a self, thread: &'a Thread<'a>, kind: u8, kernel: &impl Kernel) -> Guard<'a> {
+        let owner = self.word.load(Relaxed) & !WAITERS;
+        assert_ne!(
+            owner,
+            name(thread.index),
+            "a thread takes a lock that it holds"
+        );
         for _ in 0..SPINS {
             spin_loop();
             if self.word.load(Relaxed) == 0

@@ -50,6 +50,9 @@ impl<T> Once<T> {
 
     /// Returns the value. Makes it first if necessary, while other threads wait.
     ///
+    /// # Panics
+    /// If `make` needs this value.
+    ///
     /// # Safety
     /// The cell is in shared memory, and stays there.
     #[inline]

@@ -196,6 +196,27 @@ fn a_waiter_takes_the_lock_of_a_dead_process() {
 }
 
 #[test]
+#[should_panic(expected = "a thread takes a lock that it holds")]
+fn a_lock_is_not_taken_twice() {
+    let (world, thread) = World::new();
+    let lock = &world.shared.words_lock;
+    let _lock = world.lock(&thread, lock, NO_REPAIR);
+    // SAFETY: the lock is in shared memory forever.
+    assert!(unsafe { lock.try_lock(&thread, NO_REPAIR) }.is_none());
+    drop(world.lock(&thread, lock, NO_REPAIR));
+}
+
+#[test]
+#[should_panic(expected = "a thread takes a lock that it holds")]
+fn a_once_does_not_need_itself() {
+    let (world, thread) = World::new();
+    world.make_once_of(&thread, || {
+        world.make_once(&thread);
+        7
+    });
+}
+
+#[test]
 fn memory_is_kept_for_a_dead_process_until_it_is_buried() {
     let (world, thread) = World::new();
     let child = world.fork(|_| {});

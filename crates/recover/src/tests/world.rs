@@ -451,7 +451,10 @@ impl World {
     }
 
     pub(super) fn make_once(&self, thread: &Thread<'_>) {
-        let make = || 7;
+        self.make_once_of(thread, || 7);
+    }
+
+    pub(super) fn make_once_of(&self, thread: &Thread<'_>, make: impl FnOnce() -> u64) {
         // SAFETY: it is in shared memory forever.
         let made = unsafe { self.shared.once.get_or_make(thread, self, make) };
         assert_eq!(*made, 7);
