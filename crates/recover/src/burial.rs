@@ -44,7 +44,7 @@ use crate::journal;
 use crate::lock::{self, Lock, NO_REPAIR};
 use crate::pins;
 use crate::platform::Ordering::{Relaxed, Release};
-use crate::platform::{AtomicU64, after_locked, object, program_order};
+use crate::platform::{AtomicU64, object, program_order, swap};
 use crate::records::{Record, Records, State, Thread};
 use crate::release;
 
@@ -211,8 +211,7 @@ fn recover_all(records: Records<'_>, process: u32, kernel: &impl Kernel) {
     for (index, record) in members(records, process) {
         // A locked instruction, so a full fence: a grace period that begins after it waits for this
         // section. Relaxed: only its fence matters.
-        record.section.swap(1, Relaxed);
-        after_locked();
+        swap(&record.section, 1, Relaxed);
         die_here!(55);
         count::complete(records, index);
         journal::complete(record);

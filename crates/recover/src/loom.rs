@@ -12,7 +12,7 @@ use loom::thread::{JoinHandle, spawn};
 use crate::death::die_after;
 use crate::platform::AtomicU64;
 use crate::platform::Ordering::{Acquire, Relaxed};
-use crate::platform::{address, after_locked};
+use crate::platform::{address, swap};
 use crate::records::{Header, PinLine, Record};
 use crate::{Count, Records, Thread, count, pins, release};
 
@@ -124,8 +124,7 @@ impl World {
     /// Buries a thread that has ended: the steps that concern counts and pins.
     fn bury(&self, index: u32) {
         let record = &self.records[index as usize];
-        record.section.swap(1, Relaxed);
-        after_locked();
+        swap(&record.section, 1, Relaxed);
         count::complete(self.records(), index);
         release::check(self.records(), index);
         for pin in &self.pins[index as usize].0 {

@@ -154,6 +154,7 @@ impl Pair {
         for (half, new) in self.halves.iter().zip(new) {
             half.store(new, loom::sync::atomic::Ordering::Release);
         }
+        loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
         Ok(())
     }
 }

@@ -30,7 +30,7 @@
 use crate::count::Count;
 use crate::death::die_here;
 use crate::platform::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{AtomicU64, after_locked, object, program_order};
+use crate::platform::{AtomicU64, object, program_order, swap};
 use crate::records::{Record, Thread};
 
 /// A pinned object: a use that this thread has to [end](Self::unpin).
@@ -68,8 +68,7 @@ impl Thread<'_> {
                 break None;
             }
             // (X) Relaxed: only its fence matters.
-            pin.swap(found, Relaxed);
-            after_locked();
+            swap(pin, found, Relaxed);
             die_here!(32);
             // (M) Relaxed: (L) has acquired the object, and the fence of (X) orders this.
             if slot.load(Relaxed) == found {
@@ -119,8 +118,7 @@ pub(crate) fn unpin(record: &Record, pin: &AtomicU64, pinned: u64) -> bool {
     program_order();
     die_here!(34);
     // (U) Release: pairs with the acquire of a scan, so this use comes before the release.
-    pin.swap(0, Release);
-    after_locked();
+    swap(pin, 0, Release);
     die_here!(35);
     // (R)
     // SAFETY: the section of the record keeps its memory.

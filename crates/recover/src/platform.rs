@@ -18,15 +18,17 @@ pub(crate) fn program_order() {
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// The full fence of the locked instruction before it: no load after it moves before that.
+/// Exchanges a word: a locked instruction, so a full fence.
 ///
-/// The model checker has no such instruction, and needs a fence.
+/// The model checker's exchange is none, and gets one.
 #[inline(always)]
-pub(crate) fn after_locked() {
+pub(crate) fn swap(word: &AtomicU64, value: u64, order: Ordering) -> u64 {
+    let old = word.swap(value, order);
     #[cfg(not(loom))]
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
+    old
 }
 
 /// The address of an object. That of a shared one is the same in all processes.

@@ -51,7 +51,7 @@ use crate::burial::Kernel;
 use crate::count::{Count, State, Value};
 use crate::death::die_here;
 use crate::platform::Ordering::Relaxed;
-use crate::platform::{after_locked, object, program_order};
+use crate::platform::{object, program_order};
 use crate::records::{Record, Records, Thread};
 
 impl Thread<'_> {
@@ -102,7 +102,6 @@ pub(crate) fn check(records: Records<'_>, index: u32) {
     }
     // SAFETY: the section of the record keeps its memory.
     let count: &Count = unsafe { object(address) };
-    after_locked();
     if claim(records, index, address, count) {
         append(record, address); // (T)
         program_order();
