@@ -5,7 +5,7 @@
 //!
 //! | | of each thread of the process |
 //! |---|---|
-//! | (1) | enter a section in its name. Complete its [operation](crate::count) and its [journal], then repair what its [locks](crate::lock) guard |
+//! | (1) | enter a section in its name. Complete its [operation](crate::count) or its [journal], of which it has one at most. Then repair what its [locks](crate::lock) guard |
 //! | (2) | free these locks, then give up the burials that it had begun |
 //! | (3) | give up its [pins], each as an unpin, and clear its section |
 //! | (4) | put its references that were [on their way](Thread::transit), and [release] what it had claimed |

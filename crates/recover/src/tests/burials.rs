@@ -34,6 +34,26 @@ fn bury(world: &World, thread: &Thread<'_>, dead: &Child) {
     assert_eq!(thread.bury(dead.process, world), Burial::Done);
 }
 
+/// The first thread of a process has a lock without a repair, and the second one has the other.
+#[test]
+fn a_repair_finds_all_locks_of_the_process_held() {
+    let (world, thread) = World::new();
+    let dead = world.fork(|first| {
+        core::mem::forget(world.lock(first, &world.shared.words_lock, NO_REPAIR));
+        let claim = first.claim_thread().unwrap();
+        // SAFETY: it was claimed for this thread, which uses one at a time.
+        let second = unsafe { world.records.adopt(claim) }.unwrap();
+        core::mem::forget(world.lock(&second, &world.shared.accounts, ACCOUNTS));
+    });
+    assert_eq!(world.wait(&dead), End::Exited);
+    let burier = World {
+        on_repair: |world| assert!(!world.shared.words_lock.is_free()),
+        ..world
+    };
+    assert_eq!(thread.bury(dead.process, &burier), Burial::Done);
+    world.judge(1);
+}
+
 /// The waiter holds a lock that the burier needs for a release. It waits for one that the dead
 /// process holds, and finds the burier before that has freed it.
 #[test]

@@ -13,6 +13,9 @@ const THEIRS: usize = 2;
 /// More steps than there are.
 const NO_DEATH: u32 = u32::MAX;
 
+/// The point between the two looks of a pin.
+const BETWEEN_LOOKS: u64 = 32;
+
 /// Everything that a thread can do, once or twice.
 fn do_everything(world: &World, thread: &Thread<'static>) {
     let [a, b, c, d] = [0, 1, 2, 3].map(|slot| world.slot(thread.index(), slot));
@@ -39,9 +42,10 @@ fn do_everything(world: &World, thread: &Thread<'static>) {
     let pin = unsafe { thread.pin(a) }.unwrap();
     world.close(thread, a);
     pin.unpin();
-    thread.release_all(world);
-    // One object hangs on the other.
+    // Two more are to be released behind it. Another object hangs on one of them.
     world.close(thread, b);
+    assert!(world.open(thread, c));
+    world.close(thread, c);
     thread.release_all(world);
     assert!(thread.claim_thread().is_some());
 }
@@ -77,6 +81,10 @@ fn die_at(step: u32, world: &World, run: impl FnOnce(&Thread<'static>)) -> (Chil
         die_after(NO_DEATH);
     });
     let end = world.wait(&child);
+    world.judge_death();
+    if end == End::Killed && world.last_death(child.process).0 == BETWEEN_LOOKS {
+        assert!(world.records.is_in_section(child.process));
+    }
     (child, end)
 }
 

@@ -21,6 +21,20 @@ fn the_last_close_releases_an_object_and_its_child() {
 }
 
 #[test]
+fn objects_that_die_in_one_call_are_all_released() {
+    let (world, thread) = World::new();
+    let slots = [0, 1, 2, 3].map(|slot| world.slot(0, slot));
+    for slot in slots {
+        assert!(world.open(&thread, slot));
+    }
+    for slot in slots {
+        world.close(&thread, slot);
+    }
+    thread.release_all(&world);
+    world.judge(1);
+}
+
+#[test]
 fn a_pinned_object_is_released_by_the_unpin() {
     let (world, thread) = World::new();
     let slot = world.slot(0, 0);

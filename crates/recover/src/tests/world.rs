@@ -482,6 +482,24 @@ impl World {
         references
     }
 
+    /// Checks what is true after each death. What a lock guards is whole unless the lock is held. A
+    /// record that leads to a count without a reference is in a section. A thread has announced
+    /// an operation or a journal, and not both.
+    pub(super) fn judge_death(&self) {
+        let shared = self.shared;
+        let [one, other] = shared.money.each_ref().map(|money| money.load(Relaxed));
+        assert!(one + other == SUM || !shared.accounts.is_free());
+        let words = shared.words.each_ref().map(|word| word.load(Relaxed));
+        assert!(words == [words[0]; 3] || !shared.words_lock.is_free());
+        for (index, record) in self.records.used() {
+            let operation = record.operation.word.load(Relaxed);
+            assert!(operation == 0 || record.stores.count.load(Relaxed) == 0);
+            let is_put = operation & 3 == 2;
+            let is_checked = record.check.load(Relaxed) != 0;
+            assert!(!is_put && !is_checked || self.records.is_in_section(index));
+        }
+    }
+
     /// Checks everything. Only `living` processes have records, and none of them is inside a call.
     pub(super) fn judge(&self, living: usize) {
         let shared = self.shared;
