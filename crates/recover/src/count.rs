@@ -254,6 +254,12 @@ impl Count {
         Value([self.pair.low(), 0]).state() == State::Live
     }
 
+    /// Takes its memory away.
+    #[cfg(all(test, loom))]
+    pub(crate) fn free(&self) {
+        self.pair.free();
+    }
+
     /// (A)
     #[inline(always)]
     fn announce(&self, thread: &Thread<'_>, kind: Kind, place: &AtomicU64, value: u64) -> u64 {

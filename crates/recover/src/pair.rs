@@ -112,6 +112,9 @@ impl Pair {
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Pair {
+    /// An access reads it, and [`free`](Self::free) writes it: the checker reports an access that
+    /// does not come before.
+    memory: loom::cell::UnsafeCell<()>,
     halves: [loom::sync::atomic::AtomicU64; 2],
     exchange: loom::sync::Mutex<()>,
 }
@@ -121,12 +124,20 @@ impl Pair {
     #[cfg(test)]
     pub(crate) fn new(halves: Halves) -> Self {
         Self {
+            memory: loom::cell::UnsafeCell::new(()),
             halves: halves.map(loom::sync::atomic::AtomicU64::new),
             exchange: loom::sync::Mutex::new(()),
         }
     }
 
+    /// Takes the memory away.
+    #[cfg(test)]
+    pub(crate) fn free(&self) {
+        self.memory.with_mut(|_| ());
+    }
+
     pub(crate) fn low(&self) -> u64 {
+        self.memory.with(|_| ());
         self.halves[0].load(loom::sync::atomic::Ordering::Acquire)
     }
 
@@ -142,6 +153,7 @@ impl Pair {
     }
 
     pub(crate) fn set_high(&self, high: u64) {
+        self.memory.with(|_| ());
         self.halves[1].store(high, loom::sync::atomic::Ordering::Release);
     }
 

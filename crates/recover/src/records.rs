@@ -32,7 +32,7 @@ use core::ptr::NonNull;
 
 use crate::death::die_here;
 use crate::platform::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::platform::{AtomicU32, AtomicU64, address, program_order};
+use crate::platform::{AtomicU32, AtomicU64, address, light_fence, program_order};
 
 /// How many objects a thread can have pinned.
 pub const PINS: usize = 8;
@@ -544,13 +544,13 @@ impl<'m> Thread<'m> {
 
     /// Enters a read-side section, or stays in one. Returns what [`leave`](Self::leave) needs.
     ///
-    /// The fence between this store and the loads of the section is in the grace period.
+    /// The fence between this store and the loads of the section is that of the grace period.
     #[inline(always)]
     pub(crate) fn enter(&self) -> u64 {
         // Relaxed: only this thread writes it.
         let outside = self.record.section.load(Relaxed);
         self.record.section.store(1, Relaxed);
-        program_order();
+        light_fence();
         outside
     }
 
