@@ -24,7 +24,7 @@ use core::hint::spin_loop;
 use crate::burial::Kernel;
 use crate::death::die_here;
 use crate::platform::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{AtomicU32, object, program_order, sleep, wake};
+use crate::platform::{AtomicU32, object, program_order, size, sleep, wake};
 use crate::records::{INDEX_BITS, Record, Thread};
 
 const WAITERS: u32 = 1;
@@ -35,7 +35,7 @@ const _: () = assert!(INDEX_SHIFT + INDEX_BITS <= u32::BITS);
 const KIND_SHIFT: u32 = 56;
 
 /// How often a thread looks again before it sleeps.
-const SPINS: u32 = 100;
+const SPINS: usize = size(100, 1);
 
 /// The kind of repair of a lock whose owner may die at any time.
 pub const NO_REPAIR: u8 = u8::MAX;

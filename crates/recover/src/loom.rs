@@ -1,22 +1,26 @@
 //! Models of a death: an operation that ends at any of its steps, beside a thread that overwrites
 //! its name, and a burial; and a pin beside the last put. An object that is released is freed after
 //! a grace period, and the checker reports an access to its count that comes later.
+//!
+//! And models of buriers, which meet each other and a waiter.
 
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize as Executions};
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::fence;
+use loom::sync::atomic::{AtomicBool as LoomBool, fence};
 use loom::thread::{JoinHandle, spawn, yield_now};
 
 use crate::death::die_after;
+use crate::lock::NO_REPAIR;
 use crate::platform::AtomicU64;
 use crate::platform::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::{address, swap};
 use crate::records::{Header, PinLine, Record};
-use crate::{Count, Records, Thread, count, pins, release};
+use crate::{Burial, Claim, Count, Kernel, Lock, Records, Thread, count, pins, release};
 
 /// What is no part of a model: whether a thread died in any order.
 type Flag = std::sync::Arc<AtomicBool>;
@@ -308,6 +312,172 @@ fn halves_of_two_names_are_no_name() {
         }
         world.bury(dead.index());
         world.judge();
+    });
+    println!("{executions} executions");
+}
+
+/// Shared memory of processes with one thread each: records, and two locks.
+#[derive(Default)]
+struct Processes {
+    header: Header,
+    records: [Record; 4],
+    pins: [PinLine; 4],
+    is_dead: [LoomBool; 4],
+    /// The first process dies with it. It is repaired.
+    broken: Lock,
+    /// Its burial needs this one.
+    other: Lock,
+    /// How often it was buried, up to the end of its release.
+    burials: UnsafeCell<u32>,
+}
+
+// SAFETY: that accesses to the cell do not meet is what the checker checks.
+unsafe impl Send for Processes {}
+// SAFETY: as above.
+unsafe impl Sync for Processes {}
+
+impl Processes {
+    /// Processes, of which the first is dead.
+    fn new() -> Arc<Self> {
+        let processes = Arc::new(Self::default());
+        let dead = processes.thread(processes.claim());
+        // SAFETY: the lock lives as long as the records.
+        std::mem::forget(unsafe { processes.broken.lock(&dead, 0, &*processes) });
+        processes.is_dead[0].store(true, Release);
+        processes
+    }
+
+    fn records(&self) -> Records<'_> {
+        Records::of(&self.header, &self.records, &self.pins)
+    }
+
+    fn claim(&self) -> Claim {
+        self.records().claim_process().unwrap()
+    }
+
+    fn thread(&self, claim: Claim) -> Thread<'_> {
+        // SAFETY: it was claimed for this caller.
+        unsafe { self.records().adopt(claim) }.unwrap()
+    }
+
+    /// Starts a process. It dies after so many steps, or at its end.
+    fn spawn(
+        processes: &Arc<Self>,
+        step: u32,
+        run: impl FnOnce(&Self, &Thread<'_>) + 'static,
+    ) -> JoinHandle<bool> {
+        let (processes, claim) = (processes.clone(), processes.claim());
+        spawn(move || {
+            let thread = processes.thread(claim);
+            let has_died = dies_after(step, || run(&processes, &thread));
+            processes.is_dead[claim.index() as usize].store(true, Release);
+            has_died
+        })
+    }
+
+    /// Buries all, and checks that nothing is left.
+    fn judge(&self) {
+        let thread = self.thread(self.claim());
+        for process in (0..self.records().most_claimed()).filter(|it| *it != thread.index()) {
+            assert_ne!(thread.bury(process, self), Burial::Underway);
+        }
+        assert_eq!(self.records().claimed(), 1);
+        for lock in [&self.broken, &self.other] {
+            // SAFETY: the lock lives as long as the records.
+            assert!(unsafe { lock.try_lock(&thread, NO_REPAIR) }.is_some());
+        }
+    }
+}
+
+// SAFETY: a process is dead after its last step.
+unsafe impl Kernel for Processes {
+    fn is_alive(&self, process: u32) -> bool {
+        !self.is_dead[process as usize].load(Acquire)
+    }
+
+    fn repair(&self, _: &Lock, _: u8) {
+        // SAFETY: the checker reports it if two buriers meet.
+        self.burials.with_mut(|burials| unsafe { *burials += 0 });
+    }
+
+    fn release(&self, _: &Thread<'_>, _: &Count) {}
+
+    fn free(&self, _: &Thread<'_>, _: &Count, _: (&AtomicU64, u64)) {}
+
+    fn drop_process(&self, thread: &Thread<'_>, process: u32) {
+        if process == 0 {
+            // SAFETY: the lock lives as long as the records.
+            let other = unsafe { self.other.lock(thread, NO_REPAIR, self) };
+            // A thread that dies in a model drops what it has, but does not release a lock.
+            let other = ManuallyDrop::new(other);
+            // SAFETY: the checker reports it if two buriers meet.
+            self.burials.with_mut(|burials| unsafe { *burials += 1 });
+            drop(ManuallyDrop::into_inner(other));
+        }
+    }
+}
+
+#[test]
+fn two_buriers_meet() {
+    let executions = explore(2, || {
+        let processes = Processes::new();
+        let buriers = [(); 2].map(|()| {
+            Processes::spawn(&processes, u32::MAX, |processes, thread| {
+                let _ = thread.bury(0, processes);
+            })
+        });
+        for burier in buriers {
+            burier.join().unwrap();
+        }
+        processes.judge();
+        // SAFETY: all threads have ended.
+        assert_eq!(processes.burials.with(|burials| unsafe { *burials }), 1);
+    });
+    println!("{executions} executions");
+}
+
+#[test]
+fn a_burier_dies_beside_another() {
+    let mut executions = 0;
+    for step in 0.. {
+        let has_died = Flag::default();
+        let died = has_died.clone();
+        executions += explore(1, move || {
+            let processes = Processes::new();
+            let [first, second] = [step, u32::MAX].map(|step| {
+                Processes::spawn(&processes, step, |processes, thread| {
+                    let _ = thread.bury(0, processes);
+                })
+            });
+            died.fetch_or(first.join().unwrap(), SeqCst);
+            second.join().unwrap();
+            processes.judge();
+        });
+        if !has_died.load(SeqCst) {
+            println!("{executions} executions, {step} steps");
+            return;
+        }
+    }
+}
+
+/// The waiter holds a lock that the burier needs.
+#[test]
+fn a_waiter_meets_a_burier() {
+    let executions = explore(2, || {
+        let processes = Processes::new();
+        let waiter = Processes::spawn(&processes, u32::MAX, |processes, thread| {
+            // SAFETY: the locks live as long as the records.
+            let _other = unsafe { processes.other.lock(thread, NO_REPAIR, processes) };
+            // SAFETY: as above.
+            let _broken = unsafe { processes.broken.lock(thread, NO_REPAIR, processes) };
+        });
+        let burier = Processes::spawn(&processes, u32::MAX, |processes, thread| {
+            let _ = thread.bury(0, processes);
+        });
+        for thread in [waiter, burier] {
+            thread.join().unwrap();
+        }
+        processes.judge();
     });
     println!("{executions} executions");
 }

@@ -8,6 +8,11 @@ pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use core::time::Duration;
 
+/// One number for the hardware, and one for the model checker, for which each access is a step.
+pub(crate) const fn size(hardware: usize, model: usize) -> usize {
+    if cfg!(loom) { model } else { hardware }
+}
+
 /// Keeps the stores before it before those after it, as a burial of this thread sees them.
 ///
 /// A thread dies between two of its instructions. The host reports the death after that, so all its

@@ -32,19 +32,19 @@ use core::ptr::NonNull;
 
 use crate::death::die_here;
 use crate::platform::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::platform::{AtomicU32, AtomicU64, address, light_fence, program_order};
+use crate::platform::{AtomicU32, AtomicU64, address, light_fence, program_order, size};
 
 /// How many objects a thread can have pinned.
-pub const PINS: usize = 8;
+pub const PINS: usize = size(8, 2);
 
 /// How many locks a thread can hold.
-pub const LOCKS: usize = 16;
+pub const LOCKS: usize = size(16, 2);
 
 /// How many references of a thread can be on their way.
-pub const TRANSIT: usize = 4;
+pub const TRANSIT: usize = size(4, 1);
 
 /// How many stores a journal has.
-pub const STORES: usize = 12;
+pub const STORES: usize = size(12, 2);
 
 /// The bits of an index.
 pub(crate) const INDEX_BITS: u32 = 22;
