@@ -207,7 +207,7 @@ impl World {
         // SAFETY: has no pointers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         // SAFETY: ends a child that hangs.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
         exit_if_it_panics(|| {
             if let Some(thread) = self.adopt(claim) {
                 run(&thread);
@@ -244,9 +244,13 @@ impl World {
 
     /// Waits until a test has come so far.
     pub(super) fn wait_for(&self, stage: u64) {
-        while self.shared.stage.load(Acquire) < stage {
+        for _ in 0..3_000_000 {
+            if self.shared.stage.load(Acquire) >= stage {
+                return;
+            }
             std::thread::sleep(Duration::from_micros(100));
         }
+        panic!("a process of the test does not come so far");
     }
 
     pub(super) fn reach(&self, stage: u64) {
@@ -269,7 +273,7 @@ impl World {
 
     /// Buries a process, and waits as long as another process is at it.
     pub(super) fn bury_process(&self, thread: &Thread<'_>, process: u32) -> Burial {
-        for _ in 0..100_000 {
+        for _ in 0..3_000_000 {
             match thread.bury(process, self) {
                 Burial::Underway => std::thread::sleep(Duration::from_micros(100)),
                 found => return found,
