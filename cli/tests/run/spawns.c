@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static char *const words[] = {"true", 0};
@@ -124,6 +126,41 @@ static void beside(void) {
   pthread_join(thread, 0);
 }
 
+// A thread in vfork whose stack ends where another mapping begins, whatever that is for: it keeps
+// what is there, which a child changes in its copy.
+static __thread volatile int handled;
+static void handles(int unused) { handled++; }
+static void starts_one(void) {
+  pid_t child = vfork();
+  if (child == 0) _exit(0);
+  waitpid(child, 0, 0);
+}
+static void *below(void *unused) {
+  enum { SIZE = 1 << 16, MOST = 100 };
+  char path[64], line[256], *stacks[MOST];
+  int count = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%d/maps", gettid());
+  FILE *maps = fopen(path, "r");
+  while (count < MOST && fgets(line, sizeof line, maps)) {
+    char *at = (char *)strtoul(line, 0, 16) - SIZE;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    if (mmap(at, SIZE, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) stacks[count++] = at;
+  }
+  fclose(maps);
+  for (int i = 0; i < count; i++) {
+    ucontext_t here, there;
+    getcontext(&there);
+    there.uc_stack.ss_sp = stacks[i];
+    there.uc_stack.ss_size = SIZE;
+    there.uc_link = &here;
+    makecontext(&there, starts_one, 0);
+    swapcontext(&here, &there);
+  }
+  pthread_kill(pthread_self(), SIGUSR1);
+  printf("stacks below other mappings: %s, %d\n", count ? "some" : "none", handled);
+  return unused;
+}
+
 static char stack[1 << 16];
 static int fails(void *at) { *(int *)at = 7; _exit(1); }
 
@@ -141,6 +178,9 @@ int main(void) {
   pthread_join(thread, 0);
   stores();
   beside();
+  signal(SIGUSR1, handles);
+  pthread_create(&thread, 0, below, 0);
+  pthread_join(thread, 0);
   volatile int word = 0;
   pid_t child = clone(fails, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)&word);
   printf("clone: %d\n", word);

@@ -122,6 +122,13 @@ pub(crate) fn size_at(start: u64) -> u64 {
     end.map_or(0, |end| end - start)
 }
 
+/// Returns how many bytes from an address on belong to the guest's mapping that the address is in.
+pub(crate) fn size_from(address: u64) -> u64 {
+    let memory = MEMORY.lock();
+    let mapping = memory.mappings.range(..=address).next_back();
+    mapping.map_or(0, |(_, end)| end.saturating_sub(address))
+}
+
 /// Reserves address space for a program: at an address, or anywhere.
 ///
 /// # Errors

@@ -408,11 +408,13 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             if waits {
                 // SAFETY: it takes an integer.
                 unsafe { libc::close(pipe[0]) };
-                // Not before: what other threads of the parent change is not the child's.
-                let stack = match shares {
-                    true => memory::read(frame.rsp, SHARED),
-                    false => Vec::new(),
+                // Not before: what other threads of the parent change is not the child's. Not what
+                // is mapped behind the stack: it may be the runner's.
+                let size = match shares {
+                    true => SHARED.min(memory::size_from(frame.rsp) as usize),
+                    false => 0,
                 };
+                let stack = memory::read(frame.rsp, size);
                 *PARENT.lock() = Some(Parent {
                     pipe: pipe[1],
                     stack,
