@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -161,6 +162,33 @@ static void *below(void *unused) {
   return unused;
 }
 
+// Children that last, which a thread starts, do not keep other threads in vfork.
+static void *starts(void *unused) {
+  while (!stop) starts_one();
+  return unused;
+}
+static void beside_lasting(void) {
+  enum { THREADS = 4, CHILDREN = 20 };
+  pid_t children[CHILDREN];
+  pthread_t threads[THREADS];
+  stop = 0;
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], 0, starts, 0);
+  for (int i = 0; i < CHILDREN; i++) {
+    children[i] = fork();
+    if (children[i] == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) pause();
+    }
+  }
+  stop = 1;
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+  for (int i = 0; i < CHILDREN; i++) {
+    kill(children[i], SIGKILL);
+    waitpid(children[i], 0, 0);
+  }
+  puts("beside children that last");
+}
+
 static char stack[1 << 16];
 static int fails(void *at) { *(int *)at = 7; _exit(1); }
 
@@ -181,6 +209,7 @@ int main(void) {
   signal(SIGUSR1, handles);
   pthread_create(&thread, 0, below, 0);
   pthread_join(thread, 0);
+  beside_lasting();
   volatile int word = 0;
   pid_t child = clone(fails, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)&word);
   printf("clone: %d\n", word);

@@ -301,6 +301,41 @@ struct Parent {
 
 static PARENT: Guarded<Option<Parent>> = Guarded::new(None);
 
+/// The ends of all pipes of threads in `vfork`. Each child closes those of other threads: nothing
+/// else does, as no program is executed on the host, and a thread waits until its pipe has no
+/// writer.
+static PIPES: Guarded<Vec<i32>> = Guarded::new(Vec::new());
+
+/// Makes a pipe of a thread in `vfork`.
+fn open_pipe() -> Option<[i32; 2]> {
+    // A fork of another thread waits for the lock: its child sees the descriptors and the list.
+    let mut pipes = PIPES.lock();
+    let mut pipe = [-1; 2];
+    // SAFETY: there is room for two descriptors.
+    if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return None;
+    }
+    pipes.extend(pipe);
+    Some(pipe)
+}
+
+/// Closes an end of such a pipe.
+fn close_end(end: i32) {
+    let mut pipes = PIPES.lock();
+    pipes.retain(|fd| *fd != end);
+    // SAFETY: it takes an integer.
+    unsafe { libc::close(end) };
+}
+
+/// Closes all such pipes in the child of a fork, but for the end that it writes to.
+fn leave_pipes(own: Option<i32>) {
+    let mut pipes = PIPES.lock();
+    for fd in pipes.extract_if(.., |fd| Some(*fd) != own) {
+        // SAFETY: it takes an integer.
+        unsafe { libc::close(fd) };
+    }
+}
+
 /// How much of the parent's stack a child of `vfork` shares, in bytes.
 const SHARED: usize = 16 << 10;
 
@@ -312,8 +347,7 @@ type Word = [u64; 3];
 pub(crate) fn release_parent() {
     let parent = PARENT.lock().take();
     if let Some(Parent { pipe, .. }) = parent {
-        // SAFETY: it takes an integer.
-        unsafe { libc::close(pipe) };
+        close_end(pipe);
     }
 }
 
@@ -382,9 +416,8 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     };
     let waits = start.flags & libc::CLONE_VFORK as u64 != 0;
     let shares = waits && start.flags & libc::CLONE_VM as u64 != 0;
-    let mut pipe = [-1; 2];
-    // SAFETY: there is room for two descriptors.
-    if waits && unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+    let pipe = if waits { open_pipe() } else { None };
+    if waits && pipe.is_none() {
         return -i64::from(libc::EAGAIN);
     }
     signals::hold_all(block);
@@ -393,10 +426,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     let id = unsafe { libc::fork() };
     match id {
         -1 => {
-            for fd in pipe.into_iter().filter(|&fd| fd >= 0) {
-                // SAFETY: it takes an integer.
-                unsafe { libc::close(fd) };
-            }
+            pipe.into_iter().flatten().for_each(close_end);
             -i64::from(libc::EAGAIN)
         }
         0 => {
@@ -404,10 +434,9 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
                 child.begin();
             }
             // It is the parent's.
-            release_parent();
-            if waits {
-                // SAFETY: it takes an integer.
-                unsafe { libc::close(pipe[0]) };
+            *PARENT.lock() = None;
+            leave_pipes(pipe.map(|[_, writes]| writes));
+            if let Some([_, writes]) = pipe {
                 // Not before: what other threads of the parent change is not the child's. Not what
                 // is mapped behind the stack: it may be the runner's.
                 let size = match shares {
@@ -416,7 +445,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
                 };
                 let stack = memory::read(frame.rsp, size);
                 *PARENT.lock() = Some(Parent {
-                    pipe: pipe[1],
+                    pipe: writes,
                     stack,
                     stack_at: frame.rsp,
                 });
@@ -441,12 +470,10 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
                 // SAFETY: the guest's word.
                 unsafe { pointer::<i32>(start.parent_id).write_unaligned(id) };
             }
-            if waits {
-                // SAFETY: it takes an integer.
-                unsafe { libc::close(pipe[1]) };
-                wait_for_child(block, pipe[0]);
-                // SAFETY: it takes an integer.
-                unsafe { libc::close(pipe[0]) };
+            if let Some([reads, writes]) = pipe {
+                close_end(writes);
+                wait_for_child(block, reads);
+                close_end(reads);
             }
             id.into()
         }
