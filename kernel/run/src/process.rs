@@ -4,6 +4,10 @@
 //! a fork of the runner, with a copy of its kernel. The leader, whose id is that of the process,
 //! stays in the runner after its end, for a program that another thread executes (see `exec`).
 
+use std::fs::File;
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -370,8 +374,15 @@ fn report_to_parent() {
         .collect();
     // Without a reader there is no receiver, and SIGPIPE is not for the program.
     signals::hold_all(Block::current());
-    // SAFETY: the words are valid.
-    unsafe { libc::write(parent.pipe, changed.as_ptr().cast(), size_of_val(&*changed)) };
+    let bytes: Vec<u8> = changed
+        .iter()
+        .flatten()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    // SAFETY: the descriptor is open, and stays so until the process ends.
+    let mut pipe = ManuallyDrop::new(unsafe { File::from_raw_fd(parent.pipe) });
+    // All of it: a signal of the runner may arrive in between. A parent that ends reads nothing.
+    let _ = pipe.write_all(&bytes);
 }
 
 /// Waits for the child of a `vfork`, and stores what it passes on. As on the host, signals are
