@@ -34,7 +34,8 @@ use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 
@@ -100,9 +101,16 @@ static SITES: Guarded<Sites> = Guarded::new(Sites {
 /// Whether [`Sites::moved`] has something.
 static ANY_MOVED: AtomicBool = AtomicBool::new(false);
 
-/// The place whose first byte is a trap now, and its stub. Written by the holder of the lock, read
-/// by handlers without it.
-static CHANGING: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+/// A change of a site beside other threads. It is never freed, because handlers read it.
+struct Changing {
+    /// The place whose first byte is a trap until the change is over, and its stub.
+    begin: u64,
+    stub: u64,
+    is_over: AtomicBool,
+}
+
+/// The last of them. Written by the holder of the lock, read by handlers without it.
+static LAST_CHANGE: AtomicPtr<Changing> = AtomicPtr::new(ptr::null_mut());
 
 /// The most instructions that are moved, and the most bytes.
 const MOVED: usize = 4;
@@ -327,16 +335,51 @@ fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
     })
 }
 
+impl Changing {
+    fn begin(begin: u64, stub: u64) -> &'static Self {
+        let change: &'static Self = Box::leak(Box::new(Self {
+            begin,
+            stub,
+            is_over: AtomicBool::new(false),
+        }));
+        LAST_CHANGE.store(ptr::from_ref(change).cast_mut(), SeqCst);
+        change
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, SeqCst);
+    }
+
+    /// Returns the last change, and whether it is over.
+    fn last() -> Option<(&'static Self, bool)> {
+        // SAFETY: a change is never freed.
+        let last = unsafe { LAST_CHANGE.load(SeqCst).as_ref() }?;
+        Some((last, last.is_over.load(SeqCst)))
+    }
+}
+
 /// Returns where a thread continues that has met the trap at `at`, while a site changes or has
 /// changed. For handlers: takes no lock.
 pub(crate) fn stub_of(at: u64) -> Option<u64> {
-    let [begin, stub] = [0, 1].map(|index| CHANGING[index].load(SeqCst));
-    if begin == at && begin != 0 {
-        return Some(stub);
-    }
     // SAFETY: the thread has just run this byte.
-    let byte = unsafe { pointer::<u8>(at).read_volatile() };
-    (byte != TRAP).then_some(at)
+    stub_by(at, || unsafe { pointer::<u8>(at).read_volatile() })
+}
+
+/// As [`stub_of`], with the means to read the byte.
+fn stub_by(at: u64, read: impl Fn() -> u8) -> Option<u64> {
+    let identity = |(change, is_over): (&Changing, bool)| (ptr::from_ref(change), is_over);
+    loop {
+        let last = Changing::last();
+        let byte = read();
+        // Each change has an address of its own, so none has begun or ended meanwhile if this is
+        // the same: the byte is of that time.
+        if Changing::last().map(identity) == last.map(identity) {
+            return match last {
+                Some((change, false)) if change.begin == at => Some(change.stub),
+                _ => (byte != TRAP).then_some(at),
+            };
+        }
+    }
 }
 
 /// Returns where a thread continues that is between instructions that change. For handlers.
@@ -380,8 +423,7 @@ impl Sites {
         if process::is_alone() {
             memory.write_all_at(&[JUMP, d0, d1, d2, d3], begin).ok()?;
         } else {
-            CHANGING[1].store(stub, SeqCst);
-            CHANGING[0].store(begin, SeqCst);
+            let change = Changing::begin(begin, stub);
             memory.write_all_at(&[TRAP], begin).ok()?;
             serialize();
             if !moved.is_empty() {
@@ -396,7 +438,7 @@ impl Sites {
             serialize();
             memory.write_all_at(&[JUMP], begin).ok()?;
             serialize();
-            CHANGING[0].store(0, SeqCst);
+            change.end();
         }
         if !moved.is_empty() {
             self.moved.extend(moved);
@@ -493,8 +535,7 @@ impl Jump {
         if process::is_alone() {
             return memory.write_all_at(&self.before, self.begin).ok();
         }
-        CHANGING[1].store(self.stub, SeqCst);
-        CHANGING[0].store(self.begin, SeqCst);
+        let change = Changing::begin(self.begin, self.stub);
         memory.write_all_at(&[TRAP], self.begin).ok()?;
         serialize();
         memory
@@ -503,7 +544,7 @@ impl Jump {
         serialize();
         memory.write_all_at(&self.before[..1], self.begin).ok()?;
         serialize();
-        CHANGING[0].store(0, SeqCst);
+        change.end();
         Some(())
     }
 }
@@ -586,5 +627,56 @@ fn serialize() {
     if host_now(libc::SYS_membarrier, [SYNC_CORE, 0, 0, 0, 0, 0]) != 0 {
         host_now(libc::SYS_membarrier, [REGISTER, 0, 0, 0, 0, 0]);
         host_now(libc::SYS_membarrier, [SYNC_CORE, 0, 0, 0, 0, 0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_trap_leads_to_its_own_stub_or_back_if_changes_begin_or_end_meanwhile() {
+        const AT: u64 = 0x1000;
+        const STUB_AT: u64 = 0x2000;
+        // Runs steps of the thread that changes code just before the byte is read, the first time.
+        let answer = |steps: &dyn Fn(&Cell<u8>), byte: u8| {
+            let (byte, is_first) = (Cell::new(byte), Cell::new(true));
+            let answer = stub_by(AT, || {
+                if is_first.replace(false) {
+                    steps(&byte);
+                }
+                byte.get()
+            });
+            if let Some((change, false)) = Changing::last() {
+                change.end();
+            }
+            answer
+        };
+        let begins = |byte: &Cell<u8>| {
+            Changing::begin(AT, STUB_AT);
+            byte.set(TRAP);
+        };
+        assert_eq!(answer(&begins, JUMP), Some(STUB_AT));
+
+        let change = Changing::begin(AT, STUB_AT);
+        let ends = |byte: &Cell<u8>| {
+            byte.set(JUMP);
+            change.end();
+        };
+        assert_eq!(answer(&ends, TRAP), Some(AT));
+
+        let change = Changing::begin(AT, STUB_AT);
+        let ends_before_another = |byte: &Cell<u8>| {
+            byte.set(JUMP);
+            change.end();
+            Changing::begin(0x3000, 0x4000);
+        };
+        assert_eq!(answer(&ends_before_another, TRAP), Some(AT));
+
+        // A trap of the program.
+        assert_eq!(answer(&|_| (), TRAP), None);
+        Changing::begin(0x3000, 0x4000);
+        assert_eq!(answer(&|_| (), TRAP), None);
     }
 }
