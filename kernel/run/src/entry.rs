@@ -90,10 +90,12 @@ global_asm!(
     ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
     ".globl fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
     ".globl fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
+    ".globl fdtable_run_returns, fdtable_run_returned",
     ".globl fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
     ".hidden fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
     ".hidden fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
+    ".hidden fdtable_run_returns, fdtable_run_returned",
     ".hidden fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
     "fdtable_run_begin:",
     // The way in.
@@ -221,9 +223,12 @@ global_asm!(
     "    mov rsp, gs:[{guest_rsp}]",
     "    mov eax, 15",
     "    mov byte ptr gs:[{waiting}], 0",
+    // A signal that arrives from here on arrives in the guest.
+    "fdtable_run_returns:",
     "    mov byte ptr gs:[{selector}], 1",
     "    mov byte ptr gs:[{inside}], 0",
     "    syscall",
+    "fdtable_run_returned:",
     // A call of the host that may block: not if signals wait. `rdi`: the number; `rsi`: arguments.
     // Threads of the runner have no block, or that of the thread that has started them; they make
     // no such call.
@@ -308,6 +313,8 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_stop() -> !;
     /// Continues where the guest's handler returns to.
     pub(crate) fn fdtable_run_sigreturn() -> !;
+    pub(crate) fn fdtable_run_returns();
+    pub(crate) fn fdtable_run_returned();
     pub(crate) fn fdtable_run_signal();
     pub(crate) fn fdtable_run_restore();
     pub(crate) fn fdtable_run_enter();

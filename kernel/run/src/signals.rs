@@ -810,6 +810,7 @@ pub(crate) unsafe extern "C" fn on_signal(
     // SAFETY: the kernel's information; the sender is there for signals that a process has sent.
     let is_foreign = code == libc::SI_USER && unsafe { (*info).si_pid() != libc::getpid() };
     if signal == KICK && is_foreign && observe::ask_for_list() {
+        finish_way_out(block, context);
         return u8::from(!block.is_inside());
     }
     if signal == KICK {
@@ -885,6 +886,7 @@ fn has_trapped(block: &Block, context: &Context) -> bool {
 }
 
 /// Makes the context that of the guest, if all registers are the guest's but those in the block.
+/// Without it a signal would wait for the end of a call that is over.
 fn finish_way_out(block: &Block, context: &mut Context) {
     let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
     let delivers = (address(fdtable_run_delivers)..address(fdtable_run_delivered)).contains(&at);
@@ -908,6 +910,16 @@ fn finish_way_out(block: &Block, context: &mut Context) {
         context.registers[libc::REG_RCX as usize] = block.guest_rip.cast_signed();
         block.leave();
     }
+    if is_returning(context) {
+        block.leave();
+    }
+}
+
+/// Returns true if the thread is about to restore the context that the guest's handler returns to.
+/// The stack and the base of `fs` are the guest's, and no signal waits.
+fn is_returning(context: &Context) -> bool {
+    let at = context.registers[libc::REG_RIP as usize].cast_unsigned();
+    (address(fdtable_run_returns)..address(fdtable_run_returned)).contains(&at)
 }
 
 /// Delivers a signal that is kept in `pending`, or has it wait for the end of the call.
@@ -1205,4 +1217,27 @@ fn state_size(state: u64) -> u64 {
     // SAFETY: the kernel's frame: the software's part of the state begins at 464.
     let [magic, size] = unsafe { pointer::<[u32; 2]>(state + 464).read_unaligned() };
     if magic == MAGIC { size.into() } else { 512 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pending::Mailbox;
+
+    #[test]
+    fn a_signal_on_the_way_back_from_a_handler_arrives_in_the_guest() {
+        let back = address(fdtable_run_returns)..address(fdtable_run_returned);
+        for at in back.start - 1..=back.end {
+            let block = Block::new(1, 0, Mailbox::new(1), observe::serves());
+            block.hold(0);
+            // SAFETY: all zeroes is a valid value of this struct of integers.
+            let mut context: Context = unsafe { std::mem::zeroed() };
+            context.registers[libc::REG_RIP as usize] = at.cast_signed();
+            finish_way_out(&block, &mut context);
+            assert_eq!(block.is_inside(), !back.contains(&at), "at {at:x}");
+            assert_eq!(block.waits(), !back.contains(&at), "at {at:x}");
+            let continues_at = context.registers[libc::REG_RIP as usize].cast_unsigned();
+            assert_eq!(continues_at, at);
+        }
+    }
 }

@@ -113,7 +113,7 @@ impl Block {
         unsafe { &*block }
     }
 
-    fn new(
+    pub(crate) fn new(
         id: i32,
         host_fs: u64,
         mailbox: &'static Mailbox,
