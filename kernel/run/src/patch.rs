@@ -20,7 +20,7 @@
 //! CPU serializes (`membarrier`): from here on, a thread that comes to the place goes to the stub.
 //! In the form *behind*, a thread may be between the instructions: each other thread that is in the
 //! guest gets a signal, whose handler moves it to the copy. Then the other bytes change, and last
-//! the first. A thread that is in a call made at the site continues in the copy (`place_of`), and
+//! the first. A thread that is in a call made at the site continues in the copy (`return_to`), and
 //! so does a handler that returns there.
 //!
 //! Code is never writable: the bytes go through `/proc/self/mem`, which the kernel copies for this
@@ -98,9 +98,6 @@ static SITES: Guarded<Sites> = Guarded::new(Sites {
     moved: BTreeMap::new(),
 });
 
-/// Whether [`Sites::moved`] has something.
-static ANY_MOVED: AtomicBool = AtomicBool::new(false);
-
 /// A change of a site beside other threads. It is never freed, because handlers read it.
 struct Changing {
     /// The place whose first byte is a trap until the change is over, and its stub.
@@ -130,7 +127,6 @@ pub(crate) fn clear() {
     sites.left.clear();
     sites.rewritten.clear();
     sites.moved.clear();
-    ANY_MOVED.store(false, SeqCst);
 }
 
 /// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable.
@@ -390,17 +386,9 @@ pub(crate) fn moving(at: u64) -> u64 {
     found.map_or(at, |[_, to]| to.load(SeqCst))
 }
 
-/// Returns where a thread continues that returns to an address: elsewhere, if the instruction was
-/// moved.
-pub(crate) fn place_of(at: u64) -> u64 {
-    if !ANY_MOVED.load(SeqCst) {
-        return at;
-    }
-    SITES.lock().moved.get(&at).copied().unwrap_or(at)
-}
-
-/// Like [`place_of`], for a thread that is about to return there from a call that has trapped.
-/// Until it is in the guest, a change of code waits for it.
+/// Returns where a thread continues that is about to return to an address, from a call that has
+/// trapped or from a handler: elsewhere, if the instruction was moved. Until the thread is in the
+/// guest, a change of code waits for it.
 pub(crate) fn return_to(block: &Block, at: u64) -> u64 {
     let sites = SITES.lock();
     block.returns.set(1);
@@ -440,10 +428,7 @@ impl Sites {
             serialize();
             change.end();
         }
-        if !moved.is_empty() {
-            self.moved.extend(moved);
-            ANY_MOVED.store(true, SeqCst);
-        }
+        self.moved.extend(moved);
         Some(Jump {
             begin,
             stub,

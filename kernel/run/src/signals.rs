@@ -720,7 +720,8 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     let rip = unsafe { &raw mut (*context).registers[libc::REG_RIP as usize] };
     // SAFETY: as above.
     unsafe {
-        rip.write_unaligned(patch::place_of(rip.read_unaligned().cast_unsigned()).cast_signed());
+        let place = patch::return_to(block, rip.read_unaligned().cast_unsigned());
+        rip.write_unaligned(place.cast_signed());
     };
     block.signal_stack.set(libc::stack_t {
         ss_flags: stack.ss_flags & !libc::SS_ONSTACK,
@@ -819,6 +820,16 @@ pub(crate) unsafe extern "C" fn on_signal(
         if !block.is_inside() {
             let at = &mut context.registers[libc::REG_RIP as usize];
             *at = patch::moving(at.cast_unsigned()).cast_signed();
+            if is_returning(context) {
+                let rsp = context.registers[libc::REG_RSP as usize].cast_unsigned();
+                let returns_to = pointer::<Context>(rsp);
+                // SAFETY: the guest's frame, which the next instruction restores.
+                unsafe {
+                    let at = &raw mut (*returns_to).registers[libc::REG_RIP as usize];
+                    let place = patch::moving(at.read_unaligned().cast_unsigned());
+                    at.write_unaligned(place.cast_signed());
+                }
+            }
         }
         block.answer();
     }

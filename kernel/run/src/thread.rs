@@ -38,7 +38,7 @@ pub(crate) struct Block {
     /// Registers of the guest while the mask is set on the way out.
     pub(crate) kept: Kept,
     /// Whether the thread is on its way out, or was when it last was in the runner, and returns to
-    /// the place of a call that has trapped.
+    /// the place of a call that has trapped, or to what a handler has interrupted.
     pub(crate) returns: Cell<u8>,
     /// The site at which the current call has trapped; 0 if it has not.
     pub(crate) trapped_at: Cell<u64>,
