@@ -133,6 +133,30 @@ static void execute(const char *stage) {
 }
 static void *executes(void *stage) { execute(stage); return 0; }
 
+// A signal may be pending for the thread that executes a program and for the process: both are
+// pending in the program.
+static const int twice[] = {SIGUSR1, SIGCHLD, SIGSEGV, SIGSYS};
+enum { TWICE = sizeof twice / sizeof *twice };
+static void send_twice(void) {
+  for (int i = 0; i < TWICE; i++) {
+    if (kill(getpid(), twice[i])) abort();
+    if (pthread_kill(pthread_self(), twice[i])) abort();
+  }
+}
+static void *executes_with_signals(void *stage) { send_twice(); execute(stage); return 0; }
+static void take_twice(void) {
+  for (int i = 0; i < TWICE; i++) {
+    const struct timespec none = {0, 0};
+    siginfo_t info;
+    unsigned long set = 1ul << (twice[i] - 1);
+    printf("  %s:", sigabbrev_np(twice[i]));
+    // Not by the C library, which hides that a signal was for the thread.
+    while (syscall(SYS_rt_sigtimedwait, &set, &info, &none, sizeof set) == twice[i])
+      printf(" %d from %d", info.si_code, info.si_pid == getpid());
+    puts("");
+  }
+}
+
 // Holds a robust lock until its end.
 static void *holds(void *lock) {
   if (pthread_mutex_lock(lock)) abort();
@@ -218,6 +242,7 @@ int main(int count, char **words) {
     printf("%s: same id %d, leader %d, blocked %d %d, reset %d, ignored %d%s\n", stage, getpid() == atoi(words[2]), getpid() == gettid(), sigismember(&mask, SIGUSR2), sigismember(&mask, SIGTERM),
            handled.sa_handler == SIG_DFL, ignored.sa_handler == SIG_IGN, threads && atoi(threads + 9) < 4 ? "" : ", threads left");
     if (strcmp(stage, "with a timer") == 0) usleep(300000);
+    if (strncmp(stage, "with signals", 12) == 0) take_twice();
     if (isdigit(stage[0]) && atoi(stage) > 0) {
       // Again and again, from another thread each time.
       char next[20];
@@ -252,7 +277,7 @@ int main(int count, char **words) {
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
   for (int i = 0; i < 3; i++) pthread_mutex_init(&shared->robust[i], &attributes);
 
-  for (int test = 0; test < 10; test++) {
+  for (int test = 0; test < 12; test++) {
     if (count == 2 && atoi(stage) != test) continue;
     shared->held = 0;
     pid_t child = fork();
@@ -317,6 +342,14 @@ int main(int count, char **words) {
         if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &often, 0)) abort();
         execute("with a timer");
       }
+      case 10:
+      case 11:
+        for (int i = 0; i < TWICE; i++) sigaddset(&set, twice[i]);
+        sigprocmask(SIG_BLOCK, &set, 0);
+        start(sleeps, 0);
+        if (test == 10) executes_with_signals("with signals of the leader");
+        start(executes_with_signals, "with signals of another thread");
+        for (;;) pause();
       }
       _exit(99);
     }

@@ -1048,16 +1048,9 @@ fn give_back(block: &Block, mask: u64) {
         return;
     }
     block.taken.set(block.taken.get() & !set);
-    for info in take_pending(set) {
-        let (signal, at) = (info[0] as i32, ptr::from_ref(&info).cast());
-        if info[1] as i32 == libc::SI_TKILL {
-            // SAFETY: a copy of what the kernel has reported.
-            unsafe { send_again(block, signal, at) };
-        } else {
-            // SAFETY: as above.
-            unsafe { send_to_process(signal, at) };
-        }
-    }
+    take_pending(set)
+        .iter()
+        .for_each(|info| send_on(block, info));
 }
 
 /// Signals for the new program, while a thread executes it: those for the process that other
@@ -1082,14 +1075,25 @@ fn take_pending(set: u64) -> Vec<Info> {
     std::iter::from_fn(take).collect()
 }
 
-/// Sends a signal to the process that was taken.
+/// Sends on a signal that was taken, which the calling thread blocks: to the thread if it was for
+/// one, otherwise to the process. So two of one signal stay two.
 fn send_on(block: &Block, info: &Info) {
-    let signal = info[0] as i32;
+    let (signal, code) = (info[0] as i32, info[1] as i32);
+    let is_own = code == libc::SI_TKILL;
     if bit(signal) & KEPT == 0 {
-        // SAFETY: the host has reported the information, or the runner has made it.
-        return unsafe { send_to_process(signal, ptr::from_ref(info).cast()) };
+        let at = ptr::from_ref(info).cast();
+        return match is_own {
+            // SAFETY: the host has reported the information, or the runner has made it.
+            true => unsafe { send_again(block, signal, at) },
+            // SAFETY: as above.
+            false => unsafe { send_to_process(signal, at) },
+        };
     }
-    if let Some(Some(thread)) = post(Target::Process, signal, info, block.mailbox) {
+    let target = match is_own {
+        true => Target::Thread(block.id.get()),
+        false => Target::Process,
+    };
+    if let Some(Some(thread)) = post(target, signal, info, block.mailbox) {
         kick(thread);
     }
 }
