@@ -1,9 +1,12 @@
 // What /proc shows a program of itself.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +70,42 @@ static void mappings(const char *path) {
   free(large);
 }
 
+// What the program maps where another thread has just unmapped something is shown.
+enum { SIZE = 1 << 16, MAPPED = 100 };
+static atomic_int stop;
+static char *map(void) { return mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+static void *unmaps(void *unused) {
+  while (!stop) munmap(map(), SIZE);
+  return unused;
+}
+static void beside_threads(void) {
+  static char text[1 << 20];
+  pthread_t threads[2];
+  int missing = 0;
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, unmaps, 0);
+  for (int round = 0; round < 100; round++) {
+    char *mapped[MAPPED];
+    for (int i = 0; i < MAPPED; i++) mapped[i] = map();
+    int fd = open("/proc/self/maps", O_RDONLY);
+    ssize_t size = 0, count;
+    while ((count = read(fd, text + size, sizeof text - 1 - size)) > 0) size += count;
+    text[size] = 0;
+    close(fd);
+    for (int i = 0; i < MAPPED; i++) {
+      unsigned long begin = 0, end = 0, at = (unsigned long)mapped[i];
+      for (char *line = text; *line && end <= at; line = strchr(line, '\n') + 1) {
+        begin = strtoul(line, &line, 16);
+        end = strtoul(line + 1, 0, 16);
+      }
+      missing += begin > at || end <= at;
+      munmap(mapped[i], SIZE);
+    }
+  }
+  stop = 1;
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  printf("mapped beside threads that unmap: %s\n", missing ? "not all is shown" : "shown");
+}
+
 int main(int count, char **arguments) {
   program_path = arguments[0];
   setvbuf(stdout, 0, _IONBF, 0);
@@ -79,6 +118,7 @@ int main(int count, char **arguments) {
     char maps[64];
     snprintf(maps, sizeof maps, "/proc/%d/maps", getpid());
     mappings("/proc/self/maps");
+    beside_threads();
     text("/proc/self/cmdline");
     text("/proc/self/comm");
     printf("of a thread: ");

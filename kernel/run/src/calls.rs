@@ -214,22 +214,19 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_munmap => {
             patch::forget(&memory::range(address(0), address(1)));
-            let result = posix(number, a);
-            if result == 0 {
-                memory::forget(address(0), address(1));
-            }
-            result
+            memory::unmap(address(0), address(1), || posix(number, a))
         }
         libc::SYS_mremap => {
             patch::forget(&memory::range(address(0), address(1)));
             if a[3] & i64::from(libc::MREMAP_FIXED) != 0 {
                 patch::forget(&memory::range(address(4), address(2)));
             }
-            let result = posix(number, a);
+            let unmapped = match a[3] & i64::from(libc::MREMAP_DONTUNMAP) {
+                0 => address(1),
+                _ => 0,
+            };
+            let result = memory::unmap(address(0), unmapped, || posix(number, a));
             if result >= 0 {
-                if a[3] & i64::from(libc::MREMAP_DONTUNMAP) == 0 {
-                    memory::forget(address(0), address(1));
-                }
                 memory::note(result.cast_unsigned(), address(2));
             }
             result
@@ -243,11 +240,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_shmdt => {
             let size = memory::size_at(address(0));
-            let result = posix(number, a);
-            if result == 0 {
-                memory::forget(address(0), size);
-            }
-            result
+            memory::unmap(address(0), size, || posix(number, a))
         }
         libc::SYS_brk => memory::set_break(address(0)).cast_signed(),
         // Signals.

@@ -84,8 +84,12 @@ impl Memory {
         self.mappings.insert(start, end);
     }
 
-    fn remove(&mut self, start: u64, length: u64) {
-        let end = start.saturating_add(length.next_multiple_of(PAGE));
+    /// Returns the parts that were there.
+    fn remove(&mut self, start: u64, length: u64) -> Vec<Range<u64>> {
+        let end = range(start, length).end;
+        if end <= start {
+            return Vec::new();
+        }
         let touched: Vec<_> = self
             .mappings
             .range(..end)
@@ -93,6 +97,7 @@ impl Memory {
             .take_while(|&(_, &to)| to > start)
             .map(|(&from, &to)| (from, to))
             .collect();
+        let mut removed = Vec::new();
         for (from, to) in touched {
             self.mappings.remove(&from);
             if from < start {
@@ -101,7 +106,9 @@ impl Memory {
             if to > end {
                 self.mappings.insert(end, to);
             }
+            removed.push(from.max(start)..to.min(end));
         }
+        removed
     }
 }
 
@@ -110,9 +117,21 @@ pub(crate) fn note(start: u64, length: u64) {
     MEMORY.lock().add(start, length);
 }
 
-/// Notes that the guest has unmapped memory.
-pub(crate) fn forget(start: u64, length: u64) {
-    MEMORY.lock().remove(start, length);
+/// Makes a call that unmaps memory of the guest, and returns its result: negative if it has failed.
+pub(crate) fn unmap(start: u64, length: u64, call: impl FnOnce() -> i64) -> i64 {
+    if !start.is_multiple_of(PAGE) {
+        // It fails.
+        return call();
+    }
+    // Before: afterwards another thread may map something there, and note it.
+    let removed = MEMORY.lock().remove(start, length);
+    let result = call();
+    if (-4095..0).contains(&result) {
+        for part in removed {
+            note(part.start, part.end - part.start);
+        }
+    }
+    result
 }
 
 /// Returns the size of the guest's mapping that begins at an address; 0 if there is none.
@@ -122,11 +141,15 @@ pub(crate) fn size_at(start: u64) -> u64 {
     end.map_or(0, |end| end - start)
 }
 
-/// Returns how many bytes from an address on belong to the guest's mapping that the address is in.
+/// Returns how many bytes from an address on belong to mappings of the guest.
 pub(crate) fn size_from(address: u64) -> u64 {
     let memory = MEMORY.lock();
-    let mapping = memory.mappings.range(..=address).next_back();
-    mapping.map_or(0, |(_, end)| end.saturating_sub(address))
+    let first = memory.mappings.range(..=address).next_back();
+    let mut end = first.map_or(address, |(_, &end)| end.max(address));
+    while let Some(&next) = memory.mappings.get(&end) {
+        end = next;
+    }
+    end - address
 }
 
 /// Reserves address space for a program: at an address, or anywhere.
