@@ -37,6 +37,39 @@ static void note_disarmed(int signal) {
   set_within = sigaltstack(0, &now) == 0 && sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, 0) == 0;
   flags_within = now.ss_flags;
 }
+// Which alternate stack there is, and what a handler finds and leaves in its context.
+static const struct { const char *what; size_t size; int flags; } wanted[] = {
+  {"disabled", 999, SS_DISABLE}, {"disabled and used", sizeof stack, SS_DISABLE | SS_ONSTACK}, {"used", sizeof stack, SS_ONSTACK},
+  {"small", 100, 0}, {"odd", sizeof stack, 16}, {"half", sizeof stack / 2, 0},
+};
+enum { WANTED = sizeof wanted / sizeof *wanted };
+static void show_stack(const char *what, long result, const stack_t *is) {
+  printf("  %s: %ld, at %td, size %zu, flags %x\n", what, result, is->ss_sp ? (char *)is->ss_sp - stack : -1, is->ss_size, is->ss_flags);
+}
+static int change;
+static void change_stack(int signal, siginfo_t *info, void *at) {
+  ucontext_t *context = at;
+  (void)signal, (void)info;
+  show_stack("context", 0, &context->uc_stack);
+  context->uc_stack = (stack_t){stack, wanted[change].flags, wanted[change].size};
+}
+static void stacks(void) {
+  stack_t now;
+  for (int i = 0; i < WANTED; i++) {
+    long result = sigaltstack(&(stack_t){stack, wanted[i].flags, wanted[i].size}, 0);
+    sigaltstack(0, &now);
+    show_stack(wanted[i].what, result, &now);
+  }
+  for (int i = 0; i < WANTED * 4; i++) {
+    change = i / 4;
+    sigaltstack(&(stack_t){stack, i & 1 ? 1u << 31 : 0, sizeof stack}, 0);
+    struct sigaction action = {.sa_sigaction = change_stack, .sa_flags = SA_SIGINFO | (i & 2 ? SA_ONSTACK : 0)};
+    sigaction(SIGUSR1, &action, 0);
+    raise(SIGUSR1);
+    sigaltstack(0, &now);
+    show_stack(wanted[change].what, i & 3, &now);
+  }
+}
 static volatile int wrong_masks;
 static void note_mask(int signal) {
   sigset_t now;
@@ -145,6 +178,7 @@ int main(void) {
   printf("flags: %x, %x in the handler, changed there %d, on the stack %d\n", before.ss_flags, flags_within, set_within, on_stack);
   sigaltstack(0, &before);
   printf("flags: %x\n", before.ss_flags);
+  stacks();
   alternate.ss_flags = 0;
   sigaltstack(&alternate, 0);
   handle(SIGUSR1, note_place, 0);

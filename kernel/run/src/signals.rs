@@ -642,25 +642,20 @@ const AUTODISARM: i32 = i32::MIN;
 pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 {
     let (new, old) = (a[0].cast_unsigned(), a[1].cast_unsigned());
     let before = block.signal_stack.get();
-    let is_on = on_stack(&before, frame.rsp);
     if new != 0 {
         // SAFETY: the guest's struct.
         let stack = unsafe { pointer::<libc::stack_t>(new).read_unaligned() };
-        if is_on {
-            return -i64::from(libc::EPERM);
+        let result = change_stack(block, stack, frame.rsp);
+        if result < 0 {
+            return result;
         }
-        if stack.ss_flags & !(libc::SS_DISABLE | libc::SS_ONSTACK | AUTODISARM) != 0 {
-            return -i64::from(libc::EINVAL);
-        }
-        if stack.ss_flags & libc::SS_DISABLE == 0 && stack.ss_size < libc::MINSIGSTKSZ {
-            return -i64::from(libc::ENOMEM);
-        }
-        block.signal_stack.set(stack);
     }
     if old != 0 {
         let mut told = before;
-        told.ss_flags &= libc::SS_DISABLE | AUTODISARM;
-        if is_on {
+        told.ss_flags = before.ss_flags & AUTODISARM;
+        if before.ss_size == 0 {
+            told.ss_flags |= libc::SS_DISABLE;
+        } else if on_stack(&before, frame.rsp) {
             told.ss_flags |= libc::SS_ONSTACK;
         }
         // SAFETY: the guest's struct.
@@ -669,11 +664,26 @@ pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 
     0
 }
 
+/// Changes the alternate stack of a thread whose stack pointer is `rsp`.
+fn change_stack(block: &Block, mut stack: libc::stack_t, rsp: u64) -> i64 {
+    if on_stack(&block.signal_stack.get(), rsp) {
+        return -i64::from(libc::EPERM);
+    }
+    match stack.ss_flags & !AUTODISARM {
+        libc::SS_DISABLE => (stack.ss_sp, stack.ss_size) = (ptr::null_mut(), 0),
+        0 | libc::SS_ONSTACK if stack.ss_size < libc::MINSIGSTKSZ => {
+            return -i64::from(libc::ENOMEM);
+        }
+        0 | libc::SS_ONSTACK => {}
+        _ => return -i64::from(libc::EINVAL),
+    }
+    block.signal_stack.set(stack);
+    0
+}
+
 fn on_stack(stack: &libc::stack_t, rsp: u64) -> bool {
     let start = stack.ss_sp.addr() as u64;
-    stack.ss_flags & (libc::SS_DISABLE | AUTODISARM) == 0
-        && rsp > start
-        && rsp - start <= stack.ss_size as u64
+    stack.ss_flags & AUTODISARM == 0 && rsp > start && rsp - start <= stack.ss_size as u64
 }
 
 /// The part of a context that the kernel writes and reads.
@@ -723,10 +733,8 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
         let place = patch::return_to(block, rip.read_unaligned().cast_unsigned());
         rip.write_unaligned(place.cast_signed());
     };
-    block.signal_stack.set(libc::stack_t {
-        ss_flags: stack.ss_flags & !libc::SS_ONSTACK,
-        ..stack
-    });
+    // As on the host, one that cannot be set is left out.
+    let _ = change_stack(block, stack, frame.rsp);
     // The kernel would make it the stack of the runner's handler.
     // SAFETY: as above.
     unsafe { (&raw mut (*context).stack).write_unaligned(crate::thread::signal_stack()) };
@@ -1171,9 +1179,8 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
     }
     let rsp = context.registers[register(libc::REG_RSP)].cast_unsigned();
     let stack = block.signal_stack.get();
-    let uses_stack = action.flags & libc::SA_ONSTACK as u64 != 0
-        && stack.ss_flags & libc::SS_DISABLE == 0
-        && !on_stack(&stack, rsp);
+    let uses_stack =
+        action.flags & libc::SA_ONSTACK as u64 != 0 && stack.ss_size != 0 && !on_stack(&stack, rsp);
     let top = match uses_stack {
         true => stack.ss_sp.addr() as u64 + stack.ss_size as u64,
         // Compiled code keeps data below its stack pointer.
