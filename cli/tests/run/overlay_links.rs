@@ -267,3 +267,16 @@ fn renames_beside_a_call_do_not_lead_it_to_the_host() {
     let output = in_overlay(&ov, &[text(&program), "..", "ov", "300"], &out);
     assert_eq!(output, "Some(0)\n");
 }
+
+#[test]
+fn calls_beside_an_overlay_return_what_they_return_on_the_host() {
+    let program = compiled("beside", &[]);
+    let [_, ov, _] = beside("overlay-beside");
+    let host = shown(&run(&[], &[text(&program)], &folder("beside-host")));
+    assert!(host.starts_with("Some(0)\n"), "{host}");
+    let ours = in_overlay(&ov, &[text(&program)], &folder("beside-ours"));
+    let pairs = || host.lines().zip(ours.lines());
+    let differences: Vec<_> = pairs().filter(|(host, ours)| host != ours).collect();
+    assert!(differences.is_empty(), "{differences:#?}");
+    assert_eq!(ours, host);
+}

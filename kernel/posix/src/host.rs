@@ -34,6 +34,13 @@ pub use terminals::*;
 #[derive(Debug)]
 pub(crate) struct HostFd(pub(crate) RawFd);
 
+impl HostFd {
+    /// Returns the descriptor, which stays open.
+    pub(crate) fn into_raw(self) -> RawFd {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
 impl Drop for HostFd {
     fn drop(&mut self) {
         close(self.0);
@@ -107,6 +114,87 @@ pub(crate) fn openat_inside(
     };
     fd.map(|fd| fd as RawFd)
 }
+
+/// Argument of `openat2` (`struct open_how`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct OpenHow {
+    pub(crate) flags: u64,
+    pub(crate) mode: u64,
+    pub(crate) resolve: u64,
+}
+
+/// Opens a path relative to `directory` by a struct. Does not leave the freezer.
+pub(crate) fn openat2_inside(directory: RawFd, path: &CStr, how: OpenHow) -> Result<HostFd, Errno> {
+    let how = OpenHow {
+        flags: how.flags | libc::O_CLOEXEC as u64,
+        ..how
+    };
+    // SAFETY: the path is a C string, and the struct has the layout of the call.
+    let fd = unsafe {
+        direct!(
+            Wait::Never,
+            libc::SYS_openat2,
+            directory,
+            path.as_ptr(),
+            &raw const how,
+            size_of::<OpenHow>()
+        )
+    };
+    fd.map(|fd| HostFd(fd as RawFd))
+}
+
+/// Opens a path relative to `directory` as `openat` does, but fails with `ELOOP` if there is a
+/// symbolic link on it.
+pub(crate) fn open_without_links(
+    directory: RawFd,
+    path: &CStr,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> Result<HostFd, Errno> {
+    // `openat2` checks what `openat` ignores.
+    let flags = match flags & libc::O_PATH {
+        0 => flags & OPEN_FLAGS,
+        _ => flags & (libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW),
+    };
+    let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    let mode = match flags & makes {
+        0 => 0,
+        _ => mode & 0o7777,
+    };
+    let how = OpenHow {
+        flags: flags.cast_unsigned().into(),
+        mode: mode.into(),
+        resolve: libc::RESOLVE_NO_SYMLINKS,
+    };
+    let _out = host_fork::blocking_section();
+    openat2_inside(directory, path, how)
+}
+
+/// Flags of an open that the host knows, and no others.
+pub(crate) const OPEN_FLAGS: c_int = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_NOCTTY
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_SYNC
+    | libc::O_ASYNC
+    | libc::O_DIRECT
+    | libc::O_DIRECTORY
+    | libc::O_NOFOLLOW
+    | libc::O_NOATIME
+    | libc::O_CLOEXEC
+    | libc::O_PATH
+    | libc::O_TMPFILE
+    | O_LARGEFILE;
+
+/// The kernel's flag, which is 0 in the C library on 64-bit machines.
+#[cfg(target_arch = "x86_64")]
+const O_LARGEFILE: c_int = 0o100_000;
+#[cfg(not(target_arch = "x86_64"))]
+const O_LARGEFILE: c_int = 0o400_000;
 
 /// Reads from a position. Does not leave the freezer.
 pub(crate) fn pread_inside(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
@@ -564,6 +652,33 @@ pub(crate) fn fstatat(directory: RawFd, path: &CStr, flags: c_int) -> Result<lib
     check(unsafe { libc::fstatat(directory, path.as_ptr(), stat.as_mut_ptr(), flags) })?;
     // SAFETY: the call has initialized it.
     Ok(unsafe { stat.assume_init() })
+}
+
+/// Checks permissions on a path.
+pub(crate) fn faccessat(
+    directory: RawFd,
+    path: &CStr,
+    mode: c_int,
+    flags: c_int,
+) -> Result<(), Errno> {
+    let path = path.as_ptr();
+    let call = match flags & libc::AT_EMPTY_PATH {
+        // SAFETY: the path is a C string.
+        0 => check(unsafe { libc::faccessat(directory, path, mode, flags) }.into()),
+        // Not every C library passes this flag on.
+        // SAFETY: as above.
+        _ => unsafe {
+            direct!(
+                Wait::Never,
+                libc::SYS_faccessat2,
+                directory,
+                path,
+                mode,
+                flags
+            )
+        },
+    };
+    call.map(drop)
 }
 
 /// Creates an epoll.

@@ -11,19 +11,26 @@
 //! the walk has found.
 //!
 //! Another thread may rename a file, or put a link in its place, between this look at a path and
-//! the call. So what is found on the host is *pinned*: a descriptor of it, or of its directory for
-//! a call that takes the last name itself, is opened without following any link, and the call gets
-//! a path through `/proc/self/fd`. What has a link meanwhile is looked at again. In `/proc` itself
-//! nothing can be renamed, and paths are not pinned; a call can still meet another file there if
-//! another thread closes and opens the descriptor whose link it follows. An `openat2` with
-//! restrictions of its own, such as `RESOLVE_BENEATH`, gets the path as it was given, and so does
-//! the `bind` of a socket, whose path other processes see: a rename at the same time can lead these
-//! two to the host's directory.
+//! the call. So an open is made by the look itself, without following any link. For other calls
+//! what is found on the host is *pinned*: a descriptor of it, or of its directory for a call that
+//! takes the last name itself, is opened without following any link, and the call gets that, or a
+//! path through `/proc/self/fd`. What has a link meanwhile is looked at again. A relative path
+//! begins in a descriptor that keeps the working directory open, so that a change of it does not
+//! matter either.
+//!
+//! In `/proc` itself nothing can be renamed, and paths are not pinned; a call can still meet
+//! another file there if another thread closes and opens the descriptor whose link it follows. An
+//! `openat2` with restrictions of its own, such as `RESOLVE_BENEATH`, gets the path as it was
+//! given, and so does the `bind` of a socket, whose path other processes see: a rename at the same
+//! time can lead these two to the host's directory.
+//!
+//! Where a directory is, is asked once if that cannot change (see
+//! [`Routes::is_aside`](super::routing::Routes::is_aside)).
 //!
 //! Links of `/proc` to a file, such as `/proc/self/cwd`, are followed as the path that they show;
 //! those to descriptors of ours are left to our side, which knows the file.
 
-use std::ffi::{CString, c_int, c_long};
+use std::ffi::{CStr, CString, c_int, c_long};
 use std::os::fd::RawFd;
 
 use fdtable_vfs::{AtFlags, Errno, Stat};
@@ -32,7 +39,8 @@ use crate::abi::routing::{Links, Routes, Side, goes_up, names};
 use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
 use crate::host::direct::{Wait, direct};
-use crate::host::{self, HostFd};
+use crate::host::file::HostFile;
+use crate::host::{self, HostFd, OpenHow};
 
 /// Most links that a walk follows.
 const MAXSYMLINKS: usize = 40;
@@ -88,18 +96,20 @@ impl LastLink {
 }
 
 impl System {
-    /// Finds out where the path leads that `routed` routes to the side where it begins.
+    /// Finds out where the path leads that `routed` routes to the side where it begins. If the call
+    /// opens what is there, `open` does so on the host.
     ///
     /// # Errors
     /// `ELOOP` if there are too many links, or other threads exchange them all the time; `ENOENT`
     /// for `..` in a removed directory; `ENAMETOOLONG` if the walk makes a path that is too long to
-    /// be judged; those of the walk, and of the pin.
+    /// be judged; those of the walk, of the pin, and of `open`.
     pub(crate) fn crossing(
         &self,
         routes: &Routes,
         routed: &Target<'_>,
         path: &[u8],
         last: LastLink,
+        mut open: Option<&mut OpenOnHost<'_>>,
     ) -> Result<Crossing, Errno> {
         if path.is_empty() {
             return Ok(Crossing::Stays);
@@ -109,33 +119,50 @@ impl System {
             Target::Host(path) => (Side::Host, path.directory()),
         };
         let last = last.at_end_of(path);
+        let is_aside = match routed {
+            _ if goes_up(path) => false,
+            _ if path.starts_with(b"/") => side == Side::Host && !is_in_proc(path),
+            Target::Host(path) => path.file().is_some_and(HostFile::is_aside),
+            Target::Ours(..) => false,
+        };
+        if is_aside {
+            match Pin::open((directory, path), last, open.as_deref_mut()) {
+                Err(Errno::ELOOP) => {}
+                pin => return Ok(crossing_of(pin?, None)),
+            }
+        }
         for _ in 0..MOST_LOOKS {
             let place = match path.starts_with(b"/") {
                 true => Place::Known(Vec::new()),
                 false => self.place(side, directory)?,
             };
             let start = match place {
-                Place::Known(path) => path,
+                Place::Known(start) => {
+                    if let Target::Host(path) = routed
+                        && let Some(directory) = path.file()
+                        && routes.is_aside(&start)
+                    {
+                        directory.set_aside();
+                    }
+                    start
+                }
                 Place::Removed if goes_up(path) => return Err(Errno::ENOENT),
                 // No name is there, so no link; but another thread may leave it meanwhile.
                 Place::Removed if side == Side::Host => {
-                    match Pin::open(routes, (directory, path), last) {
+                    match Pin::open((directory, path), last, open.as_deref_mut()) {
                         Err(Errno::ELOOP) => continue,
-                        pin => match pin?.crossing(None) {
-                            Some(crossing) => return Ok(crossing),
-                            None => continue,
-                        },
+                        pin => return Ok(crossing_of(pin?, None)),
                     }
                 }
                 Place::Removed | Place::None => return Ok(Crossing::Stays),
-                Place::TooLong => return far_down(routes, directory, path, last),
+                Place::TooLong => return far_down(routes, directory, path, last, open),
             };
             let start = Start {
                 path: start,
                 side,
                 directory,
             };
-            match self.look(routes, &start, path, last)? {
+            match self.look(routes, &start, path, last, open.as_deref_mut())? {
                 Some(crossing) => return Ok(crossing),
                 None => continue,
             }
@@ -150,6 +177,7 @@ impl System {
         start: &Start,
         path: &[u8],
         last: LastLink,
+        mut open: Option<&mut OpenOnHost<'_>>,
     ) -> Result<Option<Crossing>, Errno> {
         let whole = [&start.path, &b"/"[..], path].concat();
         let side = routes.side_of(&whole);
@@ -159,9 +187,9 @@ impl System {
                 true => (start.directory, path),
                 false => (libc::AT_FDCWD, &whole[..]),
             };
-            match Pin::open(routes, from, last) {
+            match Pin::open(from, last, open.as_deref_mut()) {
                 Err(Errno::ELOOP) => {}
-                pin => return Ok(pin?.crossing((!stays).then_some(whole))),
+                pin => return Ok(Some(crossing_of(pin?, (!stays).then_some(whole)))),
             }
         } else if !goes_up(path) && !self.has_links(routes, start, path, &whole, last) {
             return Ok(Some(match (stays, side) {
@@ -174,9 +202,11 @@ impl System {
         Ok(match walk.side {
             Side::Host if !is_in_proc(&walk.reached) => {
                 let from = start.lookup_reached(&walk);
-                match Pin::open(routes, from, last) {
+                // The call itself has to find the link that it keeps.
+                let open = open.filter(|_| last.is_followed());
+                match Pin::open(from, last, open) {
                     Err(Errno::ELOOP) => None,
-                    pin => pin?.crossing(walk.has_crossed.then_some(walk.reached)),
+                    pin => Some(crossing_of(pin?, walk.has_crossed.then_some(walk.reached))),
                 }
             }
             _ if !walk.has_crossed => Some(Crossing::Stays),
@@ -498,48 +528,56 @@ pub(crate) enum Crossing {
     Pinned(Option<Vec<u8>>, Pin),
 }
 
+/// Opens a path of the host without following any symbolic link, from a directory. Fails with
+/// `ELOOP` if there is a link.
+pub(crate) type OpenOnHost<'c> = dyn FnMut(RawFd, &CStr) -> Result<HostFd, Errno> + 'c;
+
 /// Descriptor of the host that keeps open what a path leads to.
 pub(crate) struct Pin {
     fd: HostFd,
-    /// What the call does with the end of the path.
-    last: LastLink,
+    /// The descriptor is that of the file, not that of its directory.
+    is_whole: bool,
     /// What follows the path of the descriptor.
     end: Vec<u8>,
+    /// The descriptor is the one that the call opens.
+    is_result: bool,
 }
 
-/// What came of a pin.
-enum Pinning {
-    Done(Pin),
-    /// The path leads to the root itself, which no thread can rename.
-    NotNeeded,
-    /// Another thread has changed the working directory.
-    Changed,
-}
-
-impl Pinning {
-    /// Returns where the path leads, or nothing if that has changed. `other` is the path if it is
-    /// not that of the call.
-    fn crossing(self, other: Option<Vec<u8>>) -> Option<Crossing> {
-        match (self, other) {
-            (Pinning::Done(pin), other) => Some(Crossing::Pinned(other, pin)),
-            (Pinning::NotNeeded, None) => Some(Crossing::Stays),
-            (Pinning::NotNeeded, Some(path)) => Some(Crossing::Host(path)),
-            (Pinning::Changed, _) => None,
-        }
+/// Returns where a path leads, from its pin. The root itself needs none, because no thread can
+/// rename it. `other` is the path if it is not that of the call.
+fn crossing_of(pin: Option<Pin>, other: Option<Vec<u8>>) -> Crossing {
+    match (pin, other) {
+        (Some(pin), other) => Crossing::Pinned(other, pin),
+        (None, None) => Crossing::Stays,
+        (None, Some(path)) => Crossing::Host(path),
     }
 }
 
 impl Pin {
-    /// Pins what a path of the host leads to, from a directory.
+    /// Pins what a path of the host leads to, from a directory: by `open` if the call opens it.
     ///
     /// # Errors
     /// `ELOOP` if there is a symbolic link on the way, or at an end that the call follows; those of
-    /// the lookup.
+    /// the lookup, and of `open`.
     fn open(
-        routes: &Routes,
         (directory, path): (RawFd, &[u8]),
         last: LastLink,
-    ) -> Result<Pinning, Errno> {
+        open: Option<&mut OpenOnHost<'_>>,
+    ) -> Result<Option<Pin>, Errno> {
+        if let Some(open) = open {
+            let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
+            return Ok(Some(Pin {
+                fd: open(directory, &path)?,
+                is_whole: true,
+                end: Vec::new(),
+                is_result: true,
+            }));
+        }
+        if last == LastLink::Create
+            && matches!(open_without_links(directory, path, 0), Err(Errno::ELOOP))
+        {
+            return Err(Errno::ELOOP);
+        }
         let (pinned, end) = match last {
             LastLink::Follow => {
                 let is_directory = path.ends_with(b"/") || path.ends_with(b"/.");
@@ -547,28 +585,11 @@ impl Pin {
                 (path, if is_directory { &b"/"[..] } else { b"" })
             }
             LastLink::Create | LastLink::Keep | LastLink::Parent => match above_and_end(path) {
-                (_, end) if end.starts_with(b"/") => return Ok(Pinning::NotNeeded),
+                (_, end) if end.starts_with(b"/") => return Ok(None),
                 (b"", end) => (&b"."[..], end),
                 above_and_end => above_and_end,
             },
         };
-        if last == LastLink::Create
-            && matches!(open_without_links(directory, path, 0), Err(Errno::ELOOP))
-        {
-            return Err(Errno::ELOOP);
-        }
-        let fd = open_without_links(directory, pinned, 0)?;
-        let follows_the_directory = directory == libc::AT_FDCWD && !path.starts_with(b"/");
-        if follows_the_directory {
-            match path_of_host(fd.0) {
-                // No overlay is so far down.
-                Err(Errno::ENAMETOOLONG) => {}
-                shown => match routes.side_of(&[&shown?[..], b"/", end].concat()) {
-                    Side::Host => {}
-                    Side::Ours => return Ok(Pinning::Changed),
-                },
-            }
-        }
         let name = end.iter().position(|&byte| byte == b'/');
         let end = match (last, name) {
             (LastLink::Follow, _) => end.to_vec(),
@@ -576,7 +597,12 @@ impl Pin {
             (_, Some(name)) => [b"/", &end[..=name]].concat(),
             (_, None) => [b"/", end].concat(),
         };
-        Ok(Pinning::Done(Pin { fd, last, end }))
+        Ok(Some(Pin {
+            fd: open_without_links(directory, pinned, 0)?,
+            is_whole: last == LastLink::Follow,
+            end,
+            is_result: false,
+        }))
     }
 
     /// Returns a path that leads to it.
@@ -588,13 +614,19 @@ impl Pin {
         CString::new([directory.as_bytes(), &self.end].concat()).map_err(|_| Errno::EINVAL)
     }
 
-    /// Returns the flags that an open needs in addition: a link that is put in the place of a file
-    /// that it may create is not followed.
-    pub(crate) fn open_flags(&self) -> c_int {
-        match self.last {
-            LastLink::Create => libc::O_NOFOLLOW,
-            _ => 0,
-        }
+    /// Returns the descriptor if it is that of the file.
+    pub(crate) fn whole(&self) -> Option<RawFd> {
+        self.is_whole.then_some(self.fd.0)
+    }
+
+    /// Returns true if the descriptor is the one that the call opens.
+    pub(crate) fn is_result(&self) -> bool {
+        self.is_result
+    }
+
+    /// Returns the descriptor.
+    pub(crate) fn into_fd(self) -> HostFd {
+        self.fd
     }
 }
 
@@ -620,12 +652,12 @@ fn far_down(
     directory: RawFd,
     path: &[u8],
     last: LastLink,
+    open: Option<&mut OpenOnHost<'_>>,
 ) -> Result<Crossing, Errno> {
     if !goes_up(path) {
-        return match Pin::open(routes, (directory, path), last) {
+        return match Pin::open((directory, path), last, open) {
             Err(Errno::ELOOP) => Err(Errno::ENAMETOOLONG),
-            // It cannot stay far down if it has changed meanwhile.
-            pin => pin?.crossing(None).ok_or(Errno::ENAMETOOLONG),
+            pin => Ok(crossing_of(pin?, None)),
         };
     }
     let text = CString::new(path).map_err(|_| Errno::EINVAL)?;
@@ -706,14 +738,6 @@ fn names_from_last(path: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-/// Argument of `openat2(2)`.
-#[repr(C)]
-struct OpenHow {
-    flags: u64,
-    mode: u64,
-    resolve: u64,
-}
-
 /// Returns false if there is no symbolic link on a path of the host, as far as it exists. The path
 /// is the one of the call, or one that is not too long.
 fn has_links(directory: RawFd, path: &[u8], last: LastLink) -> bool {
@@ -735,22 +759,11 @@ fn has_links(directory: RawFd, path: &[u8], last: LastLink) -> bool {
 fn open_without_links(directory: RawFd, path: &[u8], flags: c_int) -> Result<HostFd, Errno> {
     let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
     let how = OpenHow {
-        flags: (libc::O_PATH | libc::O_CLOEXEC | flags) as u64,
+        flags: (libc::O_PATH | flags) as u64,
         mode: 0,
         resolve: libc::RESOLVE_NO_SYMLINKS,
     };
-    // SAFETY: the path is a C string, and the struct has the layout of the call.
-    let fd: c_long = unsafe {
-        direct!(
-            Wait::Never,
-            libc::SYS_openat2,
-            directory,
-            path.as_ptr(),
-            &raw const how,
-            size_of::<OpenHow>()
-        )
-    }?;
-    Ok(HostFd(fd as RawFd))
+    host::openat2_inside(directory, &path, how)
 }
 
 /// Returns true if an absolute path is below `/proc`.

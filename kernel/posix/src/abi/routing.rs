@@ -12,6 +12,9 @@
 
 use std::borrow::Cow;
 
+use fdtable::FileRef;
+use fdtable_vfs::RcuObject;
+
 /// The mounts and the working directory, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
@@ -24,6 +27,8 @@ pub(crate) struct Routes {
     /// True if a relative path can lead to the other side without `..`.
     is_above_other: bool,
     links: Links,
+    /// Keeps the working directory of the host open, where links cross: relative paths begin there.
+    here: Option<FileRef<RcuObject>>,
 }
 
 /// Whether symbolic links lead from one side to the other.
@@ -52,6 +57,7 @@ impl Routes {
             side: Side::Host,
             is_above_other: false,
             links: Links::Stay,
+            here: None,
         }
     }
 
@@ -65,6 +71,7 @@ impl Routes {
             side: Side::Ours,
             is_above_other: false,
             links: Links::Cross,
+            here: None,
         };
         routes.updated()
     }
@@ -97,12 +104,23 @@ impl Routes {
         self.points.iter().any(is_it)
     }
 
-    /// Returns the same routes with another working directory.
-    pub(crate) fn with_directory(&self, side: Side, directory: Vec<u8>) -> Self {
+    /// Returns the same routes with another working directory. `here` keeps it open.
+    pub(crate) fn with_directory(
+        &self,
+        side: Side,
+        directory: Vec<u8>,
+        here: Option<FileRef<RcuObject>>,
+    ) -> Self {
         let mut changed = self.clone();
         changed.directory = directory;
         changed.side = side;
+        changed.here = here;
         changed.updated()
+    }
+
+    /// Returns what keeps the working directory open, if it is the host's and links cross.
+    pub(crate) fn here(&self) -> Option<&FileRef<RcuObject>> {
+        self.here.as_ref()
     }
 
     /// Returns the side of the working directory.
@@ -176,6 +194,14 @@ impl Routes {
         let is_below =
             |(point, side): &(Vec<u8>, Side)| *side == Side::Ours && begins_with(point, path);
         self.points.iter().any(is_below)
+    }
+
+    /// Returns true if paths below a directory of the host, without links and `..`, stay on the
+    /// host and are not in `/proc`. No rename changes that: no call renames a directory above ours.
+    pub(crate) fn is_aside(&self, directory: &[u8]) -> bool {
+        self.side_of(directory) == Side::Host
+            && !self.is_above_ours(directory)
+            && names(directory).next() != Some(b"proc")
     }
 
     fn updated(mut self) -> Self {
@@ -281,7 +307,7 @@ mod tests {
         assert_eq!(routed(&above, "fdt/a").0, Side::Ours);
         assert_eq!(routed(&above, "fdt/a").1, "/mnt/fdt/a");
         assert_eq!(routed(&above, "other").0, Side::Host);
-        let inside = above.with_directory(Side::Ours, b"/mnt/fdt/d".to_vec());
+        let inside = above.with_directory(Side::Ours, b"/mnt/fdt/d".to_vec(), None);
         assert_eq!(routed(&inside, "a"), (Side::Ours, "a".into()));
         assert_eq!(routed(&inside, "../a"), (Side::Ours, "../a".into()));
         assert_eq!(routed(&inside, "../../a"), (Side::Host, "/mnt/a".into()));
@@ -320,10 +346,10 @@ mod tests {
             assert_eq!(routed(&routes, path).0, Side::Host, "{path}");
         }
         assert_eq!(routed(&routes, "proc/1").1, "/proc/1");
-        let below = routes.with_directory(Side::Ours, b"/a".to_vec());
+        let below = routes.with_directory(Side::Ours, b"/a".to_vec(), None);
         assert_eq!(routed(&below, "proc/1").0, Side::Ours);
         assert_eq!(routed(&below, "../proc/1").1, "/proc/1");
-        let host = routes.with_directory(Side::Host, b"/dev".to_vec());
+        let host = routes.with_directory(Side::Host, b"/dev".to_vec(), None);
         assert_eq!(routed(&host, "null"), (Side::Ours, "/dev/null".into()));
         assert_eq!(routed(&host, "tty"), (Side::Host, "tty".into()));
     }

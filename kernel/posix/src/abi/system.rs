@@ -31,6 +31,8 @@ pub(crate) struct System {
     pub(crate) process: &'static Process,
     /// Routes of paths. Replaced as a whole.
     pub(crate) routes: Own<Routes>,
+    /// Held while the working directory changes, on both sides and in the routes.
+    pub(crate) directory: Mutex<()>,
     /// Messages about routing, if the program's user wants them.
     pub(crate) trace: Option<Trace>,
     /// The file of the program, if a runner has loaded it: what `/proc/self/exe` leads to.
@@ -154,6 +156,7 @@ impl System {
         let system = System {
             process: tree::root(process),
             routes: Own::new(routes),
+            directory: Mutex::new(()),
             trace: Trace::of_environment(),
             executable: Own::new(None),
             mappings: OnceLock::new(),
@@ -174,6 +177,7 @@ impl System {
         System {
             process,
             routes: Own::new(Routes::clone(&self.routes.load())),
+            directory: Mutex::new(()),
             trace: Trace::of_environment(),
             executable: Own::new(executable),
             mappings: self.mappings.clone(),

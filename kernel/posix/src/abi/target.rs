@@ -7,13 +7,13 @@ use std::os::fd::RawFd;
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
-use crate::abi::links::{Crossing, LastLink, Pin};
+use crate::abi::links::{Crossing, LastLink, OpenOnHost, Pin};
 use crate::abi::routing::{Links, Routes, Side};
 use crate::abi::system::System;
 use crate::abi::uaccess;
-use crate::host;
 use crate::host::direct::Wait;
 use crate::host::file::HostFile;
+use crate::host::{self, HostFd};
 
 /// A path and the directory where its lookup begins.
 pub(crate) enum Target<'p> {
@@ -27,16 +27,14 @@ pub(crate) enum Target<'p> {
 pub(crate) struct HostPath<'p> {
     directory: Option<FileRef<RcuObject>>,
     path: Cow<'p, CStr>,
-    pinned: Option<Pinned<'p>>,
+    resolved: Option<Resolved<'p>>,
 }
 
 /// What a path was before it was [pinned](super::links).
-struct Pinned<'p> {
+struct Resolved<'p> {
     /// Keeps what the path leads to open during the call.
-    _pin: Pin,
-    path: Cow<'p, CStr>,
-    /// Flags that an open needs in addition.
-    open_flags: c_int,
+    pin: Pin,
+    given: Cow<'p, CStr>,
 }
 
 impl HostPath<'_> {
@@ -45,7 +43,7 @@ impl HostPath<'_> {
         Ok(HostPath {
             directory: None,
             path: Cow::Owned(CString::new(path).map_err(|_| Errno::EINVAL)?),
-            pinned: None,
+            resolved: None,
         })
     }
 
@@ -53,10 +51,9 @@ impl HostPath<'_> {
     fn pinned(self, pin: Pin) -> Result<Self, Errno> {
         Ok(HostPath {
             path: Cow::Owned(pin.path()?),
-            pinned: Some(Pinned {
-                open_flags: pin.open_flags(),
-                _pin: pin,
-                path: self.path,
+            resolved: Some(Resolved {
+                pin,
+                given: self.path,
             }),
             ..self
         })
@@ -65,23 +62,36 @@ impl HostPath<'_> {
     /// Returns the path as it was before it was pinned, for a call that restricts how it may lead
     /// to a file.
     pub(crate) fn as_given(&self) -> &CStr {
-        self.pinned
+        self.resolved
             .as_ref()
-            .map_or(&self.path, |pinned| &pinned.path)
+            .map_or(&self.path, |resolved| &resolved.given)
     }
 
-    /// Returns the flags that an open of the path needs in addition to its own.
-    pub(crate) fn open_flags(&self) -> c_int {
-        self.pinned.as_ref().map_or(0, |pinned| pinned.open_flags)
+    /// Returns the directory, the path and the flags for a call that knows `AT_EMPTY_PATH`: a file
+    /// that is pinned is not looked up again.
+    pub(crate) fn at(&self, flags: c_int) -> (RawFd, &CStr, c_int) {
+        match self.resolved.as_ref().and_then(|it| it.pin.whole()) {
+            Some(fd) => (fd, c"", flags | libc::AT_EMPTY_PATH),
+            None => (self.directory(), &self.path, flags),
+        }
+    }
+
+    /// Returns the descriptor that the lookup has opened for the call, or the path if it has none.
+    pub(crate) fn into_result(self) -> Result<HostFd, Self> {
+        match self.resolved {
+            Some(Resolved { pin, .. }) if pin.is_result() => Ok(pin.into_fd()),
+            _ => Err(self),
+        }
     }
 
     /// Returns the host descriptor of the directory, or `AT_FDCWD`.
     pub(crate) fn directory(&self) -> RawFd {
-        let below = self
-            .directory
-            .as_ref()
-            .and_then(|file| HostFile::below(&***file));
-        below.map_or(libc::AT_FDCWD, HostFile::fd)
+        self.file().map_or(libc::AT_FDCWD, HostFile::fd)
+    }
+
+    /// Returns the directory, unless it is the working directory.
+    pub(crate) fn file(&self) -> Option<&HostFile> {
+        HostFile::below(&***self.directory.as_ref()?)
     }
 
     /// Returns the path.
@@ -115,6 +125,26 @@ impl System {
         self.target_of(directory, path, last)
     }
 
+    /// Routes the path argument of an open with these flags. Where links cross, `open` may open the
+    /// file on the host meanwhile, and the target [has](HostPath::into_result) the descriptor.
+    ///
+    /// # Errors
+    /// Those of [`target`](Self::target), and of `open`.
+    ///
+    /// # Safety
+    /// If `path` can be an address, a C string is there for the whole call.
+    pub(crate) unsafe fn target_to_open<'p>(
+        &self,
+        directory: c_int,
+        path: *const c_char,
+        flags: c_int,
+        open: &mut OpenOnHost<'_>,
+    ) -> Result<Target<'p>, Errno> {
+        // SAFETY: as the caller promises.
+        let path = unsafe { uaccess::string(path) }?;
+        self.resolve_target(directory, path, LastLink::of_open(flags), Some(open))
+    }
+
     /// Routes a path that was already read. See [`target`](Self::target).
     ///
     /// # Errors
@@ -125,6 +155,16 @@ impl System {
         directory: c_int,
         path: &'p CStr,
         last: LastLink,
+    ) -> Result<Target<'p>, Errno> {
+        self.resolve_target(directory, path, last, None)
+    }
+
+    fn resolve_target<'p>(
+        &self,
+        directory: c_int,
+        path: &'p CStr,
+        last: LastLink,
+        open: Option<&mut OpenOnHost<'_>>,
     ) -> Result<Target<'p>, Errno> {
         let path = self.below_own_directory(path, last).unwrap_or(path);
         let bytes = path.to_bytes();
@@ -140,20 +180,17 @@ impl System {
         if routes.links() == Links::Stay {
             return Ok(routed);
         }
-        Ok(
-            match (self.crossing(&routes, &routed, bytes, last)?, routed) {
-                (Crossing::Stays, routed) => routed,
-                (Crossing::Ours(path), _) => Target::Ours(libc::AT_FDCWD, path.into()),
-                (Crossing::Host(path), _) => Target::Host(HostPath::absolute(path)?),
-                (Crossing::Pinned(None, pin), Target::Host(path)) => {
-                    Target::Host(path.pinned(pin)?)
-                }
-                (Crossing::Pinned(other, pin), _) => {
-                    let path = other.unwrap_or_else(|| bytes.to_vec());
-                    Target::Host(HostPath::absolute(path)?.pinned(pin)?)
-                }
-            },
-        )
+        let crossing = self.crossing(&routes, &routed, bytes, last, open)?;
+        Ok(match (crossing, routed) {
+            (Crossing::Stays, routed) => routed,
+            (Crossing::Ours(path), _) => Target::Ours(libc::AT_FDCWD, path.into()),
+            (Crossing::Host(path), _) => Target::Host(HostPath::absolute(path)?),
+            (Crossing::Pinned(None, pin), Target::Host(path)) => Target::Host(path.pinned(pin)?),
+            (Crossing::Pinned(other, pin), _) => {
+                let path = other.unwrap_or_else(|| bytes.to_vec());
+                Target::Host(HostPath::absolute(path)?.pinned(pin)?)
+            }
+        })
     }
 
     /// Routes an absolute path, or one that is relative to the working directory.
@@ -170,10 +207,13 @@ impl System {
         }
         Ok(match (side, routed) {
             (Side::Ours, bytes) => Target::Ours(libc::AT_FDCWD, bytes),
-            (Side::Host, Cow::Borrowed(_)) => Target::Host(HostPath {
-                directory: None,
+            (Side::Host, Cow::Borrowed(bytes)) => Target::Host(HostPath {
+                directory: match bytes.starts_with(b"/") {
+                    true => None,
+                    false => routes.here().cloned(),
+                },
                 path: Cow::Borrowed(path),
-                pinned: None,
+                resolved: None,
             }),
             (Side::Host, Cow::Owned(bytes)) => Target::Host(HostPath::absolute(bytes)?),
         })
@@ -204,7 +244,7 @@ impl System {
         Ok(Some(Target::Host(HostPath {
             directory: Some(file),
             path: Cow::Owned(path),
-            pinned: None,
+            resolved: None,
         })))
     }
 
@@ -257,7 +297,7 @@ impl System {
             Ok(file) if HostFile::with_inode_below(&**file).is_some() => Target::Host(HostPath {
                 directory: Some(file),
                 path: Cow::Borrowed(path),
-                pinned: None,
+                resolved: None,
             }),
             // A closed descriptor goes here too: the call of our side reports the first error.
             _ => Target::Ours(directory, Cow::Borrowed(path.to_bytes())),

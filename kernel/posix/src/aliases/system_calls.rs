@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_uint};
 use std::time::Instant;
 use std::{mem, ptr};
 
+use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use crate::abi::call::call;
@@ -26,8 +27,8 @@ use crate::fs::open::*;
 use crate::fs::status::*;
 use crate::fs::transfers::*;
 use crate::fs::vectored::*;
-use crate::host;
 use crate::host::other_files::*;
+use crate::host::{self, OpenHow};
 use crate::ipc::messages::*;
 use crate::ipc::pipes::*;
 use crate::ipc::sockets::*;
@@ -506,40 +507,6 @@ unsafe fn getdents(fd: c_int, buf: *mut u8, size: usize) -> c_long {
     read as c_long
 }
 
-/// Argument of `openat2` (`struct open_how`).
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct OpenHow {
-    flags: u64,
-    mode: u64,
-    resolve: u64,
-}
-
-/// Flags that `openat2` accepts. `open` ignores others.
-const OPEN_FLAGS: c_int = libc::O_ACCMODE
-    | libc::O_CREAT
-    | libc::O_EXCL
-    | libc::O_NOCTTY
-    | libc::O_TRUNC
-    | libc::O_APPEND
-    | libc::O_NONBLOCK
-    | libc::O_SYNC
-    | libc::O_ASYNC
-    | libc::O_DIRECT
-    | libc::O_DIRECTORY
-    | libc::O_NOFOLLOW
-    | libc::O_NOATIME
-    | libc::O_CLOEXEC
-    | libc::O_PATH
-    | libc::O_TMPFILE
-    | O_LARGEFILE;
-
-/// The kernel's flag, which is 0 in the C library on 64-bit machines.
-#[cfg(target_arch = "x86_64")]
-const O_LARGEFILE: c_int = 0o100_000;
-#[cfg(not(target_arch = "x86_64"))]
-const O_LARGEFILE: c_int = 0o400_000;
-
 /// Opens a path by a struct: `openat2(2)`. On our side, `resolve` may have only `RESOLVE_CACHED`,
 /// which is true of all files in memory.
 ///
@@ -550,40 +517,37 @@ unsafe fn openat2(directory: c_int, path: *const c_char, at: *const OpenHow, siz
     call(|system| {
         // SAFETY: as the caller promises.
         let how = unsafe { open_how(at, size) }?;
-        // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path, LastLink::of_open(how.flags as c_int)) }? {
+        let flags = how.flags as c_int;
+        let target = match how.resolve {
+            // SAFETY: as the caller promises.
+            0 => unsafe {
+                system.target_to_open(directory, path, flags, &mut |directory, path| {
+                    let resolve = libc::RESOLVE_NO_SYMLINKS;
+                    let _out = host_fork::blocking_section();
+                    host::openat2_inside(directory, path, OpenHow { resolve, ..how })
+                })
+            },
+            // SAFETY: as the caller promises.
+            _ => unsafe { system.target(directory, path, LastLink::of_open(flags)) },
+        };
+        match target? {
             Target::Host(path) => {
-                let cloexec = how.flags as c_int & libc::O_CLOEXEC;
-                let mut flags = how.flags | libc::O_CLOEXEC as u64;
-                // The way to a file is restricted for the path as it was given.
-                let text = match how.resolve {
-                    0 => {
-                        flags |= path.open_flags() as u64;
-                        path.path()
-                    }
-                    _ => path.as_given(),
+                let opened = match (path.into_result(), how.resolve) {
+                    (Ok(opened), _) => opened,
+                    (Err(path), 0) => host::openat2_inside(path.directory(), path.path(), how)?,
+                    // The way to a file is restricted for the path as it was given.
+                    (Err(path), _) => host::openat2_inside(path.directory(), path.as_given(), how)?,
                 };
-                let how = OpenHow { flags, ..how };
-                let a = [
-                    path.directory().into(),
-                    text.as_ptr().expose_provenance() as c_long,
-                    (&raw const how).expose_provenance() as c_long,
-                    size_of::<OpenHow>() as c_long,
-                    0,
-                    0,
-                ];
-                // SAFETY: the path is a C string, and the struct has this size.
-                let host_fd = unsafe { host::syscall(libc::SYS_openat2, a) }?;
-                adopt_new(system, host_fd as c_int, cloexec)
+                adopt_new(system, opened.into_raw(), flags & libc::O_CLOEXEC)
             }
             Target::Ours(..) if how.resolve & !RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
-            target => {
+            Target::Ours(at, path) => {
                 let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
-                let (known, mode) = (how.flags & !(OPEN_FLAGS as u64) == 0, how.mode);
+                let (known, mode) = (how.flags & !(host::OPEN_FLAGS as u64) == 0, how.mode);
                 if !known || mode > 0o7777 || mode != 0 && how.flags as c_int & makes == 0 {
                     return Err(Errno::EINVAL);
                 }
-                system.open(&target, how.flags as c_int, mode as libc::mode_t)
+                system.open_ours(at, &path, flags, mode as libc::mode_t)
             }
         }
     })

@@ -43,9 +43,8 @@ pub unsafe extern "C" fn fdt_faccessat(
         match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags)?,
             Target::Host(path) => {
-                let (directory, path) = (path.directory(), path.as_ptr());
-                // SAFETY: the path is a C string.
-                host::done(unsafe { libc::faccessat(directory, path, mode, flags) })?;
+                let (directory, path, flags) = path.at(flags);
+                host::faccessat(directory, path, mode, flags)?;
             }
         }
         Ok(0)
@@ -145,7 +144,8 @@ pub unsafe extern "C" fn fdt_fchownat(
                 system.process.fchownat(at, path, owner, group, at_flags)?;
             }
             Target::Host(path) => {
-                let (directory, path) = (path.directory(), path.as_ptr());
+                let (directory, path, flags) = path.at(flags);
+                let path = path.as_ptr();
                 // SAFETY: the path is a C string.
                 host::done(unsafe { libc::fchownat(directory, path, owner, group, flags) })?;
             }

@@ -3,12 +3,13 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use fdtable_vfs::{DirEntry, Errno, FileKind, Stat};
+use fdtable::FileRef;
+use fdtable_vfs::{DirEntry, Errno, FileKind, RcuObject, Stat};
 use libc::{AT_FDCWD, ssize_t};
 
 use crate::abi::call::call;
 use crate::abi::links::LastLink;
-use crate::abi::routing::Side;
+use crate::abi::routing::{Links, Side};
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -23,10 +24,17 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
         // SAFETY: as the caller promises.
         match unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }? {
             Target::Ours(_, path) => {
+                let _alone = system.directory.lock();
                 system.process.chdir(path)?;
                 system.record_directory(Side::Ours)
             }
+            Target::Host(path) if system.routes.load().links() == Links::Cross => {
+                let flags = libc::O_PATH | libc::O_DIRECTORY;
+                let fd = host::openat(path.directory(), path.path(), flags, 0)?;
+                system.enter(&HostFile::own(fd)?)
+            }
             Target::Host(path) => {
+                let _alone = system.directory.lock();
                 // SAFETY: the path is a C string.
                 host::done(unsafe { libc::chdir(path.as_ptr()) })?;
                 system.record_directory(Side::Host)
@@ -42,10 +50,18 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
         let file = system.file(fd)?;
         match HostFile::below(&**file) {
             None => {
+                let _alone = system.directory.lock();
                 system.process.fchdir(fd)?;
                 system.record_directory(Side::Ours)
             }
+            Some(host_file) if system.routes.load().links() == Links::Cross => {
+                // A lock on the directory does not last until the next change.
+                let flags = libc::O_PATH | libc::O_DIRECTORY;
+                let fd = host::openat(host_file.fd(), c".", flags, 0)?;
+                system.enter(&HostFile::own(fd)?)
+            }
             Some(host_file) => {
+                let _alone = system.directory.lock();
                 // SAFETY: the call takes no pointer.
                 host::done(unsafe { libc::fchdir(host_file.fd()) })?;
                 system.record_directory(Side::Host)
@@ -125,6 +141,36 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
 }
 
 impl System {
+    /// Changes the working directory to one of the host, and keeps it open: relative paths begin
+    /// there, whatever other threads do.
+    fn enter(&self, directory: &FileRef<RcuObject>) -> Result<c_int, Errno> {
+        let host_file = HostFile::below(&***directory).ok_or(Errno::EBADF)?;
+        let _alone = self.directory.lock();
+        // SAFETY: the call takes no pointer.
+        host::done(unsafe { libc::fchdir(host_file.fd()) })?;
+        let path = host::current_directory();
+        self.routes.rcu(|routes| {
+            let here = Some(FileRef::clone(directory));
+            routes.with_directory(Side::Host, path.clone(), here)
+        });
+        Ok(0)
+    }
+
+    /// Keeps the host's working directory open, if it is the one of the program. A directory that
+    /// may not be searched is not kept.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn keep_directory(&self) -> Result<(), Errno> {
+        if self.routes.load().side() == Side::Ours {
+            return Ok(());
+        }
+        match host::openat(AT_FDCWD, c".", libc::O_PATH | libc::O_DIRECTORY, 0) {
+            Err(_) => Ok(()),
+            Ok(fd) => self.enter(&HostFile::own(fd)?).map(drop),
+        }
+    }
+
     /// Records the new working directory.
     pub(crate) fn record_directory(&self, side: Side) -> Result<c_int, Errno> {
         let path = match side {
@@ -135,7 +181,7 @@ impl System {
             Side::Host => host::current_directory(),
         };
         self.routes
-            .rcu(|routes| routes.with_directory(side, path.clone()));
+            .rcu(|routes| routes.with_directory(side, path.clone(), None));
         Ok(0)
     }
 }

@@ -101,7 +101,8 @@ impl System {
         mount_at(&self.privileged()?, &point, Arc::new(fs))?;
         self.routes
             .rcu(|routes| routes.with_mount(point.clone()).with_crossing_links());
-        self.enter_overlay(&point)
+        self.enter_overlay(&point)?;
+        self.keep_directory()
     }
 
     /// Makes directories in our root where paths stay the host's, so that its listing shows them.

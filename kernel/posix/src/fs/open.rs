@@ -2,14 +2,14 @@
 
 use std::ffi::{c_char, c_int};
 
-use fdtable_vfs::{Errno, OpenFlags};
+use fdtable::{FdFlags, Reservation};
+use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
-use crate::host;
 use crate::host::file::HostFile;
+use crate::host::{self, HostFd};
 
 /// Opens a path: `open(2)`. `mode` is the third argument in C, if the flags require one.
 #[unsafe(no_mangle)]
@@ -32,9 +32,21 @@ pub unsafe extern "C" fn fdt_openat(
         if flags & both == both && flags & libc::O_PATH == 0 {
             return Err(Errno::EINVAL);
         }
+        let mut opening = Opening::new(system, flags, mode);
         // SAFETY: as the caller promises.
-        let target = unsafe { system.target(directory, path, LastLink::of_open(flags)) }?;
-        system.open(&target, flags, mode)
+        let target = unsafe {
+            system.target_to_open(directory, path, flags, &mut |directory, path| {
+                opening.reserve()?;
+                host::open_without_links(directory, path, flags, mode)
+            })
+        }?;
+        match target {
+            Target::Host(path) => opening.finish(path),
+            Target::Ours(at, path) => {
+                drop(opening);
+                system.open_ours(at, &path, flags, mode)
+            }
+        }
     })
 }
 
@@ -46,49 +58,76 @@ pub unsafe extern "C" fn fdt_creat(path: *const c_char, mode: libc::mode_t) -> c
     unsafe { fdt_openat(libc::AT_FDCWD, path, flags, mode) }
 }
 
-impl System {
-    /// Opens a path on its side.
-    pub(crate) fn open(
-        &self,
-        target: &Target<'_>,
-        flags: c_int,
-        mode: libc::mode_t,
-    ) -> Result<c_int, Errno> {
-        match target {
-            Target::Ours(at, path) => {
-                // Like the host, ignore unknown flags, and let every file be large.
-                let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
-                let flags = flags | OpenFlags::LARGEFILE;
-                if self.process.takes_any_descriptor() {
-                    let file = self.process.open_file(*at, path, flags, mode)?;
-                    return Ok(self
-                        .process
-                        .files()
-                        .open_any(file, flags.descriptor())?
-                        .raw());
-                }
-                Ok(self.process.openat(*at, path, flags, mode)?.raw())
-            }
-            Target::Host(path) => self.open_on_host(path, flags, mode),
+/// An open on the host. The descriptor is reserved before the file is created.
+struct Opening<'s> {
+    system: &'s System,
+    flags: c_int,
+    mode: libc::mode_t,
+    reserved: Option<Reservation<'s, RcuObject>>,
+}
+
+impl<'s> Opening<'s> {
+    fn new(system: &'s System, flags: c_int, mode: libc::mode_t) -> Self {
+        Opening {
+            system,
+            flags,
+            mode,
+            reserved: None,
         }
     }
 
-    fn open_on_host(
+    /// Reserves the descriptor, unless the process takes any: then no lower one can be missed.
+    fn reserve(&mut self) -> Result<(), Errno> {
+        if self.reserved.is_none() && !self.system.process.takes_any_descriptor() {
+            self.reserved = Some(self.system.process.files().reserve(self.descriptor())?);
+        }
+        Ok(())
+    }
+
+    /// Opens a path, unless the lookup has done so, and gives the file a descriptor.
+    fn finish(mut self, path: HostPath<'_>) -> Result<c_int, Errno> {
+        self.reserve()?;
+        let opened = match path.into_result() {
+            Ok(opened) => opened,
+            Err(path) => HostFd(host::openat(
+                path.directory(),
+                path.path(),
+                self.flags,
+                self.mode,
+            )?),
+        };
+        let file = HostFile::own(opened.into_raw())?;
+        match self.reserved {
+            Some(reserved) => Ok(reserved.install(file).raw()),
+            None => {
+                let files = self.system.process.files();
+                Ok(files.open_any(file, self.descriptor())?.raw())
+            }
+        }
+    }
+
+    fn descriptor(&self) -> FdFlags {
+        OpenFlags::from_bits_retain(self.flags.cast_unsigned()).descriptor()
+    }
+}
+
+impl System {
+    /// Opens a path of our side.
+    pub(crate) fn open_ours(
         &self,
-        path: &HostPath<'_>,
+        directory: c_int,
+        path: &[u8],
         flags: c_int,
         mode: libc::mode_t,
     ) -> Result<c_int, Errno> {
-        let descriptor = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
-        let flags = flags | path.open_flags();
+        // Like the host, ignore unknown flags, and let every file be large.
+        let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
+        let flags = flags | OpenFlags::LARGEFILE;
         if self.process.takes_any_descriptor() {
-            let host_fd = host::openat(path.directory(), path.path(), flags, mode)?;
-            let file = HostFile::own(host_fd)?;
-            return Ok(self.process.files().open_any(file, descriptor)?.raw());
+            let file = self.process.open_file(directory, path, flags, mode)?;
+            let files = self.process.files();
+            return Ok(files.open_any(file, flags.descriptor())?.raw());
         }
-        let reserved = self.process.files().reserve(descriptor)?;
-        let host_fd = host::openat(path.directory(), path.path(), flags, mode)?;
-        let file = HostFile::own(host_fd)?;
-        Ok(reserved.install(file).raw())
+        Ok(self.process.openat(directory, path, flags, mode)?.raw())
     }
 }

@@ -58,7 +58,10 @@ pub unsafe extern "C" fn fdt_fstatat(
                 Ok(stat) if is_anonymous(&stat) => anonymous(),
                 described => to_stat(&described?),
             },
-            Target::Host(path) => host::fstatat(path.directory(), path.path(), flags)?,
+            Target::Host(path) => {
+                let (directory, path, flags) = path.at(flags);
+                host::fstatat(directory, path, flags)?
+            }
         };
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(stat, described) }?;
@@ -100,9 +103,9 @@ pub unsafe extern "C" fn fdt_statx(
                 Ok(0)
             }
             Target::Host(path) => {
-                let (directory, path) = (path.directory(), path.as_ptr());
+                let (directory, path, flags) = path.at(flags);
                 // SAFETY: the path is a C string; the rest as the caller promises.
-                host::done(unsafe { libc::statx(directory, path, flags, mask, statx) })
+                host::done(unsafe { libc::statx(directory, path.as_ptr(), flags, mask, statx) })
             }
         }
     })

@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fdtable::FileRef;
 use fdtable_vfs::event::{HostSet, Pollee};
@@ -32,6 +32,8 @@ pub(crate) struct HostFile {
     names: Names,
     /// Inode in memory that has the attributes, for a device in an overlay.
     inode: Option<VfsPath>,
+    /// Set if no path leads from this directory to our side.
+    is_aside: OnceLock<()>,
 }
 
 /// What happens to the host descriptor when the open file is released.
@@ -62,6 +64,7 @@ impl HostFile {
             watch: (!is_always_ready).then(|| HostWatch::new(number)),
             names: Names::new(),
             inode,
+            is_aside: OnceLock::new(),
         })
     }
 
@@ -103,6 +106,17 @@ impl HostFile {
     /// Returns the host descriptor, with what each process knows of it.
     pub(crate) fn number(&self) -> &Number {
         &self.number
+    }
+
+    /// Returns true if it is known that no path without links and `..` leads from this directory to
+    /// our side. See [`Routes::is_aside`](crate::abi::routing::Routes::is_aside).
+    pub(crate) fn is_aside(&self) -> bool {
+        self.is_aside.get().is_some()
+    }
+
+    /// Has [`is_aside`](Self::is_aside) return true.
+    pub(crate) fn set_aside(&self) {
+        let _ = self.is_aside.set(());
     }
 
     /// Returns whether a transfer may wait for another program.
