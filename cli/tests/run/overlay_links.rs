@@ -280,3 +280,12 @@ fn calls_beside_an_overlay_return_what_they_return_on_the_host() {
     assert!(differences.is_empty(), "{differences:#?}");
     assert_eq!(ours, host);
 }
+
+#[test]
+fn the_working_directory_in_proc_is_the_same_from_each_directory() {
+    let [_, ov, _] = beside("overlay-proc-cwd");
+    let script = "opendir D, '../out' or die; my $path = '/proc/self/cwd/f';
+        open my $f, '<&=', syscall(257, fileno(D), $path, 0, 0) or die $!; print <$f>";
+    let output = perl(&ov, &ov, script);
+    assert_eq!(output, format!("Some(0)\n{}", text(&ov.join("f"))));
+}

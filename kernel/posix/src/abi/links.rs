@@ -335,8 +335,10 @@ impl System {
             let next = [&reached[..], b"/", &name].concat();
             let side = routes.side_of(&next);
             let is_followed = !left.is_empty() || last != LastLink::Keep;
+            let has_more = !left.is_empty() || last == LastLink::Parent;
+            let lookup = start.lookup(is_below, side, &next);
             let target = match is_followed {
-                true => self.link_target(side, &next, start.lookup(is_below, side, &next))?,
+                true => self.link_target(side, &next, lookup, has_more)?,
                 false => None,
             };
             let Some(target) = target else {
@@ -421,15 +423,17 @@ impl System {
     }
 
     /// Returns the target of a symbolic link, if it is one that this walk follows. `lookup` is a
-    /// directory and the path from there.
+    /// directory and the path from there. `has_more` is true if a name follows.
     ///
     /// # Errors
-    /// Those of `readlink`, but for what is there and is no link, and for what is not there.
+    /// Those of `readlink`, but for what is there and is no link, and for what is not there;
+    /// `ENOENT` for a name in a removed directory.
     fn link_target(
         &self,
         side: Side,
         path: &[u8],
         lookup: (c_int, &[u8]),
+        has_more: bool,
     ) -> Result<Option<Vec<u8>>, Errno> {
         let is_in_proc = is_in_proc(path);
         let (directory, name) = lookup;
@@ -451,8 +455,15 @@ impl System {
         // `/proc/self` itself has to stay: paths below it are ours.
         let link = CString::new(path).map_err(|_| Errno::EINVAL)?;
         let file = || host::fstatat(libc::AT_FDCWD, &link, 0);
-        let is_path = target.starts_with(b"/") && !is_removed(&target, file)?;
-        Ok(is_path.then_some(target))
+        if !target.starts_with(b"/") {
+            return Ok(None);
+        }
+        match is_removed(&target, file)? {
+            false => Ok(Some(target)),
+            // The call would look again, and the link may lead elsewhere then.
+            true if has_more => Err(Errno::ENOENT),
+            true => Ok(None),
+        }
     }
 }
 

@@ -166,7 +166,10 @@ impl System {
         last: LastLink,
         open: Option<&mut OpenOnHost<'_>>,
     ) -> Result<Target<'p>, Errno> {
-        let path = self.below_own_directory(path, last).unwrap_or(path);
+        let (directory, path) = match self.below_own_directory(path, last) {
+            Some(below) => (libc::AT_FDCWD, below),
+            None => (directory, path),
+        };
         let bytes = path.to_bytes();
         let is_below = directory != libc::AT_FDCWD && bytes.first() != Some(&b'/');
         if !is_below && let Some(target) = self.own_process(bytes, last)? {
