@@ -34,6 +34,27 @@ static void flags(void)
     }
 }
 
+/* access looks for the real user, other calls for the effective one. */
+static void users(void)
+{
+    struct stat st;
+    CALL(mkdir("secret", 0700));
+    CALL(close(creat("secret/f", 0600)));
+    CALL(symlink("secret", "to_secret"));
+    CALL(seteuid(65534));
+    for (int i = 0; i < 2; i++) {
+        CALL(access("secret/f", R_OK));
+        CALL(access("to_secret/f", R_OK));
+        CALL(access("secret/none", F_OK));
+        CALL(faccessat(AT_FDCWD, "secret/f", F_OK, AT_EACCESS));
+        CALL(stat("secret/f", &st));
+        CALL(open("secret/f", O_RDONLY) < 0);
+        CALL(seteuid(0));
+        CALL(setreuid(65534, 0));
+    }
+    CALL(setreuid(0, 0));
+}
+
 static _Atomic int is_over;
 
 /* The file is a file and a link in turn. */
@@ -70,5 +91,7 @@ int main(void)
 {
     flags();
     exchanged();
+    if (!geteuid())
+        users();
     return 0;
 }

@@ -40,7 +40,12 @@ pub unsafe extern "C" fn fdt_faccessat(
         let wanted = AccessMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EINVAL)?;
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
-        match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
+        let target = || unsafe { system.target(directory, path, LastLink::of(flags)) };
+        let target = match flags & libc::AT_EACCESS {
+            0 => system.as_real_user(target),
+            _ => target(),
+        };
+        match target? {
             Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags)?,
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);

@@ -13,6 +13,8 @@ use fdtable_vfs::{Errno, Process};
 use libc::{gid_t, uid_t};
 
 use crate::abi::call::call;
+use crate::abi::routing::Links;
+use crate::abi::system::System;
 use crate::host;
 use crate::host::watch::without_threads;
 
@@ -144,6 +146,19 @@ fn follow(change: impl FnOnce() -> c_int) -> c_int {
 /// changes, so it does not matter that the threads of this library keep theirs.
 fn follow_thread(change: impl FnOnce() -> c_int) -> c_int {
     copied(|| host::done(change()))
+}
+
+impl System {
+    /// Runs a lookup before a call that judges the way to a file by the real user: `access`. Only
+    /// where links cross, a path is looked up before its call.
+    pub(crate) fn as_real_user<R>(&self, lookup: impl FnOnce() -> R) -> R {
+        let process = &self.process;
+        let is_same = process.credentials() == process.real_credentials();
+        match self.routes.load().links() {
+            Links::Cross if !is_same => host::with_rights_of_access(lookup),
+            _ => lookup(),
+        }
+    }
 }
 
 fn copied(change: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
