@@ -4,10 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define CALL(call)                                                                                 \
@@ -16,6 +22,50 @@
         long result = (long)(call);                                                                \
         printf("%s: %ld %s\n", #call, result, errno ? strerrorname_np(errno) : "");                \
     } while (0)
+
+/* A file that is not there, with arguments that are wrong too. */
+static void errors(const char *path)
+{
+    struct timespec times[2] = {{0, -5}, {0, -5}};
+    struct timeval small[2] = {{0, -5}, {0, -5}};
+    struct stat st;
+    char text[9], *bad = (char *)8;
+    int watches = inotify_init();
+    printf("%s\n", path);
+    CALL(open(path, O_RDWR | O_CREAT | O_DIRECTORY, 0600));
+    CALL(open(path, O_TMPFILE | O_RDONLY, 0600));
+    CALL(open(path, O_RDONLY | 1 << 30));
+    CALL(open(path, O_PATH | O_RDWR));
+    CALL(syscall(SYS_openat2, AT_FDCWD, path, &(uint64_t[]){1 << 30, 0, 0}, 24));
+    CALL(syscall(SYS_openat2, AT_FDCWD, path, &(uint64_t[]){0, 0600, 0}, 24));
+    CALL(syscall(SYS_openat2, AT_FDCWD, path, &(uint64_t[]){0, 0, 1 << 20}, 24));
+    CALL(syscall(SYS_faccessat2, AT_FDCWD, path, 64, 0));
+    CALL(syscall(SYS_faccessat2, AT_FDCWD, path, 0, AT_SYMLINK_FOLLOW));
+    CALL(syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_REMOVEDIR));
+    CALL(syscall(SYS_newfstatat, AT_FDCWD, path, bad, 0));
+    CALL(syscall(SYS_statx, AT_FDCWD, path, 0, 1u << 31, &st));
+    CALL(syscall(SYS_fchownat, AT_FDCWD, path, 0, 0, AT_SYMLINK_FOLLOW));
+    CALL(syscall(SYS_utimensat, AT_FDCWD, path, times, 0));
+    CALL(syscall(SYS_utimensat, AT_FDCWD, path, 0, AT_SYMLINK_FOLLOW));
+    CALL(syscall(SYS_utimes, path, small));
+    CALL(truncate(path, -1));
+    CALL(unlinkat(AT_FDCWD, path, 64));
+    CALL(mknod(path, S_IFDIR | 0600, 0));
+    CALL(syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, path, 64));
+    CALL(renameat2(AT_FDCWD, path, AT_FDCWD, path, RENAME_EXCHANGE | RENAME_NOREPLACE));
+    CALL(syscall(SYS_rename, path, bad));
+    CALL(syscall(SYS_linkat, AT_FDCWD, path, AT_FDCWD, path, 64));
+    CALL(syscall(SYS_symlink, "", path));
+    CALL(readlink(path, text, 0));
+    CALL(setxattr(path, "user.a", "b", 1, 64));
+    CALL(setxattr(path, "", "b", 1, 0));
+    CALL(getxattr(path, "", text, 9));
+    CALL(inotify_add_watch(watches, path, 0));
+    CALL(inotify_add_watch(77, path, IN_OPEN));
+    CALL(syscall(SYS_statfs, path, bad));
+    CALL(syscall(SYS_name_to_handle_at, AT_FDCWD, path, bad, bad, 64));
+    close(watches);
+}
 
 /* The flags are those of the open. */
 static void flags(void)
@@ -89,7 +139,10 @@ static void exchanged(void)
 
 int main(void)
 {
+    errors("none");
+    errors("none/f");
     flags();
+    errors("d/new/f");
     exchanged();
     if (!geteuid())
         users();

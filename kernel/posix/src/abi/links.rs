@@ -727,7 +727,7 @@ fn is_removed(
 }
 
 /// Splits a path before its last name, which may be `.` or `..`, and has all of `/` behind it.
-fn above_and_end(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn above_and_end(path: &[u8]) -> (&[u8], &[u8]) {
     let end = path.iter().rposition(|&byte| byte != b'/');
     let end = end.map_or(0, |end| end + 1);
     let name = path[..end].iter().rposition(|&byte| byte == b'/');

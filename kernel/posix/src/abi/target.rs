@@ -30,11 +30,18 @@ pub(crate) struct HostPath<'p> {
     resolved: Option<Resolved<'p>>,
 }
 
-/// What a path was before it was [pinned](super::links).
+/// What the [lookup](super::links) before a call has found.
 struct Resolved<'p> {
-    /// Keeps what the path leads to open during the call.
-    pin: Pin,
+    found: Found,
+    /// The path before.
     given: Cow<'p, CStr>,
+}
+
+enum Found {
+    /// It keeps open what the path leads to during the call.
+    Pin(Pin),
+    /// There is nothing. The call finds that out too, so it checks its arguments in its own order.
+    Nothing(Errno),
 }
 
 impl HostPath<'_> {
@@ -52,10 +59,26 @@ impl HostPath<'_> {
         Ok(HostPath {
             path: Cow::Owned(pin.path()?),
             resolved: Some(Resolved {
-                pin,
+                found: Found::Pin(pin),
                 given: self.path,
             }),
             ..self
+        })
+    }
+
+    /// Makes a path that every call fails to find, with `ENOENT` or `ENOTDIR`.
+    fn nothing(errno: Errno, given: Vec<u8>) -> Result<Self, Errno> {
+        let given = CString::new(given).map_err(|_| Errno::EINVAL)?;
+        Ok(HostPath {
+            directory: None,
+            path: Cow::Borrowed(match errno {
+                Errno::ENOTDIR => c"/proc/self/comm/nothing",
+                _ => c"/proc/self/nothing/nothing",
+            }),
+            resolved: Some(Resolved {
+                found: Found::Nothing(errno),
+                given: Cow::Owned(given),
+            }),
         })
     }
 
@@ -70,7 +93,11 @@ impl HostPath<'_> {
     /// Returns the directory, the path and the flags for a call that knows `AT_EMPTY_PATH`: a file
     /// that is pinned is not looked up again.
     pub(crate) fn at(&self, flags: c_int) -> (RawFd, &CStr, c_int) {
-        match self.resolved.as_ref().and_then(|it| it.pin.whole()) {
+        let pin = self.resolved.as_ref().and_then(|it| match &it.found {
+            Found::Pin(pin) => pin.whole(),
+            Found::Nothing(_) => None,
+        });
+        match pin {
             Some(fd) => (fd, c"", flags | libc::AT_EMPTY_PATH),
             None => (self.directory(), &self.path, flags),
         }
@@ -79,7 +106,10 @@ impl HostPath<'_> {
     /// Returns the descriptor that the lookup has opened for the call, or the path if it has none.
     pub(crate) fn into_result(self) -> Result<HostFd, Self> {
         match self.resolved {
-            Some(Resolved { pin, .. }) if pin.is_result() => Ok(pin.into_fd()),
+            Some(Resolved {
+                found: Found::Pin(pin),
+                ..
+            }) if pin.is_result() => Ok(pin.into_fd()),
             _ => Err(self),
         }
     }
@@ -102,6 +132,23 @@ impl HostPath<'_> {
     /// Returns the path as a C string pointer.
     pub(crate) fn as_ptr(&self) -> *const c_char {
         self.path.as_ptr()
+    }
+}
+
+impl Target<'_> {
+    /// Returns the error of the lookup if it has found nothing.
+    pub(crate) fn error(&self) -> Option<Errno> {
+        match self {
+            Target::Host(HostPath {
+                resolved:
+                    Some(Resolved {
+                        found: Found::Nothing(errno),
+                        ..
+                    }),
+                ..
+            }) => Some(*errno),
+            _ => None,
+        }
     }
 }
 
@@ -183,7 +230,13 @@ impl System {
         if routes.links() == Links::Stay {
             return Ok(routed);
         }
-        let crossing = self.crossing(&routes, &routed, bytes, last, open)?;
+        let opens = open.is_some();
+        let crossing = match self.crossing(&routes, &routed, bytes, last, open) {
+            Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) if !opens => {
+                return Ok(Target::Host(HostPath::nothing(errno, bytes.to_vec())?));
+            }
+            crossing => crossing?,
+        };
         Ok(match (crossing, routed) {
             (Crossing::Stays, routed) => routed,
             (Crossing::Ours(path), _) => Target::Ours(libc::AT_FDCWD, path.into()),

@@ -3,13 +3,13 @@
 //! A name stays on its side: a rename or link between the two sides fails with `EXDEV`, as between
 //! two file systems of the host.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{CString, c_char, c_int, c_uint};
 
 use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
 use libc::{AT_FDCWD, mode_t, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::links::{LastLink, above_and_end};
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -211,7 +211,10 @@ pub unsafe extern "C" fn fdt_renameat2(
                 }
                 host::renameat2(old, new, flags)?;
             }
-            _ => return Err(Errno::EXDEV),
+            _ => {
+                RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+                return Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV));
+            }
         }
         Ok(0)
     })
@@ -257,7 +260,7 @@ pub unsafe extern "C" fn fdt_linkat(
                     libc::linkat(old_at, old.as_ptr(), new_at, new.as_ptr(), flags)
                 })?;
             }
-            _ => return Err(Errno::EXDEV),
+            _ => return Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV)),
         }
         Ok(0)
     })
@@ -269,7 +272,7 @@ impl System {
     #[cold]
     fn error_of_linked(&self, old: &Target<'_>, flags: c_int, errno: Errno) -> Errno {
         let Target::Ours(at, path) = old else {
-            return errno;
+            return old.error().unwrap_or(errno);
         };
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
         let mut found = AtFlags::from_bits_truncate(flags.cast_unsigned()) & AtFlags::EMPTY_PATH;
@@ -285,20 +288,19 @@ impl System {
     /// one is looked up before, as on the host.
     #[cold]
     fn error_of_parent(&self, old: &Target<'_>, errno: Errno) -> Errno {
-        let Target::Ours(at, path) = old else {
-            return errno;
+        let bytes = match old {
+            Target::Ours(_, path) => path,
+            Target::Host(path) => path.path().to_bytes(),
         };
-        let end = path
-            .iter()
-            .rposition(|&byte| byte != b'/')
-            .map_or(0, |at| at + 1);
-        let name = path[..end]
-            .iter()
-            .rposition(|&byte| byte == b'/')
-            .map_or(0, |at| at + 1);
-        let parent = [&path[..name], b"."].concat();
-        let found = self.process.fstatat(*at, &parent, AtFlags::empty());
-        found.err().unwrap_or(errno)
+        let parent = [above_and_end(bytes).0, b"."].concat();
+        let found = match old {
+            Target::Ours(at, _) => self.process.fstatat(*at, &parent, AtFlags::empty()).err(),
+            Target::Host(path) => match CString::new(parent) {
+                Ok(parent) => host::fstatat(path.directory(), &parent, 0).err(),
+                Err(_) => None,
+            },
+        };
+        found.unwrap_or(errno)
     }
 }
 
