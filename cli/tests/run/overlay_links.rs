@@ -289,3 +289,27 @@ fn the_working_directory_in_proc_is_the_same_from_each_directory() {
     let output = perl(&ov, &ov, script);
     assert_eq!(output, format!("Some(0)\n{}", text(&ov.join("f"))));
 }
+
+#[test]
+fn a_directory_above_an_overlay_is_not_renamed_where_no_descriptor_is_left() {
+    let [top, ov, out] = beside("overlay-full");
+    let script = "my $top = shift; my (@files, @how);
+        while (open my $file, '<', 'x') { push @files, $file }
+        for (0 .. 9) {
+            my $moved = rename $top, \"$top.moved\";
+            push @how, $moved ? 'moved' : $!{EBUSY} ? 'busy' : $!{EMFILE} ? 'full' : $!;
+            pop @files;
+        }
+        print \"@how\"";
+    let limited = "ulimit -n 64; exec \"$@\"";
+    let ours = [OURS[0], OURS[1], "--overlay", text(&ov)];
+    let perl = ["perl", "-MErrno", "-e", script, text(&top)];
+    let output = shown(&run(
+        &["sh", "-c", limited, "sh"],
+        &[&ours[..], &perl].concat(),
+        &out,
+    ));
+    assert!(output.starts_with("Some(0)\nfull full"), "{output}");
+    assert!(output.ends_with(" busy busy"), "{output}");
+    assert!(!output.contains("moved"), "{output}");
+}
