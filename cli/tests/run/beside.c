@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -137,6 +139,44 @@ static void exchanged(void)
     printf("%d errors\n", errors);
 }
 
+static const struct sockaddr_un server = {AF_UNIX, "server"};
+static pthread_barrier_t barrier;
+static int sender, failed;
+
+/* Sends a message from a new socket each time, together with another thread. */
+static void *send_first(void *unused)
+{
+    for (int i = 0; i < 200; i++) {
+        pthread_barrier_wait(&barrier);
+        if (sendto(sender, "text", 4, 0, (void *)&server, sizeof server) != 4)
+            __atomic_fetch_add(&failed, 1, __ATOMIC_RELAXED);
+        pthread_barrier_wait(&barrier);
+    }
+    return 0;
+}
+
+static void first_messages(void)
+{
+    char text[9];
+    pthread_t threads[2];
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0), received = 0;
+    CALL(bind(fd, (void *)&server, sizeof server));
+    pthread_barrier_init(&barrier, 0, 3);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, send_first, 0);
+    for (int i = 0; i < 200; i++) {
+        sender = socket(AF_UNIX, SOCK_DGRAM, 0);
+        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(&barrier);
+        while (recv(fd, text, 9, MSG_DONTWAIT) == 4)
+            received++;
+        close(sender);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    printf("%d failed, %d received\n", failed, received);
+}
+
 int main(void)
 {
     errors("none");
@@ -144,6 +184,7 @@ int main(void)
     flags();
     errors("d/new/f");
     exchanged();
+    first_messages();
     if (!geteuid())
         users();
     return 0;

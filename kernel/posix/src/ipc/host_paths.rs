@@ -7,13 +7,19 @@
 //! Only an unused socket of ours can be replaced: one without an address, a peer, waiting threads
 //! and watchers, and with one descriptor alone. Otherwise the call fails with `EADDRNOTAVAIL`, so
 //! no descriptor and no epoll keeps the one of ours. A copy of the descriptor that another thread
-//! makes during the call does.
+//! makes during the call does. Calls of several threads are told from a copy of the descriptor by
+//! their end: the first call waits for that, for a tenth of a second.
+//!
+//! The socket of the host is at the descriptor during the first call, so that other threads find it
+//! while that waits. If the call fails, the one of ours comes back.
 
 use std::any::Any;
 use std::ffi::{CString, c_int};
 use std::os::fd::RawFd;
+use std::thread;
+use std::time::Duration;
 
-use fdtable::FileRef;
+use fdtable::{FileRef, host_fork};
 use fdtable_vfs::socket::{OptionValue, Socket, SocketAddress, SocketOption};
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 use libc::{sockaddr, sockaddr_un, socklen_t};
@@ -25,20 +31,35 @@ use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::sockets::read_unix_address;
 
+/// Most times that a call waits until other threads have no reference to the socket.
+const MOST_ROUNDS: u32 = 100;
+
+const ROUND: Duration = Duration::from_millis(1);
+
+/// The socket of a descriptor, after it has become one of the host.
+enum HostSocket {
+    /// It was one before.
+    Was(FileRef<RcuObject>),
+    Made {
+        ours: FileRef<RcuObject>,
+        made: FileRef<RcuObject>,
+    },
+}
+
 impl System {
     /// Runs a call of a socket with an address of the host that leads to the same file as the path
     /// in `address`, and returns its result; or nothing if that is no path of the host. Afterwards
-    /// the socket is one of the host.
+    /// the socket is one of the host. The caller has no reference to the socket.
     ///
     /// # Errors
     /// `EADDRNOTAVAIL` if the socket is used on the other side than that of the path; `EISCONN` if
-    /// it is connected there; `ENAMETOOLONG`; those of the lookup and of `call`.
+    /// it is connected there; `ENAMETOOLONG`; `EBADF`; those of the lookup and of `call`.
     ///
     /// # Safety
     /// If `address` can be an address in memory, `length` bytes are there.
     pub(crate) unsafe fn on_host_path<R>(
         &self,
-        (fd, file): (c_int, &FileRef<RcuObject>),
+        fd: c_int,
         (address, length): (*const sockaddr, socklen_t),
         last: LastLink,
         call: impl FnOnce(RawFd, *const sockaddr, socklen_t) -> Result<R, Errno>,
@@ -48,10 +69,11 @@ impl System {
             return Ok(None);
         };
         let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
-        let host_file = HostFile::below(&***file);
         let path = match self.target_of(libc::AT_FDCWD, &name, last)? {
             Target::Host(path) => path,
-            Target::Ours(..) if host_file.is_some() => return Err(Errno::EADDRNOTAVAIL),
+            Target::Ours(..) if HostFile::below(&**self.file(fd)?).is_some() => {
+                return Err(Errno::EADDRNOTAVAIL);
+            }
             Target::Ours(..) => return Ok(None),
         };
         let address = host_address(&path, last)?;
@@ -59,19 +81,77 @@ impl System {
             (&raw const address).cast(),
             size_of_val(&address) as socklen_t,
         );
-        if let Some(host_file) = host_file {
-            return call(host_file.fd(), at, length).map(Some);
-        }
-        let made = self.host_socket_like(fd, file)?;
+        let (file, made) = match self.make_host_socket(fd)? {
+            HostSocket::Was(file) => {
+                let host_fd = HostFile::below(&**file).ok_or(Errno::EBADF)?.fd();
+                return call(host_fd, at, length).map(Some);
+            }
+            HostSocket::Made { ours, made } => (ours, made),
+        };
         let host_fd = HostFile::below(&**made).ok_or(Errno::EBADF)?.fd();
-        let result = call(host_fd, at, length)?;
-        let files = self.process.files();
-        let flags = files.fd_flags(fd)?;
-        drop(files.replace_if(fd, file, made, flags)?);
-        Ok(Some(result))
+        call(host_fd, at, length).map(Some).inspect_err(|_| {
+            // A call of another thread may need it.
+            if FileRef::exact_strong_count(&made) == Some(2) {
+                let files = self.process.files();
+                let flags = files.fd_flags(fd).unwrap_or_default();
+                // Another thread may have closed the descriptor.
+                let _ = files.replace_if(fd, &made, file, flags);
+            }
+        })
     }
 
-    /// Creates a socket of the host like one of ours that is unused.
+    /// Puts a socket of the host in the place of one of ours, unless it is one.
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL`, `EISCONN` and others of [`host_socket_like`](Self::host_socket_like);
+    /// `EBADF`.
+    fn make_host_socket(&self, fd: c_int) -> Result<HostSocket, Errno> {
+        let mut rounds = 0;
+        loop {
+            let file = self.file(fd)?;
+            if HostFile::below(&**file).is_some() {
+                return Ok(HostSocket::Was(file));
+            }
+            let is_alone = self.is_alone(&file);
+            if !is_alone && rounds < MOST_ROUNDS {
+                // Another thread may be here too, with a reference of its own.
+                drop(file);
+                let _out = host_fork::blocking_section();
+                thread::sleep(ROUND);
+                rounds += 1;
+                continue;
+            }
+            let made = match self.host_socket_like(fd, &file, is_alone) {
+                // Another thread has put one there.
+                Err(_) if !FileRef::ptr_eq(&self.file(fd)?, &file) => continue,
+                made => made?,
+            };
+            let files = self.process.files();
+            let flags = files.fd_flags(fd)?;
+            match files.replace_if(fd, &file, FileRef::clone(&made), flags) {
+                Ok(_) => return Ok(HostSocket::Made { ours: file, made }),
+                Err(fdtable::Error::Stale) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Returns true if the only references to a file are that of one descriptor and that of the
+    /// caller.
+    fn is_alone(&self, file: &FileRef<RcuObject>) -> bool {
+        match FileRef::exact_strong_count(file) {
+            Some(count) => count == 2,
+            // Several threads use it. A message that has it on its way is not found.
+            None => {
+                let is_it = |other: &FileRef<RcuObject>| FileRef::ptr_eq(other, file);
+                let files = self.process.files();
+                files.iter().filter(|(_, other, _)| is_it(other)).count() == 1
+            }
+        }
+    }
+
+    /// Creates a socket of the host like one of ours that is unused. `is_alone` is true if no other
+    /// descriptor and no call holds that.
     ///
     /// # Errors
     /// `EADDRNOTAVAIL` if it is used; `EISCONN`; those of `socket` and `setsockopt`.
@@ -79,13 +159,12 @@ impl System {
         &self,
         fd: c_int,
         file: &FileRef<RcuObject>,
+        is_alone: bool,
     ) -> Result<FileRef<RcuObject>, Errno> {
         if self.process.getpeername(fd).is_ok() {
             return Err(Errno::EISCONN);
         }
         let socket = (&***file as &dyn Any).downcast_ref::<Socket>();
-        // The references are that of the descriptor and that of this call.
-        let is_alone = FileRef::exact_strong_count(file) == Some(2);
         if !is_alone || !socket.is_some_and(Socket::is_unused) {
             return Err(Errno::EADDRNOTAVAIL);
         }

@@ -49,21 +49,18 @@ pub unsafe extern "C" fn fdt_sendto(
 ) -> ssize_t {
     call(|system| {
         check_buffer_end(bytes, count)?;
-        let file = system.file(fd)?;
-        let host_file = HostFile::below(&**file);
-        if host_file.is_none() {
-            system.process.getsockname(fd)?;
-        }
+        system.check_socket(fd)?;
         let send = |host_fd, to, length| {
             // SAFETY: the address is one of the host's, or as the caller promises.
             unsafe { host::sendto(host_fd, bytes, count, flags, to, length) }
         };
         // SAFETY: as the caller promises.
-        let sent = unsafe { to_host_path(system, (fd, &file), (to, length), send) }?;
+        let sent = unsafe { to_host_path(system, fd, (to, length), send) }?;
         if let Some(sent) = sent {
             return to_ssize(Ok(sent));
         }
-        if let Some(host_file) = host_file {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&**file) {
             return to_ssize(send(host_file.fd(), to, length));
         }
         // SAFETY: as the caller promises.
@@ -82,11 +79,7 @@ pub unsafe extern "C" fn fdt_sendto(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     call(|system| {
-        let file = system.file(fd)?;
-        let host_file = HostFile::below(&**file);
-        if host_file.is_none() {
-            system.process.getsockname(fd)?;
-        }
+        system.check_socket(fd)?;
         // SAFETY: as the caller promises.
         let head = unsafe { uaccess::get(message) }?;
         let to = (head.msg_name.cast_const().cast(), head.msg_namelen);
@@ -100,10 +93,11 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
             unsafe { system.send_to_host(host_fd, &raw const head, flags) }
         };
         // SAFETY: as the caller promises.
-        if let Some(sent) = unsafe { to_host_path(system, (fd, &file), to, send) }? {
+        if let Some(sent) = unsafe { to_host_path(system, fd, to, send) }? {
             return Ok(sent);
         }
-        if let Some(host_file) = host_file {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return unsafe { system.send_to_host(host_file.fd(), message, flags) };
         }
@@ -646,17 +640,20 @@ unsafe fn destination(
 /// If `to` can be an address in memory, `length` bytes are there.
 unsafe fn to_host_path<R>(
     system: &System,
-    (fd, file): (c_int, &FileRef<RcuObject>),
+    fd: c_int,
     (to, length): (*const sockaddr, socklen_t),
     send: impl FnOnce(RawFd, *const sockaddr, socklen_t) -> Result<R, Errno>,
 ) -> Result<Option<R>, Errno> {
-    let has_destinations =
-        HostFile::below(&***file).is_some() || is_of(system, fd, libc::SOCK_DGRAM);
-    if to.is_null() || length == 0 || !has_destinations {
+    if to.is_null() || length == 0 {
+        return Ok(None);
+    }
+    // In this order: another thread may make it one of the host meanwhile.
+    let has_messages = is_of(system, fd, libc::SOCK_DGRAM);
+    if !has_messages && HostFile::below(&**system.file(fd)?).is_none() {
         return Ok(None);
     }
     // SAFETY: as the caller promises.
-    unsafe { system.on_host_path((fd, file), (to, length), LastLink::Follow, send) }
+    unsafe { system.on_host_path(fd, (to, length), LastLink::Follow, send) }
 }
 
 /// Writes the sender's address of a message. A sender without a name has an empty address.

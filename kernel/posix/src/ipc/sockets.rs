@@ -79,20 +79,17 @@ pub unsafe extern "C" fn fdt_socketpair(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        let host_file = HostFile::below(&**file);
-        if host_file.is_none() {
-            system.process.getsockname(fd)?;
-        }
+        system.check_socket(fd)?;
         // SAFETY: the address is one of the host's, or as the caller promises.
         let bind = |fd, address, length| host::done(unsafe { libc::bind(fd, address, length) });
         let named = (address, length);
         // SAFETY: as the caller promises.
-        let bound = unsafe { system.on_host_path((fd, &file), named, LastLink::Parent, bind) }?;
+        let bound = unsafe { system.on_host_path(fd, named, LastLink::Parent, bind) }?;
         if let Some(bound) = bound {
             return Ok(bound);
         }
-        if let Some(host_file) = host_file {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&**file) {
             return bind(host_file.fd(), address, length);
         }
         // SAFETY: as the caller promises.
@@ -179,21 +176,17 @@ pub unsafe extern "C" fn fdt_connect(
     length: socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        let host_file = HostFile::below(&**file);
-        if host_file.is_none() {
-            system.process.getsockname(fd)?;
-        }
+        system.check_socket(fd)?;
         // SAFETY: the address is one of the host's, or as the caller promises.
         let connect = |fd, address, length| unsafe { host::connect(fd, address, length) };
         let named = (address, length);
         // SAFETY: as the caller promises.
-        let connected =
-            unsafe { system.on_host_path((fd, &file), named, LastLink::Follow, connect) }?;
+        let connected = unsafe { system.on_host_path(fd, named, LastLink::Follow, connect) }?;
         if let Some(connected) = connected {
             return Ok(connected);
         }
-        if let Some(host_file) = host_file {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&**file) {
             return connect(host_file.fd(), address, length);
         }
         // SAFETY: as the caller promises.
@@ -370,6 +363,22 @@ impl System {
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(length, bytes as socklen_t) }?;
         Ok(0)
+    }
+
+    /// Checks that a descriptor is a socket, of ours or a file of the host.
+    ///
+    /// # Errors
+    /// `EBADF`; `ENOTSOCK`.
+    pub(crate) fn check_socket(&self, fd: c_int) -> Result<(), Errno> {
+        let is_of_host = || self.file(fd).map(|file| HostFile::below(&**file).is_some());
+        if is_of_host()? {
+            return Ok(());
+        }
+        match self.process.getsockname(fd) {
+            // Another thread may have made it one of the host meanwhile.
+            Err(_) if is_of_host()? => Ok(()),
+            name => name.map(drop),
+        }
     }
 
     /// Reads the address of another socket, with the path that leads to it on our side.
