@@ -86,10 +86,23 @@ static void flags(void)
     }
 }
 
+/* A thread that waits while another one changes the user of all. */
+static void *wait_for_byte(void *fd)
+{
+    char byte;
+    CALL(read(*(int *)fd, &byte, 1));
+    CALL(geteuid());
+    return 0;
+}
+
 /* access looks for the real user, other calls for the effective one. */
 static void users(void)
 {
     struct stat st;
+    int ends[2];
+    pthread_t reader;
+    pipe(ends);
+    pthread_create(&reader, 0, wait_for_byte, ends);
     CALL(mkdir("secret", 0700));
     CALL(close(creat("secret/f", 0600)));
     CALL(symlink("secret", "to_secret"));
@@ -104,6 +117,8 @@ static void users(void)
         CALL(seteuid(0));
         CALL(setreuid(65534, 0));
     }
+    write(ends[1], "b", 1);
+    pthread_join(reader, 0);
     CALL(setreuid(0, 0));
 }
 

@@ -55,6 +55,11 @@ pub(crate) fn set(calls: DirectCalls) {
     let _ = CALLS.set(calls);
 }
 
+/// Returns true if a runner of programs makes the calls.
+pub(crate) fn is_set() -> bool {
+    CALLS.get().is_some()
+}
+
 /// Makes a transfer. Where a runner ends it for a signal before it has begun, it is made all the
 /// same if it does not wait: as on the host, a signal ends only a call that waits.
 ///

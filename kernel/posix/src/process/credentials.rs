@@ -15,21 +15,25 @@ use libc::{gid_t, uid_t};
 use crate::abi::call::call;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
-use crate::host;
 use crate::host::watch::without_threads;
+use crate::host::{self, direct};
 
 /// Sets the user IDs: `setuid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setuid(user: uid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setuid(user) })
+    follow_call(libc::SYS_setuid, [user, 0, 0], || unsafe {
+        libc::setuid(user)
+    })
 }
 
 /// Sets the group IDs: `setgid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setgid(group: gid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setgid(group) })
+    follow_call(libc::SYS_setgid, [group, 0, 0], || unsafe {
+        libc::setgid(group)
+    })
 }
 
 /// Sets the effective user ID: `seteuid(2)`.
@@ -50,28 +54,36 @@ pub extern "C" fn fdt_setegid(group: gid_t) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setreuid(real: uid_t, effective: uid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setreuid(real, effective) })
+    follow_call(libc::SYS_setreuid, [real, effective, 0], || unsafe {
+        libc::setreuid(real, effective)
+    })
 }
 
 /// Sets the real and the effective group ID: `setregid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setregid(real: gid_t, effective: gid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setregid(real, effective) })
+    follow_call(libc::SYS_setregid, [real, effective, 0], || unsafe {
+        libc::setregid(real, effective)
+    })
 }
 
 /// Sets the real, the effective and the saved user ID: `setresuid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setresuid(real, effective, saved) })
+    follow_call(libc::SYS_setresuid, [real, effective, saved], || unsafe {
+        libc::setresuid(real, effective, saved)
+    })
 }
 
 /// Sets the real, the effective and the saved group ID: `setresgid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setresgid(real, effective, saved) })
+    follow_call(libc::SYS_setresgid, [real, effective, saved], || unsafe {
+        libc::setresgid(real, effective, saved)
+    })
 }
 
 /// Sets the user ID that permissions of files are checked for, and returns the one before:
@@ -140,6 +152,18 @@ pub(crate) unsafe fn setgroups(a: [c_long; 6]) -> c_long {
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     // errno is read before threads are started again.
     copied(|| without_threads(|| host::done(change())))
+}
+
+/// Changes credentials like [`follow`]: under a runner of programs by the call itself, otherwise by
+/// the C library, which changes those of all threads. The C library of a program does that too, so
+/// each thread of the program makes the call, and the signals for it are the program's.
+fn follow_call(number: c_long, a: [u32; 3], by_library: impl FnOnce() -> c_int) -> c_int {
+    if !direct::is_set() {
+        return follow(by_library);
+    }
+    let [a, b, c] = a;
+    // SAFETY: the call takes no pointer.
+    follow(|| unsafe { libc::syscall(number, a, b, c) as c_int })
 }
 
 /// Changes credentials like [`follow`], of the calling thread alone. They have no effect on later
