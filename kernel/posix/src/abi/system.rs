@@ -172,11 +172,12 @@ impl System {
     fn with_process(
         &self,
         process: &'static Process,
+        routes: Routes,
         executable: Option<FileRef<RcuObject>>,
     ) -> Self {
         System {
             process,
-            routes: Own::new(Routes::clone(&self.routes.load())),
+            routes: Own::new(routes),
             directory: Mutex::new(()),
             trace: Trace::of_environment(),
             executable: Own::new(executable),
@@ -188,10 +189,11 @@ impl System {
     pub(crate) fn become_child(
         &self,
         process: &'static Process,
+        routes: Routes,
         executable: Option<FileRef<RcuObject>>,
     ) {
         process.set_id(host::process_id());
-        install(self.with_process(process, executable));
+        install(self.with_process(process, routes, executable));
     }
 
     /// Returns the open file of a descriptor.

@@ -16,6 +16,7 @@ use fdtable_sync::rcu;
 use fdtable_vfs::{Errno, Process, RcuObject};
 
 use crate::abi::call::guarded;
+use crate::abi::routing::Routes;
 use crate::abi::system::system;
 use crate::host;
 use crate::process::keeper;
@@ -108,6 +109,7 @@ pub(crate) fn root(process: Process) -> &'static Process {
 pub struct Child {
     serial: u64,
     process: &'static Process,
+    routes: Routes,
     executable: Option<FileRef<RcuObject>>,
 }
 
@@ -122,9 +124,11 @@ impl Child {
             let process: &'static Process = Box::leak(Box::new(system.process.fork()?));
             let serial = TREE.lock().add(0, process);
             let executable = Option::clone(&system.executable.load());
+            let _private = fdtable_shm::leave();
             Ok(Child {
                 serial,
                 process,
+                routes: system.routes.load().as_ref().clone(),
                 executable,
             })
         })
@@ -133,8 +137,9 @@ impl Child {
     /// Becomes the child, after the fork.
     pub fn begin(mut self) {
         let executable = self.executable.take();
+        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
         let _ = guarded(|| {
-            system().become_child(self.process, executable);
+            system().become_child(self.process, routes, executable);
             TREE.lock().name(self.serial, host::process_id());
             Ok(())
         });
@@ -144,6 +149,9 @@ impl Child {
     /// Leaves it to the child with this id, in the parent after the fork.
     pub fn leave_to(mut self, id: c_int) {
         mem::forget(self.executable.take());
+        // Without what keeps the working directory open, which is the child's.
+        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
+        mem::forget(routes.into_here());
         let _ = guarded(|| {
             // The child may have ended, and its entry with it.
             TREE.lock().name(self.serial, id);
@@ -174,6 +182,7 @@ pub fn end() {
     let _ = guarded(|| {
         let system = system();
         system.executable.store(None);
+        system.routes.store(Routes::new(Vec::new()));
         close_all(system.process);
         Ok(())
     });
