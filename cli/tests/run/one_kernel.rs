@@ -66,6 +66,48 @@ fn the_end_of_a_process_closes_its_files() {
 }
 
 #[test]
+fn signals_that_end_a_process_leave_nothing_behind() {
+    // A reader that is killed in its read leaves the pipe without readers, and a writer leaves it
+    // without writers, as soon as they are told to end.
+    same_script(
+        "one-signals",
+        &["python3"],
+        "python3 -c '
+import os, signal, time
+for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1]:
+    r, w = os.pipe()
+    reader = os.fork()
+    if reader == 0:
+        signal.signal(sig, signal.SIG_DFL)
+        os.close(w)
+        os.read(r, 1)
+        os._exit(0)
+    os.close(r)
+    time.sleep(0.05)
+    os.kill(reader, sig)
+    print(os.waitpid(reader, 0)[1])
+    try:
+        os.write(w, b\"x\")
+    except BrokenPipeError:
+        print(\"no reader\")
+    r, w = os.pipe()
+    writer = os.fork()
+    if writer == 0:
+        signal.signal(sig, signal.SIG_DFL)
+        os.close(r)
+        while True:
+            os.write(w, b\"x\" * 5000)
+    os.close(w)
+    time.sleep(0.05)
+    os.kill(writer, sig)
+    print(os.waitpid(writer, 0)[1])
+    while os.read(r, 65536):
+        pass
+    print(\"no writer\")'",
+    );
+}
+
+#[test]
 fn a_death_that_no_parent_waits_for_is_seen() {
     // The parent does not wait, so the keeper closes the writing end.
     same_script(

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fdtable::Limits;
+use fdtable::{Limits, host_fork};
 
 use crate::calls;
 use crate::entry::Frame;
@@ -226,9 +226,10 @@ pub(crate) fn ask_for_list() -> bool {
     files::ask()
 }
 
-/// Signals whose default ends the program, and that the runner handles to report before.
+/// Signals whose default ends the program, and that the runner handles: to report before, and where
+/// processes share the kernel, so that none ends in the middle of a call.
 pub(crate) fn last_signals() -> &'static [i32] {
-    const LAST: [i32; 12] = [
+    const NAMED: [i32; 17] = [
         libc::SIGHUP,
         libc::SIGINT,
         libc::SIGQUIT,
@@ -240,10 +241,31 @@ pub(crate) fn last_signals() -> &'static [i32] {
         libc::SIGPIPE,
         libc::SIGALRM,
         libc::SIGTERM,
+        libc::SIGXCPU,
         libc::SIGXFSZ,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGPWR,
     ];
-    match OBSERVERS.get() {
-        Some(observers) if observers.statistics.is_some() || observers.list.is_some() => &LAST,
-        _ => &[],
+    /// With those of real time, as far as the C library does not use them.
+    const LAST: [i32; NAMED.len() + 31] = {
+        let mut all = [0; NAMED.len() + 31];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = match at.checked_sub(NAMED.len()) {
+                None => NAMED[at],
+                Some(number) => 34 + number as i32,
+            };
+            at += 1;
+        }
+        all
+    };
+    let reports =
+        |observers: &Observers| observers.statistics.is_some() || observers.list.is_some();
+    if host_fork::shares_memory() || OBSERVERS.get().is_some_and(reports) {
+        &LAST
+    } else {
+        &[]
     }
 }

@@ -114,14 +114,19 @@ pub(crate) fn end_process(code: i32) -> i64 {
     end(code)
 }
 
+/// Closes the files of this process, which is about to end, if it shares the kernel with others.
+pub(crate) fn leave_tree() {
+    if host_fork::shares_memory() {
+        runner::end();
+        // No other thread ends inside of a call.
+        host_fork::freeze();
+    }
+}
+
 /// Ends the process.
 fn end(code: i32) -> ! {
     observe::at_end();
-    if host_fork::shares_memory() {
-        runner::end();
-        // No other thread dies inside of a call.
-        host_fork::freeze();
-    }
+    leave_tree();
     report_to_parent();
     // SAFETY: it takes an integer.
     unsafe { libc::_exit(code) }

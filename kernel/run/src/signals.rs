@@ -39,6 +39,7 @@ use crate::memory::{self, pointer};
 use crate::observe;
 use crate::patch;
 use crate::pending::{Info, KEPT, Target, discard, lets_in, post};
+use crate::process;
 use crate::thread::{Block, MaskIs};
 
 /// The action for a signal, as the kernel has it.
@@ -1142,6 +1143,7 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
         // report, and for a fault that it does not let in. A fault repeats, and all else is sent
         // again.
         observe::at_end();
+        process::leave_tree();
         install_host(signal, &DEFAULT);
         if !is_fault {
             // SAFETY: it takes no pointer.
