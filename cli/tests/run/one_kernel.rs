@@ -74,11 +74,14 @@ fn signals_that_end_a_process_leave_nothing_behind() {
         &["python3"],
         "python3 -c '
 import os, signal, time
-for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1]:
+def default(sig):
+    if sig != signal.SIGKILL:
+        signal.signal(sig, signal.SIG_DFL)
+for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1, signal.SIGKILL]:
     r, w = os.pipe()
     reader = os.fork()
     if reader == 0:
-        signal.signal(sig, signal.SIG_DFL)
+        default(sig)
         os.close(w)
         os.read(r, 1)
         os._exit(0)
@@ -93,7 +96,7 @@ for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1]:
     r, w = os.pipe()
     writer = os.fork()
     if writer == 0:
-        signal.signal(sig, signal.SIG_DFL)
+        default(sig)
         os.close(r)
         while True:
             os.write(w, b\"x\" * 5000)
@@ -104,6 +107,32 @@ for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1]:
     while os.read(r, 65536):
         pass
     print(\"no writer\")'",
+    );
+}
+
+#[test]
+fn an_exit_ends_threads_that_wait_in_calls() {
+    // A thread that reads the pipe has a reference to it.
+    same_script(
+        "one-threads-end",
+        &["python3"],
+        "python3 -c '
+import os, threading, time
+for end in [os._exit, lambda code: os.kill(os.getpid(), 15), lambda code: os.execv(\"/bin/true\", [\"true\"])]:
+    r, w = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(w)
+        threading.Thread(target=os.read, args=(r, 1), daemon=True).start()
+        time.sleep(0.05)
+        end(0)
+    os.close(r)
+    print(os.waitpid(child, 0)[1])
+    try:
+        os.write(w, b\"x\")
+        print(\"a reader\")
+    except BrokenPipeError:
+        print(\"no reader\")'",
     );
 }
 

@@ -40,7 +40,7 @@ use crate::program::{self, Program};
 use crate::thread::{self, Block};
 use crate::{observe, patch, process, signals};
 
-/// The thread that executes a program and ends the others; 0 if there is none.
+/// The thread that executes a program, or ends the process, and ends the others; 0 if there is none.
 static CALLER: AtomicI32 = AtomicI32::new(0);
 
 /// A program for the leader, from the thread that has called `execve`.
@@ -179,8 +179,7 @@ pub(crate) fn execute(
     }
     // SAFETY: it takes nothing.
     let myself = unsafe { libc::gettid() };
-    let claim = CALLER.compare_exchange(0, myself, Ordering::SeqCst, Ordering::SeqCst);
-    if claim.is_err() {
+    if !claim() {
         drop(program);
         return process::end_thread(0);
     }
@@ -202,8 +201,17 @@ pub(crate) fn execute(
     unsafe { crate::entry::fdtable_run_stop() }
 }
 
+/// Claims the right to end the other threads. Returns false if another thread has it.
+pub(crate) fn claim() -> bool {
+    // SAFETY: it takes nothing.
+    let myself = unsafe { libc::gettid() };
+    CALLER
+        .compare_exchange(0, myself, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok()
+}
+
 /// Ends all other threads but the leader, which waits for a program then.
-fn end_others() {
+pub(crate) fn end_others() {
     let mut others = BTreeSet::new();
     loop {
         others.extend(thread::end_others());

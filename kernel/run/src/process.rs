@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -72,8 +72,52 @@ pub(crate) fn is_leader() -> bool {
 /// The exit status of the process if all threads end one by one: that of the leader.
 static LEADER_STATUS: AtomicI32 = AtomicI32::new(0);
 
+/// Set once another process of the tree has killed this one.
+static IS_KILLED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if another process of the tree kills this one, which ends at the end of its calls.
+pub(crate) fn is_killed() -> bool {
+    let is_killed = runner::is_to_end();
+    if is_killed {
+        IS_KILLED.store(true, Ordering::SeqCst);
+    }
+    is_killed
+}
+
+/// Has a process of the tree end at the end of its calls, before it is killed. Waits for that, for a
+/// tenth of a second at most. Returns false, and does nothing, for other processes.
+pub(crate) fn end_before_kill(id: i32) -> bool {
+    const PATIENCE: i32 = 100;
+    // SAFETY: it takes integers.
+    if unsafe { libc::kill(id, 0) } != 0 || !runner::ask_to_end(id) {
+        return false;
+    }
+    // SAFETY: it takes integers.
+    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) } as i32;
+    if pidfd < 0 {
+        return true;
+    }
+    signals::kill(id);
+    let mut ended = libc::pollfd {
+        fd: pidfd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: there is one entry.
+    unsafe { libc::poll(&raw mut ended, 1, PATIENCE) };
+    // SAFETY: it takes an integer.
+    unsafe { libc::close(pidfd) };
+    true
+}
+
 /// Ends the calling thread: `_exit(2)` of one thread.
 pub(crate) fn end_thread(code: i32) -> i64 {
+    if IS_KILLED.load(Ordering::SeqCst) && exec::claim() {
+        exec::end_others();
+        leave_tree();
+        // SAFETY: it takes an integer. It does not return.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
     if is_leader() {
         LEADER_STATUS.store(code, Ordering::SeqCst);
     }
@@ -117,6 +161,9 @@ pub(crate) fn end_process(code: i32) -> i64 {
 /// Closes the files of this process, which is about to end, if it shares the kernel with others.
 pub(crate) fn leave_tree() {
     if host_fork::shares_memory() {
+        if !is_alone() && exec::claim() {
+            exec::end_others();
+        }
         runner::end();
         // No other thread ends inside of a call.
         host_fork::freeze();

@@ -28,10 +28,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
+use fdtable::host_fork;
 use fdtable_posix::runner::{self, DirectCalls};
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
-use crate::calls::{host, host_now};
+use crate::calls::{self, host, host_now};
 use crate::entry::*;
 use crate::exec;
 use crate::guarded::Guarded;
@@ -83,6 +84,9 @@ const KICK: i32 = libc::SIGSTKFLT;
 /// negative ones to programs, and nothing else uses this one.
 const OURS: i32 = -0x0FD7;
 
+/// The code of the signal by which a process is told that another one kills it.
+const KILLED: i32 = -0x0FD9;
+
 /// Interrupts a thread of this process, whose call goes on. Returns false if it has ended.
 pub(crate) fn kick(thread: i32) -> bool {
     send_ours(thread, KICK)
@@ -94,13 +98,22 @@ pub(crate) fn kick_to_end(thread: i32) {
     send_ours(thread, libc::SIGSYS);
 }
 
+/// Tells a process of the tree, whose runner has to know it by other means too, that it is killed.
+pub(crate) fn kill(process: i32) {
+    send_as(process, process, libc::SIGSYS, KILLED);
+}
+
 /// Sends a signal of the runner to a thread of this process.
 fn send_ours(thread: i32, signal: i32) -> bool {
+    // SAFETY: it takes nothing.
+    send_as(unsafe { libc::getpid() }, thread, signal, OURS)
+}
+
+fn send_as(process: i32, thread: i32, signal: i32, code: i32) -> bool {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    (info.si_signo, info.si_code) = (signal, OURS);
-    // SAFETY: it takes nothing.
-    let (process, info) = (unsafe { libc::getpid() }, &raw const info);
+    (info.si_signo, info.si_code) = (signal, code);
+    let info = &raw const info;
     // SAFETY: the information is valid.
     unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) == 0 }
 }
@@ -473,7 +486,7 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
     with_mask(block, at, size, || {
         // A call that fails leaves the sets as they are.
         let kept = if block.waits() { sets(a) } else { Vec::new() };
-        let result = crate::calls::posix(number, [a[0], a[1], a[2], a[3], a[4], 0]);
+        let result = calls::posix(number, [a[0], a[1], a[2], a[3], a[4], 0]);
         let ended = or_interrupted(block, result);
         if ended != result {
             for (place, bytes) in kept {
@@ -569,7 +582,7 @@ fn less([seconds, nanoseconds]: [i64; 2], passed: Duration) -> [i64; 2] {
 
 /// Returns the pending signals: `rt_sigpending(2)`.
 pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
-    let result = crate::calls::posix(libc::SYS_rt_sigpending, a);
+    let result = calls::posix(libc::SYS_rt_sigpending, a);
     let kept = block.mailbox.pending() & block.mailbox.blocked();
     if result == 0 && kept != 0 {
         // The host writes as many bytes as it was told.
@@ -596,9 +609,15 @@ pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
         libc::SYS_tkill => (to(a[0]), a[1], 0),
         libc::SYS_tgkill if a[0] == process => (to(a[1]), a[2], 0),
         libc::SYS_rt_tgsigqueueinfo if a[0] == process => (to(a[1]), a[2], a[3]),
+        libc::SYS_kill | libc::SYS_rt_sigqueueinfo if a[0] > 0 => {
+            return kill_another(number, a);
+        }
         _ => return None,
     };
     let signal = signal as i32;
+    if signal == libc::SIGKILL {
+        process::leave_tree();
+    }
     if !(1..=SIGNALS as i32).contains(&signal) || bit(signal) & KEPT == 0 {
         return None;
     }
@@ -627,6 +646,18 @@ pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
         kick(thread);
     }
     Some(0)
+}
+
+/// Sends a signal to another process. One of the tree ends by SIGKILL at the end of its calls.
+fn kill_another(number: i64, a: [i64; 6]) -> Option<i64> {
+    if a[1] as i32 != libc::SIGKILL || !host_fork::shares_memory() {
+        return None;
+    }
+    let was_there = process::end_before_kill(a[0] as i32);
+    let result = calls::posix(number, a);
+    // Its parent may have learned of its end already.
+    let is_gone = was_there && result == -i64::from(libc::ESRCH);
+    Some(if is_gone { 0 } else { result })
 }
 
 /// Returns true if a signal of those that are kept in `pending` has no effect. As on the host, one
@@ -843,6 +874,11 @@ pub(crate) unsafe extern "C" fn on_signal(
         block.answer();
     }
     finish_way_out(block, context);
+    if signal == libc::SIGSYS && code == KILLED && process::is_killed() {
+        block.end_soon();
+        end_soon(block, context);
+        return u8::from(!block.is_inside());
+    }
     let is_fault = is_fault(signal, code);
     if bit(signal) & KEPT != 0 && code <= 0 {
         if code != OURS {

@@ -232,6 +232,11 @@ impl Block {
         self.ends.load(SeqCst)
     }
 
+    /// Has the thread end at the end of its call.
+    pub(crate) fn end_soon(&self) {
+        self.ends.store(true, SeqCst);
+    }
+
     /// Lets the thread continue with a new program.
     pub(crate) fn begin_again(&self) {
         self.ends.store(false, SeqCst);

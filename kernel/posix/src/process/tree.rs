@@ -10,6 +10,7 @@ use std::ffi::c_int;
 use std::mem;
 use std::time::Duration;
 
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{CloseRangeFlags, FileRef};
 use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
@@ -21,13 +22,32 @@ use crate::abi::system::system;
 use crate::host;
 use crate::process::keeper;
 
+/// What the kernel has for a process of the tree, in memory that all share.
+struct Member {
+    process: Process,
+    /// Another process kills it.
+    is_to_end: AtomicCell<bool>,
+}
+
+impl Member {
+    fn leaked(process: Process) -> &'static Self {
+        Box::leak(Box::new(Member {
+            process,
+            is_to_end: AtomicCell::new(false),
+        }))
+    }
+}
+
+/// That of this process.
+static OWN: AtomicCell<Option<&'static Member>> = AtomicCell::new(None);
+
 /// A process of the tree.
 struct Entry {
     /// Names the entry: process ids are used again.
     serial: u64,
     /// The id of the process, or 0 until it is known.
     id: c_int,
-    process: &'static Process,
+    member: &'static Member,
     /// The process that buries it, or 0.
     burier: c_int,
 }
@@ -39,7 +59,7 @@ enum Burial {
     /// Another process does.
     UnderWay,
     /// The caller.
-    Ours(u64, &'static Process),
+    Ours(u64, &'static Member),
 }
 
 /// All processes of the tree.
@@ -56,13 +76,13 @@ fdtable_sync::global! {
 }
 
 impl Tree {
-    fn add(&mut self, id: c_int, process: &'static Process) -> u64 {
+    fn add(&mut self, id: c_int, member: &'static Member) -> u64 {
         let serial = self.next;
         self.next += 1;
         self.entries.push(Entry {
             serial,
             id,
-            process,
+            member,
             burier: 0,
         });
         serial
@@ -77,10 +97,10 @@ impl Tree {
     }
 
     /// Takes an entry out.
-    fn take(&mut self, serial: u64) -> Option<&'static Process> {
+    fn take(&mut self, serial: u64) -> Option<&'static Member> {
         let is_it = |entry: &Entry| entry.serial == serial;
         let at = self.entries.iter().position(is_it)?;
-        Some(self.entries.swap_remove(at).process)
+        Some(self.entries.swap_remove(at).member)
     }
 
     /// Begins the burial of a process.
@@ -93,22 +113,23 @@ impl Tree {
         }
         // One that has died left descriptors open, or none.
         entry.burier = host::process_id();
-        Burial::Ours(entry.serial, entry.process)
+        Burial::Ours(entry.serial, entry.member)
     }
 }
 
 /// Enters the first process.
 pub(crate) fn root(process: Process) -> &'static Process {
-    let process = Box::leak(Box::new(process));
-    TREE.lock().add(host::process_id(), process);
-    process
+    let member = Member::leaked(process);
+    TREE.lock().add(host::process_id(), member);
+    OWN.store(Some(member));
+    &member.process
 }
 
 /// A process that is about to be made by a fork of the host process. Dropped in the parent before
 /// that, nothing is left of it.
 pub struct Child {
     serial: u64,
-    process: &'static Process,
+    member: &'static Member,
     routes: Routes,
     executable: Option<FileRef<RcuObject>>,
 }
@@ -121,13 +142,13 @@ impl Child {
     pub fn prepare() -> Result<Self, Errno> {
         guarded(|| {
             let system = system();
-            let process: &'static Process = Box::leak(Box::new(system.process.fork()?));
-            let serial = TREE.lock().add(0, process);
+            let member = Member::leaked(system.process.fork()?);
+            let serial = TREE.lock().add(0, member);
             let executable = Option::clone(&system.executable.load());
             let _private = fdtable_shm::leave();
             Ok(Child {
                 serial,
-                process,
+                member,
                 routes: system.routes.load().as_ref().clone(),
                 executable,
             })
@@ -139,7 +160,8 @@ impl Child {
         let executable = self.executable.take();
         let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
         let _ = guarded(|| {
-            system().become_child(self.process, routes, executable);
+            OWN.store(Some(self.member));
+            system().become_child(&self.member.process, routes, executable);
             TREE.lock().name(self.serial, host::process_id());
             Ok(())
         });
@@ -177,6 +199,23 @@ impl Drop for Child {
     }
 }
 
+/// Notes that a process is killed. Returns false if it is not one of the tree.
+pub fn ask_to_end(id: c_int) -> bool {
+    let asked = guarded(|| {
+        let tree = TREE.lock();
+        let entry = tree.entries.iter().find(|entry| entry.id == id);
+        entry
+            .map(|entry| entry.member.is_to_end.store(true))
+            .ok_or(Errno::ESRCH)
+    });
+    asked.is_ok()
+}
+
+/// Returns true if another process kills this one. For signal handlers.
+pub fn is_to_end() -> bool {
+    OWN.load().is_some_and(|member| member.is_to_end.load())
+}
+
 /// Closes all descriptors of this process, which is about to end.
 pub fn end() {
     let _ = guarded(|| {
@@ -199,15 +238,15 @@ pub unsafe fn bury(id: c_int) {
     for _ in 0..LOOKS {
         let is_under_way = guarded(|| {
             let burial = TREE.lock().begin_burial(id);
-            if let Burial::Ours(serial, process) = burial {
+            if let Burial::Ours(serial, member) = burial {
                 // SAFETY: as the caller promises; the entry was that of this process, and the first
                 // to have its id since.
                 unsafe { rcu::bury_process(id.cast_unsigned()) };
-                close_all(process);
+                close_all(&member.process);
                 TREE.lock().take(serial);
                 // SAFETY: as the caller promises, the threads of the process do not exist, and no
                 // other process finds it any more.
-                unsafe { free(process) };
+                unsafe { free(member) };
             }
             Ok(matches!(burial, Burial::UnderWay))
         });
@@ -233,8 +272,8 @@ fn close_all(process: &Process) {
 
 /// # Safety
 /// It was leaked by `root` or `prepare`, and nothing uses it any more.
-unsafe fn free(process: &'static Process) {
-    let process = std::ptr::from_ref(process).cast_mut();
+unsafe fn free(member: &'static Member) {
+    let member = std::ptr::from_ref(member).cast_mut();
     // SAFETY: as the caller promises.
-    drop(unsafe { Box::from_raw(process) });
+    drop(unsafe { Box::from_raw(member) });
 }
