@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -192,6 +194,30 @@ static void first_messages(void)
     printf("%d failed, %d received\n", failed, received);
 }
 
+/* A socket of the host, at a path or not, to a pipe. */
+static void splices(void)
+{
+    struct sockaddr_in at = {AF_INET, 0, {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof at;
+    char text[9] = "";
+    int ends[2];
+    pipe(ends);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+    CALL(bind(listener, (void *)&at, length));
+    getsockname(listener, (void *)&at, &length);
+    CALL(listen(listener, 1));
+    CALL(connect(client, (void *)&at, length));
+    int server = accept(listener, 0, 0);
+    CALL(fcntl(server, F_SETFL, O_NONBLOCK));
+    CALL(splice(server, 0, ends[1], 0, 9, SPLICE_F_NONBLOCK));
+    CALL(write(client, "text", 4));
+    struct pollfd ready = {server, POLLIN};
+    CALL(poll(&ready, 1, -1));
+    CALL(splice(server, 0, ends[1], 0, 9, SPLICE_F_NONBLOCK));
+    CALL(read(ends[0], text, 9));
+    puts(text);
+}
+
 int main(void)
 {
     errors("none");
@@ -200,6 +226,7 @@ int main(void)
     errors("d/new/f");
     exchanged();
     first_messages();
+    splices();
     if (!geteuid())
         users();
     return 0;

@@ -136,6 +136,15 @@ pub trait Object: Any + Send + Sync {
         self.try_read(buf)
     }
 
+    /// Reads like [`try_read`](Self::try_read), but not inside a read-side section: a file outside
+    /// of this kernel may call its own.
+    ///
+    /// # Errors
+    /// Those of `try_read`.
+    fn read_now(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.try_read(buf)
+    }
+
     /// Writes like [`try_write`](Self::try_write), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors

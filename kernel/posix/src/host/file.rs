@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
+use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use fdtable::FileRef;
@@ -181,6 +182,14 @@ impl Object for HostFile {
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         host::read(self.fd(), self.wait(), buf)
+    }
+
+    /// Of a socket.
+    fn read_now(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        let (at, count) = (buf.as_mut_ptr().cast(), buf.len());
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: the pointer and the length are those of a slice; there is no address.
+        unsafe { host::recvfrom(self.fd, at, count, flags, ptr::null_mut(), ptr::null_mut()) }
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {

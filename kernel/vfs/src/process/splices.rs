@@ -303,7 +303,7 @@ pub(super) fn to_pipe(
     let now = from.is_nonblocking() || flags.contains(SpliceFlags::NONBLOCK);
     let found = match &offset {
         Some(offset) => from.read_at(&mut buf, **offset)?,
-        None if now && from.stat()?.kind == FileKind::Socket => from.try_read(&mut buf)?,
+        None if now && from.stat()?.kind == FileKind::Socket => from.read_now(&mut buf)?,
         None if from.is_nonblocking() => from.try_read(&mut buf)?,
         None => from.read(&mut buf)?,
     };
