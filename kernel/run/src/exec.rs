@@ -40,7 +40,7 @@ use crate::program::{self, Program};
 use crate::thread::{self, Block};
 use crate::{observe, patch, process, signals};
 
-/// The thread that executes a program, or ends the process, and ends the others; 0 if there is none.
+/// The thread that executes a program, or ends the process, and so the others; 0 if there is none.
 static CALLER: AtomicI32 = AtomicI32::new(0);
 
 /// A program for the leader, from the thread that has called `execve`.

@@ -84,8 +84,8 @@ pub(crate) fn is_killed() -> bool {
     is_killed
 }
 
-/// Has a process of the tree end at the end of its calls, before it is killed. Waits for that, for a
-/// tenth of a second at most. Returns false, and does nothing, for other processes.
+/// Has a process of the tree end at the end of its calls, before it is killed. Waits for that, for
+/// a tenth of a second at most. Returns false, and does nothing, for other processes.
 pub(crate) fn end_before_kill(id: i32) -> bool {
     const PATIENCE: i32 = 100;
     // SAFETY: it takes integers.

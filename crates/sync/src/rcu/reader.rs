@@ -378,7 +378,8 @@ impl Record {
         &self.own.freezer
     }
 
-    /// Returns true if the record is that of a thread of this process, which has this id.
+    /// Returns true if the record is that of a thread of this process, which has this id. Where
+    /// processes do not share them, all records are.
     #[cfg_attr(
         not(feature = "processes"),
         expect(clippy::unused_self, reason = "there is one")
@@ -386,7 +387,7 @@ impl Record {
     pub(crate) fn is_of(&self, _process: u32) -> bool {
         #[cfg(feature = "processes")]
         // Relaxed: see `claim`.
-        return self.process.load(Relaxed) == _process;
+        return !fdtable_shm::is_shared() || self.process.load(Relaxed) == _process;
         #[cfg(not(feature = "processes"))]
         true
     }
