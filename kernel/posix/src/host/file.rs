@@ -189,7 +189,16 @@ impl Object for HostFile {
         let (at, count) = (buf.as_mut_ptr().cast(), buf.len());
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: the pointer and the length are those of a slice; there is no address.
-        unsafe { host::recvfrom(self.fd, at, count, flags, ptr::null_mut(), ptr::null_mut()) }
+        unsafe {
+            host::recvfrom(
+                self.fd(),
+                at,
+                count,
+                flags,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        }
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
