@@ -8,7 +8,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{self, NonNull};
 
-use crate::mapping::{RUN, contains, header, map_pages, unmap_pages};
+use crate::mapping::{ALIGN, RUN, contains, header, map_pages, unmap_pages};
 use crate::thread::is_inside;
 
 /// The largest block, in bytes.
@@ -68,6 +68,9 @@ fn take(layout: Layout) -> *mut u8 {
     let Some(class) = class_of(layout) else {
         // Aligned to its size, which is a power of two and no less than the alignment.
         let size = layout.size().max(layout.align());
+        if layout.align() > ALIGN {
+            return ptr::null_mut();
+        }
         return map_pages(size).map_or(ptr::null_mut(), NonNull::as_ptr);
     };
     let mut free = header().small[class].lock();

@@ -30,4 +30,4 @@ mod thread;
 pub use heap::Heap;
 pub use lock::{Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use mapping::{Begun, begin, is_shared, map_pages, unmap_pages};
-pub use thread::{Side, enter, forget_thread, leave};
+pub use thread::{FIRST, Side, enter, forget_thread, leave, name_child, process};

@@ -16,6 +16,9 @@ use crate::lock::Mutex;
 /// The size of the range in bytes: 64 GiB. It is never used up before the memory of the machine.
 const SIZE: usize = 1 << 36;
 
+/// The alignment of the range in bytes, and so the largest of a run: 1 GiB.
+pub(crate) const ALIGN: usize = 1 << 30;
+
 /// The smallest run, in bytes.
 pub(crate) const RUN: usize = 1 << 16;
 
@@ -122,7 +125,8 @@ impl Runs {
     }
 }
 
-/// Takes pages of shared memory for so many bytes, at a multiple of the power of two from there on.
+/// Takes pages of shared memory for so many bytes, at a multiple of the power of two from there on,
+/// or of a gibibyte.
 /// Their contents are zero or what was left. `None` if there is no room. Only with shared memory.
 pub fn map_pages(size: usize) -> Option<NonNull<u8>> {
     let order = order_of(size)?;
@@ -167,7 +171,7 @@ pub unsafe fn begin() -> io::Result<Begun> {
     }
     // SAFETY: as the caller promises; the section is whole pages of statics that may be written.
     unsafe { share(first, end.addr() - first.addr()) }?;
-    let start = map(ptr::null_mut(), SIZE)?;
+    let start = map(aligned_range()?, SIZE)?;
     let header = ManuallyDrop::new(Header {
         runs: Mutex::new(Runs {
             used: size_of::<Header>().next_multiple_of(RUN),
@@ -218,7 +222,28 @@ unsafe fn share(first: *mut u8, length: usize) -> io::Result<()> {
 }
 
 fn map(at: *mut u8, length: usize) -> io::Result<*mut u8> {
-    File::new(length)?.map(at, length, libc::MAP_NORESERVE)
+    File::new(length)?.map(at, length, libc::MAP_NORESERVE | libc::MAP_FIXED)
+}
+
+/// Reserves the range, at a multiple of [`ALIGN`].
+fn aligned_range() -> io::Result<*mut u8> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: an anonymous mapping at a place of the kernel's choice touches no other memory.
+    let place = unsafe { libc::mmap(ptr::null_mut(), SIZE + ALIGN, libc::PROT_NONE, flags, -1, 0) };
+    if place == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let place = place.cast::<u8>();
+    let ahead = place.addr().next_multiple_of(ALIGN) - place.addr();
+    let start = place.wrapping_add(ahead);
+    // A part that stays mapped costs only address space.
+    for (part, length) in [(place, ahead), (start.wrapping_add(SIZE), ALIGN - ahead)] {
+        if length > 0 {
+            // SAFETY: the part is of this mapping, and outside of the range.
+            unsafe { libc::munmap(part.cast(), length) };
+        }
+    }
+    Ok(start)
 }
 
 /// A memfd, until this is dropped. Its mappings stay.
@@ -233,11 +258,31 @@ impl File {
         }
         let file = Self(fd);
         let length = libc::off_t::try_from(length).map_err(io::Error::other)?;
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // A program's limit on the size of files is not for the kernel's memory, as far as it can
+        // be raised.
+        // SAFETY: there is room for the limit.
+        unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+        if limit.rlim_max < length.cast_unsigned() {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let raised = libc::rlimit {
+            rlim_cur: limit.rlim_max,
+            ..limit
+        };
+        // SAFETY: the limit is valid.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const raised) };
         // SAFETY: it takes integers.
-        match unsafe { libc::ftruncate(fd, length) } {
+        let result = match unsafe { libc::ftruncate(fd, length) } {
             0 => Ok(file),
             _ => Err(io::Error::last_os_error()),
-        }
+        };
+        // SAFETY: the limit is valid.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
+        result
     }
 
     fn map(&self, at: *mut u8, length: usize, flags: libc::c_int) -> io::Result<*mut u8> {

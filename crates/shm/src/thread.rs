@@ -2,13 +2,16 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::mapping::is_shared;
 
 thread_local! {
-    // Neither has a destructor, so both can be read wherever memory is allocated.
+    // None has a destructor, so they can be read wherever memory is allocated.
     static ID: Cell<u32> = const { Cell::new(0) };
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    static CHILD: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The side on which a thread is, until this is dropped. Then it is where it was before.
@@ -70,22 +73,55 @@ fn first_id() -> u32 {
     id
 }
 
-/// Forgets the id of the calling thread. The child of a fork calls it before it takes a lock: it
-/// has the memory of its parent's thread, and an id of its own.
+/// The name of this process.
+static PROCESS: AtomicU32 = AtomicU32::new(FIRST);
+
+/// The name of the first process.
+pub const FIRST: u32 = 1;
+
+/// Returns the name of this process, not 0: no other one of the tree ever has it, while process ids
+/// are used again.
+#[must_use]
+pub fn process() -> u32 {
+    // Relaxed: it is written while there is one thread.
+    PROCESS.load(Relaxed)
+}
+
+/// Gives a name to the child that the calling thread forks next.
+pub fn name_child(name: u32) {
+    CHILD.set(name);
+}
+
+/// Forgets the id of the calling thread, and takes the name of a child. The child of a fork calls
+/// it before it takes a lock: it has the memory of its parent's thread, and an id of its own.
 pub fn forget_thread() {
     ID.set(0);
+    let name = CHILD.replace(0);
+    if name != 0 {
+        // Relaxed: as above.
+        PROCESS.store(name, Relaxed);
+    }
 }
 
 /// Returns true if the thread has died. A thread that takes its id later is taken for it.
 pub(crate) fn has_died(id: u32) -> bool {
+    // SAFETY: it takes integers.
+    if unsafe { libc::kill(id.cast_signed(), 0) } == 0 {
+        return is_zombie(id);
+    }
+    // Where it may not be signalled, it is there.
+    std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Returns true if the thread has ended, and its parent has not waited for it yet.
+fn is_zombie(id: u32) -> bool {
     // The lock of the shared heap may be the one that is waited for.
     let _private = leave();
     let path = format!("/proc/{id}/stat");
-    match std::fs::read_to_string(path) {
-        // The state follows the name, which may have spaces and parentheses.
-        Ok(text) => text
-            .rsplit_once(')')
-            .is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X'])),
-        Err(error) => matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)),
-    }
+    // The state follows the name, which may have spaces and parentheses. What cannot be read is
+    // taken to live.
+    std::fs::read_to_string(path).is_ok_and(|text| {
+        text.rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+    })
 }

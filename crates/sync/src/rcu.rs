@@ -300,12 +300,12 @@ pub(crate) fn leave_to_parent() {
 /// the callbacks that they were invoking. These leak. Neither blocks nor allocates.
 ///
 /// # Safety
-/// The process with this id has ended, and no other one had this id since.
+/// The process with this [name](fdtable_shm::process) has ended.
 #[cfg(feature = "processes")]
-pub unsafe fn bury_process(id: u32) {
+pub unsafe fn bury_process(name: u32) {
     // SAFETY: as the caller promises.
-    unsafe { reader::RECORDS.forget_process(id) };
-    callbacks::forget_invocations_of(id);
+    unsafe { reader::RECORDS.forget_process(name) };
+    callbacks::forget_invocations_of(name);
 }
 
 #[cfg(all(test, loom))]

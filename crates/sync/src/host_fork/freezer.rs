@@ -623,13 +623,12 @@ fn leave_all_levels() -> Option<(&'static Record, usize)> {
     Some((record, word & !ADMITTED))
 }
 
-/// Returns the id of this process, where it matters.
-fn process_id() -> u32 {
-    if cfg!(feature = "processes") {
-        std::process::id()
-    } else {
-        0
-    }
+/// Returns the name of this process, where it matters.
+fn process_name() -> u32 {
+    #[cfg(feature = "processes")]
+    return fdtable_shm::process();
+    #[cfg(not(feature = "processes"))]
+    0
 }
 
 /// The thread that has set "frozen".
@@ -653,7 +652,7 @@ impl Turn {
         // (Q) pairs with (B).
         fence_for_claimed();
         // (R)
-        let process = process_id();
+        let process = process_name();
         for record in RECORDS.iter().filter(|record| record.is_of(process)) {
             let mut attempts = 0;
             while !ptr::eq(record, self.0) && !record.is_outside_of_freezer() {

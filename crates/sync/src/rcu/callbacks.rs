@@ -384,7 +384,7 @@ fn invoker_name() -> NonZeroUsize {
     // Threads of two processes may have one name. Those of one process end together.
     #[cfg(feature = "processes")]
     if fdtable_shm::is_shared() {
-        return NonZeroUsize::new(std::process::id() as usize).unwrap_or(NonZeroUsize::MIN);
+        return NonZeroUsize::new(fdtable_shm::process() as usize).unwrap_or(NonZeroUsize::MIN);
     }
     NonZeroUsize::new(thread_name()).unwrap_or(NonZeroUsize::MIN)
 }

@@ -378,7 +378,7 @@ impl Record {
         &self.own.freezer
     }
 
-    /// Returns true if the record is that of a thread of this process, which has this id. Where
+    /// Returns true if the record is that of a thread of this process, which has this name. Where
     /// processes do not share them, all records are.
     #[cfg_attr(
         not(feature = "processes"),
@@ -596,6 +596,9 @@ impl Record {
     }
 
     fn unclaim(&self) {
+        // Relaxed: as in `claim`. Nor is it that of a process until another thread has claimed it.
+        #[cfg(feature = "processes")]
+        self.process.store(0, Relaxed);
         // Relaxed: as in `claim`.
         self.owner.store(0, Relaxed);
         // Release: pairs with the acquire in `try_claim`.
@@ -704,7 +707,7 @@ impl Records {
         record.owner.store(thread::name(), Relaxed);
         #[cfg(feature = "processes")]
         // Relaxed: the fence below is before each entry to the freezer, whose holder reads it.
-        record.process.store(std::process::id(), Relaxed);
+        record.process.store(fdtable_shm::process(), Relaxed);
         // Relaxed: only this thread reads it.
         record.own.area.store(area_of_thread(), Relaxed);
         // Pairs with the fence before the search for other readers in `Grace::start`: either
