@@ -220,6 +220,52 @@ os.wait()'
 }
 
 #[test]
+fn files_below_an_overlay_are_read_by_processes_at_once() {
+    // Each has a host descriptor of its own, and one number may be another file elsewhere.
+    let here = folder("one-overlay");
+    std::fs::create_dir(here.join("below")).expect("a folder");
+    std::fs::write(here.join("below/one"), "right contents\n").expect("a file");
+    std::fs::write(here.join("below/two"), "others\n").expect("a file");
+    let script = "for i in $(seq 15); do cat below/one below/two & done; wait
+         exec 5<below/two; (read -r x <below/one; echo $x); cat below/one; cat <&5
+         for i in 1 2 3; do (echo $i >>below/one) & done; wait; sort below/one";
+    let expected = shown(&run(&[], &["bash", "-c", script], &here));
+    std::fs::write(here.join("below/one"), "right contents\n").expect("a file");
+    let below = here.join("below");
+    let below = below.to_str().expect("a path");
+    let prefix = [OURS[0], OURS[1], "--one-kernel", "--overlay", below];
+    let sorted = |text: String| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let found = shown(&run(&prefix, &["bash", "-c", script], &here));
+    assert_eq!(sorted(found), sorted(expected));
+    let left = std::fs::read_to_string(here.join("below/one")).expect("a file");
+    assert_eq!(left, "right contents\n", "the host's file");
+}
+
+#[test]
+fn a_program_reads_its_own_file_and_reports_children_by_waitid() {
+    same_script(
+        "one-own",
+        &["python3"],
+        "head -c 4 /proc/self/exe | od -c | head -1
+         python3 -c '
+import os
+for options in [os.WEXITED, os.WEXITED | os.WNOWAIT]:
+    r, w = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), 9)
+    os.close(w)
+    os.set_blocking(r, False)
+    info = os.waitid(os.P_PID, child, options)
+    print(info.si_code, os.read(r, 1))'",
+    );
+}
+
+#[test]
 fn a_server_forks_for_each_connection() {
     // The parent closes its copy of a connection, and the peer sees the end when the child has
     // closed it.

@@ -316,14 +316,15 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_futex if is_relative_wait(&a) => {
             signals::with_time(block, a, 3, |a| host(number, a))
         }
-        // What may block in the host.
-        libc::SYS_futex | libc::SYS_wait4 | libc::SYS_msgrcv | libc::SYS_msgsnd
-            if !may_wait(number, &a) =>
-        {
-            process::wait(number, a, || host_now(number, a))
+        libc::SYS_wait4 if !may_wait(number, &a) => {
+            process::wait(number, a, |a| host_now(number, a))
         }
-        libc::SYS_wait4 => process::wait(number, a, || host(number, a)),
-        libc::SYS_waitid => process::wait(number, a, || posix(number, a)),
+        // What may block in the host.
+        libc::SYS_futex | libc::SYS_msgrcv | libc::SYS_msgsnd if !may_wait(number, &a) => {
+            host_now(number, a)
+        }
+        libc::SYS_wait4 => process::wait(number, a, |a| host(number, a)),
+        libc::SYS_waitid => process::wait(number, a, |a| posix(number, a)),
         libc::SYS_futex
         | libc::SYS_clock_nanosleep
         | libc::SYS_pause

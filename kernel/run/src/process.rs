@@ -544,23 +544,51 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
 }
 
 /// Waits for a child: `wait4(2)` and `waitid(2)`. `host` makes the call.
-pub(crate) fn wait(number: i64, a: [i64; 6], host: impl FnOnce() -> i64) -> i64 {
-    let result = host();
-    if result < 0 || !host_fork::shares_memory() {
+pub(crate) fn wait(number: i64, mut a: [i64; 6], host: impl FnOnce([i64; 6]) -> i64) -> i64 {
+    if !host_fork::shares_memory() {
+        return host(a);
+    }
+    let end = runner::next_name();
+    // The answers say whether the child has ended, also where the program does not ask for them.
+    let (mut status, mut info) = (0, [0_i32; 32]);
+    let at = match number {
+        libc::SYS_wait4 => 1,
+        _ => 2,
+    };
+    let is_ours = a[at] == 0;
+    if is_ours {
+        a[at] = match number {
+            libc::SYS_wait4 => (&raw mut status).expose_provenance() as i64,
+            _ => info.as_mut_ptr().expose_provenance() as i64,
+        };
+    }
+    let result = host(a);
+    if result < 0 {
         return result;
     }
-    let id = match number {
-        libc::SYS_wait4 => result as i32,
-        // SAFETY: the guest's struct, which the call has written.
-        _ => unsafe { runner::value(pointer::<libc::siginfo_t>(a[2].cast_unsigned())) }
-            // SAFETY: it is that of a child, or zero.
-            .map_or(0, |info| unsafe { info.si_pid() }),
+    let id = if number == libc::SYS_wait4 {
+        if !is_ours {
+            let place = pointer::<i32>(a[at].cast_unsigned());
+            // SAFETY: the guest's word, which the call has written.
+            status = unsafe { runner::value(place) }.unwrap_or(0);
+        }
+        let has_ended = libc::WIFEXITED(status) || libc::WIFSIGNALED(status);
+        if has_ended { result as i32 } else { 0 }
+    } else {
+        if !is_ours {
+            let place = pointer::<[i32; 32]>(a[at].cast_unsigned());
+            // SAFETY: the guest's struct, which the call has written.
+            info = unsafe { runner::value(place) }.unwrap_or([0; 32]);
+        }
+        let [_, _, code, _, id, ..] = info;
+        match code {
+            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => id,
+            _ => 0,
+        }
     };
-    // One that has stopped or goes on has not ended.
-    // SAFETY: it takes integers.
-    if id > 0 && unsafe { libc::kill(id, 0) } != 0 {
-        // SAFETY: the host knows it no more.
-        unsafe { runner::bury(id) };
+    if id > 0 {
+        // SAFETY: the host has reported its end, and it had begun before.
+        unsafe { runner::bury(id, end) };
     }
     result
 }

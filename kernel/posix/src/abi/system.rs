@@ -193,7 +193,14 @@ impl System {
         executable: Option<FileRef<RcuObject>>,
     ) {
         process.set_id(host::process_id());
+        let _private = fdtable_shm::leave();
         install(self.with_process(process, routes, executable));
+    }
+
+    /// Returns true if it is the file of the program.
+    pub(crate) fn is_executable(&self, file: &FileRef<RcuObject>) -> bool {
+        let executable = self.executable.load();
+        Option::as_ref(&executable).is_some_and(|executable| FileRef::ptr_eq(executable, file))
     }
 
     /// Returns the open file of a descriptor.

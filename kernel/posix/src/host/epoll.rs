@@ -24,7 +24,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::host_fork;
 use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Epoll, EpollEvent, EpollFlags, Events, FileId, HostSet, Pollee, Watcher};
@@ -33,7 +32,7 @@ use libc::epoll_event;
 use crate::abi::system::system;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::number::Number;
+use crate::host::number::{self, Number};
 use crate::host::watch::HostWatch;
 
 /// Host epoll beside an epoll of ours.
@@ -50,7 +49,7 @@ pub(crate) struct HostEpoll {
 
 /// Eventfd that wakes a thread that waits.
 struct Wake {
-    eventfd: RawFd,
+    eventfd: Number,
     /// Fork generation of the process that it belongs to.
     generation: u32,
     is_released: bool,
@@ -67,7 +66,7 @@ pub(crate) struct Names {
 #[derive(Debug, Default)]
 struct Others {
     /// Our descriptors, each with a duplicate of the host descriptor.
-    duplicates: Vec<(RawFd, RawFd)>,
+    duplicates: Vec<(RawFd, Number)>,
     /// The host epolls of a file whose host descriptor stays open after its release.
     sets: Vec<Weak<dyn HostSet>>,
 }
@@ -85,10 +84,10 @@ impl HostEpoll {
         let made = Arc::new(HostEpoll {
             number,
             key: host::random(),
-            generation: host_fork::generation(),
+            generation: number::process(),
             wake: Mutex::new(Wake {
-                eventfd,
-                generation: host_fork::generation(),
+                eventfd: Number::new(eventfd),
+                generation: number::process(),
                 is_released: false,
             }),
             watch: HostWatch::new(number),
@@ -188,15 +187,15 @@ impl HostEpoll {
     #[cold]
     fn take_wake_up(&self) {
         let wake = self.wake.lock();
-        if !wake.is_released && wake.generation == host_fork::generation() {
-            host::eventfd_reset(wake.eventfd);
+        if !wake.is_released && wake.generation == number::process() {
+            host::eventfd_reset(wake.eventfd.get());
         }
     }
 
     /// Removes a file that is released here, and may stay open in the host. A parent's set keeps
     /// it, as long as the parent has it open.
     fn forget_file(&self, host_fd: RawFd) {
-        if self.generation == host_fork::generation() {
+        if self.generation == number::process() {
             // It may not be a member.
             let _ = self.control(libc::EPOLL_CTL_DEL, host_fd, None);
         }
@@ -221,9 +220,9 @@ impl HostEpoll {
             host::close(eventfd);
             return;
         }
-        host::close(wake.eventfd);
-        wake.eventfd = eventfd;
-        wake.generation = host_fork::generation();
+        wake.eventfd.close();
+        wake.eventfd = Number::new(eventfd);
+        wake.generation = number::process();
     }
 
     /// Takes events, and waits for them if there are none.
@@ -300,7 +299,7 @@ impl HostSet for HostEpoll {
             wake.is_released = true;
             self.watch.close();
             self.number.close();
-            host::close(wake.eventfd);
+            wake.eventfd.close();
         }
     }
 }
@@ -317,10 +316,10 @@ impl Watcher for HostEpoll {
         if wake.is_released {
             return;
         }
-        if wake.generation != host_fork::generation() {
+        if wake.generation != number::process() {
             self.renew(&mut wake);
         }
-        host::eventfd_set(wake.eventfd);
+        host::eventfd_set(wake.eventfd.get());
     }
 }
 
@@ -386,11 +385,11 @@ impl Names {
         }
         let mut others = self.others.lock();
         let known = others.duplicates.iter().find(|(name, _)| *name == ours);
-        if let Some(&(_, duplicate)) = known {
-            return Ok(duplicate);
+        if let Some((_, duplicate)) = known {
+            return Ok(duplicate.get());
         }
         let duplicate = host::fcntl(host_fd, libc::F_DUPFD_CLOEXEC, 0)?;
-        others.duplicates.push((ours, duplicate));
+        others.duplicates.push((ours, Number::new(duplicate)));
         Ok(duplicate)
     }
 
@@ -398,19 +397,21 @@ impl Names {
     /// host would keep them because a host descriptor of the file stays open.
     pub(crate) fn close(&self) {
         let others = std::mem::take(&mut *self.others.lock());
-        for &(_, duplicate) in &others.duplicates {
+        for (_, duplicate) in &others.duplicates {
             for set in others.sets.iter().filter_map(Weak::upgrade) {
                 if let Some(set) = HostEpoll::of(&*set) {
-                    set.forget_file(duplicate);
+                    set.forget_file(duplicate.get());
                 }
             }
-            host::close(duplicate);
+            duplicate.close();
         }
     }
 
     fn all(&self, host_fd: RawFd) -> Vec<(RawFd, RawFd)> {
         let first = self.first.load();
-        let mut all = self.others.lock().duplicates.clone();
+        let others = self.others.lock();
+        let named = others.duplicates.iter();
+        let mut all: Vec<_> = named.map(|(ours, number)| (*ours, number.get())).collect();
         if first != NO_FD {
             all.push((first, host_fd));
         }

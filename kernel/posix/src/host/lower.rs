@@ -14,7 +14,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::FileRef;
+use fdtable::{FileRef, host_fork};
 use fdtable_vfs::fs::{
     Lower, LowerBytes, LowerDevice, LowerDirectory, LowerFile, LowerInode, LowerName, Timestamp,
     VfsPath,
@@ -23,6 +23,7 @@ use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
 use super::direct::{Wait, direct};
 use super::file::{HostFile, kind_of, signed};
+use super::number::Number;
 use crate::host::{self, HostFd};
 
 /// Path below a directory of the host that is open.
@@ -47,7 +48,11 @@ struct HostDevice {
 
 /// Open lower file of the host.
 #[derive(Debug)]
-pub(crate) struct HostBytes(HostFd);
+pub(crate) struct HostBytes {
+    number: Number,
+    /// By which a process that does not have the descriptor opens the file.
+    place: HostPlace,
+}
 
 /// Opens a directory of the host as a lower directory.
 ///
@@ -68,7 +73,8 @@ impl HostBytes {
 
     /// Returns the host descriptor.
     pub(crate) fn fd(&self) -> RawFd {
-        self.0.0
+        self.number
+            .get_or_open(|| Ok(ManuallyDrop::new(self.place.open(libc::O_RDONLY)?).0))
     }
 
     /// Seeks data or a hole; nothing if there is none. The position of the host is not used.
@@ -78,6 +84,12 @@ impl HostBytes {
             Err(Errno::ENXIO) => Ok(None),
             Err(errno) => Err(errno),
         }
+    }
+}
+
+impl Drop for HostBytes {
+    fn drop(&mut self) {
+        self.number.close();
     }
 }
 
@@ -98,7 +110,10 @@ impl HostPlace {
     fn with_room_for_names(self) -> Result<Self, Errno> {
         /// Bytes of a slash, a name and the zero.
         const NAME: usize = 1 + libc::NAME_MAX as usize + 1;
-        if self.path.as_bytes().len() + NAME <= libc::PATH_MAX as usize {
+        // Where processes share the kernel, they all have the top alone.
+        if self.path.as_bytes().len() + NAME <= libc::PATH_MAX as usize
+            || host_fork::shares_memory()
+        {
             return Ok(self);
         }
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
@@ -211,8 +226,11 @@ impl LowerDirectory for HostDirectory {
 
 impl LowerFile for HostRegular {
     fn open(&self) -> Result<Arc<dyn LowerBytes>, Errno> {
-        let opened = self.0.open(libc::O_RDONLY)?;
-        Ok(Arc::new(HostBytes(opened)))
+        let opened = ManuallyDrop::new(self.0.open(libc::O_RDONLY)?);
+        Ok(Arc::new(HostBytes {
+            number: Number::new(opened.0),
+            place: self.0.clone(),
+        }))
     }
 }
 

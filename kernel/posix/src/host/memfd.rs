@@ -4,13 +4,11 @@
 //! not copy. None of them blocks, because the bytes are in memory.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use fdtable::host_fork;
-use fdtable_shm::Mutex;
 use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
@@ -32,10 +30,6 @@ pub(crate) struct Memfd {
     /// The keeper's number of it, where processes share the kernel.
     kept: Option<c_int>,
 }
-
-/// The host descriptors of memory that other processes have made, by the keeper's number and the
-/// name of the memory.
-static OPENED: Mutex<BTreeMap<(c_int, u64), RawFd>> = Mutex::new(BTreeMap::new());
 
 /// Arguments of `mmap`, without the descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -94,31 +88,8 @@ impl Memfd {
     /// Returns the host descriptor in this process, which is opened if it does not have it. -1 if
     /// that fails, for which the host answers `EBADF`.
     fn fd(&self) -> RawFd {
-        match (self.number.get(), self.kept) {
-            (-1, Some(kept)) => self.open(kept).unwrap_or(-1),
-            (fd, _) => fd,
-        }
-    }
-
-    #[cold]
-    fn open(&self, kept: c_int) -> Result<RawFd, Errno> {
-        let _private = fdtable_shm::leave();
-        let mut opened = OPENED.lock();
-        let key = (kept, self.number.name());
-        if let Some(&fd) = opened.get(&key) {
-            return Ok(fd);
-        }
-        let fd = keeper::open_kept(kept)?;
-        // What had the number before is gone.
-        let before: Vec<_> = opened
-            .range((kept, 0)..=(kept, u64::MAX))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in before {
-            opened.remove(&key).into_iter().for_each(host::close);
-        }
-        opened.insert(key, fd);
-        Ok(fd)
+        let kept = self.kept.ok_or(Errno::EIO);
+        self.number.get_or_open(|| kept.and_then(keeper::open_kept))
     }
 
     /// Returns the memory of the host that a file uses.
@@ -239,10 +210,6 @@ impl SharedMemory for Memfd {
 impl Drop for Memfd {
     fn drop(&mut self) {
         self.number.close();
-        if let Some(kept) = self.kept {
-            let opened = OPENED.lock().remove(&(kept, self.number.name()));
-            opened.into_iter().for_each(host::close);
-            keeper::drop_kept(kept);
-        }
+        self.kept.into_iter().for_each(keeper::drop_kept);
     }
 }

@@ -16,14 +16,16 @@
 //!
 //! Where each process has its own kernel, the number is always its own.
 
+use std::collections::BTreeMap;
+use std::mem;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{FileRef, host_fork};
 use fdtable_shm::Mutex;
-use fdtable_vfs::RcuObject;
 use fdtable_vfs::event::FileId;
+use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::system::System;
 use crate::host;
@@ -47,6 +49,9 @@ static OWN: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
 
 /// Host descriptors that lead to nothing until the process has one thread.
 static USELESS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+
+/// The host descriptors of what other processes have opened, by name.
+static OPENED: Mutex<BTreeMap<u64, RawFd>> = Mutex::new(BTreeMap::new());
 
 type Part = [AtomicCell<u64>; PART];
 
@@ -80,11 +85,6 @@ impl Number {
         Number { fd, name }
     }
 
-    /// Returns the name of what it belongs to.
-    pub(crate) fn name(&self) -> u64 {
-        self.name
-    }
-
     /// Returns the host descriptor, or -1 if this process does not have it.
     #[inline]
     pub(crate) fn get(&self) -> RawFd {
@@ -100,12 +100,38 @@ impl Number {
         place(self.fd).is_some_and(|place| place.load() == self.name)
     }
 
+    /// Returns the host descriptor. A process that does not have it opens the same file with
+    /// `open`, and keeps that open as long as it lives, or what it belongs to. -1 if that fails.
+    #[inline]
+    pub(crate) fn get_or_open(&self, open: impl FnOnce() -> Result<RawFd, Errno>) -> RawFd {
+        match self.get() {
+            -1 if self.name != 0 => self.open(open).unwrap_or(-1),
+            fd => fd,
+        }
+    }
+
+    #[cold]
+    fn open(&self, open: impl FnOnce() -> Result<RawFd, Errno>) -> Result<RawFd, Errno> {
+        let _private = fdtable_shm::leave();
+        let mut opened = OPENED.lock();
+        if let Some(&fd) = opened.get(&self.name) {
+            return Ok(fd);
+        }
+        let fd = open()?;
+        opened.insert(self.name, fd);
+        Ok(fd)
+    }
+
     /// Closes the descriptor, if this process has it. What it belongs to is no longer used.
     pub(crate) fn close(&self) {
         let fd = self.get();
         if fd >= 0 {
             self.forget();
             host::close(fd);
+        }
+        if self.name != 0 {
+            let opened = OPENED.lock().remove(&self.name);
+            opened.into_iter().for_each(host::close);
         }
     }
 
@@ -136,12 +162,21 @@ impl Number {
     }
 }
 
+/// Names this process, by a number that no other process with a kernel in the same memory has.
+pub(crate) fn process() -> u32 {
+    match host_fork::shares_memory() {
+        true => host::process_id().cast_unsigned(),
+        false => host_fork::generation(),
+    }
+}
+
 /// Notes that this process has none of the descriptors that its parent had.
 pub(crate) fn forget_all() {
     let parts = OWN.iter().filter_map(OnceLock::get);
     parts
         .flat_map(|part| part.iter())
         .for_each(|place| place.store(0));
+    mem::take(&mut *OPENED.lock());
 }
 
 /// Returns true where this process has one thread.
@@ -171,6 +206,7 @@ pub(crate) fn closing<R>(system: &System, first: u32, last: u32, close: impl FnO
         let is_it = |other: &FileRef<RcuObject>| FileId::of(&***other) == FileId::of(&***file);
         // If no one else uses it, it is about to be released.
         if FileRef::strong_count(file) > 1
+            && !system.is_executable(file)
             && let Some(host_file) = HostFile::below(&***file)
             && !host_files(system, 0, u32::MAX).iter().any(is_it)
         {

@@ -157,6 +157,7 @@ impl Reactor {
     /// Adds a file, unless it is there.
     fn add(&mut self, watch: &HostWatch, fd: RawFd) -> Result<(), Errno> {
         let _private = fdtable_shm::leave();
+        self.leave_to_parent();
         self.run()?;
         let key = watch.key();
         if self.watched.contains_key(&key) {
@@ -168,6 +169,7 @@ impl Reactor {
     }
 
     fn remove(&mut self, watch: &HostWatch, fd: RawFd) {
+        self.leave_to_parent();
         let was_there = self.watched.remove(&watch.key()).is_some();
         if was_there && self.runs() {
             host::epoll_remove(self.epoll, fd);
@@ -176,6 +178,14 @@ impl Reactor {
 
     fn runs(&self) -> bool {
         self.epoll >= 0 && self.generation == host_fork::generation()
+    }
+
+    /// In a child that shares the kernel, leaves the references to the parent, for which they are
+    /// counted. Watchers of this process come anew.
+    fn leave_to_parent(&mut self) {
+        if self.epoll >= 0 && !self.runs() && host_fork::shares_memory() {
+            mem::forget(mem::take(&mut self.watched));
+        }
     }
 
     /// Creates the epoll and the thread, unless this process has them.
@@ -189,10 +199,6 @@ impl Reactor {
             host::close(self.bell);
             self.epoll = -1;
             mem::forget(self.thread.take());
-            if host_fork::shares_memory() {
-                // The references are counted for the parent. Watchers of this process come anew.
-                mem::forget(mem::take(&mut self.watched));
-            }
         }
         let epoll = host::epoll_create()?;
         let bell = host::eventfd().inspect_err(|_| host::close(epoll))?;

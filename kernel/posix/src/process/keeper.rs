@@ -33,8 +33,8 @@ static ID: AtomicCell<c_int> = AtomicCell::new(0);
 /// The socket on which processes write to it, or -1.
 static SOCKET: AtomicCell<RawFd> = AtomicCell::new(-1);
 
-/// A message to the keeper: what to do, and a process or a number.
-type Message = [c_int; 2];
+/// A message to the keeper: what to do, a process or a number, and the name of the process.
+type Message = [c_int; 3];
 
 /// The process has begun.
 const WATCH: c_int = 1;
@@ -47,6 +47,9 @@ const DROP: c_int = 3;
 /// where none were.
 const SOON: c_int = 5;
 const LATE: c_int = 50;
+
+/// The name of the keeper, which no process of the tree has.
+const KEEPER: u32 = u32::MAX;
 
 /// The keeper's own number of its socket.
 const OWN_SOCKET: RawFd = 3;
@@ -89,7 +92,7 @@ pub fn start() -> Result<(), Errno> {
     host::close(theirs);
     ID.store(started.inspect_err(|_| host::close(ours))?);
     SOCKET.store(ours);
-    watch(host::process_id());
+    watch(host::process_id(), fdtable_shm::process());
     Ok(())
 }
 
@@ -98,6 +101,7 @@ fn begin(socket: RawFd, limit: c_int) -> Result<c_int, Errno> {
     let mut told = [-1; 2];
     // SAFETY: there is room for two descriptors.
     check(unsafe { libc::pipe2(told.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    fdtable_shm::name_child(KEEPER);
     // SAFETY: this process has one thread, which continues in the child.
     let first = unsafe { libc::fork() };
     if first == 0 {
@@ -127,8 +131,8 @@ fn begin(socket: RawFd, limit: c_int) -> Result<c_int, Errno> {
 }
 
 /// Has the keeper watch a process of the tree.
-pub(crate) fn watch(id: c_int) {
-    send([WATCH, id], None);
+pub(crate) fn watch(id: c_int, name: u32) {
+    send([WATCH, id, name.cast_signed()], None);
 }
 
 /// Has the keeper keep a host descriptor. Returns the number there.
@@ -147,7 +151,7 @@ pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
             }
         }
     };
-    match send([KEEP, number], Some(fd)) {
+    match send([KEEP, number, 0], Some(fd)) {
         true => Ok(number),
         false => Err(Errno::ENFILE),
     }
@@ -155,7 +159,12 @@ pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
 
 /// Has the keeper close what it keeps under a number.
 pub(crate) fn drop_kept(number: c_int) {
-    send([DROP, number], None);
+    if ID.load() == host::process_id() {
+        // This is it.
+        close_kept(number);
+    } else {
+        send([DROP, number, 0], None);
+    }
 }
 
 /// Opens what the keeper keeps under a number, for reading and writing.
@@ -226,7 +235,7 @@ fn send(mut message: Message, fd: Option<RawFd>) -> bool {
 
 /// Receives a message, and the descriptor that comes with it. `None` if no process can send one.
 fn receive() -> Option<(Message, Option<RawFd>)> {
-    let (mut message, mut control) = ([0; 2], Control([0; 24]));
+    let (mut message, mut control) = ([0; 3], Control([0; 24]));
     with_head(&mut message, &mut control, |head| {
         // SAFETY: there is room for these bytes and this control message.
         let count = unsafe { libc::recvmsg(OWN_SOCKET, head, libc::MSG_CMSG_CLOEXEC) };
@@ -262,14 +271,20 @@ fn attend(socket: RawFd, limit: c_int) {
     // SAFETY: the limit is valid.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
     number::forget_all();
+    ID.store(host::process_id());
     let Ok(epoll) = host::epoll_create() else {
         return;
     };
-    // The socket has no id of a process.
+    // The socket has no name of a process.
     if !add(epoll, OWN_SOCKET, 0) {
         return;
     }
-    let mut watched = HashMap::new();
+    let mut keeper = Keeper {
+        epoll,
+        numbers: limit / 2,
+        watched: HashMap::new(),
+        left_out: Vec::new(),
+    };
     // Until something happens, or callbacks may be due.
     let mut pause = SOON;
     loop {
@@ -280,68 +295,89 @@ fn attend(socket: RawFd, limit: c_int) {
         } else {
             SOON
         };
-        for (id, _) in ready {
-            let id = id as c_int;
-            if id == 0 {
+        for (name, _) in ready {
+            let name = name as u32;
+            if name == 0 {
                 let Some((message, fd)) = receive() else {
                     return;
                 };
-                follow(message, fd, epoll, &mut watched);
-            } else if let Some(pidfd) = watched.remove(&id) {
+                keeper.follow(message, fd);
+            } else if let Some(pidfd) = keeper.watched.remove(&name) {
                 host::close(pidfd);
                 // SAFETY: its pidfd says that it has ended.
-                unsafe { tree::bury(id) };
+                unsafe { tree::bury_named(name) };
             }
         }
-        if watched.is_empty() && tree::is_empty() {
+        for (id, name) in mem::take(&mut keeper.left_out) {
+            keeper.watch(id, name);
+        }
+        if keeper.watched.is_empty() && tree::is_empty() {
             return;
         }
     }
 }
 
-/// Does what a message asks for.
-fn follow(
-    [kind, what]: Message,
-    fd: Option<RawFd>,
+/// What the keeper knows.
+struct Keeper {
     epoll: RawFd,
-    watched: &mut HashMap<c_int, RawFd>,
-) {
-    match (kind, fd) {
-        (WATCH, None) => {
-            // SAFETY: it takes integers.
-            let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, what, 0) } as RawFd;
-            if pidfd < 0 {
-                // It has ended, and its parent knows.
-                // SAFETY: the host does not know it.
-                unsafe { tree::bury(what) };
-            } else if add(epoll, pidfd, what) {
-                watched.insert(what, pidfd);
-            } else {
-                // Its parent buries it.
-                host::close(pidfd);
+    /// How many numbers are for pidfds: those above are for what is kept.
+    numbers: RawFd,
+    /// The pidfds of processes, by their names.
+    watched: HashMap<u32, RawFd>,
+    /// Processes for which there was no pidfd left, with their ids.
+    left_out: Vec<(c_int, u32)>,
+}
+
+impl Keeper {
+    /// Does what a message asks for.
+    fn follow(&mut self, [kind, what, name]: Message, fd: Option<RawFd>) {
+        match (kind, fd) {
+            (WATCH, None) => self.watch(what, name.cast_unsigned()),
+            (KEEP, Some(fd)) => {
+                // SAFETY: it takes integers.
+                unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) };
+                host::close(fd);
+            }
+            (DROP, None) => close_kept(what),
+            (_, fd) => fd.into_iter().for_each(host::close),
+        }
+    }
+
+    fn watch(&mut self, id: c_int, name: u32) {
+        if self.watched.contains_key(&name) {
+            return;
+        }
+        // SAFETY: it takes integers.
+        let pidfd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) });
+        match pidfd.map(|pidfd| pidfd as RawFd) {
+            Ok(pidfd) if pidfd < self.numbers && add(self.epoll, pidfd, name) => {
+                self.watched.insert(name, pidfd);
+            }
+            // It has ended, and its parent knows.
+            // SAFETY: the host does not know it.
+            Err(Errno::ESRCH) => unsafe { tree::bury_named(name) },
+            full => {
+                full.into_iter().for_each(host::close);
+                self.left_out.push((id, name));
             }
         }
-        (KEEP, Some(fd)) => {
-            // SAFETY: it takes integers.
-            unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) };
-            host::close(fd);
-        }
-        (DROP, None) => {
-            host::close(what);
-            let _ = guarded(|| {
-                NUMBERS.lock().free.push(what);
-                Ok(())
-            });
-        }
-        (_, fd) => fd.into_iter().for_each(host::close),
     }
 }
 
-/// Adds a descriptor to the epoll, under the id of a process. Returns true if it is there.
-fn add(epoll: RawFd, fd: RawFd, id: c_int) -> bool {
+/// Closes what is kept under a number, in the keeper.
+fn close_kept(number: c_int) {
+    host::close(number);
+    let _ = guarded(|| {
+        NUMBERS.lock().free.push(number);
+        Ok(())
+    });
+}
+
+/// Adds a descriptor to the epoll, under the name of a process. Returns true if it is there.
+fn add(epoll: RawFd, fd: RawFd, name: u32) -> bool {
     let mut event = libc::epoll_event {
         events: libc::EPOLLIN as u32,
-        u64: id as u64,
+        u64: name.into(),
     };
     // SAFETY: the event is valid.
     unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) == 0 }

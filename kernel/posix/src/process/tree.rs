@@ -43,8 +43,8 @@ static OWN: AtomicCell<Option<&'static Member>> = AtomicCell::new(None);
 
 /// A process of the tree.
 struct Entry {
-    /// Names the entry: process ids are used again.
-    serial: u64,
+    /// The name of the process, as the ids of processes are used again. Later ones are larger.
+    name: u32,
     /// The id of the process, or 0 until it is known.
     id: c_int,
     member: &'static Member,
@@ -59,53 +59,55 @@ enum Burial {
     /// Another process does.
     UnderWay,
     /// The caller.
-    Ours(u64, &'static Member),
+    Ours(u32, &'static Member),
 }
 
 /// All processes of the tree.
 struct Tree {
     entries: Vec<Entry>,
-    next: u64,
+    next: u32,
 }
 
 fdtable_sync::global! {
     pub(super) static TREE: Mutex<Tree> = Mutex::new(Tree {
         entries: Vec::new(),
-        next: 0,
+        next: fdtable_shm::FIRST,
     });
 }
 
 impl Tree {
-    fn add(&mut self, id: c_int, member: &'static Member) -> u64 {
-        let serial = self.next;
-        self.next += 1;
+    /// Enters a process, and names it.
+    fn add(&mut self, id: c_int, member: &'static Member) -> u32 {
+        let name = self.next;
+        // After four thousand million processes, a name may be that of a living one.
+        self.next = self.next.wrapping_add(1).max(fdtable_shm::FIRST);
         self.entries.push(Entry {
-            serial,
+            name,
             id,
             member,
             burier: 0,
         });
-        serial
+        name
     }
 
     /// Notes the id of a process that has begun.
-    fn name(&mut self, serial: u64, id: c_int) {
-        let entry = self.entries.iter_mut().find(|entry| entry.serial == serial);
+    fn set_id(&mut self, name: u32, id: c_int) {
+        let entry = self.entries.iter_mut().find(|entry| entry.name == name);
         if let Some(entry) = entry {
             entry.id = id;
         }
     }
 
     /// Takes an entry out.
-    fn take(&mut self, serial: u64) -> Option<&'static Member> {
-        let is_it = |entry: &Entry| entry.serial == serial;
+    fn take(&mut self, name: u32) -> Option<&'static Member> {
+        let is_it = |entry: &Entry| entry.name == name;
         let at = self.entries.iter().position(is_it)?;
         Some(self.entries.swap_remove(at).member)
     }
 
     /// Begins the burial of a process.
-    fn begin_burial(&mut self, id: c_int) -> Burial {
-        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) else {
+    fn begin_burial(&mut self, is_it: impl Fn(&Entry) -> bool) -> Burial {
+        let Some(entry) = self.entries.iter_mut().find(|entry| is_it(entry)) else {
             return Burial::Over;
         };
         if entry.burier != 0 && host::is_alive(entry.burier) {
@@ -113,7 +115,7 @@ impl Tree {
         }
         // One that has died left descriptors open, or none.
         entry.burier = host::process_id();
-        Burial::Ours(entry.serial, entry.member)
+        Burial::Ours(entry.name, entry.member)
     }
 }
 
@@ -128,7 +130,7 @@ pub(crate) fn root(process: Process) -> &'static Process {
 /// A process that is about to be made by a fork of the host process. Dropped in the parent before
 /// that, nothing is left of it.
 pub struct Child {
-    serial: u64,
+    name: u32,
     member: &'static Member,
     routes: Routes,
     executable: Option<FileRef<RcuObject>>,
@@ -143,11 +145,12 @@ impl Child {
         guarded(|| {
             let system = system();
             let member = Member::leaked(system.process.fork()?);
-            let serial = TREE.lock().add(0, member);
+            let name = TREE.lock().add(0, member);
+            fdtable_shm::name_child(name);
             let executable = Option::clone(&system.executable.load());
             let _private = fdtable_shm::leave();
             Ok(Child {
-                serial,
+                name,
                 member,
                 routes: system.routes.load().as_ref().clone(),
                 executable,
@@ -162,7 +165,7 @@ impl Child {
         let _ = guarded(|| {
             OWN.store(Some(self.member));
             system().become_child(&self.member.process, routes, executable);
-            TREE.lock().name(self.serial, host::process_id());
+            TREE.lock().set_id(self.name, host::process_id());
             Ok(())
         });
         mem::forget(self);
@@ -176,20 +179,21 @@ impl Child {
         mem::forget(routes.into_here());
         let _ = guarded(|| {
             // The child may have ended, and its entry with it.
-            TREE.lock().name(self.serial, id);
+            TREE.lock().set_id(self.name, id);
             Ok(())
         });
         // It may have ended before it could do that itself.
-        keeper::watch(id);
+        keeper::watch(id, self.name);
         mem::forget(self);
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        let serial = self.serial;
+        let name = self.name;
+        fdtable_shm::name_child(0);
         let _ = guarded(|| {
-            let process = TREE.lock().take(serial);
+            let process = TREE.lock().take(name);
             // SAFETY: no process was made that could use it.
             process
                 .into_iter()
@@ -227,23 +231,45 @@ pub fn end() {
     });
 }
 
-/// Buries a process that has ended, if it is one of the tree. Returns when its descriptors are
-/// closed.
+/// Returns a name that no process has had yet.
+#[must_use]
+pub fn next_name() -> u32 {
+    guarded(|| Ok(TREE.lock().next)).unwrap_or(0)
+}
+
+/// Buries the process with this id and a name below `end`, if it is one of the tree. Returns when
+/// its descriptors are closed.
 ///
 /// # Safety
+/// It has ended: the host has reported the end of a process with this id, which had begun when
+/// [`next_name`] returned `end`.
+pub unsafe fn bury(id: c_int, end: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { bury_one(|entry| entry.id == id && entry.name < end) };
+}
+
+/// Buries the process with this name, if it is one of the tree.
+///
+/// # Safety
+/// It has ended.
+pub(super) unsafe fn bury_named(name: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { bury_one(|entry| entry.name == name) };
+}
+
+/// # Safety
 /// The process has ended.
-pub unsafe fn bury(id: c_int) {
+unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
     /// How long another process may take, in steps of [`PAUSE`].
     const LOOKS: u32 = 10_000;
     for _ in 0..LOOKS {
         let is_under_way = guarded(|| {
-            let burial = TREE.lock().begin_burial(id);
-            if let Burial::Ours(serial, member) = burial {
-                // SAFETY: as the caller promises; the entry was that of this process, and the first
-                // to have its id since.
-                unsafe { rcu::bury_process(id.cast_unsigned()) };
+            let burial = TREE.lock().begin_burial(&is_it);
+            if let Burial::Ours(name, member) = burial {
+                // SAFETY: as the caller promises.
+                unsafe { rcu::bury_process(name) };
                 close_all(&member.process);
-                TREE.lock().take(serial);
+                TREE.lock().take(name);
                 // SAFETY: as the caller promises, the threads of the process do not exist, and no
                 // other process finds it any more.
                 unsafe { free(member) };
