@@ -75,9 +75,6 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
     let mut steps = Steps::lane();
     let mut tally = Tally::default();
     steps.judge("models", models)?;
-    steps.step("conflicts: those on the list and no others", || {
-        succeeded(&conflicts().finish()?, "the check")
-    })?;
     steps.judge("the example kernel, with 4 CPUs", || {
         kernel::boot(4, "release")
     })?;
@@ -151,13 +148,6 @@ fn documentation() -> Result {
     let doc = Process::cargo("doc")
         .words("--workspace --no-deps --quiet --features fdtable-listing/serde");
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
-}
-
-/// Checks the conflicts of our code, optimized, in a small program.
-fn conflicts() -> Process {
-    let run = Process::cargo("run").words("--profile conflicts --quiet -p fdtable-bench");
-    run.words("--no-default-features --example check_conflicts")
-        .quiet()
 }
 
 fn tests(what: &str) -> Process {

@@ -30,7 +30,7 @@ type Flag = std::sync::Arc<AtomicBool>;
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(20_000);
-    builder.preemption_bound = builder.preemption_bound.max(Some(preemptions));
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     let executions = std::sync::Arc::new(Executions::new(0));
     builder.check({
         let executions = executions.clone();
