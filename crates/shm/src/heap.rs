@@ -9,7 +9,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{self, NonNull};
 
 use crate::mapping::{ALIGN, RUN, contains, header, map_pages, unmap_pages};
-use crate::thread::is_inside;
+use crate::thread::{enter, is_inside};
 
 /// The largest block, in bytes.
 const LARGEST: usize = RUN / 2;
@@ -99,6 +99,8 @@ fn take(layout: Layout) -> *mut u8 {
 /// # Safety
 /// [`take`] returned it for this layout; it is given back once, and no longer used.
 unsafe fn give(block: NonNull<u8>, layout: Layout) {
+    // The thread may be outside. The list of free blocks is shared.
+    let _call = enter();
     let Some(class) = class_of(layout) else {
         let size = layout.size().max(layout.align());
         // SAFETY: as the caller promises.

@@ -1,4 +1,4 @@
-//! What a thread knows of itself: its id, and the side that it is on.
+//! What a thread knows of itself: its id, the side that it is on, and whether it is in a call.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -10,35 +10,45 @@ use crate::mapping::is_shared;
 thread_local! {
     // None has a destructor, so they can be read wherever memory is allocated.
     static ID: Cell<u32> = const { Cell::new(0) };
-    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    static STATE: Cell<usize> = const { Cell::new(0) };
     static CHILD: Cell<u32> = const { Cell::new(0) };
 }
+
+/// The lowest bit of a state: the thread allocates shared memory. The bits above count the calls
+/// that it is in, one in another.
+const SHARED: usize = 1;
+const CALL: usize = 2;
 
 /// The side on which a thread is, until this is dropped. Then it is where it was before.
 #[derive(Debug)]
 #[must_use = "the thread goes back when this is dropped"]
 pub struct Side {
-    before: bool,
+    before: usize,
     /// Not `Send`: stays on its thread.
     stays: PhantomData<*const ()>,
 }
 
-/// Has the calling thread allocate shared memory, if there is some. Nests. Callable anywhere.
+/// Begins a call of the kernel: has the calling thread allocate shared memory, if there is some.
+/// Nests. Callable anywhere.
 #[inline]
 pub fn enter() -> Side {
-    go(is_shared())
+    let before = STATE.get();
+    go((before + CALL) | usize::from(is_shared()), before)
 }
 
-/// Has the calling thread allocate private memory. Nests. Callable anywhere.
+/// Has the calling thread allocate private memory, inside of a call or outside. Nests. Callable
+/// anywhere.
 #[inline]
 pub fn leave() -> Side {
-    go(false)
+    let before = STATE.get();
+    go(before & !SHARED, before)
 }
 
 #[inline]
-fn go(inside: bool) -> Side {
+fn go(state: usize, before: usize) -> Side {
+    STATE.set(state);
     Side {
-        before: IS_INSIDE.replace(inside),
+        before,
         stays: PhantomData,
     }
 }
@@ -46,15 +56,32 @@ fn go(inside: bool) -> Side {
 impl Drop for Side {
     #[inline]
     fn drop(&mut self) {
-        IS_INSIDE.set(self.before);
+        STATE.set(self.before);
     }
 }
 
 /// Returns true if the calling thread allocates shared memory.
 #[inline]
 pub(crate) fn is_inside() -> bool {
-    IS_INSIDE.get()
+    STATE.get() & SHARED != 0
 }
+
+/// Returns true from [`enter`] until what it returned is dropped, on the calling thread.
+#[inline]
+#[must_use]
+pub fn is_in_call() -> bool {
+    STATE.get() >= CALL
+}
+
+/// Returns the address of a word of the calling thread, for a process that looks into the memory of
+/// this one: it is [`CALL_AT_LEAST`] or more while the thread is in a call.
+#[must_use]
+pub fn state_of_thread() -> *const usize {
+    STATE.with(|state| state.as_ptr().cast_const())
+}
+
+/// The least value of the word at [`state_of_thread`] in a call.
+pub const CALL_AT_LEAST: usize = CALL;
 
 /// Returns the id of the calling thread: `gettid(2)`.
 #[inline]

@@ -12,7 +12,7 @@ use crate::host::number::closing;
 pub use crate::host::number::tell_threads;
 
 pub use crate::host::direct::{DirectCall, DirectCalls};
-pub use crate::process::keeper::start as start_keeper;
+pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
 pub use crate::process::tree::{Child, ask_to_end, bury, end, is_to_end, next_name};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and

@@ -18,7 +18,7 @@ use crate::observe;
 use crate::options::{Kernel, Options};
 use crate::process;
 use crate::signals;
-use crate::thread::Block;
+use crate::thread::{self, Block};
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -157,6 +157,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         if unsafe { fdtable_shm::begin() }.map_err(failed)? == fdtable_shm::Begun::NotLinked {
             return Err(failed(io::Error::from_raw_os_error(libc::ENOEXEC)));
         }
+        keep_one_heap();
     }
     // A signal that all threads of the guest block stays pending.
     rcu::block_faults();
@@ -190,7 +191,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     block.mailbox.block(signals::install());
     if host_fork::shares_memory() {
         runner::tell_threads(process::is_alone);
-        runner::start_keeper().map_err(|errno| named(errno.errno()))?;
+        runner::start_keeper(thread::layout()).map_err(|errno| named(errno.errno()))?;
     }
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.
@@ -198,6 +199,17 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let block = Box::leak(block);
     loop {
         process::run_guest(block, frame.clone());
+    }
+}
+
+/// Has the C library keep all private memory of the runner in the host's heap. A process that
+/// completes a call of one that was killed takes over what is there, and can tell it from memory of
+/// the program.
+fn keep_one_heap() {
+    // SAFETY: they take integers.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_MAX, 0);
     }
 }
 

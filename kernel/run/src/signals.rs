@@ -84,8 +84,8 @@ const KICK: i32 = libc::SIGSTKFLT;
 /// negative ones to programs, and nothing else uses this one.
 const OURS: i32 = -0x0FD7;
 
-/// The code of the signal by which a process is told that another one kills it.
-const KILLED: i32 = -0x0FD9;
+/// The signal, and its code, by which a process is told that another one kills it.
+pub(crate) const KILLED: (i32, i32) = (libc::SIGSYS, -0x0FD9);
 
 /// Interrupts a thread of this process, whose call goes on. Returns false if it has ended.
 pub(crate) fn kick(thread: i32) -> bool {
@@ -100,7 +100,8 @@ pub(crate) fn kick_to_end(thread: i32) {
 
 /// Tells a process of the tree, whose runner has to know it by other means too, that it is killed.
 pub(crate) fn kill(process: i32) {
-    send_as(process, process, libc::SIGSYS, KILLED);
+    let (signal, code) = KILLED;
+    send_as(process, process, signal, code);
 }
 
 /// Sends a signal of the runner to a thread of this process.
@@ -874,7 +875,7 @@ pub(crate) unsafe extern "C" fn on_signal(
         block.answer();
     }
     finish_way_out(block, context);
-    if signal == libc::SIGSYS && code == KILLED && process::is_killed() {
+    if (signal, code) == KILLED && process::is_killed() {
         block.end_soon();
         end_soon(block, context);
         return u8::from(!block.is_inside());

@@ -2,10 +2,13 @@
 //! host's settings for interception.
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::{io, ptr};
 
-use crate::entry::{Frame, address, fdtable_run_begin, fdtable_run_end};
+use fdtable_posix::runner;
+
+use crate::entry::*;
 use crate::guarded::Guarded;
 use crate::observe;
 use crate::pending::{Info, Mailbox};
@@ -284,6 +287,17 @@ impl Block {
                 &raw const self.selector,
             )
         })
+    }
+}
+
+/// Returns what a process has to know that completes the calls of one that was killed.
+pub(crate) fn layout() -> runner::Threads {
+    runner::Threads {
+        fs_at: offset_of!(Block, host_fs),
+        id_at: offset_of!(Block, id),
+        handler: fdtable_run_signal,
+        restorer: fdtable_run_restore,
+        killed: signals::KILLED,
     }
 }
 

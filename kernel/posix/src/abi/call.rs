@@ -11,6 +11,7 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use crate::abi::system::{System, system};
+use crate::process::keeper::end_of_call;
 
 /// Return value of a C function. One value means "see errno".
 pub(crate) trait ReturnValue {
@@ -74,10 +75,12 @@ pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, E
         let _inside = (host_fork::enter(), fdtable_shm::enter());
         body()
     };
-    match catch_unwind(AssertUnwindSafe(inside)) {
+    let result = match catch_unwind(AssertUnwindSafe(inside)) {
         Ok(result) => result,
         Err(panic) => Err(forget(panic)),
-    }
+    };
+    end_of_call();
+    result
 }
 
 type Panic = Box<dyn std::any::Any + Send>;

@@ -1,15 +1,27 @@
 //! The keeper: a process beside a tree of processes that share one kernel.
 //!
 //! It runs the callbacks of RCU that no other thread has run: the processes have no thread for
-//! them, which could die with a lock. It watches the processes of the tree, and
-//! [buries](super::tree::bury) each that ends, also one that no parent waits for. And it keeps
+//! them, which could die with a lock. It [traces](tracees) the processes of the tree: the calls of
+//! one that is killed are completed, and it is [buried](super::tree::bury). And it keeps
 //! descriptors of the host for objects that outlive the process that has opened them ([`keep`]): a
 //! process that needs one opens it through `/proc`.
 //!
 //! It is made by two forks before the program starts, so it is no child of the tree. It has a
 //! session of its own and no descriptor but its socket and what it keeps, and ends when the last
-//! process of the tree has ended. If it is killed, processes are buried by parents that wait for
-//! them, and what it kept is lost to all but those that have it open.
+//! process of the tree has ended. If it is killed, the host lets go what it traces, processes are
+//! buried by parents that wait for them, and what it kept is lost to all but those that have it
+//! open.
+//!
+//! Where the host does not let it trace, it watches the processes, and buries each that has ended.
+//! A call in which one is killed stays incomplete then.
+
+#[cfg(target_arch = "x86_64")]
+mod stand_in;
+#[cfg(target_arch = "x86_64")]
+mod tracees;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "keeper/untraced.rs"]
+mod tracees;
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -27,21 +39,35 @@ use crate::abi::call::guarded;
 use crate::host::{self, check, number};
 use crate::process::tree;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use stand_in::end_of_call;
+pub use tracees::Threads;
+use tracees::Tracees;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use tracees::end_of_call;
+
 /// The id of the keeper, or 0.
 static ID: AtomicCell<c_int> = AtomicCell::new(0);
 
 /// The socket on which processes write to it, or -1.
 static SOCKET: AtomicCell<RawFd> = AtomicCell::new(-1);
 
+/// Whether the keeper traces this process, and so all that it makes.
+static IS_TRACED: AtomicCell<bool> = AtomicCell::new(false);
+
 /// A message to the keeper: what to do, a process or a number, and the name of the process.
 type Message = [c_int; 3];
 
-/// The process has begun.
+/// The process has begun, and is not traced.
 const WATCH: c_int = 1;
 /// Keep the descriptor that comes with the message under the number.
 const KEEP: c_int = 2;
 /// Close the number.
 const DROP: c_int = 3;
+/// Trace the process. The answer has 1 if it is traced, or 0.
+const TRACE: c_int = 4;
+/// Do not trace the process any more: another one will.
+const RELEASE: c_int = 5;
 
 /// The time between two looks for callbacks that are due, in milliseconds: where some were, and
 /// where none were.
@@ -74,7 +100,7 @@ fdtable_sync::global! {
 ///
 /// # Errors
 /// Those of the host's `socketpair` and `fork`.
-pub fn start() -> Result<(), Errno> {
+pub fn start(threads: Threads) -> Result<(), Errno> {
     let mut ends = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: there is room for two descriptors.
@@ -88,16 +114,33 @@ pub fn start() -> Result<(), Errno> {
     }
     // The keeper inherits that.
     rcu::use_ticks();
-    let started = begin(theirs, limit);
+    let started = begin(theirs, limit, threads);
     host::close(theirs);
     ID.store(started.inspect_err(|_| host::close(ours))?);
     SOCKET.store(ours);
-    watch(host::process_id(), fdtable_shm::process());
+    trace_this();
     Ok(())
 }
 
+/// Has the keeper trace this process, or watch it if the host does not let it.
+fn trace_this() {
+    let (id, name) = (host::process_id(), fdtable_shm::process());
+    // Where a process may trace only its children unless others let it.
+    // SAFETY: it takes integers.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, ID.load()) };
+    send([TRACE, id, name.cast_signed()], None);
+    let answer = receive(SOCKET.load());
+    IS_TRACED.store(matches!(answer, Some(([TRACE, 1, _], None))));
+    see(id, name);
+}
+
+/// Has the keeper let a process of the tree go, for one that traces it.
+pub fn release(id: c_int) {
+    send([RELEASE, id, 0], None);
+}
+
 /// Makes the process, by two forks. Returns its id.
-fn begin(socket: RawFd, limit: c_int) -> Result<c_int, Errno> {
+fn begin(socket: RawFd, limit: c_int, threads: Threads) -> Result<c_int, Errno> {
     let mut told = [-1; 2];
     // SAFETY: there is room for two descriptors.
     check(unsafe { libc::pipe2(told.as_mut_ptr(), libc::O_CLOEXEC) })?;
@@ -108,7 +151,7 @@ fn begin(socket: RawFd, limit: c_int) -> Result<c_int, Errno> {
         // SAFETY: as above.
         let second = unsafe { libc::fork() };
         if second == 0 {
-            attend(socket, limit);
+            attend(socket, limit, threads);
         } else {
             // SAFETY: the bytes are those of an integer.
             unsafe { libc::write(told[1], (&raw const second).cast(), size_of_val(&second)) };
@@ -130,9 +173,11 @@ fn begin(socket: RawFd, limit: c_int) -> Result<c_int, Errno> {
     }
 }
 
-/// Has the keeper watch a process of the tree.
-pub(crate) fn watch(id: c_int, name: u32) {
-    send([WATCH, id, name.cast_signed()], None);
+/// Has the keeper watch a process of the tree, unless it traces it.
+pub(crate) fn see(id: c_int, name: u32) {
+    if !IS_TRACED.load() {
+        send([WATCH, id, name.cast_signed()], None);
+    }
 }
 
 /// Has the keeper keep a host descriptor. Returns the number there.
@@ -210,7 +255,11 @@ fn with_head<R>(
 }
 
 /// Sends a message. Returns false if there is no keeper.
-fn send(mut message: Message, fd: Option<RawFd>) -> bool {
+fn send(message: Message, fd: Option<RawFd>) -> bool {
+    send_on(SOCKET.load(), message, fd)
+}
+
+fn send_on(socket: RawFd, mut message: Message, fd: Option<RawFd>) -> bool {
     let mut control = Control([0; 24]);
     with_head(&mut message, &mut control, |head| {
         match fd {
@@ -229,16 +278,16 @@ fn send(mut message: Message, fd: Option<RawFd>) -> bool {
             }
         }
         // SAFETY: the head is that of a message with these bytes and this control message.
-        unsafe { libc::sendmsg(SOCKET.load(), head, libc::MSG_NOSIGNAL) >= 0 }
+        unsafe { libc::sendmsg(socket, head, libc::MSG_NOSIGNAL) >= 0 }
     })
 }
 
 /// Receives a message, and the descriptor that comes with it. `None` if no process can send one.
-fn receive() -> Option<(Message, Option<RawFd>)> {
+fn receive(socket: RawFd) -> Option<(Message, Option<RawFd>)> {
     let (mut message, mut control) = ([0; 3], Control([0; 24]));
     with_head(&mut message, &mut control, |head| {
         // SAFETY: there is room for these bytes and this control message.
-        let count = unsafe { libc::recvmsg(OWN_SOCKET, head, libc::MSG_CMSG_CLOEXEC) };
+        let count = unsafe { libc::recvmsg(socket, head, libc::MSG_CMSG_CLOEXEC) };
         let has_fd = head.msg_controllen > size_of::<libc::cmsghdr>();
         // SAFETY: the host has written a descriptor there.
         let fd = has_fd.then(|| unsafe {
@@ -254,7 +303,7 @@ fn receive() -> Option<(Message, Option<RawFd>)> {
 }
 
 /// The life of the keeper.
-fn attend(socket: RawFd, limit: c_int) {
+fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     // SAFETY: these take integers. The descriptors are those of the program, of which this process
     // has no use.
     unsafe {
@@ -275,8 +324,11 @@ fn attend(socket: RawFd, limit: c_int) {
     let Ok(epoll) = host::epoll_create() else {
         return;
     };
-    // The socket has no name of a process.
-    if !add(epoll, OWN_SOCKET, 0) {
+    let Ok(children) = signals_of_children() else {
+        return;
+    };
+    // Neither has a name of a process.
+    if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, children, CHILDREN) {
         return;
     }
     let mut keeper = Keeper {
@@ -284,28 +336,38 @@ fn attend(socket: RawFd, limit: c_int) {
         numbers: limit / 2,
         watched: HashMap::new(),
         left_out: Vec::new(),
+        tracees: Tracees::new(threads),
     };
     // Until something happens, or callbacks may be due.
     let mut pause = SOON;
     loop {
         let ready = host::epoll_wait_for(epoll, pause).unwrap_or_default();
         let is_idle = guarded(|| Ok(!rcu::tick().unwrap_or(true))).unwrap_or(true);
-        pause = if is_idle && ready.is_empty() {
+        let has_stand_ins = keeper.tracees.look_at_stand_ins();
+        pause = if is_idle && ready.is_empty() && !has_stand_ins {
             LATE
         } else {
             SOON
         };
         for (name, _) in ready {
             let name = name as u32;
-            if name == 0 {
-                let Some((message, fd)) = receive() else {
+            if name == MESSAGES {
+                let Some((message, fd)) = receive(OWN_SOCKET) else {
                     return;
                 };
                 keeper.follow(message, fd);
+            } else if name == CHILDREN {
+                take_signals(children);
+                keeper.tracees.follow();
             } else if let Some(pidfd) = keeper.watched.remove(&name) {
                 host::close(pidfd);
                 // SAFETY: its pidfd says that it has ended.
                 unsafe { tree::bury_named(name) };
+            }
+        }
+        for id in mem::take(&mut keeper.tracees.left) {
+            if let Some(name) = tree::name_of(id) {
+                keeper.watch(id, name);
             }
         }
         for (id, name) in mem::take(&mut keeper.left_out) {
@@ -326,6 +388,7 @@ struct Keeper {
     watched: HashMap<u32, RawFd>,
     /// Processes for which there was no pidfd left, with their ids.
     left_out: Vec<(c_int, u32)>,
+    tracees: Tracees,
 }
 
 impl Keeper {
@@ -339,6 +402,11 @@ impl Keeper {
                 host::close(fd);
             }
             (DROP, None) => close_kept(what),
+            (TRACE, None) => {
+                let is_traced = self.tracees.begin(what).is_ok();
+                send_on(OWN_SOCKET, [TRACE, is_traced.into(), 0], None);
+            }
+            (RELEASE, None) => self.tracees.release(what),
             (_, fd) => fd.into_iter().for_each(host::close),
         }
     }
@@ -362,6 +430,29 @@ impl Keeper {
             }
         }
     }
+}
+
+/// The keys of the two descriptors that are no process: names are neither.
+const MESSAGES: u32 = 0;
+const CHILDREN: u32 = KEEPER;
+
+/// Opens a descriptor that is ready when the host reports something about what is traced.
+fn signals_of_children() -> Result<RawFd, Errno> {
+    // SAFETY: all zeroes is a valid value of this set of bits.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: the set is valid.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    // SAFETY: as above.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+    // SAFETY: as above.
+    check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })
+}
+
+/// Takes what it reports, which the host may have merged.
+fn take_signals(children: RawFd) {
+    let mut info = [0_u8; 4 * size_of::<libc::signalfd_siginfo>()];
+    // SAFETY: there is room for so many bytes.
+    while unsafe { libc::read(children, info.as_mut_ptr().cast(), info.len()) } > 0 {}
 }
 
 /// Closes what is kept under a number, in the keeper.

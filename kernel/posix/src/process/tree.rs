@@ -47,6 +47,8 @@ struct Entry {
     name: u32,
     /// The id of the process, or 0 until it is known.
     id: c_int,
+    /// The thread that forks it, or 0.
+    maker: c_int,
     member: &'static Member,
     /// The process that buries it, or 0.
     burier: c_int,
@@ -77,13 +79,14 @@ fdtable_sync::global! {
 
 impl Tree {
     /// Enters a process, and names it.
-    fn add(&mut self, id: c_int, member: &'static Member) -> u32 {
+    fn add(&mut self, id: c_int, maker: c_int, member: &'static Member) -> u32 {
         let name = self.next;
         // After four thousand million processes, a name may be that of a living one.
         self.next = self.next.wrapping_add(1).max(fdtable_shm::FIRST);
         self.entries.push(Entry {
             name,
             id,
+            maker,
             member,
             burier: 0,
         });
@@ -122,7 +125,7 @@ impl Tree {
 /// Enters the first process.
 pub(crate) fn root(process: Process) -> &'static Process {
     let member = Member::leaked(process);
-    TREE.lock().add(host::process_id(), member);
+    TREE.lock().add(host::process_id(), 0, member);
     OWN.store(Some(member));
     &member.process
 }
@@ -145,7 +148,7 @@ impl Child {
         guarded(|| {
             let system = system();
             let member = Member::leaked(system.process.fork()?);
-            let name = TREE.lock().add(0, member);
+            let name = TREE.lock().add(0, host::thread_id(), member);
             fdtable_shm::name_child(name);
             let executable = Option::clone(&system.executable.load());
             let _private = fdtable_shm::leave();
@@ -183,7 +186,7 @@ impl Child {
             Ok(())
         });
         // It may have ended before it could do that itself.
-        keeper::watch(id, self.name);
+        keeper::see(id, self.name);
         mem::forget(self);
     }
 }
@@ -200,6 +203,51 @@ impl Drop for Child {
                 .for_each(|process| unsafe { free(process) });
             Ok(())
         });
+    }
+}
+
+/// Notes that a thread has forked a process with this id, which has not run yet.
+pub(super) fn born(maker: c_int, id: c_int) {
+    let _ = guarded(|| {
+        let is_it = |entry: &&mut Entry| entry.id == 0 && entry.maker == maker;
+        if let Some(entry) = TREE.lock().entries.iter_mut().find(is_it) {
+            entry.id = id;
+        }
+        Ok(())
+    });
+}
+
+/// Returns the name of the process of the tree that has this id.
+pub(super) fn name_of(id: c_int) -> Option<u32> {
+    let found = guarded(|| {
+        let tree = TREE.lock();
+        let entry = tree.entries.iter().find(|entry| entry.id == id);
+        Ok(entry.map(|entry| entry.name))
+    });
+    found.unwrap_or(None)
+}
+
+/// Buries a process, and the children that its threads were about to fork.
+///
+/// # Safety
+/// Its threads, of which `is_thread` tells the ids, do not run any more.
+pub(super) unsafe fn bury_held(id: c_int, is_thread: impl Fn(c_int) -> bool) {
+    // SAFETY: as the caller promises.
+    unsafe { bury_one(|entry| entry.id == id) };
+    let is_unborn = |entry: &Entry| entry.id == 0 && is_thread(entry.maker);
+    loop {
+        let taken = guarded(|| {
+            let mut tree = TREE.lock();
+            let unborn = tree.entries.iter().find(|entry| is_unborn(entry));
+            let name = unborn.map(|entry| entry.name);
+            let member = name.and_then(|name| tree.take(name));
+            drop(tree);
+            // SAFETY: no process was made that could use it.
+            Ok(member.map(|member| unsafe { free(member) }))
+        });
+        if !matches!(taken, Ok(Some(()))) {
+            return;
+        }
     }
 }
 

@@ -1,0 +1,766 @@
+//! A stand-in: a process that completes the calls in which another one was killed.
+//!
+//! The dead process is held by the host: see [`tracees`](super::tracees). All processes of the tree
+//! are forks of one, and so is the keeper, so the code of the kernel and the shared memory have the
+//! same addresses in a fork of it. What it lacks is the dead process's own memory. The stand-in
+//!
+//! 1. takes copies of its descriptors, under the same numbers, its working directory, and its user;
+//! 2. replaces its own private memory by that of the dead process: what the runner needs is copied,
+//!    and what belongs to the program is copied page by page, when a call accesses it;
+//! 3. has a thread for each thread that was in a call, which continues there with its registers.
+//!
+//! Its threads end with the outermost call ([`end_of_call`]), or when they would return to the
+//! program, whose memory cannot be executed here. They are told that their process is killed, so
+//! what waits is interrupted. Locks know them by the ids of the dead threads, which live until they
+//! are let go.
+//!
+//! # What remains
+//!
+//! A call that reads or writes a file of the host, with a buffer of the program, can fail with
+//! `EFAULT`: the host does not ask for pages as the calls of this library do. What a call stores in
+//! memory of the program is lost with it, also in a mapping that others share.
+//!
+//! # From the second step on
+//!
+//! The code that runs while the memory is replaced uses none of what is replaced: no static, no
+//! thread-local variable, no heap. It makes the host's calls itself. Its stack, and all that it
+//! reads, is in pages of shared memory.
+
+use std::arch::{asm, global_asm};
+use std::ffi::{c_int, c_void};
+use std::fs::{self, File};
+use std::io;
+use std::mem::offset_of;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr::{self, NonNull};
+
+use crossbeam_utils::atomic::AtomicCell;
+
+use super::tracees::{Threads, Vectors};
+use crate::host;
+
+/// A thread that was killed in a call.
+pub(super) struct Dead {
+    pub(super) registers: libc::user_regs_struct,
+    pub(super) vectors: Vectors,
+    pub(super) mask: u64,
+    /// Its base of `fs` in the runner.
+    pub(super) fs: u64,
+}
+
+/// Whether this process is one.
+static IS_HERE: AtomicCell<bool> = AtomicCell::new(false);
+
+/// Ends the calling thread if it stands in for one that was killed, and is in no call any more.
+#[inline(always)]
+pub(crate) fn end_of_call() {
+    if IS_HERE.load() && !fdtable_shm::is_in_call() {
+        end_thread();
+    }
+}
+
+#[cold]
+fn end_thread() -> ! {
+    loop {
+        call(libc::SYS_exit, [0; 6]);
+    }
+}
+
+/// Pages of the host, in bytes.
+const PAGE: u64 = 4096;
+
+/// What each thread has in the shared pages, in bytes: at their begin a [`Slot`], and behind it its
+/// stack for signals.
+const SLOT: usize = 128 << 10;
+
+/// What the shared pages begin with, before the slots.
+#[repr(C)]
+struct Plan {
+    /// The descriptor of the memory of the dead process.
+    memory: RawFd,
+    threads: Threads,
+    /// Held while a page is brought in: 1, else 0.
+    lock: AtomicCell<u32>,
+    slots: usize,
+    /// What is copied at once, and what of the keeper's is unmapped. None of the second is in the
+    /// first.
+    taken: [Range<u64>; RANGES],
+    dropped: [Range<u64>; RANGES],
+}
+
+/// How many ranges of memory there may be of each kind.
+const RANGES: usize = 400;
+
+/// What a thread continues with.
+#[repr(C)]
+struct Slot {
+    plan: *const Plan,
+    fs: u64,
+    gs: u64,
+    context: Context,
+    vectors: Aligned,
+}
+
+#[repr(C, align(64))]
+struct Aligned(Vectors);
+
+/// What `rt_sigreturn` finds at the stack pointer: the host's `struct ucontext`.
+#[repr(C)]
+struct Context {
+    flags: u64,
+    link: u64,
+    stack: libc::stack_t,
+    registers: [u64; 23],
+    vectors: *const Aligned,
+    reserved: [u64; 8],
+    mask: u64,
+}
+
+const _: () = assert!(size_of::<Plan>() <= SLOT && size_of::<Slot>() <= SLOT / 2);
+
+/// A stand-in that was started. Dropped when it has ended.
+pub(super) struct StandIn {
+    id: c_int,
+    pages: NonNull<u8>,
+    size: usize,
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        // SAFETY: `begin` has mapped them, and the process that used them has ended.
+        unsafe { fdtable_shm::unmap_pages(self.pages, self.size) };
+    }
+}
+
+impl StandIn {
+    pub(super) fn id(&self) -> c_int {
+        self.id
+    }
+
+    /// Starts one, for threads of a process that the host holds.
+    ///
+    /// # Errors
+    /// Those of the host's calls; `ENOMEM`; `E2BIG` if the process has too many mappings.
+    pub(super) fn begin(
+        process: c_int,
+        memory: &File,
+        dead: &[Dead],
+        threads: Threads,
+    ) -> io::Result<Self> {
+        let descriptors = Descriptors::of(process, memory)?;
+        let size = ((dead.len() + 1) * SLOT).next_power_of_two();
+        let no_memory = || io::Error::from_raw_os_error(libc::ENOMEM);
+        let pages = fdtable_shm::map_pages(size).ok_or_else(no_memory)?;
+        // Freed on each way out from here on.
+        let mut stand_in = StandIn { id: 0, pages, size };
+        let plan = pages.cast::<Plan>();
+        let ranges = Ranges::of(process, dead)?;
+        // SAFETY: the pages have room, and no other process knows them.
+        unsafe {
+            plan.write(Plan {
+                memory: descriptors.memory,
+                threads,
+                lock: AtomicCell::new(0),
+                slots: dead.len(),
+                taken: filled(ranges.taken)?,
+                dropped: filled(ranges.dropped)?,
+            });
+        }
+        for (index, dead) in dead.iter().enumerate() {
+            let slot = slot_of(plan.as_ptr(), index);
+            // SAFETY: as above.
+            unsafe { slot.write(Slot::new(plan.as_ptr(), slot, dead)) };
+        }
+        let user = User::of(process)?;
+        // Without the handlers of forks: nothing in the shared memory is about this process.
+        let nothing = 0_usize;
+        let flags = libc::SIGCHLD as usize;
+        // SAFETY: the child has a copy of this thread, the only one, and goes on below.
+        let id =
+            unsafe { libc::syscall(libc::SYS_clone, flags, nothing, nothing, nothing, nothing) };
+        match id {
+            -1 => Err(io::Error::last_os_error()),
+            0 => become_one(plan.as_ptr(), &descriptors, &user),
+            id => {
+                stand_in.id = id as c_int;
+                Ok(stand_in)
+            }
+        }
+    }
+}
+
+/// Returns where a thread has its slot.
+fn slot_of(plan: *const Plan, index: usize) -> *mut Slot {
+    plan.cast::<u8>()
+        .wrapping_add((index + 1) * SLOT)
+        .cast_mut()
+        .cast()
+}
+
+fn filled(ranges: Vec<Range<u64>>) -> io::Result<[Range<u64>; RANGES]> {
+    if ranges.len() > RANGES {
+        return Err(io::Error::from_raw_os_error(libc::E2BIG));
+    }
+    let mut all = [const { 0..0 }; RANGES];
+    for (place, range) in all.iter_mut().zip(ranges) {
+        *place = range;
+    }
+    Ok(all)
+}
+
+impl Slot {
+    fn new(plan: *const Plan, place: *mut Slot, dead: &Dead) -> Self {
+        let r = &dead.registers;
+        let interrupted = -516..=-512;
+        // What the host would have made of a call that was interrupted.
+        let rax = match r.rax.cast_signed() {
+            code if r.orig_rax.cast_signed() >= 0 && interrupted.contains(&code) => {
+                i64::from(-libc::EINTR).cast_unsigned()
+            }
+            _ => r.rax,
+        };
+        // `cs` and `ss`.
+        let segments = r.cs & 0xFFFF | (r.ss & 0xFFFF) << 48;
+        // The part for the host's own use says that there is no more than these registers.
+        let mut vectors = dead.vectors;
+        vectors[58..].fill(0);
+        const RESTORES_SS: u64 = 6;
+        // Bad addresses are reported whatever the thread has blocked.
+        let faults = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);
+        let told = 1 << (libc::SIGSYS - 1);
+        let mask = (!told | dead.mask) & !faults;
+        Slot {
+            plan,
+            fs: dead.fs,
+            gs: r.gs_base,
+            context: Context {
+                flags: RESTORES_SS,
+                link: 0,
+                stack: libc::stack_t {
+                    ss_sp: place.cast::<u8>().wrapping_add(SLOT / 2).cast(),
+                    ss_flags: 0,
+                    ss_size: SLOT / 2,
+                },
+                registers: [
+                    r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp,
+                    r.rbx, r.rdx, rax, r.rcx, r.rsp, r.rip, r.eflags, segments, 0, 0, 0, 0,
+                ],
+                // SAFETY: only the address is computed, inside of the slot.
+                vectors: unsafe { &raw const (*place).vectors },
+                reserved: [0; 8],
+                mask,
+            },
+            vectors: Aligned(vectors),
+        }
+    }
+}
+
+/// The user of a process.
+struct User {
+    ids: [[u32; 4]; 2],
+    groups: Vec<u32>,
+    umask: u32,
+}
+
+impl User {
+    fn of(process: c_int) -> io::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let numbers = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            let words = line.unwrap_or_default().split_ascii_whitespace();
+            words
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<u32>>()
+        };
+        let four =
+            |name| <[u32; 4]>::try_from(numbers(name)).map_err(|_| io::ErrorKind::InvalidData);
+        let mask = text.lines().find_map(|line| line.strip_prefix("Umask:"));
+        Ok(Self {
+            ids: [four("Uid:")?, four("Gid:")?],
+            groups: numbers("Groups:"),
+            umask: u32::from_str_radix(mask.unwrap_or("22").trim(), 8).unwrap_or(0o22),
+        })
+    }
+}
+
+/// Copies of the descriptors of a process. Closed when this is dropped.
+struct Descriptors {
+    /// Each number there, and the number of the copy here.
+    copies: Vec<(RawFd, RawFd)>,
+    memory: RawFd,
+    directory: RawFd,
+    /// All copies have this number, or a higher one.
+    first: RawFd,
+}
+
+impl Descriptors {
+    fn of(process: c_int, memory: &File) -> io::Result<Self> {
+        let limit = host::limit(libc::RLIMIT_NOFILE)
+            .map_err(|e| io::Error::from_raw_os_error(e.errno()))?;
+        let first = limit.rlim_cur as RawFd / 2;
+        let mut all = Self {
+            copies: Vec::new(),
+            memory: -1,
+            directory: -1,
+            first,
+        };
+        all.memory = all.raised(memory.as_raw_fd())?;
+        let directory = File::open(format!("/proc/{process}/cwd"))?;
+        all.directory = all.raised(directory.as_raw_fd())?;
+        // SAFETY: it takes integers.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) } as RawFd;
+        if pidfd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let pidfd = Open(pidfd);
+        for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
+            let name = entry?.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
+                continue;
+            };
+            // SAFETY: it takes integers.
+            let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.0, number, 0) } as RawFd;
+            if copy < 0 || number >= first {
+                return Err(io::Error::last_os_error());
+            }
+            let copy = Open(copy);
+            let raised = all.raised(copy.0)?;
+            all.copies.push((number, raised));
+        }
+        Ok(all)
+    }
+
+    fn raised(&self, fd: RawFd) -> io::Result<RawFd> {
+        // SAFETY: it takes integers.
+        let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, self.first) };
+        if copy < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(copy)
+    }
+}
+
+/// A host descriptor, until this is dropped.
+struct Open(RawFd);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        host::close(self.0);
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        let copies = self.copies.iter().map(|(_, copy)| *copy);
+        for fd in copies.chain([self.memory, self.directory]) {
+            if fd >= 0 {
+                host::close(fd);
+            }
+        }
+    }
+}
+
+/// The memory that a stand-in takes over at once, and what it drops.
+struct Ranges {
+    taken: Vec<Range<u64>>,
+    dropped: Vec<Range<u64>>,
+}
+
+impl Ranges {
+    /// Finds them: the runner had some memory when the keeper was made; since then its heap has
+    /// grown, and threads have got stacks. All else is the program's.
+    fn of(process: c_int, dead: &[Dead]) -> io::Result<Self> {
+        /// How far from its stack pointer, and from its thread-local variables, a thread may need
+        /// memory: the size of a stack of the runner's threads, and more than these variables.
+        const NEAR: u64 = 768 << 10;
+        let own = private("self")?;
+        let theirs = private(&process.to_string())?;
+        let mut taken: Vec<Range<u64>> = Vec::new();
+        for (range, name) in &theirs {
+            if matches!(name.as_str(), "[heap]" | "[stack]") {
+                taken.push(range.clone());
+                continue;
+            }
+            let near = dead.iter().flat_map(|dead| [dead.registers.rsp, dead.fs]);
+            let near =
+                near.map(|at| at.saturating_sub(NEAR)..at.saturating_add(NEAR) & !(PAGE - 1));
+            let wanted = own.iter().map(|(range, _)| range.clone()).chain(near);
+            for wanted in wanted {
+                let part = range.start.max(wanted.start & !(PAGE - 1))..range.end.min(wanted.end);
+                if !part.is_empty() {
+                    taken.push(part);
+                }
+            }
+        }
+        let taken = joined(taken);
+        let mut dropped = Vec::new();
+        for (range, _) in own {
+            let mut at = range.start;
+            for part in taken
+                .iter()
+                .filter(|part| part.end > range.start && part.start < range.end)
+            {
+                if part.start > at {
+                    dropped.push(at..part.start);
+                }
+                at = at.max(part.end);
+            }
+            if at < range.end {
+                dropped.push(at..range.end);
+            }
+        }
+        Ok(Self { taken, dropped })
+    }
+}
+
+/// Returns the ranges, without what is in two of them.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => all.push(range),
+        }
+    }
+    all
+}
+
+/// Returns the private mappings of a process that can be written, and their names.
+fn private(process: &str) -> io::Result<Vec<(Range<u64>, String)>> {
+    let text = fs::read_to_string(format!("/proc/{process}/maps"))?;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let (Some(range), Some(rights)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        if let Some((start, end)) = range.split_once('-')
+            && let (Some(start), Some(end)) = (number(start), number(end))
+            && rights.starts_with("rw")
+            && rights.ends_with('p')
+        {
+            found.push((start..end, words.nth(3).unwrap_or_default().to_owned()));
+        }
+    }
+    Ok(found)
+}
+
+/// Becomes a stand-in, in the child.
+fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User) -> ! {
+    // The host lets every user read what is open already.
+    let all = !0_u64;
+    call(
+        libc::SYS_rt_sigprocmask,
+        [
+            libc::SIG_SETMASK.into(),
+            address(&raw const all),
+            0,
+            8,
+            0,
+            0,
+        ],
+    );
+    // SAFETY: these take integers. The descriptors are those of the keeper, of which this process
+    // has no use.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"fdtable-stand-in".as_ptr());
+        libc::close_range(0, (descriptors.first - 1).cast_unsigned(), 0);
+        for &(number, copy) in &descriptors.copies {
+            libc::dup2(copy, number);
+        }
+        for &(_, copy) in &descriptors.copies {
+            libc::close(copy);
+        }
+        libc::fchdir(descriptors.directory);
+        libc::close(descriptors.directory);
+        libc::umask(user.umask);
+        libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr());
+        let [
+            [user, effective, saved, _],
+            [group, effective_group, saved_group, _],
+        ] = user.ids;
+        libc::syscall(libc::SYS_setresgid, group, effective_group, saved_group);
+        libc::syscall(libc::SYS_setresuid, user, effective, saved);
+        libc::syscall(
+            libc::SYS_membarrier,
+            libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED,
+            0,
+        );
+    }
+    // SAFETY: `begin` has written it.
+    let threads = unsafe { (*plan).threads };
+    let faults = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);
+    for (signal, handler) in [
+        (libc::SIGSEGV, fdtable_stand_in_fault as *const ()),
+        (libc::SIGBUS, fdtable_stand_in_fault as *const ()),
+        (threads.killed.0, threads.handler as *const ()),
+    ] {
+        const SA_RESTORER: u64 = 0x0400_0000;
+        let action = [
+            handler.addr() as u64,
+            (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64 | SA_RESTORER,
+            (threads.restorer as *const ()).addr() as u64,
+            !faults,
+        ];
+        call(
+            libc::SYS_rt_sigaction,
+            [signal.into(), address(&raw const action), 0, 8, 0, 0],
+        );
+    }
+    let stack = slot_of(plan, 0).cast::<u8>().wrapping_add(SLOT);
+    // SAFETY: the stack is in the shared pages, and is the first thread's until it has one of its
+    // own. Nothing returns.
+    unsafe {
+        asm!(
+            "mov rsp, {stack}",
+            "call {take_over}",
+            "ud2",
+            stack = in(reg) stack,
+            take_over = sym take_over,
+            in("rdi") plan,
+            options(noreturn),
+        );
+    }
+}
+
+fn address<T>(place: *const T) -> i64 {
+    place.expose_provenance() as i64
+}
+
+/// Makes a call of the host.
+#[inline(always)]
+fn call(number: i64, [a, b, c, d, e, f]: [i64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: the callers pass what the call takes.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            out("rcx") _, out("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Replaces the memory, and continues the calls.
+unsafe extern "C" fn take_over(plan: *const Plan) -> ! {
+    // SAFETY: it is in the shared pages, and no other process writes it.
+    let plan = unsafe { &*plan };
+    const FIXED: i64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as i64;
+    const RIGHTS: i64 = (libc::PROT_READ | libc::PROT_WRITE) as i64;
+    let mut index = 0;
+    while index < RANGES {
+        let Range { start, end } = plan.taken[index];
+        index += 1;
+        let (at, length) = (start.cast_signed(), (end - start).cast_signed());
+        if length == 0 {
+            continue;
+        }
+        if call(libc::SYS_mmap, [at, length, RIGHTS, FIXED, -1, 0]) != at {
+            end_process(1);
+        }
+        let mut done = 0;
+        while done < length {
+            let place = at + done;
+            let arguments = [plan.memory.into(), place, length - done, place, 0, 0];
+            let count = call(libc::SYS_pread64, arguments);
+            if count <= 0 {
+                end_process(2);
+            }
+            done += count;
+        }
+    }
+    index = 0;
+    while index < RANGES {
+        let Range { start, end } = plan.dropped[index];
+        index += 1;
+        if end > start {
+            call(
+                libc::SYS_munmap,
+                [start.cast_signed(), (end - start).cast_signed(), 0, 0, 0, 0],
+            );
+        }
+    }
+    // From here on it has the statics of the dead process.
+    IS_HERE.store(true);
+    index = 1;
+    while index < plan.slots {
+        begin_thread(slot_of(plan, index));
+        index += 1;
+    }
+    // SAFETY: `StandIn::begin` has written the slot.
+    unsafe { resume(slot_of(plan, 0)) }
+}
+
+/// Ends the process.
+fn end_process(status: i64) -> ! {
+    loop {
+        call(libc::SYS_exit_group, [status, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Starts a thread that continues from a slot.
+fn begin_thread(slot: *mut Slot) {
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM;
+    let stack = slot.cast::<u8>().wrapping_add(SLOT);
+    let result: i64;
+    // SAFETY: the thread begins on a stack in its slot, which nothing else uses.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "mov rdi, r12",
+            "call {resume}",
+            "ud2",
+            "2:",
+            resume = sym resume,
+            inlateout("rax") libc::SYS_clone => result,
+            in("rdi") i64::from(flags),
+            in("rsi") stack,
+            in("rdx") 0_u64,
+            in("r10") 0_u64,
+            in("r8") 0_u64,
+            in("r12") slot,
+            out("rcx") _, out("r11") _,
+        );
+    }
+    if result < 0 {
+        end_process(3);
+    }
+}
+
+/// Continues from a slot.
+///
+/// # Safety
+/// The slot was written, and no other thread continues from it. The memory is that of the dead
+/// process.
+unsafe extern "C" fn resume(slot: *mut Slot) -> ! {
+    // SAFETY: as the caller promises.
+    let Slot { fs, gs, plan, .. } = unsafe { &*slot };
+    // SAFETY: as the caller promises.
+    let Threads { id_at, killed, .. } = unsafe { (**plan).threads };
+    // SAFETY: both lead to the memory of the dead thread.
+    unsafe {
+        asm!("wrfsbase {}", in(reg) *fs, options(nostack));
+        asm!("wrgsbase {}", in(reg) *gs, options(nostack));
+    }
+    if *gs != 0 {
+        let thread = call(libc::SYS_gettid, [0; 6]);
+        let process = call(libc::SYS_getpid, [0; 6]);
+        let id = ptr::with_exposed_provenance_mut::<i32>(*gs as usize + id_at);
+        // SAFETY: the id of the thread, in what the runner has for it.
+        unsafe { id.write_volatile(thread as i32) };
+        let (signal, code) = killed;
+        let mut info = [0_i32; 32];
+        (info[0], info[2]) = (signal, code);
+        let info = address(&raw const info);
+        call(
+            libc::SYS_rt_tgsigqueueinfo,
+            [process, thread, signal.into(), info, 0, 0],
+        );
+    }
+    // SAFETY: the context is complete, and the thread has no other use of its stack.
+    unsafe {
+        asm!(
+            "mov rsp, {context}",
+            "mov eax, 15",
+            "syscall",
+            "ud2",
+            context = in(reg) &raw const (*slot).context,
+            options(noreturn),
+        );
+    }
+}
+
+// The handler of bad addresses. What is no page of the dead process is for the runner's handler.
+global_asm!(
+    ".pushsection .text.fdtable_stand_in,\"ax\",@progbits",
+    ".globl fdtable_stand_in_fault",
+    ".hidden fdtable_stand_in_fault",
+    "fdtable_stand_in_fault:",
+    "    push rdi; push rsi; push rdx",
+    "    call {on_fault}",
+    "    pop rdx; pop rsi; pop rdi",
+    "    test rax, rax",
+    "    jz 2f",
+    "    jmp rax",
+    "2:  ret",
+    ".popsection",
+    on_fault = sym on_fault,
+);
+
+unsafe extern "C" {
+    fn fdtable_stand_in_fault();
+}
+
+/// Brings in the page at a bad address. Returns the handler for it if there is none, or 0.
+///
+/// # Safety
+/// The arguments are those of a handler, which runs on the stack for signals in a slot.
+unsafe extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> usize {
+    /// The error code of a page fault: the page is there; it was to be executed.
+    const IS_THERE: u64 = 1;
+    const EXECUTES: u64 = 1 << 4;
+    const ERROR: usize = 19;
+    // SAFETY: the host's context.
+    let error = unsafe { (*context.cast::<Context>()).registers[ERROR] };
+    if error & EXECUTES != 0 {
+        // The way back to the program.
+        end_thread();
+    }
+    let slot = context.map_addr(|at| at & !(SLOT - 1)).cast::<Slot>();
+    // SAFETY: the context is in the slot.
+    let plan = unsafe { &*(*slot).plan };
+    let handler = (plan.threads.handler as *const ()).addr();
+    // SAFETY: the host's information.
+    let page = unsafe { (*info).si_addr() }.addr() as u64 & !(PAGE - 1);
+    if error & IS_THERE != 0 {
+        return handler;
+    }
+    while plan.lock.compare_exchange(0, 1).is_err() {
+        call(libc::SYS_sched_yield, [0; 6]);
+    }
+    let is_here = bring_in(plan.memory, page.cast_signed());
+    plan.lock.store(0);
+    if is_here { 0 } else { handler }
+}
+
+/// Brings in a page of the dead process. Returns true if it is there.
+fn bring_in(memory: RawFd, page: i64) -> bool {
+    const LENGTH: i64 = PAGE as i64;
+    let mut is_mapped = 0_u8;
+    if call(
+        libc::SYS_mincore,
+        [page, LENGTH, address(&raw mut is_mapped), 0, 0, 0],
+    ) == 0
+    {
+        // Another thread was first.
+        return true;
+    }
+    let rights = i64::from(libc::PROT_READ | libc::PROT_WRITE);
+    let flags = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let copy = call(libc::SYS_mmap, [0, LENGTH, rights, flags, -1, 0]);
+    if (-4095..0).contains(&copy) {
+        return false;
+    }
+    if call(libc::SYS_pread64, [memory.into(), copy, LENGTH, page, 0, 0]) != LENGTH {
+        call(libc::SYS_munmap, [copy, LENGTH, 0, 0, 0, 0]);
+        return false;
+    }
+    // At once: another thread may access it from here on.
+    let flags = i64::from(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
+    call(libc::SYS_mremap, [copy, LENGTH, LENGTH, flags, page, 0]) == page
+}
+
+const _: () = assert!(offset_of!(Context, mask) == 296 && align_of::<Aligned>() == 64);
