@@ -29,8 +29,8 @@ mod thread;
 
 pub use heap::Heap;
 pub use lock::{Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use mapping::{Begun, begin, is_shared, map_pages, unmap_pages};
+pub use mapping::{Begun, aside, begin, is_shared, map_pages, unmap_pages};
 pub use thread::{
-    CALL_AT_LEAST, FIRST, Side, enter, forget_thread, is_in_call, leave, name_child, process,
-    state_of_thread,
+    FIRST, Noted, Side, enter, forget_thread, is_in_call, leave, name_child, process,
+    words_of_thread,
 };

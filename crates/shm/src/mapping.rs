@@ -16,6 +16,9 @@ use crate::lock::Mutex;
 /// The size of the range in bytes: 64 GiB. It is never used up before the memory of the machine.
 const SIZE: usize = 1 << 36;
 
+/// The end of the range, which is in no run: 1 GiB. See [`aside`].
+const ASIDE: usize = 1 << 30;
+
 /// The alignment of the range in bytes, and so the largest of a run: 1 GiB.
 pub(crate) const ALIGN: usize = 1 << 30;
 
@@ -103,7 +106,7 @@ impl Runs {
     fn take_new(&mut self, order: usize) -> Option<NonNull<u8>> {
         let size = RUN << order;
         let at = self.used.checked_next_multiple_of(size)?;
-        let end = at.checked_add(size).filter(|&end| end <= SIZE)?;
+        let end = at.checked_add(size).filter(|&end| end <= SIZE - ASIDE)?;
         // The part that is left out becomes runs of smaller sizes.
         while self.used < at {
             let order = ((self.used / RUN).trailing_zeros() as usize).min(ORDERS - 1);
@@ -145,6 +148,15 @@ pub unsafe fn unmap_pages(pages: NonNull<u8>, size: usize) {
     // SAFETY: the caller gives up these pages.
     unsafe { libc::madvise(pages.as_ptr().cast(), RUN << order, libc::MADV_REMOVE) };
     header().runs.lock().put(pages.as_ptr(), order);
+}
+
+/// Returns memory that is mapped in all processes, and that the heap never uses: its first byte,
+/// and its size in bytes. It is for one process that works on others, which hands it out by itself.
+/// Only with shared memory.
+#[must_use]
+pub fn aside() -> (*mut u8, usize) {
+    // Relaxed: as in `is_shared`.
+    (START.load(Relaxed).wrapping_add(SIZE - ASIDE), ASIDE)
 }
 
 /// What [`begin`] answers.

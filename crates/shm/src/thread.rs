@@ -2,16 +2,26 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::mapping::is_shared;
 
+/// What a thread knows of itself. Another process finds it at [`words_of_thread`].
+#[repr(C)]
+struct Words {
+    state: Cell<usize>,
+    id: Cell<u32>,
+    /// The name of the child that it forks next, or 0.
+    child: Cell<u32>,
+}
+
 thread_local! {
-    // None has a destructor, so they can be read wherever memory is allocated.
-    static ID: Cell<u32> = const { Cell::new(0) };
-    static STATE: Cell<usize> = const { Cell::new(0) };
-    static CHILD: Cell<u32> = const { Cell::new(0) };
+    // Without a destructor, so it can be read wherever memory is allocated.
+    static WORDS: Words = const {
+        Words { state: Cell::new(0), id: Cell::new(0), child: Cell::new(0) }
+    };
 }
 
 /// The lowest bit of a state: the thread allocates shared memory. The bits above count the calls
@@ -32,7 +42,7 @@ pub struct Side {
 /// Nests. Callable anywhere.
 #[inline]
 pub fn enter() -> Side {
-    let before = STATE.get();
+    let before = WORDS.with(|words| words.state.get());
     go((before + CALL) | usize::from(is_shared()), before)
 }
 
@@ -40,13 +50,13 @@ pub fn enter() -> Side {
 /// anywhere.
 #[inline]
 pub fn leave() -> Side {
-    let before = STATE.get();
+    let before = WORDS.with(|words| words.state.get());
     go(before & !SHARED, before)
 }
 
 #[inline]
 fn go(state: usize, before: usize) -> Side {
-    STATE.set(state);
+    WORDS.with(|words| words.state.set(state));
     Side {
         before,
         stays: PhantomData,
@@ -56,37 +66,55 @@ fn go(state: usize, before: usize) -> Side {
 impl Drop for Side {
     #[inline]
     fn drop(&mut self) {
-        STATE.set(self.before);
+        WORDS.with(|words| words.state.set(self.before));
     }
 }
 
 /// Returns true if the calling thread allocates shared memory.
 #[inline]
 pub(crate) fn is_inside() -> bool {
-    STATE.get() & SHARED != 0
+    WORDS.with(|words| words.state.get()) & SHARED != 0
 }
 
 /// Returns true from [`enter`] until what it returned is dropped, on the calling thread.
 #[inline]
 #[must_use]
 pub fn is_in_call() -> bool {
-    STATE.get() >= CALL
+    WORDS.with(|words| words.state.get()) >= CALL
 }
 
-/// Returns the address of a word of the calling thread, for a process that looks into the memory of
-/// this one: it is [`CALL_AT_LEAST`] or more while the thread is in a call.
+/// What a thread of another process has noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// Whether it is in a call.
+    pub is_in_call: bool,
+    /// The [name](name_child) of the child that it forks, or 0.
+    pub child: u32,
+}
+
+impl Noted {
+    /// Reads a copy of the two words at [`words_of_thread`] of a thread.
+    #[must_use]
+    pub fn of(words: [u64; 2]) -> Self {
+        Self {
+            is_in_call: words[0] >= CALL as u64,
+            child: (words[1] >> 32) as u32,
+        }
+    }
+}
+
+/// Returns the address of two words of the calling thread, for a process that looks into the memory
+/// of this one: see [`Noted::of`]. Those of all threads are as far from their thread pointers.
 #[must_use]
-pub fn state_of_thread() -> *const usize {
-    STATE.with(|state| state.as_ptr().cast_const())
+pub fn words_of_thread() -> *const [u64; 2] {
+    WORDS.with(|words| ptr::from_ref(words).cast())
 }
 
-/// The least value of the word at [`state_of_thread`] in a call.
-pub const CALL_AT_LEAST: usize = CALL;
-
-/// Returns the id of the calling thread: `gettid(2)`.
+/// Returns the id of the calling thread, which its locks have: `gettid(2)`, or the id of the thread
+/// for which it stands in.
 #[inline]
 pub(crate) fn id() -> u32 {
-    match ID.get() {
+    match WORDS.with(|words| words.id.get()) {
         0 => first_id(),
         id => id,
     }
@@ -96,7 +124,7 @@ pub(crate) fn id() -> u32 {
 fn first_id() -> u32 {
     // SAFETY: it takes nothing.
     let id = unsafe { libc::gettid() }.cast_unsigned();
-    ID.set(id);
+    WORDS.with(|words| words.id.set(id));
     id
 }
 
@@ -114,16 +142,18 @@ pub fn process() -> u32 {
     PROCESS.load(Relaxed)
 }
 
-/// Gives a name to the child that the calling thread forks next.
+/// Gives a name to the child that the calling thread forks next, or none with 0.
 pub fn name_child(name: u32) {
-    CHILD.set(name);
+    WORDS.with(|words| words.child.set(name));
 }
 
 /// Forgets the id of the calling thread, and takes the name of a child. The child of a fork calls
 /// it before it takes a lock: it has the memory of its parent's thread, and an id of its own.
 pub fn forget_thread() {
-    ID.set(0);
-    let name = CHILD.replace(0);
+    let name = WORDS.with(|words| {
+        words.id.set(0);
+        words.child.replace(0)
+    });
     if name != 0 {
         // Relaxed: as above.
         PROCESS.store(name, Relaxed);

@@ -15,6 +15,7 @@
 //! Where the host does not let it trace, it watches the processes, and buries each that has ended.
 //! A call in which one is killed stays incomplete then.
 
+mod queue;
 #[cfg(target_arch = "x86_64")]
 mod stand_in;
 #[cfg(target_arch = "x86_64")]
@@ -28,6 +29,7 @@ use std::ffi::c_int;
 use std::mem;
 use std::os::fd::RawFd;
 use std::ptr;
+use std::thread;
 use std::time::Duration;
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -39,12 +41,13 @@ use crate::abi::call::guarded;
 use crate::host::{self, check, number};
 use crate::process::tree;
 
+use queue::{Job, Receiver, Request, Sender, queue};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use stand_in::end_of_call;
+pub(crate) use stand_in::{end_of_call, is_here as is_stand_in};
 pub use tracees::Threads;
 use tracees::Tracees;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use tracees::end_of_call;
+pub(crate) use tracees::{end_of_call, is_here as is_stand_in};
 
 /// The id of the keeper, or 0.
 static ID: AtomicCell<c_int> = AtomicCell::new(0);
@@ -173,9 +176,14 @@ fn begin(socket: RawFd, limit: c_int, threads: Threads) -> Result<c_int, Errno> 
     }
 }
 
+/// Returns true if the keeper traces this process, or did so until it ended.
+pub(crate) fn is_traced() -> bool {
+    IS_TRACED.load()
+}
+
 /// Has the keeper watch a process of the tree, unless it traces it.
 pub(crate) fn see(id: c_int, name: u32) {
-    if !IS_TRACED.load() {
+    if !is_traced() {
         send([WATCH, id, name.cast_signed()], None);
     }
 }
@@ -226,7 +234,7 @@ pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
         if fd >= 0 {
             return Ok(fd);
         }
-        std::thread::sleep(Duration::from_micros(500));
+        thread::sleep(Duration::from_micros(500));
     }
     Err(Errno::EIO)
 }
@@ -302,7 +310,7 @@ fn receive(socket: RawFd) -> Option<(Message, Option<RawFd>)> {
     .map(|fd| (message, fd))
 }
 
-/// The life of the keeper.
+/// The life of the keeper: this thread traces, and another one does all else.
 fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     // SAFETY: these take integers. The descriptors are those of the program, of which this process
     // has no use.
@@ -321,14 +329,30 @@ fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
     number::forget_all();
     ID.store(host::process_id());
+    let queues = (signals_of_children(), queue(), queue());
+    let (Ok(children), Ok((requests, requested)), Ok((jobs, asked))) = queues else {
+        return;
+    };
+    let serve = move || {
+        serve(requests, &asked, limit);
+        // SAFETY: it takes an integer.
+        unsafe { libc::_exit(0) };
+    };
+    if thread::Builder::new().spawn(serve).is_ok() {
+        let answer = |is_traced: bool| {
+            send_on(OWN_SOCKET, [TRACE, is_traced.into(), 0], None);
+        };
+        Tracees::new(threads, jobs).run(&requested, children, answer);
+    }
+}
+
+/// Does what messages and the thread that traces ask for, until the tree has ended.
+fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     let Ok(epoll) = host::epoll_create() else {
         return;
     };
-    let Ok(children) = signals_of_children() else {
-        return;
-    };
     // Neither has a name of a process.
-    if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, children, CHILDREN) {
+    if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, asked.bell, JOBS) {
         return;
     }
     let mut keeper = Keeper {
@@ -336,15 +360,14 @@ fn attend(socket: RawFd, limit: c_int, threads: Threads) {
         numbers: limit / 2,
         watched: HashMap::new(),
         left_out: Vec::new(),
-        tracees: Tracees::new(threads),
+        requests,
     };
     // Until something happens, or callbacks may be due.
     let mut pause = SOON;
     loop {
         let ready = host::epoll_wait_for(epoll, pause).unwrap_or_default();
         let is_idle = guarded(|| Ok(!rcu::tick().unwrap_or(true))).unwrap_or(true);
-        let has_stand_ins = keeper.tracees.look_at_stand_ins();
-        pause = if is_idle && ready.is_empty() && !has_stand_ins {
+        pause = if is_idle && ready.is_empty() {
             LATE
         } else {
             SOON
@@ -356,18 +379,12 @@ fn attend(socket: RawFd, limit: c_int, threads: Threads) {
                     return;
                 };
                 keeper.follow(message, fd);
-            } else if name == CHILDREN {
-                take_signals(children);
-                keeper.tracees.follow();
+            } else if name == JOBS {
+                asked.take().into_iter().for_each(|job| keeper.work(job));
             } else if let Some(pidfd) = keeper.watched.remove(&name) {
                 host::close(pidfd);
                 // SAFETY: its pidfd says that it has ended.
                 unsafe { tree::bury_named(name) };
-            }
-        }
-        for id in mem::take(&mut keeper.tracees.left) {
-            if let Some(name) = tree::name_of(id) {
-                keeper.watch(id, name);
             }
         }
         for (id, name) in mem::take(&mut keeper.left_out) {
@@ -388,7 +405,7 @@ struct Keeper {
     watched: HashMap<u32, RawFd>,
     /// Processes for which there was no pidfd left, with their ids.
     left_out: Vec<(c_int, u32)>,
-    tracees: Tracees,
+    requests: Sender<Request>,
 }
 
 impl Keeper {
@@ -402,12 +419,28 @@ impl Keeper {
                 host::close(fd);
             }
             (DROP, None) => close_kept(what),
-            (TRACE, None) => {
-                let is_traced = self.tracees.begin(what).is_ok();
-                send_on(OWN_SOCKET, [TRACE, is_traced.into(), 0], None);
-            }
-            (RELEASE, None) => self.tracees.release(what),
+            (TRACE, None) => self.requests.send(Request::Begin {
+                id: what,
+                name: name.cast_unsigned(),
+            }),
+            (RELEASE, None) => self.requests.send(Request::Release(what)),
             (_, fd) => fd.into_iter().for_each(host::close),
+        }
+    }
+
+    /// Does what the thread that traces asks for.
+    fn work(&mut self, job: Job) {
+        match job {
+            Job::Born { name, id } => tree::born(name, id),
+            Job::Bury(name) => {
+                // SAFETY: the host holds its threads, and none of its calls is under way. What it
+                // has forked is asked for before.
+                unsafe { tree::bury_traced(name) };
+                self.requests.send(Request::Buried(name));
+            }
+            // SAFETY: its threads have ended, and as above.
+            Job::BuryEnded(name) => unsafe { tree::bury_traced(name) },
+            Job::Watch { id, name } => self.watch(id, name),
         }
     }
 
@@ -434,7 +467,7 @@ impl Keeper {
 
 /// The keys of the two descriptors that are no process: names are neither.
 const MESSAGES: u32 = 0;
-const CHILDREN: u32 = KEEPER;
+const JOBS: u32 = KEEPER;
 
 /// Opens a descriptor that is ready when the host reports something about what is traced.
 fn signals_of_children() -> Result<RawFd, Errno> {
@@ -446,13 +479,6 @@ fn signals_of_children() -> Result<RawFd, Errno> {
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
     // SAFETY: as above.
     check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })
-}
-
-/// Takes what it reports, which the host may have merged.
-fn take_signals(children: RawFd) {
-    let mut info = [0_u8; 4 * size_of::<libc::signalfd_siginfo>()];
-    // SAFETY: there is room for so many bytes.
-    while unsafe { libc::read(children, info.as_mut_ptr().cast(), info.len()) } > 0 {}
 }
 
 /// Closes what is kept under a number, in the keeper.

@@ -47,8 +47,8 @@ struct Entry {
     name: u32,
     /// The id of the process, or 0 until it is known.
     id: c_int,
-    /// The thread that forks it, or 0.
-    maker: c_int,
+    /// The name of the process that forks it, or 0.
+    parent: u32,
     member: &'static Member,
     /// The process that buries it, or 0.
     burier: c_int,
@@ -79,14 +79,14 @@ fdtable_sync::global! {
 
 impl Tree {
     /// Enters a process, and names it.
-    fn add(&mut self, id: c_int, maker: c_int, member: &'static Member) -> u32 {
+    fn add(&mut self, id: c_int, parent: u32, member: &'static Member) -> u32 {
         let name = self.next;
         // After four thousand million processes, a name may be that of a living one.
         self.next = self.next.wrapping_add(1).max(fdtable_shm::FIRST);
         self.entries.push(Entry {
             name,
             id,
-            maker,
+            parent,
             member,
             burier: 0,
         });
@@ -148,7 +148,7 @@ impl Child {
         guarded(|| {
             let system = system();
             let member = Member::leaked(system.process.fork()?);
-            let name = TREE.lock().add(0, host::thread_id(), member);
+            let name = TREE.lock().add(0, fdtable_shm::process(), member);
             fdtable_shm::name_child(name);
             let executable = Option::clone(&system.executable.load());
             let _private = fdtable_shm::leave();
@@ -168,7 +168,10 @@ impl Child {
         let _ = guarded(|| {
             OWN.store(Some(self.member));
             system().become_child(&self.member.process, routes, executable);
-            TREE.lock().set_id(self.name, host::process_id());
+            // A keeper that traces has noted it, and knows it better: a stand-in has another id.
+            if !keeper::is_traced() {
+                TREE.lock().set_id(self.name, host::process_id());
+            }
             Ok(())
         });
         mem::forget(self);
@@ -181,6 +184,7 @@ impl Child {
         let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
         mem::forget(routes.into_here());
         let _ = guarded(|| {
+            fdtable_shm::name_child(0);
             // The child may have ended, and its entry with it.
             TREE.lock().set_id(self.name, id);
             Ok(())
@@ -206,35 +210,23 @@ impl Drop for Child {
     }
 }
 
-/// Notes that a thread has forked a process with this id, which has not run yet.
-pub(super) fn born(maker: c_int, id: c_int) {
+/// Notes the id of a process that was forked, and may not have run yet.
+pub(super) fn born(name: u32, id: c_int) {
     let _ = guarded(|| {
-        let is_it = |entry: &&mut Entry| entry.id == 0 && entry.maker == maker;
-        if let Some(entry) = TREE.lock().entries.iter_mut().find(is_it) {
-            entry.id = id;
-        }
+        TREE.lock().set_id(name, id);
         Ok(())
     });
 }
 
-/// Returns the name of the process of the tree that has this id.
-pub(super) fn name_of(id: c_int) -> Option<u32> {
-    let found = guarded(|| {
-        let tree = TREE.lock();
-        let entry = tree.entries.iter().find(|entry| entry.id == id);
-        Ok(entry.map(|entry| entry.name))
-    });
-    found.unwrap_or(None)
-}
-
-/// Buries a process, and the children that its threads were about to fork.
+/// Buries a process, and the children that it was about to fork.
 ///
 /// # Safety
-/// Its threads, of which `is_thread` tells the ids, do not run any more.
-pub(super) unsafe fn bury_held(id: c_int, is_thread: impl Fn(c_int) -> bool) {
+/// None of its threads runs any more. Those of its children that were forked were noted as
+/// [born](born).
+pub(super) unsafe fn bury_traced(name: u32) {
     // SAFETY: as the caller promises.
-    unsafe { bury_one(|entry| entry.id == id) };
-    let is_unborn = |entry: &Entry| entry.id == 0 && is_thread(entry.maker);
+    unsafe { bury_named(name) };
+    let is_unborn = |entry: &Entry| entry.id == 0 && entry.parent == name;
     loop {
         let taken = guarded(|| {
             let mut tree = TREE.lock();
@@ -265,7 +257,7 @@ pub fn ask_to_end(id: c_int) -> bool {
 
 /// Returns true if another process kills this one. For signal handlers.
 pub fn is_to_end() -> bool {
-    OWN.load().is_some_and(|member| member.is_to_end.load())
+    keeper::is_stand_in() || OWN.load().is_some_and(|member| member.is_to_end.load())
 }
 
 /// Closes all descriptors of this process, which is about to end.

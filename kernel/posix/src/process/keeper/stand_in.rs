@@ -26,14 +26,15 @@
 //! thread-local variable, no heap. It makes the host's calls itself. Its stack, and all that it
 //! reads, is in pages of shared memory.
 
-use std::arch::{asm, global_asm};
+use std::arch::x86_64::__cpuid_count;
+use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_void};
 use std::fs::{self, File};
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crossbeam_utils::atomic::AtomicCell;
 
@@ -43,7 +44,8 @@ use crate::host;
 /// A thread that was killed in a call.
 pub(super) struct Dead {
     pub(super) registers: libc::user_regs_struct,
-    pub(super) vectors: Vectors,
+    /// As [`in_frame`] returns them.
+    pub(super) vectors: Box<Vectors>,
     pub(super) mask: u64,
     /// Its base of `fs` in the runner.
     pub(super) fs: u64,
@@ -51,6 +53,11 @@ pub(super) struct Dead {
 
 /// Whether this process is one.
 static IS_HERE: AtomicCell<bool> = AtomicCell::new(false);
+
+/// Returns true if this process is one.
+pub(crate) fn is_here() -> bool {
+    IS_HERE.load()
+}
 
 /// Ends the calling thread if it stands in for one that was killed, and is in no call any more.
 #[inline(always)]
@@ -119,18 +126,51 @@ struct Context {
 
 const _: () = assert!(size_of::<Plan>() <= SLOT && size_of::<Slot>() <= SLOT / 2);
 
-/// A stand-in that was started. Dropped when it has ended.
-pub(super) struct StandIn {
-    id: c_int,
-    pages: NonNull<u8>,
-    size: usize,
+/// The shared pages that are free for stand-ins. The keeper takes no lock of the kernel for them: a
+/// process that holds one may wait for the keeper.
+pub(super) struct Pages {
+    /// How much of them was ever used, in bytes.
+    used: usize,
+    /// Where free ones begin, by their size.
+    free: Vec<(usize, usize)>,
 }
 
-impl Drop for StandIn {
-    fn drop(&mut self) {
-        // SAFETY: `begin` has mapped them, and the process that used them has ended.
-        unsafe { fdtable_shm::unmap_pages(self.pages, self.size) };
+impl Pages {
+    pub(super) const fn new() -> Self {
+        Self {
+            used: 0,
+            free: Vec::new(),
+        }
     }
+
+    /// Takes pages of a size that is a power of two, and begin at a multiple of [`SLOT`].
+    fn take(&mut self, size: usize) -> io::Result<usize> {
+        if let Some(index) = self.free.iter().position(|&(_, free)| free == size) {
+            return Ok(self.free.swap_remove(index).0);
+        }
+        let (_, all) = fdtable_shm::aside();
+        if size > all - self.used {
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
+        self.used += size;
+        Ok(self.used - size)
+    }
+
+    /// Gives back those of a stand-in, which has ended.
+    pub(super) fn give_back(&mut self, stand_in: &StandIn) {
+        let place = fdtable_shm::aside().0.wrapping_add(stand_in.pages);
+        // If the system refuses, the memory stays in use.
+        // SAFETY: the process that used them has ended.
+        unsafe { libc::madvise(place.cast(), stand_in.size, libc::MADV_REMOVE) };
+        self.free.push((stand_in.pages, stand_in.size));
+    }
+}
+
+/// A stand-in that was started, and its pages.
+pub(super) struct StandIn {
+    id: c_int,
+    pages: usize,
+    size: usize,
 }
 
 impl StandIn {
@@ -144,18 +184,22 @@ impl StandIn {
     /// Those of the host's calls; `ENOMEM`; `E2BIG` if the process has too many mappings.
     pub(super) fn begin(
         process: c_int,
-        memory: &File,
         dead: &[Dead],
         threads: Threads,
+        pages: &mut Pages,
     ) -> io::Result<Self> {
-        let descriptors = Descriptors::of(process, memory)?;
-        let size = ((dead.len() + 1) * SLOT).next_power_of_two();
-        let no_memory = || io::Error::from_raw_os_error(libc::ENOMEM);
-        let pages = fdtable_shm::map_pages(size).ok_or_else(no_memory)?;
-        // Freed on each way out from here on.
-        let mut stand_in = StandIn { id: 0, pages, size };
-        let plan = pages.cast::<Plan>();
+        let descriptors = Descriptors::of(process)?;
         let ranges = Ranges::of(process, dead)?;
+        let (taken, dropped) = (filled(ranges.taken)?, filled(ranges.dropped)?);
+        let user = User::of(process)?;
+        let size = ((dead.len() + 1) * SLOT).next_power_of_two();
+        let mut stand_in = StandIn {
+            id: 0,
+            pages: pages.take(size)?,
+            size,
+        };
+        let plan = fdtable_shm::aside().0.wrapping_add(stand_in.pages);
+        let plan = plan.cast::<Plan>();
         // SAFETY: the pages have room, and no other process knows them.
         unsafe {
             plan.write(Plan {
@@ -163,16 +207,15 @@ impl StandIn {
                 threads,
                 lock: AtomicCell::new(0),
                 slots: dead.len(),
-                taken: filled(ranges.taken)?,
-                dropped: filled(ranges.dropped)?,
+                taken,
+                dropped,
             });
         }
         for (index, dead) in dead.iter().enumerate() {
-            let slot = slot_of(plan.as_ptr(), index);
+            let slot = slot_of(plan, index);
             // SAFETY: as above.
-            unsafe { slot.write(Slot::new(plan.as_ptr(), slot, dead)) };
+            unsafe { slot.write(Slot::new(plan, slot, dead)) };
         }
-        let user = User::of(process)?;
         // Without the handlers of forks: nothing in the shared memory is about this process.
         let nothing = 0_usize;
         let flags = libc::SIGCHLD as usize;
@@ -180,8 +223,12 @@ impl StandIn {
         let id =
             unsafe { libc::syscall(libc::SYS_clone, flags, nothing, nothing, nothing, nothing) };
         match id {
-            -1 => Err(io::Error::last_os_error()),
-            0 => become_one(plan.as_ptr(), &descriptors, &user),
+            -1 => {
+                let error = io::Error::last_os_error();
+                pages.give_back(&stand_in);
+                Err(error)
+            }
+            0 => become_one(plan, &descriptors, &user),
             id => {
                 stand_in.id = id as c_int;
                 Ok(stand_in)
@@ -222,10 +269,8 @@ impl Slot {
         };
         // `cs` and `ss`.
         let segments = r.cs & 0xFFFF | (r.ss & 0xFFFF) << 48;
-        // The part for the host's own use says that there is no more than these registers.
-        let mut vectors = dead.vectors;
-        vectors[58..].fill(0);
-        const RESTORES_SS: u64 = 6;
+        /// There are registers behind those of `fxsave`; `ss` is restored.
+        const FLAGS: u64 = 7;
         // Bad addresses are reported whatever the thread has blocked.
         let faults = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);
         let told = 1 << (libc::SIGSYS - 1);
@@ -235,7 +280,7 @@ impl Slot {
             fs: dead.fs,
             gs: r.gs_base,
             context: Context {
-                flags: RESTORES_SS,
+                flags: FLAGS,
                 link: 0,
                 stack: libc::stack_t {
                     ss_sp: place.cast::<u8>().wrapping_add(SLOT / 2).cast(),
@@ -251,9 +296,40 @@ impl Slot {
                 reserved: [0; 8],
                 mask,
             },
-            vectors: Aligned(vectors),
+            vectors: Aligned(*dead.vectors),
         }
     }
+}
+
+/// Returns vector registers as `rt_sigreturn` reads them: with words which say how much there is.
+/// Without these it would restore the lower halves alone.
+///
+/// # Errors
+/// `E2BIG` if there are more than the place has room for.
+pub(super) fn in_frame(mut vectors: Box<Vectors>) -> io::Result<Box<Vectors>> {
+    const MAGIC: [u64; 2] = [0x4650_5853, 0x4650_5845];
+    /// Where the words are that are for the program, and where `xsave` notes what it has stored.
+    const WORDS: usize = 464 / size_of::<u64>();
+    const STORED: usize = 512 / size_of::<u64>();
+    /// What `fxsave` stores, and the size of an area with nothing else.
+    const LEGACY: u64 = 3;
+    const LEAST: u64 = 576;
+    let stored = vectors[STORED] | LEGACY;
+    let parts = (2..63).filter(|part| stored >> part & 1 != 0);
+    let ends = parts.map(|part| {
+        let place = __cpuid_count(0xD, part);
+        u64::from(place.eax) + u64::from(place.ebx)
+    });
+    let size = ends.max().unwrap_or(0).max(LEAST);
+    match vectors.get_mut(size as usize / size_of::<u64>()) {
+        Some(end) => *end = MAGIC[1],
+        None => return Err(io::Error::from_raw_os_error(libc::E2BIG)),
+    }
+    vectors[WORDS..STORED].fill(0);
+    vectors[WORDS] = MAGIC[0] | (size + 4) << 32;
+    vectors[WORDS + 1] = stored;
+    vectors[WORDS + 2] = size;
+    Ok(vectors)
 }
 
 /// The user of a process.
@@ -295,7 +371,7 @@ struct Descriptors {
 }
 
 impl Descriptors {
-    fn of(process: c_int, memory: &File) -> io::Result<Self> {
+    fn of(process: c_int) -> io::Result<Self> {
         let limit = host::limit(libc::RLIMIT_NOFILE)
             .map_err(|e| io::Error::from_raw_os_error(e.errno()))?;
         let first = limit.rlim_cur as RawFd / 2;
@@ -305,6 +381,7 @@ impl Descriptors {
             directory: -1,
             first,
         };
+        let memory = File::open(format!("/proc/{process}/mem"))?;
         all.memory = all.raised(memory.as_raw_fd())?;
         let directory = File::open(format!("/proc/{process}/cwd"))?;
         all.directory = all.raised(directory.as_raw_fd())?;
@@ -494,8 +571,8 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User) -> ! {
     let threads = unsafe { (*plan).threads };
     let faults = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);
     for (signal, handler) in [
-        (libc::SIGSEGV, fdtable_stand_in_fault as *const ()),
-        (libc::SIGBUS, fdtable_stand_in_fault as *const ()),
+        (libc::SIGSEGV, fault as *const ()),
+        (libc::SIGBUS, fault as *const ()),
         (threads.killed.0, threads.handler as *const ()),
     ] {
         const SA_RESTORER: u64 = 0x0400_0000;
@@ -683,25 +760,23 @@ unsafe extern "C" fn resume(slot: *mut Slot) -> ! {
     }
 }
 
-// The handler of bad addresses. What is no page of the dead process is for the runner's handler.
-global_asm!(
-    ".pushsection .text.fdtable_stand_in,\"ax\",@progbits",
-    ".globl fdtable_stand_in_fault",
-    ".hidden fdtable_stand_in_fault",
-    "fdtable_stand_in_fault:",
-    "    push rdi; push rsi; push rdx",
-    "    call {on_fault}",
-    "    pop rdx; pop rsi; pop rdi",
-    "    test rax, rax",
-    "    jz 2f",
-    "    jmp rax",
-    "2:  ret",
-    ".popsection",
-    on_fault = sym on_fault,
-);
-
-unsafe extern "C" {
-    fn fdtable_stand_in_fault();
+/// The handler of bad addresses. What is no page of the dead process is for the runner's handler.
+#[unsafe(naked)]
+unsafe extern "C" fn fault() {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "call {on_fault}",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "test rax, rax",
+        "jz 2f",
+        "jmp rax",
+        "2: ret",
+        on_fault = sym on_fault,
+    );
 }
 
 /// Brings in the page at a bad address. Returns the handler for it if there is none, or 0.

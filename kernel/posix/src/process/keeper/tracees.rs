@@ -15,23 +15,28 @@
 //! moment at which one is not traced. Signals and stops pass through the keeper, which lets them go
 //! on unchanged.
 //!
-//! A debugger takes the place of the keeper ([`Tracees::release`]). Such a process is then only
+//! A debugger takes the place of the keeper ([`Request::Release`]). Such a process is then only
 //! watched, as where the host does not let the keeper trace.
+//!
+//! A tracee may hold a lock of the kernel while it waits for the keeper to let it go on. So the
+//! thread that traces takes no such lock, and allocates no shared memory: another thread of the
+//! keeper does what the kernel is needed for ([`Job`]).
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_long, c_void};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::fs::FileExt;
+use std::os::fd::RawFd;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use fdtable_shm::Noted;
 use fdtable_vfs::Errno;
 
-use super::stand_in::{Dead, StandIn};
+use super::queue::{Job, Receiver, Request, Sender};
+use super::stand_in::{Dead, Pages, StandIn, in_frame};
 use crate::host::check;
-use crate::process::tree;
 
 /// What the keeper has to know of the threads of a runner.
 #[derive(Clone, Copy, Debug)]
@@ -57,28 +62,107 @@ const EVENT_STOP: c_int = 128;
 
 /// All that is traced.
 pub(super) struct Tracees {
-    threads: Threads,
-    /// By the id of the process: its threads, and whether the host holds each at its end.
-    processes: HashMap<c_int, HashMap<c_int, bool>>,
-    /// By the id of a thread: its process.
+    layout: Threads,
+    jobs: Sender<Job>,
+    /// By their ids.
+    processes: HashMap<c_int, Process>,
+    /// The process of each thread.
     process_of: HashMap<c_int, c_int>,
-    /// Processes whose threads are let go, as they stop.
-    released: Vec<c_int>,
-    /// Those that were let go, and are to be watched.
-    pub(super) left: Vec<c_int>,
-    /// Those that complete calls, by their ids; the process of each; and when each began.
-    stand_ins: HashMap<c_int, (StandIn, c_int, Instant)>,
+    /// Threads that have stopped before those that have made them were seen to do so.
+    early: HashMap<c_int, Early>,
+    pages: Pages,
+    /// Those that complete calls, by their ids.
+    stand_ins: HashMap<c_int, Work>,
+}
+
+/// A process that is traced.
+#[derive(Default)]
+struct Process {
+    /// Its name, or 0 if it is none of the tree: then it shares memory with one, and is no fork.
+    name: u32,
+    threads: HashMap<c_int, Thread>,
+    state: State,
+}
+
+/// How far a process is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Lives,
+    /// Its threads are let go, as they stop.
+    Released,
+    /// A stand-in completes its calls, or it is buried.
+    Settled,
+}
+
+/// How a thread has stopped early.
+enum Early {
+    Stopped,
+    /// At its end.
+    Ends,
+}
+
+#[derive(Default)]
+struct Thread {
+    /// Whether the host holds it at its end.
+    is_held: bool,
+    /// The thread or process that it has made last, or 0.
+    child: c_int,
+}
+
+/// A stand-in at work.
+struct Work {
+    stand_in: StandIn,
+    /// The process for which it stands in.
+    process: c_int,
+    begun: Instant,
 }
 
 impl Tracees {
-    pub(super) fn new(threads: Threads) -> Self {
+    pub(super) fn new(layout: Threads, jobs: Sender<Job>) -> Self {
         Self {
-            threads,
+            layout,
+            jobs,
             processes: HashMap::new(),
             process_of: HashMap::new(),
-            released: Vec::new(),
-            left: Vec::new(),
+            early: HashMap::new(),
+            pages: Pages::new(),
             stand_ins: HashMap::new(),
+        }
+    }
+
+    /// Traces until the process ends. `children` is ready when the host has something to report.
+    /// Calls `answer` when it has been told to begin.
+    pub(super) fn run(
+        &mut self,
+        requests: &Receiver<Request>,
+        children: RawFd,
+        answer: impl Fn(bool),
+    ) {
+        loop {
+            let pause = if self.stand_ins.is_empty() { -1 } else { 1000 };
+            let wait = |fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            let mut waits = [wait(children), wait(requests.bell)];
+            // SAFETY: there are two entries.
+            unsafe { libc::poll(waits.as_mut_ptr(), 2, pause) };
+            if waits[0].revents != 0 {
+                take_signals(children);
+            }
+            self.follow();
+            if waits[1].revents != 0 {
+                for request in requests.take() {
+                    match request {
+                        Request::Begin { id, name } => answer(self.begin(id, name).is_ok()),
+                        Request::Release(id) => self.release(id),
+                        Request::Buried(name) => self.let_go(name),
+                    }
+                }
+            }
+            self.end_late_stand_ins();
         }
     }
 
@@ -86,30 +170,32 @@ impl Tracees {
     ///
     /// # Errors
     /// Those of the host's `ptrace`.
-    pub(super) fn begin(&mut self, id: c_int) -> Result<(), Errno> {
+    fn begin(&mut self, id: c_int, name: u32) -> Result<(), Errno> {
         let options = libc::PTRACE_O_TRACEEXIT
             | libc::PTRACE_O_TRACEFORK
             | libc::PTRACE_O_TRACEVFORK
             | libc::PTRACE_O_TRACECLONE;
         request(libc::PTRACE_SEIZE, id, options as c_long)?;
-        self.add(id, id);
+        self.add(id, id).name = name;
         Ok(())
     }
 
     /// Lets a process go, so that another one can trace it. Does nothing if it is not traced.
-    pub(super) fn release(&mut self, process: c_int) {
-        let Some(threads) = self.processes.get(&process) else {
+    fn release(&mut self, process: c_int) {
+        let Some(process) = self.processes.get_mut(&process) else {
             return;
         };
-        for (&thread, _) in threads.iter().filter(|(_, is_held)| !**is_held) {
-            // One that ends does not answer.
-            let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
+        if process.state == State::Lives {
+            process.state = State::Released;
+            for (&thread, _) in process.threads.iter().filter(|(_, thread)| !thread.is_held) {
+                // One that ends does not answer.
+                let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
+            }
         }
-        self.released.push(process);
     }
 
     /// Deals with all that has happened.
-    pub(super) fn follow(&mut self) {
+    fn follow(&mut self) {
         loop {
             let mut status = 0;
             // SAFETY: there is room for the status.
@@ -119,50 +205,51 @@ impl Tracees {
             }
             if libc::WIFSTOPPED(status) {
                 self.stopped(id, libc::WSTOPSIG(status), status >> 16);
-            } else if let Some((stand_in, process, _)) = self.stand_ins.remove(&id) {
-                drop(stand_in);
-                self.let_go(process);
+            } else if let Some(work) = self.stand_ins.remove(&id) {
+                self.pages.give_back(&work.stand_in);
+                if status == 0 {
+                    self.bury(work.process);
+                } else {
+                    self.abandon(work.process);
+                }
             } else {
                 self.forget(id);
             }
         }
     }
 
-    /// Ends stand-ins that take too long. Returns true if there are some.
-    pub(super) fn look_at_stand_ins(&self) -> bool {
-        for (&id, (_, _, begun)) in &self.stand_ins {
-            if begun.elapsed() > PATIENCE {
+    /// Ends stand-ins that take too long.
+    fn end_late_stand_ins(&self) {
+        for (&id, work) in &self.stand_ins {
+            if work.begun.elapsed() > PATIENCE {
                 // SAFETY: it takes integers. It is a child that was not waited for.
                 unsafe { libc::kill(id, libc::SIGKILL) };
             }
         }
-        !self.stand_ins.is_empty()
     }
 
     fn stopped(&mut self, id: c_int, signal: c_int, event: c_int) {
         match event {
-            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
-                if let Some(child) = message(id) {
-                    tree::born(id, child as c_int);
-                    self.add(child as c_int, child as c_int);
-                }
-            }
-            libc::PTRACE_EVENT_CLONE => {
-                if let Some(child) = message(id) {
-                    self.add(process_of(child as c_int), child as c_int);
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                // In this order: one that is killed meanwhile stops for another event, and that has
+                // another message.
+                if let Ok(child) = message(id)
+                    && is_in_event(id, event)
+                {
+                    let _ = self.born(id, child as c_int);
                 }
             }
             libc::PTRACE_EVENT_EXIT => return self.ends(id),
-            _ => {
-                // A child may stop before its parent reports it.
-                if !self.process_of.contains_key(&id) {
-                    self.add(process_of(id), id);
-                }
+            _ if !self.process_of.contains_key(&id) => {
+                // It goes on when its maker has been seen to make it.
+                self.early.insert(id, Early::Stopped);
+                return;
             }
+            _ => {}
         }
-        if let Some(process) = self.process_of.get(&id)
-            && self.released.contains(process)
-        {
+        let process = self.process_of.get(&id);
+        let process = process.and_then(|process| self.processes.get(process));
+        if process.is_some_and(|process| process.state == State::Released) {
             return self.release_thread(id, if event == 0 { signal } else { 0 });
         }
         let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
@@ -174,88 +261,163 @@ impl Tracees {
         };
     }
 
-    fn add(&mut self, process: c_int, thread: c_int) {
+    /// Returns the process with this id.
+    fn add(&mut self, process: c_int, thread: c_int) -> &mut Process {
         self.process_of.insert(thread, process);
-        let threads = self.processes.entry(process).or_default();
-        threads.entry(thread).or_insert(false);
+        let process = self.processes.entry(process).or_default();
+        process.threads.entry(thread).or_default();
+        process
+    }
+
+    /// A thread has made another one, or a process. One that is killed meanwhile is asked again at
+    /// its end.
+    ///
+    /// # Errors
+    /// Those of the host, if the thread does not stop.
+    fn born(&mut self, maker: c_int, child: c_int) -> io::Result<()> {
+        let process = process_of(child);
+        let of_maker = self.process_of.get(&maker).copied();
+        let is_thread = of_maker == Some(process);
+        let name = match is_thread {
+            true => 0,
+            false => self.noted(maker, &registers(maker)?)?.0.child,
+        };
+        let made = self.add(process, child);
+        if name != 0 {
+            made.name = name;
+            self.jobs.send(Job::Born { name, id: child });
+        }
+        if let Some(thread) = of_maker.and_then(|process| self.thread(process, maker)) {
+            thread.child = child;
+        }
+        match self.early.remove(&child) {
+            Some(Early::Stopped) => {
+                let _ = request(libc::PTRACE_CONT, child, 0);
+            }
+            Some(Early::Ends) => self.ends(child),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn thread(&mut self, process: c_int, thread: c_int) -> Option<&mut Thread> {
+        self.processes.get_mut(&process)?.threads.get_mut(&thread)
+    }
+
+    /// Returns what a thread has noted, and its base of `fs` in the runner.
+    fn noted(&self, thread: c_int, registers: &libc::user_regs_struct) -> io::Result<(Noted, u64)> {
+        let fs = match registers.gs_base {
+            0 => registers.fs_base,
+            block => words::<1>(thread, block.wrapping_add(self.layout.fs_at as u64))?[0],
+        };
+        let noted = words(thread, fs.wrapping_add_signed(words_offset()))?;
+        Ok((Noted::of(noted), fs))
     }
 
     /// Lets a thread go of a process that is not traced any more.
     fn release_thread(&mut self, id: c_int, signal: c_int) {
         let _ = request(libc::PTRACE_DETACH, id, signal.into());
-        let process = self.process_of[&id];
-        self.forget(id);
-        if !self.processes.contains_key(&process) {
-            self.released.retain(|&released| released != process);
-            self.left.push(process);
+        let Some(id) = self.process_of.remove(&id).map(|process| (id, process)) else {
+            return;
+        };
+        self.remove_thread(id, |name| Job::Watch { id: id.1, name });
+    }
+
+    /// Forgets a thread; and its process, if it was the last one: what is to be done then?
+    fn remove_thread(&mut self, (id, process): (c_int, c_int), last: impl FnOnce(u32) -> Job) {
+        let Some(of) = self.processes.get_mut(&process) else {
+            return;
+        };
+        of.threads.remove(&id);
+        if of.threads.is_empty() {
+            let name = of.name;
+            self.processes.remove(&process);
+            if name != 0 {
+                self.jobs.send(last(name));
+            }
         }
     }
 
     /// The host holds a thread at its end.
     fn ends(&mut self, id: c_int) {
-        let killed_by = message(id).unwrap_or(0) & 0x7F;
-        let process = *self.process_of.entry(id).or_insert_with(|| process_of(id));
-        let threads = self.processes.entry(process).or_default();
-        threads.insert(id, true);
-        let is_last = threads.values().all(|&is_held| is_held);
-        if is_last && tree::name_of(process).is_some() {
-            return self.settle(process);
+        let Some(&process) = self.process_of.get(&id) else {
+            self.early.insert(id, Early::Ends);
+            return;
+        };
+        let is_killed = message(id).is_ok_and(|status| status & 0x7F != 0);
+        if is_killed {
+            self.look_for_child(process, id);
         }
-        // A thread that ends by itself is in no call, and others may wait for its end. A process
-        // that is not of the tree has no calls.
-        if killed_by == 0 || is_last {
+        let is_of_tree = self
+            .processes
+            .get(&process)
+            .is_some_and(|process| process.name != 0);
+        if is_killed && is_of_tree {
+            if let Some(thread) = self.thread(process, id) {
+                thread.is_held = true;
+            }
+        } else {
+            // A thread that ends by itself is in no call, and others may wait for its end.
             let _ = request(libc::PTRACE_DETACH, id, 0);
-            self.forget(id);
+            self.process_of.remove(&id);
+            self.remove_thread((id, process), Job::BuryEnded);
+        }
+        self.settle(process);
+    }
+
+    /// A thread that is killed in a fork does not stop to report it.
+    fn look_for_child(&mut self, process: c_int, id: c_int) {
+        let made = registers(id).ok().and_then(|registers| made(&registers));
+        if let (Some(child), Some(thread)) = (made, self.thread(process, id))
+            && thread.child != child
+        {
+            let _ = self.born(id, child);
         }
     }
 
-    /// A thread is not traced any more.
+    /// A thread is not there any more.
     fn forget(&mut self, id: c_int) {
-        let Some(process) = self.process_of.remove(&id) else {
-            return;
-        };
-        let Some(threads) = self.processes.get_mut(&process) else {
-            return;
-        };
-        threads.remove(&id);
-        if threads.is_empty() {
-            self.processes.remove(&process);
-        } else if threads.values().all(|&is_held| is_held) && tree::name_of(process).is_some() {
+        if let Some(process) = self.process_of.remove(&id) {
+            self.remove_thread((id, process), Job::BuryEnded);
             self.settle(process);
         }
     }
 
-    /// Completes the calls of a process, all of whose threads are held, and buries it.
-    fn settle(&mut self, process: c_int) {
-        if self.stand_ins.values().any(|(_, of, _)| *of == process) {
+    /// Completes the calls of a process, if all of its threads are held, and buries it.
+    fn settle(&mut self, id: c_int) {
+        let Some(process) = self.processes.get_mut(&id) else {
+            return;
+        };
+        let are_held = process.threads.values().all(|thread| thread.is_held);
+        if process.state == State::Settled || !are_held {
             return;
         }
-        let threads: Vec<c_int> = self.processes[&process].keys().copied().collect();
-        match self.begin_stand_in(process, &threads) {
+        process.state = State::Settled;
+        let threads: Vec<c_int> = process.threads.keys().copied().collect();
+        match self.begin_stand_in(id, &threads) {
             Ok(Some(stand_in)) => {
-                let begun = (stand_in, process, Instant::now());
-                self.stand_ins.insert(begun.0.id(), begun);
+                let work = Work {
+                    stand_in,
+                    process: id,
+                    begun: Instant::now(),
+                };
+                self.stand_ins.insert(work.stand_in.id(), work);
             }
-            // Without one, what the calls have begun stays as it is.
-            Ok(None) | Err(_) => self.let_go(process),
+            Ok(None) => self.bury(id),
+            Err(_) => self.abandon(id),
         }
     }
 
     /// Starts what completes the calls of a process, if it is in some.
-    fn begin_stand_in(&self, process: c_int, threads: &[c_int]) -> io::Result<Option<StandIn>> {
-        let memory = File::open(format!("/proc/{process}/mem"))?;
+    fn begin_stand_in(&mut self, process: c_int, threads: &[c_int]) -> io::Result<Option<StandIn>> {
         let mut dead = Vec::new();
         for &thread in threads {
             let registers = registers(thread)?;
-            let fs = match registers.gs_base {
-                0 => registers.fs_base,
-                block => word(&memory, block + self.threads.fs_at as u64)?,
-            };
-            let state = word(&memory, fs.wrapping_add_signed(state_offset()))?;
-            if state >= fdtable_shm::CALL_AT_LEAST as u64 {
+            let (noted, fs) = self.noted(thread, &registers)?;
+            if noted.is_in_call {
                 dead.push(Dead {
                     registers,
-                    vectors: vectors(thread)?,
+                    vectors: in_frame(vectors(thread)?)?,
                     mask: mask(thread)?,
                     fs,
                 });
@@ -264,23 +426,42 @@ impl Tracees {
         if dead.is_empty() {
             return Ok(None);
         }
-        tree::ask_to_end(process);
-        StandIn::begin(process, &memory, &dead, self.threads).map(Some)
+        StandIn::begin(process, &dead, self.layout, &mut self.pages).map(Some)
     }
 
-    /// Buries a process, and lets its threads end.
-    fn let_go(&mut self, process: c_int) {
-        let Some(threads) = self.processes.remove(&process) else {
-            return;
-        };
-        // SAFETY: none of its threads runs any more, and none of its calls is under way.
-        unsafe { tree::bury_held(process, |thread| threads.contains_key(&thread)) };
-        for &thread in threads.keys() {
+    /// Has a process buried, none of whose calls is under way.
+    fn bury(&mut self, process: c_int) {
+        if let Some(process) = self.processes.get(&process) {
+            self.jobs.send(Job::Bury(process.name));
+        }
+    }
+
+    /// Has a process buried whose calls cannot be completed: what they have begun stays as it is.
+    /// Its threads are let go before, as others wait for the locks that they hold until they are
+    /// dead.
+    fn abandon(&mut self, process: c_int) {
+        if let Some(process) = self.processes.get(&process) {
+            let name = process.name;
+            self.let_go(name);
+            self.jobs.send(Job::BuryEnded(name));
+        }
+    }
+
+    /// Lets the threads of a process end.
+    fn let_go(&mut self, name: u32) {
+        let found = self.processes.extract_if(|_, process| process.name == name);
+        for thread in found.flat_map(|(_, process)| process.threads.into_keys()) {
             self.process_of.remove(&thread);
             let _ = request(libc::PTRACE_DETACH, thread, 0);
         }
-        self.released.retain(|&released| released != process);
     }
+}
+
+/// Takes what a descriptor of signals reports, which the host may have merged.
+fn take_signals(children: RawFd) {
+    let mut info = [0_u8; 4 * size_of::<libc::signalfd_siginfo>()];
+    // SAFETY: there is room for so many bytes.
+    while unsafe { libc::read(children, info.as_mut_ptr().cast(), info.len()) } > 0 {}
 }
 
 /// Makes a request about a tracee.
@@ -311,9 +492,16 @@ unsafe fn answer<T>(what: libc::c_uint, id: c_int, address: usize) -> io::Result
 }
 
 /// Returns the message of the event for which a tracee has stopped.
-fn message(id: c_int) -> Option<u64> {
+fn message(id: c_int) -> io::Result<u64> {
     // SAFETY: it writes a long integer.
-    unsafe { answer(libc::PTRACE_GETEVENTMSG, id, 0) }.ok()
+    unsafe { answer(libc::PTRACE_GETEVENTMSG, id, 0) }
+}
+
+/// Returns true if a tracee is still in the stop for an event.
+fn is_in_event(id: c_int, event: c_int) -> bool {
+    // SAFETY: it writes such a struct of integers.
+    let info = unsafe { answer::<libc::siginfo_t>(libc::PTRACE_GETSIGINFO, id, 0) };
+    info.is_ok_and(|info| info.si_code == libc::SIGTRAP | event << 8)
 }
 
 fn registers(id: c_int) -> io::Result<libc::user_regs_struct> {
@@ -321,12 +509,23 @@ fn registers(id: c_int) -> io::Result<libc::user_regs_struct> {
     unsafe { answer(libc::PTRACE_GETREGS, id, 0) }
 }
 
-/// The vector registers, as `fxsave` stores them.
-pub(super) type Vectors = [u64; 64];
+/// The vector registers, as `xsave` stores them.
+pub(super) type Vectors = [u64; 1536];
 
-fn vectors(id: c_int) -> io::Result<Vectors> {
-    // SAFETY: it writes 512 bytes.
-    unsafe { answer(libc::PTRACE_GETFPREGS, id, 0) }
+fn vectors(id: c_int) -> io::Result<Box<Vectors>> {
+    const NT_X86_XSTATE: usize = 0x202;
+    let mut vectors = Box::new([0; 1536]);
+    let mut place = libc::iovec {
+        iov_base: (&raw mut *vectors).cast(),
+        iov_len: size_of::<Vectors>(),
+    };
+    let kind = ptr::without_provenance_mut::<c_void>(NT_X86_XSTATE);
+    // SAFETY: there is room for so many bytes.
+    let result = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, id, kind, &raw mut place) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(vectors)
 }
 
 fn mask(id: c_int) -> io::Result<u64> {
@@ -335,23 +534,51 @@ fn mask(id: c_int) -> io::Result<u64> {
     unsafe { answer(PTRACE_GETSIGMASK, id, size_of::<u64>()) }
 }
 
-/// Returns a word of the memory of a tracee.
-fn word(memory: &File, address: u64) -> io::Result<u64> {
-    let mut bytes = [0; size_of::<u64>()];
-    memory.read_exact_at(&mut bytes, address)?;
-    Ok(u64::from_ne_bytes(bytes))
+/// Returns words of the memory of a tracee.
+fn words<const N: usize>(thread: c_int, address: u64) -> io::Result<[u64; N]> {
+    let mut words = [0; N];
+    let size = size_of_val(&words);
+    let here = libc::iovec {
+        iov_base: words.as_mut_ptr().cast(),
+        iov_len: size,
+    };
+    let there = libc::iovec {
+        iov_base: ptr::without_provenance_mut(address as usize),
+        iov_len: size,
+    };
+    // SAFETY: there is room for so many bytes.
+    let count =
+        unsafe { libc::process_vm_readv(thread, &raw const here, 1, &raw const there, 1, 0) };
+    match usize::try_from(count) {
+        Ok(count) if count == size => Ok(words),
+        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
 }
 
-/// Returns where the state of a thread is, from its base of `fs` on. It is the same for all.
-fn state_offset() -> i64 {
+/// Returns where the words of a thread are, from its base of `fs` on. It is the same for all.
+fn words_offset() -> i64 {
     let base: u64;
     // SAFETY: the first word that `fs` leads to is its base.
     unsafe {
         std::arch::asm!("mov {}, fs:[0]", out(reg) base, options(nostack, readonly));
     }
-    (fdtable_shm::state_of_thread().addr() as u64)
+    (fdtable_shm::words_of_thread().addr() as u64)
         .wrapping_sub(base)
         .cast_signed()
+}
+
+/// Returns the process that a thread has made by the call in which it has stopped.
+fn made(registers: &libc::user_regs_struct) -> Option<c_int> {
+    let makes = [
+        libc::SYS_clone,
+        libc::SYS_fork,
+        libc::SYS_vfork,
+        libc::SYS_clone3,
+    ];
+    let child = registers.rax.cast_signed();
+    let has_made = makes.contains(&registers.orig_rax.cast_signed()) && child > 0;
+    has_made.then_some(child as c_int)
 }
 
 /// Returns the process of a thread.
@@ -360,5 +587,3 @@ fn process_of(thread: c_int) -> c_int {
     let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
     line.and_then(|id| id.trim().parse().ok()).unwrap_or(thread)
 }
-
-const _: () = assert!(size_of::<Vectors>() == size_of::<libc::user_fpregs_struct>());

@@ -1,34 +1,44 @@
 //! What the keeper traces on machines for which there is no runner: nothing.
 
-use std::ffi::c_int;
+use std::os::fd::RawFd;
 
-use fdtable_vfs::Errno;
+use super::queue::{Job, Receiver, Request, Sender};
 
 /// What the keeper has to know of the threads of a runner.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads(());
 
-pub(super) struct Tracees {
-    pub(super) left: Vec<c_int>,
-}
+pub(super) struct Tracees;
 
 impl Tracees {
-    pub(super) fn new(_: Threads) -> Self {
-        Self { left: Vec::new() }
+    pub(super) fn new(_: Threads, _: Sender<Job>) -> Self {
+        Self
     }
 
-    pub(super) fn begin(&mut self, _: c_int) -> Result<(), Errno> {
-        Err(Errno::ENOSYS)
-    }
-
-    pub(super) fn release(&mut self, _: c_int) {}
-
-    pub(super) fn follow(&mut self) {}
-
-    pub(super) fn look_at_stand_ins(&self) -> bool {
-        false
+    pub(super) fn run(&mut self, requests: &Receiver<Request>, _: RawFd, answer: impl Fn(bool)) {
+        loop {
+            let mut wait = libc::pollfd {
+                fd: requests.bell,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: there is one entry.
+            unsafe { libc::poll(&raw mut wait, 1, -1) };
+            for request in requests.take() {
+                if let Request::Begin { .. } = request {
+                    answer(false);
+                }
+            }
+        }
     }
 }
 
+/// Returns false: there are no stand-ins.
+#[inline(always)]
+pub(crate) fn is_here() -> bool {
+    false
+}
+
+/// Does nothing: there are no stand-ins.
 #[inline(always)]
 pub(crate) fn end_of_call() {}

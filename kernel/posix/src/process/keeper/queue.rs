@@ -1,0 +1,81 @@
+//! Queues between the two threads of the keeper: the one that traces, and the one that does what
+//! the kernel is needed for.
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::sync::mpsc;
+
+use fdtable_vfs::Errno;
+
+use crate::host;
+
+/// What the thread that traces is asked for.
+pub(super) enum Request {
+    /// Trace the first process, which has one thread. It is told on the socket.
+    Begin { id: c_int, name: u32 },
+    /// Let the process with this id go, so that another one can trace it.
+    Release(c_int),
+    /// The process with this name was buried.
+    Buried(u32),
+}
+
+/// What it asks the other thread for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Job {
+    /// The process with this name was forked.
+    Born { name: u32, id: c_int },
+    /// Bury the process with this name, and say so.
+    Bury(u32),
+    /// Bury the process with this name, which has ended by itself.
+    BuryEnded(u32),
+    /// Watch a process, which is not traced any more.
+    Watch { id: c_int, name: u32 },
+}
+
+/// One end of a queue between the two threads. Its descriptor is ready when there is something.
+pub(super) struct Sender<T> {
+    queue: mpsc::Sender<T>,
+    bell: RawFd,
+}
+
+impl<T> Sender<T> {
+    pub(super) fn send(&self, what: T) {
+        // Neither thread ends before the process.
+        let _ = self.queue.send(what);
+        host::eventfd_set(self.bell);
+    }
+}
+
+/// The other end.
+pub(super) struct Receiver<T> {
+    queue: mpsc::Receiver<T>,
+    pub(super) bell: RawFd,
+}
+
+impl<T> Receiver<T> {
+    /// Takes what there is. To be called when the descriptor is ready.
+    pub(super) fn take(&self) -> Vec<T> {
+        host::eventfd_reset(self.bell);
+        self.queue.try_iter().collect()
+    }
+}
+
+/// Makes a queue.
+///
+/// # Errors
+/// Those of the host's `eventfd`.
+pub(super) fn queue<T>() -> Result<(Sender<T>, Receiver<T>), Errno> {
+    let bell = host::eventfd()?;
+    let (sender, receiver) = mpsc::channel();
+    let sender = Sender {
+        queue: sender,
+        bell,
+    };
+    Ok((
+        sender,
+        Receiver {
+            queue: receiver,
+            bell,
+        },
+    ))
+}
