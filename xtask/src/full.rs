@@ -126,6 +126,9 @@ const STRESS_SECONDS: &str = "60";
 /// How many processes are killed at random instants.
 const KILLS: &str = "20000";
 
+/// How many processes are killed in each tree that shares one kernel.
+const TREE_KILLS: &str = "10000";
+
 const CASES: &str = "20000";
 
 /// Seeds of random calls, from the first to the last.
@@ -289,10 +292,15 @@ fn stress() -> Result<Verdict> {
     let deaths = deaths
         .env("FDTABLE_RECOVER_KILLS", KILLS)
         .env("FDTABLE_RECOVER_STRIDE", "1");
+    let trees = cargo(
+        "stress",
+        "test --profile ci --no-fail-fast -p fdtable-cli --test run killed",
+    );
+    let trees = trees.env("FDTABLE_KILLS", TREE_KILLS);
     let in_threads = [table, judges, slabs];
     let in_threads =
         in_threads.map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS));
-    all(in_threads.into_iter().chain([deaths]))
+    all(in_threads.into_iter().chain([deaths, trees]))
 }
 
 fn properties() -> Result<Verdict> {

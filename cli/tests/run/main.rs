@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 #[allow(dead_code)]
 #[path = "../../../kernel/posix/tests/c_programs/differences.rs"]
 mod differences;
+mod killed;
 #[allow(dead_code)]
 #[path = "../../../kernel/posix/tests/c_programs/line.rs"]
 mod line;
