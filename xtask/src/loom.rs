@@ -22,13 +22,10 @@ use crate::process::{self, End, Process};
 use crate::steps::Verdict;
 use crate::{Result, pool, target};
 
-/// Models that take half of the time of all, with the bound of preemptions to which `check`
-/// explores them: one less than their own.
+/// Models that take most of the time of all, with the bound of preemptions to which `check`
+/// explores them: one less than their own, or 3 if they have none. `full` explores them to their
+/// own bounds.
 const LONG: &[(&str, u32)] = &[
-    (
-        "models::an_interrupted_pair_in_a_child_meets_two_closes_and_an_open",
-        1,
-    ),
     ("models::a_fork_meets_a_move_between_leaves", 1),
     ("models::a_rename_in_a_child_meets_a_close_and_an_open", 1),
     ("models::an_interrupted_open_meets_two_closes", 1),
@@ -52,6 +49,75 @@ const LONG: &[(&str, u32)] = &[
         "models::an_open_in_the_second_leaf_meets_a_close_and_a_dup_to",
         1,
     ),
+    (
+        "models::an_interrupted_pair_in_a_child_meets_two_closes_and_an_open",
+        0,
+    ),
+    ("loom::an_open_meets_a_leaf_that_becomes_empty_and_full", 0),
+    ("rcu::loom::every_list_waits_for_its_own_grace_period", 2),
+    ("host_fork::freezer::loom::two_freeze_from_inside", 2),
+    ("models::a_scan_without_a_lock_is_caught", 1),
+    ("loom::a_search_meets_a_close_in_a_leaf_that_was_hinted", 1),
+    (
+        "loom::a_shrink_meets_one_who_takes_and_gives_with_sequences",
+        2,
+    ),
+    ("rcu::loom::updaters_share_the_wait_for_a_reader", 2),
+    ("loom::a_dup3_meets_a_close_of_its_target", 2),
+    (
+        "models::an_interrupted_open_in_a_child_meets_a_close_and_an_open",
+        1,
+    ),
+    (
+        "models::an_interrupted_pair_that_fails_meets_an_open_and_a_close",
+        1,
+    ),
+    ("loom::a_burier_dies_beside_another", 0),
+    ("rcu::loom::the_next_section_tells_so_at_every_depth", 3),
+    ("models::many_in_three_leaves_meet_a_close_and_an_open", 1),
+    ("loom::two_buriers_meet", 1),
+    ("models::a_rename_meets_a_close_of_its_target_and_a_fork", 1),
+    ("loom::an_open_meets_closes_in_its_leaf_and_below", 1),
+    ("slot_map::loom::a_get_meets_the_last_put", 3),
+    (
+        "update_lost_in_close::models::two_closes_meet_in_one_word",
+        2,
+    ),
+    (
+        "off_by_one_at_the_end::models::two_opens_meet_at_the_last_number_of_a_leaf",
+        2,
+    ),
+    ("models::a_search_meets_a_close_and_a_dup_to", 1),
+    ("rcu::loom::a_barrier_is_not_misled_by_later_callbacks", 2),
+    ("loom::a_put_dies_beside_a_put_and_a_get", 2),
+    (
+        "rcu::loom::the_record_of_a_thread_that_ended_changes_hands",
+        2,
+    ),
+    ("models::a_pair_in_two_leaves_meets_two_closes", 1),
+    ("rcu::loom::a_record_changes_hands", 2),
+    ("loom::two_opens_get_the_two_lowest", 2),
+    ("models::a_rename_between_leaves_meets_two_gets", 1),
+    ("radix::loom::a_write_meets_a_removal", 3),
+    ("loom::a_close_range_meets_a_close", 1),
+    ("models::a_pair_that_fails_meets_a_close_and_an_open", 1),
+    ("loom::a_waiter_meets_a_burier", 1),
+    ("radix::loom::two_trees_close_the_same_slot", 1),
+    ("loom::a_look_into_a_block_meets_its_close", 2),
+    ("models::a_pair_in_two_leaves_meets_an_open", 1),
+    ("loom::a_get_meets_an_open_in_a_new_leaf", 2),
+    ("loom::two_that_open_meet_in_their_closes", 2),
+    ("refcount::loom::one_put_is_the_last", 3),
+    ("radix::loom::a_get_meets_a_close_of_what_was_moved", 2),
+    (
+        "object::loom::the_last_put_of_a_prompt_object_meets_a_get",
+        3,
+    ),
+    (
+        "dup2_releases_twice::models::two_dup_to_meet_at_one_target",
+        2,
+    ),
+    ("loom::a_pair_meets_an_open", 2),
 ];
 
 /// What to explore, and how far.
@@ -63,6 +129,8 @@ pub(crate) struct Exploration {
     pub(crate) preemptions: Option<u32>,
     /// Explores the [`LONG`] models less far.
     pub(crate) is_short: bool,
+    /// Explores only the [`LONG`] models.
+    pub(crate) only_long: bool,
     /// The time after which a model is given up. None are, without.
     pub(crate) limit: Option<Duration>,
     /// The time after which all models that are left are given up. None are, without.
@@ -176,7 +244,8 @@ impl Exploration {
                 .words("--list --format terse")
                 .read()?;
             for path in list.lines().filter_map(|line| line.strip_suffix(": test")) {
-                if path.contains(&self.name) {
+                let is_long = || LONG.iter().any(|(long, _)| path == *long);
+                if path.contains(&self.name) && (!self.only_long || is_long()) {
                     models.push(Model {
                         binary: binary.clone(),
                         path: path.to_owned(),
@@ -224,6 +293,10 @@ impl Exploration {
         process = process.words("--show-output --exact").arg(&model.path);
         if let Some(preemptions) = self.preemptions.or(self.less_far(&model)) {
             process = process.env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
+        }
+        if let Some(preemptions) = self.less_far(&model) {
+            // The models of the lower crates explore no less than their own bound otherwise.
+            process = process.env("FDTABLE_PREEMPTIONS", preemptions.to_string());
         }
         if let Some(limit) = limit {
             process = process.limit(limit);
@@ -273,7 +346,7 @@ pub(crate) fn build() -> Process {
 }
 
 /// The name of a test binary without the hash.
-fn stem(binary: &Path) -> String {
+pub(crate) fn stem(binary: &Path) -> String {
     let name = binary.file_name().unwrap_or_default().to_string_lossy();
     name.rsplit_once('-')
         .map_or(&*name, |(stem, _)| stem)
