@@ -8,7 +8,7 @@
 //! mixed the data of two uses of a descriptor.
 //!
 //! `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test table data_stress` runs for
-//! ten minutes instead of two seconds.
+//! ten minutes instead of one second.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -237,7 +237,7 @@ fn change_child(
 /// Returns the deadline of a test.
 fn deadline() -> Instant {
     let asked = std::env::var("FDTABLE_STRESS_SECONDS").ok();
-    let seconds = asked.map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
+    let seconds = asked.map_or(1, |seconds| seconds.parse().expect("a number of seconds"));
     Instant::now() + Duration::from_secs(seconds)
 }
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use fdtable::{Error, FdFlags, FileRef, Files, RawFd};
 
+use crate::rounds::rounds;
+
 const NONE: FdFlags = FdFlags::empty();
 
 /// The first leaf, another, and where the tree is higher.
@@ -122,7 +124,7 @@ fn a_close_waits_for_every_use_of_the_number() {
 
 #[test]
 fn no_use_has_the_file_when_the_close_has_returned() {
-    for _ in 0..3000 {
+    for _ in rounds(500) {
         let (files, released) = files();
         files.close_range(1, u32::MAX, drop).expect("in order");
         let used = files.begin_use(0).expect("it is open");
@@ -234,35 +236,37 @@ fn a_child_that_is_forked_meanwhile_has_the_number_free() {
 
 #[test]
 fn nobody_uses_a_number_after_its_close_has_returned() {
-    within_a_minute(|| {
-        const SHARED: RawFd = 70;
-        let (files, _) = files();
-        let users = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            let closing = AtomicUsize::new(1);
-            let closing = Arc::new(closing);
-            for _ in 0..3 {
-                let (files, users) = (&files, &users);
-                let closing = Arc::clone(&closing);
-                scope.spawn(move || {
-                    while closing.load(Relaxed) == 1 {
-                        if let Ok(used) = files.begin_use(SHARED) {
-                            // One use after another, each of its own opening.
-                            users.fetch_add(1, Relaxed);
-                            thread::yield_now();
-                            users.fetch_sub(1, Release);
-                            drop(used);
+    for _ in rounds(5) {
+        within_a_minute(|| {
+            const SHARED: RawFd = 70;
+            let (files, _) = files();
+            let users = AtomicUsize::new(0);
+            thread::scope(|scope| {
+                let closing = AtomicUsize::new(1);
+                let closing = Arc::new(closing);
+                for _ in 0..3 {
+                    let (files, users) = (&files, &users);
+                    let closing = Arc::clone(&closing);
+                    scope.spawn(move || {
+                        while closing.load(Relaxed) == 1 {
+                            if let Ok(used) = files.begin_use(SHARED) {
+                                // One use after another, each of its own opening.
+                                users.fetch_add(1, Relaxed);
+                                thread::yield_now();
+                                users.fetch_sub(1, Release);
+                                drop(used);
+                            }
                         }
-                    }
-                });
-            }
-            for _ in 0..2000 {
-                files.dup3(0, SHARED, NONE).expect("it is free");
-                thread::yield_now();
-                files.close_and_wait(SHARED).expect("it is open");
-                assert_eq!(users.load(Acquire), 0, "all uses have ended");
-            }
-            closing.store(0, Relaxed);
+                    });
+                }
+                for _ in 0..100 {
+                    files.dup3(0, SHARED, NONE).expect("it is free");
+                    thread::yield_now();
+                    files.close_and_wait(SHARED).expect("it is open");
+                    assert_eq!(users.load(Acquire), 0, "all uses have ended");
+                }
+                closing.store(0, Relaxed);
+            });
         });
-    });
+    }
 }

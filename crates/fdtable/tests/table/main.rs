@@ -43,6 +43,7 @@ mod release;
 mod replace;
 mod reserve_many;
 mod revoke;
+mod rounds;
 mod stress;
 mod superblock;
 mod superblock_races;

@@ -7,6 +7,8 @@ use std::thread;
 
 use fdtable::{Error, FdFlags, FileRef, Files, Opened, RawFd, Reservations};
 
+use crate::rounds::rounds;
+
 const NONE: FdFlags = FdFlags::empty();
 
 fn numbers(reservations: &Reservations<'_, u32>) -> Vec<RawFd> {
@@ -158,7 +160,7 @@ fn while_others_open<R>(files: &Files<u32>, run: impl FnOnce() -> R) -> R {
 fn the_order_is_ascending_while_others_open_and_close() {
     let files = Files::with_limit(u32::MAX);
     let disordered = while_others_open(&files, || {
-        (0..20_000).find_map(|_| {
+        rounds(2000).find_map(|_| {
             let reservations = files.reserve_many(4, NONE).expect("there is room");
             let fds = numbers(&reservations);
             (!fds.is_sorted()).then_some(fds)
@@ -173,7 +175,7 @@ fn a_refusal_takes_nothing_from_others_not_even_for_a_moment() {
     let _one = files.reserve(NONE).expect("there is room");
     // Two threads have two each at most, so there is room for them at any moment.
     while_others_open(&files, || {
-        for _ in 0..20_000 {
+        for _ in rounds(2000) {
             let refused = files.reserve_many(5, NONE).map(drop);
             assert_eq!(refused, Err(Error::TooManyFiles));
         }
@@ -184,7 +186,7 @@ fn a_refusal_takes_nothing_from_others_not_even_for_a_moment() {
 fn nothing_is_lost_while_others_open_and_close() {
     let files = Files::with_limit(100);
     while_others_open(&files, || {
-        for round in 0..3000 {
+        for round in rounds(1000) {
             let mut reservations = files.reserve_many(90, NONE).expect("so many are free");
             let first = reservations.next().expect("there are 90");
             drop(reservations);

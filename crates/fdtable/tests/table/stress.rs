@@ -11,7 +11,7 @@
 //! - when the threads are done, the table is consistent: its count is that of its descriptors, and
 //!   opens get the lowest descriptors.
 //!
-//! Each test takes two seconds. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test
+//! Each test takes a second. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test
 //! stress` gives each of them ten minutes.
 
 use crate::canary;
@@ -32,7 +32,7 @@ const NONE: FdFlags = FdFlags::empty();
 /// Returns the deadline of a test.
 fn deadline() -> Instant {
     let asked = std::env::var("FDTABLE_STRESS_SECONDS").ok();
-    let seconds = asked.map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
+    let seconds = asked.map_or(1, |seconds| seconds.parse().expect("a number of seconds"));
     Instant::now() + Duration::from_secs(seconds)
 }
 
