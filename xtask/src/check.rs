@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::thread;
+use std::time::Instant;
 
-use crate::loom::Exploration;
-use crate::process::{End, Finished, Process};
+use crate::loom::{self, Exploration};
+use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::check_oldest;
-use crate::{Result, kernel, layers, no_arguments, target, tidy};
+use crate::{Result, kernel, layers, no_arguments, pool, source, target, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
@@ -29,21 +30,17 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     )?;
     steps.step("style: comments, documents, subjects", tidy::check)?;
     steps.step("lints", lints)?;
-    steps.judge("the library with its oldest Rust", || check_oldest(None))?;
     steps.step("documentation", documentation)?;
     // The tests wait for much of their time. All that follows runs whatever fails in it.
     let others = thread::spawn(beside_the_tests);
     let mut tally = Tally::default();
     let mut lane = Steps::lane();
-    lane.step("tests", || {
-        let finished = tests("").finish()?;
-        tally.add(&finished.output);
-        match finished.end {
-            End::Success => Ok(()),
-            // Its output was shown.
-            _ => Err("cargo test failed".into()),
-        }
+    let mut binaries = Vec::new();
+    lane.step("build of the tests", || {
+        binaries = process::build_tests(tests(""))?;
+        Ok(())
     })?;
+    lane.step("tests", || run_tests(binaries, &mut tally))?;
     lane.step("the program, quickly", || {
         // The tests have built it. `cargo run` would build it once more, with other features of
         // its dependencies.
@@ -74,6 +71,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 fn beside_the_tests() -> Result<(Steps, Tally)> {
     let mut steps = Steps::lane();
     let mut tally = Tally::default();
+    steps.judge("the library with its oldest Rust", || check_oldest(None))?;
     steps.judge("models", models)?;
     steps.judge("the example kernel, with 4 CPUs", || {
         kernel::boot(4, "release")
@@ -87,6 +85,60 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
     }
     Ok((steps, tally))
 }
+
+/// Runs the binaries of tests and those in the documentation, as many at a time as there are CPUs:
+/// most binaries have few tests, or some that wait. Prints what each has printed when it ends.
+fn run_tests(mut binaries: Vec<TestBinary>, tally: &mut Tally) -> Result {
+    if binaries.is_empty() {
+        return Err("there are no tests".into());
+    }
+    let place = |binary: &TestBinary| {
+        let name = loom::stem(&binary.path);
+        let of_long = LONGEST.iter().position(|&long| name == long);
+        of_long.unwrap_or(LONGEST.len())
+    };
+    binaries.sort_by_key(place);
+    let of_binaries = binaries.into_iter().map(|binary| {
+        let name = source::shown(&binary.path);
+        (name, Process::new(&binary.path).directory(&binary.package))
+    });
+    let documentation = Process::cargo("test").words("--no-fail-fast --doc");
+    let of_documentation = ("documentation".to_owned(), documentation);
+    let ended = pool::each(
+        of_binaries.chain([of_documentation]),
+        |(name, process)| -> Result<(String, Finished)> {
+            let start = Instant::now();
+            let finished = process.quiet().finish()?;
+            let seconds = start.elapsed().as_secs_f64();
+            // One print: another thread prints too.
+            println!("\n{name}, {seconds:.1} s:\n{}", finished.output);
+            Ok((name, finished))
+        },
+    );
+    let mut failed = Vec::new();
+    for ended in ended {
+        let (name, finished) = ended?;
+        tally.add(&finished.output);
+        if finished.end != End::Success {
+            failed.push(name);
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("tests fail: {}", failed.join(", ")).into())
+    }
+}
+
+/// The binaries of tests that take longest, which start first: none of them runs alone at the end.
+const LONGEST: &[&str] = &[
+    "run",
+    "c_programs",
+    "table",
+    "fdtable_recover",
+    "lowest_judge",
+    "experiments",
+];
 
 /// Explores the models to their own bounds, but for the long ones.
 fn models() -> Result<Verdict> {

@@ -254,10 +254,25 @@ fn wait(child: &mut Child, deadline: Option<Instant>) -> Result<End> {
     })
 }
 
-/// Builds the tests that `cargo test` with these settings would run, and returns their binaries.
+/// A binary of tests.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct TestBinary {
+    pub(crate) path: PathBuf,
+    /// The directory of its package, in which cargo runs it.
+    pub(crate) package: PathBuf,
+}
+
+/// Builds the tests that `cargo test` with these settings would run, and returns the paths of
+/// their binaries; see [`build_tests`].
+pub(crate) fn test_binaries(build: Process) -> Result<Vec<PathBuf>> {
+    let binaries = build_tests(build)?;
+    Ok(binaries.into_iter().map(|binary| binary.path).collect())
+}
+
+/// Builds the tests that `cargo test` with these settings would run.
 ///
 /// `build` is a `cargo test` that ends before any `--`.
-pub(crate) fn test_binaries(build: Process) -> Result<Vec<PathBuf>> {
+pub(crate) fn build_tests(build: Process) -> Result<Vec<TestBinary>> {
     let line = build.line();
     let build = build.words("--no-run --message-format json-render-diagnostics");
     let finished = build.quiet().finish()?;
@@ -265,17 +280,25 @@ pub(crate) fn test_binaries(build: Process) -> Result<Vec<PathBuf>> {
         eprint!("{}", finished.output);
         return Err(format!("{line}: does not build").into());
     }
-    Ok(executables(&finished.output))
+    Ok(binaries(&finished.output))
 }
 
-/// The paths in cargo's messages of artifacts that can be run.
-fn executables(messages: &str) -> Vec<PathBuf> {
-    let path_of = |line: &str| {
-        let (_, rest) = line.split_once(r#""executable":""#)?;
-        let (path, _) = rest.split_once('"')?;
-        Some(PathBuf::from(path))
+/// The test binaries in cargo's messages, without programs and examples.
+fn binaries(messages: &str) -> Vec<TestBinary> {
+    let value = |line: &str, key: &str, end: char| {
+        let (_, rest) = line.split_once(key)?;
+        let (value, _) = rest.split_once(end)?;
+        Some(value.to_owned())
     };
-    messages.lines().filter_map(path_of).collect()
+    let binary_of = |line: &str| {
+        let profile = value(line, r#""profile":{"#, '}')?;
+        let manifest = PathBuf::from(value(line, r#""manifest_path":""#, '"')?);
+        let path = value(line, r#""executable":""#, '"')?.into();
+        let package = manifest.parent()?.to_owned();
+        let is_test = profile.contains(r#""test":true"#);
+        is_test.then_some(TestBinary { path, package })
+    };
+    messages.lines().filter_map(binary_of).collect()
 }
 
 #[cfg(test)]
@@ -307,9 +330,23 @@ mod tests {
     }
 
     #[test]
-    fn binaries_are_those_of_cargos_messages() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-            {\"reason\":\"compiler-artifact\",\"executable\":\"/t/a-1\",\"fresh\":true}\n";
-        assert_eq!(executables(messages), [PathBuf::from("/t/a-1")]);
+    fn binaries_are_the_tests_in_cargos_messages() {
+        let of = |is_test: bool, executable: &str| {
+            format!(
+                "{{\"reason\":\"compiler-artifact\",\"manifest_path\":\"/w/a/Cargo.toml\",\
+                 \"target\":{{\"test\":true}},\"profile\":{{\"opt_level\":\"0\",\"test\":{is_test}}},\
+                 \"executable\":{executable},\"fresh\":true}}\n"
+            )
+        };
+        let messages = [
+            of(true, "null"),
+            of(false, "\"/t/program\""),
+            of(true, "\"/t/a-1\""),
+        ];
+        let binary = TestBinary {
+            path: "/t/a-1".into(),
+            package: "/w/a".into(),
+        };
+        assert_eq!(binaries(&messages.concat()), [binary]);
     }
 }
