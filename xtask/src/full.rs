@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "stress",
-        summary: "each test of threads for a minute, and 20,000 kills of processes",
+        summary: "each test of threads for a minute, programs that start threads, and 20,000 kills",
         run: stress,
     },
     Step {
@@ -297,6 +297,8 @@ fn stress() -> Result<Verdict> {
         "stress",
         "test --profile ci --no-fail-fast -p fdtable-slab --lib stress",
     );
+    let runner = cargo("stress", "test --no-fail-fast -p fdtable-cli --test run")
+        .words("-- threads_meet a_program_that_a_thread");
     let deaths = cargo(
         "stress",
         "test --profile ci --no-fail-fast -p fdtable-recover --lib",
@@ -309,7 +311,7 @@ fn stress() -> Result<Verdict> {
         "test --profile ci --no-fail-fast -p fdtable-cli --test run killed",
     );
     let trees = trees.env("FDTABLE_KILLS", TREE_KILLS);
-    let in_threads = [table, judges, slabs];
+    let in_threads = [table, judges, slabs, runner];
     let in_threads =
         in_threads.map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS));
     all(in_threads.into_iter().chain([deaths, trees]))

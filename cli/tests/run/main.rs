@@ -151,9 +151,18 @@ fn signals_that_the_runner_uses_arrive_in_a_static_program_as_on_the_host() {
     same_program("kept", &["-static"]);
 }
 
+/// The number of repetitions of a program whose threads meet by chance: more in the long checks,
+/// which set the variable.
+fn repetitions(in_long_checks: usize) -> usize {
+    match std::env::var_os("FDTABLE_STRESS_SECONDS") {
+        Some(_) => in_long_checks,
+        None => 1,
+    }
+}
+
 #[test]
 fn threads_meet_at_fresh_sites() {
-    for _ in 0..5 {
+    for _ in 0..repetitions(20) {
         same_program("threads", &[]);
     }
 }
@@ -165,7 +174,7 @@ fn threads_of_a_static_program_at_a_fixed_address_meet_at_fresh_sites() {
 
 #[test]
 fn a_program_that_a_thread_executes_ends_the_other_threads() {
-    for _ in 0..3 {
+    for _ in 0..repetitions(10) {
         same_program("executes", &[]);
     }
 }
