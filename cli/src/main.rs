@@ -1,29 +1,42 @@
-//! The program `fdtable`: runs the experiments and prints their tables.
+//! The program `fdtable`: runs programs and the experiments, and prints tables.
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
-use fdtable_bench::lmbench::subject;
+use clap::{CommandFactory, Parser};
 
 mod arguments;
+#[cfg(feature = "experiments")]
 mod bench;
+#[cfg(feature = "experiments")]
 mod conflicts;
 mod observing;
+#[cfg(feature = "experiments")]
 mod progress;
 mod run;
+#[cfg(feature = "experiments")]
 mod time_left;
 
 use arguments::{Arguments, Command};
 
 fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command.unwrap_or_default() {
-        Command::Bench(chosen) => bench::run(&chosen),
-        Command::Conflicts(chosen) => conflicts::run(&chosen),
-        Command::Run(chosen) => run::run(chosen),
-        Command::Part(chosen) => {
+    let command = Arguments::parse().command;
+    #[cfg(feature = "experiments")]
+    let command = command.or_else(|| Some(Command::default()));
+    match command {
+        #[cfg(feature = "experiments")]
+        Some(Command::Bench(chosen)) => bench::run(&chosen),
+        #[cfg(feature = "experiments")]
+        Some(Command::Conflicts(chosen)) => conflicts::run(&chosen),
+        Some(Command::Run(chosen)) => run::run(chosen),
+        #[cfg(feature = "experiments")]
+        Some(Command::Part(chosen)) => {
             print!("{}", chosen.run()?);
             Ok(())
         }
-        Command::LmbenchSubject { configuration } => subject::serve(configuration),
+        #[cfg(feature = "experiments")]
+        Some(Command::LmbenchSubject { configuration }) => {
+            fdtable_bench::lmbench::subject::serve(configuration)
+        }
+        None => Ok(Arguments::command().print_help()?),
     }
 }

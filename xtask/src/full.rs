@@ -103,6 +103,11 @@ const STEPS: &[Step] = &[
         run: oldest_rust,
     },
     Step {
+        name: "experiments",
+        summary: "tests of the experiments, and lints of the program without them",
+        run: experiments,
+    },
+    Step {
         name: "jemalloc",
         summary: "lints and tests with the rival heap and the profiler, which take long to build",
         run: jemalloc,
@@ -443,6 +448,17 @@ fn foreign() -> Result<Verdict> {
 
 fn oldest_rust() -> Result<Verdict> {
     toolchain::check_oldest(Some(&log_of("oldest-rust")))
+}
+
+/// What `check` leaves out.
+fn experiments() -> Result<Verdict> {
+    let test = "test --no-fail-fast -p fdtable-bench -p fdtable-cli";
+    let lint = "clippy -p fdtable-cli --no-default-features --all-targets -- -D warnings";
+    all([
+        cargo("experiments", test).words("--lib --bins --examples --test experiments"),
+        cargo("experiments", "test --no-fail-fast --doc -p fdtable-bench"),
+        cargo("experiments", lint),
+    ])
 }
 
 fn jemalloc() -> Result<Verdict> {
