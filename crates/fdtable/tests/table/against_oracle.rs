@@ -833,7 +833,7 @@ fn config(cases: u32) -> Config {
 }
 
 proptest! {
-    #![proptest_config(config(500))]
+    #![proptest_config(config(250))]
     #[test]
     fn the_table_and_the_oracle_agree(history in history(Just(0), 400)) {
         replay(&history)?;
@@ -841,7 +841,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(50))]
+    #![proptest_config(config(25))]
     #[test]
     fn they_agree_where_many_are_open(history in history(60..4200, 400)) {
         replay(&history)?;
