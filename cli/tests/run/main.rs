@@ -241,11 +241,13 @@ fn the_leak_check_of_a_sanitizer_finds_what_it_finds_on_the_host() {
     let program = compiled("leaks", &["-fsanitize=address"]);
     let words = [program.to_str().expect("a path")];
     // Its reports have addresses.
-    let [host, ours] = [&[][..], &OURS[..]].map(|prefix| {
+    let one_kernel = [OURS[0], OURS[1], "--one-kernel"];
+    let [host, ours, on_one_kernel] = [&[][..], &OURS[..], &one_kernel].map(|prefix| {
         let output = run(prefix, &words, &folder);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.code(), text)
     });
+    assert_eq!(on_one_kernel, host);
     assert_eq!(ours, host);
 }
 

@@ -15,6 +15,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::SeqCst};
 
+use fdtable_posix::runner;
+
 use crate::entry::*;
 use crate::guarded::Guarded;
 use crate::memory::pointer;
@@ -99,6 +101,8 @@ pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i6
         return -i64::from(libc::EAGAIN);
     }
     ALIVE.store(1, SeqCst);
+    // A process has one tracer.
+    runner::release_from_keeper();
     let block = Block::beside(parent, serve);
     let mut frame = frame.clone();
     (frame.rax, frame.rsp) = (0, stack);

@@ -55,8 +55,8 @@ static ID: AtomicCell<c_int> = AtomicCell::new(0);
 /// The socket on which processes write to it, or -1.
 static SOCKET: AtomicCell<RawFd> = AtomicCell::new(-1);
 
-/// Whether the keeper traces this process, and so all that it makes.
-static IS_TRACED: AtomicCell<bool> = AtomicCell::new(false);
+/// 1 if the keeper traces this process, and so all that it makes; else 0. The keeper writes it too.
+static IS_TRACED: AtomicCell<u64> = AtomicCell::new(0);
 
 /// A message to the keeper: what to do, a process or a number, and the name of the process.
 type Message = [c_int; 3];
@@ -133,13 +133,24 @@ fn trace_this() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, ID.load()) };
     send([TRACE, id, name.cast_signed()], None);
     let answer = receive(SOCKET.load());
-    IS_TRACED.store(matches!(answer, Some(([TRACE, 1, _], None))));
+    IS_TRACED.store(matches!(answer, Some(([TRACE, 1, _], None))).into());
     see(id, name);
 }
 
-/// Has the keeper let a process of the tree go, for one that traces it.
-pub fn release(id: c_int) {
-    send([RELEASE, id, 0], None);
+/// Has the keeper let this process go, for another one that traces it. Returns when it has, or
+/// after a second. The process and its later children are watched from then on.
+pub fn release() {
+    const LOOKS: u32 = 1_000;
+    if !is_traced() {
+        return;
+    }
+    send([RELEASE, host::process_id(), 0], None);
+    for _ in 0..LOOKS {
+        thread::sleep(Duration::from_millis(1));
+        if !is_traced() {
+            return;
+        }
+    }
 }
 
 /// Makes the process, by two forks. Returns its id.
@@ -178,7 +189,7 @@ fn begin(socket: RawFd, limit: c_int, threads: Threads) -> Result<c_int, Errno> 
 
 /// Returns true if the keeper traces this process, or did so until it ended.
 pub(crate) fn is_traced() -> bool {
-    IS_TRACED.load()
+    IS_TRACED.load() != 0
 }
 
 /// Has the keeper watch a process of the tree, unless it traces it.

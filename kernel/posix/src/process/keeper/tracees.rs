@@ -316,6 +316,9 @@ impl Tracees {
 
     /// Lets a thread go of a process that is not traced any more.
     fn release_thread(&mut self, id: c_int, signal: c_int) {
+        let at = ptr::without_provenance_mut::<c_void>(super::IS_TRACED.as_ptr().addr());
+        // SAFETY: the word is in the memory of the tracee, where it has the same address.
+        unsafe { libc::ptrace(libc::PTRACE_POKEDATA, id, at, 0_u64) };
         let _ = request(libc::PTRACE_DETACH, id, signal.into());
         let Some(id) = self.process_of.remove(&id).map(|process| (id, process)) else {
             return;
