@@ -135,7 +135,6 @@ const LONGEST: &[&str] = &[
     "run",
     "c_programs",
     "table",
-    "fdtable_recover",
     "lowest_judge",
     "experiments",
 ];

@@ -128,11 +128,8 @@ const LIMIT_OF_ALL_MODELS: Duration = Duration::from_secs(60 * 60);
 /// at a time on two CPUs.
 const STRESS_SECONDS: &str = "60";
 
-/// How many processes are killed at random instants.
-const KILLS: &str = "20000";
-
-/// How many processes are killed in each tree that shares one kernel.
-const TREE_KILLS: &str = "10000";
+/// How many processes are killed at random instants, in each of two trees that share one kernel.
+const KILLS: &str = "10000";
 
 const CASES: &str = "20000";
 
@@ -306,20 +303,13 @@ fn stress() -> Result<Verdict> {
         .words("-- threads_meet a_program_that_a_thread");
     let deaths = cargo(
         "stress",
-        "test --profile ci --no-fail-fast -p fdtable-recover --lib",
-    );
-    let deaths = deaths
-        .env("FDTABLE_RECOVER_KILLS", KILLS)
-        .env("FDTABLE_RECOVER_STRIDE", "1");
-    let trees = cargo(
-        "stress",
         "test --profile ci --no-fail-fast -p fdtable-cli --test run killed",
     );
-    let trees = trees.env("FDTABLE_KILLS", TREE_KILLS);
+    let deaths = deaths.env("FDTABLE_KILLS", KILLS);
     let in_threads = [table, judges, slabs, runner];
     let in_threads =
         in_threads.map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS));
-    all(in_threads.into_iter().chain([deaths, trees]))
+    all(in_threads.into_iter().chain([deaths]))
 }
 
 fn properties() -> Result<Verdict> {

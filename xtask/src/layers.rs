@@ -1,6 +1,6 @@
 //! `layers`: `unsafe` and memory orderings are in the lowest layer alone.
 //!
-//! That layer is `crates/recover`, `crates/shm`, `crates/sync`, `crates/slab` and `crates/objects`;
+//! That layer is `crates/shm`, `crates/sync`, `crates/slab` and `crates/objects`;
 //! the heaps of rivals have one of their own, `lab/heap`. The C interface in `kernel/posix` is
 //! `unsafe` towards its callers and has no orderings. The loader in `kernel/run` shares an address
 //! space with programs that it does not know. The tracer in `lab/conflict-tracer` steps machine
@@ -38,7 +38,6 @@ const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"
 
 /// Crates that are shipped, or that what is shipped stands on.
 const WITHOUT_TRACER: &[&str] = &[
-    "crates/recover",
     "crates/shm",
     "crates/sync",
     "crates/slab",

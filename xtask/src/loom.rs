@@ -338,7 +338,7 @@ impl Exploration {
 /// The build of everything that has models.
 pub(crate) fn build() -> Process {
     Process::cargo("test")
-        .words("--package fdtable-recover --package fdtable-sync --package fdtable-slab")
+        .words("--package fdtable-sync --package fdtable-slab")
         .words("--package fdtable-objects --package fdtable --profile loom --lib")
         .words("--test linearizable --test races")
         .env("RUSTFLAGS", "--cfg loom")
