@@ -22,7 +22,7 @@ use fdtable_bench::peers::Peers;
 use fdtable_bench::ports::Ports;
 use fdtable_bench::posix::Posix;
 use fdtable_bench::report::Report;
-use fdtable_bench::run::Run;
+use fdtable_bench::run::{Programs, Run};
 use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
 use fdtable_bench::waits::Waits;
@@ -137,7 +137,8 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(lmbench(common)),
             Box::new(ports(common)),
             Box::new(posix(common)),
-            Box::new(run_programs(common)),
+            Box::new(run_programs(Programs::Single, common)),
+            Box::new(run_programs(Programs::Trees, common)),
         ],
         Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
@@ -154,7 +155,8 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
         Some(Experiment::Ports) => vec![Box::new(ports(common))],
         Some(Experiment::Posix) => vec![Box::new(posix(common))],
-        Some(Experiment::Run) => vec![Box::new(run_programs(common))],
+        Some(Experiment::Run) => vec![Box::new(run_programs(Programs::Single, common))],
+        Some(Experiment::Tree) => vec![Box::new(run_programs(Programs::Trees, common))],
     }
 }
 
@@ -295,9 +297,9 @@ fn posix(common: &Common) -> Posix {
     }
 }
 
-fn run_programs(common: &Common) -> Run {
+fn run_programs(programs: Programs, common: &Common) -> Run {
     // In a child, before it becomes the runner, this is the calling program.
-    let default = Run::new(effort(common), "/proc/self/exe".into());
+    let default = Run::new(programs, effort(common), "/proc/self/exe".into());
     Run {
         rounds: common.rounds.unwrap_or(default.rounds),
         ..default
@@ -348,6 +350,7 @@ mod tests {
             "ports",
             "posix",
             "run",
+            "tree",
         ];
         assert_eq!(names(&Bench::default()), all);
     }
@@ -404,7 +407,7 @@ mod tests {
             lmbench(&common).rounds,
             ports(&common).rounds,
             posix(&common).rounds,
-            run_programs(&common).rounds,
+            run_programs(Programs::Trees, &common).rounds,
         ];
         assert_eq!(rounds, [3; 12]);
         let load = OpenFilesArguments {

@@ -112,6 +112,8 @@ pub(crate) enum Experiment {
     Posix,
     /// Unmodified programs under `fdtable run`, beside the same on the host.
     Run,
+    /// Trees of processes on one kernel, beside the same on the host.
+    Tree,
 }
 
 /// Options of the chat; the defaults are 20, 20, 500 and 100.

@@ -2,12 +2,13 @@
 
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;
-use fdtable_bench::run::Run;
+use fdtable_bench::run::{Programs, Run};
 
 #[test]
 fn a_tiny_run_has_each_program_on_both_sides() {
     let _turn = crate::turn();
     let tiny = Run {
+        programs: Programs::Single,
         rounds: 2,
         work: 1,
         runner: env!("CARGO_BIN_EXE_fdtable").into(),
@@ -38,8 +39,32 @@ fn a_tiny_run_has_each_program_on_both_sides() {
 }
 
 #[test]
+fn a_tiny_tree_has_a_figure_for_each_program() {
+    let _turn = crate::turn();
+    let tiny = Run {
+        programs: Programs::Trees,
+        rounds: 1,
+        work: 1,
+        runner: env!("CARGO_BIN_EXE_fdtable").into(),
+    };
+    let report = tiny.measure(Machine::observe(), &Silent).unwrap();
+    let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
+    // Those need no more than a C compiler, a shell and coreutils.
+    for key in [
+        "tree.pipe_vs_host",
+        "tree.spawn_vs_host",
+        "tree.execl_vs_host",
+        "tree.small_files_vs_memory",
+        "tree.scripts_vs_host",
+    ] {
+        assert!(keys.contains(&key), "{key} is missing from {keys:?}");
+    }
+}
+
+#[test]
 fn a_runner_that_is_no_program_is_an_error() {
     let tiny = Run {
+        programs: Programs::Single,
         rounds: 1,
         work: 1,
         runner: "/dev/null".into(),

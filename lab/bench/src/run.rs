@@ -5,7 +5,9 @@
 //! their calls themselves, so that their start is not in the figure; of the others the whole
 //! process is timed. A program that is not installed has no row.
 //!
-//! `run/program.rs` lists the programs, `run/server.rs` measures a server under load.
+//! `run/program.rs` lists the programs, `run/server.rs` measures a server under load. The
+//! experiment `tree` does the same with programs that make processes, which are in `run/tree.rs`:
+//! all of them use one kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +26,24 @@ use crate::stats::{Summary, order, paired_ratio};
 
 mod program;
 mod server;
+mod tree;
 
 use program::{Bound, Clock, Program};
+
+/// Which programs are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Programs {
+    /// Each in one process.
+    Single,
+    /// Each with the processes that it makes, on one kernel.
+    Trees,
+}
 
 /// Experiment that measures unmodified programs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
+    /// Which ones.
+    pub programs: Programs,
     /// Turns of each program on each side, at least 1.
     pub rounds: usize,
     /// What part of its usual work each program does, in percent, from 1 to 100.
@@ -77,12 +91,13 @@ struct Row {
 impl Run {
     /// Returns the configuration for one of the two lengths of a run. `runner` is the program
     /// `fdtable`.
-    pub fn new(effort: Effort, runner: PathBuf) -> Self {
+    pub fn new(programs: Programs, effort: Effort, runner: PathBuf) -> Self {
         let (rounds, work) = match effort {
             Effort::Quick => (3, 20),
             Effort::Full => (11, 100),
         };
         Run {
+            programs,
             rounds,
             work,
             runner,
@@ -91,7 +106,7 @@ impl Run {
 
     /// Gives every program its turns, each on both sides. Returns a pair of rows for each.
     fn rows(&self, programs: &[Program], progress: &dyn Progress) -> anyhow::Result<Vec<[Row; 2]>> {
-        progress.begin("run", (self.rounds * programs.len()) as u64);
+        progress.begin(self.name(), (self.rounds * programs.len()) as u64);
         let mut ns = vec![[Vec::new(), Vec::new()]; programs.len()];
         for round in 0..self.rounds {
             for (program, ns) in programs.iter().zip(&mut ns) {
@@ -114,8 +129,13 @@ impl Run {
 
     /// Runs a program once on one side. Returns nanoseconds: of the process, or what it printed.
     fn time(&self, program: &Program, side: Side) -> anyhow::Result<f64> {
-        let mut command = self.command(&program.file, side);
-        command.args(program.words(side.folder()));
+        let overlay = program.overlay.as_deref();
+        let mut command = self.command(side, &program.file, overlay);
+        let folder = match (side, overlay.and_then(Path::to_str)) {
+            (Side::Ours, Some(overlay)) => overlay,
+            _ => side.folder(),
+        };
+        command.args(program.words(folder));
         let began = Instant::now();
         let output = command.output().context(program.name)?;
         let process = began.elapsed().as_nanos() as f64;
@@ -161,22 +181,30 @@ impl Run {
         }))
     }
 
-    /// Begins a command that runs the file on one side.
-    fn command(&self, file: &Path, side: Side) -> Command {
-        match side {
-            Side::Host => Command::new(file),
-            Side::Ours => {
-                let mut command = Command::new(&self.runner);
-                command.arg("run").arg(file);
-                command
-            }
+    /// Begins a command that runs a file on one side. We show an overlay there, if it is given.
+    fn command(&self, side: Side, file: &Path, overlay: Option<&Path>) -> Command {
+        if side == Side::Host {
+            return Command::new(file);
         }
+        let mut command = Command::new(&self.runner);
+        command.arg("run");
+        if self.programs == Programs::Trees {
+            command.arg("--one-kernel");
+        }
+        if let Some(overlay) = overlay {
+            command.arg("--overlay").arg(overlay);
+        }
+        command.arg(file);
+        command
     }
 }
 
 impl Experiment for Run {
     fn name(&self) -> &'static str {
-        "run"
+        match self.programs {
+            Programs::Single => "run",
+            Programs::Trees => "tree",
+        }
     }
 
     fn expected(&self) -> Duration {
@@ -189,17 +217,22 @@ impl Experiment for Run {
             "`fdtable run` is for Linux on x86-64"
         );
         let folder = tempfile::tempdir()?;
-        let (programs, missing) = program::all(self.work, folder.path());
+        let (programs, missing) = match self.programs {
+            Programs::Single => program::all(self.work, folder.path()),
+            Programs::Trees => tree::all(self.work, folder.path()),
+        };
         let pairs = self.rows(&programs, progress)?;
         let mut headline = Vec::new();
         for (program, pair) in programs.iter().zip(&pairs) {
             headline.extend(program.bounds.iter().map(|bound| figure(bound, pair)));
         }
-        headline.extend(self.trap_share(&programs, folder.path())?);
         let mut remarks = missing;
-        match server::measure(self, folder.path(), progress)? {
-            Some(figure) => headline.push(figure),
-            None => remarks.push(server::MISSING.to_owned()),
+        if self.programs == Programs::Single {
+            headline.extend(self.trap_share(&programs, folder.path())?);
+            match server::measure(self, folder.path(), progress)? {
+                Some(figure) => headline.push(figure),
+                None => remarks.push(server::MISSING.to_owned()),
+            }
         }
         remarks.push(
             "Files are in memory on both sides: in /dev/shm on the host, in /fdt on ours."
@@ -207,7 +240,10 @@ impl Experiment for Run {
         );
         Ok(Report {
             experiment: self.name(),
-            title: "unmodified programs beside the host".to_owned(),
+            title: match self.programs {
+                Programs::Single => "unmodified programs beside the host".to_owned(),
+                Programs::Trees => "trees of processes on one kernel, beside the host".to_owned(),
+            },
             config: json!({ "rounds": self.rounds, "work": self.work }),
             rows: pairs
                 .iter()

@@ -47,7 +47,9 @@ pub(super) struct Program {
     pub(super) name: &'static str,
     pub(super) file: PathBuf,
     /// Its arguments. `{}` is the folder for its files.
-    words: Vec<String>,
+    pub(super) words: Vec<String>,
+    /// A directory of the host that we show with an overlay, as the folder for its files.
+    pub(super) overlay: Option<PathBuf>,
     pub(super) clock: Clock,
     pub(super) bounds: Vec<Bound>,
 }
@@ -61,10 +63,10 @@ impl Program {
     }
 }
 
-const NANOSECONDS: Clock = Clock::Printed {
+pub(super) const NANOSECONDS: Clock = Clock::Printed {
     last_word_in_ns: 1.0,
 };
-const SECONDS: Clock = Clock::Printed {
+pub(super) const SECONDS: Clock = Clock::Printed {
     last_word_in_ns: 1e9,
 };
 
@@ -80,7 +82,7 @@ pub(super) fn installed(name: &str) -> Option<PathBuf> {
 pub(super) fn all(work: u32, folder: &Path) -> (Vec<Program>, Vec<String>) {
     let mut programs = Vec::new();
     let mut missing = Vec::new();
-    match compiled(folder) {
+    match compiled(folder, "calls", include_str!("../../programs/calls.c")) {
         Ok(file) => programs.extend(calls_in_c(work, &file)),
         Err(reason) => missing.push(format!("No calls in C: {reason}.")),
     }
@@ -106,11 +108,11 @@ pub(super) fn all(work: u32, folder: &Path) -> (Vec<Program>, Vec<String>) {
     (programs, missing)
 }
 
-fn compiled(folder: &Path) -> Result<PathBuf, String> {
-    let source = folder.join("calls.c");
-    fs::write(&source, include_str!("../../programs/calls.c"))
-        .map_err(|error| error.to_string())?;
-    let file = folder.join("calls");
+/// Compiles a program in C into `folder`. Blocks for a second.
+pub(super) fn compiled(folder: &Path, name: &str, text: &str) -> Result<PathBuf, String> {
+    let file = folder.join(name);
+    let source = file.with_extension("c");
+    fs::write(&source, text).map_err(|error| error.to_string())?;
     let mut compiler = Command::new("cc");
     compiler.arg("-O2").arg(&source).arg("-o").arg(&file);
     match compiler.output() {
@@ -121,7 +123,7 @@ fn compiled(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// So many percent of a number.
-fn part(work: u32, of: u64) -> String {
+pub(super) fn part(work: u32, of: u64) -> String {
     (of * u64::from(work) / 100).max(1).to_string()
 }
 
@@ -130,6 +132,7 @@ fn calls_in_c(work: u32, file: &Path) -> Vec<Program> {
         name,
         file: file.to_owned(),
         words: vec![what.to_owned(), part(work, count), folder.to_owned()],
+        overlay: None,
         clock: NANOSECONDS,
         bounds,
     };
@@ -210,6 +213,7 @@ fn calls_in_python(work: u32, file: &Path, script: &Path) -> Vec<Program> {
             part(work, count),
             "{}".to_owned(),
         ],
+        overlay: None,
         clock: NANOSECONDS,
         bounds: vec![bound],
     };
@@ -260,6 +264,7 @@ fn dd(work: u32) -> Option<Program> {
         name: "dd bs=1, zero to null",
         file: installed("dd")?,
         words: words.map(str::to_owned).to_vec(),
+        overlay: None,
         clock: Clock::Process,
         bounds: vec![Bound::TimesFaster {
             key: "run.dd_vs_host",
@@ -285,6 +290,7 @@ fn sqlite(work: u32, folder: &Path) -> Option<Program> {
             "{}/fdtable-run.db".to_owned(),
             format!(".read {}", script.display()),
         ],
+        overlay: None,
         clock: Clock::Process,
         bounds: vec![Bound::TimesFaster {
             key: "run.sqlite_insert_vs_host",
@@ -327,6 +333,7 @@ fn hackbench(work: u32, ends: Ends) -> Option<Program> {
         name,
         file: installed("hackbench")?,
         words: words.into_iter().map(str::to_owned).collect(),
+        overlay: None,
         clock: SECONDS,
         bounds: vec![bound],
     })
@@ -337,6 +344,7 @@ fn just_true() -> Option<Program> {
         name: "true",
         file: installed("true")?,
         words: Vec::new(),
+        overlay: None,
         clock: Clock::Process,
         bounds: vec![Bound::MillisecondsMore {
             key: "run.start_ms",

@@ -63,7 +63,7 @@ pub(super) fn measure(
 /// Runs a server under load once. Returns requests a second.
 fn turn(run: &Run, server: &Path, load: &Path, folder: &Path, side: Side) -> anyhow::Result<f64> {
     let port = free_port()?;
-    let mut command = run.command(server, side);
+    let mut command = run.command(side, server, None);
     command
         .args([
             "--port",
