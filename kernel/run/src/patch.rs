@@ -317,18 +317,44 @@ fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
     {
         return true;
     }
-    // The comparison modulo 2^32 comes first: it holds for few places, and is the cheaper one.
-    let count = (targets.end - targets.start) as u32;
-    all.windows(5).enumerate().any(|(index, window)| {
-        let [first, d0, d1, d2, d3] = *window else {
-            return false;
-        };
-        let distance = i32::from_le_bytes([d0, d1, d2, d3]);
-        let leads_to = (index as u32 + 5).wrapping_add_signed(distance);
-        leads_to.wrapping_sub(near as u32) < count
-            && matches!(first, 0xE8 | JUMP | 0x80..=0x8F)
-            && leads(index, 5, distance.into())
+    // The comparison modulo 2^32 comes first, for many places at once: it holds for few.
+    let targets = near as u32..(targets.end - code.start) as u32;
+    let places = all.len().saturating_sub(4);
+    (0..places).step_by(BLOCK).any(|begin| {
+        let block = &all[begin..(begin + BLOCK).min(places) + 4];
+        may_branch_to(block, begin as u32, &targets)
+            && block.windows(5).enumerate().any(|(index, window)| {
+                let [first, d0, d1, d2, d3] = *window else {
+                    return false;
+                };
+                matches!(first, 0xE8 | JUMP | 0x80..=0x8F)
+                    && leads(
+                        begin + index,
+                        5,
+                        i32::from_le_bytes([d0, d1, d2, d3]).into(),
+                    )
+            })
     })
+}
+
+/// How many bytes are looked at at once.
+const BLOCK: usize = 4096;
+
+/// Returns false if no instruction of five bytes in a block can lead to the targets, modulo 2³².
+/// Has no branches inside, so that the compiler uses vectors: a child of a fork does this for each
+/// site that it rewrites, over all of a library.
+fn may_branch_to(block: &[u8], begin: u32, targets: &Range<u32>) -> bool {
+    let count = targets.end - targets.start;
+    let mut leads = false;
+    for phase in 0..4 {
+        let distances = block[phase + 1..].chunks_exact(4);
+        let from = (begin + phase as u32 + 5).wrapping_sub(targets.start);
+        for (index, distance) in distances.enumerate() {
+            let distance = u32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
+            leads |= distance.wrapping_add(from).wrapping_add(4 * index as u32) < count;
+        }
+    }
+    leads
 }
 
 impl Changing {
@@ -619,6 +645,30 @@ fn serialize() {
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    #[test]
+    fn a_branch_at_any_place_is_seen() {
+        let mut code = vec![0x90; 2 * BLOCK + 7];
+        let start = code.as_ptr().addr() as u64;
+        let all = start..start + code.len() as u64;
+        let target = start + 5000;
+        assert!(!has_branch_to(&all, target..target + 4));
+        let last = code.len() - 5;
+        let edges = [0, 1, BLOCK - 5, BLOCK - 1, BLOCK, BLOCK + 1, last - 1, last];
+        for at in (0..8).chain((0..last).step_by(97)).chain(edges) {
+            for (to, is_found) in [(-1, false), (0, true), (3, true), (4, false)] {
+                let distance = 5000 + to - (at as i32 + 5);
+                code[at] = 0xE8;
+                code[at + 1..at + 5].copy_from_slice(&distance.to_le_bytes());
+                assert_eq!(
+                    has_branch_to(&all, target..target + 4),
+                    is_found,
+                    "{at} {to}"
+                );
+                code[at..at + 5].fill(0x90);
+            }
+        }
+    }
 
     #[test]
     fn a_trap_leads_to_its_own_stub_or_back_if_changes_begin_or_end_meanwhile() {
