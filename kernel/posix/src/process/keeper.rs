@@ -390,14 +390,13 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
                     return;
                 };
                 keeper.follow(message, fd);
-            } else if name == JOBS {
-                asked.take().into_iter().for_each(|job| keeper.work(job));
             } else if let Some(pidfd) = keeper.watched.remove(&name) {
                 host::close(pidfd);
                 // SAFETY: its pidfd says that it has ended.
                 unsafe { tree::bury_named(name) };
             }
         }
+        asked.take().into_iter().for_each(|job| keeper.work(job));
         for (id, name) in mem::take(&mut keeper.left_out) {
             keeper.watch(id, name);
         }

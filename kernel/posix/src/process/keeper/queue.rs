@@ -44,6 +44,12 @@ impl<T> Sender<T> {
         let _ = self.queue.send(what);
         host::eventfd_set(self.bell);
     }
+
+    /// Sends what has time until the other thread looks for something else.
+    pub(super) fn send_later(&self, what: T) {
+        // As above.
+        let _ = self.queue.send(what);
+    }
 }
 
 /// The other end.
@@ -53,7 +59,7 @@ pub(super) struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Takes what there is. To be called when the descriptor is ready.
+    /// Takes what there is. To be called when the descriptor is ready, or at any other time.
     pub(super) fn take(&self) -> Vec<T> {
         host::eventfd_reset(self.bell);
         self.queue.try_iter().collect()

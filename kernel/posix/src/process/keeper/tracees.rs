@@ -236,7 +236,12 @@ impl Tracees {
                 if let Ok(child) = message(id)
                     && is_in_event(id, event)
                 {
-                    let _ = self.born(id, child as c_int);
+                    let child = child as c_int;
+                    let process = match event {
+                        libc::PTRACE_EVENT_CLONE => process_of(child),
+                        _ => child,
+                    };
+                    let _ = self.born(id, child, process);
                 }
             }
             libc::PTRACE_EVENT_EXIT => return self.ends(id),
@@ -269,13 +274,12 @@ impl Tracees {
         process
     }
 
-    /// A thread has made another one, or a process. One that is killed meanwhile is asked again at
-    /// its end.
+    /// A thread has made another one, in this process. One that is killed meanwhile is asked again
+    /// at its end.
     ///
     /// # Errors
     /// Those of the host, if the thread does not stop.
-    fn born(&mut self, maker: c_int, child: c_int) -> io::Result<()> {
-        let process = process_of(child);
+    fn born(&mut self, maker: c_int, child: c_int, process: c_int) -> io::Result<()> {
         let of_maker = self.process_of.get(&maker).copied();
         let is_thread = of_maker == Some(process);
         let name = match is_thread {
@@ -283,9 +287,8 @@ impl Tracees {
             false => self.noted(maker, &registers(maker)?)?.0.child,
         };
         let made = self.add(process, child);
-        if name != 0 {
+        if !is_thread {
             made.name = name;
-            self.jobs.send(Job::Born { name, id: child });
         }
         if let Some(thread) = of_maker.and_then(|process| self.thread(process, maker)) {
             thread.child = child;
@@ -336,7 +339,8 @@ impl Tracees {
             let name = of.name;
             self.processes.remove(&process);
             if name != 0 {
-                self.jobs.send(last(name));
+                // What ends by itself has closed its files.
+                self.jobs.send_later(last(name));
             }
         }
     }
@@ -374,7 +378,7 @@ impl Tracees {
         if let (Some(child), Some(thread)) = (made, self.thread(process, id))
             && thread.child != child
         {
-            let _ = self.born(id, child);
+            let _ = self.born(id, child, process_of(child));
         }
     }
 
@@ -435,7 +439,18 @@ impl Tracees {
     /// Has a process buried, none of whose calls is under way.
     fn bury(&mut self, process: c_int) {
         if let Some(process) = self.processes.get(&process) {
+            self.tell_of_children(process);
             self.jobs.send(Job::Bury(process.name));
+        }
+    }
+
+    /// Tells of the processes that one has made last, which it may not have noted itself.
+    fn tell_of_children(&self, process: &Process) {
+        for &Thread { child: id, .. } in process.threads.values() {
+            let child = self.processes.get(&id);
+            if let Some(&Process { name, .. }) = child.filter(|child| child.name != 0) {
+                self.jobs.send(Job::Born { name, id });
+            }
         }
     }
 
@@ -445,6 +460,7 @@ impl Tracees {
     fn abandon(&mut self, process: c_int) {
         if let Some(process) = self.processes.get(&process) {
             let name = process.name;
+            self.tell_of_children(process);
             self.let_go(name);
             self.jobs.send(Job::BuryEnded(name));
         }
