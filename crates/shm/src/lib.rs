@@ -17,19 +17,21 @@
 //!
 //! Until [`begin`] is called, all memory is private, and a thread that enters is not inside.
 //!
-//! [`Mutex`] and [`RwLock`] sleep on the word itself, which may be in shared memory. A lock whose
-//! owner has died passes to a waiter.
+//! [`OnceCell`], [`Mutex`] and [`RwLock`] sleep on the word itself, which may be in shared memory.
+//! A lock whose owner has died passes to a waiter.
 
 #![cfg(target_os = "linux")]
 
 mod heap;
 mod lock;
 mod mapping;
+mod once;
 mod thread;
 
 pub use heap::Heap;
 pub use lock::{Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use mapping::{Begun, aside, begin, is_shared, map_pages, unmap_pages};
+pub use once::OnceCell;
 pub use thread::{
     FIRST, Noted, Side, enter, forget_thread, is_in_call, leave, name_child, process,
     words_of_thread,

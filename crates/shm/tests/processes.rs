@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use fdtable_shm::{Begun, Heap, Mutex, RwLock, begin, enter, forget_thread, leave};
+use fdtable_shm::{Begun, Heap, Mutex, OnceCell, RwLock, begin, enter, forget_thread, leave};
 
 #[global_allocator]
 static HEAP: Heap<System> = Heap(System);
@@ -37,6 +37,7 @@ const TESTS: &[Test] = &[
     ),
     ("blocks of all sizes keep their contents", sizes),
     ("processes exclude each other", exclusion),
+    ("a cell is filled once by all processes", fillings),
     ("a lock passes from a dead owner", dead_owner),
     ("a lock of a dead writer is free", dead_writer),
     ("a private lock has no other owner", threads),
@@ -99,6 +100,28 @@ fn statics() {
     });
     assert_eq!(in_one, 0);
     assert_eq!((SHARED.load(SeqCst), PRIVATE.load(SeqCst)), (2, 7));
+}
+
+fn fillings() {
+    share();
+    let made = shared_counter();
+    for _ in 0..20 {
+        let _inside = enter();
+        let cell: &'static OnceCell<u32> = Box::leak(Box::new(OnceCell::new()));
+        made.store(0, SeqCst);
+        // One that finds another at the filling is woken by it.
+        let children = [(); 4].map(|()| {
+            start(move || {
+                let value = cell.get_or_init(|| {
+                    std::thread::sleep(Duration::from_millis(5));
+                    made.fetch_add(1, SeqCst) + 1
+                });
+                assert_eq!(*value, 1);
+            })
+        });
+        assert_eq!(children.map(wait), [0; 4]);
+        assert_eq!((cell.get(), made.load(SeqCst)), (Some(&1), 1));
+    }
 }
 
 /// Makes a shared counter that stays.

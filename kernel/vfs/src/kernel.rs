@@ -1,8 +1,9 @@
 //! State that all processes share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
+use fdtable_shm::OnceCell;
 
 use crate::event::SignalSender;
 use crate::fs::{MemFsLimits, Mounts};
@@ -17,9 +18,9 @@ pub struct Kernel {
     processes: AtomicCell<i32>,
     mounts: Mounts,
     /// File system of files without a name (memfd). Made when the first is opened.
-    unnamed: OnceLock<MemFs>,
+    unnamed: OnceCell<MemFs>,
     sockets: Arc<Namespace>,
-    signals: OnceLock<Arc<dyn SignalSender>>,
+    signals: OnceCell<Arc<dyn SignalSender>>,
     descriptor_choice: AtomicCell<DescriptorChoice>,
 }
 
@@ -30,9 +31,9 @@ impl Kernel {
             fs: fs.into(),
             processes: AtomicCell::new(0),
             mounts: Mounts::default(),
-            unnamed: OnceLock::new(),
+            unnamed: OnceCell::new(),
             sockets: Arc::default(),
-            signals: OnceLock::new(),
+            signals: OnceCell::new(),
             descriptor_choice: AtomicCell::default(),
         }
     }

@@ -15,9 +15,9 @@
 //! `TableLocks::sets` of a table of descriptors, then `Locks::state` of a set, then the list of
 //! [waits](deadlock). Wake-ups run after all of them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use fdtable_shm::Mutex;
+use fdtable_shm::{Mutex, OnceCell};
 
 use crate::event::{Events, FileId, Limit, WaitQueue, Wakeups, wait};
 use crate::{Errno, OpenFlags};
@@ -40,7 +40,7 @@ use records::Records;
 #[doc(alias = "file_lock_context")]
 pub struct LockSet {
     /// Allocated at the first lock.
-    locks: OnceLock<Arc<Locks>>,
+    locks: OnceCell<Arc<Locks>>,
 }
 
 fdtable_sync::global! {
@@ -76,7 +76,7 @@ impl LockSet {
     /// Makes an empty set. Does not allocate.
     pub const fn new() -> Self {
         LockSet {
-            locks: OnceLock::new(),
+            locks: OnceCell::new(),
         }
     }
 

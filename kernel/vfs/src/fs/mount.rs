@@ -22,13 +22,13 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::rcu::map::RcuMap;
 use fdtable::{SuperBlock, rcu};
-use fdtable_shm::Mutex;
+use fdtable_shm::{Mutex, OnceCell};
 use foldhash::fast::RandomState;
 
 use super::file_system::FileSystem;
@@ -56,7 +56,7 @@ pub struct Mount {
     /// Inside this lock, only the locks of the superblock are taken.
     uses: Mutex<Uses>,
     /// The counts of references. The mount table holds one reference on each of them.
-    counts: OnceLock<Vec<Weak<Count>>>,
+    counts: OnceCell<Vec<Weak<Count>>>,
 }
 
 /// Reference to a mount.
@@ -397,7 +397,7 @@ impl Mounts {
             fs,
             on,
             uses: Mutex::default(),
-            counts: OnceLock::new(),
+            counts: OnceCell::new(),
         });
         let mounted = table
             .prepare(key, Mounted(MountRef::of(&mount)))

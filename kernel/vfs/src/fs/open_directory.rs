@@ -5,10 +5,10 @@
 //! a name that comes or goes meanwhile at most once, and no read searches the directory. At the
 //! end, the position is a fixed one, and reads find nothing until it moves, as on Linux.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use fdtable::FileRef;
-use fdtable_shm::Mutex;
+use fdtable_shm::{Mutex, OnceCell};
 
 use super::inode::{Inode, Opening};
 use super::locks::LockSet;
@@ -23,7 +23,7 @@ pub(super) struct OpenDirectory {
     path: VfsPath,
     status: Status,
     cursor: Mutex<DirCursor>,
-    revoked: OnceLock<()>,
+    revoked: OnceCell<()>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Opening<'_> {
             },
             status: Status::new(self.flags()),
             cursor: Mutex::default(),
-            revoked: OnceLock::new(),
+            revoked: OnceCell::new(),
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Inodes of pipes and sockets, which are in no directory.
 
 use std::any::Any;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use fdtable::FileRef;
-use fdtable_shm::Mutex;
+use fdtable_shm::{Mutex, OnceCell};
 
 use crate::fs::{
     Attributes, Credentials, FileKind, Inode, Mode, Opening, Stat, Timestamp, fresh_device,
@@ -27,19 +27,19 @@ impl AnonInode {
     /// Makes the inode of a pipe: mode 0600.
     pub(super) fn pipe(fifo: Arc<Fifo>, maker: Credentials) -> Arc<Self> {
         fdtable_sync::global! {
-            pub(super) static PIPES: LazyLock<u64> = LazyLock::new(fresh_device);
+            pub(super) static PIPES: OnceCell<u64> = OnceCell::new();
         }
         let stat = Stat::new(FileKind::Fifo, Mode::new(0o600), fresh_inode());
-        Self::new(stat, *PIPES, maker, Some(fifo))
+        Self::new(stat, *PIPES.get_or_init(fresh_device), maker, Some(fifo))
     }
 
     /// Makes the inode of a socket: mode 0777.
     pub(super) fn socket(maker: Credentials) -> Arc<Self> {
         fdtable_sync::global! {
-            pub(super) static SOCKETS: LazyLock<u64> = LazyLock::new(fresh_device);
+            pub(super) static SOCKETS: OnceCell<u64> = OnceCell::new();
         }
         let stat = Stat::new(FileKind::Socket, Mode::ALL, fresh_inode());
-        Self::new(stat, *SOCKETS, maker, None)
+        Self::new(stat, *SOCKETS.get_or_init(fresh_device), maker, None)
     }
 
     fn new(stat: Stat, device: u64, maker: Credentials, fifo: Option<Arc<Fifo>>) -> Arc<Self> {

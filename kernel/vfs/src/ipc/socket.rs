@@ -26,9 +26,10 @@ pub(crate) mod receive;
 mod recv_queue;
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use fdtable::FileRef;
+use fdtable_shm::OnceCell;
 
 pub use self::core::MAX_BACKLOG;
 pub use address::{Bound, SocketAddress};
@@ -86,7 +87,7 @@ pub enum Shutdown {
 pub struct Socket {
     core: Arc<Core>,
     /// Both directions of a stream, cached at its first use as a connected one: the fast path.
-    directions: OnceLock<Directions>,
+    directions: OnceCell<Directions>,
     inode: Arc<AnonInode>,
     locks: LockSet,
     status: Status,
@@ -151,7 +152,7 @@ impl Socket {
         let status = Status::new(flags & OpenFlags::NONBLOCK | OpenFlags::RDWR);
         Socket {
             core,
-            directions: OnceLock::new(),
+            directions: OnceCell::new(),
             inode: AnonInode::socket(maker),
             locks: LockSet::new(),
             status,

@@ -14,11 +14,12 @@
 //! on.
 
 use std::any::Any;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{RawFd, host_fork};
+use fdtable_shm::OnceCell;
 
 use super::{Epoll, EpollEvent, Set};
 use crate::Errno;
@@ -63,7 +64,7 @@ pub struct HostWait<'a> {
 
 /// The host's set, beside the members of ours.
 pub(super) struct Beside {
-    set: OnceLock<Arc<dyn HostSet>>,
+    set: OnceCell<Arc<dyn HostSet>>,
     /// There are no members of ours.
     alone: AtomicCell<bool>,
     /// Members of ours filled all the room of the last wait, so the host comes first now.
@@ -162,7 +163,7 @@ impl Beside {
 impl Default for Beside {
     fn default() -> Self {
         Beside {
-            set: OnceLock::new(),
+            set: OnceCell::new(),
             alone: AtomicCell::new(true),
             comes_first: AtomicCell::new(false),
         }

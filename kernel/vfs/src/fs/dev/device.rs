@@ -3,9 +3,10 @@
 //! They have no position, and never block.
 
 use std::io::IoSlice;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
+use fdtable_shm::OnceCell;
 
 use super::{DevRoot, dentry};
 use crate::fs::inode::{Dentry, Inode, Opening};
@@ -51,7 +52,7 @@ struct OpenDevice {
     inode: Arc<DeviceInode>,
     path: VfsPath,
     status: Status,
-    revoked: OnceLock<()>,
+    revoked: OnceCell<()>,
 }
 
 impl Device {
@@ -125,7 +126,7 @@ impl Inode for DeviceInode {
             },
             inode: self,
             status: Status::new(opening.flags()),
-            revoked: OnceLock::new(),
+            revoked: OnceCell::new(),
         })
     }
 

@@ -1,11 +1,11 @@
 //! The POSIX record locks of a table of descriptors, as its closes find them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::ClosedFiles;
-use fdtable_shm::Mutex;
+use fdtable_shm::{Mutex, OnceCell};
 use foldhash::fast::RandomState;
 
 use super::{Locks, Owner};
@@ -21,7 +21,7 @@ use crate::{Errno, Object, RcuObject};
 #[doc(alias = "files_struct")]
 pub(crate) struct TableLocks {
     /// Set at the first lock, so that forks on many CPUs share no counter.
-    owner: OnceLock<Owner>,
+    owner: OnceCell<Owner>,
     /// Sets in which the table has or had locks, by their address. A table may have locks on many
     /// files.
     sets: Mutex<HashMap<usize, Arc<Locks>, RandomState>>,
@@ -38,7 +38,7 @@ impl TableLocks {
     /// Makes the locks of a new table: none.
     pub(crate) fn new() -> Self {
         TableLocks {
-            owner: OnceLock::new(),
+            owner: OnceCell::new(),
             sets: Mutex::default(),
             has_some: AtomicCell::new(false),
         }

@@ -14,10 +14,11 @@
 //! - Inside it, locks of inodes that are not directories may be taken.
 
 use std::any::Any;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
 use fdtable::rcu;
+use fdtable_shm::OnceCell;
 
 use super::entries::{Entries, Named, Names, NewEntry, Node};
 use super::limits::FileLimits;
@@ -45,7 +46,7 @@ pub(crate) struct Directory {
     /// What a file that is created here may use.
     file_limits: FileLimits,
     /// Empty until the names are taken from the lower directory.
-    names: OnceLock<Names>,
+    names: OnceCell<Names>,
     below: Option<Below>,
     mounted: MountPoint,
     locks: LockSet,
@@ -54,19 +55,19 @@ pub(crate) struct Directory {
 impl Directory {
     /// Makes an empty directory without a name. Allocates.
     pub(super) fn new(device: Device, limits: FileLimits, permissions: Permissions) -> Arc<Self> {
-        let names = OnceLock::from(Names::new());
+        let names = OnceCell::from(Names::new());
         Self::with(Meta::new(device, permissions), limits, names, None)
     }
 
     /// Makes a directory over a lower one. Allocates.
     pub(super) fn over(below: Below, meta: Meta, limits: FileLimits) -> Arc<Self> {
-        Self::with(meta, limits, OnceLock::new(), Some(below))
+        Self::with(meta, limits, OnceCell::new(), Some(below))
     }
 
     fn with(
         meta: Meta,
         limits: FileLimits,
-        names: OnceLock<Names>,
+        names: OnceCell<Names>,
         below: Option<Below>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Directory {

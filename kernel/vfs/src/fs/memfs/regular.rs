@@ -16,11 +16,11 @@
 //! leave to the blocking forms, with `EAGAIN`: so also files whose bytes the embedder has.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
-use fdtable_shm::{Mutex, RwLock};
+use fdtable_shm::{Mutex, OnceCell, RwLock};
 
 use super::contents::Contents;
 use super::data::Data;
@@ -345,7 +345,7 @@ pub(super) struct RegularFile {
     /// Whether `O_DIRECT` can be set.
     takes_direct: bool,
     /// The error that all operations return once the file is released or revoked.
-    ended: OnceLock<Errno>,
+    ended: OnceCell<Errno>,
 }
 
 impl RegularFile {
@@ -366,7 +366,7 @@ impl RegularFile {
             offset: Mutex::new(0),
             status: Status::new(flags),
             takes_direct: true,
-            ended: OnceLock::new(),
+            ended: OnceCell::new(),
         };
         // What is truncated next is not read.
         if !flags.contains(OpenFlags::TRUNC) {

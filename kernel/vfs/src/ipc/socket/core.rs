@@ -11,10 +11,10 @@
 //! No thread holds the states of two sockets.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable_shm::Mutex;
+use fdtable_shm::{Mutex, OnceCell};
 
 use super::ancillary::Ucred;
 use super::in_flight::Rights;
@@ -32,7 +32,7 @@ use crate::ipc::wait_policy::WaitPolicy;
 pub const MAX_BACKLOG: usize = 4096;
 
 /// Address of a socket, set once, and shared with the peer.
-pub(super) type Name = Arc<OnceLock<Arc<SocketAddress>>>;
+pub(super) type Name = Arc<OnceCell<Arc<SocketAddress>>>;
 
 /// Socket without its open file.
 #[derive(Debug)]
@@ -42,10 +42,10 @@ pub(crate) struct Core {
     /// Credentials of the process that made it.
     pub(super) maker: Ucred,
     pub(super) incoming: Queue,
-    pub(super) link: OnceLock<Link>,
+    pub(super) link: OnceCell<Link>,
     pub(super) name: Name,
     pub(super) options: Options,
-    cookie: OnceLock<u64>,
+    cookie: OnceCell<u64>,
     pub(super) file_state: AtomicCell<FileState>,
     pub(super) state: Mutex<State>,
 }
@@ -128,10 +128,10 @@ impl Core {
             namespace: Arc::clone(namespace),
             maker,
             incoming: Queue::new(kind),
-            link: OnceLock::new(),
+            link: OnceCell::new(),
             name,
             options: Options::default(),
-            cookie: OnceLock::new(),
+            cookie: OnceCell::new(),
             file_state: AtomicCell::new(FileState::Open),
             state: Mutex::new(State {
                 phase: Phase::Idle,

@@ -1,9 +1,9 @@
 //! Socket options of the level `SOL_SOCKET`.
 
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
+use fdtable_shm::OnceCell;
 
 use super::ancillary::Ucred;
 use super::core::Core;
@@ -143,7 +143,7 @@ pub(super) struct Options {
     receive_timeout: AtomicCell<u64>,
     send_timeout: AtomicCell<u64>,
     /// Options that few sockets set.
-    rare: OnceLock<Box<Rare>>,
+    rare: OnceCell<Box<Rare>>,
 }
 
 /// Options that few sockets set.
@@ -162,7 +162,7 @@ impl Default for Options {
             pass_credentials: AtomicCell::new(false),
             receive_timeout: AtomicCell::new(0),
             send_timeout: AtomicCell::new(0),
-            rare: OnceLock::new(),
+            rare: OnceCell::new(),
         }
     }
 }
