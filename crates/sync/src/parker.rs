@@ -11,6 +11,10 @@
 //! the kernel's comparison fails. When the owner continues, it clears the word and takes what is
 //! set there, so a wake-up that comes while the sleep is interrupted is reported with it.
 //!
+//! A thread whose last sleeps were short, less than 20 µs, looks at the word for as long before it
+//! sleeps: where two threads answer each other, neither has to be put to sleep and woken. A longer
+//! sleep ends that.
+//!
 //! # Handlers
 //!
 //! The kernel interrupts the sleep for a handler, and restarts it if [`Restart`] and the handler's

@@ -1,6 +1,9 @@
 //! The word of a parker, on which the kernel lets its owner sleep.
 
 #[cfg(not(loom))]
+mod spin;
+
+#[cfg(not(loom))]
 use core::cell::Cell;
 #[cfg(not(loom))]
 use core::ptr;
@@ -92,10 +95,14 @@ impl Word {
         #[cfg(not(loom))] deadline: Option<Instant>,
         restart: Restart,
     ) -> bool {
+        #[cfg(not(loom))]
+        if spin::until(|| self.word.load(Relaxed) != 0) {
+            return false;
+        }
         // Relaxed, both: `finish` acquires.
         let parked = self.word.compare_exchange(0, PARKED, Relaxed, Relaxed);
         #[cfg(not(loom))]
-        return parked.is_ok() && sleep(&self.word, deadline, restart);
+        return parked.is_ok() && spin::noted(|| sleep(&self.word, deadline, restart));
         #[cfg(loom)]
         {
             let _ = restart;

@@ -156,7 +156,9 @@ impl From<WaitEnd> for Errno {
 /// Before it sleeps, the thread yields the CPU once and tries again. On a busy machine, the threads
 /// that run meanwhile may include the one it waits for, with many messages at once, and no thread
 /// has to be put to sleep and woken: with 800 threads that talk over pipes, this is five times as
-/// fast. On an idle machine, it costs one system call that returns at once. It does not spin.
+/// fast. On an idle machine, it costs one system call that returns at once. Then a thread whose
+/// last sleeps were short looks for its wake-up for some microseconds
+/// ([`Parker`](fdtable_sync::parker)).
 pub fn wait<S, R>(
     state: &Mutex<S>,
     queue: impl Fn(&mut S) -> &mut WaitQueue,
