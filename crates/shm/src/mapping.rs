@@ -31,6 +31,10 @@ const ORDERS: usize = (SIZE / RUN).ilog2() as usize + 1;
 /// Pages of the system, in bytes.
 const PAGE: usize = 4096;
 
+/// How much of the range becomes large pages at once, in bytes: what a small tree uses. A process
+/// that is forked maps pages anew, each with a fault, and a large page with one.
+const LARGE: usize = 4 << 20;
+
 /// Whether [`begin`] was called.
 static IS_SHARED: AtomicBool = AtomicBool::new(false);
 
@@ -193,6 +197,9 @@ pub unsafe fn begin() -> io::Result<Begun> {
     });
     // SAFETY: the mapping has room, and nothing else knows it.
     unsafe { start.cast::<ManuallyDrop<Header>>().write(header) };
+    // It is advice: a host without large pages has small ones.
+    // SAFETY: the mapping was just made.
+    unsafe { libc::madvise(start.cast(), LARGE, libc::MADV_COLLAPSE) };
     // Relaxed, both: there is one thread.
     START.store(start, Relaxed);
     IS_SHARED.store(true, Relaxed);
