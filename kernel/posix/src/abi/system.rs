@@ -179,7 +179,7 @@ impl System {
             process,
             routes: Own::new(routes),
             directory: Mutex::new(()),
-            trace: Trace::of_environment(),
+            trace: self.trace.as_ref().map(|_| Trace::default()),
             executable: Own::new(executable),
             mappings: self.mappings.clone(),
         }

@@ -9,6 +9,7 @@ use crate::host;
 use crate::host::direct::Wait;
 
 /// Writes the messages.
+#[derive(Default)]
 pub(crate) struct Trace {
     /// Host paths that were written already.
     known: Mutex<HashSet<Vec<u8>>>,
@@ -19,9 +20,7 @@ impl Trace {
     pub(crate) fn of_environment() -> Option<Self> {
         let value = env::var_os("FDT_VERBOSE")?;
         let is_on = !value.is_empty() && value != "0";
-        is_on.then(|| Trace {
-            known: Mutex::default(),
-        })
+        is_on.then(Trace::default)
     }
 
     /// Tells of a mount of the environment.
