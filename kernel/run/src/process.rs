@@ -440,9 +440,9 @@ fn report_to_parent() {
 /// Waits for the child of a `vfork`, and stores what it passes on. As on the host, signals are
 /// blocked, and the end of the thread ends the wait.
 fn wait_for_child(block: &Block, fd: i32) {
-    const MOST: usize = SHARED / 8;
-    let mut words: [Word; MOST] = [[0; 3]; MOST];
-    let (mut at, mut left) = (words.as_mut_ptr().cast::<u8>(), size_of_val(&words));
+    // Not on the stack, where each fork would pay for it.
+    let mut words: Vec<Word> = vec![[0; 3]; SHARED / 8];
+    let (mut at, mut left) = (words.as_mut_ptr().cast::<u8>(), size_of_val(&*words));
     loop {
         // SAFETY: there is room for so many bytes.
         let count = unsafe { libc::read(fd, at.cast(), left) };
@@ -458,7 +458,7 @@ fn wait_for_child(block: &Block, fd: i32) {
             Err(_) => {}
         }
     }
-    let count = (size_of_val(&words) - left) / size_of::<Word>();
+    let count = (size_of_val(&*words) - left) / size_of::<Word>();
     for [at, before, now] in &words[..count] {
         let bytes = before.to_ne_bytes().into_iter().zip(now.to_ne_bytes());
         // The others may be those of another thread, which has changed them since.
