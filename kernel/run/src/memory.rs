@@ -344,7 +344,12 @@ pub(crate) fn set_break(to: u64) -> u64 {
 /// Unmaps everything that the guest has.
 pub(crate) fn clear() {
     let mut memory = MEMORY.lock();
-    for (start, end) in std::mem::take(&mut memory.mappings) {
+    let mut mappings = std::mem::take(&mut memory.mappings).into_iter().peekable();
+    while let Some((start, mut end)) = mappings.next() {
+        // Libraries have several mappings, one behind the other.
+        while let Some((_, next)) = mappings.next_if(|&(next, _)| next == end) {
+            end = next;
+        }
         // SAFETY: the guest's, which ends.
         unsafe { libc::munmap(pointer(start), (end - start) as usize) };
     }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, OsString, c_int};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
+use std::sync::OnceLock;
 use std::{env, fmt, fs, io};
 
 use fdtable::{host_fork, rcu};
@@ -538,17 +539,16 @@ struct Places {
 /// Has `/proc/self/cmdline`, `environ` and `auxv` show the program, for every process that reads
 /// them. A host kernel without checkpoints refuses, and they go on to show the runner.
 fn describe(arguments: &Range<u64>, environment: &Range<u64>, told: &[u64]) {
-    // The places of the runner's own code, data and stack stay as they are.
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let words: Vec<&str> = after_name.split(' ').collect();
-    // The name is the second of the fields that proc_pid_stat(5) counts.
-    let field = |number: usize| words.get(number - 3).and_then(|word| word.parse().ok());
-    let (Some(start_code), Some(end_code), Some(start_stack)) = (field(26), field(27), field(28))
-    else {
-        return;
-    };
-    let (Some(start_data), Some(end_data), Some(start_brk)) = (field(45), field(46), field(47))
+    let Some(
+        [
+            start_code,
+            end_code,
+            start_stack,
+            start_data,
+            end_data,
+            start_brk,
+        ],
+    ) = own_places()
     else {
         return;
     };
@@ -581,6 +581,24 @@ fn describe(arguments: &Range<u64>, environment: &Range<u64>, told: &[u64]) {
             0,
         )
     };
+}
+
+/// Returns where the runner has its own code, its stack, its data, and its `brk`. They stay there,
+/// and are the same in all children, so the host is asked once.
+fn own_places() -> Option<[u64; 6]> {
+    static PLACES: OnceLock<Option<[u64; 6]>> = OnceLock::new();
+    *PLACES.get_or_init(|| {
+        let stat = fs::read_to_string("/proc/self/stat").ok()?;
+        let (_, after_name) = stat.rsplit_once(") ")?;
+        let words: Vec<&str> = after_name.split(' ').collect();
+        // The name is the second of the fields that proc_pid_stat(5) counts.
+        let field = |number: usize| words.get(number - 3)?.parse().ok();
+        let places = [26, 27, 28, 45, 46, 47].map(field);
+        places
+            .iter()
+            .all(Option::is_some)
+            .then(|| places.map(Option::unwrap_or_default))
+    })
 }
 
 /// Names the thread after its program, as `ps` shows it.
