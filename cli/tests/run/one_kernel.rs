@@ -1,5 +1,7 @@
 //! Processes that share one kernel: shells and their pipelines, files, deaths.
 
+use std::fs;
+
 use super::{OURS, compiled, folder, is_installed, run, shown};
 
 /// Fails unless a script of `bash` does on one kernel what it does on the host. Each runs in a
@@ -223,14 +225,14 @@ os.wait()'
 fn files_below_an_overlay_are_read_by_processes_at_once() {
     // Each has a host descriptor of its own, and one number may be another file elsewhere.
     let here = folder("one-overlay");
-    std::fs::create_dir(here.join("below")).expect("a folder");
-    std::fs::write(here.join("below/one"), "right contents\n").expect("a file");
-    std::fs::write(here.join("below/two"), "others\n").expect("a file");
+    fs::create_dir(here.join("below")).expect("a folder");
+    fs::write(here.join("below/one"), "right contents\n").expect("a file");
+    fs::write(here.join("below/two"), "others\n").expect("a file");
     let script = "for i in $(seq 15); do cat below/one below/two & done; wait
          exec 5<below/two; (read -r x <below/one; echo $x); cat below/one; cat <&5
          for i in 1 2 3; do (echo $i >>below/one) & done; wait; sort below/one";
     let expected = shown(&run(&[], &["bash", "-c", script], &here));
-    std::fs::write(here.join("below/one"), "right contents\n").expect("a file");
+    fs::write(here.join("below/one"), "right contents\n").expect("a file");
     let below = here.join("below");
     let below = below.to_str().expect("a path");
     let prefix = [OURS[0], OURS[1], "--one-kernel", "--overlay", below];
@@ -241,7 +243,7 @@ fn files_below_an_overlay_are_read_by_processes_at_once() {
     };
     let found = shown(&run(&prefix, &["bash", "-c", script], &here));
     assert_eq!(sorted(found), sorted(expected));
-    let left = std::fs::read_to_string(here.join("below/one")).expect("a file");
+    let left = fs::read_to_string(here.join("below/one")).expect("a file");
     assert_eq!(left, "right contents\n", "the host's file");
 }
 
@@ -330,4 +332,24 @@ fn threads_use_pipes_while_others_fork() {
     let here = folder("one-threads");
     let expected = shown(&run(&[], &[program], &here));
     assert_eq!(shown(&run(&prefix, &[program], &here)), expected);
+}
+
+#[test]
+fn a_program_does_not_trap_where_those_before_it_did() {
+    let here = folder("one-traps");
+    let prefix = [OURS[0], OURS[1], "--one-kernel", "--stats=report"];
+    let each = "for i in 1 2 3 4 5 6 7 8 9 10; do /usr/bin/wc -c /dev/null; done >out";
+    let output = run(&prefix, &["bash", "-c", each], &here);
+    assert_eq!(shown(&output), "Some(0)\n");
+    let report = fs::read_to_string(here.join("report")).expect("a report");
+    let shares: Vec<f64> = report
+        .lines()
+        .filter(|line| line.ends_with(" total"))
+        .map(|line| line.split_whitespace().nth(5).expect("a share").parse())
+        .map(|share| share.expect("a number"))
+        .collect();
+    // Ten programs, and the shell.
+    assert_eq!(shares.len(), 11, "{report}");
+    let (first, last) = (shares[0], shares[9]);
+    assert!(first > 4.0 && last < 1.0, "{first} {last} {report}");
 }

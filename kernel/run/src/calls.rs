@@ -364,6 +364,13 @@ fn map(a: [i64; 6]) -> i64 {
     let result = posix(libc::SYS_mmap, a);
     if !(-4095..0).contains(&result) {
         memory::note(result.cast_unsigned(), a[1].cast_unsigned());
+        let mapping = patch::Mapping {
+            protection: a[2] as i32,
+            flags: a[3] as i32,
+            fd: a[4] as i32,
+            offset: a[5].cast_unsigned(),
+        };
+        patch::map(result.cast_unsigned(), a[1].cast_unsigned(), mapping);
     }
     result
 }

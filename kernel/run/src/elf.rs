@@ -13,6 +13,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::calls::{checked, checked_address};
 use crate::memory;
+use crate::patch;
 
 const PAGE: u64 = 4096;
 /// The most program headers. The host has the same limit: a page of them.
@@ -175,6 +176,13 @@ fn segment(fd: c_int, one: &ProgramHeader64<LittleEndian>, base: u64) -> Result<
                 (one.p_offset(endian) - within).cast_signed(),
             )
         })?;
+        let mapping = patch::Mapping {
+            protection,
+            flags: libc::MAP_PRIVATE,
+            fd,
+            offset: one.p_offset(endian) - within,
+        };
+        patch::map(page, file_end - page, mapping);
     }
     let end = at + in_memory;
     let zeroes_from = if in_file > 0 { mapped_end } else { page };

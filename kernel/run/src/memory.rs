@@ -272,9 +272,6 @@ impl Memory {
         if matches!(mapping.name, "[vdso]" | "[vsyscall]") || mapping.name.starts_with("[vvar") {
             return mapping.print(&mapping.range, mapping.name, to);
         }
-        if mapping.name.contains(STUBS) {
-            return;
-        }
         let Range { start, end } = mapping.range;
         let first = self.mappings.range(..=start).next_back();
         let others = self.mappings.range(start + 1..end);
@@ -297,9 +294,6 @@ impl Memory {
         }
     }
 }
-
-/// The name of the files with stubs of call sites.
-const STUBS: &str = "fdtable stubs";
 
 /// Moves the guest's `brk`, and returns where it is: `brk(2)`.
 pub(crate) fn set_break(to: u64) -> u64 {

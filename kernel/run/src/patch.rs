@@ -14,6 +14,9 @@
 //!
 //! All other sites stay as they are, and trap at each call.
 //!
+//! Code of files is mapped by many processes: what one has found out about a site is
+//! [known](known) to the others.
+//!
 //! # Other threads
 //!
 //! A thread may be about to run a byte that changes. First the first byte becomes a trap, and every
@@ -24,15 +27,16 @@
 //! so does a handler that returns there.
 //!
 //! Code is never writable: the bytes go through `/proc/self/mem`, which the kernel copies for this
-//! process as it does for a debugger. Stubs have a second, writable mapping of the same pages.
+//! process as it does for a debugger, and so do the stubs.
 //! Code that is writable itself may change at any time, and its sites stay as they are. Before the
 //! guest makes code writable, its sites get their bytes back, in the opposite order, and then stay
 //! as they are. A site that is unmapped is forgotten: other code may follow there.
 
+mod known;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
@@ -42,9 +46,11 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 use crate::calls::host_now;
 use crate::entry::{address, fdtable_run_enter};
 use crate::guarded::Guarded;
-use crate::memory::{self, pointer};
+use crate::memory::pointer;
 use crate::thread::Block;
 use crate::{process, thread, tracer};
+
+use known::{Answer, Identity};
 
 /// The size of the stubs of one neighbourhood, in bytes.
 const POOL: u64 = 64 << 10;
@@ -54,14 +60,18 @@ const REACH: u64 = (1 << 31) - (1 << 20);
 
 /// Stubs within the reach of some sites.
 struct Pool {
-    /// Where they run, and where they are written.
     code: u64,
-    writable: *mut u8,
     used: u64,
 }
 
-// SAFETY: the pointer leads to a mapping that stays.
-unsafe impl Send for Pool {}
+/// Code of a file, which is mapped private and cannot be written.
+#[derive(Clone, Copy)]
+struct Mapped {
+    end: u64,
+    /// The place in the file of its begin.
+    place: u64,
+    identity: Identity,
+}
 
 /// How many calls of a site trap before it is rewritten.
 const COLD: u32 = 8;
@@ -76,6 +86,10 @@ struct Sites {
     rewritten: BTreeMap<u64, Jump>,
     /// Instructions that were moved: where they were, and where they are.
     moved: BTreeMap<u64, u64>,
+    /// Code of files, by where it begins.
+    mapped: BTreeMap<u64, Mapped>,
+    /// How many changes were known when this process took them.
+    known: u32,
 }
 
 /// The jump of a site that was rewritten.
@@ -90,13 +104,7 @@ struct Jump {
 /// How far a site's jump and the instructions that moved with it may be from the `syscall`.
 const EXTENT: u64 = 32;
 
-static SITES: Guarded<Sites> = Guarded::new(Sites {
-    pools: Vec::new(),
-    trapped: BTreeMap::new(),
-    left: BTreeSet::new(),
-    rewritten: BTreeMap::new(),
-    moved: BTreeMap::new(),
-});
+static SITES: Guarded<Sites> = Guarded::new(Sites::NONE);
 
 /// A change of a site beside other threads. It is never freed, because handlers read it.
 struct Changing {
@@ -121,12 +129,66 @@ pub(crate) fn clear() {
     let mut sites = SITES.lock();
     for pool in sites.pools.drain(..) {
         // SAFETY: nothing else uses the mapping.
-        unsafe { libc::munmap(pool.writable.cast(), POOL as usize) };
+        unsafe { libc::munmap(pointer(pool.code), POOL as usize) };
     }
     sites.trapped.clear();
     sites.left.clear();
     sites.rewritten.clear();
     sites.moved.clear();
+    sites.mapped.clear();
+}
+
+/// Notes that the guest has mapped a file of ours, and changes its sites as far as they are known.
+/// No thread runs the code yet.
+pub(crate) fn map(start: u64, length: u64, of: Mapping) {
+    let is_code = of.protection & (libc::PROT_EXEC | libc::PROT_WRITE) == libc::PROT_EXEC;
+    let is_private = of.flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
+    if !is_code || !is_private || of.flags & libc::MAP_ANONYMOUS != 0 {
+        return;
+    }
+    let Some(identity) = Identity::of(of.fd) else {
+        return;
+    };
+    // What is behind the end of the file cannot be read.
+    let size = identity.size().saturating_sub(of.offset);
+    let mapped = Mapped {
+        end: start + length.min(size),
+        place: of.offset,
+        identity,
+    };
+    let mut sites = SITES.lock();
+    sites.mapped.insert(start, mapped);
+    let changes = known::map(&identity);
+    sites.change_all(start, &mapped, &changes);
+}
+
+/// What is mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping {
+    pub(crate) protection: i32,
+    pub(crate) flags: i32,
+    pub(crate) fd: i32,
+    pub(crate) offset: u64,
+}
+
+/// Changes the sites that others have found since, before the process is forked: else each child
+/// would trap.
+pub(crate) fn catch_up() {
+    let mut sites = SITES.lock();
+    let count = known::count();
+    if sites.known == count || !process::is_alone() || tracer::is_there() {
+        return;
+    }
+    sites.known = count;
+    let mapped: Vec<_> = sites
+        .mapped
+        .iter()
+        .map(|(&at, &mapped)| (at, mapped))
+        .collect();
+    for (start, mapped) in mapped {
+        let changes = known::changes(&mapped.identity);
+        sites.change_all(start, &mapped, &changes);
+    }
 }
 
 /// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable.
@@ -135,12 +197,14 @@ pub(crate) fn restore(range: &Range<u64>) {
     for site in sites.restore(range) {
         sites.left.insert(site);
     }
+    sites.unmap(range);
 }
 
 /// Gives the sites in a range their bytes back, and forgets them: before code is unmapped.
 pub(crate) fn forget(range: &Range<u64>) {
     let mut sites = SITES.lock();
     sites.restore(range);
+    sites.unmap(range);
     let sites = &mut *sites;
     let known = || range.start.saturating_sub(EXTENT)..range.end;
     let left: Vec<_> = sites.left.range(known()).copied().collect();
@@ -157,14 +221,8 @@ pub(crate) fn forget(range: &Range<u64>) {
     }
 }
 
-/// Leaves the pools that are shared with the parent, in the child of a fork.
-pub(crate) fn leave_pools() {
-    for pool in &mut SITES.lock().pools {
-        pool.used = POOL;
-    }
-}
-
 /// A change of code: a jump at `begin` to a stub with `code`.
+#[derive(Clone)]
 struct Change {
     begin: u64,
     code: Vec<u8>,
@@ -199,19 +257,56 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     if tracer::is_there() {
         return;
     }
+    let mapped = sites.mapped_at(site);
+    let answer = match mapped {
+        Some((start, mapped)) => known::trap(&mapped.identity, site - start + mapped.place),
+        None => Answer::Wait,
+    };
     let trapped = sites.trapped.entry(site).or_insert(0);
     *trapped += 1;
-    if *trapped < COLD {
-        return;
-    }
+    let change = match (answer, mapped) {
+        (Answer::Wait, _) if *trapped < COLD => return,
+        (Answer::Change(change), Some((start, mapped))) => {
+            let change = change.moved_by(start.wrapping_sub(mapped.place));
+            change.fits(&(start..mapped.end)).then_some(change)
+        }
+        (Answer::Leave, _) => None,
+        (Answer::Wait | Answer::Look | Answer::Change(_), _) => {
+            let code = match mapped {
+                Some((start, mapped)) => Some(start..mapped.end),
+                None => code_around(site),
+            };
+            let change =
+                code.and_then(|code| in_front(&code, site, number).or_else(|| behind(&code, site)));
+            if let Some((start, mapped)) = mapped {
+                let by = mapped.place.wrapping_sub(start);
+                let in_file = change.as_ref().map(|change| change.moved_by(by));
+                known::learn(&mapped.identity, site.wrapping_add(by), in_file.as_ref());
+            }
+            change
+        }
+    };
     sites.trapped.remove(&site);
-    let done = code_around(site).and_then(|code| {
-        let change = in_front(&code, site, number).or_else(|| behind(&code, site))?;
-        sites.make(&change)
-    });
-    match done {
+    match change.and_then(|change| sites.make(&change)) {
         Some(jump) => _ = sites.rewritten.insert(site, jump),
         None => _ = sites.left.insert(site),
+    }
+}
+
+/// Which threads may run the code that changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    /// No thread but this one, which does not.
+    None,
+    Threads,
+}
+
+impl Readers {
+    fn now() -> Self {
+        match process::is_alone() {
+            true => Self::None,
+            false => Self::Threads,
+        }
     }
 }
 
@@ -291,6 +386,50 @@ fn behind(code: &Range<u64>, site: u64) -> Option<Change> {
 }
 
 impl Change {
+    /// Returns it for code that is this much further on.
+    fn moved_by(&self, distance: u64) -> Self {
+        let there = |at: u64| at.wrapping_add(distance);
+        Self {
+            begin: there(self.begin),
+            code: self.code.clone(),
+            entry_at: self.entry_at,
+            moved: self
+                .moved
+                .iter()
+                .map(|&(at, copy)| (there(at), copy))
+                .collect(),
+            back: self.back.map(|(at, to)| (at, there(to))),
+        }
+    }
+
+    /// Returns the address of the `syscall`.
+    fn site(&self) -> u64 {
+        match self.moved.is_empty() {
+            true => self.begin + 5,
+            false => self.begin,
+        }
+    }
+
+    /// Returns true if the bytes in this code are those that the change replaces. No branch leads
+    /// to them, if the code is that for which the change was planned.
+    fn fits(&self, code: &Range<u64>) -> bool {
+        let Some((copied, end)) = self.back else {
+            return false;
+        };
+        if self.begin <= code.start || end > code.end {
+            return false;
+        }
+        let at_syscall = bytes(self.site()..self.site() + 2) == SYSCALL;
+        at_syscall
+            && match self.moved.first() {
+                None => {
+                    bytes(self.begin - 1..self.begin)[0] & 0xF0 != 0x40
+                        && *bytes(self.begin..self.begin + 5) == self.code[..5]
+                }
+                Some(&(from, copy)) => *bytes(from..end) == self.code[copy..copied],
+            }
+    }
+
     /// Appends the jump to the entry, with what follows it as the place to return to.
     fn enter(&mut self) {
         self.code.extend(LOAD);
@@ -422,19 +561,102 @@ pub(crate) fn return_to(block: &Block, at: u64) -> u64 {
 }
 
 impl Sites {
+    const NONE: Self = Self {
+        pools: Vec::new(),
+        trapped: BTreeMap::new(),
+        left: BTreeSet::new(),
+        rewritten: BTreeMap::new(),
+        moved: BTreeMap::new(),
+        mapped: BTreeMap::new(),
+        known: 0,
+    };
+
+    /// Returns where the code of a file begins that has an address, and what it is.
+    fn mapped_at(&self, at: u64) -> Option<(u64, Mapped)> {
+        let (&start, &mapped) = self.mapped.range(..=at).next_back()?;
+        (at < mapped.end).then_some((start, mapped))
+    }
+
+    /// Forgets the code of files in a range.
+    fn unmap(&mut self, range: &Range<u64>) {
+        let touched: Vec<_> = self
+            .mapped
+            .range(..range.end)
+            .rev()
+            .take_while(|(_, mapped)| mapped.end > range.start)
+            .map(|(&start, &mapped)| (start, mapped))
+            .collect();
+        for (start, mapped) in touched {
+            self.mapped.remove(&start);
+            if start < range.start {
+                let end = range.start;
+                self.mapped.insert(start, Mapped { end, ..mapped });
+            }
+            if mapped.end > range.end {
+                let place = mapped.place + (range.end - start);
+                self.mapped.insert(range.end, Mapped { place, ..mapped });
+            }
+        }
+    }
+
+    /// Makes changes of a file, as far as they are not made yet. No thread runs the code.
+    fn change_all(&mut self, start: u64, mapped: &Mapped, changes: &[Change]) {
+        let by = start.wrapping_sub(mapped.place);
+        let missing: Vec<_> = changes
+            .iter()
+            .map(|change| change.moved_by(by))
+            .filter(|change| {
+                let site = change.site();
+                let is_done = self.left.contains(&site) || self.rewritten.contains_key(&site);
+                !is_done && change.fits(&(start..mapped.end))
+            })
+            .collect();
+        let Some(memory) = (!missing.is_empty()).then(code_memory).flatten() else {
+            return;
+        };
+        let mut stubs = Stubs::default();
+        let stub_of = |change: Change| {
+            let stub = self.add_stub(&change, &mut stubs, &memory)?;
+            Some((change, stub))
+        };
+        let planned: Vec<_> = missing.into_iter().filter_map(stub_of).collect();
+        if stubs.write(&memory).is_none() {
+            return;
+        }
+        for (change, stub) in planned {
+            if let Some(jump) = self.jump(&change, stub, &memory, Readers::None) {
+                self.trapped.remove(&change.site());
+                self.rewritten.insert(change.site(), jump);
+            }
+        }
+    }
+
     fn make(&mut self, change: &Change) -> Option<Jump> {
+        let memory = code_memory()?;
+        let mut stubs = Stubs::default();
+        let stub = self.add_stub(change, &mut stubs, &memory)?;
+        stubs.write(&memory)?;
+        self.jump(change, stub, &memory, Readers::now())
+    }
+
+    /// Has a site jump to its stub.
+    fn jump(
+        &mut self,
+        change: &Change,
+        stub: u64,
+        memory: &File,
+        readers: Readers,
+    ) -> Option<Jump> {
         let begin = change.begin;
         let before = *bytes(begin..begin + 5).first_chunk()?;
-        let stub = self.add_stub(change)?;
         let distance = i32::try_from(stub.cast_signed() - (begin + 5).cast_signed()).ok()?;
         let [d0, d1, d2, d3] = distance.to_le_bytes();
-        let memory = code_memory()?;
         let moved: Vec<_> = change
             .moved
             .iter()
             .map(|&(from, at)| (from, stub + at as u64))
             .collect();
-        if process::is_alone() {
+        if readers == Readers::None {
             memory.write_all_at(&[JUMP, d0, d1, d2, d3], begin).ok()?;
         } else {
             let change = Changing::begin(begin, stub);
@@ -486,14 +708,14 @@ impl Sites {
         restored
     }
 
-    /// Writes a stub in reach of its site.
-    fn add_stub(&mut self, change: &Change) -> Option<u64> {
+    /// Adds a stub in reach of its site, and returns its address.
+    fn add_stub(&mut self, change: &Change, stubs: &mut Stubs, memory: &File) -> Option<u64> {
         let site = change.begin;
         let fits = |pool: &Pool| pool.used + STUB <= POOL && pool.code.abs_diff(site) < REACH;
         let index = match self.pools.iter().position(fits) {
             Some(index) => index,
             None => {
-                self.pools.push(Pool::near(site)?);
+                self.pools.push(Pool::near(site, memory)?);
                 self.pools.len() - 1
             }
         };
@@ -518,14 +740,34 @@ impl Sites {
         if code.len() > STUB as usize {
             return None;
         }
-        // SAFETY: inside of the mapping.
-        unsafe {
-            pool.writable
-                .add(pool.used as usize)
-                .copy_from(code.as_ptr(), code.len());
-        };
+        stubs.add(stub, code, memory)?;
         pool.used += STUB;
         Some(stub)
+    }
+}
+
+/// Stubs that are written at once: one behind the other.
+#[derive(Default)]
+struct Stubs {
+    at: u64,
+    code: Vec<u8>,
+}
+
+impl Stubs {
+    fn add(&mut self, stub: u64, mut code: Vec<u8>, memory: &File) -> Option<()> {
+        if self.at + self.code.len() as u64 != stub {
+            self.write(memory)?;
+            self.at = stub;
+        }
+        code.resize(STUB as usize, TRAP);
+        self.code.append(&mut code);
+        Some(())
+    }
+
+    /// Writes those that were added since the last time.
+    fn write(&mut self, memory: &File) -> Option<()> {
+        let code = std::mem::take(&mut self.code);
+        memory.write_all_at(&code, self.at).ok()
     }
 }
 
@@ -562,44 +804,44 @@ impl Jump {
 
 impl Pool {
     /// Maps a pool in reach of a site.
-    fn near(site: u64) -> Option<Self> {
-        let name = c"fdtable stubs";
-        // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: the descriptor is new.
-        let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(POOL).ok()?;
-        let map = |at: u64, protection, flags| {
+    fn near(site: u64, memory: &File) -> Option<Self> {
+        let unmap = |at: u64| {
+            // SAFETY: it was just mapped.
+            unsafe { libc::munmap(pointer(at), POOL as usize) };
+        };
+        let map = |at: u64, flags| {
             // SAFETY: nothing is replaced.
             let place = unsafe {
                 libc::mmap(
                     pointer(at),
                     POOL as usize,
-                    protection,
-                    libc::MAP_SHARED | flags,
-                    file.as_raw_fd(),
+                    libc::PROT_READ | libc::PROT_EXEC,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
+                    -1,
                     0,
                 )
             };
-            (place != libc::MAP_FAILED).then_some(place)
+            (place != libc::MAP_FAILED).then(|| place.expose_provenance() as u64)
         };
-        let executable = libc::PROT_READ | libc::PROT_EXEC;
-        let code = gaps(site)
-            .into_iter()
-            .find_map(|gap| map(gap, executable, libc::MAP_FIXED_NOREPLACE))?;
-        let code = code.expose_provenance() as u64;
-        let writable = map(0, libc::PROT_READ | libc::PROT_WRITE, 0)?.cast::<u8>();
-        memory::note(code, POOL);
-        // SAFETY: inside of the mapping, and aligned.
-        unsafe { writable.cast::<u64>().write(address(fdtable_run_enter)) };
-        Some(Self {
-            code,
-            writable,
-            used: STUB,
-        })
+        // Libraries are where the host maps things.
+        let anywhere = map(0, 0)?;
+        let code = match anywhere.abs_diff(site) < REACH {
+            true => anywhere,
+            false => {
+                unmap(anywhere);
+                gaps(site)
+                    .into_iter()
+                    .find_map(|gap| map(gap, libc::MAP_FIXED_NOREPLACE))?
+            }
+        };
+        let entry = address(fdtable_run_enter).to_ne_bytes();
+        match memory.write_all_at(&entry, code) {
+            Ok(()) => Some(Self { code, used: STUB }),
+            Err(_) => {
+                unmap(code);
+                None
+            }
+        }
     }
 }
 
@@ -645,6 +887,72 @@ fn serialize() {
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    /// Code with a site of each form, at 16 and at 40, in front of which there is other code.
+    fn code() -> Vec<u8> {
+        let mut code = vec![0x90; 64];
+        code[11..18].copy_from_slice(&[MOV, 39, 0, 0, 0, 0x0F, 0x05]);
+        // syscall; cmp $-4096, %rax
+        code[40..48].copy_from_slice(&[0x0F, 0x05, 0x48, 0x3D, 0x00, 0xF0, 0xFF, 0xFF]);
+        code
+    }
+
+    fn range_of(code: &[u8]) -> Range<u64> {
+        let start = code.as_ptr().expose_provenance() as u64;
+        start..start + code.len() as u64
+    }
+
+    #[test]
+    fn a_change_fits_equal_code_elsewhere_and_no_other() {
+        let (here, there) = (code(), code());
+        let (from, to) = (range_of(&here), range_of(&there));
+        let by = to.start.wrapping_sub(from.start);
+        let forms = [
+            (in_front(&from, from.start + 16, 39), 16, 11..18),
+            (behind(&from, from.start + 40), 40, 40..48),
+        ];
+        for (change, site, replaced) in forms {
+            let change = change.expect("it is of this form");
+            assert_eq!(change.site(), from.start + site);
+            let change = change.moved_by(by);
+            assert_eq!(change.site(), to.start + site);
+            assert!(change.fits(&to));
+            for at in replaced.clone() {
+                let mut other = there.clone();
+                other[at] ^= 1;
+                let range = range_of(&other);
+                let moved = change.moved_by(range.start.wrapping_sub(to.start));
+                assert!(!moved.fits(&range), "{site} {at}");
+                let end = range.start + replaced.end as u64;
+                assert!(!moved.fits(&(range.start..end - 1)));
+            }
+        }
+    }
+
+    #[test]
+    fn code_of_files_is_forgotten_by_parts() {
+        let mut sites = Sites::NONE;
+        let identity = Identity::EMPTY;
+        let mapped = Mapped {
+            end: 0x9000,
+            place: 0x3000,
+            identity,
+        };
+        sites.mapped.insert(0x4000, mapped);
+        sites.unmap(&(0x9000..0xA000));
+        sites.unmap(&(0x5000..0x7000));
+        let place = |at| {
+            sites
+                .mapped_at(at)
+                .map(|(start, mapped)| at - start + mapped.place)
+        };
+        assert_eq!(place(0x4FFF), Some(0x3FFF));
+        assert_eq!(place(0x5000), None);
+        assert_eq!(place(0x6FFF), None);
+        assert_eq!(place(0x7000), Some(0x6000));
+        assert_eq!(place(0x8FFF), Some(0x7FFF));
+        assert_eq!(place(0x9000), None);
+    }
 
     #[test]
     fn a_branch_at_any_place_is_seen() {

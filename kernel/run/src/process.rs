@@ -483,6 +483,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     if waits && pipe.is_none() {
         return -i64::from(libc::EAGAIN);
     }
+    patch::catch_up();
     signals::hold_all(block);
     // SAFETY: the child continues on a copy of this thread; what other threads hold is dealt with
     // by the handlers of forks.
@@ -516,7 +517,6 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             THREADS.store(1, Ordering::SeqCst);
             exec::forget();
             tracer::forget();
-            patch::leave_pools();
             crate::thread::forget_others();
             observe::in_child();
             if block.intercept().is_err() {

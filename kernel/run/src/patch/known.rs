@@ -1,0 +1,303 @@
+//! What all processes know of the sites of files, so that a new process does not trap at them.
+//!
+//! In a tree that is traced a trap costs some tens of microseconds, because the host wakes the
+//! tracer for each signal. A short program makes most of its calls once, while it is linked and
+//! when it ends, at the sites of libraries where the programs before it made theirs. So processes
+//! on one kernel count the traps of each site of a file together. A site with [`HOT`] of them is
+//! looked at, once for all. A process that maps the file later changes the sites that are worth it:
+//! those that trapped in one of [`RARE`] mappings at least. Such a change costs a tenth of a trap.
+//!
+//! A file is known by its device, inode, size and time of last change. One that was changed in the
+//! last seconds is not known, as it may change again without a new time. The bytes that a change
+//! replaces are compared in each process all the same.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fdtable_posix::fdt_fstat;
+use fdtable_shm::Mutex;
+
+use super::Change;
+use crate::calls::checked;
+
+/// How many calls of a site trap, in all processes, before it is looked at.
+const HOT: u32 = 3;
+/// How many mappings of a file there may be for each trap of a site that is changed at once.
+const RARE: u32 = 16;
+/// The most files that are known, and sites of each.
+const FILES: usize = 64;
+const SITES: usize = 256;
+/// How long a file has to be unchanged, in seconds.
+const SETTLED: i64 = 2;
+
+/// What distinguishes a file from others, and from itself at another time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    size: i64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Identity {
+    /// That of no file.
+    #[cfg(test)]
+    pub(super) const EMPTY: Self = Self {
+        device: 0,
+        inode: 0,
+        size: 0,
+        seconds: 0,
+        nanoseconds: 0,
+    };
+
+    /// Returns that of a descriptor of ours, if it is a file that was not changed lately.
+    pub(super) fn of(fd: i32) -> Option<Self> {
+        // SAFETY: all zeroes is a valid value of this struct of integers.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: there is room for the answer.
+        checked(unsafe { fdt_fstat(fd, &raw mut stat) }.into()).ok()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let is_settled = stat.st_mtime.saturating_add(SETTLED) < now.as_secs() as i64;
+        let is_regular = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+        (is_settled && is_regular).then_some(Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size,
+            seconds: stat.st_mtime,
+            nanoseconds: stat.st_mtime_nsec,
+        })
+    }
+
+    /// Returns the size of the file, in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size.cast_unsigned()
+    }
+}
+
+/// What is known of a site.
+struct Site {
+    traps: u32,
+    answer: Answer,
+}
+
+/// What is to be done with a site. Addresses in changes are places in the file.
+#[derive(Clone)]
+pub(super) enum Answer {
+    /// It traps: not enough of its calls have.
+    Wait,
+    /// It is to be looked at, by the process that has this answer.
+    Look,
+    /// It cannot be changed.
+    Leave,
+    Change(Change),
+}
+
+struct Known {
+    identity: Identity,
+    mapped: u32,
+    sites: BTreeMap<u64, Site>,
+}
+
+struct Files {
+    files: Vec<Known>,
+    /// How many changes are known.
+    changes: u32,
+}
+
+fdtable_sync::global! {
+    pub(super) static FILES_KNOWN: Mutex<Files> = Mutex::new(Files {
+        files: Vec::new(),
+        changes: 0,
+    });
+}
+
+impl Files {
+    fn find(&mut self, identity: &Identity) -> Option<&mut Known> {
+        self.files
+            .iter_mut()
+            .find(|file| file.identity == *identity)
+    }
+}
+
+impl Known {
+    /// Returns the changes that are worth it.
+    fn worthy(&self) -> Vec<Change> {
+        // They are the caller's.
+        let _private = fdtable_shm::leave();
+        let is_worthy = |site: &&Site| site.traps.saturating_mul(RARE) >= self.mapped;
+        let changes = self.sites.values().filter(is_worthy);
+        changes.filter_map(|site| site.answer.change()).collect()
+    }
+}
+
+impl Answer {
+    fn change(&self) -> Option<Change> {
+        match self {
+            Self::Change(change) => Some(change.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Counts a mapping of a file, and returns the changes that are to be made in it.
+pub(super) fn map(identity: &Identity) -> Vec<Change> {
+    let _call = fdtable_shm::enter();
+    let mut files = FILES_KNOWN.lock();
+    let Some(file) = files.find(identity) else {
+        return Vec::new();
+    };
+    file.mapped = file.mapped.saturating_add(1);
+    file.worthy()
+}
+
+/// Returns how many changes are known, of all files.
+pub(super) fn count() -> u32 {
+    FILES_KNOWN.lock().changes
+}
+
+/// Returns the changes that are to be made in a file that is mapped already.
+pub(super) fn changes(identity: &Identity) -> Vec<Change> {
+    let _call = fdtable_shm::enter();
+    let mut files = FILES_KNOWN.lock();
+    files
+        .find(identity)
+        .map_or_else(Vec::new, |file| file.worthy())
+}
+
+/// Counts a trap at a place of a file, and returns what is to be done there.
+pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
+    let _call = fdtable_shm::enter();
+    let mut files = FILES_KNOWN.lock();
+    if files.find(identity).is_none() {
+        if files.files.len() == FILES {
+            // The one that was mapped least: it is learnt again, if it is needed.
+            let least = (0..FILES).min_by_key(|&index| files.files[index].mapped);
+            files.files.swap_remove(least.unwrap_or(0));
+        }
+        files.files.push(Known {
+            identity: *identity,
+            mapped: 1,
+            sites: BTreeMap::new(),
+        });
+    }
+    let Some(file) = files.find(identity) else {
+        return Answer::Wait;
+    };
+    if file.sites.len() == SITES && !file.sites.contains_key(&place) {
+        return Answer::Wait;
+    }
+    let site = file.sites.entry(place).or_insert(Site {
+        traps: 0,
+        answer: Answer::Wait,
+    });
+    site.traps = site.traps.saturating_add(1);
+    match site.answer {
+        Answer::Wait if site.traps >= HOT => Answer::Look,
+        ref answer => {
+            // It is the caller's.
+            let _private = fdtable_shm::leave();
+            answer.clone()
+        }
+    }
+}
+
+/// Notes what is to be done at a place of a file: the change, or nothing.
+pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
+    let _call = fdtable_shm::enter();
+    let mut files = FILES_KNOWN.lock();
+    let site = files
+        .find(identity)
+        .and_then(|file| file.sites.get_mut(&place));
+    if let Some(site) = site {
+        // The copy is in memory that all share.
+        site.answer = change.cloned().map_or(Answer::Leave, Answer::Change);
+        files.changes = files.changes.wrapping_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(inode: u64) -> Identity {
+        Identity {
+            inode,
+            ..Identity::EMPTY
+        }
+    }
+
+    fn change(begin: u64) -> Change {
+        Change {
+            begin,
+            code: Vec::new(),
+            entry_at: 0,
+            moved: Vec::new(),
+            back: None,
+        }
+    }
+
+    #[test]
+    fn a_site_is_looked_at_once_and_changed_by_all_that_map_the_file_later() {
+        let identity = file(1);
+        for _ in 1..HOT {
+            assert!(matches!(trap(&identity, 100), Answer::Wait));
+        }
+        assert!(map(&identity).is_empty());
+        assert!(matches!(trap(&identity, 100), Answer::Look));
+        let before = count();
+        learn(&identity, 100, Some(&change(95)));
+        assert_ne!(count(), before);
+        assert!(matches!(trap(&identity, 100), Answer::Change(change) if change.begin == 95));
+        assert_eq!(map(&identity).len(), 1);
+        assert_eq!(changes(&identity).len(), 1);
+        let changed_since = Identity {
+            nanoseconds: 1,
+            ..identity
+        };
+        assert!(map(&changed_since).is_empty());
+    }
+
+    #[test]
+    fn a_site_that_is_seldom_called_is_not_changed_at_once() {
+        let identity = file(2);
+        (0..HOT).for_each(|_| _ = trap(&identity, 100));
+        learn(&identity, 100, Some(&change(95)));
+        let most = HOT * RARE;
+        // The file was mapped when its first site trapped.
+        for _ in 1..most {
+            assert_eq!(map(&identity).len(), 1);
+        }
+        assert!(map(&identity).is_empty());
+        trap(&identity, 100);
+        assert_eq!(map(&identity).len(), 1);
+    }
+
+    #[test]
+    fn a_site_that_cannot_be_changed_is_not_looked_at_again() {
+        let identity = file(3);
+        (0..HOT).for_each(|_| _ = trap(&identity, 100));
+        learn(&identity, 100, None);
+        assert!(matches!(trap(&identity, 100), Answer::Leave));
+        assert!(map(&identity).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_was_just_written_is_not_known() {
+        let path = std::env::temp_dir().join(format!("fdtable-known-{}", std::process::id()));
+        std::fs::write(&path, "code").expect("it can be written");
+        let name = std::ffi::CString::new(path.to_str().expect("a name")).expect("no zero byte");
+        // SAFETY: the path is a C string.
+        let fd = unsafe { fdtable_posix::fdt_openat(libc::AT_FDCWD, name.as_ptr(), 0, 0) };
+        assert!(fd >= 0);
+        assert!(Identity::of(fd).is_none());
+        let file = std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .expect("it is there");
+        let settled = SystemTime::now() - std::time::Duration::from_secs(10);
+        file.set_modified(settled).expect("it is ours");
+        assert_eq!(Identity::of(fd).map(|identity| identity.size()), Some(4));
+        std::fs::remove_file(&path).expect("it is ours");
+    }
+}
