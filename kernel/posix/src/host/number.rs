@@ -16,7 +16,6 @@
 //!
 //! Where each process has its own kernel, the number is always its own.
 
-use std::collections::BTreeMap;
 use std::mem;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
@@ -50,8 +49,12 @@ static OWN: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
 /// Host descriptors that lead to nothing until the process has one thread.
 static USELESS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// The host descriptors of what other processes have opened, by name.
-static OPENED: Mutex<BTreeMap<u64, RawFd>> = Mutex::new(BTreeMap::new());
+/// The host descriptors of what other processes have opened, by name, in the order of their last
+/// use.
+static OPENED: Mutex<Vec<(u64, RawFd)>> = Mutex::new(Vec::new());
+
+/// How many of them a process with one thread keeps: more than a call uses.
+const KEPT: usize = 64;
 
 type Part = [AtomicCell<u64>; PART];
 
@@ -101,7 +104,8 @@ impl Number {
     }
 
     /// Returns the host descriptor. A process that does not have it opens the same file with
-    /// `open`, and keeps that open as long as it lives, or what it belongs to. -1 if that fails.
+    /// `open`, and keeps that open: as long as the process lives, or what it belongs to; and while
+    /// the process has one thread, until it has used many others. -1 if that fails.
     #[inline]
     pub(crate) fn get_or_open(&self, open: impl FnOnce() -> Result<RawFd, Errno>) -> RawFd {
         match self.get() {
@@ -114,11 +118,17 @@ impl Number {
     fn open(&self, open: impl FnOnce() -> Result<RawFd, Errno>) -> Result<RawFd, Errno> {
         let _private = fdtable_shm::leave();
         let mut opened = OPENED.lock();
-        if let Some(&fd) = opened.get(&self.name) {
-            return Ok(fd);
+        if let Some(index) = opened.iter().rposition(|&(name, _)| name == self.name) {
+            let used = opened.remove(index);
+            opened.push(used);
+            return Ok(used.1);
+        }
+        if opened.len() >= KEPT && is_alone() {
+            // No other thread is about to use it.
+            host::close(opened.remove(0).1);
         }
         let fd = open()?;
-        opened.insert(self.name, fd);
+        opened.push((self.name, fd));
         Ok(fd)
     }
 
@@ -130,8 +140,10 @@ impl Number {
             host::close(fd);
         }
         if self.name != 0 {
-            let opened = OPENED.lock().remove(&self.name);
-            opened.into_iter().for_each(host::close);
+            let mut opened = OPENED.lock();
+            for (_, fd) in opened.extract_if(.., |&mut (name, _)| name == self.name) {
+                host::close(fd);
+            }
         }
     }
 
