@@ -305,6 +305,8 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_timer_create => exec::create_timer(a),
         libc::SYS_timer_delete => exec::delete_timer(a),
         libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
+        libc::SYS_prctl if a[0] == libc::PR_SET_DUMPABLE.into() => process::set_dumpable(a),
+        libc::SYS_prctl if a[0] == libc::PR_GET_DUMPABLE.into() => process::dumpable(a),
         // What ends after a time. A call whose time is a point in time is made again as it is.
         libc::SYS_poll => signals::with_milliseconds(block, a, 2, |a| posix(number, a)),
         libc::SYS_epoll_wait => signals::with_milliseconds(block, a, 3, |a| posix(number, a)),

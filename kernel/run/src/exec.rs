@@ -272,6 +272,7 @@ fn replace(block: &Block, program: Program) -> Frame {
     block.suspended.set(None);
     block.disable_signal_stack();
     observe::in_program();
+    process::begin_program();
     let frame = program.load();
     // Its descriptors are not the guest's.
     drop(program);

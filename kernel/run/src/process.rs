@@ -69,6 +69,35 @@ pub(crate) fn is_leader() -> bool {
     unsafe { libc::gettid() == libc::getpid() }
 }
 
+/// What the guest has set by `PR_SET_DUMPABLE`. Where the keeper traces the process, the host is
+/// not told: it would not let the keeper read the memory of the process any more.
+static IS_DUMPABLE: AtomicBool = AtomicBool::new(true);
+
+/// Lets others look at the process, or not: `PR_SET_DUMPABLE`.
+pub(crate) fn set_dumpable(a: [i64; 6]) -> i64 {
+    match (host_fork::shares_memory(), a[1]) {
+        (false, _) => host_now(libc::SYS_prctl, a),
+        (true, 0 | 1) => {
+            IS_DUMPABLE.store(a[1] == 1, Ordering::SeqCst);
+            0
+        }
+        (true, _) => -i64::from(libc::EINVAL),
+    }
+}
+
+/// Returns what was set: `PR_GET_DUMPABLE`.
+pub(crate) fn dumpable(a: [i64; 6]) -> i64 {
+    match host_fork::shares_memory() {
+        false => host_now(libc::SYS_prctl, a),
+        true => IS_DUMPABLE.load(Ordering::SeqCst).into(),
+    }
+}
+
+/// Forgets what a program has set that ends.
+pub(crate) fn begin_program() {
+    IS_DUMPABLE.store(true, Ordering::SeqCst);
+}
+
 /// The exit status of the process if all threads end one by one: that of the leader.
 static LEADER_STATUS: AtomicI32 = AtomicI32::new(0);
 
