@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -61,6 +62,26 @@ fn go(state: usize, before: usize) -> Side {
         before,
         stays: PhantomData,
     }
+}
+
+/// What a thread calls after a [last call](last_call).
+static AFTER_LAST: OnceLock<fn()> = OnceLock::new();
+
+/// Sets what threads call after a [last call](last_call), outside of it. The first one stays.
+pub fn after_last_calls(act: fn()) {
+    let _ = AFTER_LAST.set(act);
+}
+
+/// Makes a call of the kernel for a thread that is ending, after which it makes no other one. A
+/// thread that completes the calls of another one hears of its end ([`after_last_calls`]).
+pub fn last_call<R>(work: impl FnOnce() -> R) -> R {
+    let call = enter();
+    let result = work();
+    drop(call);
+    if let Some(act) = AFTER_LAST.get() {
+        act();
+    }
+    result
 }
 
 impl Drop for Side {

@@ -979,14 +979,22 @@ mod end {
 
     impl Drop for AtEnd {
         fn drop(&mut self) {
-            // The freezer may not be entered inside a section. Nor does the end wait for it: the
-            // thread that has frozen it may wait for this end.
-            if !inside_section()
-                && !inside_callback()
-                && let Some(_inside) = freezer::try_enter()
-            {
-                drain_briefly();
+            if inside_section() || inside_callback() {
+                // The freezer may not be entered inside a section.
+                return;
             }
+            // The end does not wait for the freezer: the thread that has frozen it may wait for
+            // this end.
+            let drain = || {
+                if let Some(_inside) = freezer::try_enter() {
+                    drain_briefly();
+                }
+            };
+            // The queues have locks that all processes share.
+            #[cfg(feature = "processes")]
+            fdtable_shm::last_call(drain);
+            #[cfg(not(feature = "processes"))]
+            drain();
         }
     }
 
