@@ -10,6 +10,7 @@ use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
 use crate::host::number::closing;
 pub use crate::host::number::tell_threads;
+use crate::process::keeper;
 
 pub use crate::host::direct::{DirectCall, DirectCalls};
 pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
@@ -106,6 +107,13 @@ pub unsafe fn string_below(at: *const c_char, limit: usize) -> Result<Option<CSt
 pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
     // SAFETY: as the caller promises.
     unsafe { uaccess::get(at) }.ok()
+}
+
+/// Ends the calling thread if it stands in for one that was killed. It is in no call.
+pub fn end_stand_in() {
+    if keeper::is_stand_in() {
+        keeper::end_thread();
+    }
 }
 
 /// Closes the descriptors with `FD_CLOEXEC`, as a new program does.

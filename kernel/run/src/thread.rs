@@ -295,6 +295,7 @@ pub(crate) fn layout() -> runner::Threads {
     runner::Threads {
         fs_at: offset_of!(Block, host_fs),
         id_at: offset_of!(Block, id),
+        inside_at: offset_of!(Block, inside),
         handler: fdtable_run_signal,
         restorer: fdtable_run_restore,
         killed: signals::KILLED,

@@ -27,6 +27,7 @@ mod tracees;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::mem;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::thread;
@@ -37,17 +38,17 @@ use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
-use crate::abi::call::guarded;
+use crate::abi::call::{errno, guarded};
 use crate::host::{self, check, number};
 use crate::process::tree;
 
 use queue::{Job, Receiver, Request, Sender, queue};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use stand_in::{end_of_call, is_here as is_stand_in};
+pub(crate) use stand_in::{end_of_call, end_thread, is_here as is_stand_in};
 pub use tracees::Threads;
 use tracees::Tracees;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use tracees::{end_of_call, is_here as is_stand_in};
+pub(crate) use tracees::{end_of_call, end_thread, is_here as is_stand_in};
 
 /// The id of the keeper, or 0.
 static ID: AtomicCell<c_int> = AtomicCell::new(0);
@@ -71,6 +72,8 @@ const DROP: c_int = 3;
 const TRACE: c_int = 4;
 /// Do not trace the process any more: another one will.
 const RELEASE: c_int = 5;
+/// Send what is kept under the number to the socket that comes with the message.
+const GIVE: c_int = 6;
 
 /// The time between two looks for callbacks that are due, in milliseconds: where some were, and
 /// where none were.
@@ -98,22 +101,27 @@ fdtable_sync::global! {
     });
 }
 
+/// Returns the numbers for what is kept, of so many. Those below are for the processes that it
+/// watches, and those above for what a stand-in is given.
+fn shares(limit: c_int) -> Range<c_int> {
+    /// What a stand-in is given.
+    const GIVEN: c_int = 16;
+    limit / 2..limit - GIVEN
+}
+
 /// Starts the keeper, for this process and all that it makes. To be called once, while the process
 /// has one thread.
 ///
 /// # Errors
 /// Those of the host's `socketpair` and `fork`.
 pub fn start(threads: Threads) -> Result<(), Errno> {
-    let mut ends = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: there is room for two descriptors.
-    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
-    let [ours, theirs] = ends;
-    // Half of the numbers is for the processes that it watches.
+    let [ours, theirs] = socket_pair()?;
+    fdtable_shm::after_last_calls(end_of_call);
     let limit = host::limit(libc::RLIMIT_NOFILE)?.rlim_max.min(1 << 20) as c_int;
     {
+        let kept = shares(limit);
         let mut numbers = NUMBERS.lock();
-        (numbers.next, numbers.end) = (limit / 2, limit);
+        (numbers.next, numbers.end) = (kept.start, kept.end);
     }
     // The keeper inherits that.
     rcu::use_ticks();
@@ -245,9 +253,44 @@ pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
         if fd >= 0 {
             return Ok(fd);
         }
+        if matches!(errno(), Errno::EACCES | Errno::EPERM) {
+            // As another user than the keeper.
+            return ask_for(number);
+        }
         thread::sleep(Duration::from_micros(500));
     }
     Err(Errno::EIO)
+}
+
+/// Asks the keeper for what it keeps under a number.
+///
+/// # Errors
+/// `EIO` if it does not answer; those of the host's `socketpair`.
+fn ask_for(number: c_int) -> Result<RawFd, Errno> {
+    /// How long it may take, in milliseconds.
+    const PATIENCE: c_int = 2_000;
+    let [ours, theirs] = socket_pair()?;
+    let is_sent = send([GIVE, number, 0], Some(theirs));
+    host::close(theirs);
+    let mut answer = libc::pollfd {
+        fd: ours,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: there is one entry.
+    let is_there = is_sent && unsafe { libc::poll(&raw mut answer, 1, PATIENCE) } > 0;
+    let fd = is_there.then(|| receive(ours)).flatten();
+    host::close(ours);
+    fd.and_then(|(_, fd)| fd).ok_or(Errno::EIO)
+}
+
+/// Makes two sockets for messages between processes.
+fn socket_pair() -> Result<[RawFd; 2], Errno> {
+    let mut ends = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: there is room for two descriptors.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
+    Ok(ends)
 }
 
 /// Room for a control message with a descriptor.
@@ -296,8 +339,15 @@ fn send_on(socket: RawFd, mut message: Message, fd: Option<RawFd>) -> bool {
                 unsafe { first.add(1).cast::<c_int>().write(fd) };
             }
         }
-        // SAFETY: the head is that of a message with these bytes and this control message.
-        unsafe { libc::sendmsg(socket, head, libc::MSG_NOSIGNAL) >= 0 }
+        loop {
+            // SAFETY: the head is that of a message with these bytes and this control message.
+            if unsafe { libc::sendmsg(socket, head, libc::MSG_NOSIGNAL) } >= 0 {
+                return true;
+            }
+            if errno() != Errno::EINTR {
+                return false;
+            }
+        }
     })
 }
 
@@ -368,7 +418,7 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     }
     let mut keeper = Keeper {
         epoll,
-        numbers: limit / 2,
+        numbers: shares(limit).start,
         watched: HashMap::new(),
         left_out: Vec::new(),
         requests,
@@ -429,6 +479,11 @@ impl Keeper {
                 host::close(fd);
             }
             (DROP, None) => close_kept(what),
+            (GIVE, Some(to)) => {
+                // Without an answer, the process hears that its socket is closed.
+                send_on(to, [GIVE, what, 0], Some(what));
+                host::close(to);
+            }
             (TRACE, None) => self.requests.send(Request::Begin {
                 id: what,
                 name: name.cast_unsigned(),
@@ -481,6 +536,9 @@ const JOBS: u32 = KEEPER;
 
 /// Opens a descriptor that is ready when the host reports something about what is traced.
 fn signals_of_children() -> Result<RawFd, Errno> {
+    // Of a signal that is ignored, as this process may have inherited it, the host tells nothing.
+    // SAFETY: it takes integers.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // SAFETY: all zeroes is a valid value of this set of bits.
     let mut set: libc::sigset_t = unsafe { mem::zeroed() };
     // SAFETY: the set is valid.

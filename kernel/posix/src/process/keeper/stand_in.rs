@@ -7,10 +7,14 @@
 //! 1. takes copies of its descriptors, under the same numbers, its working directory, and its user;
 //! 2. replaces its own private memory by that of the dead process: what the runner needs is copied,
 //!    and what belongs to the program is copied page by page, when a call accesses it;
-//! 3. has a thread for each thread that was in a call, which continues there with its registers.
+//! 3. has a thread for each thread that was in a call, which continues there with its registers,
+//!    and for each other one that was in the runner, which may hold a private lock: that of the C
+//!    library's heap, or the freezer in a fork.
 //!
 //! Its threads end with the outermost call ([`end_of_call`]), or when they would return to the
-//! program, whose memory cannot be executed here. They are told that their process is killed, so
+//! program, whose memory cannot be executed here. When the last of those has ended that were in a
+//! call, and no other one is in one, the stand-in ends. A filter has every attempt to make a thread
+//! or a process fail. They are told that their process is killed, so
 //! what waits is interrupted. Locks know them by the ids of the dead threads, which live until they
 //! are let go.
 //!
@@ -29,46 +33,63 @@
 use std::arch::x86_64::__cpuid_count;
 use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_void};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::ptr;
 
 use crossbeam_utils::atomic::AtomicCell;
 
+use fdtable::host_fork;
+
 use super::tracees::{Threads, Vectors};
 use crate::host;
 
-/// A thread that was killed in a call.
+/// A thread that was killed in the runner.
 pub(super) struct Dead {
     pub(super) registers: libc::user_regs_struct,
     /// As [`in_frame`] returns them.
     pub(super) vectors: Box<Vectors>,
     pub(super) mask: u64,
-    /// Its base of `fs` in the runner.
+    /// Its base of `fs` in the runner, and that of `gs`: 0 if it is none of the program.
     pub(super) fs: u64,
+    pub(super) gs: u64,
+    /// Whether it was in a call, which is completed.
+    pub(super) is_in_call: bool,
 }
 
-/// Whether this process is one.
-static IS_HERE: AtomicCell<bool> = AtomicCell::new(false);
+/// The address of the plan of this process if it is a stand-in, else 0.
+static PLAN: AtomicCell<usize> = AtomicCell::new(0);
 
 /// Returns true if this process is one.
 pub(crate) fn is_here() -> bool {
-    IS_HERE.load()
+    PLAN.load() != 0
 }
 
 /// Ends the calling thread if it stands in for one that was killed, and is in no call any more.
 #[inline(always)]
 pub(crate) fn end_of_call() {
-    if IS_HERE.load() && !fdtable_shm::is_in_call() {
+    if is_here() && !fdtable_shm::is_in_call() {
         end_thread();
     }
 }
 
+/// Ends the calling thread, which is in no call; and the process, if no other thread has one to
+/// complete.
 #[cold]
-fn end_thread() -> ! {
+pub(crate) fn end_thread() -> ! {
+    let plan = ptr::with_exposed_provenance::<Plan>(PLAN.load());
+    // SAFETY: it is in the shared pages, which stay as long as the process.
+    if let Some(plan) = unsafe { plan.as_ref() }
+        && plan.is_last_to_complete()
+    {
+        // Threads that were in no call may have begun one since.
+        host_fork::freeze();
+        end_process(0);
+    }
     loop {
         call(libc::SYS_exit, [0; 6]);
     }
@@ -90,10 +111,23 @@ struct Plan {
     /// Held while a page is brought in: 1, else 0.
     lock: AtomicCell<u32>,
     slots: usize,
+    /// How many threads have a call to complete.
+    left: AtomicCell<u32>,
     /// What is copied at once, and what of the keeper's is unmapped. None of the second is in the
     /// first.
     taken: [Range<u64>; RANGES],
     dropped: [Range<u64>; RANGES],
+}
+
+impl Plan {
+    /// Counts a thread that ends. Returns true if it was the last one that had a call to complete.
+    fn is_last_to_complete(&self) -> bool {
+        let own = call(libc::SYS_gettid, [0; 6]) as i32;
+        // SAFETY: the slots were written, and other threads write their ids alone.
+        let mut slots = (0..self.slots).map(|index| unsafe { &*slot_of(self, index) });
+        let is_counted = slots.any(|slot| slot.is_in_call && slot.id.load() == own);
+        is_counted && self.left.fetch_sub(1) == 1
+    }
 }
 
 /// How many ranges of memory there may be of each kind.
@@ -105,6 +139,9 @@ struct Slot {
     plan: *const Plan,
     fs: u64,
     gs: u64,
+    is_in_call: bool,
+    /// The id of the thread that continues, or 0 before.
+    id: AtomicCell<i32>,
     context: Context,
     vectors: Aligned,
 }
@@ -192,6 +229,7 @@ impl StandIn {
         let ranges = Ranges::of(process, dead)?;
         let (taken, dropped) = (filled(ranges.taken)?, filled(ranges.dropped)?);
         let user = User::of(process)?;
+        let in_call = dead.iter().filter(|dead| dead.is_in_call).count();
         let size = ((dead.len() + 1) * SLOT).next_power_of_two();
         let mut stand_in = StandIn {
             id: 0,
@@ -203,10 +241,11 @@ impl StandIn {
         // SAFETY: the pages have room, and no other process knows them.
         unsafe {
             plan.write(Plan {
-                memory: descriptors.memory,
+                memory: descriptors.memory.0,
                 threads,
                 lock: AtomicCell::new(0),
                 slots: dead.len(),
+                left: AtomicCell::new(in_call as u32),
                 taken,
                 dropped,
             });
@@ -216,6 +255,7 @@ impl StandIn {
             // SAFETY: as above.
             unsafe { slot.write(Slot::new(plan, slot, dead)) };
         }
+        let keeper = host::process_id();
         // Without the handlers of forks: nothing in the shared memory is about this process.
         let nothing = 0_usize;
         let flags = libc::SIGCHLD as usize;
@@ -228,7 +268,7 @@ impl StandIn {
                 pages.give_back(&stand_in);
                 Err(error)
             }
-            0 => become_one(plan, &descriptors, &user),
+            0 => become_one(plan, &descriptors, &user, keeper),
             id => {
                 stand_in.id = id as c_int;
                 Ok(stand_in)
@@ -278,7 +318,9 @@ impl Slot {
         Slot {
             plan,
             fs: dead.fs,
-            gs: r.gs_base,
+            gs: dead.gs,
+            is_in_call: dead.is_in_call,
+            id: AtomicCell::new(0),
             context: Context {
                 flags: FLAGS,
                 link: 0,
@@ -360,62 +402,82 @@ impl User {
     }
 }
 
-/// Copies of the descriptors of a process. Closed when this is dropped.
+/// The descriptors of a process, and what the stand-in takes them by.
 struct Descriptors {
-    /// Each number there, and the number of the copy here.
-    copies: Vec<(RawFd, RawFd)>,
-    memory: RawFd,
-    directory: RawFd,
-    /// All copies have this number, or a higher one.
+    numbers: Vec<RawFd>,
+    process: Open,
+    memory: Open,
+    directory: Open,
+    /// The last three have this number, or a higher one.
     first: RawFd,
 }
 
 impl Descriptors {
+    /// # Errors
+    /// Those of the host's calls; `EMFILE` if the process uses the highest numbers.
     fn of(process: c_int) -> io::Result<Self> {
         let limit = host::limit(libc::RLIMIT_NOFILE)
             .map_err(|e| io::Error::from_raw_os_error(e.errno()))?;
-        let first = limit.rlim_cur as RawFd / 2;
-        let mut all = Self {
-            copies: Vec::new(),
-            memory: -1,
-            directory: -1,
-            first,
-        };
+        let first = super::shares(limit.rlim_cur as RawFd).end;
         let memory = File::open(format!("/proc/{process}/mem"))?;
-        all.memory = all.raised(memory.as_raw_fd())?;
-        let directory = File::open(format!("/proc/{process}/cwd"))?;
-        all.directory = all.raised(directory.as_raw_fd())?;
+        let directory = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open(format!("/proc/{process}/cwd"))?;
         // SAFETY: it takes integers.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) } as RawFd;
         if pidfd < 0 {
             return Err(io::Error::last_os_error());
         }
         let pidfd = Open(pidfd);
+        let mut numbers = Vec::new();
         for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
             let name = entry?.file_name();
-            let Some(number) = name.to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
-                continue;
-            };
-            // SAFETY: it takes integers.
-            let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.0, number, 0) } as RawFd;
-            if copy < 0 || number >= first {
-                return Err(io::Error::last_os_error());
-            }
-            let copy = Open(copy);
-            let raised = all.raised(copy.0)?;
-            all.copies.push((number, raised));
+            numbers.extend(name.to_str().and_then(|name| name.parse::<RawFd>().ok()));
         }
-        Ok(all)
+        numbers.sort_unstable();
+        if numbers.last().is_some_and(|&last| last >= first) {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        Ok(Self {
+            numbers,
+            process: raised(pidfd.0, first)?,
+            memory: raised(memory.as_raw_fd(), first)?,
+            directory: raised(directory.as_raw_fd(), first)?,
+            first,
+        })
     }
 
-    fn raised(&self, fd: RawFd) -> io::Result<RawFd> {
-        // SAFETY: it takes integers.
-        let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, self.first) };
-        if copy < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(copy)
+    /// Takes copies of them, under the same numbers. Returns false if one is missing.
+    fn take(&self) -> bool {
+        // SAFETY: it takes integers. The descriptors are those of the keeper, of which this process
+        // has no use.
+        unsafe { libc::close_range(0, (self.first - 1).cast_unsigned(), 0) };
+        let is_taken = |&number: &RawFd| {
+            // SAFETY: it takes integers.
+            let copy =
+                unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.process.0, number, 0) } as RawFd;
+            if copy < 0 || copy == number {
+                return copy == number;
+            }
+            // SAFETY: as above. Numbers are taken in their order, so this one is free, and the copy
+            // has a lower one.
+            unsafe { libc::dup2(copy, number) == number && libc::close(copy) == 0 }
+        };
+        let are_taken = self.numbers.iter().all(is_taken);
+        // SAFETY: as above.
+        are_taken && unsafe { libc::fchdir(self.directory.0) } == 0
     }
+}
+
+/// Returns a copy with a number that is at least `first`.
+fn raised(fd: RawFd, first: RawFd) -> io::Result<Open> {
+    // SAFETY: it takes integers.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, first) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Open(copy))
 }
 
 /// A host descriptor, until this is dropped.
@@ -424,17 +486,6 @@ struct Open(RawFd);
 impl Drop for Open {
     fn drop(&mut self) {
         host::close(self.0);
-    }
-}
-
-impl Drop for Descriptors {
-    fn drop(&mut self) {
-        let copies = self.copies.iter().map(|(_, copy)| *copy);
-        for fd in copies.chain([self.memory, self.directory]) {
-            if fd >= 0 {
-                host::close(fd);
-            }
-        }
     }
 }
 
@@ -526,7 +577,7 @@ fn private(process: &str) -> io::Result<Vec<(Range<u64>, String)>> {
 }
 
 /// Becomes a stand-in, in the child.
-fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User) -> ! {
+fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, keeper: c_int) -> ! {
     // The host lets every user read what is open already.
     let all = !0_u64;
     call(
@@ -540,19 +591,14 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User) -> ! {
             0,
         ],
     );
-    // SAFETY: these take integers. The descriptors are those of the keeper, of which this process
-    // has no use.
+    if !descriptors.take() {
+        end_process(4);
+    }
+    // SAFETY: these take integers, and lists of them.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, c"fdtable-stand-in".as_ptr());
-        libc::close_range(0, (descriptors.first - 1).cast_unsigned(), 0);
-        for &(number, copy) in &descriptors.copies {
-            libc::dup2(copy, number);
-        }
-        for &(_, copy) in &descriptors.copies {
-            libc::close(copy);
-        }
-        libc::fchdir(descriptors.directory);
-        libc::close(descriptors.directory);
+        libc::close(descriptors.directory.0);
+        libc::close(descriptors.process.0);
         libc::umask(user.umask);
         libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr());
         let [
@@ -561,11 +607,17 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User) -> ! {
         ] = user.ids;
         libc::syscall(libc::SYS_setresgid, group, effective_group, saved_group);
         libc::syscall(libc::SYS_setresuid, user, effective, saved);
+        // After the user is set, which undoes it. Without the keeper, others take its locks.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::syscall(
             libc::SYS_membarrier,
             libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED,
             0,
         );
+    }
+    // SAFETY: it takes nothing.
+    if unsafe { libc::getppid() } != keeper {
+        end_process(5);
     }
     // SAFETY: `begin` has written it.
     let threads = unsafe { (*plan).threads };
@@ -664,10 +716,16 @@ unsafe extern "C" fn take_over(plan: *const Plan) -> ! {
         }
     }
     // From here on it has the statics of the dead process.
-    IS_HERE.store(true);
+    PLAN.store(ptr::from_ref(plan).expose_provenance());
+    let has_filters = has_filters();
     index = 1;
     while index < plan.slots {
-        begin_thread(slot_of(plan, index));
+        let slot = slot_of(plan, index);
+        // Without a filter, one that was in a fork would make a process.
+        // SAFETY: `StandIn::begin` has written the slot.
+        if has_filters || unsafe { (*slot).is_in_call } {
+            begin_thread(slot);
+        }
         index += 1;
     }
     // SAFETY: `StandIn::begin` has written the slot.
@@ -679,6 +737,51 @@ fn end_process(status: i64) -> ! {
     loop {
         call(libc::SYS_exit_group, [status, 0, 0, 0, 0, 0]);
     }
+}
+
+/// Returns true if the host has filters of calls.
+fn has_filters() -> bool {
+    let action = libc::SECCOMP_RET_ERRNO;
+    let ask = i64::from(libc::SECCOMP_GET_ACTION_AVAIL);
+    call(
+        libc::SYS_seccomp,
+        [ask, 0, address(&raw const action), 0, 0, 0],
+    ) == 0
+}
+
+/// Has all calls of this thread fail that would make a thread or a process.
+fn forbid_making() {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    const NUMBER: u32 = offset_of!(libc::seccomp_data, nr) as u32;
+    const FAIL: u32 = libc::SECCOMP_RET_ERRNO | libc::EAGAIN as u32;
+    /// The C library goes on to `clone` then.
+    const MISSING: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    const fn step(code: u16, jt: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter { code, jt, jf: 0, k }
+    }
+    let filter = [
+        step(LOAD, 0, NUMBER),
+        step(IF_EQUAL, 4, libc::SYS_fork as u32),
+        step(IF_EQUAL, 3, libc::SYS_vfork as u32),
+        step(IF_EQUAL, 2, libc::SYS_clone as u32),
+        step(IF_EQUAL, 2, libc::SYS_clone3 as u32),
+        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
+        step(RETURN, 0, FAIL),
+        step(RETURN, 0, MISSING),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: (&raw const filter).cast_mut().cast(),
+    };
+    let plain = i64::from(libc::PR_SET_NO_NEW_PRIVS);
+    call(libc::SYS_prctl, [plain, 1, 0, 0, 0, 0]);
+    let mode = i64::from(libc::SECCOMP_SET_MODE_FILTER);
+    call(
+        libc::SYS_seccomp,
+        [mode, 0, address(&raw const program), 0, 0, 0],
+    );
 }
 
 /// Starts a thread that continues from a slot.
@@ -724,7 +827,15 @@ fn begin_thread(slot: *mut Slot) {
 /// process.
 unsafe extern "C" fn resume(slot: *mut Slot) -> ! {
     // SAFETY: as the caller promises.
-    let Slot { fs, gs, plan, .. } = unsafe { &*slot };
+    let Slot {
+        fs,
+        gs,
+        plan,
+        id: own,
+        ..
+    } = unsafe { &*slot };
+    own.store(call(libc::SYS_gettid, [0; 6]) as i32);
+    forbid_making();
     // SAFETY: as the caller promises.
     let Threads { id_at, killed, .. } = unsafe { (**plan).threads };
     // SAFETY: both lead to the memory of the dead thread.
@@ -790,11 +901,13 @@ unsafe extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mu
     const ERROR: usize = 19;
     // SAFETY: the host's context.
     let error = unsafe { (*context.cast::<Context>()).registers[ERROR] };
+    let slot = context.map_addr(|at| at & !(SLOT - 1)).cast::<Slot>();
     if error & EXECUTES != 0 {
-        // The way back to the program.
+        // The way back to the program, which has its own base.
+        // SAFETY: the context is in the slot, and the base leads to the thread's own memory.
+        unsafe { asm!("wrfsbase {}", in(reg) (*slot).fs, options(nostack)) };
         end_thread();
     }
-    let slot = context.map_addr(|at| at & !(SLOT - 1)).cast::<Slot>();
     // SAFETY: the context is in the slot.
     let plan = unsafe { &*(*slot).plan };
     let handler = (plan.threads.handler as *const ()).addr();

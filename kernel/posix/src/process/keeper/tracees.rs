@@ -22,7 +22,7 @@
 //! thread that traces takes no such lock, and allocates no shared memory: another thread of the
 //! keeper does what the kernel is needed for ([`Job`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{c_int, c_long, c_void};
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ use fdtable_vfs::Errno;
 
 use super::queue::{Job, Receiver, Request, Sender};
 use super::stand_in::{Dead, Pages, StandIn, in_frame};
-use crate::host::check;
+use crate::host::{self, check};
 
 /// What the keeper has to know of the threads of a runner.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pub struct Threads {
     pub fs_at: usize,
     /// Where the id of the thread is there.
     pub id_at: usize,
+    /// Where a byte is there that is not 0 if the thread is in the runner.
+    pub inside_at: usize,
     /// The handler of signals.
     pub handler: unsafe extern "C" fn(),
     /// What it returns to.
@@ -56,6 +58,9 @@ pub struct Threads {
 
 /// How long the calls of a killed process may take. Those that wait are interrupted.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time between two looks for threads that have ended unseen.
+const LOOKS: Duration = Duration::from_millis(10);
 
 /// The stop in which a thread is that was interrupted, or has begun, or is stopped by a signal.
 const EVENT_STOP: c_int = 128;
@@ -68,8 +73,10 @@ pub(super) struct Tracees {
     processes: HashMap<c_int, Process>,
     /// The process of each thread.
     process_of: HashMap<c_int, c_int>,
-    /// Threads that have stopped before those that have made them were seen to do so.
-    early: HashMap<c_int, Early>,
+    /// Processes some of whose threads are held, and that are not settled.
+    unsettled: HashSet<c_int>,
+    /// When those were looked at.
+    looked: Instant,
     pages: Pages,
     /// Those that complete calls, by their ids.
     stand_ins: HashMap<c_int, Work>,
@@ -81,7 +88,20 @@ struct Process {
     /// Its name, or 0 if it is none of the tree: then it shares memory with one, and is no fork.
     name: u32,
     threads: HashMap<c_int, Thread>,
+    /// What threads have made last that have ended unseen.
+    made: Vec<c_int>,
     state: State,
+}
+
+/// How a thread is not traced any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// It has ended, and the host has held it at its end.
+    Ended,
+    /// It was killed between a stop and its end.
+    Unseen,
+    /// It was let go.
+    Released,
 }
 
 /// How far a process is.
@@ -93,13 +113,6 @@ enum State {
     Released,
     /// A stand-in completes its calls, or it is buried.
     Settled,
-}
-
-/// How a thread has stopped early.
-enum Early {
-    Stopped,
-    /// At its end.
-    Ends,
 }
 
 #[derive(Default)]
@@ -125,7 +138,8 @@ impl Tracees {
             jobs,
             processes: HashMap::new(),
             process_of: HashMap::new(),
-            early: HashMap::new(),
+            unsettled: HashSet::new(),
+            looked: Instant::now(),
             pages: Pages::new(),
             stand_ins: HashMap::new(),
         }
@@ -140,7 +154,11 @@ impl Tracees {
         answer: impl Fn(bool),
     ) {
         loop {
-            let pause = if self.stand_ins.is_empty() { -1 } else { 1000 };
+            let pause = match (self.unsettled.is_empty(), self.stand_ins.is_empty()) {
+                (false, _) => LOOKS.as_millis() as c_int,
+                (true, false) => 1000,
+                (true, true) => -1,
+            };
             let wait = |fd| libc::pollfd {
                 fd,
                 events: libc::POLLIN,
@@ -163,6 +181,7 @@ impl Tracees {
                 }
             }
             self.end_late_stand_ins();
+            self.look_for_ends();
         }
     }
 
@@ -231,31 +250,27 @@ impl Tracees {
     fn stopped(&mut self, id: c_int, signal: c_int, event: c_int) {
         match event {
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-                // In this order: one that is killed meanwhile stops for another event, and that has
+                // In this order: one that is killed meanwhile stops at its end, and that has
                 // another message.
-                if let Ok(child) = message(id)
-                    && is_in_event(id, event)
-                {
-                    let child = child as c_int;
-                    let process = match event {
-                        libc::PTRACE_EVENT_CLONE => process_of(child),
-                        _ => child,
-                    };
-                    let _ = self.born(id, child, process);
+                let child = message(id);
+                if !is_in_event(id, event) {
+                    return;
                 }
+                self.has_made(id, child.unwrap_or(0) as c_int);
             }
             libc::PTRACE_EVENT_EXIT => return self.ends(id),
-            _ if !self.process_of.contains_key(&id) => {
-                // It goes on when its maker has been seen to make it.
-                self.early.insert(id, Early::Stopped);
-                return;
-            }
+            _ if !self.process_of.contains_key(&id) => self.begins(id),
             _ => {}
         }
         let process = self.process_of.get(&id);
         let process = process.and_then(|process| self.processes.get(process));
         if process.is_some_and(|process| process.state == State::Released) {
             return self.release_thread(id, if event == 0 { signal } else { 0 });
+        }
+        // One that was killed since then is at its end, which the host reports. Between this look
+        // and the request it may still be killed: then it is not held there.
+        if is_in_event(id, libc::PTRACE_EVENT_EXIT) {
+            return;
         }
         let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         let _ = match event {
@@ -274,47 +289,66 @@ impl Tracees {
         process
     }
 
-    /// A thread has made another one, in this process. One that is killed meanwhile is asked again
-    /// at its end.
-    ///
-    /// # Errors
-    /// Those of the host, if the thread does not stop.
-    fn born(&mut self, maker: c_int, child: c_int, process: c_int) -> io::Result<()> {
-        let of_maker = self.process_of.get(&maker).copied();
-        let is_thread = of_maker == Some(process);
-        let name = match is_thread {
-            true => 0,
-            false => self.noted(maker, &registers(maker)?)?.0.child,
+    /// A thread stops for the first time. A process has a copy of what the thread has noted that
+    /// has forked it, with the name.
+    fn begins(&mut self, id: c_int) {
+        let process = match is_leader(id) {
+            true => id,
+            false => process_of(id),
         };
-        let made = self.add(process, child);
-        if !is_thread {
-            made.name = name;
+        if self.processes.contains_key(&process) {
+            self.add(process, id);
+            return;
         }
-        if let Some(thread) = of_maker.and_then(|process| self.thread(process, maker)) {
+        // A thread that forks is in the runner, and so is its child. One that is killed meanwhile
+        // is asked again at its end.
+        let noted = registers(id).and_then(|registers| noted(id, registers.fs_base));
+        if let Ok(noted) = noted {
+            self.add(process, id).name = noted.child;
+        }
+    }
+
+    /// A thread has made a thread or a process.
+    fn has_made(&mut self, maker: c_int, child: c_int) {
+        let process = self.process_of.get(&maker).copied();
+        if let Some(thread) = process.and_then(|process| self.thread(process, maker))
+            && is_leader(child)
+        {
             thread.child = child;
         }
-        match self.early.remove(&child) {
-            Some(Early::Stopped) => {
-                let _ = request(libc::PTRACE_CONT, child, 0);
-            }
-            Some(Early::Ends) => self.ends(child),
-            None => {}
-        }
-        Ok(())
     }
 
     fn thread(&mut self, process: c_int, thread: c_int) -> Option<&mut Thread> {
         self.processes.get_mut(&process)?.threads.get_mut(&thread)
     }
 
-    /// Returns what a thread has noted, and its base of `fs` in the runner.
-    fn noted(&self, thread: c_int, registers: &libc::user_regs_struct) -> io::Result<(Noted, u64)> {
-        let fs = match registers.gs_base {
-            0 => registers.fs_base,
-            block => words::<1>(thread, block.wrapping_add(self.layout.fs_at as u64))?[0],
+    /// Returns a thread that the host holds, if it was in the runner.
+    fn dead(&self, thread: c_int) -> io::Result<Option<Dead>> {
+        let registers = registers(thread)?;
+        let word = |at: usize| {
+            let [word] = words::<1>(thread, registers.gs_base.wrapping_add(at as u64))?;
+            Ok::<u64, io::Error>(word)
         };
-        let noted = words(thread, fs.wrapping_add_signed(words_offset()))?;
-        Ok((Noted::of(noted), fs))
+        // A thread of the runner's libraries has no block, or that of the thread that started it.
+        let has_block =
+            registers.gs_base != 0 && word(self.layout.id_at)? as u32 == thread.cast_unsigned();
+        let (fs, gs) = match has_block {
+            true => (word(self.layout.fs_at)?, registers.gs_base),
+            false => (registers.fs_base, 0),
+        };
+        let is_inside = !has_block || word(self.layout.inside_at)? as u8 != 0;
+        let is_in_call = noted(thread, fs)?.is_in_call;
+        if !is_inside && !is_in_call {
+            return Ok(None);
+        }
+        Ok(Some(Dead {
+            vectors: in_frame(vectors(thread)?)?,
+            mask: mask(thread)?,
+            registers,
+            fs,
+            gs,
+            is_in_call,
+        }))
     }
 
     /// Lets a thread go of a process that is not traced any more.
@@ -326,34 +360,65 @@ impl Tracees {
         let Some(id) = self.process_of.remove(&id).map(|process| (id, process)) else {
             return;
         };
-        self.remove_thread(id, |name| Job::Watch { id: id.1, name });
+        self.remove_thread(id, Gone::Released);
     }
 
-    /// Forgets a thread; and its process, if it was the last one: what is to be done then?
-    fn remove_thread(&mut self, (id, process): (c_int, c_int), last: impl FnOnce(u32) -> Job) {
+    /// Forgets a thread; and its process, if it was the last one.
+    fn remove_thread(&mut self, (id, process): (c_int, c_int), how: Gone) {
         let Some(of) = self.processes.get_mut(&process) else {
             return;
         };
-        of.threads.remove(&id);
-        if of.threads.is_empty() {
+        let thread = of.threads.remove(&id);
+        if how == Gone::Unseen {
+            of.made.extend(thread.map(|thread| thread.child));
+        }
+        if !of.threads.is_empty() {
+            return;
+        }
+        if how == Gone::Released {
             let name = of.name;
             self.processes.remove(&process);
             if name != 0 {
-                // What ends by itself has closed its files.
-                self.jobs.send_later(last(name));
+                self.jobs.send_later(Job::Watch { id: process, name });
             }
+        } else {
+            self.finish(process);
         }
+    }
+
+    /// Forgets a process that has no threads any more.
+    fn finish(&mut self, id: c_int) {
+        let Some(process) = self.processes.get(&id) else {
+            return;
+        };
+        if self.has_unseen_child(process) {
+            self.unsettled.insert(id);
+            return;
+        }
+        self.unsettled.remove(&id);
+        if process.name != 0 {
+            self.tell_of_children(process);
+            // What ends by itself has closed its files.
+            self.jobs.send_later(Job::BuryEnded(process.name));
+        }
+        self.processes.remove(&id);
     }
 
     /// The host holds a thread at its end.
     fn ends(&mut self, id: c_int) {
+        if !self.process_of.contains_key(&id) {
+            self.begins(id);
+        }
         let Some(&process) = self.process_of.get(&id) else {
-            self.early.insert(id, Early::Ends);
+            let _ = request(libc::PTRACE_DETACH, id, 0);
             return;
         };
         let is_killed = message(id).is_ok_and(|status| status & 0x7F != 0);
         if is_killed {
-            self.look_for_child(process, id);
+            // A thread that is killed in a fork does not stop to report it.
+            if let Some(child) = registers(id).ok().and_then(|registers| made(&registers)) {
+                self.has_made(id, child);
+            }
         }
         let is_of_tree = self
             .processes
@@ -367,38 +432,37 @@ impl Tracees {
             // A thread that ends by itself is in no call, and others may wait for its end.
             let _ = request(libc::PTRACE_DETACH, id, 0);
             self.process_of.remove(&id);
-            self.remove_thread((id, process), Job::BuryEnded);
+            self.remove_thread((id, process), Gone::Ended);
         }
         self.settle(process);
-    }
-
-    /// A thread that is killed in a fork does not stop to report it.
-    fn look_for_child(&mut self, process: c_int, id: c_int) {
-        let made = registers(id).ok().and_then(|registers| made(&registers));
-        if let (Some(child), Some(thread)) = (made, self.thread(process, id))
-            && thread.child != child
-        {
-            let _ = self.born(id, child, process_of(child));
-        }
     }
 
     /// A thread is not there any more.
     fn forget(&mut self, id: c_int) {
         if let Some(process) = self.process_of.remove(&id) {
-            self.remove_thread((id, process), Job::BuryEnded);
+            self.remove_thread((id, process), Gone::Unseen);
             self.settle(process);
         }
     }
 
     /// Completes the calls of a process, if all of its threads are held, and buries it.
     fn settle(&mut self, id: c_int) {
+        let Some(process) = self.processes.get(&id) else {
+            self.unsettled.remove(&id);
+            return;
+        };
+        if process.state == State::Settled || !process.threads.values().any(|one| one.is_held) {
+            return;
+        }
+        let are_held = process.threads.values().all(|thread| thread.is_held);
+        if !are_held || self.has_unseen_child(process) {
+            self.unsettled.insert(id);
+            return;
+        }
+        self.unsettled.remove(&id);
         let Some(process) = self.processes.get_mut(&id) else {
             return;
         };
-        let are_held = process.threads.values().all(|thread| thread.is_held);
-        if process.state == State::Settled || !are_held {
-            return;
-        }
         process.state = State::Settled;
         let threads: Vec<c_int> = process.threads.keys().copied().collect();
         match self.begin_stand_in(id, &threads) {
@@ -415,24 +479,56 @@ impl Tracees {
         }
     }
 
+    /// Returns what the threads of a process have made last.
+    fn children(process: &Process) -> impl Iterator<Item = c_int> + '_ {
+        let last = process.threads.values().map(|thread| thread.child);
+        last.chain(process.made.iter().copied())
+            .filter(|&id| id != 0)
+    }
+
+    /// Returns true if a process has made one that has not stopped for the first time, so that its
+    /// name is not known. What a process has only prepared is freed with it.
+    fn has_unseen_child(&self, process: &Process) -> bool {
+        Self::children(process)
+            .any(|id| !self.process_of.contains_key(&id) && tracer_of(id) == host::process_id())
+    }
+
+    /// Settles processes that wait for threads which have ended unseen: they were killed between a
+    /// stop and its end, and the host does not report a leader before its other threads.
+    fn look_for_ends(&mut self) {
+        if self.unsettled.is_empty() || self.looked.elapsed() < LOOKS {
+            return;
+        }
+        self.looked = Instant::now();
+        for id in Vec::from_iter(self.unsettled.iter().copied()) {
+            let threads = self.processes.get(&id).map(|process| &process.threads);
+            let missing = threads.into_iter().flatten();
+            let gone: Vec<c_int> = missing
+                .filter(|(thread, one)| !one.is_held && has_ended(**thread))
+                .map(|(&thread, _)| thread)
+                .collect();
+            for thread in gone {
+                self.process_of.remove(&thread);
+                self.remove_thread((thread, id), Gone::Unseen);
+            }
+            match self.processes.get(&id) {
+                Some(process) if process.threads.is_empty() => self.finish(id),
+                _ => self.settle(id),
+            }
+        }
+    }
+
     /// Starts what completes the calls of a process, if it is in some.
     fn begin_stand_in(&mut self, process: c_int, threads: &[c_int]) -> io::Result<Option<StandIn>> {
         let mut dead = Vec::new();
         for &thread in threads {
-            let registers = registers(thread)?;
-            let (noted, fs) = self.noted(thread, &registers)?;
-            if noted.is_in_call {
-                dead.push(Dead {
-                    registers,
-                    vectors: in_frame(vectors(thread)?)?,
-                    mask: mask(thread)?,
-                    fs,
-                });
-            }
+            dead.extend(self.dead(thread)?);
         }
-        if dead.is_empty() {
+        if !dead.iter().any(|dead| dead.is_in_call) {
             return Ok(None);
         }
+        // The first one continues on the thread that the others are made by.
+        dead.sort_by_key(|dead| !dead.is_in_call);
         StandIn::begin(process, &dead, self.layout, &mut self.pages).map(Some)
     }
 
@@ -446,7 +542,7 @@ impl Tracees {
 
     /// Tells of the processes that one has made last, which it may not have noted itself.
     fn tell_of_children(&self, process: &Process) {
-        for &Thread { child: id, .. } in process.threads.values() {
+        for id in Self::children(process) {
             let child = self.processes.get(&id);
             if let Some(&Process { name, .. }) = child.filter(|child| child.name != 0) {
                 self.jobs.send(Job::Born { name, id });
@@ -553,6 +649,12 @@ fn mask(id: c_int) -> io::Result<u64> {
     unsafe { answer(PTRACE_GETSIGMASK, id, size_of::<u64>()) }
 }
 
+/// Returns what a thread has noted that has this base of `fs` in the runner.
+fn noted(thread: c_int, fs: u64) -> io::Result<Noted> {
+    let noted = words(thread, fs.wrapping_add_signed(words_offset()))?;
+    Ok(Noted::of(noted))
+}
+
 /// Returns words of the memory of a tracee.
 fn words<const N: usize>(thread: c_int, address: u64) -> io::Result<[u64; N]> {
     let mut words = [0; N];
@@ -600,9 +702,35 @@ fn made(registers: &libc::user_regs_struct) -> Option<c_int> {
     has_made.then_some(child as c_int)
 }
 
+/// Returns true if there is a process with this id.
+fn is_leader(id: c_int) -> bool {
+    // SAFETY: it takes integers, and sends no signal.
+    unsafe { libc::syscall(libc::SYS_tgkill, id, id, 0) == 0 }
+}
+
 /// Returns the process of a thread.
 fn process_of(thread: c_int) -> c_int {
-    let text = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    line.and_then(|id| id.trim().parse().ok()).unwrap_or(thread)
+    number_of(thread, "Tgid:").unwrap_or(thread)
+}
+
+/// Returns the process that traces a thread, or 0.
+fn tracer_of(thread: c_int) -> c_int {
+    number_of(thread, "TracerPid:").unwrap_or(0)
+}
+
+/// Returns a number that the host tells about a thread.
+fn number_of(thread: c_int, name: &str) -> Option<c_int> {
+    let text = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix(name))?;
+    number.trim().parse().ok()
+}
+
+/// Returns true if a thread has ended, and its process may not have.
+fn has_ended(thread: c_int) -> bool {
+    match fs::read_to_string(format!("/proc/{thread}/stat")) {
+        Ok(text) => text
+            .rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X'])),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
