@@ -353,3 +353,67 @@ fn a_program_does_not_trap_where_those_before_it_did() {
     let (first, last) = (shares[0], shares[9]);
     assert!(first > 4.0 && last < 1.0, "{first} {last} {report}");
 }
+
+#[test]
+fn groups_that_are_killed_while_they_make_processes_and_threads_end() {
+    let program = compiled("grouped", &[]);
+    let prefix = [OURS[0], OURS[1], "--one-kernel"];
+    let words = [program.to_str().expect("a path"), "40"];
+    let output = run(&prefix, &words, &folder("one-groups"));
+    assert_eq!(shown(&output), "Some(0)\ndone\n");
+}
+
+#[test]
+fn a_tree_runs_where_the_ends_of_children_are_ignored() {
+    let ignores = "trap '' CHLD; exec \"$0\" \"$@\"";
+    let script = "echo a | cat; sh -c 'kill -9 $$'; echo $?";
+    let words = ["bash", "-c", ignores, OURS[0], OURS[1], "--one-kernel"];
+    let output = run(&words, &["bash", "-c", script], &folder("one-ignored"));
+    assert!(
+        shown(&output).starts_with("Some(0)\na\n"),
+        "{}",
+        shown(&output)
+    );
+}
+
+#[test]
+fn a_process_that_others_may_not_look_at_forks() {
+    same_script(
+        "one-dumpable",
+        &["python3"],
+        "python3 -c '
+import ctypes, os
+prctl = ctypes.CDLL(None).prctl
+print(prctl(3), prctl(4, 0), prctl(3), flush=True)
+if os.fork() == 0:
+    print(prctl(3), flush=True)
+    os.execlp(\"python3\", \"python3\", \"-c\", \"import ctypes; print(ctypes.CDLL(None).prctl(3))\")
+print(os.wait()[1])'",
+    );
+}
+
+#[test]
+fn another_user_reads_a_file_that_is_mapped() {
+    // Without the privilege both fail to become another user, and read the file.
+    same_script(
+        "one-user",
+        &["python3"],
+        "cd $MEMORY; python3 -c '
+import mmap, os
+fd = os.open(\"mapped\", os.O_RDWR | os.O_CREAT, 0o644)
+os.write(fd, bytes(4096))
+r, w = os.pipe()
+if os.fork() == 0:
+    try:
+        os.setresuid(65534, 65534, 65534)
+    except PermissionError:
+        pass
+    os.read(r, 1)
+    print(os.pread(os.open(\"mapped\", os.O_RDONLY), 5, 0), flush=True)
+    os._exit(0)
+memory = mmap.mmap(fd, 4096)
+memory[:5] = b\"bytes\"
+os.write(w, b\"x\")
+print(os.wait()[1])'",
+    );
+}
