@@ -33,6 +33,11 @@ const STEPS: &[Step] = &[
         run: models,
     },
     Step {
+        name: "protocol",
+        summary: "a model of how the keeper of a tree follows ends of processes",
+        run: protocol,
+    },
+    Step {
         name: "mutations",
         summary: "every weakened ordering makes a model fail",
         run: mutations,
@@ -288,6 +293,12 @@ fn mutations() -> Result<Verdict> {
         Process::new("scripts/weaken")
     };
     all([process.log(log_of("mutations"))])
+}
+
+fn protocol() -> Result<Verdict> {
+    let tests = "test --manifest-path lab/protocol/Cargo.toml --locked";
+    let directory = root().join("target/protocol");
+    all([cargo("protocol", tests).env("CARGO_TARGET_DIR", directory)])
 }
 
 fn stress() -> Result<Verdict> {
