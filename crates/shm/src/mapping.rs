@@ -3,7 +3,8 @@
 //! The range is a memfd without a name in the file system. It has its full size from the start, as
 //! a limit on the size of files would refuse it later, and takes memory as it is used. Pages are
 //! handed out in runs of a power of two. A free run is kept in a list of its size, which is in the
-//! header, and its memory goes back to the system.
+//! header. Its memory goes back to the system, unless little is kept: to take it again costs a
+//! fault for each page.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -27,6 +28,9 @@ pub(crate) const RUN: usize = 1 << 16;
 
 /// The number of sizes of runs: from [`RUN`] to [`SIZE`].
 const ORDERS: usize = (SIZE / RUN).ilog2() as usize + 1;
+
+/// How much memory of free runs is kept, in bytes.
+const KEPT: usize = 32 << 20;
 
 /// Pages of the system, in bytes.
 const PAGE: usize = 4096;
@@ -59,9 +63,30 @@ pub(crate) struct Header {
 pub(crate) struct Runs {
     /// How much of the range was ever used, in bytes.
     used: usize,
-    /// The first free run of each size, or null. Each begins with the address of the next.
+    /// The first free run of each size, or null. Each begins with a [`FreeRun`].
     free: [*mut u8; ORDERS],
+    /// How many bytes of them still have their memory.
+    kept: usize,
 }
+
+/// What a free run begins with: the next one, and whether it still has its memory.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FreeRun {
+    next: *mut u8,
+    memory: Memory,
+}
+
+/// What there is behind the pages of a free run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Kept,
+    /// It was never used, or is the system's again.
+    None,
+}
+
+/// No more memory of free runs is kept.
+struct Full;
 
 // SAFETY: the runs belong to no thread, and the lock of the header guards them.
 unsafe impl Send for Runs {}
@@ -95,13 +120,17 @@ impl Runs {
             return self.take_new(order);
         };
         let run = self.free[larger];
-        // SAFETY: a free run begins with the next one of its size, and the lock is held.
-        self.free[larger] = unsafe { run.cast::<*mut u8>().read() };
+        // SAFETY: a free run begins with that, and the lock is held.
+        let FreeRun { next, memory } = unsafe { run.cast::<FreeRun>().read() };
+        self.free[larger] = next;
+        if memory == Memory::Kept {
+            self.kept -= RUN << larger;
+        }
         while larger > order {
             larger -= 1;
             // SAFETY: it is inside of the run, which is twice as large.
             let half = unsafe { run.add(RUN << larger) };
-            self.put(half, larger);
+            self.put(half, larger, memory);
         }
         NonNull::new(run)
     }
@@ -118,17 +147,30 @@ impl Runs {
             self.used += RUN << order;
             // SAFETY: it is inside of the range.
             let run = unsafe { START.load(Relaxed).add(skipped) };
-            self.put(run, order);
+            self.put(run, order, Memory::None);
         }
         self.used = end;
         // SAFETY: as above.
         NonNull::new(unsafe { START.load(Relaxed).add(at) })
     }
 
-    fn put(&mut self, run: *mut u8, order: usize) {
+    fn put(&mut self, run: *mut u8, order: usize, memory: Memory) {
+        let next = self.free[order];
         // SAFETY: the run is free, so nothing else uses it, and the lock is held.
-        unsafe { run.cast::<*mut u8>().write(self.free[order]) };
+        unsafe { run.cast::<FreeRun>().write(FreeRun { next, memory }) };
         self.free[order] = run;
+        if memory == Memory::Kept {
+            self.kept += RUN << order;
+        }
+    }
+
+    /// Puts a run back that was used, if its memory may be kept.
+    fn put_kept(&mut self, run: *mut u8, order: usize) -> Result<(), Full> {
+        if self.kept + (RUN << order) > KEPT {
+            return Err(Full);
+        }
+        self.put(run, order, Memory::Kept);
+        Ok(())
     }
 }
 
@@ -148,10 +190,14 @@ pub unsafe fn unmap_pages(pages: NonNull<u8>, size: usize) {
     let Some(order) = order_of(size) else {
         return;
     };
+    if header().runs.lock().put_kept(pages.as_ptr(), order).is_ok() {
+        return;
+    }
     // Before another thread can take it. If the system refuses, the memory stays in use.
     // SAFETY: the caller gives up these pages.
     unsafe { libc::madvise(pages.as_ptr().cast(), RUN << order, libc::MADV_REMOVE) };
-    header().runs.lock().put(pages.as_ptr(), order);
+    let mut runs = header().runs.lock();
+    runs.put(pages.as_ptr(), order, Memory::None);
 }
 
 /// Returns memory that is mapped in all processes, and that the heap never uses: its first byte,
@@ -192,6 +238,7 @@ pub unsafe fn begin() -> io::Result<Begun> {
         runs: Mutex::new(Runs {
             used: size_of::<Header>().next_multiple_of(RUN),
             free: [ptr::null_mut(); ORDERS],
+            kept: 0,
         }),
         small: [const { Mutex::new(crate::heap::Free::NONE) }; crate::heap::CLASSES],
     });
