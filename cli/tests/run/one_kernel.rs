@@ -417,3 +417,24 @@ os.write(w, b\"x\")
 print(os.wait()[1])'",
     );
 }
+
+#[test]
+fn a_socket_is_connected_that_a_child_has_too() {
+    same_script(
+        "one-connect",
+        &["python3"],
+        "python3 -c '
+import os, socket
+server = socket.socket(socket.AF_UNIX)
+server.bind(\"socket\")
+server.listen()
+client = socket.socket(socket.AF_UNIX)
+if os.fork() == 0:
+    os.read(0, 1)
+    os._exit(0)
+client.connect(\"socket\")
+os.unlink(\"socket\")
+client.send(b\"bytes\")
+print(server.accept()[0].recv(5), os.wait()[1])'",
+    );
+}

@@ -8,7 +8,9 @@
 //! and watchers, and with one descriptor alone. Otherwise the call fails with `EADDRNOTAVAIL`, so
 //! no descriptor and no epoll keeps the one of ours. A copy of the descriptor that another thread
 //! makes during the call does. Calls of several threads are told from a copy of the descriptor by
-//! their end: the first call waits for that, for a tenth of a second.
+//! their end: the first call waits for that, for a tenth of a second. Where processes share the
+//! kernel, one that was forked since the socket was made has a descriptor of it too, and keeps that
+//! of ours.
 //!
 //! The socket of the host is at the descriptor during the first call, so that other threads find it
 //! while that waits. If the call fails, the one of ours comes back.
@@ -112,7 +114,8 @@ impl System {
             if HostFile::below(&**file).is_some() {
                 return Ok(HostSocket::Was(file));
             }
-            let is_alone = self.is_alone(&file);
+            let is_last = rounds == MOST_ROUNDS && host_fork::shares_memory();
+            let is_alone = self.is_alone(&file) || is_last && self.has_one_descriptor(&file);
             if !is_alone && rounds < MOST_ROUNDS {
                 // Another thread may be here too, with a reference of its own.
                 drop(file);
@@ -142,12 +145,15 @@ impl System {
         match FileRef::exact_strong_count(file) {
             Some(count) => count == 2,
             // Several threads use it. A message that has it on its way is not found.
-            None => {
-                let is_it = |other: &FileRef<RcuObject>| FileRef::ptr_eq(other, file);
-                let files = self.process.files();
-                files.iter().filter(|(_, other, _)| is_it(other)).count() == 1
-            }
+            None => self.has_one_descriptor(file),
         }
+    }
+
+    /// Returns true if this process has one descriptor of a file.
+    fn has_one_descriptor(&self, file: &FileRef<RcuObject>) -> bool {
+        let is_it = |other: &FileRef<RcuObject>| FileRef::ptr_eq(other, file);
+        let files = self.process.files();
+        files.iter().filter(|(_, other, _)| is_it(other)).count() == 1
     }
 
     /// Creates a socket of the host like one of ours that is unused. `is_alone` is true if no other
