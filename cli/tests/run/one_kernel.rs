@@ -438,3 +438,44 @@ client.send(b\"bytes\")
 print(server.accept()[0].recv(5), os.wait()[1])'",
     );
 }
+
+#[test]
+fn files_of_the_host_are_used_by_processes_that_get_them_in_messages() {
+    same_script(
+        "one-messages",
+        &["python3"],
+        "python3 -c '
+import os, select, socket
+ours, theirs = socket.socketpair(socket.AF_UNIX)
+child = os.fork()
+if child == 0:
+    ours.close()
+    _, (file, tcp), _, _ = socket.recv_fds(theirs, 1, 2)
+    os.write(file, b\"written by the child\")
+    os.close(file)
+    select.select([tcp], [], [])
+    print(os.read(tcp, 100), flush=True)
+    if os.fork() == 0:
+        os.write(tcp, b\"from a grandchild\")
+        os._exit(0)
+    os.wait()
+    os._exit(0)
+theirs.close()
+file = os.open(\"sent\", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+server = socket.create_server((\"127.0.0.1\", 0))
+client = socket.create_connection(server.getsockname())
+accepted, _ = server.accept()
+socket.send_fds(ours, [b\"x\"], [file, accepted.fileno()])
+accepted.close()
+client.send(b\"from the parent\")
+print(os.waitpid(child, 0)[1])
+print(client.recv(100), client.recv(100))
+print(os.lseek(file, 0, os.SEEK_CUR), os.pread(file, 100, 0))
+# To itself, with the last descriptor.
+a, b = socket.socketpair(socket.AF_UNIX)
+socket.send_fds(a, [b\"x\"], [file])
+os.close(file)
+(file,) = socket.recv_fds(b, 1, 1)[1]
+print(os.pread(file, 7, 0))'",
+    );
+}

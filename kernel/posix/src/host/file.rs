@@ -5,12 +5,14 @@
 //! for another file during the call. The host knows whether the file is blocking.
 
 use std::any::Any;
+use std::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
-use fdtable::FileRef;
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable::{FileRef, host_fork};
 use fdtable_vfs::event::{HostSet, Pollee};
 use fdtable_vfs::fs::VfsPath;
 use fdtable_vfs::{
@@ -22,6 +24,7 @@ use crate::host::direct::Wait;
 use crate::host::epoll::Names;
 use crate::host::number::Number;
 use crate::host::watch::HostWatch;
+use crate::process::keeper;
 
 /// Open file of the host.
 #[derive(Debug)]
@@ -35,6 +38,9 @@ pub(crate) struct HostFile {
     inode: Option<VfsPath>,
     /// Set if no path leads from this directory to our side.
     is_aside: OnceLock<()>,
+    /// The keeper's number of it, once it was sent in a message where processes share the kernel;
+    /// else 0.
+    kept: AtomicCell<c_int>,
 }
 
 /// What happens to the host descriptor when the open file is released.
@@ -66,7 +72,37 @@ impl HostFile {
             names: Names::new(),
             inode,
             is_aside: OnceLock::new(),
+            kept: AtomicCell::new(0),
         })
+    }
+
+    /// Prepares the file for a message to a process that may not have its host descriptor: the
+    /// keeper keeps that.
+    ///
+    /// # Errors
+    /// `ENFILE` if the keeper has no number left, or is gone.
+    pub(crate) fn send(&self) -> Result<(), Errno> {
+        if !host_fork::shares_memory() || self.kept.load() != 0 || self.fd() < 0 {
+            return Ok(());
+        }
+        let number = keeper::keep(self.fd())?;
+        if self.kept.compare_exchange(0, number).is_err() {
+            // Another thread was first.
+            keeper::drop_kept(number);
+        }
+        Ok(())
+    }
+
+    /// Takes the host descriptor from the keeper, if this process does not have it. If that fails,
+    /// the host answers `EBADF`.
+    pub(crate) fn receive(&self) {
+        let kept = self.kept.load();
+        if kept != 0
+            && self.fd() < 0
+            && let Ok(fd) = keeper::ask_for(kept)
+        {
+            self.number.is_given(fd);
+        }
     }
 
     /// Wraps a host descriptor that nothing else uses. Closes it on failure.
@@ -279,6 +315,10 @@ impl Object for HostFile {
         self.names.close();
         if self.keep == Keep::No {
             self.number.close();
+        }
+        match self.kept.load() {
+            0 => {}
+            kept => keeper::drop_kept(kept),
         }
     }
 

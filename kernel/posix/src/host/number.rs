@@ -7,7 +7,7 @@
 //! - each process knows which object each of its host descriptors belongs to, in memory that a fork
 //!   copies as it does the descriptors;
 //! - in a process that does not have the descriptor of an object, its number is -1, and the host
-//!   answers `EBADF`;
+//!   answers `EBADF`; one that gets the object in a message gets a descriptor from the keeper;
 //! - whoever releases the object last closes the descriptor in its own process, if that has it;
 //! - a process that closes its last descriptor of ours for an object that others still use closes
 //!   the host's in its own process ([`Number::give_up`]). Another thread may be about to use the
@@ -49,11 +49,27 @@ static OWN: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
 /// Host descriptors that lead to nothing until the process has one thread.
 static USELESS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// The host descriptors of what other processes have opened, by name, in the order of their last
-/// use.
-static OPENED: Mutex<Vec<(u64, RawFd)>> = Mutex::new(Vec::new());
+/// The host descriptors of what other processes have opened, in the order of their last use.
+static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
-/// How many of them a process with one thread keeps: more than a call uses.
+/// A host descriptor of what another process has opened.
+#[derive(Clone, Copy)]
+struct Opened {
+    name: u64,
+    fd: RawFd,
+    life: Life,
+}
+
+/// How long a descriptor stays open that leads to what another process has opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// Until many others were used: it is opened again.
+    Cached,
+    /// Until the last descriptor of ours is closed.
+    Given,
+}
+
+/// How many a process with one thread keeps that are cached: more than a call uses.
 const KEPT: usize = 64;
 
 type Part = [AtomicCell<u64>; PART];
@@ -94,8 +110,28 @@ impl Number {
         if self.name == 0 || self.is_here() {
             self.fd
         } else {
-            -1
+            self.elsewhere().unwrap_or(-1)
         }
+    }
+
+    /// Returns the host descriptor of what another process has opened.
+    #[cold]
+    fn elsewhere(&self) -> Option<RawFd> {
+        let mut opened = OPENED.lock();
+        let index = opened.iter().rposition(|other| other.name == self.name)?;
+        let used = opened.remove(index);
+        opened.push(used);
+        Some(used.fd)
+    }
+
+    /// Notes that this process has what another one has opened under a descriptor of its own.
+    pub(crate) fn is_given(&self, fd: RawFd) {
+        let _private = fdtable_shm::leave();
+        OPENED.lock().push(Opened {
+            name: self.name,
+            fd,
+            life: Life::Given,
+        });
     }
 
     #[cold]
@@ -118,33 +154,47 @@ impl Number {
     fn open(&self, open: impl FnOnce() -> Result<RawFd, Errno>) -> Result<RawFd, Errno> {
         let _private = fdtable_shm::leave();
         let mut opened = OPENED.lock();
-        if let Some(index) = opened.iter().rposition(|&(name, _)| name == self.name) {
-            let used = opened.remove(index);
-            opened.push(used);
-            return Ok(used.1);
+        if let Some(other) = opened.iter().find(|other| other.name == self.name) {
+            // Another thread was first.
+            return Ok(other.fd);
         }
-        if opened.len() >= KEPT && is_alone() {
+        let mut cached = opened
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| other.life == Life::Cached);
+        if let Some((oldest, _)) = cached.next()
+            && cached.count() + 1 >= KEPT
+            && is_alone()
+        {
             // No other thread is about to use it.
-            host::close(opened.remove(0).1);
+            host::close(opened.remove(oldest).fd);
         }
         let fd = open()?;
-        opened.push((self.name, fd));
+        opened.push(Opened {
+            name: self.name,
+            fd,
+            life: Life::Cached,
+        });
         Ok(fd)
     }
 
     /// Closes the descriptor, if this process has it. What it belongs to is no longer used.
     pub(crate) fn close(&self) {
-        let fd = self.get();
-        if fd >= 0 {
+        if self.name == 0 || self.is_here() {
             self.forget();
-            host::close(fd);
+            host::close(self.fd);
         }
         if self.name != 0 {
-            let mut opened = OPENED.lock();
-            for (_, fd) in opened.extract_if(.., |&mut (name, _)| name == self.name) {
-                host::close(fd);
-            }
+            self.take_opened().into_iter().for_each(host::close);
         }
+    }
+
+    /// Returns the descriptors in this process of what another one has opened.
+    fn take_opened(&self) -> Vec<RawFd> {
+        let _private = fdtable_shm::leave();
+        let mut opened = OPENED.lock();
+        let own = opened.extract_if(.., |other| other.name == self.name);
+        own.map(|other| other.fd).collect()
     }
 
     fn forget(&self) {
@@ -157,11 +207,17 @@ impl Number {
 
     /// Closes the descriptor in this process, which does not use it any more, while others may.
     pub(crate) fn give_up(&self) {
-        let fd = self.get();
-        if self.name == 0 || fd < 0 {
+        if self.name == 0 {
             return;
         }
-        self.forget();
+        if self.is_here() {
+            self.forget();
+            Self::let_go(self.fd);
+        }
+        self.take_opened().into_iter().for_each(Self::let_go);
+    }
+
+    fn let_go(fd: RawFd) {
         let mut useless = USELESS.lock();
         if is_alone() {
             host::close(fd);

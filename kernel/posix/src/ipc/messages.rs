@@ -429,7 +429,11 @@ impl System {
                     return Err(Errno::EINVAL);
                 }
                 for fd in numbers {
-                    outgoing.files.push(self.file(word(fd))?);
+                    let file = self.file(word(fd))?;
+                    if let Some(host_file) = HostFile::below(&**file) {
+                        host_file.send()?;
+                    }
+                    outgoing.files.push(file);
                 }
                 Ok(())
             }
@@ -508,6 +512,8 @@ impl System {
         if files.is_empty() {
             return Ok(());
         }
+        let of_host = files.iter().filter_map(|file| HostFile::below(&***file));
+        of_host.for_each(HostFile::receive);
         let (fds, lost) = self
             .process
             .install_rights(files, descriptor_flags(flags))?;

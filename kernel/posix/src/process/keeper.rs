@@ -266,7 +266,7 @@ pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
 ///
 /// # Errors
 /// `EIO` if it does not answer; those of the host's `socketpair`.
-fn ask_for(number: c_int) -> Result<RawFd, Errno> {
+pub(crate) fn ask_for(number: c_int) -> Result<RawFd, Errno> {
     /// How long it may take, in milliseconds.
     const PATIENCE: c_int = 2_000;
     let [ours, theirs] = socket_pair()?;
