@@ -479,3 +479,13 @@ os.close(file)
 print(os.pread(file, 7, 0))'",
     );
 }
+
+#[test]
+fn processes_share_a_table_of_descriptors() {
+    let program = compiled("sharing", &[]);
+    let words = [program.to_str().expect("a path")];
+    let one_kernel = [OURS[0], OURS[1], "--one-kernel"];
+    let [host, ours] =
+        [&[][..], &one_kernel].map(|prefix| shown(&run(prefix, &words, &folder("one-sharing"))));
+    assert_eq!(ours, host);
+}

@@ -10,7 +10,7 @@ use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
 use crate::host::number::closing;
 pub use crate::host::number::tell_threads;
-use crate::process::keeper;
+use crate::process::{keeper, tree};
 
 pub use crate::host::direct::{DirectCall, DirectCalls};
 pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
@@ -119,8 +119,9 @@ pub fn end_stand_in() {
 /// Closes the descriptors with `FD_CLOEXEC`, as a new program does.
 pub fn close_on_exec() {
     let _ = guarded(|| {
-        let system = system::system();
         // Without memory for it the descriptors stay open, and there is no caller to report it to.
+        tree::unshare_files()?;
+        let system = system::system();
         let _ = closing(system, 0, u32::MAX, || {
             system.process.files().close_on_exec(drop)
         });

@@ -14,6 +14,7 @@ use std::thread;
 
 use fdtable::host_fork;
 use fdtable_posix::runner;
+use fdtable_vfs::CloneFlags;
 
 use crate::calls::host_now;
 use crate::entry::{Frame, fdtable_run_start, fdtable_run_stop};
@@ -302,6 +303,12 @@ fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
     if shares == libc::CLONE_VM as u64 {
         return -i64::from(libc::EINVAL);
     }
+    // The working directory and the umask are each process's own.
+    let shared = (libc::CLONE_FS | libc::CLONE_FILES) as u64 & start.flags;
+    let is_known = shared == 0 || shared == libc::CLONE_FILES as u64 && host_fork::shares_memory();
+    if !is_known {
+        return -i64::from(libc::EINVAL);
+    }
     begin_process(block, frame, start)
 }
 
@@ -500,8 +507,12 @@ fn wait_for_child(block: &Block, fd: i32) {
 }
 
 fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
+    let files = match start.flags & libc::CLONE_FILES as u64 {
+        0 => CloneFlags::empty(),
+        _ => CloneFlags::FILES,
+    };
     let child = match host_fork::shares_memory()
-        .then(runner::Child::prepare)
+        .then(|| runner::Child::prepare(files))
         .transpose()
     {
         Ok(child) => child,

@@ -23,6 +23,7 @@ use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::other_files::adopt_new;
+use crate::process::tree;
 
 /// Makes a system call that is not ours. Fails with `EPERM`, as without the capability, if it could
 /// lead around an overlay or another root.
@@ -37,6 +38,12 @@ pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
         });
         if allowed != 0 {
             return allowed;
+        }
+    }
+    if number == libc::SYS_unshare && a[0] & c_long::from(libc::CLONE_FILES) != 0 {
+        let unshared = call(|_| tree::unshare_files().map(|()| 0));
+        if unshared != 0 {
+            return unshared;
         }
     }
     if passes_on(number) {

@@ -24,7 +24,7 @@ use crate::host::direct::Wait;
 use crate::host::epoll::Names;
 use crate::host::number::Number;
 use crate::host::watch::HostWatch;
-use crate::process::keeper;
+use crate::process::{keeper, tree};
 
 /// Open file of the host.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl HostFile {
         let kind = host::fstat(fd)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
         let number = Number::new(fd);
-        file(HostFile {
+        let file = file(HostFile {
             number,
             keep,
             watch: (!is_always_ready).then(|| HostWatch::new(number)),
@@ -73,7 +73,16 @@ impl HostFile {
             inode,
             is_aside: OnceLock::new(),
             kept: AtomicCell::new(0),
-        })
+        })?;
+        if let Some(host_file) = Self::below(&**file)
+            && host_fork::shares_memory()
+            && tree::shares_files()
+        {
+            // Another process finds it at its own descriptor. Without the keeper's the host answers
+            // `EBADF` there.
+            let _ = host_file.send();
+        }
+        Ok(file)
     }
 
     /// Prepares the file for a message to a process that may not have its host descriptor: the
@@ -82,10 +91,11 @@ impl HostFile {
     /// # Errors
     /// `ENFILE` if the keeper has no number left, or is gone.
     pub(crate) fn send(&self) -> Result<(), Errno> {
-        if !host_fork::shares_memory() || self.kept.load() != 0 || self.fd() < 0 {
+        let fd = self.number.get();
+        if !host_fork::shares_memory() || self.kept.load() != 0 || fd < 0 {
             return Ok(());
         }
-        let number = keeper::keep(self.fd())?;
+        let number = keeper::keep(fd)?;
         if self.kept.compare_exchange(0, number).is_err() {
             // Another thread was first.
             keeper::drop_kept(number);
@@ -98,7 +108,7 @@ impl HostFile {
     pub(crate) fn receive(&self) {
         let kept = self.kept.load();
         if kept != 0
-            && self.fd() < 0
+            && self.number.get() < 0
             && let Ok(fd) = keeper::ask_for(kept)
         {
             self.number.is_given(fd);
@@ -134,9 +144,19 @@ impl HostFile {
         Self::below(file).filter(|host_file| host_file.inode.is_none())
     }
 
-    /// Returns the host descriptor, or -1 if this process does not have it.
+    /// Returns the host descriptor, or -1 if this process does not have it, and the keeper does not
+    /// either.
     #[inline]
     pub(crate) fn fd(&self) -> RawFd {
+        match self.number.get() {
+            -1 => self.fd_of_keeper(),
+            fd => fd,
+        }
+    }
+
+    #[cold]
+    fn fd_of_keeper(&self) -> RawFd {
+        self.receive();
         self.number.get()
     }
 

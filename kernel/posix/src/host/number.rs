@@ -257,7 +257,8 @@ pub fn tell_threads(is_alone: fn() -> bool) {
     let _ = IS_ALONE.set(is_alone);
 }
 
-fn is_alone() -> bool {
+/// Returns true if this process has one thread.
+pub(crate) fn is_alone() -> bool {
     IS_ALONE.get().is_some_and(|is_alone| is_alone())
 }
 

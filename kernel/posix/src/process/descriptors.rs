@@ -6,12 +6,12 @@ use fdtable::{CloseRangeFlags, FdFlags};
 use fdtable_vfs::{Errno, OpenFlags, Seals};
 
 use crate::abi::call::{call, set_errno};
-use crate::abi::system::System;
+use crate::abi::system::{System, system};
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::number::closing;
-use crate::process::io_signals;
+use crate::process::{io_signals, tree};
 use crate::stdio::standard;
 
 /// Closes a descriptor: `close(2)`.
@@ -32,10 +32,13 @@ pub extern "C" fn fdt_close(fd: c_int) -> c_int {
 /// Closes all descriptors from `first` to `last`, or sets their flags: `close_range(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    let closed = call(|system| {
+    let closed = call(|_| {
         let flags = CloseRangeFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
-        // There is only one process, so its table is never shared and needs no copy.
+        if flags.contains(CloseRangeFlags::UNSHARE) {
+            tree::unshare_files()?;
+        }
         let flags = flags - CloseRangeFlags::UNSHARE;
+        let system = system();
         closing(system, first, last, || {
             system.process.close_range(first, last, flags)
         })?;

@@ -14,12 +14,12 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{CloseRangeFlags, FileRef};
 use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
-use fdtable_vfs::{Errno, Process, RcuObject};
+use fdtable_vfs::{CloneFlags, Errno, Process, RcuObject};
 
 use crate::abi::call::guarded;
 use crate::abi::routing::Routes;
 use crate::abi::system::system;
-use crate::host;
+use crate::host::{self, number};
 use crate::process::keeper;
 
 /// What the kernel has for a process of the tree, in memory that all share.
@@ -140,14 +140,15 @@ pub struct Child {
 }
 
 impl Child {
-    /// Makes the child of this process: with the same open files in a table of its own.
+    /// Makes the child of this process: with the same open files, in a table of its own or in the
+    /// same one.
     ///
     /// # Errors
-    /// `ENOMEM`.
-    pub fn prepare() -> Result<Self, Errno> {
+    /// `ENOMEM`; `ENFILE` if the keeper cannot have the host files of a table that is shared.
+    pub fn prepare(flags: CloneFlags) -> Result<Self, Errno> {
         guarded(|| {
             let system = system();
-            let member = Member::leaked(system.process.fork()?);
+            let member = Member::leaked(system.process.clone_with(flags)?);
             let name = TREE.lock().add(0, fdtable_shm::process(), member);
             fdtable_shm::name_child(name);
             let executable = Option::clone(&system.executable.load());
@@ -260,6 +261,45 @@ pub fn is_to_end() -> bool {
     keeper::is_stand_in() || OWN.load().is_some_and(|member| member.is_to_end.load())
 }
 
+/// Returns true if another process shares the table of this one.
+pub(crate) fn shares_files() -> bool {
+    OWN.load()
+        .is_some_and(|member| member.process.shares_files())
+}
+
+/// Gives this process a table of its own, with the same files, if another process shares its table.
+///
+/// # Errors
+/// `EINVAL` if the process has other threads; `ENOMEM`.
+pub(crate) fn unshare_files() -> Result<(), Errno> {
+    let Some(before) = OWN.load().filter(|member| member.process.shares_files()) else {
+        return Ok(());
+    };
+    if !number::is_alone() {
+        return Err(Errno::EINVAL);
+    }
+    let system = system();
+    let member = Member::leaked(before.process.clone_with(CloneFlags::empty())?);
+    let name = fdtable_shm::process();
+    let mut tree = TREE.lock();
+    let entry = tree.entries.iter_mut().find(|entry| entry.name == name);
+    if let Some(entry) = entry {
+        entry.member = member;
+    }
+    drop(tree);
+    OWN.store(Some(member));
+    let executable = Option::clone(&system.executable.load());
+    let routes = {
+        let _private = fdtable_shm::leave();
+        system.routes.load().as_ref().clone()
+    };
+    system.become_child(&member.process, routes, executable);
+    // SAFETY: this thread is the only one of the process, and does not use it any more; it is not
+    // in the tree.
+    unsafe { free(before) };
+    Ok(())
+}
+
 /// Closes all descriptors of this process, which is about to end.
 pub fn end() {
     let _ = guarded(|| {
@@ -331,7 +371,11 @@ pub(crate) fn is_empty() -> bool {
     guarded(|| Ok(TREE.lock().entries.is_empty())).unwrap_or(false)
 }
 
+/// Closes all descriptors of a process that ends, unless another one shares them.
 fn close_all(process: &Process) {
+    if process.shares_files() {
+        return;
+    }
     // Without a flag it cannot fail.
     let _ = process.close_range(0, u32::MAX, CloseRangeFlags::empty());
 }

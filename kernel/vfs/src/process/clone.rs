@@ -122,8 +122,10 @@ impl Process {
             .close_on_exec(|closed| locks.close_all(&closed))?)
     }
 
-    /// Returns true if another process shares the table of descriptors.
-    pub(super) fn shares_files(&self) -> bool {
+    /// Returns true if another process shares the table of descriptors. Neither blocks nor
+    /// allocates.
+    #[must_use]
+    pub fn shares_files(&self) -> bool {
         Arc::strong_count(&self.group.locks) > 1
     }
 }

@@ -1,0 +1,84 @@
+/* Processes that share a table of descriptors: `clone` with `CLONE_FILES` alone. */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile int *step;
+
+static pid_t shares(void) {
+    return syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+static void await(int number) {
+    while (*step < number)
+        usleep(500);
+}
+
+static void show(const char *what, int fd) {
+    char bytes[16] = {0};
+    ssize_t count = pread(fd, bytes, 5, 0);
+    printf("%s: %d %s %s\n", what, fd, bytes, count < 0 ? strerror(errno) : "");
+    fflush(stdout);
+}
+
+int main(void) {
+    step = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int before = open("before", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    write(before, "first", 5);
+    int child = shares();
+    if (child == 0) {
+        show("the child, opened before", before);
+        int fd = open("inside", O_RDWR | O_CREAT, 0600);
+        write(fd, "child", 5);
+        int pipes[2];
+        pipe(pipes);
+        write(pipes[1], "bytes", 5);
+        *step = 1;
+        await(2);
+        show("the child, opened by the parent", fd + 3);
+        close(fd + 3);
+        *step = 3;
+        await(4);
+        if (shares() == 0)
+            execl("/bin/true", "true", NULL);
+        wait(NULL);
+        if (shares() == 0) {
+            close_range(3, ~0U, CLOSE_RANGE_UNSHARE);
+            _exit(0);
+        }
+        wait(NULL);
+        if (shares() == 0) {
+            unshare(CLONE_FILES);
+            close(before);
+            _exit(0);
+        }
+        wait(NULL);
+        _exit(0);
+    }
+    await(1);
+    show("the parent, opened by the child", before + 1);
+    char bytes[6] = {0};
+    read(before + 2, bytes, 5);
+    printf("a pipe of the child: %s\n", bytes);
+    int fd = open("before", O_RDONLY);
+    *step = 2;
+    await(3);
+    show("the parent, closed by the child", fd);
+    *step = 4;
+    int status;
+    waitpid(child, &status, 0);
+    show("the parent, after the child", before);
+    printf("%d %d\n", status, fcntl(before, F_GETFD));
+    return 0;
+}
