@@ -5,13 +5,13 @@
 //! for the answer instead. But a look that is in vain takes the CPU from others.
 //!
 //! So each thread learns from its sleeps, as hypervisors do for idle CPUs: one that was shorter
-//! than [`MOST`] doubles the time of later looks, and a longer one ends them. A thread that waits
-//! for long looks no more, and a thread whose looks succeed goes on.
+//! than [`MOST`] doubles the time of later looks, and a longer one ends them. So does a sleep that
+//! was short after the longest look: the other thread needed this CPU. Then there are no looks for
+//! a [while](REST). A thread that waits for long looks no more, and a thread whose looks succeed
+//! goes on.
 
 use core::cell::Cell;
 use core::hint;
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::time::Instant;
 
@@ -24,14 +24,25 @@ const FIRST: u32 = 5_000;
 /// How often the flag is looked at before the clock is.
 const LOOKS: u32 = 16;
 
+/// How many sleeps there are without a look after one that was in vain.
+const REST: u32 = 100;
+
+/// What a thread has learned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Learned {
+    /// How long it looks, in nanoseconds.
+    time: u32,
+    /// How many sleeps come before it looks again.
+    rest: u32,
+}
+
 std::thread_local! {
-    /// How long the thread looks, in nanoseconds.
-    static TIME: Cell<u32> = const { Cell::new(0) };
+    static LEARNED: Cell<Learned> = const { Cell::new(Learned { time: 0, rest: 0 }) };
 }
 
 /// Waits for `is_there`, for as long as the thread has learned to. Returns true if it is there.
 pub(super) fn until(is_there: impl Fn() -> bool) -> bool {
-    let time = TIME.try_with(Cell::get).unwrap_or(0);
+    let time = LEARNED.try_with(Cell::get).unwrap_or_default().time;
     if time == 0 {
         return is_there();
     }
@@ -51,41 +62,32 @@ pub(super) fn until(is_there: impl Fn() -> bool) -> bool {
 
 /// Sleeps by `sleep`, and learns from the time that this takes.
 pub(super) fn noted<R>(sleep: impl FnOnce() -> R) -> R {
-    if cpus() == 1 {
-        return sleep();
-    }
     let begun = Instant::now();
     let result = sleep();
     let slept = begun.elapsed();
-    let _ = TIME.try_with(|time| time.set(next(time.get(), slept)));
+    let _ = LEARNED.try_with(|learned| learned.set(learned.get().after(slept)));
     result
 }
 
-/// Returns how long a thread looks that has looked for `time` nanoseconds, and then slept.
-fn next(time: u32, slept: Duration) -> u32 {
-    match slept < Duration::from_nanos(MOST.into()) {
-        true => (2 * time).clamp(FIRST, MOST),
-        false => 0,
-    }
-}
-
-/// Returns the number of CPUs on which the process may run: at its first sleep.
-fn cpus() -> usize {
-    /// 0 until it is known.
-    static CPUS: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: the number stands for itself.
-    match CPUS.load(Relaxed) {
-        0 => {
-            let mut set = [0_u64; 128];
-            let (size, set_at) = (size_of_val(&set), set.as_mut_ptr());
-            // SAFETY: there is room for so many bytes.
-            unsafe { libc::sched_getaffinity(0, size, set_at.cast()) };
-            let count: u32 = set.iter().map(|word| word.count_ones()).sum();
-            let count = (count as usize).max(1);
-            CPUS.store(count, Relaxed);
-            count
+impl Learned {
+    /// Returns what a thread has learned after a sleep, before which it has looked in vain.
+    fn after(self, slept: Duration) -> Self {
+        let Self { time, rest } = self;
+        match slept < Duration::from_nanos(MOST.into()) {
+            true if rest > 0 => Self {
+                time: 0,
+                rest: rest - 1,
+            },
+            true if time == MOST => Self {
+                time: 0,
+                rest: REST,
+            },
+            true => Self {
+                time: (2 * time).clamp(FIRST, MOST),
+                rest,
+            },
+            false => Self { time: 0, rest },
         }
-        count => count,
     }
 }
 
@@ -96,12 +98,20 @@ mod tests {
     #[test]
     fn short_sleeps_lengthen_looks_to_a_limit_and_a_long_one_ends_them() {
         let short = Duration::from_nanos((MOST - 1).into());
-        let mut time = 0;
-        for expected in [FIRST, 2 * FIRST, MOST, MOST] {
-            time = next(time, short);
-            assert_eq!(time, expected);
+        let mut learned = Learned::default();
+        for time in [FIRST, 2 * FIRST, MOST] {
+            learned = learned.after(short);
+            assert_eq!(learned, Learned { time, rest: 0 });
         }
-        assert_eq!(next(time, Duration::from_nanos(MOST.into())), 0);
+        let long = Duration::from_nanos(MOST.into());
+        assert_eq!(learned.after(long), Learned::default());
+        // The longest look was in vain, and the sleep short.
+        learned = learned.after(short);
+        for rest in (0..REST).rev() {
+            learned = learned.after(short);
+            assert_eq!(learned, Learned { time: 0, rest });
+        }
+        assert_eq!(learned.after(short).time, FIRST);
     }
 
     #[test]
