@@ -215,6 +215,16 @@ impl StandIn {
         self.id
     }
 
+    /// Returns true if all calls are complete.
+    pub(super) fn is_complete(&self) -> bool {
+        let plan = fdtable_shm::aside()
+            .0
+            .wrapping_add(self.pages)
+            .cast::<Plan>();
+        // SAFETY: `begin` has written it, and the pages are this object's.
+        unsafe { (*plan).left.load() == 0 }
+    }
+
     /// Starts one, for threads of a process that the host holds.
     ///
     /// # Errors

@@ -59,6 +59,9 @@ pub struct Threads {
 /// How long the calls of a killed process may take. Those that wait are interrupted.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The same, if they are complete: other threads may have begun calls, or have died unseen in one.
+const PATIENCE_FOR_OTHERS: Duration = Duration::from_secs(1);
+
 /// The time between two looks for threads that have ended unseen.
 const LOOKS: Duration = Duration::from_millis(10);
 
@@ -225,8 +228,9 @@ impl Tracees {
             if libc::WIFSTOPPED(status) {
                 self.stopped(id, libc::WSTOPSIG(status), status >> 16);
             } else if let Some(work) = self.stand_ins.remove(&id) {
+                let is_complete = status == 0 || work.stand_in.is_complete();
                 self.pages.give_back(&work.stand_in);
-                if status == 0 {
+                if is_complete {
                     self.bury(work.process);
                 } else {
                     self.abandon(work.process);
@@ -240,7 +244,11 @@ impl Tracees {
     /// Ends stand-ins that take too long.
     fn end_late_stand_ins(&self) {
         for (&id, work) in &self.stand_ins {
-            if work.begun.elapsed() > PATIENCE {
+            let patience = match work.stand_in.is_complete() {
+                true => PATIENCE_FOR_OTHERS,
+                false => PATIENCE,
+            };
+            if work.begun.elapsed() > patience {
                 // SAFETY: it takes integers. It is a child that was not waited for.
                 unsafe { libc::kill(id, libc::SIGKILL) };
             }
