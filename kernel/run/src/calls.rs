@@ -207,7 +207,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         // Memory.
         libc::SYS_mmap => map(a),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-            if a[2] & i64::from(libc::PROT_WRITE) != 0 {
+            if a[2] != patch::CODE.into() {
                 patch::restore(&memory::range(address(0), address(1)));
             }
             posix(number, a)

@@ -41,6 +41,7 @@ use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
+use fdtable_posix::runner;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 
 use crate::calls::host_now;
@@ -86,6 +87,8 @@ struct Sites {
     rewritten: BTreeMap<u64, Jump>,
     /// Instructions that were moved: where they were, and where they are.
     moved: BTreeMap<u64, u64>,
+    /// Stubs of sites that were restored or forgotten, by where their jumps were.
+    unused: BTreeMap<u64, u64>,
     /// Code of files, by where it begins.
     mapped: BTreeMap<u64, Mapped>,
     /// How many changes were known when this process took them.
@@ -135,13 +138,17 @@ pub(crate) fn clear() {
     sites.left.clear();
     sites.rewritten.clear();
     sites.moved.clear();
+    sites.unused.clear();
     sites.mapped.clear();
 }
+
+/// The protection of code: what can be read, and not be written.
+pub(crate) const CODE: i32 = libc::PROT_READ | libc::PROT_EXEC;
 
 /// Notes that the guest has mapped a file of ours, and changes its sites as far as they are known.
 /// No thread runs the code yet.
 pub(crate) fn map(start: u64, length: u64, of: Mapping) {
-    let is_code = of.protection & (libc::PROT_EXEC | libc::PROT_WRITE) == libc::PROT_EXEC;
+    let is_code = of.protection == CODE;
     let is_private = of.flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
     if !is_code || !is_private || of.flags & libc::MAP_ANONYMOUS != 0 {
         return;
@@ -191,7 +198,8 @@ pub(crate) fn catch_up() {
     }
 }
 
-/// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable.
+/// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable,
+/// or cannot be read any more.
 pub(crate) fn restore(range: &Range<u64>) {
     let mut sites = SITES.lock();
     for site in sites.restore(range) {
@@ -232,6 +240,8 @@ struct Change {
     moved: Vec<(u64, usize)>,
     /// Where the copy of them ends, and where the thread continues then.
     back: Option<(usize, u64)>,
+    /// The code in which no branch leads to what is replaced; `None` if one may.
+    searched: Option<Range<u64>>,
 }
 
 const MOV: u8 = 0xB8;
@@ -264,23 +274,33 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     };
     let trapped = sites.trapped.entry(site).or_insert(0);
     *trapped += 1;
-    let change = match (answer, mapped) {
-        (Answer::Wait, _) if *trapped < COLD => return,
+    let known = match (&answer, mapped) {
         (Answer::Change(change), Some((start, mapped))) => {
             let change = change.moved_by(start.wrapping_sub(mapped.place));
             change.fits(&(start..mapped.end)).then_some(change)
         }
-        (Answer::Leave, _) => None,
-        (Answer::Wait | Answer::Look | Answer::Change(_), _) => {
-            let code = match mapped {
-                Some((start, mapped)) => Some(start..mapped.end),
-                None => code_around(site),
-            };
-            let change =
-                code.and_then(|code| in_front(&code, site, number).or_else(|| behind(&code, site)));
+        _ => None,
+    };
+    let change = match answer {
+        Answer::Wait if *trapped < COLD => return,
+        Answer::Leave => None,
+        _ if known.is_some() => known,
+        // Also where more of the file is mapped than was searched for branches.
+        Answer::Wait | Answer::Look | Answer::Change(_) => {
+            let change = code_around(site)
+                .and_then(|code| in_front(&code, site, number).or_else(|| behind(&code, site)));
             if let Some((start, mapped)) = mapped {
                 let by = mapped.place.wrapping_sub(start);
-                let in_file = change.as_ref().map(|change| change.moved_by(by));
+                let of_file = sites.code_of_file(start);
+                let in_file = change.as_ref().map(|change| {
+                    let mut in_file = change.moved_by(by);
+                    // Not what belongs to other files.
+                    in_file.searched = change.searched.as_ref().map(|searched| {
+                        let part = searched.start.max(of_file.start)..searched.end.min(of_file.end);
+                        part.start.wrapping_add(by)..part.end.wrapping_add(by)
+                    });
+                    in_file
+                });
                 known::learn(&mapped.identity, site.wrapping_add(by), in_file.as_ref());
             }
             change
@@ -310,13 +330,21 @@ impl Readers {
     }
 }
 
-/// Returns the executable mapping around a site, if it cannot be written.
+/// Returns the code around a site, if it cannot be written: the mapping, and those beside it. The
+/// host may have split one that was changed.
 fn code_around(site: u64) -> Option<Range<u64>> {
-    let all = mappings();
-    let (begin, end, permissions) = *all
-        .iter()
-        .find(|(begin, end, _)| (*begin..*end).contains(&site))?;
-    (permissions == *b"r-xp").then_some(begin..end)
+    let mut code: Option<Range<u64>> = None;
+    for (begin, end, permissions) in mappings() {
+        if permissions != *b"r-xp" {
+            continue;
+        }
+        match &mut code {
+            Some(code) if code.end == begin => code.end = end,
+            Some(code) if code.contains(&site) => break,
+            _ => code = Some(begin..end),
+        }
+    }
+    code.filter(|code| code.contains(&site))
 }
 
 /// Returns bytes of the guest's code.
@@ -324,6 +352,19 @@ fn bytes(range: Range<u64>) -> &'static [u8] {
     // SAFETY: the range is inside of a mapping that can be read. Another thread that unmaps it
     // meanwhile unmaps code that it runs.
     unsafe { std::slice::from_raw_parts(pointer(range.start), (range.end - range.start) as usize) }
+}
+
+/// Returns a byte of the guest, or `None` if it cannot be read: the file may have become shorter.
+fn byte_at(at: u64) -> Option<u8> {
+    // SAFETY: a byte has any value.
+    unsafe { runner::value(pointer(at)) }
+}
+
+/// Returns true if these bytes are there.
+fn is_text(at: u64, text: &[u8]) -> bool {
+    (at..)
+        .zip(text)
+        .all(|(at, &byte)| byte_at(at) == Some(byte))
 }
 
 /// Plans the first form.
@@ -344,6 +385,7 @@ fn in_front(code: &Range<u64>, site: u64, number: i64) -> Option<Change> {
         entry_at: 0,
         moved: Vec::new(),
         back: None,
+        searched: None,
     };
     change.enter();
     change.back = Some((change.code.len(), site + 2));
@@ -363,6 +405,7 @@ fn behind(code: &Range<u64>, site: u64) -> Option<Change> {
         entry_at: 0,
         moved: Vec::new(),
         back: None,
+        searched: Some(code.clone()),
     };
     change.enter();
     let mut end = site + 2;
@@ -399,6 +442,10 @@ impl Change {
                 .map(|&(at, copy)| (there(at), copy))
                 .collect(),
             back: self.back.map(|(at, to)| (at, there(to))),
+            searched: self
+                .searched
+                .as_ref()
+                .map(|code| there(code.start)..there(code.end)),
         }
     }
 
@@ -410,23 +457,32 @@ impl Change {
         }
     }
 
-    /// Returns true if the bytes in this code are those that the change replaces. No branch leads
-    /// to them, if the code is that for which the change was planned.
+    /// Returns true if the bytes in this code are those that the change replaces, and branches were
+    /// searched in all of it.
     fn fits(&self, code: &Range<u64>) -> bool {
         let Some((copied, end)) = self.back else {
             return false;
         };
+        let is_searched = |searched: &Range<u64>| {
+            // The addresses may have wrapped.
+            code.start.wrapping_sub(searched.start) <= searched.end.wrapping_sub(searched.start)
+                && code.end.wrapping_sub(searched.start)
+                    <= searched.end.wrapping_sub(searched.start)
+        };
         if self.begin <= code.start || end > code.end {
             return false;
         }
-        let at_syscall = bytes(self.site()..self.site() + 2) == SYSCALL;
+        if !self.searched.as_ref().is_none_or(is_searched) {
+            return false;
+        }
+        let at_syscall = is_text(self.site(), &SYSCALL);
         at_syscall
             && match self.moved.first() {
                 None => {
-                    bytes(self.begin - 1..self.begin)[0] & 0xF0 != 0x40
-                        && *bytes(self.begin..self.begin + 5) == self.code[..5]
+                    byte_at(self.begin - 1).is_some_and(|prefix| prefix & 0xF0 != 0x40)
+                        && is_text(self.begin, &self.code[..5])
                 }
-                Some(&(from, copy)) => *bytes(from..end) == self.code[copy..copied],
+                Some(&(from, copy)) => is_text(from, &self.code[copy..copied]),
             }
     }
 
@@ -567,6 +623,7 @@ impl Sites {
         left: BTreeSet::new(),
         rewritten: BTreeMap::new(),
         moved: BTreeMap::new(),
+        unused: BTreeMap::new(),
         mapped: BTreeMap::new(),
         known: 0,
     };
@@ -575,6 +632,33 @@ impl Sites {
     fn mapped_at(&self, at: u64) -> Option<(u64, Mapped)> {
         let (&start, &mapped) = self.mapped.range(..=at).next_back()?;
         (at < mapped.end).then_some((start, mapped))
+    }
+
+    /// Returns the code of a file of which a part begins at an address: what is mapped as it is in
+    /// the file.
+    fn code_of_file(&self, start: u64) -> Range<u64> {
+        let Some(&part) = self.mapped.get(&start) else {
+            return start..start;
+        };
+        let follows = |(before, one): (u64, Mapped), (after, other): (u64, Mapped)| {
+            one.end == after
+                && one.identity == other.identity
+                && other.place.wrapping_sub(one.place) == after - before
+        };
+        let (mut first, mut last) = ((start, part), (start, part));
+        for (&before, &one) in self.mapped.range(..start).rev() {
+            if !follows((before, one), first) {
+                break;
+            }
+            first = (before, one);
+        }
+        for (&after, &other) in self.mapped.range(start..).skip(1) {
+            if !follows(last, (after, other)) {
+                break;
+            }
+            last = (after, other);
+        }
+        first.0..last.1.end
     }
 
     /// Forgets the code of files in a range.
@@ -698,10 +782,11 @@ impl Sites {
         let mut restored = Vec::new();
         for (site, jump) in found {
             // A page that the guest has discarded has its bytes back already.
-            if bytes(jump.begin..jump.begin + 1)[0] == JUMP && jump.undo(&memory).is_none() {
+            if byte_at(jump.begin) == Some(JUMP) && jump.undo(&memory).is_none() {
                 continue;
             }
             self.rewritten.remove(&site);
+            self.unused.insert(jump.begin, jump.stub);
             self.moved.retain(|_, copy| !jump.has_in_stub(*copy));
             restored.push(site);
         }
@@ -710,17 +795,47 @@ impl Sites {
 
     /// Adds a stub in reach of its site, and returns its address.
     fn add_stub(&mut self, change: &Change, stubs: &mut Stubs, memory: &File) -> Option<u64> {
-        let site = change.begin;
-        let fits = |pool: &Pool| pool.used + STUB <= POOL && pool.code.abs_diff(site) < REACH;
+        let begin = change.begin;
+        // A library that is mapped again, mostly at the same place.
+        if let Some(&stub) = self.unused.get(&begin)
+            && let Some(code) = self.stub_code(change, stub)
+            && (process::is_alone() || is_text(stub, &code))
+        {
+            self.unused.remove(&begin);
+            stubs.add(stub, code, memory)?;
+            return Some(stub);
+        }
+        // Another thread may still be in one.
+        if process::is_alone() {
+            let mut unused = self.unused.iter();
+            let near = unused.find(|(_, stub)| stub.abs_diff(begin) < REACH);
+            if let Some((&before, &stub)) = near
+                && let Some(code) = self.stub_code(change, stub)
+            {
+                self.unused.remove(&before);
+                stubs.add(stub, code, memory)?;
+                return Some(stub);
+            }
+        }
+        let fits = |pool: &Pool| pool.used + STUB <= POOL && pool.code.abs_diff(begin) < REACH;
         let index = match self.pools.iter().position(fits) {
             Some(index) => index,
             None => {
-                self.pools.push(Pool::near(site, memory)?);
+                self.pools.push(Pool::near(begin, memory)?);
                 self.pools.len() - 1
             }
         };
-        let pool = &mut self.pools[index];
-        let stub = pool.code + pool.used;
+        let stub = self.pools[index].code + self.pools[index].used;
+        let code = self.stub_code(change, stub)?;
+        stubs.add(stub, code, memory)?;
+        self.pools[index].used += STUB;
+        Some(stub)
+    }
+
+    /// Returns the code of a stub at an address in a pool.
+    fn stub_code(&self, change: &Change, stub: u64) -> Option<Vec<u8>> {
+        let mut pools = self.pools.iter();
+        let pool = pools.find(|pool| (pool.code..pool.code + POOL).contains(&stub))?;
         let mut code = change.code.clone();
         // To the first word of the pool, which has the address of the entry.
         let behind = stub + change.entry_at as u64 + 4;
@@ -737,12 +852,7 @@ impl Sites {
             code.push(JUMP);
             code.extend(i32::try_from(distance).ok()?.to_le_bytes());
         }
-        if code.len() > STUB as usize {
-            return None;
-        }
-        stubs.add(stub, code, memory)?;
-        pool.used += STUB;
-        Some(stub)
+        (code.len() <= STUB as usize).then_some(code)
     }
 }
 
@@ -917,6 +1027,11 @@ mod tests {
             let change = change.moved_by(by);
             assert_eq!(change.site(), to.start + site);
             assert!(change.fits(&to));
+            if change.searched.is_some() {
+                // A branch may be in what was not searched.
+                assert!(!change.fits(&(to.start..to.end + 1)));
+                assert!(!change.fits(&(to.start - 1..to.end)));
+            }
             for at in replaced.clone() {
                 let mut other = there.clone();
                 other[at] ^= 1;
@@ -952,6 +1067,18 @@ mod tests {
         assert_eq!(place(0x7000), Some(0x6000));
         assert_eq!(place(0x8FFF), Some(0x7FFF));
         assert_eq!(place(0x9000), None);
+        assert_eq!(sites.code_of_file(0x4000), 0x4000..0x5000);
+        let hole = Mapped {
+            end: 0x7000,
+            place: 0x4000,
+            identity,
+        };
+        sites.mapped.insert(0x5000, hole);
+        assert_eq!(sites.code_of_file(0x5000), 0x4000..0x9000);
+        // Another part of the file.
+        sites.mapped.insert(0x5000, Mapped { place: 0, ..hole });
+        assert_eq!(sites.code_of_file(0x4000), 0x4000..0x5000);
+        assert_eq!(sites.code_of_file(0x7000), 0x7000..0x9000);
     }
 
     #[test]

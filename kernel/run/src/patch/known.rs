@@ -7,8 +7,9 @@
 //! looked at, once for all. A process that maps the file later changes the sites that are worth it:
 //! those that trapped in one of [`RARE`] mappings at least. Such a change costs a tenth of a trap.
 //!
-//! A file is known by its device, inode, size and time of last change. One that was changed in the
-//! last seconds is not known, as it may change again without a new time. The bytes that a change
+//! A file is known by its device, inode, size and the time when its inode last changed, which no
+//! program can set. One that was changed in the last seconds is not known, as it may change again
+//! without a new time. The bytes that a change
 //! replaces are compared in each process all the same.
 
 use std::collections::BTreeMap;
@@ -58,14 +59,14 @@ impl Identity {
         // SAFETY: there is room for the answer.
         checked(unsafe { fdt_fstat(fd, &raw mut stat) }.into()).ok()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        let is_settled = stat.st_mtime.saturating_add(SETTLED) < now.as_secs() as i64;
+        let is_settled = stat.st_ctime.saturating_add(SETTLED) < now.as_secs() as i64;
         let is_regular = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
         (is_settled && is_regular).then_some(Self {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size,
-            seconds: stat.st_mtime,
-            nanoseconds: stat.st_mtime_nsec,
+            seconds: stat.st_ctime,
+            nanoseconds: stat.st_ctime_nsec,
         })
     }
 
@@ -234,6 +235,7 @@ mod tests {
             entry_at: 0,
             moved: Vec::new(),
             back: None,
+            searched: None,
         }
     }
 
@@ -295,9 +297,15 @@ mod tests {
             .write(true)
             .open(&path)
             .expect("it is there");
+        // Whatever time it is given.
         let settled = SystemTime::now() - std::time::Duration::from_secs(10);
         file.set_modified(settled).expect("it is ours");
-        assert_eq!(Identity::of(fd).map(|identity| identity.size()), Some(4));
+        assert!(Identity::of(fd).is_none());
         std::fs::remove_file(&path).expect("it is ours");
+        let name = c"/bin/sh";
+        // SAFETY: the path is a C string.
+        let fd = unsafe { fdtable_posix::fdt_openat(libc::AT_FDCWD, name.as_ptr(), 0, 0) };
+        let size = std::fs::metadata("/bin/sh").expect("it is there").len();
+        assert_eq!(Identity::of(fd).map(|identity| identity.size()), Some(size));
     }
 }
