@@ -489,3 +489,18 @@ fn processes_share_a_table_of_descriptors() {
         [&[][..], &one_kernel].map(|prefix| shown(&run(prefix, &words, &folder("one-sharing"))));
     assert_eq!(ours, host);
 }
+
+#[test]
+fn code_of_files_is_called_in_parts_and_when_it_is_gone() {
+    let program = compiled("code", &[]);
+    let words = [program.to_str().expect("a path")];
+    let output = run(
+        &[OURS[0], OURS[1], "--one-kernel"],
+        &words,
+        &folder("one-code"),
+    );
+    let report = shown(&output);
+    let lines: Vec<_> = report.lines().skip(1).collect();
+    assert_eq!(lines.len(), 9, "{report}");
+    assert!(lines.iter().all(|line| line.ends_with(": 0")), "{report}");
+}
