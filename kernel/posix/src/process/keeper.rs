@@ -146,9 +146,9 @@ fn trace_this() {
 }
 
 /// Has the keeper let this process go, for another one that traces it. Returns when it has, or
-/// after a second. The process and its later children are watched from then on.
+/// after ten seconds. The process and its later children are watched from then on.
 pub fn release() {
-    const LOOKS: u32 = 1_000;
+    const LOOKS: u32 = 10_000;
     if !is_traced() {
         return;
     }
