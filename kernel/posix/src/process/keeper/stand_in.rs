@@ -225,7 +225,8 @@ impl StandIn {
         unsafe { (*plan).left.load() == 0 }
     }
 
-    /// Starts one, for threads of a process that the host holds.
+    /// Starts one, for threads of a process that the host holds. `process` is the leader, or
+    /// another of these threads if that has ended.
     ///
     /// # Errors
     /// Those of the host's calls; `ENOMEM`; `E2BIG` if the process has too many mappings.
@@ -422,6 +423,9 @@ struct Descriptors {
     first: RawFd,
 }
 
+/// Has a descriptor stand for a thread that is no leader, since Linux 6.9.
+const PIDFD_THREAD: c_int = libc::O_EXCL;
+
 impl Descriptors {
     /// # Errors
     /// Those of the host's calls; `EMFILE` if the process uses the highest numbers.
@@ -434,8 +438,13 @@ impl Descriptors {
             .read(true)
             .custom_flags(libc::O_PATH)
             .open(format!("/proc/{process}/cwd"))?;
-        // SAFETY: it takes integers.
-        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) } as RawFd;
+        let mut pidfd = -1;
+        for flags in [0, PIDFD_THREAD] {
+            if pidfd < 0 {
+                // SAFETY: it takes integers.
+                pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, flags) } as RawFd;
+            }
+        }
         if pidfd < 0 {
             return Err(io::Error::last_os_error());
         }

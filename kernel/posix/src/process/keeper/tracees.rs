@@ -537,7 +537,13 @@ impl Tracees {
         }
         // The first one continues on the thread that the others are made by.
         dead.sort_by_key(|dead| !dead.is_in_call);
-        StandIn::begin(process, &dead, self.layout, &mut self.pages).map(Some)
+        // A leader that has ended unseen has nothing any more.
+        let from = match threads.contains(&process) {
+            true => Some(process),
+            false => threads.first().copied(),
+        };
+        let from = from.ok_or(io::ErrorKind::NotFound)?;
+        StandIn::begin(from, &dead, self.layout, &mut self.pages).map(Some)
     }
 
     /// Has a process buried, none of whose calls is under way.
