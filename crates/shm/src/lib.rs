@@ -33,6 +33,6 @@ pub use lock::{Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, 
 pub use mapping::{Begun, aside, begin, is_shared, map_pages, unmap_pages};
 pub use once::OnceCell;
 pub use thread::{
-    FIRST, Noted, Side, after_last_calls, enter, forget_thread, is_in_call, last_call, leave,
-    name_child, process, words_of_thread,
+    FIRST, Noted, Side, after_last_calls, enter, forget_thread, has_died, is_in_call, last_call,
+    leave, name_child, process, words_of_thread,
 };

@@ -181,8 +181,10 @@ pub fn forget_thread() {
     }
 }
 
-/// Returns true if the thread has died. A thread that takes its id later is taken for it.
-pub(crate) fn has_died(id: u32) -> bool {
+/// Returns true if the thread has died. A thread that takes its id later is taken for it. Reads a
+/// file of the host.
+#[must_use]
+pub fn has_died(id: u32) -> bool {
     // SAFETY: it takes integers.
     if unsafe { libc::kill(id.cast_signed(), 0) } == 0 {
         return is_zombie(id);

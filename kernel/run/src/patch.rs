@@ -1,9 +1,9 @@
 //! Call sites that lead to the runner without the host's kernel.
 //!
-//! The first calls at a site trap. When there were [`COLD`] of them, five bytes there become a
-//! jump to a *stub*, which loads the address to return to, and jumps to the entry. A change costs
-//! as much as some dozens of traps, and most sites of a program are called once. There are two
-//! forms:
+//! The first calls at a site trap. When there were [`COLD`] of them, or as many as are enough in
+//! code of a [file](known), five bytes there become a jump to a *stub*, which loads the address to
+//! return to, and jumps to the entry. To look for a change costs as much as some dozens of traps,
+//! and most sites of a program are called once. There are two forms:
 //!
 //! - *In front*: the instruction before the `syscall` is `mov $number, %eax`, as in most code of C
 //!   libraries. These five bytes become the jump, and the stub begins with them. The `syscall`

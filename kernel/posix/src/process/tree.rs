@@ -144,7 +144,7 @@ impl Child {
     /// same one.
     ///
     /// # Errors
-    /// `ENOMEM`; `ENFILE` if the keeper cannot have the host files of a table that is shared.
+    /// `ENOMEM`.
     pub fn prepare(flags: CloneFlags) -> Result<Self, Errno> {
         guarded(|| {
             let system = system();

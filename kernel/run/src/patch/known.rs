@@ -9,8 +9,9 @@
 //!
 //! A file is known by its device, inode, size and the time when its inode last changed, which no
 //! program can set. One that was changed in the last seconds is not known, as it may change again
-//! without a new time. The bytes that a change
-//! replaces are compared in each process all the same.
+//! without a new time. The bytes that a change replaces are compared in each process all the same.
+//!
+//! Without one kernel a process knows what it, its parents, and the programs before it have found.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -512,7 +512,9 @@ impl Tracees {
             let threads = self.processes.get(&id).map(|process| &process.threads);
             let missing = threads.into_iter().flatten();
             let gone: Vec<c_int> = missing
-                .filter(|(thread, one)| !one.is_held && has_ended(**thread))
+                .filter(|(thread, one)| {
+                    !one.is_held && fdtable_shm::has_died(thread.cast_unsigned())
+                })
                 .map(|(&thread, _)| thread)
                 .collect();
             for thread in gone {
@@ -737,14 +739,4 @@ fn number_of(thread: c_int, name: &str) -> Option<c_int> {
     let text = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let number = text.lines().find_map(|line| line.strip_prefix(name))?;
     number.trim().parse().ok()
-}
-
-/// Returns true if a thread has ended, and its process may not have.
-fn has_ended(thread: c_int) -> bool {
-    match fs::read_to_string(format!("/proc/{thread}/stat")) {
-        Ok(text) => text
-            .rsplit_once(')')
-            .is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X'])),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    }
 }
