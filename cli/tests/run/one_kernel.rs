@@ -504,3 +504,17 @@ fn code_of_files_is_called_in_parts_and_when_it_is_gone() {
     assert_eq!(lines.len(), 9, "{report}");
     assert!(lines.iter().all(|line| line.ends_with(": 0")), "{report}");
 }
+
+#[test]
+fn the_loader_finds_the_same_cpu_when_it_is_answered_from_memory() {
+    // The third program finds the sites of `cpuid` in the loader. The first leaf has the number of
+    // the CPU.
+    same_script(
+        "one-cpuid",
+        &["getconf"],
+        "for i in 1 2 3 4 5 6; do getconf LEVEL1_DCACHE_SIZE; done
+         getconf -a | grep CACHE
+         loader=/lib64/ld-linux-x86-64.so.2
+         $loader --list-diagnostics | grep ^x86 | grep -v 'features.0x0..cpuid.0x1.='",
+    );
+}

@@ -32,6 +32,7 @@
 //! guest makes code writable, its sites get their bytes back, in the opposite order, and then stay
 //! as they are. A site that is unmapped is forgotten: other code may follow there.
 
+pub(crate) mod cpuid;
 mod known;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +57,8 @@ use known::{Answer, Identity};
 /// The size of the stubs of one neighbourhood, in bytes.
 const POOL: u64 = 64 << 10;
 const STUB: u64 = 64;
+/// The size of what is in front of the stubs.
+const HEAD: u64 = 4 * STUB;
 /// How far a jump leads, with room for the size of the pool.
 const REACH: u64 = (1 << 31) - (1 << 20);
 
@@ -129,6 +132,7 @@ static MOVING: [[AtomicU64; 2]; MOVED] = [const { [AtomicU64::new(0), AtomicU64:
 
 /// Forgets the sites of a program that has ended.
 pub(crate) fn clear() {
+    cpuid::end();
     let mut sites = SITES.lock();
     for pool in sites.pools.drain(..) {
         // SAFETY: nothing else uses the mapping.
@@ -242,17 +246,52 @@ struct Change {
     back: Option<(usize, u64)>,
     /// The code in which no branch leads to what is replaced; `None` if one may.
     searched: Option<Range<u64>>,
+    instruction: Instruction,
+}
+
+/// What is at a site.
+#[derive(Clone, Copy)]
+enum Instruction {
+    Syscall,
+    /// See [`cpuid`].
+    Cpuid,
+}
+
+impl Instruction {
+    const fn bytes(self) -> [u8; 2] {
+        match self {
+            Self::Syscall => SYSCALL,
+            Self::Cpuid => CPUID,
+        }
+    }
+
+    /// Returns the code that loads where the thread continues: `lea disp32(%rip)` to a register
+    /// that the instruction sets.
+    const fn load(self) -> [u8; 3] {
+        match self {
+            // `rcx`, `rdx`.
+            Self::Syscall => [0x48, 0x8D, 0x0D],
+            Self::Cpuid => [0x48, 0x8D, 0x15],
+        }
+    }
+
+    /// Returns where in a pool the address is that stubs jump to.
+    const fn word(self) -> u64 {
+        match self {
+            Self::Syscall => 0,
+            Self::Cpuid => 8,
+        }
+    }
 }
 
 const MOV: u8 = 0xB8;
 const JUMP: u8 = 0xE9;
 const TRAP: u8 = 0xCC;
-/// `lea disp32(%rip), %rcx`.
-const LOAD: [u8; 3] = [0x48, 0x8D, 0x0D];
 /// `jmp *disp32(%rip)`, and its size.
 const JUMP_BY: [u8; 2] = [0xFF, 0x25];
 const JUMP_BY_SIZE: usize = 6;
 const SYSCALL: [u8; 2] = [0x0F, 0x05];
+const CPUID: [u8; 2] = [0x0F, 0xA2];
 
 /// Rewrites the site of a call that has trapped, if that is safe. `site` is the address of the
 /// `syscall`.
@@ -287,21 +326,15 @@ pub(crate) fn rewrite(site: u64, number: i64) {
         _ if known.is_some() => known,
         // Also where more of the file is mapped than was searched for branches.
         Answer::Wait | Answer::Look | Answer::Change(_) => {
-            let change = code_around(site)
-                .and_then(|code| in_front(&code, site, number).or_else(|| behind(&code, site)));
+            let call = Instruction::Syscall;
+            let change = code_around(site).and_then(|code| {
+                in_front(&code, site, number, call).or_else(|| behind(&code, site, call))
+            });
             if let Some((start, mapped)) = mapped {
-                let by = mapped.place.wrapping_sub(start);
-                let of_file = sites.code_of_file(start);
-                let in_file = change.as_ref().map(|change| {
-                    let mut in_file = change.moved_by(by);
-                    // Not what belongs to other files.
-                    in_file.searched = change.searched.as_ref().map(|searched| {
-                        let part = searched.start.max(of_file.start)..searched.end.min(of_file.end);
-                        part.start.wrapping_add(by)..part.end.wrapping_add(by)
-                    });
-                    in_file
-                });
-                known::learn(&mapped.identity, site.wrapping_add(by), in_file.as_ref());
+                let in_file = change.as_ref();
+                let in_file = in_file.map(|change| sites.in_file(start, &mapped, change));
+                let place = site - start + mapped.place;
+                known::learn(&mapped.identity, place, in_file.as_ref());
             }
             change
         }
@@ -368,15 +401,14 @@ fn is_text(at: u64, text: &[u8]) -> bool {
 }
 
 /// Plans the first form.
-fn in_front(code: &Range<u64>, site: u64, number: i64) -> Option<Change> {
+fn in_front(code: &Range<u64>, site: u64, number: i64, instruction: Instruction) -> Option<Change> {
     let begin = site.checked_sub(5).filter(|&begin| begin > code.start)?;
     let number = u32::try_from(number).ok()?;
     let [n0, n1, n2, n3] = number.to_le_bytes();
+    let [i0, i1] = instruction.bytes();
     let prefix = bytes(begin - 1..begin)[0];
     // With such a prefix it would be another register, and the number chance.
-    if prefix & 0xF0 == 0x40
-        || bytes(begin..site + 2) != [MOV, n0, n1, n2, n3, SYSCALL[0], SYSCALL[1]]
-    {
+    if prefix & 0xF0 == 0x40 || bytes(begin..site + 2) != [MOV, n0, n1, n2, n3, i0, i1] {
         return None;
     }
     let mut change = Change {
@@ -386,6 +418,7 @@ fn in_front(code: &Range<u64>, site: u64, number: i64) -> Option<Change> {
         moved: Vec::new(),
         back: None,
         searched: None,
+        instruction,
     };
     change.enter();
     change.back = Some((change.code.len(), site + 2));
@@ -393,8 +426,8 @@ fn in_front(code: &Range<u64>, site: u64, number: i64) -> Option<Change> {
 }
 
 /// Plans the second form.
-fn behind(code: &Range<u64>, site: u64) -> Option<Change> {
-    if site + 2 > code.end || bytes(site..site + 2) != SYSCALL {
+fn behind(code: &Range<u64>, site: u64, instruction: Instruction) -> Option<Change> {
+    if site + 2 > code.end || bytes(site..site + 2) != instruction.bytes() {
         return None;
     }
     let rest = bytes(site + 2..code.end.min(site + 64));
@@ -406,20 +439,22 @@ fn behind(code: &Range<u64>, site: u64) -> Option<Change> {
         moved: Vec::new(),
         back: None,
         searched: Some(code.clone()),
+        instruction,
     };
     change.enter();
     let mut end = site + 2;
     while end < site + 5 {
-        let instruction = decoder.decode();
-        let is_movable = !instruction.is_invalid()
-            && instruction.flow_control() == FlowControl::Next
-            && !instruction.is_ip_rel_memory_operand();
-        if !is_movable || instruction.code() == Code::Syscall || change.moved.len() == MOVED {
+        let next = decoder.decode();
+        let is_movable = !next.is_invalid()
+            && next.flow_control() == FlowControl::Next
+            && !next.is_ip_rel_memory_operand()
+            && !matches!(next.code(), Code::Syscall | Code::Cpuid);
+        if !is_movable || change.moved.len() == MOVED {
             return None;
         }
         change.moved.push((end, change.code.len()));
-        change.code.extend(bytes(end..instruction.next_ip()));
-        end = instruction.next_ip();
+        change.code.extend(bytes(end..next.next_ip()));
+        end = next.next_ip();
     }
     if has_branch_to(code, site + 1..end.min(site + 5)) {
         return None;
@@ -446,6 +481,7 @@ impl Change {
                 .searched
                 .as_ref()
                 .map(|code| there(code.start)..there(code.end)),
+            instruction: self.instruction,
         }
     }
 
@@ -475,8 +511,8 @@ impl Change {
         if !self.searched.as_ref().is_none_or(is_searched) {
             return false;
         }
-        let at_syscall = is_text(self.site(), &SYSCALL);
-        at_syscall
+        let is_there = is_text(self.site(), &self.instruction.bytes());
+        is_there
             && match self.moved.first() {
                 None => {
                     byte_at(self.begin - 1).is_some_and(|prefix| prefix & 0xF0 != 0x40)
@@ -488,7 +524,7 @@ impl Change {
 
     /// Appends the jump to the entry, with what follows it as the place to return to.
     fn enter(&mut self) {
-        self.code.extend(LOAD);
+        self.code.extend(self.instruction.load());
         self.code.extend((JUMP_BY_SIZE as i32).to_le_bytes());
         self.code.extend(JUMP_BY);
         self.entry_at = self.code.len();
@@ -659,6 +695,19 @@ impl Sites {
             last = (after, other);
         }
         first.0..last.1.end
+    }
+
+    /// Returns a change of code of a file, at its place there.
+    fn in_file(&self, start: u64, mapped: &Mapped, change: &Change) -> Change {
+        let by = mapped.place.wrapping_sub(start);
+        let of_file = self.code_of_file(start);
+        let mut in_file = change.moved_by(by);
+        // Not what belongs to other files.
+        in_file.searched = change.searched.as_ref().map(|searched| {
+            let part = searched.start.max(of_file.start)..searched.end.min(of_file.end);
+            part.start.wrapping_add(by)..part.end.wrapping_add(by)
+        });
+        in_file
     }
 
     /// Forgets the code of files in a range.
@@ -837,9 +886,10 @@ impl Sites {
         let mut pools = self.pools.iter();
         let pool = pools.find(|pool| (pool.code..pool.code + POOL).contains(&stub))?;
         let mut code = change.code.clone();
-        // To the first word of the pool, which has the address of the entry.
+        // To the word of the pool that has the address of the entry.
         let behind = stub + change.entry_at as u64 + 4;
-        let distance = i32::try_from(pool.code.cast_signed() - behind.cast_signed()).ok()?;
+        let word = pool.code + change.instruction.word();
+        let distance = i32::try_from(word.cast_signed() - behind.cast_signed()).ok()?;
         code[change.entry_at..change.entry_at + 4].copy_from_slice(&distance.to_le_bytes());
         let (_, back) = change.back?;
         if change.moved.is_empty() {
@@ -913,6 +963,17 @@ impl Jump {
 }
 
 impl Pool {
+    /// Returns what is in front of the stubs: the addresses that they jump to, and the code for
+    /// `cpuid`.
+    fn head(pool: u64) -> Vec<u8> {
+        let (code, entry) = cpuid::code();
+        let mut head = address(fdtable_run_enter).to_ne_bytes().to_vec();
+        head.extend((pool + STUB + entry).to_ne_bytes());
+        head.resize(STUB as usize, TRAP);
+        head.extend(code);
+        head
+    }
+
     /// Maps a pool in reach of a site.
     fn near(site: u64, memory: &File) -> Option<Self> {
         let unmap = |at: u64| {
@@ -944,9 +1005,8 @@ impl Pool {
                     .find_map(|gap| map(gap, libc::MAP_FIXED_NOREPLACE))?
             }
         };
-        let entry = address(fdtable_run_enter).to_ne_bytes();
-        match memory.write_all_at(&entry, code) {
-            Ok(()) => Some(Self { code, used: STUB }),
+        match memory.write_all_at(&Self::head(code), code) {
+            Ok(()) => Some(Self { code, used: HEAD }),
             Err(_) => {
                 unmap(code);
                 None
@@ -1017,9 +1077,10 @@ mod tests {
         let (here, there) = (code(), code());
         let (from, to) = (range_of(&here), range_of(&there));
         let by = to.start.wrapping_sub(from.start);
+        let call = Instruction::Syscall;
         let forms = [
-            (in_front(&from, from.start + 16, 39), 16, 11..18),
-            (behind(&from, from.start + 40), 40, 40..48),
+            (in_front(&from, from.start + 16, 39, call), 16, 11..18),
+            (behind(&from, from.start + 40, call), 40, 40..48),
         ];
         for (change, site, replaced) in forms {
             let change = change.expect("it is of this form");

@@ -46,6 +46,7 @@ pub(crate) fn set_base(block: &Block, a: [i64; 6]) -> i64 {
     const ARCH_GET_GS: i64 = 0x1004;
     const SHADOW_STACK_FIRST: i64 = 0x5001;
     const SHADOW_STACK_LAST: i64 = 0x5005;
+    patch::cpuid::end();
     match a[0] {
         ARCH_SET_FS => {
             block.guest_fs.set(a[1].cast_unsigned());
@@ -285,6 +286,7 @@ pub(crate) fn fork(block: &'static Block, frame: &Frame, flags: u64) -> i64 {
 }
 
 fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
+    patch::cpuid::end();
     const PIDFD: u64 = libc::CLONE_PIDFD as u64;
     const NAMESPACES: u64 = 0x7E02_0000 | 0x80;
     if start.flags & (PIDFD | NAMESPACES) != 0 {

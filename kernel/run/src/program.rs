@@ -17,6 +17,7 @@ use crate::entry::Frame;
 use crate::memory;
 use crate::observe;
 use crate::options::{Kernel, Options};
+use crate::patch;
 use crate::process;
 use crate::signals;
 use crate::thread::{self, Block};
@@ -419,6 +420,7 @@ impl Program {
             let loaded = headers.load(file.0)?;
             begins_at = loaded.entry;
             loader = loaded.base;
+            patch::cpuid::begin(loaded.entry);
         }
         memory::begin_break()?;
         let stack = self.stack(&image, loader)?;

@@ -789,6 +789,13 @@ pub(crate) unsafe extern "C" fn on_foreign_signal(
 ) {
     // SAFETY: the kernel's information.
     let was_sent = unsafe { (*info).si_code } <= 0;
+    if signal == libc::SIGSEGV {
+        // SAFETY: the kernel's frame, which has these fields.
+        let context = unsafe { &mut *context.cast::<Context>() };
+        if !was_sent && patch::cpuid::answer(&mut context.registers) {
+            return;
+        }
+    }
     if !was_sent {
         // A fault of this thread, when it repeats.
         install_host(signal, &DEFAULT);
@@ -840,7 +847,7 @@ pub(crate) unsafe extern "C" fn on_signal(
     if is_report {
         return 1;
     }
-    /// What the host reports about `int3`.
+    /// What the host reports about `int3`, and about what only the kernel may do.
     const SI_KERNEL: i32 = 0x80;
     if signal == libc::SIGTRAP && code == SI_KERNEL && !block.is_inside() {
         let at = context.registers[libc::REG_RIP as usize].cast_unsigned() - 1;
@@ -848,6 +855,10 @@ pub(crate) unsafe extern "C" fn on_signal(
             context.registers[libc::REG_RIP as usize] = stub.cast_signed();
             return 1;
         }
+    }
+    if signal == libc::SIGSEGV && code == SI_KERNEL && patch::cpuid::answer(&mut context.registers)
+    {
+        return u8::from(!block.is_inside());
     }
     // SAFETY: the kernel's information; the sender is there for signals that a process has sent.
     let is_foreign = code == libc::SI_USER && unsafe { (*info).si_pid() != libc::getpid() };

@@ -99,6 +99,8 @@ struct Known {
     identity: Identity,
     mapped: u32,
     sites: BTreeMap<u64, Site>,
+    /// Whether a process finds its sites of `cpuid`, or has.
+    is_asked: bool,
 }
 
 struct Files {
@@ -181,6 +183,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
             identity: *identity,
             mapped: 1,
             sites: BTreeMap::new(),
+            is_asked: false,
         });
     }
     let Some(file) = files.find(identity) else {
@@ -218,8 +221,34 @@ pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
     }
 }
 
+/// Returns true, once, if a file is mapped so often that its sites of `cpuid` are to be found, by
+/// the process that has this answer.
+pub(super) fn asks_first(identity: &Identity) -> bool {
+    let _call = fdtable_shm::enter();
+    let mut files = FILES_KNOWN.lock();
+    let file = files.find(identity);
+    file.is_some_and(|file| file.mapped >= HOT && !std::mem::replace(&mut file.is_asked, true))
+}
+
+/// Notes a change that each process is to make at once.
+pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
+    let _call = fdtable_shm::enter();
+    let mut files = FILES_KNOWN.lock();
+    let file = files.find(identity);
+    if let Some(file) = file.filter(|file| file.sites.len() < SITES) {
+        let site = Site {
+            traps: u32::MAX,
+            // The copy is in memory that all share.
+            answer: Answer::Change(change.clone()),
+        };
+        file.sites.insert(place, site);
+        files.changes = files.changes.wrapping_add(1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::Instruction;
     use super::*;
 
     fn file(inode: u64) -> Identity {
@@ -237,6 +266,7 @@ mod tests {
             moved: Vec::new(),
             back: None,
             searched: None,
+            instruction: Instruction::Syscall,
         }
     }
 
