@@ -1,5 +1,5 @@
-//! Links the program so that its processes can share the statics of the kernel: see
-//! `crates/shm/shared-statics.ld`.
+//! Links the program so that its processes can share the statics of the kernel, see
+//! `crates/shm/shared-statics.ld`, and so that its code can be in large pages.
 
 use std::path::Path;
 
@@ -8,4 +8,5 @@ fn main() {
     let script = Path::new(&here).join("../crates/shm/shared-statics.ld");
     println!("cargo::rerun-if-changed={}", script.display());
     println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
+    println!("cargo::rustc-link-arg-bins=-Wl,-z,max-page-size=0x200000");
 }

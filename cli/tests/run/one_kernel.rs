@@ -518,3 +518,17 @@ fn the_loader_finds_the_same_cpu_when_it_is_answered_from_memory() {
          $loader --list-diagnostics | grep ^x86 | grep -v 'features.0x0..cpuid.0x1.='",
     );
 }
+
+#[test]
+fn the_runners_code_is_in_large_pages_after_some_forks_and_works() {
+    // The last program and its shell have it from a shell that has forked as often.
+    let script = "for i in $(seq 20); do /bin/true || echo failed; done
+        bash -c 'grep -c memfd:fdtable-code /proc/self/smaps; exit 0'
+        (for i in $(seq 20); do (exit 3) || /bin/true; done; seq 3 | tail -1)";
+    let output = run(
+        &[OURS[0], OURS[1], "--one-kernel"],
+        &["bash", "-c", script],
+        &folder("one-large"),
+    );
+    assert_eq!(shown(&output).trim_end(), "Some(0)\n1\n3");
+}

@@ -16,6 +16,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod calls;
+mod code;
 mod elf;
 mod entry;
 mod exec;

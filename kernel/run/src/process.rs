@@ -17,6 +17,7 @@ use fdtable_posix::runner;
 use fdtable_vfs::CloneFlags;
 
 use crate::calls::host_now;
+use crate::code;
 use crate::entry::{Frame, fdtable_run_start, fdtable_run_stop};
 use crate::exec;
 use crate::guarded::Guarded;
@@ -527,6 +528,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
         return -i64::from(libc::EAGAIN);
     }
     patch::catch_up();
+    code::count_fork();
     signals::hold_all(block);
     // SAFETY: the child continues on a copy of this thread; what other threads hold is dealt with
     // by the handlers of forks.
@@ -540,6 +542,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             if let Some(child) = child {
                 child.begin();
             }
+            code::forget();
             // It is the parent's.
             *PARENT.lock() = None;
             leave_pipes(pipe.map(|[_, writes]| writes));
