@@ -207,20 +207,31 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         // Memory.
         libc::SYS_mmap => map(a),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-            if a[2] != patch::CODE.into() {
-                patch::restore(&memory::range(address(0), address(1)));
-            }
+            let _sites = (a[2] != patch::CODE.into())
+                .then(|| patch::restore(&memory::range(address(0), address(1))));
+            posix(number, a)
+        }
+        libc::SYS_madvise => {
+            let discards = [
+                libc::MADV_DONTNEED,
+                libc::MADV_DONTNEED_LOCKED,
+                libc::MADV_FREE,
+            ];
+            let _sites = discards
+                .contains(&(a[2] as i32))
+                .then(|| patch::discard(&memory::range(address(0), address(1))));
             posix(number, a)
         }
         libc::SYS_munmap => {
-            patch::forget(&memory::range(address(0), address(1)));
+            let _sites = patch::forget([memory::range(address(0), address(1))]);
             memory::unmap(address(0), address(1), || posix(number, a))
         }
         libc::SYS_mremap => {
-            patch::forget(&memory::range(address(0), address(1)));
-            if a[3] & i64::from(libc::MREMAP_FIXED) != 0 {
-                patch::forget(&memory::range(address(4), address(2)));
-            }
+            let replaced = match a[3] & i64::from(libc::MREMAP_FIXED) {
+                0 => 0..0,
+                _ => memory::range(address(4), address(2)),
+            };
+            let _sites = patch::forget([memory::range(address(0), address(1)), replaced]);
             let unmapped = match a[3] & i64::from(libc::MREMAP_DONTUNMAP) {
                 0 => address(1),
                 _ => 0,
@@ -232,9 +243,12 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             result
         }
         libc::SYS_shmat => {
+            let size = segment_size(a[0] as i32);
+            let _sites = (a[2] & i64::from(libc::SHM_REMAP) != 0)
+                .then(|| patch::forget([memory::range(address(1), size)]));
             let result = posix(number, a);
             if !(-4095..0).contains(&result) {
-                memory::note(result.cast_unsigned(), segment_size(a[0] as i32));
+                memory::note(result.cast_unsigned(), size);
             }
             result
         }
@@ -360,10 +374,10 @@ fn segment_size(id: i32) -> u64 {
 
 /// Maps memory, and notes that it is the guest's.
 fn map(a: [i64; 6]) -> i64 {
-    if a[3] & i64::from(libc::MAP_FIXED) != 0 {
-        patch::forget(&memory::range(a[0].cast_unsigned(), a[1].cast_unsigned()));
-    }
+    let replaced = || memory::range(a[0].cast_unsigned(), a[1].cast_unsigned());
+    let sites = (a[3] & i64::from(libc::MAP_FIXED) != 0).then(|| patch::forget([replaced()]));
     let result = posix(libc::SYS_mmap, a);
+    drop(sites);
     if !(-4095..0).contains(&result) {
         memory::note(result.cast_unsigned(), a[1].cast_unsigned());
         let mapping = patch::Mapping {

@@ -15,7 +15,7 @@ use std::ops::Range;
 use crate::calls::checked_address;
 use crate::guarded::Guarded;
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// How far the guest's `brk` can grow, in bytes.
 const BREAK: u64 = 64 << 30;

@@ -9,8 +9,9 @@
 //!   libraries. These five bytes become the jump, and the stub begins with them. The `syscall`
 //!   stays: a branch to it traps as before.
 //! - *Behind*: the `syscall` and the instructions behind it become the jump, and a copy of the
-//!   latter follows in the stub. They must not depend on their place, and no branch may lead to
-//!   them: every byte of the code around is looked at as if a branch began there.
+//!   latter follows in the stub. They must not depend on their place, but for one conditional
+//!   jump, and no branch may lead to them: every byte of the code around is looked at as if a
+//!   branch began there.
 //!
 //! All other sites stay as they are, and trap at each call.
 //!
@@ -47,8 +48,8 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 
 use crate::calls::host_now;
 use crate::entry::{address, fdtable_run_enter};
-use crate::guarded::Guarded;
-use crate::memory::pointer;
+use crate::guarded::{Guard, Guarded};
+use crate::memory::{PAGE, pointer};
 use crate::thread::Block;
 use crate::{process, thread, tracer};
 
@@ -56,6 +57,8 @@ use known::{Answer, Identity};
 
 /// The size of the stubs of one neighbourhood, in bytes.
 const POOL: u64 = 64 << 10;
+/// The most neighbourhoods.
+const POOLS: usize = 64;
 const STUB: u64 = 64;
 /// The size of what is in front of the stubs.
 const HEAD: u64 = 4 * STUB;
@@ -80,7 +83,7 @@ struct Mapped {
 /// How many calls of a site trap before it is rewritten.
 const COLD: u32 = 8;
 
-struct Sites {
+pub(crate) struct Sites {
     pools: Vec<Pool>,
     /// How many calls have trapped at a site that is neither left nor rewritten yet.
     trapped: BTreeMap<u64, u32>,
@@ -169,6 +172,10 @@ pub(crate) fn map(start: u64, length: u64, of: Mapping) {
     };
     let mut sites = SITES.lock();
     sites.mapped.insert(start, mapped);
+    // No branches were searched here for the sites of other parts of the file.
+    let whole = sites.code_of_file(start);
+    sites.restore(&(whole.start..start));
+    sites.restore(&(mapped.end..whole.end));
     let changes = known::map(&identity);
     sites.change_all(start, &mapped, &changes);
 }
@@ -202,35 +209,43 @@ pub(crate) fn catch_up() {
     }
 }
 
+/// No site changes while it is there.
+pub(crate) type Unchanging = Guard<'static, Sites>;
+
 /// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable,
-/// or cannot be read any more.
-pub(crate) fn restore(range: &Range<u64>) {
+/// or cannot be read any more, while what is returned is there.
+#[must_use]
+pub(crate) fn restore(range: &Range<u64>) -> Unchanging {
     let mut sites = SITES.lock();
     for site in sites.restore(range) {
         sites.left.insert(site);
     }
     sites.unmap(range);
+    sites
 }
 
-/// Gives the sites in a range their bytes back, and forgets them: before code is unmapped.
-pub(crate) fn forget(range: &Range<u64>) {
+/// Gives the sites in a range their bytes back: before pages are discarded, which a jump may be in
+/// with a part, while what is returned is there. Returns nothing if there are none.
+#[must_use]
+pub(crate) fn discard(range: &Range<u64>) -> Option<Unchanging> {
     let mut sites = SITES.lock();
-    sites.restore(range);
-    sites.unmap(range);
-    let sites = &mut *sites;
-    let known = || range.start.saturating_sub(EXTENT)..range.end;
-    let left: Vec<_> = sites.left.range(known()).copied().collect();
-    for site in left {
-        sites.left.remove(&site);
+    let is_restored = !sites.restore(range).is_empty();
+    is_restored.then_some(sites)
+}
+
+/// Gives the sites in ranges their bytes back, and forgets them: before code is unmapped, while
+/// what is returned is there.
+#[must_use]
+pub(crate) fn forget<const COUNT: usize>(ranges: [Range<u64>; COUNT]) -> Unchanging {
+    let mut sites = SITES.lock();
+    for range in ranges {
+        sites.restore(&range);
+        sites.unmap(&range);
+        let near = range.start.saturating_sub(EXTENT)..range.end;
+        sites.left.retain(|site| !near.contains(site));
+        sites.trapped.retain(|site, _| !near.contains(site));
     }
-    let trapped: Vec<_> = sites
-        .trapped
-        .range(known())
-        .map(|(&site, _)| site)
-        .collect();
-    for site in trapped {
-        sites.trapped.remove(&site);
-    }
+    sites
 }
 
 /// A change of code: a jump at `begin` to a stub with `code`.
@@ -240,10 +255,14 @@ struct Change {
     code: Vec<u8>,
     /// Where in the code the address of the entry has to be, relative to its place.
     entry_at: usize,
+    /// The bytes from there on to where the thread continues.
+    original: Vec<u8>,
     /// Instructions behind the call: where they are now, and where in the code.
     moved: Vec<(u64, usize)>,
-    /// Where the copy of them ends, and where the thread continues then.
-    back: Option<(usize, u64)>,
+    /// Where in the code the distance of a conditional jump has to be, and where it leads.
+    branch: Option<(usize, u64)>,
+    /// Where the thread continues behind them.
+    back: Option<u64>,
     /// The code in which no branch leads to what is replaced; `None` if one may.
     searched: Option<Range<u64>>,
     instruction: Instruction,
@@ -298,8 +317,7 @@ const CPUID: [u8; 2] = [0x0F, 0xA2];
 pub(crate) fn rewrite(site: u64, number: i64) {
     let mut sites = SITES.lock();
     // Another thread may have trapped here, and rewritten it, before this one.
-    let has_jump = |jump: &Jump| bytes(jump.begin..jump.begin + 1)[0] == JUMP;
-    if sites.left.contains(&site) || sites.rewritten.get(&site).is_some_and(has_jump) {
+    if sites.left.contains(&site) || sites.rewritten.get(&site).is_some_and(Jump::is_there) {
         return;
     }
     // It runs the code too, and no signal reaches it.
@@ -311,20 +329,21 @@ pub(crate) fn rewrite(site: u64, number: i64) {
         Some((start, mapped)) => known::trap(&mapped.identity, site - start + mapped.place),
         None => Answer::Wait,
     };
-    let trapped = sites.trapped.entry(site).or_insert(0);
-    *trapped += 1;
     let known = match (&answer, mapped) {
         (Answer::Change(change), Some((start, mapped))) => {
             let change = change.moved_by(start.wrapping_sub(mapped.place));
-            change.fits(&(start..mapped.end)).then_some(change)
+            change.fits(&sites.code_of_file(start)).then_some(change)
         }
         _ => None,
     };
+    let trapped = sites.trapped.entry(site).or_insert(0);
+    *trapped += 1;
+    let is_cold = *trapped < COLD;
     let change = match answer {
-        Answer::Wait if *trapped < COLD => return,
         Answer::Leave => None,
         _ if known.is_some() => known,
         // Also where more of the file is mapped than was searched for branches.
+        Answer::Wait | Answer::Change(_) if is_cold => return,
         Answer::Wait | Answer::Look | Answer::Change(_) => {
             let call = Instruction::Syscall;
             let change = code_around(site).and_then(|code| {
@@ -380,17 +399,15 @@ fn code_around(site: u64) -> Option<Range<u64>> {
     code.filter(|code| code.contains(&site))
 }
 
-/// Returns bytes of the guest's code.
-fn bytes(range: Range<u64>) -> &'static [u8] {
-    // SAFETY: the range is inside of a mapping that can be read. Another thread that unmaps it
-    // meanwhile unmaps code that it runs.
-    unsafe { std::slice::from_raw_parts(pointer(range.start), (range.end - range.start) as usize) }
-}
-
 /// Returns a byte of the guest, or `None` if it cannot be read: the file may have become shorter.
 fn byte_at(at: u64) -> Option<u8> {
     // SAFETY: a byte has any value.
     unsafe { runner::value(pointer(at)) }
+}
+
+/// Returns bytes of the guest, if all can be read.
+fn text(range: Range<u64>) -> Option<Vec<u8>> {
+    range.map(byte_at).collect()
 }
 
 /// Returns true if these bytes are there.
@@ -406,37 +423,40 @@ fn in_front(code: &Range<u64>, site: u64, number: i64, instruction: Instruction)
     let number = u32::try_from(number).ok()?;
     let [n0, n1, n2, n3] = number.to_le_bytes();
     let [i0, i1] = instruction.bytes();
-    let prefix = bytes(begin - 1..begin)[0];
+    let original = text(begin..site + 2)?;
     // With such a prefix it would be another register, and the number chance.
-    if prefix & 0xF0 == 0x40 || bytes(begin..site + 2) != [MOV, n0, n1, n2, n3, i0, i1] {
+    if byte_at(begin - 1)? & 0xF0 == 0x40 || original != [MOV, n0, n1, n2, n3, i0, i1] {
         return None;
     }
     let mut change = Change {
         begin,
         code: vec![MOV, n0, n1, n2, n3],
         entry_at: 0,
+        original,
         moved: Vec::new(),
+        branch: None,
         back: None,
         searched: None,
         instruction,
     };
     change.enter();
-    change.back = Some((change.code.len(), site + 2));
+    change.back = Some(site + 2);
     Some(change)
 }
 
 /// Plans the second form.
 fn behind(code: &Range<u64>, site: u64, instruction: Instruction) -> Option<Change> {
-    if site + 2 > code.end || bytes(site..site + 2) != instruction.bytes() {
-        return None;
-    }
-    let rest = bytes(site + 2..code.end.min(site + 64));
+    // Some instructions of up to 15 bytes.
+    let all: Vec<u8> = (site..code.end.min(site + 64)).map_while(byte_at).collect();
+    let rest = all.strip_prefix(&instruction.bytes())?;
     let mut decoder = Decoder::with_ip(64, rest, site + 2, DecoderOptions::NONE);
     let mut change = Change {
         begin: site,
         code: Vec::new(),
         entry_at: 0,
+        original: Vec::new(),
         moved: Vec::new(),
+        branch: None,
         back: None,
         searched: Some(code.clone()),
         instruction,
@@ -446,21 +466,45 @@ fn behind(code: &Range<u64>, site: u64, instruction: Instruction) -> Option<Chan
     while end < site + 5 {
         let next = decoder.decode();
         let is_movable = !next.is_invalid()
-            && next.flow_control() == FlowControl::Next
+            && matches!(
+                next.flow_control(),
+                FlowControl::Next | FlowControl::ConditionalBranch
+            )
             && !next.is_ip_rel_memory_operand()
             && !matches!(next.code(), Code::Syscall | Code::Cpuid);
         if !is_movable || change.moved.len() == MOVED {
             return None;
         }
         change.moved.push((end, change.code.len()));
-        change.code.extend(bytes(end..next.next_ip()));
+        let text = &all[(end - site) as usize..(next.next_ip() - site) as usize];
+        match next.flow_control() {
+            FlowControl::ConditionalBranch => {
+                change.code.extend([0x0F, 0x80 | condition(text)?]);
+                let place = (change.code.len(), next.near_branch_target());
+                if change.branch.replace(place).is_some() {
+                    return None;
+                }
+                change.code.extend([0; 4]);
+            }
+            _ => change.code.extend(text),
+        }
         end = next.next_ip();
     }
     if has_branch_to(code, site + 1..end.min(site + 5)) {
         return None;
     }
-    change.back = Some((change.code.len(), end));
+    change.original = all[..(end - site) as usize].to_vec();
+    change.back = Some(end);
     Some(change)
+}
+
+/// Returns the condition of a conditional jump; `None` for one that is of another kind.
+fn condition(text: &[u8]) -> Option<u8> {
+    match *text {
+        [short @ 0x70..=0x7F, _] => Some(short & 0xF),
+        [0x0F, near @ 0x80..=0x8F, ..] => Some(near & 0xF),
+        _ => None,
+    }
 }
 
 impl Change {
@@ -471,12 +515,14 @@ impl Change {
             begin: there(self.begin),
             code: self.code.clone(),
             entry_at: self.entry_at,
+            original: self.original.clone(),
             moved: self
                 .moved
                 .iter()
                 .map(|&(at, copy)| (there(at), copy))
                 .collect(),
-            back: self.back.map(|(at, to)| (at, there(to))),
+            branch: self.branch.map(|(at, to)| (at, there(to))),
+            back: self.back.map(there),
             searched: self
                 .searched
                 .as_ref()
@@ -496,9 +542,7 @@ impl Change {
     /// Returns true if the bytes in this code are those that the change replaces, and branches were
     /// searched in all of it.
     fn fits(&self, code: &Range<u64>) -> bool {
-        let Some((copied, end)) = self.back else {
-            return false;
-        };
+        let end = self.begin.wrapping_add(self.original.len() as u64);
         let is_searched = |searched: &Range<u64>| {
             // The addresses may have wrapped.
             code.start.wrapping_sub(searched.start) <= searched.end.wrapping_sub(searched.start)
@@ -511,15 +555,9 @@ impl Change {
         if !self.searched.as_ref().is_none_or(is_searched) {
             return false;
         }
-        let is_there = is_text(self.site(), &self.instruction.bytes());
-        is_there
-            && match self.moved.first() {
-                None => {
-                    byte_at(self.begin - 1).is_some_and(|prefix| prefix & 0xF0 != 0x40)
-                        && is_text(self.begin, &self.code[..5])
-                }
-                Some(&(from, copy)) => is_text(from, &self.code[copy..copied]),
-            }
+        // With such a prefix it would be another register.
+        let is_alone = || byte_at(self.begin - 1).is_some_and(|prefix| prefix & 0xF0 != 0x40);
+        is_text(self.begin, &self.original) && (!self.moved.is_empty() || is_alone())
     }
 
     /// Appends the jump to the entry, with what follows it as the place to return to.
@@ -533,43 +571,56 @@ impl Change {
 }
 
 /// Returns true if a direct branch may lead to one of the addresses: whatever bytes look like one.
+/// What cannot be read has none: another thread may unmap what is beside the site, and a file may
+/// end before its mapping.
 fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
-    let all = bytes(code.clone());
-    let leads = |index: usize, size: usize, distance: i64| {
-        let from = code.start + (index + size) as u64;
-        targets.contains(&from.wrapping_add_signed(distance))
-    };
-    let near = (targets.start - code.start) as usize;
-    let short = near.saturating_sub(256)..(near + 256).min(all.len() - 1);
+    let leads = |next: u64, distance: i64| targets.contains(&next.wrapping_add_signed(distance));
+    let first = targets.start.saturating_sub(256).max(code.start);
+    let near: Vec<_> = (first..code.end.min(targets.start + 256))
+        .map(byte_at)
+        .collect();
     let is_short = |byte: u8| matches!(byte, 0x70..=0x7F | 0xE0..=0xE3 | 0xEB);
-    if short
-        .into_iter()
-        .any(|index| is_short(all[index]) && leads(index, 2, (all[index + 1] as i8).into()))
-    {
+    let leads_shortly = |(at, pair): (u64, &[Option<u8>])| match *pair {
+        [Some(byte), Some(distance)] => is_short(byte) && leads(at + 2, (distance as i8).into()),
+        _ => false,
+    };
+    if (first..).zip(near.windows(2)).any(leads_shortly) {
         return true;
     }
     // The comparison modulo 2^32 comes first, for many places at once: it holds for few.
-    let targets = near as u32..(targets.end - code.start) as u32;
-    let places = all.len().saturating_sub(4);
-    (0..places).step_by(BLOCK).any(|begin| {
-        let block = &all[begin..(begin + BLOCK).min(places) + 4];
-        may_branch_to(block, begin as u32, &targets)
-            && block.windows(5).enumerate().any(|(index, window)| {
+    let in_code = |at: u64| at.wrapping_sub(code.start) as u32;
+    let among = in_code(targets.start)..in_code(targets.end);
+    let leads_far = |at: u64, block: &[u8]| {
+        may_branch_to(block, in_code(at), &among)
+            && (at..).zip(block.windows(5)).any(|(at, window)| {
                 let [first, d0, d1, d2, d3] = *window else {
                     return false;
                 };
                 matches!(first, 0xE8 | JUMP | 0x80..=0x8F)
-                    && leads(
-                        begin + index,
-                        5,
-                        i32::from_le_bytes([d0, d1, d2, d3]).into(),
-                    )
+                    && leads(at + 5, i32::from_le_bytes([d0, d1, d2, d3]).into())
             })
+    };
+    // A block, and in front of it the last bytes of the one before, if they could be read.
+    let mut bytes = Vec::with_capacity(4 + BLOCK);
+    (code.start..code.end).step_by(BLOCK).any(|at| {
+        let last = bytes.len().saturating_sub(4);
+        bytes.drain(..last);
+        let before = bytes.len() as u64;
+        if code.end - at >= BLOCK as u64 {
+            // SAFETY: bytes have any value.
+            match unsafe { runner::value(pointer::<[u8; BLOCK]>(at)) } {
+                Some(block) => bytes.extend_from_slice(&block),
+                None => bytes.clear(),
+            }
+        } else {
+            bytes.extend((at..code.end).map_while(byte_at));
+        }
+        leads_far(at - before, &bytes)
     })
 }
 
-/// How many bytes are looked at at once.
-const BLOCK: usize = 4096;
+/// How many bytes are looked at at once: a page, which can be read or not.
+const BLOCK: usize = PAGE as usize;
 
 /// Returns false if no instruction of five bytes in a block can lead to the targets, modulo 2³².
 /// Has no branches inside, so that the compiler uses vectors: a child of a fork does this for each
@@ -578,8 +629,10 @@ fn may_branch_to(block: &[u8], begin: u32, targets: &Range<u32>) -> bool {
     let count = targets.end - targets.start;
     let mut leads = false;
     for phase in 0..4 {
-        let distances = block[phase + 1..].chunks_exact(4);
-        let from = (begin + phase as u32 + 5).wrapping_sub(targets.start);
+        let distances = block.get(phase + 1..).unwrap_or_default().chunks_exact(4);
+        let from = begin
+            .wrapping_add(phase as u32 + 5)
+            .wrapping_sub(targets.start);
         for (index, distance) in distances.enumerate() {
             let distance = u32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
             leads |= distance.wrapping_add(from).wrapping_add(4 * index as u32) < count;
@@ -702,6 +755,10 @@ impl Sites {
         let by = mapped.place.wrapping_sub(start);
         let of_file = self.code_of_file(start);
         let mut in_file = change.moved_by(by);
+        if mapped.identity.changes_unseen() && in_file.searched.is_some() {
+            in_file.searched = Some(0..0);
+            return in_file;
+        }
         // Not what belongs to other files.
         in_file.searched = change.searched.as_ref().map(|searched| {
             let part = searched.start.max(of_file.start)..searched.end.min(of_file.end);
@@ -735,13 +792,14 @@ impl Sites {
     /// Makes changes of a file, as far as they are not made yet. No thread runs the code.
     fn change_all(&mut self, start: u64, mapped: &Mapped, changes: &[Change]) {
         let by = start.wrapping_sub(mapped.place);
+        let code = self.code_of_file(start);
         let missing: Vec<_> = changes
             .iter()
             .map(|change| change.moved_by(by))
             .filter(|change| {
                 let site = change.site();
                 let is_done = self.left.contains(&site) || self.rewritten.contains_key(&site);
-                !is_done && change.fits(&(start..mapped.end))
+                !is_done && change.fits(&code)
             })
             .collect();
         let Some(memory) = (!missing.is_empty()).then(code_memory).flatten() else {
@@ -781,7 +839,7 @@ impl Sites {
         readers: Readers,
     ) -> Option<Jump> {
         let begin = change.begin;
-        let before = *bytes(begin..begin + 5).first_chunk()?;
+        let before = *text(begin..begin + 5)?.first_chunk()?;
         let distance = i32::try_from(stub.cast_signed() - (begin + 5).cast_signed()).ok()?;
         let [d0, d1, d2, d3] = distance.to_le_bytes();
         let moved: Vec<_> = change
@@ -831,7 +889,7 @@ impl Sites {
         let mut restored = Vec::new();
         for (site, jump) in found {
             // A page that the guest has discarded has its bytes back already.
-            if byte_at(jump.begin) == Some(JUMP) && jump.undo(&memory).is_none() {
+            if jump.is_there() && jump.undo(&memory).is_none() {
                 continue;
             }
             self.rewritten.remove(&site);
@@ -845,30 +903,20 @@ impl Sites {
     /// Adds a stub in reach of its site, and returns its address.
     fn add_stub(&mut self, change: &Change, stubs: &mut Stubs, memory: &File) -> Option<u64> {
         let begin = change.begin;
-        // A library that is mapped again, mostly at the same place.
+        // A library that is mapped again, mostly at the same place. Another stub cannot take the
+        // place of this one: a handler may return into it.
         if let Some(&stub) = self.unused.get(&begin)
-            && let Some(code) = self.stub_code(change, stub)
-            && (process::is_alone() || is_text(stub, &code))
+            && self
+                .stub_code(change, stub)
+                .is_some_and(|code| is_text(stub, &code))
         {
             self.unused.remove(&begin);
-            stubs.add(stub, code, memory)?;
             return Some(stub);
-        }
-        // Another thread may still be in one.
-        if process::is_alone() {
-            let mut unused = self.unused.iter();
-            let near = unused.find(|(_, stub)| stub.abs_diff(begin) < REACH);
-            if let Some((&before, &stub)) = near
-                && let Some(code) = self.stub_code(change, stub)
-            {
-                self.unused.remove(&before);
-                stubs.add(stub, code, memory)?;
-                return Some(stub);
-            }
         }
         let fits = |pool: &Pool| pool.used + STUB <= POOL && pool.code.abs_diff(begin) < REACH;
         let index = match self.pools.iter().position(fits) {
             Some(index) => index,
+            None if self.pools.len() == POOLS => return None,
             None => {
                 self.pools.push(Pool::near(begin, memory)?);
                 self.pools.len() - 1
@@ -891,7 +939,12 @@ impl Sites {
         let word = pool.code + change.instruction.word();
         let distance = i32::try_from(word.cast_signed() - behind.cast_signed()).ok()?;
         code[change.entry_at..change.entry_at + 4].copy_from_slice(&distance.to_le_bytes());
-        let (_, back) = change.back?;
+        if let Some((at, to)) = change.branch {
+            let distance = to.cast_signed() - (stub + at as u64 + 4).cast_signed();
+            let distance = i32::try_from(distance).ok()?;
+            code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        let back = change.back?;
         if change.moved.is_empty() {
             // The place to return to is behind the call itself.
             let load = change.entry_at - JUMP_BY.len() - 4;
@@ -938,6 +991,13 @@ fn code_memory() -> Option<File> {
 }
 
 impl Jump {
+    /// Returns true if it is what was written there.
+    fn is_there(&self) -> bool {
+        let distance = self.stub.wrapping_sub(self.begin + 5) as u32;
+        let [d0, d1, d2, d3] = distance.to_le_bytes();
+        is_text(self.begin, &[JUMP, d0, d1, d2, d3])
+    }
+
     /// Returns true if an address is in the stub.
     fn has_in_stub(&self, at: u64) -> bool {
         (self.stub..self.stub + STUB).contains(&at)

@@ -10,13 +10,15 @@
 //! A file is known by its device, inode, size and the time when its inode last changed, which no
 //! program can set. One that was changed in the last seconds is not known, as it may change again
 //! without a new time. The bytes that a change replaces are compared in each process all the same.
+//! Files in memory change without a new time when a program writes to a mapping, so there each
+//! process searches for branches itself.
 //!
 //! Without one kernel a process knows what it, its parents, and the programs before it have found.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fdtable_posix::fdt_fstat;
+use fdtable_posix::{fdt_fstat, fdt_fstatfs};
 use fdtable_shm::Mutex;
 
 use super::Change;
@@ -32,6 +34,9 @@ const SITES: usize = 256;
 /// How long a file has to be unchanged, in seconds.
 const SETTLED: i64 = 2;
 
+/// The kinds of file systems in memory: `tmpfs`, which ours shows too, and `ramfs`.
+const IN_MEMORY: [libc::__fsword_t; 2] = [libc::TMPFS_MAGIC, 0x8584_58F6];
+
 /// What distinguishes a file from others, and from itself at another time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
@@ -40,6 +45,7 @@ pub(super) struct Identity {
     size: i64,
     seconds: i64,
     nanoseconds: i64,
+    is_in_memory: bool,
 }
 
 impl Identity {
@@ -51,6 +57,7 @@ impl Identity {
         size: 0,
         seconds: 0,
         nanoseconds: 0,
+        is_in_memory: false,
     };
 
     /// Returns that of a descriptor of ours, if it is a file that was not changed lately.
@@ -59,6 +66,10 @@ impl Identity {
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: there is room for the answer.
         checked(unsafe { fdt_fstat(fd, &raw mut stat) }.into()).ok()?;
+        // SAFETY: as above.
+        let mut filesystem: libc::statfs64 = unsafe { std::mem::zeroed() };
+        // SAFETY: there is room for the answer.
+        checked(unsafe { fdt_fstatfs(fd, &raw mut filesystem) }.into()).ok()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let is_settled = stat.st_ctime.saturating_add(SETTLED) < now.as_secs() as i64;
         let is_regular = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
@@ -68,7 +79,13 @@ impl Identity {
             size: stat.st_size,
             seconds: stat.st_ctime,
             nanoseconds: stat.st_ctime_nsec,
+            is_in_memory: IN_MEMORY.contains(&filesystem.f_type),
         })
+    }
+
+    /// Returns true if the file may change without being another one.
+    pub(super) fn changes_unseen(&self) -> bool {
+        self.is_in_memory
     }
 
     /// Returns the size of the file, in bytes.
@@ -263,7 +280,9 @@ mod tests {
             begin,
             code: Vec::new(),
             entry_at: 0,
+            original: Vec::new(),
             moved: Vec::new(),
+            branch: None,
             back: None,
             searched: None,
             instruction: Instruction::Syscall,
