@@ -152,7 +152,9 @@ pub fn release() {
     if !is_traced() {
         return;
     }
-    send([RELEASE, host::process_id(), 0], None);
+    // SAFETY: it takes nothing.
+    let asker = unsafe { libc::gettid() };
+    send([RELEASE, host::process_id(), asker], None);
     for _ in 0..LOOKS {
         thread::sleep(Duration::from_millis(1));
         if !is_traced() {
@@ -488,7 +490,10 @@ impl Keeper {
                 id: what,
                 name: name.cast_unsigned(),
             }),
-            (RELEASE, None) => self.requests.send(Request::Release(what)),
+            (RELEASE, None) => self.requests.send(Request::Release {
+                id: what,
+                asker: name,
+            }),
             (_, fd) => fd.into_iter().for_each(host::close),
         }
     }

@@ -13,8 +13,8 @@ use crate::host;
 pub(super) enum Request {
     /// Trace the first process, which has one thread. It is told on the socket.
     Begin { id: c_int, name: u32 },
-    /// Let the process with this id go, so that another one can trace it.
-    Release(c_int),
+    /// Let the process with this id go, so that another one can trace it. A thread of it has asked.
+    Release { id: c_int, asker: c_int },
     /// The process with this name was buried.
     Buried(u32),
 }

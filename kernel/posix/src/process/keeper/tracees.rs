@@ -94,6 +94,19 @@ struct Process {
     /// What threads have made last that have ended unseen.
     made: Vec<c_int>,
     state: State,
+    /// The thread that has asked to let the process go. It is let go as the last one.
+    asker: c_int,
+    /// The signal with which it goes on, if it has stopped.
+    goes_on_with: Option<c_int>,
+}
+
+impl Process {
+    /// Returns true if there are threads beside the one that has asked to let the process go, and
+    /// the host does not hold them at their ends.
+    fn has_others(&self) -> bool {
+        let mut threads = self.threads.iter();
+        threads.any(|(&id, thread)| id != self.asker && !thread.is_held)
+    }
 }
 
 /// How a thread is not traced any more.
@@ -178,7 +191,7 @@ impl Tracees {
                 for request in requests.take() {
                     match request {
                         Request::Begin { id, name } => answer(self.begin(id, name).is_ok()),
-                        Request::Release(id) => self.release(id),
+                        Request::Release { id, asker } => self.release(id, asker),
                         Request::Buried(name) => self.let_go(name),
                     }
                 }
@@ -203,12 +216,13 @@ impl Tracees {
     }
 
     /// Lets a process go, so that another one can trace it. Does nothing if it is not traced.
-    fn release(&mut self, process: c_int) {
+    fn release(&mut self, process: c_int, asker: c_int) {
         let Some(process) = self.processes.get_mut(&process) else {
             return;
         };
         if process.state == State::Lives {
             process.state = State::Released;
+            process.asker = asker;
             for (&thread, _) in process.threads.iter().filter(|(_, thread)| !thread.is_held) {
                 // One that ends does not answer.
                 let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
@@ -359,8 +373,17 @@ impl Tracees {
         }))
     }
 
-    /// Lets a thread go of a process that is not traced any more.
+    /// Lets a thread go of a process that is not traced any more; the one that has asked for it not
+    /// before all others, as another tracer is to follow.
     fn release_thread(&mut self, id: c_int, signal: c_int) {
+        let process = self.process_of.get(&id).copied();
+        if let Some(process) = process.and_then(|process| self.processes.get_mut(&process))
+            && process.asker == id
+            && process.has_others()
+        {
+            process.goes_on_with = Some(signal);
+            return;
+        }
         let at = ptr::without_provenance_mut::<c_void>(super::IS_TRACED.as_ptr().addr());
         // SAFETY: the word is in the memory of the tracee, where it has the same address.
         unsafe { libc::ptrace(libc::PTRACE_POKEDATA, id, at, 0_u64) };
@@ -381,6 +404,12 @@ impl Tracees {
             of.made.extend(thread.map(|thread| thread.child));
         }
         if !of.threads.is_empty() {
+            if let (asker, Some(signal)) = (of.asker, of.goes_on_with)
+                && !of.has_others()
+            {
+                of.goes_on_with = None;
+                self.release_thread(asker, signal);
+            }
             return;
         }
         if how == Gone::Released {
