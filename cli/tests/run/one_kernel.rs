@@ -364,6 +364,23 @@ fn groups_that_are_killed_while_they_make_processes_and_threads_end() {
 }
 
 #[test]
+fn calls_of_processes_that_use_nearly_all_descriptors_are_completed() {
+    let program = compiled("many_open", &[]);
+    // A limit of the keeper too.
+    let words = ["sh", "-c", "ulimit -n 128; exec \"$@\"", "sh"];
+    let words = [&words[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
+    let found = run(
+        &words,
+        &[program.to_str().expect("a path")],
+        &folder("one-open"),
+    );
+    assert_eq!(
+        shown(&found),
+        format!("Some(0)\n{}", "9: Broken pipe\n".repeat(5))
+    );
+}
+
+#[test]
 fn a_tree_runs_where_the_ends_of_children_are_ignored() {
     let ignores = "trap '' CHLD; exec \"$0\" \"$@\"";
     let script = "echo a | cat; sh -c 'kill -9 $$'; echo $?";

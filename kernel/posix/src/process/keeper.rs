@@ -101,12 +101,9 @@ fdtable_sync::global! {
     });
 }
 
-/// Returns the numbers for what is kept, of so many. Those below are for the processes that it
-/// watches, and those above for what a stand-in is given.
+/// Returns the numbers for what is kept, of so many. Those below are for all else.
 fn shares(limit: c_int) -> Range<c_int> {
-    /// What a stand-in is given.
-    const GIVEN: c_int = 16;
-    limit / 2..limit - GIVEN
+    limit / 2..limit
 }
 
 /// Starts the keeper, for this process and all that it makes. To be called once, while the process
@@ -384,12 +381,15 @@ fn attend(socket: RawFd, limit: c_int, threads: Threads) {
         libc::close_range(0, 2, 0);
         libc::close_range(4, c_int::MAX.cast_unsigned(), 0);
     }
-    let most = libc::rlimit {
-        rlim_cur: limit as libc::rlim_t,
-        rlim_max: limit as libc::rlim_t,
-    };
-    // SAFETY: the limit is valid.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
+    if let Ok(before) = host::limit(libc::RLIMIT_NOFILE) {
+        // A stand-in raises it where a process of the tree has higher numbers.
+        let most = libc::rlimit {
+            rlim_cur: limit as libc::rlim_t,
+            ..before
+        };
+        // SAFETY: the limit is valid.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
+    }
     number::forget_all();
     ID.store(host::process_id());
     let queues = (signals_of_children(), queue(), queue());
