@@ -405,7 +405,7 @@ fn attend(socket: RawFd, limit: c_int, threads: Threads) {
         let answer = |is_traced: bool| {
             send_on(OWN_SOCKET, [TRACE, is_traced.into(), 0], None);
         };
-        Tracees::new(threads, jobs).run(&requested, children, answer);
+        Tracees::new(threads, jobs).run(&requested, children, OWN_SOCKET, answer);
     }
 }
 

@@ -83,6 +83,8 @@ pub(super) struct Tracees {
     pages: Pages,
     /// Those that complete calls, by their ids.
     stand_ins: HashMap<c_int, Work>,
+    /// The names of the processes that the other thread buries, and when it was asked to.
+    burials: Vec<(u32, Instant)>,
 }
 
 /// A process that is traced.
@@ -158,31 +160,43 @@ impl Tracees {
             looked: Instant::now(),
             pages: Pages::new(),
             stand_ins: HashMap::new(),
+            burials: Vec::new(),
         }
     }
 
-    /// Traces until the process ends. `children` is ready when the host has something to report.
-    /// Calls `answer` when it has been told to begin.
+    /// Traces until no process has the other end of `socket` any more. `children` is ready when the
+    /// host has something to report. Calls `answer` when it has been told to begin.
     pub(super) fn run(
         &mut self,
         requests: &Receiver<Request>,
         children: RawFd,
+        socket: RawFd,
         answer: impl Fn(bool),
     ) {
         loop {
-            let pause = match (self.unsettled.is_empty(), self.stand_ins.is_empty()) {
+            let has_work = !self.stand_ins.is_empty() || !self.burials.is_empty();
+            let pause = match (self.unsettled.is_empty(), has_work) {
                 (false, _) => LOOKS.as_millis() as c_int,
-                (true, false) => 1000,
-                (true, true) => -1,
+                (true, true) => 1000,
+                (true, false) => -1,
             };
-            let wait = |fd| libc::pollfd {
+            let wait = |fd, events| libc::pollfd {
                 fd,
-                events: libc::POLLIN,
+                events,
                 revents: 0,
             };
-            let mut waits = [wait(children), wait(requests.bell)];
-            // SAFETY: there are two entries.
-            unsafe { libc::poll(waits.as_mut_ptr(), 2, pause) };
+            let mut waits = [
+                wait(children, libc::POLLIN),
+                wait(requests.bell, libc::POLLIN),
+                // The other thread reads it.
+                wait(socket, 0),
+            ];
+            // SAFETY: there are three entries.
+            unsafe { libc::poll(waits.as_mut_ptr(), 3, pause) };
+            if waits[2].revents != 0 {
+                // The other thread finds that too, unless it waits for a lock of a dead process.
+                return;
+            }
             if waits[0].revents != 0 {
                 take_signals(children);
             }
@@ -196,6 +210,7 @@ impl Tracees {
                     }
                 }
             }
+            self.let_go_late_burials();
             self.end_late_stand_ins();
             self.look_for_ends();
         }
@@ -582,6 +597,16 @@ impl Tracees {
         if let Some(process) = self.processes.get(&process) {
             self.tell_of_children(process);
             self.jobs.send(Job::Bury(process.name));
+            self.burials.push((process.name, Instant::now()));
+        }
+    }
+
+    /// Lets processes go whose burial takes too long: the other thread may wait for a lock of a
+    /// process that was [abandoned](Self::abandon).
+    fn let_go_late_burials(&mut self) {
+        let late = |&mut (_, begun): &mut (u32, Instant)| begun.elapsed() > PATIENCE;
+        for (name, _) in Vec::from_iter(self.burials.extract_if(.., late)) {
+            self.let_go(name);
         }
     }
 
@@ -609,6 +634,7 @@ impl Tracees {
 
     /// Lets the threads of a process end.
     fn let_go(&mut self, name: u32) {
+        self.burials.retain(|&(other, _)| other != name);
         let found = self.processes.extract_if(|_, process| process.name == name);
         for thread in found.flat_map(|(_, process)| process.threads.into_keys()) {
             self.process_of.remove(&thread);

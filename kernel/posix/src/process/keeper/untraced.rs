@@ -15,7 +15,13 @@ impl Tracees {
         Self
     }
 
-    pub(super) fn run(&mut self, requests: &Receiver<Request>, _: RawFd, answer: impl Fn(bool)) {
+    pub(super) fn run(
+        &mut self,
+        requests: &Receiver<Request>,
+        _: RawFd,
+        _: RawFd,
+        answer: impl Fn(bool),
+    ) {
         loop {
             let mut wait = libc::pollfd {
                 fd: requests.bell,
