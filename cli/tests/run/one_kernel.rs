@@ -436,6 +436,32 @@ print(os.wait()[1])'",
 }
 
 #[test]
+fn a_process_without_proc_reads_a_file_that_is_mapped() {
+    // Without the privilege both fail to change the root, and read the file.
+    same_script(
+        "one-root",
+        &["python3"],
+        "mkdir -p empty; export ROOT=$PWD/empty; cd $MEMORY; python3 -c '
+import mmap, os
+fd = os.open(\"mapped\", os.O_RDWR | os.O_CREAT, 0o644)
+os.write(fd, bytes(4096))
+r, w = os.pipe()
+if os.fork() == 0:
+    try:
+        os.chroot(os.environ[\"ROOT\"])
+    except PermissionError:
+        pass
+    os.read(r, 1)
+    print(os.pread(fd, 5, 0), mmap.mmap(fd, 4096, prot=mmap.PROT_READ)[:5], flush=True)
+    os._exit(0)
+memory = mmap.mmap(fd, 4096)
+memory[:5] = b\"bytes\"
+os.write(w, b\"x\")
+print(os.wait()[1])'",
+    );
+}
+
+#[test]
 fn a_socket_is_connected_that_a_child_has_too() {
     same_script(
         "one-connect",

@@ -4,7 +4,7 @@
 //! them, which could die with a lock. It [traces](tracees) the processes of the tree: the calls of
 //! one that is killed are completed, and it is [buried](super::tree::bury). And it keeps
 //! descriptors of the host for objects that outlive the process that has opened them ([`keep`]): a
-//! process that needs one opens it through `/proc`.
+//! process that needs one opens it through `/proc`, or asks for it.
 //!
 //! It is made by two forks before the program starts, so it is no child of the tree. It has a
 //! session of its own and no descriptor but its socket and what it keeps, and ends when the last
@@ -241,24 +241,17 @@ pub(crate) fn drop_kept(number: c_int) {
 /// Opens what the keeper keeps under a number, for reading and writing.
 ///
 /// # Errors
-/// `EIO` if it does not keep it.
+/// As [`ask_for`].
 pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
-    /// It may have the message still before it.
-    const ATTEMPTS: u32 = 2_000;
     let path = format!("/proc/{}/fd/{number}\0", ID.load());
-    for _ in 0..ATTEMPTS {
-        // SAFETY: the path ends with a zero byte.
-        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
-        if fd >= 0 {
-            return Ok(fd);
-        }
-        if matches!(errno(), Errno::EACCES | Errno::EPERM) {
-            // As another user than the keeper.
-            return ask_for(number);
-        }
-        thread::sleep(Duration::from_micros(500));
+    // SAFETY: the path ends with a zero byte.
+    let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
+    match fd {
+        // Another user, a root without `/proc`, or the keeper has the message still before it: the
+        // request comes behind that.
+        -1 => ask_for(number),
+        fd => Ok(fd),
     }
-    Err(Errno::EIO)
 }
 
 /// Asks the keeper for what it keeps under a number.
