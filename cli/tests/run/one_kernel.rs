@@ -534,6 +534,18 @@ fn processes_share_a_table_of_descriptors() {
 }
 
 #[test]
+fn a_file_that_a_thread_moves_to_other_descriptors_stays_open() {
+    let program = compiled("moved", &[]);
+    let words = [program.to_str().expect("a path")];
+    let output = run(
+        &[OURS[0], OURS[1], "--one-kernel"],
+        &words,
+        &folder("one-moved"),
+    );
+    assert_eq!(shown(&output), "Some(0)\nthe file stays\n");
+}
+
+#[test]
 fn code_of_files_is_called_in_parts_and_when_it_is_gone() {
     let program = compiled("code", &[]);
     let words = [program.to_str().expect("a path")];

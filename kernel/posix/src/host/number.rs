@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{FileRef, host_fork};
-use fdtable_shm::Mutex;
+use fdtable_shm::{Mutex, MutexGuard};
 use fdtable_vfs::event::FileId;
 use fdtable_vfs::{Errno, RcuObject};
 
@@ -277,12 +277,23 @@ pub(crate) fn closing<R>(system: &System, first: u32, last: u32, close: impl FnO
         if FileRef::strong_count(file) > 1
             && !system.is_executable(file)
             && let Some(host_file) = HostFile::below(&***file)
-            && !host_files(system, 0, u32::MAX).iter().any(is_it)
         {
-            host_file.number().give_up();
+            let _alone = without_moves(system);
+            if !host_files(system, 0, u32::MAX).iter().any(is_it) {
+                host_file.number().give_up();
+            }
         }
     }
     result
+}
+
+/// Keeps other threads from duplicating descriptors of the table, and from searching it, until the
+/// result is dropped. A search would miss a file that moves meanwhile, from a descriptor not yet
+/// looked at to one already passed. `None` if no other thread uses the table.
+#[inline]
+pub(crate) fn without_moves(system: &System) -> Option<MutexGuard<'_, ()>> {
+    let has_others = || !is_alone() || system.process.shares_files();
+    (host_fork::shares_memory() && has_others()).then(|| system.process.lock_moves())
 }
 
 /// Returns the open files of the host among our descriptors from `first` to `last`.

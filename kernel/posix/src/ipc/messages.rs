@@ -23,6 +23,7 @@ use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::number::without_moves;
 use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
 
 /// Sends bytes to the peer of a socket: `send(2)`.
@@ -512,11 +513,13 @@ impl System {
         if files.is_empty() {
             return Ok(());
         }
-        let of_host = files.iter().filter_map(|file| HostFile::below(&***file));
-        of_host.for_each(HostFile::receive);
-        let (fds, lost) = self
-            .process
-            .install_rights(files, descriptor_flags(flags))?;
+        let (fds, lost) = {
+            let _alone = without_moves(self);
+            let of_host = files.iter().filter_map(|file| HostFile::below(&***file));
+            of_host.for_each(HostFile::receive);
+            self.process
+                .install_rights(files, descriptor_flags(flags))?
+        };
         writer.cut |= !lost.is_empty();
         let numbers: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();
         if !numbers.is_empty() {

@@ -10,7 +10,7 @@ use crate::abi::system::{System, system};
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::number::closing;
+use crate::host::number::{closing, without_moves};
 use crate::process::{io_signals, tree};
 use crate::stdio::standard;
 
@@ -59,14 +59,20 @@ pub extern "C" fn fdt_closefrom(first: c_int) {
 /// Duplicates a descriptor to the lowest free one: `dup(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup(old: c_int) -> c_int {
-    call(|system| Ok(system.process.dup(old)?.raw()))
+    call(|system| {
+        let _alone = without_moves(system);
+        Ok(system.process.dup(old)?.raw())
+    })
 }
 
 /// Duplicates a descriptor to `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup2(old: c_int, new: c_int) -> c_int {
     followed(call(|system| {
-        let dup = || system.process.dup2(old, new);
+        let dup = || {
+            let _alone = without_moves(system);
+            system.process.dup2(old, new)
+        };
         let made = closing(system, new.cast_unsigned(), new.cast_unsigned(), dup)?;
         Ok(made.raw())
     }))
@@ -80,7 +86,10 @@ pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
             return Err(Errno::EINVAL);
         }
         let flags = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
-        let dup = || system.process.dup3(old, new, flags);
+        let dup = || {
+            let _alone = without_moves(system);
+            system.process.dup3(old, new, flags)
+        };
         let made = closing(system, new.cast_unsigned(), new.cast_unsigned(), dup)?;
         Ok(made.raw())
     });
@@ -120,6 +129,7 @@ pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong)
 }
 
 fn duplicate(system: &System, fd: c_int, from: c_int, flags: FdFlags) -> Result<c_int, Errno> {
+    let _alone = without_moves(system);
     Ok(system.process.dup_min(fd, from, flags)?.raw())
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{Error, Files};
+use fdtable_shm::MutexGuard;
 use fdtable_slab::SlabArc;
 
 use super::Process;
@@ -127,6 +128,12 @@ impl Process {
     #[must_use]
     pub fn shares_files(&self) -> bool {
         Arc::strong_count(&self.group.locks) > 1
+    }
+
+    /// Locks a mutex of the table of descriptors that no call here takes: for an embedder that
+    /// searches the table for a file, and calls that duplicate descriptors meanwhile.
+    pub fn lock_moves(&self) -> MutexGuard<'_, ()> {
+        self.group.locks.moves.lock()
     }
 }
 

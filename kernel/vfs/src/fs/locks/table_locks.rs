@@ -27,6 +27,8 @@ pub(crate) struct TableLocks {
     sets: Mutex<HashMap<usize, Arc<Locks>, RandomState>>,
     /// True if there are such sets. Written under the lock of `sets`.
     has_some: AtomicCell<bool>,
+    /// See [`Process::lock_moves`](crate::Process::lock_moves).
+    pub(crate) moves: Mutex<()>,
 }
 
 fdtable_sync::global! {
@@ -41,6 +43,7 @@ impl TableLocks {
             owner: OnceCell::new(),
             sets: Mutex::default(),
             has_some: AtomicCell::new(false),
+            moves: Mutex::new(()),
         }
     }
 
