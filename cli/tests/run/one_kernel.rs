@@ -523,11 +523,33 @@ print(os.pread(file, 7, 0))'",
     );
 }
 
+/// Runs the words behind it with room for 256 descriptors.
+const FEW_DESCRIPTORS: [&str; 3] = ["bash", "-c", "ulimit -n 256; exec \"$0\" \"$@\""];
+
+#[test]
+fn threads_read_more_files_of_others_than_may_be_open() {
+    let program = compiled("cached", &[]);
+    let here = folder("one-cached");
+    let below = here.join("below");
+    fs::create_dir(&below).expect("a folder");
+    for number in 0..300 {
+        fs::write(below.join(number.to_string()), number.to_string()).expect("a file");
+    }
+    let below = below.to_str().expect("a path");
+    let ours = [OURS[0], OURS[1], "--one-kernel", "--overlay", below];
+    let prefix = [&FEW_DESCRIPTORS[..], &ours].concat();
+    for threads in ["1", "4"] {
+        let words = [program.to_str().expect("a path"), below, threads];
+        let expected = "Some(0)\nheld: 150 150\nfailed: 0\n";
+        assert_eq!(shown(&run(&prefix, &words, &here)), expected, "{threads}");
+    }
+}
+
 #[test]
 fn processes_share_a_table_of_descriptors() {
     let program = compiled("sharing", &[]);
     let words = [program.to_str().expect("a path")];
-    let one_kernel = [OURS[0], OURS[1], "--one-kernel"];
+    let one_kernel = [&FEW_DESCRIPTORS[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
     let [host, ours] =
         [&[][..], &one_kernel].map(|prefix| shown(&run(prefix, &words, &folder("one-sharing"))));
     assert_eq!(ours, host);

@@ -32,6 +32,32 @@ static void show(const char *what, int fd) {
     fflush(stdout);
 }
 
+/* One process opens files, and the other one closes them: more than may be open at once. */
+static int opens_and_closes(void) {
+    enum { COUNT = 400 };
+    int child = shares();
+    if (child == 0) {
+        for (int i = 0; i < COUNT; i++) {
+            while (step[0] == i)
+                sched_yield();
+            close(step[1]);
+            step[2] = i + 1;
+        }
+        _exit(0);
+    }
+    int opened = 0;
+    for (int i = 0; i < COUNT; i++) {
+        step[1] = open("before", O_RDONLY);
+        opened += step[1] >= 0;
+        step[0] = i + 1;
+        while (step[2] == i)
+            sched_yield();
+    }
+    waitpid(child, NULL, 0);
+    printf("opened: %d\n", opened);
+    return 0;
+}
+
 int main(void) {
     step = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int before = open("before", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -80,5 +106,6 @@ int main(void) {
     waitpid(child, &status, 0);
     show("the parent, after the child", before);
     printf("%d %d\n", status, fcntl(before, F_GETFD));
-    return 0;
+    *step = 0;
+    return opens_and_closes();
 }

@@ -96,7 +96,7 @@ impl System {
         if !is_shared || !file.status().can_write() {
             let lower = file.lower_bytes();
             if let Some(bytes) = lower.as_deref().and_then(HostBytes::below) {
-                return mapping.of(bytes.fd());
+                return mapping.of(bytes.fd()?.get());
             }
         }
         let memory = match is_shared {

@@ -11,7 +11,6 @@
 use std::any::Any;
 use std::ffi::{CStr, CString, c_int};
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use fdtable::{FileRef, host_fork};
@@ -23,7 +22,7 @@ use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
 use super::direct::{Wait, direct};
 use super::file::{HostFile, kind_of, signed};
-use super::number::Number;
+use super::number::{InUse, Number};
 use crate::host::{self, HostFd};
 
 /// Path below a directory of the host that is open.
@@ -72,14 +71,17 @@ impl HostBytes {
     }
 
     /// Returns the host descriptor.
-    pub(crate) fn fd(&self) -> RawFd {
+    ///
+    /// # Errors
+    /// Those of the host's `open`, in a process that does not have it.
+    pub(crate) fn fd(&self) -> Result<InUse, Errno> {
         self.number
             .get_or_open(|| Ok(ManuallyDrop::new(self.place.open(libc::O_RDONLY)?).0))
     }
 
     /// Seeks data or a hole; nothing if there is none. The position of the host is not used.
     fn seek(&self, from: u64, whence: c_int) -> Result<Option<u64>, Errno> {
-        match host::lseek(self.fd(), signed(from)?, whence) {
+        match host::lseek(self.fd()?.get(), signed(from)?, whence) {
             Ok(found) => Ok(Some(found)),
             Err(Errno::ENXIO) => Ok(None),
             Err(errno) => Err(errno),
@@ -252,7 +254,7 @@ impl LowerDevice for HostDevice {
 
 impl LowerBytes for HostBytes {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        host::pread_inside(self.fd(), buf, signed(offset)?)
+        host::pread_inside(self.fd()?.get(), buf, signed(offset)?)
     }
 
     fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {

@@ -14,7 +14,7 @@ use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
 use super::direct::{Wait, direct};
 use super::file::signed;
-use super::number::Number;
+use super::number::{InUse, Number};
 use super::{check, without_cancellation};
 use crate::abi::call::errno;
 use crate::host;
@@ -85,9 +85,11 @@ impl Memfd {
         Ok(Arc::new(Memfd { number, kept }))
     }
 
-    /// Returns the host descriptor in this process, which is opened if it does not have it. -1 if
-    /// that fails, for which the host answers `EBADF`.
-    fn fd(&self) -> RawFd {
+    /// Returns the host descriptor in this process, which is opened if it does not have it.
+    ///
+    /// # Errors
+    /// Those of [`open_kept`](keeper::open_kept).
+    fn fd(&self) -> Result<InUse, Errno> {
         let kept = self.kept.ok_or(Errno::EIO);
         self.number.get_or_open(|| kept.and_then(keeper::open_kept))
     }
@@ -102,17 +104,18 @@ impl Memfd {
     /// # Errors
     /// Those of the host's `mmap`.
     pub(crate) fn map(&self, mapping: &Mapping, writable: bool) -> Result<*mut c_void, Errno> {
+        let fd = self.fd()?;
         if writable || mapping.flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
-            return mapping.of(self.fd());
+            return mapping.of(fd.get());
         }
         // A descriptor for reading keeps `mprotect` from allowing writes later.
-        let path = format!("/proc/self/fd/{}\0", self.fd());
+        let path = format!("/proc/self/fd/{}\0", fd.get());
         // SAFETY: the path ends with a zero byte.
         let reading = without_cancellation(|| unsafe {
             libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC)
         });
         if reading == -1 {
-            return mapping.of(self.fd());
+            return mapping.of(fd.get());
         }
         let place = mapping.of(reading);
         host::close(reading);
@@ -120,16 +123,17 @@ impl Memfd {
     }
 
     fn seek(&self, from: u64, whence: c_int) -> Option<u64> {
-        host::lseek(self.fd(), signed(from).ok()?, whence).ok()
+        host::lseek(self.fd().ok()?.get(), signed(from).ok()?, whence).ok()
     }
 
     /// Calls `fallocate`, again if a signal interrupts it.
     fn fallocate(&self, how: c_int, from: u64, to: u64) -> Result<(), Errno> {
         let (offset, length) = (signed(from)?, signed(to - from)?);
+        let fd = self.fd()?;
         loop {
             let done = without_cancellation(|| {
                 // SAFETY: the call takes no pointer.
-                check(unsafe { libc::fallocate(self.fd(), how, offset, length) })
+                check(unsafe { libc::fallocate(fd.get(), how, offset, length) })
             });
             match done {
                 Err(Errno::EINTR) => {}
@@ -141,8 +145,8 @@ impl Memfd {
 
 impl SharedMemory for Memfd {
     fn usage(&self) -> MemoryUsage {
-        // It cannot fail: the descriptor is open.
-        host::fstat(self.fd()).map_or(MemoryUsage::default(), |stat| MemoryUsage {
+        let stat = self.fd().and_then(|fd| host::fstat(fd.get()));
+        stat.map_or(MemoryUsage::default(), |stat| MemoryUsage {
             len: stat.st_size.cast_unsigned(),
             pages: stat.st_blocks.cast_unsigned() / (4096 / 512),
             modified: Timestamp {
@@ -154,18 +158,18 @@ impl SharedMemory for Memfd {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         // The caller holds the lock of the file, so a fork waits for this call.
-        host::pread_inside(self.fd(), buf, signed(offset)?)
+        host::pread_inside(self.fd()?.get(), buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let offset = signed(offset)?;
+        let (fd, offset) = (self.fd()?, signed(offset)?);
         // As in `read_at`.
         // SAFETY: the pointer and the length are those of a slice.
         let count = unsafe {
             direct!(
                 Wait::Never,
                 libc::SYS_pwrite64,
-                self.fd(),
+                fd.get(),
                 bytes.as_ptr(),
                 bytes.len(),
                 offset
@@ -175,7 +179,7 @@ impl SharedMemory for Memfd {
     }
 
     fn set_len(&self, len: u64) -> Result<(), Errno> {
-        host::ftruncate(self.fd(), signed(len)?)
+        host::ftruncate(self.fd()?.get(), signed(len)?)
     }
 
     fn allocate(&self, from: u64, to: u64) -> Result<(), Errno> {
@@ -203,7 +207,12 @@ impl SharedMemory for Memfd {
         if seals.is_empty() {
             return Ok(());
         }
-        host::fcntl(self.fd(), libc::F_ADD_SEALS, seals.bits().cast_signed()).map(drop)
+        host::fcntl(
+            self.fd()?.get(),
+            libc::F_ADD_SEALS,
+            seals.bits().cast_signed(),
+        )
+        .map(drop)
     }
 }
 

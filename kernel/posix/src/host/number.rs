@@ -8,7 +8,8 @@
 //!   copies as it does the descriptors;
 //! - in a process that does not have the descriptor of an object, its number is -1, and the host
 //!   answers `EBADF`; one that gets the object in a message gets a descriptor from the keeper;
-//! - whoever releases the object last closes the descriptor in its own process, if that has it;
+//! - the process that releases the object closes the descriptor, if it has it. Another process that
+//!   has it closes it after some more opens ([`close_released`]);
 //! - a process that closes its last descriptor of ours for an object that others still use closes
 //!   the host's in its own process ([`Number::give_up`]). Another thread may be about to use the
 //!   number: so until this process has one thread it is not free, but leads to a file that is of no
@@ -16,6 +17,7 @@
 //!
 //! Where each process has its own kernel, the number is always its own.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
@@ -43,6 +45,11 @@ fdtable_sync::global! {
     pub(super) static NAMES: AtomicCell<u64> = AtomicCell::new(0);
 }
 
+fdtable_sync::global! {
+    /// The names of all objects that are not released.
+    pub(super) static LIVING: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+}
+
 /// The names of what the host descriptors of this process belong to, or 0, by number.
 static OWN: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
 
@@ -52,25 +59,42 @@ static USELESS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 /// The host descriptors of what other processes have opened, in the order of their last use.
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
+/// How many more host descriptors this process gets, of [`MANY`] or above, until it closes those of
+/// objects that others have released.
+static LEFT: AtomicCell<usize> = AtomicCell::new(0);
+
+/// The least host descriptor with which a process has many.
+const MANY: RawFd = 64;
+
 /// A host descriptor of what another process has opened.
 #[derive(Clone, Copy)]
 struct Opened {
     name: u64,
     fd: RawFd,
     life: Life,
+    /// How many [`InUse`] there are of it.
+    uses: usize,
 }
 
 /// How long a descriptor stays open that leads to what another process has opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
-    /// Until many others were used: it is opened again.
+    /// Until many others were used, and no call uses it: it is opened again.
     Cached,
     /// Until the last descriptor of ours is closed.
     Given,
 }
 
-/// How many a process with one thread keeps that are cached: more than a call uses.
+/// How many a process keeps that are cached, unless calls use more.
 const KEPT: usize = 64;
+
+/// Host descriptor that stays open until this is dropped.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    fd: RawFd,
+    /// Not 0 if it is [opened](OPENED).
+    name: u64,
+}
 
 type Part = [AtomicCell<u64>; PART];
 
@@ -98,8 +122,15 @@ impl Number {
             return Number { fd, name: 0 };
         }
         let name = NAMES.fetch_add(1) + 1;
+        {
+            let _shared = fdtable_shm::enter();
+            LIVING.lock().insert(name);
+        }
         if let Some(place) = place(fd) {
             place.store(name);
+        }
+        if is_time_to_close(fd) {
+            close_released(&mut OPENED.lock());
         }
         Number { fd, name }
     }
@@ -127,11 +158,16 @@ impl Number {
     /// Notes that this process has what another one has opened under a descriptor of its own.
     pub(crate) fn is_given(&self, fd: RawFd) {
         let _private = fdtable_shm::leave();
-        OPENED.lock().push(Opened {
+        let mut opened = OPENED.lock();
+        opened.push(Opened {
             name: self.name,
             fd,
             life: Life::Given,
+            uses: 0,
         });
+        if is_time_to_close(fd) {
+            close_released(&mut opened);
+        }
     }
 
     #[cold]
@@ -140,42 +176,55 @@ impl Number {
     }
 
     /// Returns the host descriptor. A process that does not have it opens the same file with
-    /// `open`, and keeps that open: as long as the process lives, or what it belongs to; and while
-    /// the process has one thread, until it has used many others. -1 if that fails.
+    /// `open`, and keeps that open until it has used many others.
+    ///
+    /// # Errors
+    /// Those of `open`.
     #[inline]
-    pub(crate) fn get_or_open(&self, open: impl FnOnce() -> Result<RawFd, Errno>) -> RawFd {
-        match self.get() {
-            -1 if self.name != 0 => self.open(open).unwrap_or(-1),
-            fd => fd,
+    pub(crate) fn get_or_open(
+        &self,
+        open: impl Fn() -> Result<RawFd, Errno>,
+    ) -> Result<InUse, Errno> {
+        if self.name == 0 || self.is_here() {
+            return Ok(InUse {
+                fd: self.fd,
+                name: 0,
+            });
         }
+        self.open(open)
     }
 
     #[cold]
-    fn open(&self, open: impl FnOnce() -> Result<RawFd, Errno>) -> Result<RawFd, Errno> {
+    fn open(&self, open: impl Fn() -> Result<RawFd, Errno>) -> Result<InUse, Errno> {
         let _private = fdtable_shm::leave();
         let mut opened = OPENED.lock();
-        if let Some(other) = opened.iter().find(|other| other.name == self.name) {
-            // Another thread was first.
-            return Ok(other.fd);
-        }
-        let mut cached = opened
-            .iter()
-            .enumerate()
-            .filter(|(_, other)| other.life == Life::Cached);
-        if let Some((oldest, _)) = cached.next()
-            && cached.count() + 1 >= KEPT
-            && is_alone()
-        {
-            // No other thread is about to use it.
-            host::close(opened.remove(oldest).fd);
-        }
-        let fd = open()?;
-        opened.push(Opened {
+        let known = opened.iter().rposition(|other| other.name == self.name);
+        let mut used = match known {
+            Some(index) => opened.remove(index),
+            None => {
+                close_cached(&mut opened, KEPT - 1);
+                let fd = match open() {
+                    Err(Errno::EMFILE) => {
+                        close_cached(&mut opened, 0);
+                        close_released(&mut opened);
+                        open()
+                    }
+                    done => done,
+                }?;
+                Opened {
+                    name: self.name,
+                    fd,
+                    life: Life::Cached,
+                    uses: 0,
+                }
+            }
+        };
+        used.uses += 1;
+        opened.push(used);
+        Ok(InUse {
+            fd: used.fd,
             name: self.name,
-            fd,
-            life: Life::Cached,
-        });
-        Ok(fd)
+        })
     }
 
     /// Closes the descriptor, if this process has it. What it belongs to is no longer used.
@@ -186,6 +235,8 @@ impl Number {
         }
         if self.name != 0 {
             self.take_opened().into_iter().for_each(host::close);
+            let _shared = fdtable_shm::enter();
+            LIVING.lock().remove(&self.name);
         }
     }
 
@@ -228,6 +279,66 @@ impl Number {
         }
         // Otherwise it stays open until the process ends.
     }
+}
+
+impl InUse {
+    /// Returns it.
+    pub(crate) fn get(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if self.name != 0 {
+            let mut opened = OPENED.lock();
+            let used = opened.iter_mut().rfind(|other| other.name == self.name);
+            if let Some(used) = used {
+                used.uses -= 1;
+            }
+        }
+    }
+}
+
+/// Closes host descriptors that are cached, the oldest first, until there are at most so many, or
+/// calls use all others.
+fn close_cached(opened: &mut Vec<Opened>, most: usize) {
+    let is_cached = |other: &Opened| other.life == Life::Cached;
+    let count = opened.iter().filter(|other| is_cached(other)).count();
+    let unused = opened.extract_if(.., |other| is_cached(other) && other.uses == 0);
+    unused
+        .take(count.saturating_sub(most))
+        .for_each(|other| host::close(other.fd));
+}
+
+/// Returns true if this process, which has just got this host descriptor, has got so many that it
+/// pays to close those of released objects.
+fn is_time_to_close(fd: RawFd) -> bool {
+    fd >= MANY && LEFT.fetch_update(|left| left.checked_sub(1)).is_err()
+}
+
+/// Closes the host descriptors in this process of objects that another one has released.
+#[cold]
+fn close_released(opened: &mut Vec<Opened>) {
+    let _private = fdtable_shm::leave();
+    let (mut released, mut kept) = (Vec::new(), 0);
+    let living = LIVING.lock();
+    for (part, first) in OWN.iter().zip((0..).step_by(PART)) {
+        let places = part.get().into_iter().flat_map(|part| part.iter());
+        for (place, fd) in places.zip(first..) {
+            let name = place.load();
+            if living.contains(&name) {
+                kept += 1;
+            } else if name != 0 && place.compare_exchange(name, 0).is_ok() {
+                released.push(fd);
+            }
+        }
+    }
+    let given = opened.extract_if(.., |other| !living.contains(&other.name));
+    released.extend(given.map(|other| other.fd));
+    drop(living);
+    released.into_iter().for_each(host::close);
+    LEFT.store(128.max((kept + opened.len()) / 2));
 }
 
 /// Names this process, by a number that no other process with a kernel in the same memory has.
@@ -310,4 +421,36 @@ fn host_files(system: &System, first: u32, last: u32) -> Vec<FileRef<RcuObject>>
         from = u32::from(fd) + 1;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_uses_is_not_closed() {
+        let cached = |name, uses| Opened {
+            name,
+            // The host has no such descriptor.
+            fd: -1,
+            life: Life::Cached,
+            uses,
+        };
+        let given = Opened {
+            life: Life::Given,
+            ..cached(5, 0)
+        };
+        let mut opened = vec![
+            cached(1, 1),
+            cached(2, 0),
+            given,
+            cached(3, 0),
+            cached(4, 2),
+        ];
+        let names = |opened: &[Opened]| opened.iter().map(|other| other.name).collect::<Vec<_>>();
+        close_cached(&mut opened, 3);
+        assert_eq!(names(&opened), [1, 5, 3, 4]);
+        close_cached(&mut opened, 0);
+        assert_eq!(names(&opened), [1, 5, 4]);
+    }
 }

@@ -241,16 +241,19 @@ pub(crate) fn drop_kept(number: c_int) {
 /// Opens what the keeper keeps under a number, for reading and writing.
 ///
 /// # Errors
-/// As [`ask_for`].
+/// As [`ask_for`]; `EMFILE`, `ENFILE`.
 pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
     let path = format!("/proc/{}/fd/{number}\0", ID.load());
     // SAFETY: the path ends with a zero byte.
     let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
-    match fd {
+    if fd >= 0 {
+        return Ok(fd);
+    }
+    match errno() {
+        errno @ (Errno::EMFILE | Errno::ENFILE) => Err(errno),
         // Another user, a root without `/proc`, or the keeper has the message still before it: the
         // request comes behind that.
-        -1 => ask_for(number),
-        fd => Ok(fd),
+        _ => ask_for(number),
     }
 }
 
