@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +57,38 @@ static int opens_and_closes(void) {
     waitpid(child, NULL, 0);
     printf("opened: %d\n", opened);
     return 0;
+}
+
+/* The last one that shares a table closes its files, also if no process has waited for the others:
+ * the first one is waited for after the pipe was read. */
+static void end_in_turn(void) {
+    int ends[2];
+    pipe(ends);
+    *step = 0;
+    pid_t first = fork();
+    if (first == 0) {
+        close(ends[0]);
+        pid_t parent = getpid();
+        pid_t last = shares();
+        if (last == 0) {
+            while (getppid() == parent)
+                usleep(500);
+            _exit(0);
+        }
+        *step = last;
+        _exit(0);
+    }
+    close(ends[1]);
+    await(1);
+    /* It becomes a child of this process when the first one ends. */
+    while (waitpid(*step, NULL, 0) < 0)
+        usleep(500);
+    char byte;
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    ssize_t count = read(ends[0], &byte, 1);
+    printf("after the last one: %s\n", count == 0 ? "EOF" : strerror(errno));
+    waitpid(first, NULL, 0);
+    close(ends[0]);
 }
 
 int main(void) {
@@ -106,6 +139,9 @@ int main(void) {
     waitpid(child, &status, 0);
     show("the parent, after the child", before);
     printf("%d %d\n", status, fcntl(before, F_GETFD));
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    for (int i = 0; i < 5; i++)
+        end_in_turn();
     *step = 0;
     return opens_and_closes();
 }

@@ -11,7 +11,7 @@ use std::mem;
 use std::time::Duration;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{CloseRangeFlags, FileRef};
+use fdtable::FileRef;
 use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
 use fdtable_vfs::{CloneFlags, Errno, Process, RcuObject};
@@ -306,7 +306,7 @@ pub fn end() {
         let system = system();
         system.executable.store(None);
         system.routes.store(Routes::new(Vec::new()));
-        close_all(system.process);
+        system.process.end();
         Ok(())
     });
 }
@@ -348,7 +348,7 @@ unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
             if let Burial::Ours(name, member) = burial {
                 // SAFETY: as the caller promises.
                 unsafe { rcu::bury_process(name) };
-                close_all(&member.process);
+                member.process.end();
                 TREE.lock().take(name);
                 // SAFETY: as the caller promises, the threads of the process do not exist, and no
                 // other process finds it any more.
@@ -369,15 +369,6 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// Returns true if the tree has no process.
 pub(crate) fn is_empty() -> bool {
     guarded(|| Ok(TREE.lock().entries.is_empty())).unwrap_or(false)
-}
-
-/// Closes all descriptors of a process that ends, unless another one shares them.
-fn close_all(process: &Process) {
-    if process.shares_files() {
-        return;
-    }
-    // Without a flag it cannot fail.
-    let _ = process.close_range(0, u32::MAX, CloseRangeFlags::empty());
 }
 
 /// # Safety

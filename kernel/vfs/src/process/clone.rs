@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{Error, Files};
+use fdtable::{CloseRangeFlags, Error, Files};
 use fdtable_shm::MutexGuard;
 use fdtable_slab::SlabArc;
 
@@ -34,18 +34,37 @@ bitflags::bitflags! {
 #[doc(alias = "signal_struct")]
 pub(super) struct ThreadGroup {
     pub(super) id: AtomicCell<i32>,
-    /// One for each table. Its reference count is the number of processes that share the table.
+    /// One for each table. It counts this process as a user unless it has ended.
     pub(super) locks: Arc<TableLocks>,
+    has_ended: AtomicCell<bool>,
     pub(super) file_size: FileSize,
 }
 
 impl ThreadGroup {
     pub(super) fn new(id: i32) -> Self {
+        Self::of(id, Arc::new(TableLocks::new()), FileSize::default())
+    }
+
+    /// Makes that of a process which `locks` counts.
+    fn of(id: i32, locks: Arc<TableLocks>, file_size: FileSize) -> Self {
         ThreadGroup {
             id: AtomicCell::new(id),
-            locks: Arc::new(TableLocks::new()),
-            file_size: FileSize::default(),
+            locks,
+            has_ended: AtomicCell::new(false),
+            file_size,
         }
+    }
+
+    fn end(&self) {
+        if !self.has_ended.swap(true) {
+            self.locks.users.fetch_sub(1);
+        }
+    }
+}
+
+impl Drop for ThreadGroup {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -75,16 +94,16 @@ impl Process {
         } else {
             Arc::new(self.context.copy()?)
         };
+        if flags.contains(CloneFlags::FILES) {
+            locks.users.fetch_add(1);
+        }
+        let (id, file_size) = (self.kernel.next_process(), self.group.file_size.clone());
         Ok(Process {
             kernel: Arc::clone(&self.kernel),
             files,
             context,
             ids: Arc::new(self.ids.copy()),
-            group: Arc::new(ThreadGroup {
-                id: AtomicCell::new(self.kernel.next_process()),
-                locks,
-                file_size: self.group.file_size.clone(),
-            }),
+            group: Arc::new(ThreadGroup::of(id, locks, file_size)),
         })
     }
 
@@ -97,11 +116,8 @@ impl Process {
         check(flags)?;
         if flags.contains(CloneFlags::FILES) && self.shares_files() {
             self.files = fork(&self.files)?;
-            self.group = Arc::new(ThreadGroup {
-                id: AtomicCell::new(self.id()),
-                locks: Arc::new(TableLocks::new()),
-                file_size: self.group.file_size.clone(),
-            });
+            let (locks, file_size) = (Arc::new(TableLocks::new()), self.group.file_size.clone());
+            self.group = Arc::new(ThreadGroup::of(self.id(), locks, file_size));
         }
         if flags.contains(CloneFlags::FS) && Arc::strong_count(&self.context) > 1 {
             self.context = Arc::new(self.context.copy()?);
@@ -123,11 +139,21 @@ impl Process {
             .close_on_exec(|closed| locks.close_all(&closed))?)
     }
 
-    /// Returns true if another process shares the table of descriptors. Neither blocks nor
-    /// allocates.
+    /// Returns true if another process, which has not ended, shares the table of descriptors.
+    /// Neither blocks nor allocates.
     #[must_use]
     pub fn shares_files(&self) -> bool {
-        Arc::strong_count(&self.group.locks) > 1
+        self.group.locks.users.load() > 1
+    }
+
+    /// Closes all descriptors at the end of the process, unless another one shares the table: the
+    /// last one closes them. The process opens no more files then. It can be called again.
+    pub fn end(&self) {
+        self.group.end();
+        if self.group.locks.users.load() == 0 {
+            // Without a flag it cannot fail.
+            let _ = self.close_range(0, u32::MAX, CloseRangeFlags::empty());
+        }
     }
 
     /// Locks a mutex of the table of descriptors that no call here takes: for an embedder that

@@ -26,6 +26,23 @@ fn a_process_may_share_the_table_of_another() {
 }
 
 #[test]
+fn the_last_one_that_shares_a_table_closes_it_at_its_end() {
+    let process = Process::new();
+    let file = create(&process, "a");
+    let task = process.clone_with(CloneFlags::FILES).unwrap();
+    let dropped = process.clone_with(CloneFlags::FILES).unwrap();
+    for _ in 0..2 {
+        process.end();
+        assert!(task.shares_files());
+        assert_eq!(task.read(file, &mut [0]), Ok(0));
+    }
+    drop(dropped);
+    assert!(!task.shares_files());
+    task.end();
+    assert_eq!(task.files().open_count(), 0);
+}
+
+#[test]
 fn an_exec_leaves_a_shared_table_alone() {
     let process = Process::new();
     let kept = create(&process, "kept");

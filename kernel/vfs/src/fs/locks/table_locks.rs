@@ -29,6 +29,8 @@ pub(crate) struct TableLocks {
     has_some: AtomicCell<bool>,
     /// See [`Process::lock_moves`](crate::Process::lock_moves).
     pub(crate) moves: Mutex<()>,
+    /// How many processes use the table: those that have not ended.
+    pub(crate) users: AtomicCell<usize>,
 }
 
 fdtable_sync::global! {
@@ -37,13 +39,14 @@ fdtable_sync::global! {
 }
 
 impl TableLocks {
-    /// Makes the locks of a new table: none.
+    /// Makes the locks of a new table, which one process uses: none.
     pub(crate) fn new() -> Self {
         TableLocks {
             owner: OnceCell::new(),
             sets: Mutex::default(),
             has_some: AtomicCell::new(false),
             moves: Mutex::new(()),
+            users: AtomicCell::new(1),
         }
     }
 
