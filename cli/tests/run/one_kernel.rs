@@ -546,6 +546,39 @@ fn threads_read_more_files_of_others_than_may_be_open() {
 }
 
 #[test]
+fn messages_with_more_files_of_the_host_than_the_keeper_has_room_for_fail() {
+    if !is_installed("python3") {
+        return eprintln!("not installed: python3");
+    }
+    let script = "
+import errno, os, socket, time
+a, b = socket.socketpair(socket.AF_UNIX)
+def send():
+    fd = os.open(\"/bin/sh\", os.O_RDONLY)
+    try:
+        socket.send_fds(a, [b\"x\"], [fd])
+        return 0
+    except OSError as error:
+        return error.errno
+    finally:
+        os.close(fd)
+sent = 0
+while (error := send()) == 0:
+    sent += 1
+print(sent, errno.errorcode[error])
+for _ in range(sent):
+    os.close(socket.recv_fds(b, 1, 1)[1][0])
+# The keeper closes them soon.
+while send() != 0:
+    time.sleep(0.001)
+";
+    let words = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
+    let words = [&words[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
+    let found = run(&words, &["python3", "-c", script], &folder("one-in-flight"));
+    assert_eq!(shown(&found), "Some(0)\n32 ETOOMANYREFS\n");
+}
+
+#[test]
 fn processes_share_a_table_of_descriptors() {
     let program = compiled("sharing", &[]);
     let words = [program.to_str().expect("a path")];

@@ -89,13 +89,13 @@ impl HostFile {
     /// keeper keeps that.
     ///
     /// # Errors
-    /// `ENFILE` if the keeper has no number left, or is gone.
+    /// `ETOOMANYREFS` if the keeper has no number left, or is gone.
     pub(crate) fn send(&self) -> Result<(), Errno> {
         let fd = self.number.get();
         if !host_fork::shares_memory() || self.kept.load() != 0 || fd < 0 {
             return Ok(());
         }
-        let number = keeper::keep(fd)?;
+        let number = keeper::keep(fd).map_err(|_| Errno::ETOOMANYREFS)?;
         if self.kept.compare_exchange(0, number).is_err() {
             // Another thread was first.
             keeper::drop_kept(number);

@@ -222,10 +222,11 @@ pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
             }
         }
     };
-    match send([KEEP, number, 0], Some(fd)) {
-        true => Ok(number),
-        false => Err(Errno::ENFILE),
+    if !send([KEEP, number, 0], Some(fd)) {
+        NUMBERS.lock().free.push(number);
+        return Err(Errno::ENFILE);
     }
+    Ok(number)
 }
 
 /// Has the keeper close what it keeps under a number.
@@ -567,4 +568,21 @@ fn add(epoll: RawFd, fd: RawFd, name: u32) -> bool {
     };
     // SAFETY: the event is valid.
     unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_free_again_where_there_is_no_keeper() {
+        {
+            let mut numbers = NUMBERS.lock();
+            (numbers.next, numbers.end) = (7, 8);
+        }
+        for _ in 0..2 {
+            assert_eq!(keep(0), Err(Errno::ENFILE));
+            assert_eq!(NUMBERS.lock().free, [7]);
+        }
+    }
 }
