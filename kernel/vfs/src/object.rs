@@ -14,7 +14,7 @@ use crate::fs::{
     Credentials, FallocateFlags, Inode, LowerBytes, Seals, SeekTo, SharedMemory, VfsPath,
 };
 use crate::vectored;
-use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
+use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat};
 
 /// Open file: a pipe end, a socket, a regular file, a directory.
 ///
@@ -128,6 +128,15 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::EBADF)
     }
 
+    /// Writes like [`try_write`](Self::try_write), for a process, whose credentials the receiver of
+    /// a message may get.
+    ///
+    /// # Errors
+    /// Those of `try_write`.
+    fn try_write_as(&self, _writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
+        self.try_write(bytes)
+    }
+
     /// Reads like [`try_read`](Self::try_read), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
@@ -151,6 +160,14 @@ pub trait Object: Any + Send + Sync {
     /// Those of `try_write`, without `EAGAIN`.
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.try_write(bytes)
+    }
+
+    /// Writes like [`write`](Self::write), for a process.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    fn write_as(&self, _writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
+        self.write(bytes)
     }
 
     /// Reads at `offset` like [`try_read`](Self::try_read), and leaves the file position alone.
@@ -213,6 +230,14 @@ pub trait Object: Any + Send + Sync {
             true => self.try_write(bytes),
             false => self.write(bytes),
         })
+    }
+
+    /// Writes like [`write_vectored`](Self::write_vectored), for a process.
+    ///
+    /// # Errors
+    /// Those of `write_vectored`.
+    fn write_vectored_as(&self, _writer: &Process, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.write_vectored(bufs)
     }
 
     /// Reads at `offset` like [`read_vectored`](Self::read_vectored), and leaves the file position

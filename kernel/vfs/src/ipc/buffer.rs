@@ -254,12 +254,25 @@ impl Buffer {
     /// # Errors
     /// Those of `try_write`; `EAGAIN` also if only a part fits, and the end may block.
     pub(crate) fn try_write_by(&self, status: &Status, bytes: &[u8]) -> Result<usize, Errno> {
-        if bytes.len() <= PIPE_BUF || status.get().contains(OpenFlags::NONBLOCK) {
-            return self.try_write(bytes);
-        }
-        self.try_write_if(bytes, |state| {
-            !state.is_open() || bytes.len() <= state.free()
-        })
+        self.try_write_if(bytes, |state| state.has_room(status, bytes.len()))
+    }
+
+    /// Writes like [`try_write_by`](Self::try_write_by), unless an end gets credentials with the
+    /// bytes.
+    ///
+    /// # Errors
+    /// Those of `try_write_by`.
+    pub(crate) fn try_write_unsigned(
+        &self,
+        status: &Status,
+        bytes: &[u8],
+    ) -> Option<Result<usize, Errno>> {
+        let mut signed = false;
+        let written = self.try_write_if(bytes, |state| {
+            signed = state.passing.is_on();
+            !signed && state.has_room(status, bytes.len())
+        });
+        (!signed).then_some(written)
     }
 
     #[inline]
@@ -666,6 +679,16 @@ impl State {
         self.is_open() && self.free() < needed
     }
 
+    /// Returns true if an end with `status` need not wait to write `count` bytes. An end that may
+    /// block writes all of them.
+    #[inline]
+    fn has_room(&self, status: &Status, count: usize) -> bool {
+        match count <= PIPE_BUF || status.get().contains(OpenFlags::NONBLOCK) {
+            true => !self.write_must_wait(count),
+            false => !self.is_open() || count <= self.free(),
+        }
+    }
+
     /// Moves bytes from the front into `buf`, in at most two copies.
     #[inline]
     fn pop(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
@@ -693,16 +716,6 @@ impl State {
     /// Moves as many of `bytes` as fit to the back, in at most two copies.
     #[inline]
     fn push(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        let count = self.push_unsigned(bytes)?;
-        if self.passing.is_on() {
-            self.sign(count);
-        }
-        Ok(count)
-    }
-
-    /// Moves bytes in like [`push`](Self::push), without the credentials of the writer.
-    #[inline]
-    fn push_unsigned(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         self.writer.check()?;
         if self.reader != Side::Open {
             return Err(Errno::EPIPE);

@@ -48,7 +48,7 @@ use crate::ipc::buffer::Buffer;
 use crate::ipc::wait_policy::WaitPolicy;
 use crate::object::file;
 use crate::vectored::IOV_MAX;
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::{Errno, Object, OpenFlags, Process, RcuObject, Status};
 use ancillary::Ancillary;
 use message::SendRequest;
 use queue::Queue;
@@ -348,7 +348,7 @@ impl Socket {
         let ancillary = Ancillary {
             rights,
             credentials: message.credentials,
-            sender: message.sender,
+            sender: message.sender.or(Some(self.core.maker)),
         };
         self.core.send(SendRequest {
             bytes: message.bytes,
@@ -471,11 +471,52 @@ impl Socket {
         Ok(received.count)
     }
 
-    fn write_message(&self, bytes: &[u8], policy: WaitPolicy) -> Result<usize, Errno> {
+    fn try_write_by(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
+        if let Some(stream) = self.stream()
+            && !bytes.is_empty()
+        {
+            match stream.outgoing.try_write_unsigned(&self.status, bytes) {
+                Some(written) => return written,
+                // A part must not be the result of a call that may block.
+                None if !self.is_nonblocking() => return Err(Errno::EAGAIN),
+                None => {}
+            }
+        }
+        self.write_message(&[IoSlice::new(bytes)], sender(), WaitPolicy::NoWait)
+    }
+
+    fn write_by(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
+        // The fast path of most writes.
+        match self.try_write_by(bytes, &sender) {
+            Err(Errno::EAGAIN) => {
+                let policy = self.core.options.send_policy();
+                self.write_message(&[IoSlice::new(bytes)], sender(), policy)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn write_slices(&self, bufs: &[IoSlice<'_>], sender: Ucred) -> Result<usize, Errno> {
+        // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
+        if bufs.iter().all(|buf| buf.is_empty()) {
+            return Ok(0);
+        }
+        self.write_message(bufs, sender, self.send_policy(MsgFlags::empty()))
+    }
+
+    fn write_message(
+        &self,
+        bytes: &[IoSlice<'_>],
+        sender: Ucred,
+        policy: WaitPolicy,
+    ) -> Result<usize, Errno> {
         self.core.send(SendRequest {
-            bytes: &[IoSlice::new(bytes)],
+            bytes,
             to: None,
-            ancillary: Ancillary::default(),
+            ancillary: Ancillary {
+                sender: Some(sender),
+                ..Ancillary::default()
+            },
             policy,
         })
     }
@@ -566,10 +607,11 @@ impl Object for Socket {
     }
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        match self.stream() {
-            Some(stream) if !bytes.is_empty() => stream.outgoing.try_write_by(&self.status, bytes),
-            _ => self.write_message(bytes, WaitPolicy::NoWait),
-        }
+        self.try_write_by(bytes, || self.core.maker)
+    }
+
+    fn try_write_as(&self, writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
+        self.try_write_by(bytes, || writer.sender())
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
@@ -581,23 +623,19 @@ impl Object for Socket {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        match self.try_write(bytes) {
-            Err(Errno::EAGAIN) => self.write_message(bytes, self.core.options.send_policy()),
-            outcome => outcome,
-        }
+        self.write_by(bytes, || self.core.maker)
+    }
+
+    fn write_as(&self, writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
+        self.write_by(bytes, || writer.sender())
     }
 
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
-        if bufs.iter().all(|buf| buf.is_empty()) {
-            return Ok(0);
-        }
-        self.core.send(SendRequest {
-            bytes: bufs,
-            to: None,
-            ancillary: Ancillary::default(),
-            policy: self.send_policy(MsgFlags::empty()),
-        })
+        self.write_slices(bufs, self.core.maker)
+    }
+
+    fn write_vectored_as(&self, writer: &Process, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.write_slices(bufs, writer.sender())
     }
 
     fn release(&self) {

@@ -168,8 +168,8 @@ impl Process {
                 // Not by the end of a FIFO: Linux leaves its times.
                 (Some(pipe), true) => pipe.try_write(bytes),
                 (Some(pipe), false) => pipe.write_while(is_valid, bytes),
-                (None, true) => to.try_write(bytes),
-                (None, false) => to.write(bytes),
+                (None, true) => to.try_write_as(self, bytes),
+                (None, false) => to.write_as(self, bytes),
             }
         })?;
         if source.kind == FileKind::Regular {

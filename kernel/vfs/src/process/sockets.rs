@@ -324,7 +324,7 @@ impl Process {
     }
 
     /// Returns the sender of a message: with the real user and group, as on Linux.
-    fn sender(&self) -> Ucred {
+    pub(crate) fn sender(&self) -> Ucred {
         let fs::Credentials { uid, gid, .. } = self.real_credentials();
         Ucred {
             pid: self.id(),

@@ -198,8 +198,8 @@ impl Process {
             let result = match at {
                 _ if found == 0 => Ok(0),
                 Some(at) => to.write_at(bytes, at + done as u64),
-                None if to.is_nonblocking() => to.try_write(bytes),
-                None => to.write(bytes),
+                None if to.is_nonblocking() => to.try_write_as(self, bytes),
+                None => to.write_as(self, bytes),
             };
             if takes {
                 source.put_back(&bytes[result.unwrap_or(0)..]);

@@ -48,13 +48,13 @@ impl Process {
         let bytes = &bytes[..self.writable_bytes(fd, None, bytes.len())?];
         let attempt = self.borrowed(fd, |object| {
             object
-                .try_write(bytes)
+                .try_write_as(self, bytes)
                 .inspect(|_| self.remove_privileges(object))
         });
         match attempt? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file
-                .write(bytes)
+                .write_as(self, bytes)
                 .inspect(|_| self.remove_privileges(&**file)),
         }
     }

@@ -30,7 +30,7 @@ impl Process {
         let (fd, total) = (fd.to_raw(), check_written(bufs)?);
         let bufs = first(bufs, total, self.writable_bytes(fd, None, total)?)?;
         let file = self.files.get(fd)?;
-        let written = file.write_vectored(&bufs)?;
+        let written = file.write_vectored_as(self, &bufs)?;
         self.remove_privileges(&**file);
         Ok(written)
     }

@@ -11,7 +11,7 @@ use fdtable_vfs::socket::{
     MsgFlags, OptionValue, SendMessage, Shutdown, Socket, SocketAddress, SocketOption, SocketType,
     Ucred,
 };
-use fdtable_vfs::{Errno, FileKind, OpenFlags, Process};
+use fdtable_vfs::{Errno, FileKind, OpenFlags, Process, SpliceFlags};
 
 use crate::call::{Call, within_time};
 
@@ -508,6 +508,44 @@ fn what_was_sent_before_the_option_has_no_credentials() {
     pass(0).unwrap();
     process.write(near, b"off").unwrap();
     assert_eq!(receive(), (5, None));
+}
+
+#[test]
+fn what_a_process_writes_has_its_credentials() {
+    let maker = Process::new();
+    let kinds = [
+        SocketType::Stream,
+        SocketType::Datagram,
+        SocketType::SeqPacket,
+    ];
+    let all = kinds.map(|kind| [OpenFlags::empty(), NOW].map(|flags| (kind, flags)));
+    for (kind, flags) in all.into_iter().flatten() {
+        let (near, far) = maker.socketpair_of(kind, flags).unwrap();
+        let passes = OptionValue::Number(1);
+        maker
+            .setsockopt(far, SocketOption::PassCredentials, passes)
+            .unwrap();
+        let (out, into) = maker.pipe2(OpenFlags::empty()).unwrap();
+        maker.write(into, b"through a pipe").unwrap();
+        let child = maker.fork().unwrap();
+        let sender = || {
+            let mut buf = [0; 100];
+            let bufs = &mut [IoSliceMut::new(&mut buf)];
+            let received = maker.recvmsg(far, bufs, MsgFlags::empty()).unwrap();
+            received.credentials.map(|sender| sender.pid)
+        };
+        let id = Some(child.id());
+        child.write(near, b"bytes").unwrap();
+        assert_eq!(sender(), id, "write, {kind:?}");
+        child.writev(near, &[IoSlice::new(b"bytes")]).unwrap();
+        assert_eq!(sender(), id, "writev, {kind:?}");
+        child
+            .splice(out, None, near, None, 100, SpliceFlags::empty())
+            .unwrap();
+        assert_eq!(sender(), id, "splice, {kind:?}");
+        maker.write(near, b"bytes").unwrap();
+        assert_eq!(sender(), Some(maker.id()), "{kind:?}");
+    }
 }
 
 #[test]

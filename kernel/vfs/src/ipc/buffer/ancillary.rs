@@ -39,12 +39,10 @@ pub(super) struct Passing {
     to_reader: bool,
     /// The writer has asked for those of its peer; then its own are sent too.
     to_writer: bool,
-    /// The writer.
-    writer: Option<Ucred>,
 }
 
 impl Passing {
-    /// Returns true if bytes without credentials of their own get those of the writer.
+    /// Returns true if bytes without credentials of their own get those of their sender.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.to_reader || self.to_writer
@@ -166,10 +164,9 @@ impl Buffer {
         )
     }
 
-    /// Sets the writer, and whether it asks for credentials.
-    pub(crate) fn set_writer(&self, writer: Ucred, passes: bool) {
-        let passing = &mut self.state.lock().passing;
-        (passing.writer, passing.to_writer) = (Some(writer), passes);
+    /// Sets whether the writer asks for credentials.
+    pub(crate) fn pass_to_writer(&self, passes: bool) {
+        self.state.lock().passing.to_writer = passes;
     }
 
     /// Sets whether the reader gets credentials.
@@ -314,8 +311,8 @@ impl State {
     fn mark(&mut self, start: u64, ancillary: &mut Ancillary) {
         let end = self.end();
         let signed = self.passing.is_on();
-        let writer = ancillary.sender.or(self.passing.writer);
-        let credentials = ancillary.credentials.or(writer.filter(|_| signed));
+        let sender = ancillary.sender.filter(|_| signed);
+        let credentials = ancillary.credentials.or(sender);
         let rights = ancillary.rights.take();
         // Messages of one sender are read as one.
         if rights.is_none()
@@ -341,15 +338,6 @@ impl State {
         }
     }
 
-    /// Marks the last `count` bytes with the credentials of the writer.
-    #[cold]
-    pub(super) fn sign(&mut self, count: usize) {
-        if count > 0 {
-            let start = self.end() - count as u64;
-            self.mark(start, &mut Ancillary::default());
-        }
-    }
-
     /// Appends as much of several slices as fits, without the first `skip` bytes.
     fn put_slices(
         &mut self,
@@ -366,7 +354,7 @@ impl State {
             if rest.is_empty() {
                 continue;
             }
-            match self.push_unsigned(rest) {
+            match self.push(rest) {
                 Ok(pushed) => count += pushed,
                 Err(errno) => result = Err(errno),
             }

@@ -177,7 +177,7 @@ impl Core {
         });
         // After the link, so that a change of the option meanwhile is not lost.
         let passes = self.options.passes_credentials();
-        link.outgoing.set_writer(self.maker, passes);
+        link.outgoing.pass_to_writer(passes);
     }
 
     /// Takes over what an accepted socket has of its listener.
@@ -197,7 +197,7 @@ impl Core {
         self.options.set_passes_credentials(passes);
         self.incoming.pass_to_reader(passes);
         if let Some(link) = self.link.get() {
-            link.outgoing.set_writer(self.maker, passes);
+            link.outgoing.pass_to_writer(passes);
         }
     }
 

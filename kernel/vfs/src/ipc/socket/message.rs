@@ -228,7 +228,6 @@ impl Core {
         let length = request.length();
         let from = Arc::clone(&self.name);
         let mut ancillary = request.ancillary;
-        ancillary.sender = ancillary.sender.or(Some(self.maker));
         if self.options.passes_credentials() {
             ancillary.sign();
         }

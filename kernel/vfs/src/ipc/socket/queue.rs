@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::ancillary::Ucred;
 use super::in_flight::Rights;
 use super::recv_queue::{RecvQueue, Sender};
 use super::{CAPACITY, SocketType};
@@ -118,10 +117,10 @@ impl Queue {
         each!(self, pass_to_reader(passes));
     }
 
-    /// Sets the writer of a connection, and whether it asks for credentials.
-    pub(crate) fn set_writer(&self, writer: Ucred, passes: bool) {
+    /// Sets whether the writer of a connection asks for credentials.
+    pub(crate) fn pass_to_writer(&self, passes: bool) {
         if let Queue::Bytes(buffer) = self {
-            buffer.set_writer(writer, passes);
+            buffer.pass_to_writer(passes);
         }
     }
 
