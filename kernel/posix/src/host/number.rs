@@ -294,7 +294,8 @@ impl Drop for InUse {
             let mut opened = OPENED.lock();
             let used = opened.iter_mut().rfind(|other| other.name == self.name);
             if let Some(used) = used {
-                used.uses -= 1;
+                // It may be another entry: the descriptor was given up, and opened again.
+                used.uses = used.uses.saturating_sub(1);
             }
         }
     }
