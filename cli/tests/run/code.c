@@ -1,13 +1,20 @@
 /* Code of a file that is mapped in parts, is not readable any more, or is gone; and code that is
  * changed while a handler has interrupted it. */
 
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,7 +200,69 @@ static void replaced(void) {
     shmctl(id, IPC_RMID, NULL);
 }
 
-int main(void) {
+static volatile int stops;
+
+static void *maps(void *unused) {
+    while (!stops) {
+        size_t size = 1 << 20;
+        char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(at, 1, size);
+        mprotect(at, PAGE, PROT_READ);
+        munmap(at, size);
+    }
+    return unused;
+}
+
+static void forks(int count) {
+    for (int i = 0; i < count; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE);
+            _exit(0);
+        }
+        int status;
+        if (waitpid(child, &status, 0) != child || status != 0)
+            is_wrong = 1;
+    }
+}
+
+/* A process is forked while a thread changes the memory. A child that hangs is ended. */
+static void forks_beside_maps(void) {
+    alarm(30);
+    pthread_t thread;
+    pthread_create(&thread, NULL, maps, NULL);
+    forks(200);
+    stops = 1;
+    pthread_join(thread, NULL);
+}
+
+/* The program has a filter for what it does not do itself. */
+static void filtered(void) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof steps / sizeof *steps, steps};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+        is_wrong = 1;
+    forks(20);
+}
+
+/* The loader of a new program asks for the CPU, whatever the one before has set. */
+static void without_cpuid(void) {
+    const long arch_cpuid = 0x1012;
+    syscall(SYS_arch_prctl, arch_cpuid, 0);
+    execl("/proc/self/exe", "code", "again", NULL);
+    is_wrong = 1;
+}
+
+int main(int count, char **words) {
+    (void)words;
+    if (count > 1)
+        return 0;
     unlink("code");
     fd = open("code", O_RDWR | O_CREAT, 0700);
     int distance = SITE + 5 - (BRANCH + (int)sizeof branch);
@@ -220,6 +289,9 @@ int main(void) {
     in_child("discarded", discarded);
     in_child("changed by a handler", changed_by_a_handler);
     in_child("replaced", replaced);
+    in_child("forks beside maps", forks_beside_maps);
+    in_child("filtered", filtered);
+    in_child("without cpuid", without_cpuid);
     in_child("cut", cut);
     return 0;
 }

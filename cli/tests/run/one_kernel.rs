@@ -611,7 +611,7 @@ fn code_of_files_is_called_in_parts_and_when_it_is_gone() {
     );
     let report = shown(&output);
     let lines: Vec<_> = report.lines().skip(1).collect();
-    assert_eq!(lines.len(), 14, "{report}");
+    assert_eq!(lines.len(), 17, "{report}");
     assert!(lines.iter().all(|line| line.ends_with(": 0")), "{report}");
 }
 

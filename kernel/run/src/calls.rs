@@ -5,12 +5,12 @@
 
 use std::ffi::c_long;
 
-use fdtable_posix::{fdt_getsockopt, fdt_syscall};
+use fdtable_posix::{fdt_getsockopt, fdt_syscall, runner};
 
 use crate::entry::{Frame, fdtable_run_host};
 use crate::memory::{self, pointer};
 use crate::thread::Block;
-use crate::{exec, patch, process, signals};
+use crate::{code, exec, patch, process, signals};
 
 /// Converts a result of the C interface, where -1 means that `errno` says why.
 pub(crate) fn checked(result: i64) -> Result<i64, i32> {
@@ -207,23 +207,37 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         // Memory.
         libc::SYS_mmap => map(a),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-            let _sites = (a[2] != patch::CODE.into())
-                .then(|| patch::restore(&memory::range(address(0), address(1))));
+            let _closed = (a[2] != patch::CODE.into())
+                .then(|| patch::restore(memory::range(address(0), address(1))));
             posix(number, a)
         }
         libc::SYS_madvise => {
-            let discards = [
-                libc::MADV_DONTNEED,
-                libc::MADV_DONTNEED_LOCKED,
-                libc::MADV_FREE,
-            ];
-            let _sites = discards
-                .contains(&(a[2] as i32))
-                .then(|| patch::discard(&memory::range(address(0), address(1))));
+            let _closed =
+                discards(a[2]).then(|| patch::discard(memory::range(address(0), address(1))));
+            posix(number, a)
+        }
+        libc::SYS_process_madvise => {
+            let ranges = if discards(a[3]) {
+                address(2).min(IOV_MAX)
+            } else {
+                0
+            };
+            // Those that cannot be read are an error of the call.
+            let range = |index: u64| {
+                let at = pointer::<[u64; 2]>(address(1).wrapping_add(16 * index));
+                // SAFETY: words have any value.
+                let [start, length] = unsafe { runner::value(at) }?;
+                Some(patch::discard(memory::range(start, length)))
+            };
+            let _closed: Vec<_> = (0..ranges).map_while(range).collect();
+            posix(number, a)
+        }
+        libc::SYS_seccomp => {
+            code::keep();
             posix(number, a)
         }
         libc::SYS_munmap => {
-            let _sites = patch::forget([memory::range(address(0), address(1))]);
+            let _closed = patch::forget([memory::range(address(0), address(1))]);
             memory::unmap(address(0), address(1), || posix(number, a))
         }
         libc::SYS_mremap => {
@@ -231,7 +245,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
                 0 => 0..0,
                 _ => memory::range(address(4), address(2)),
             };
-            let _sites = patch::forget([memory::range(address(0), address(1)), replaced]);
+            let _closed = patch::forget([memory::range(address(0), address(1)), replaced]);
             let unmapped = match a[3] & i64::from(libc::MREMAP_DONTUNMAP) {
                 0 => address(1),
                 _ => 0,
@@ -244,7 +258,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_shmat => {
             let size = segment_size(a[0] as i32);
-            let _sites = (a[2] & i64::from(libc::SHM_REMAP) != 0)
+            let _closed = (a[2] & i64::from(libc::SHM_REMAP) != 0)
                 .then(|| patch::forget([memory::range(address(1), size)]));
             let result = posix(number, a);
             if !(-4095..0).contains(&result) {
@@ -319,6 +333,10 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_timer_create => exec::create_timer(a),
         libc::SYS_timer_delete => exec::delete_timer(a),
         libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
+        libc::SYS_prctl if a[0] == libc::PR_SET_SECCOMP.into() => {
+            code::keep();
+            posix(number, a)
+        }
         libc::SYS_prctl if a[0] == libc::PR_SET_DUMPABLE.into() => process::set_dumpable(a),
         libc::SYS_prctl if a[0] == libc::PR_GET_DUMPABLE.into() => process::dumpable(a),
         // What ends after a time. A call whose time is a point in time is made again as it is.
@@ -372,12 +390,27 @@ fn segment_size(id: i32) -> u64 {
     }
 }
 
+/// The most ranges of one call.
+const IOV_MAX: u64 = 1024;
+
+/// Returns true if advice to the host discards pages.
+fn discards(advice: i64) -> bool {
+    const MADV_GUARD_INSTALL: i32 = 102;
+    let all = [
+        libc::MADV_DONTNEED,
+        libc::MADV_DONTNEED_LOCKED,
+        libc::MADV_FREE,
+        MADV_GUARD_INSTALL,
+    ];
+    all.contains(&(advice as i32))
+}
+
 /// Maps memory, and notes that it is the guest's.
 fn map(a: [i64; 6]) -> i64 {
     let replaced = || memory::range(a[0].cast_unsigned(), a[1].cast_unsigned());
-    let sites = (a[3] & i64::from(libc::MAP_FIXED) != 0).then(|| patch::forget([replaced()]));
+    let closed = (a[3] & i64::from(libc::MAP_FIXED) != 0).then(|| patch::forget([replaced()]));
     let result = posix(libc::SYS_mmap, a);
-    drop(sites);
+    drop(closed);
     if !(-4095..0).contains(&result) {
         memory::note(result.cast_unsigned(), a[1].cast_unsigned());
         let mapping = patch::Mapping {

@@ -12,17 +12,19 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::memory::pointer;
+use fdtable::host_fork;
+
+use crate::memory::{PAGE, pointer};
 
 /// How many forks of a process come before the copy, if it has not inherited one.
 const OFTEN: u32 = 16;
 
-const PAGE: u64 = 4096;
 const LARGE: u64 = 2 << 20;
 
 /// Counts forks. Relaxed: whoever counts the one that matters makes the copy.
@@ -35,6 +37,12 @@ pub(crate) fn count_fork() {
         // The code stays in the file on a host that has no room.
         let _ = text().map_or(Ok(()), |text| copy(&text));
     }
+}
+
+/// Has the code stay where it is: the program is about to install a filter, which may forbid the
+/// calls.
+pub(crate) fn keep() {
+    FORKS.store(OFTEN, Relaxed);
 }
 
 /// Counts anew, in the child of a fork: most children fork seldom.
@@ -64,6 +72,20 @@ fn text() -> Option<Range<u64>> {
 fn copy(text: &Range<u64>) -> io::Result<()> {
     let all = text.start & !(LARGE - 1)..text.end.next_multiple_of(LARGE);
     let size = (all.end - all.start) as usize;
+    // No child has the descriptor.
+    let _inside = host_fork::enter();
+    // The host sends a signal for a file that is larger.
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: there is room for the answer, which is there if the call has not failed.
+    let limit = unsafe {
+        match libc::getrlimit(libc::RLIMIT_FSIZE, limit.as_mut_ptr()) {
+            0 => limit.assume_init().rlim_cur,
+            _ => 0,
+        }
+    };
+    if limit < size as u64 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     // SAFETY: the name is a C string. The descriptor is this file's from here on.
     let file = unsafe {
         let fd = libc::memfd_create(c"fdtable-code".as_ptr(), libc::MFD_CLOEXEC);

@@ -48,7 +48,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 
 use crate::calls::host_now;
 use crate::entry::{address, fdtable_run_enter};
-use crate::guarded::{Guard, Guarded};
+use crate::guarded::Guarded;
 use crate::memory::{PAGE, pointer};
 use crate::thread::Block;
 use crate::{process, thread, tracer};
@@ -83,7 +83,7 @@ struct Mapped {
 /// How many calls of a site trap before it is rewritten.
 const COLD: u32 = 8;
 
-pub(crate) struct Sites {
+struct Sites {
     pools: Vec<Pool>,
     /// How many calls have trapped at a site that is neither left nor rewritten yet.
     trapped: BTreeMap<u64, u32>,
@@ -99,6 +99,8 @@ pub(crate) struct Sites {
     mapped: BTreeMap<u64, Mapped>,
     /// How many changes were known when this process took them.
     known: u32,
+    /// See [`Closed`].
+    closed: Vec<Range<u64>>,
 }
 
 /// The jump of a site that was rewritten.
@@ -136,6 +138,7 @@ static MOVING: [[AtomicU64; 2]; MOVED] = [const { [AtomicU64::new(0), AtomicU64:
 /// Forgets the sites of a program that has ended.
 pub(crate) fn clear() {
     cpuid::end();
+    cpuid::have_answers();
     let mut sites = SITES.lock();
     for pool in sites.pools.drain(..) {
         // SAFETY: nothing else uses the mapping.
@@ -147,6 +150,7 @@ pub(crate) fn clear() {
     sites.moved.clear();
     sites.unused.clear();
     sites.mapped.clear();
+    sites.closed.clear();
 }
 
 /// The protection of code: what can be read, and not be written.
@@ -174,8 +178,11 @@ pub(crate) fn map(start: u64, length: u64, of: Mapping) {
     sites.mapped.insert(start, mapped);
     // No branches were searched here for the sites of other parts of the file.
     let whole = sites.code_of_file(start);
-    sites.restore(&(whole.start..start));
-    sites.restore(&(mapped.end..whole.end));
+    for beside in [whole.start..start, mapped.end..whole.end] {
+        if !beside.is_empty() {
+            sites.restore(&beside);
+        }
+    }
     let changes = known::map(&identity);
     sites.change_all(start, &mapped, &changes);
 }
@@ -209,43 +216,59 @@ pub(crate) fn catch_up() {
     }
 }
 
-/// No site changes while it is there.
-pub(crate) type Unchanging = Guard<'static, Sites>;
+/// Ranges whose sites stay as they are until this is dropped: another thread may call there while
+/// the host unmaps or changes them.
+pub(crate) struct Closed<const COUNT: usize>([Range<u64>; COUNT]);
+
+impl<const COUNT: usize> Drop for Closed<COUNT> {
+    fn drop(&mut self) {
+        let mut sites = SITES.lock();
+        for range in &self.0 {
+            // Another thread may have closed the same one.
+            let found = sites.closed.iter().position(|closed| closed == range);
+            found.map(|index| sites.closed.swap_remove(index));
+        }
+    }
+}
 
 /// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable,
-/// or cannot be read any more, while what is returned is there.
+/// or cannot be read any more.
 #[must_use]
-pub(crate) fn restore(range: &Range<u64>) -> Unchanging {
+pub(crate) fn restore(range: Range<u64>) -> Closed<1> {
     let mut sites = SITES.lock();
-    for site in sites.restore(range) {
+    for site in sites.restore(&range) {
         sites.left.insert(site);
     }
-    sites.unmap(range);
-    sites
+    sites.unmap(&range);
+    sites.close([range])
 }
 
 /// Gives the sites in a range their bytes back: before pages are discarded, which a jump may be in
-/// with a part, while what is returned is there. Returns nothing if there are none.
+/// with a part.
 #[must_use]
-pub(crate) fn discard(range: &Range<u64>) -> Option<Unchanging> {
+pub(crate) fn discard(range: Range<u64>) -> Closed<1> {
     let mut sites = SITES.lock();
-    let is_restored = !sites.restore(range).is_empty();
-    is_restored.then_some(sites)
+    sites.restore(&range);
+    sites.close([range])
 }
 
-/// Gives the sites in ranges their bytes back, and forgets them: before code is unmapped, while
-/// what is returned is there.
+/// Gives the sites in ranges their bytes back, and forgets them: before code is unmapped.
 #[must_use]
-pub(crate) fn forget<const COUNT: usize>(ranges: [Range<u64>; COUNT]) -> Unchanging {
+pub(crate) fn forget<const COUNT: usize>(ranges: [Range<u64>; COUNT]) -> Closed<COUNT> {
     let mut sites = SITES.lock();
-    for range in ranges {
-        sites.restore(&range);
-        sites.unmap(&range);
+    for range in &ranges {
+        sites.restore(range);
+        sites.unmap(range);
         let near = range.start.saturating_sub(EXTENT)..range.end;
         sites.left.retain(|site| !near.contains(site));
         sites.trapped.retain(|site, _| !near.contains(site));
     }
-    sites
+    sites.close(ranges)
+}
+
+/// Opens what other threads have closed, in the child of a fork, which does not have them.
+pub(crate) fn open_all() {
+    SITES.lock().closed.clear();
 }
 
 /// A change of code: a jump at `begin` to a stub with `code`.
@@ -317,7 +340,10 @@ const CPUID: [u8; 2] = [0x0F, 0xA2];
 pub(crate) fn rewrite(site: u64, number: i64) {
     let mut sites = SITES.lock();
     // Another thread may have trapped here, and rewritten it, before this one.
-    if sites.left.contains(&site) || sites.rewritten.get(&site).is_some_and(Jump::is_there) {
+    if sites.left.contains(&site)
+        || sites.is_closed(site)
+        || sites.rewritten.get(&site).is_some_and(Jump::is_there)
+    {
         return;
     }
     // It runs the code too, and no signal reaches it.
@@ -702,7 +728,12 @@ pub(crate) fn moving(at: u64) -> u64 {
 pub(crate) fn return_to(block: &Block, at: u64) -> u64 {
     let sites = SITES.lock();
     block.returns.set(1);
-    sites.moved.get(&at).copied().unwrap_or(at)
+    // Pages may have gone without a word, as by `MADV_DONTFORK`.
+    let is_there = |copy: &&u64| {
+        let mut near = sites.rewritten.range(at.saturating_sub(EXTENT)..=at);
+        near.any(|(_, jump)| jump.has_in_stub(**copy) && jump.is_there())
+    };
+    sites.moved.get(&at).filter(is_there).copied().unwrap_or(at)
 }
 
 impl Sites {
@@ -715,7 +746,20 @@ impl Sites {
         unused: BTreeMap::new(),
         mapped: BTreeMap::new(),
         known: 0,
+        closed: Vec::new(),
     };
+
+    fn close<const COUNT: usize>(&mut self, ranges: [Range<u64>; COUNT]) -> Closed<COUNT> {
+        self.closed.extend_from_slice(&ranges);
+        Closed(ranges)
+    }
+
+    fn is_closed(&self, site: u64) -> bool {
+        let near = |range: &Range<u64>| {
+            site + EXTENT > range.start && site < range.end.saturating_add(EXTENT)
+        };
+        self.closed.iter().any(near)
+    }
 
     /// Returns where the code of a file begins that has an address, and what it is.
     fn mapped_at(&self, at: u64) -> Option<(u64, Mapped)> {
@@ -798,7 +842,9 @@ impl Sites {
             .map(|change| change.moved_by(by))
             .filter(|change| {
                 let site = change.site();
-                let is_done = self.left.contains(&site) || self.rewritten.contains_key(&site);
+                let is_done = self.left.contains(&site)
+                    || self.is_closed(site)
+                    || self.rewritten.contains_key(&site);
                 !is_done && change.fits(&code)
             })
             .collect();

@@ -543,6 +543,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
                 child.begin();
             }
             code::forget();
+            patch::open_all();
             // It is the parent's.
             *PARENT.lock() = None;
             leave_pipes(pipe.map(|[_, writes]| writes));

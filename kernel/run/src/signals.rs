@@ -791,8 +791,8 @@ pub(crate) unsafe extern "C" fn on_foreign_signal(
     let was_sent = unsafe { (*info).si_code } <= 0;
     if signal == libc::SIGSEGV {
         // SAFETY: the kernel's frame, which has these fields.
-        let context = unsafe { &mut *context.cast::<Context>() };
-        if !was_sent && patch::cpuid::answer(&mut context.registers) {
+        let context = unsafe { &*context.cast::<Context>() };
+        if !was_sent && patch::cpuid::has_faulted_elsewhere(&context.registers) {
             return;
         }
     }

@@ -161,11 +161,19 @@ pub(super) fn code() -> (Vec<u8>, u64) {
 
 /// Returns how an answer is kept: the subleaf, or [`ANY`]; `None` if it is not the same everywhere.
 fn kept(leaf: u32, subleaf: u32) -> Option<u32> {
+    /// More than any of these leaves has.
+    const SUBLEAVES: u32 = 64;
     match leaf {
         0 | 2 | 0x8000_0000..=0x8000_0008 => Some(ANY),
-        4 | 7 | 0xD | 0x14 | 0x19 => Some(subleaf),
+        4 | 7 | 0xD | 0x14 | 0x19 => (subleaf < SUBLEAVES).then_some(subleaf),
         _ => None,
     }
+}
+
+/// Returns true if the CPU has a leaf. It may answer for another one with its highest leaf, which
+/// may have the number of the CPU.
+fn is_there(leaf: u32) -> bool {
+    leaf <= __cpuid(leaf & 0x8000_0000).eax
 }
 
 /// Returns true if all CPUs of the machine are of one kind.
@@ -179,6 +187,30 @@ fn set_faults(faults: bool) -> bool {
     const ARCH_CPUID: i64 = 0x1012;
     let answers = i64::from(!faults);
     host_now(libc::SYS_arch_prctl, [ARCH_CPUID, answers, 0, 0, 0, 0]) == 0
+}
+
+/// Has this thread get answers, also if it was set up otherwise: as a new program does, whatever
+/// the one before has asked the host for.
+pub(crate) fn have_answers() {
+    set_faults(false);
+}
+
+/// Has a thread of the runner's libraries get answers, if an instruction of it has faulted that
+/// asks: it has the setting of the thread that has started it. Returns true if so. For handlers.
+pub(crate) fn has_faulted_elsewhere(registers: &[i64; 23]) -> bool {
+    asks(registers[libc::REG_RIP as usize]) && set_faults(false)
+}
+
+/// Returns true if the instruction that has faulted at an address asks. For handlers.
+fn asks(at: i64) -> bool {
+    // An address that the CPU does not have faults in the same way.
+    const ADDRESSES: i64 = 1 << 47;
+    if !(0..ADDRESSES).contains(&at) {
+        return false;
+    }
+    let code = pointer::<u8>(at.cast_unsigned());
+    // SAFETY: the thread has just run an instruction there. With such a first byte it has another.
+    unsafe { code.read() == CPUID[0] && code.add(1).read() == CPUID[1] }
 }
 
 /// Finds the sites of a program that begins, if its code at an address is worth it. The program has
@@ -214,7 +246,9 @@ pub(crate) fn end() {
         if site == 0 {
             break;
         }
-        keep(noted);
+        if is_there(noted.leaf.load(SeqCst)) {
+            add(noted);
+        }
         // Most ask in a loop.
         if site != last {
             learn(&sites, site, noted.leaf.load(SeqCst));
@@ -243,12 +277,7 @@ pub(crate) fn answer(registers: &mut [i64; 23]) -> bool {
         return false;
     }
     let rip = registers[libc::REG_RIP as usize].cast_unsigned();
-    // SAFETY: the thread has just run an instruction there. With such a first byte it has another.
-    let is_cpuid = unsafe {
-        let code = pointer::<u8>(rip);
-        code.read() == CPUID[0] && code.add(1).read() == CPUID[1]
-    };
-    if !is_cpuid {
+    if !asks(rip.cast_signed()) {
         return false;
     }
     let leaf = registers[libc::REG_RAX as usize] as u32;
@@ -282,14 +311,14 @@ fn note(site: u64, [leaf, subleaf]: [u32; 2], result: [u32; 4]) {
 }
 
 /// Keeps an answer for all processes, if there is room.
-fn keep(noted: &Noted) {
+fn add(noted: &Noted) {
     let _call = fdtable_shm::enter();
     let _adding = ADDING.lock();
     let question = [noted.leaf.load(SeqCst), noted.subleaf.load(SeqCst)];
     let count = ANSWERED.count.load(SeqCst) as usize;
-    let is_there =
+    let is_known =
         |answer: &Answer| [answer.leaf.load(SeqCst), answer.subleaf.load(SeqCst)] == question;
-    if ANSWERED.all.iter().take(count).any(is_there) {
+    if ANSWERED.all.iter().take(count).any(is_known) {
         return;
     }
     if let Some(answer) = ANSWERED.all.get(count) {
@@ -353,11 +382,11 @@ mod tests {
         // No CPU has these leaves.
         const WITH: u32 = 0x7000_0001;
         const WITHOUT: u32 = 0x7000_0002;
-        keep(&noted(WITH, 0, 10));
-        keep(&noted(WITH, 1, 20));
-        keep(&noted(WITHOUT, ANY, u32::MAX - 3));
+        add(&noted(WITH, 0, 10));
+        add(&noted(WITH, 1, 20));
+        add(&noted(WITHOUT, ANY, u32::MAX - 3));
         // The first answer stays.
-        keep(&noted(WITH, 1, 30));
+        add(&noted(WITH, 1, 30));
         let (code, entry) = code();
         // SAFETY: nothing is replaced.
         let copy = unsafe {
@@ -393,5 +422,8 @@ mod tests {
         }
         assert_eq!(kept(4, 3), Some(3));
         assert_eq!(kept(2, 3), Some(ANY));
+        // It would answer for all.
+        assert_eq!(kept(7, u32::MAX), None);
+        assert!(is_there(0) && !is_there(0x4000_0000) && !is_there(0x8FFF_FFFF));
     }
 }

@@ -480,6 +480,12 @@ impl Tracees {
             if let Some(thread) = self.thread(process, id) {
                 thread.is_held = true;
             }
+            // It is not let go any more.
+            if let Some(process) = self.processes.get_mut(&process)
+                && process.asker == id
+            {
+                process.goes_on_with = None;
+            }
         } else {
             // A thread that ends by itself is in no call, and others may wait for its end.
             let _ = request(libc::PTRACE_DETACH, id, 0);
