@@ -778,6 +778,9 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     unsafe { fdtable_run_sigreturn() }
 }
 
+/// What the host reports about `int3`, and about what only the kernel may do.
+const SI_KERNEL: i32 = 0x80;
+
 /// Sends a signal of a thread of the runner's libraries, which runs no guest, to another thread.
 ///
 /// # Safety
@@ -788,11 +791,12 @@ pub(crate) unsafe extern "C" fn on_foreign_signal(
     context: *mut c_void,
 ) {
     // SAFETY: the kernel's information.
-    let was_sent = unsafe { (*info).si_code } <= 0;
-    if signal == libc::SIGSEGV {
+    let code = unsafe { (*info).si_code };
+    let was_sent = code <= 0;
+    if signal == libc::SIGSEGV && code == SI_KERNEL {
         // SAFETY: the kernel's frame, which has these fields.
         let context = unsafe { &*context.cast::<Context>() };
-        if !was_sent && patch::cpuid::has_faulted_elsewhere(&context.registers) {
+        if patch::cpuid::has_faulted_elsewhere(&context.registers) {
             return;
         }
     }
@@ -847,8 +851,6 @@ pub(crate) unsafe extern "C" fn on_signal(
     if is_report {
         return 1;
     }
-    /// What the host reports about `int3`, and about what only the kernel may do.
-    const SI_KERNEL: i32 = 0x80;
     if signal == libc::SIGTRAP && code == SI_KERNEL && !block.is_inside() {
         let at = context.registers[libc::REG_RIP as usize].cast_unsigned() - 1;
         if let Some(stub) = patch::stub_of(at) {

@@ -328,9 +328,12 @@ fn close_released(opened: &mut Vec<Opened>) {
         let places = part.get().into_iter().flat_map(|part| part.iter());
         for (place, fd) in places.zip(first..) {
             let name = place.load();
+            if name == 0 {
+                continue;
+            }
             if living.contains(&name) {
                 kept += 1;
-            } else if name != 0 && place.compare_exchange(name, 0).is_ok() {
+            } else if place.compare_exchange(name, 0).is_ok() {
                 released.push(fd);
             }
         }
