@@ -963,6 +963,12 @@ unsafe extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mu
     // SAFETY: the host's context.
     let error = unsafe { (*context.cast::<Context>()).registers[ERROR] };
     let slot = context.map_addr(|at| at & !(SLOT - 1)).cast::<Slot>();
+    // A thread that was killed in a handler of the runner has the stack of that again, when it has
+    // returned from it.
+    // SAFETY: integers, of which there are so many in front of a context.
+    if unsafe { (*slot).id.load() } != call(libc::SYS_gettid, [0; 6]) as i32 {
+        end_process(4);
+    }
     if error & EXECUTES != 0 {
         // The way back to the program, which has its own base.
         // SAFETY: the context is in the slot, and the base leads to the thread's own memory.
