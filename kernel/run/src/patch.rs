@@ -284,8 +284,6 @@ struct Change {
     moved: Vec<(u64, usize)>,
     /// Where in the code the distance of a conditional jump has to be, and where it leads.
     branch: Option<(usize, u64)>,
-    /// Where the thread continues behind them.
-    back: Option<u64>,
     /// The code in which no branch leads to what is replaced; `None` if one may.
     searched: Option<Range<u64>>,
     instruction: Instruction,
@@ -461,12 +459,10 @@ fn in_front(code: &Range<u64>, site: u64, number: i64, instruction: Instruction)
         original,
         moved: Vec::new(),
         branch: None,
-        back: None,
         searched: None,
         instruction,
     };
     change.enter();
-    change.back = Some(site + 2);
     Some(change)
 }
 
@@ -483,7 +479,6 @@ fn behind(code: &Range<u64>, site: u64, instruction: Instruction) -> Option<Chan
         original: Vec::new(),
         moved: Vec::new(),
         branch: None,
-        back: None,
         searched: Some(code.clone()),
         instruction,
     };
@@ -520,7 +515,6 @@ fn behind(code: &Range<u64>, site: u64, instruction: Instruction) -> Option<Chan
         return None;
     }
     change.original = all[..(end - site) as usize].to_vec();
-    change.back = Some(end);
     Some(change)
 }
 
@@ -548,13 +542,17 @@ impl Change {
                 .map(|&(at, copy)| (there(at), copy))
                 .collect(),
             branch: self.branch.map(|(at, to)| (at, there(to))),
-            back: self.back.map(there),
             searched: self
                 .searched
                 .as_ref()
                 .map(|code| there(code.start)..there(code.end)),
             instruction: self.instruction,
         }
+    }
+
+    /// Returns where the thread continues behind what was replaced or moved.
+    fn end(&self) -> u64 {
+        self.begin.wrapping_add(self.original.len() as u64)
     }
 
     /// Returns the address of the `syscall`.
@@ -568,7 +566,7 @@ impl Change {
     /// Returns true if the bytes in this code are those that the change replaces, and branches were
     /// searched in all of it.
     fn fits(&self, code: &Range<u64>) -> bool {
-        let end = self.begin.wrapping_add(self.original.len() as u64);
+        let end = self.end();
         let is_searched = |searched: &Range<u64>| {
             // The addresses may have wrapped.
             code.start.wrapping_sub(searched.start) <= searched.end.wrapping_sub(searched.start)
@@ -990,7 +988,7 @@ impl Sites {
             let distance = i32::try_from(distance).ok()?;
             code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
         }
-        let back = change.back?;
+        let back = change.end();
         if change.moved.is_empty() {
             // The place to return to is behind the call itself.
             let load = change.entry_at - JUMP_BY.len() - 4;

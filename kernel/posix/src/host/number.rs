@@ -294,8 +294,8 @@ impl Drop for InUse {
             let mut opened = OPENED.lock();
             let used = opened.iter_mut().rfind(|other| other.name == self.name);
             if let Some(used) = used {
-                // It may be another entry: the descriptor was given up, and opened again.
-                used.uses = used.uses.saturating_sub(1);
+                // What is used is not released, so the entry is that of the begin of the use.
+                used.uses -= 1;
             }
         }
     }

@@ -336,6 +336,7 @@ fn add(noted: &Noted) {
 mod tests {
     use std::arch::asm;
 
+    use super::super::{HEAD, STUB};
     use super::*;
 
     /// Runs a copy of the code as a stub does. Returns the registers, the carry flag, which it
@@ -388,6 +389,8 @@ mod tests {
         // The first answer stays.
         add(&noted(WITH, 1, 30));
         let (code, entry) = code();
+        // The stubs follow it.
+        assert!(code.len() as u64 <= HEAD - STUB);
         // SAFETY: nothing is replaced.
         let copy = unsafe {
             let all = libc::PROT_READ | libc::PROT_WRITE;

@@ -283,7 +283,6 @@ mod tests {
             original: Vec::new(),
             moved: Vec::new(),
             branch: None,
-            back: None,
             searched: None,
             instruction: Instruction::Syscall,
         }

@@ -965,7 +965,8 @@ unsafe extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mu
     let slot = context.map_addr(|at| at & !(SLOT - 1)).cast::<Slot>();
     // A thread that was killed in a handler of the runner has the stack of that again, when it has
     // returned from it.
-    // SAFETY: integers, of which there are so many in front of a context.
+    // SAFETY: a word of memory of this thread's stack, of any value. If there is none, the host
+    // ends the process, because this signal is blocked here.
     if unsafe { (*slot).id.load() } != call(libc::SYS_gettid, [0; 6]) as i32 {
         end_process(4);
     }
