@@ -144,6 +144,9 @@ pub fn infos() -> Vec<Info> {
 /// locks, one cache after the other, and runs RCU callbacks that are due; not to be called under a
 /// lock that they may take.
 ///
+/// Where processes share memory, it moves the calling thread to each CPU and back. If the thread
+/// may not run on one that is online, the objects that CPUs keep at hand stay with them.
+///
 /// ```
 /// use fdtable_slab as slab;
 ///

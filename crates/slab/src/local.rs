@@ -20,6 +20,7 @@ use core::ptr::NonNull;
 use self::pair::Pair;
 use super::magazine::{Lack, Magazine, MagazineList, Rounds};
 use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::fence::NotRestarted;
 #[cfg(all(test, loom))]
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
@@ -119,15 +120,19 @@ impl Local {
     /// Takes the magazines of all CPUs, while other threads pop and push. From then on the CPUs
     /// have none, until they are given some. Enters the operating system; no lock is held while
     /// `take` runs.
-    pub(super) fn drain(&self, take: &mut dyn FnMut(Magazine)) {
+    ///
+    /// # Errors
+    /// [`NotRestarted`], where processes share memory: it took none.
+    pub(super) fn drain(&self, take: &mut dyn FnMut(Magazine)) -> Result<(), NotRestarted> {
         let mut drained = MagazineList::new();
         match &self.0 {
-            Flavour::Rseq(cpus) => cpus.drain(&mut drained),
+            Flavour::Rseq(cpus) => cpus.drain(&mut drained)?,
             Flavour::Locked(cpus) => cpus.drain(&mut drained),
         }
         while let Some(magazine) = drained.pop() {
             take(magazine);
         }
+        Ok(())
     }
 
     /// Reads the figures of the magazines of all CPUs, from any CPU, while other threads pop and
@@ -148,8 +153,8 @@ impl Local {
     /// Takes all magazines, with exclusive access.
     pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
         match &mut self.0 {
-            Flavour::Rseq(cpus) => cpus.pairs().for_each(|pair| pair.take_each(take)),
-            Flavour::Locked(cpus) => cpus.pairs().for_each(|pair| pair.take_each(take)),
+            Flavour::Rseq(cpus) => cpus.take_all(take),
+            Flavour::Locked(cpus) => cpus.take_all(take),
         }
     }
 }

@@ -23,7 +23,8 @@
 //!
 //! With `membarrier(2)` of Linux ≥ 5.10 and rseq areas, a heavy fence also restarts the
 //! [restartable sequences](mod@crate::sequence) of this process. So a sequence needs no light
-//! fence.
+//! fence. Where processes share memory, it does not: no heavy fence restarts the sequences of
+//! another process. A [`restart`] does, by a visit to each CPU (`visit.rs`), which takes longer.
 //!
 //! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
 //! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for
@@ -33,6 +34,8 @@
 mod membarrier;
 #[cfg(loom)]
 pub mod model;
+#[cfg(all(feature = "processes", target_os = "linux", not(loom)))]
+mod visit;
 
 use crate::platform::atomic::Ordering::SeqCst;
 #[cfg(not(feature = "std"))]
@@ -94,14 +97,32 @@ pub fn heavy() {
     hooks::heavy_fence();
 }
 
-/// Returns true if [`heavy`] restarts sequences, and [`restart`] may be used. Enters the operating
-/// system at the first call.
+/// The reason why sequences may go on that had begun before a [`restart`]: processes share memory,
+/// and the calling thread may not run on one of the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRestarted;
+
+impl core::fmt::Display for NotRestarted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("this thread may not run on a CPU whose sequences are to be restarted")
+    }
+}
+
+impl core::error::Error for NotRestarted {}
+
+/// Returns true if [`restart`] may be used. Enters the operating system at the first call.
 #[must_use]
 pub fn prepare_restart() -> bool {
     #[cfg(loom)]
     return crate::sequence::model::are_there();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    return membarrier::register() == Registered::Restarting;
+    return match membarrier::register() {
+        Registered::Restarting => true,
+        #[cfg(feature = "processes")]
+        _ => fdtable_shm::is_shared(),
+        #[cfg(not(feature = "processes"))]
+        _ => false,
+    };
     #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
     return false;
     #[cfg(all(not(feature = "std"), not(loom)))]
@@ -109,17 +130,30 @@ pub fn prepare_restart() -> bool {
 }
 
 /// Acts as [`heavy`], and restarts the [restartable sequences](mod@crate::sequence) of this
-/// process. On return, each that a thread had begun before has either ended or begun again. The
-/// argument shows that [`prepare_restart`] has returned true.
+/// process, and of all others with which it shares memory. On return, each that a thread had begun
+/// before has either ended or begun again. The argument shows that [`prepare_restart`] has returned
+/// true.
+///
+/// Where processes share memory, it moves the calling thread to each CPU and back.
 ///
 /// Aborts the process if `membarrier(2)` worked at first and fails now, as `heavy` does.
-pub fn restart(_: Area) {
+///
+/// # Errors
+/// [`NotRestarted`], where processes share memory, if this thread may not run on each CPU that is
+/// online: sequences there may go on. Never else.
+pub fn restart(_: Area) -> Result<(), NotRestarted> {
     #[cfg(loom)]
-    model::restart();
+    return model::restart();
+    #[cfg(all(feature = "processes", target_os = "linux", not(loom)))]
+    if fdtable_shm::is_shared() {
+        return visit::each_cpu();
+    }
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     membarrier::expedited();
     #[cfg(all(not(feature = "std"), not(loom)))]
     hooks::heavy_fence();
+    #[cfg(not(loom))]
+    Ok(())
 }
 
 /// Names the way in which readers are ordered with updaters: `"membarrier"`, `"platform"` or

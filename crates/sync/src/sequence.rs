@@ -4,7 +4,8 @@
 //! *commit*. The kernel knows where it begins and ends: a thread that is preempted, moved to
 //! another CPU or given a signal in between continues at its beginning and not where it was
 //! (`linux/rseq.h`, Linux ≥ 4.18). Another thread restarts the sequences of all CPUs with
-//! [`fence::restart`](crate::fence::restart), which is `membarrier(2)` (Linux ≥ 5.10).
+//! [`fence::restart`](crate::fence::restart), which is `membarrier(2)` (Linux ≥ 5.10), or a visit
+//! to each CPU where processes share memory.
 //!
 //! There are two uses:
 //!
@@ -16,7 +17,8 @@
 //!   fence is over, or it begins again and loads what is there now. Memory that is freed after a
 //!   grace period cannot be freed between the load and the commit. Such a sequence begins with
 //!   [`rcu::sequence_area`](crate::rcu::sequence_area): a thread that has no record is not one that
-//!   grace periods look for, and one that is alone with its own record passes no heavy fence.
+//!   grace periods look for, and one that is alone with its own record passes no heavy fence. Where
+//!   processes share memory there is none: no fence restarts the sequences of other processes.
 //!
 //! # What a restart orders
 //!
@@ -86,24 +88,23 @@ pub use model::Area;
 ))]
 pub use x86_64::Area;
 
-/// Returns where a thread of a kernel continues that was interrupted at the given address: at the
-/// beginning of the restartable sequence around it, or there. For the interrupt handlers of a
-/// kernel that has [areas](crate::platform::kernel::Platform::sequence_area), before they use the
-/// library or switch threads. Some tens of comparisons; neither blocks nor allocates. With `std`
-/// the operating system does it.
+/// Returns where a thread continues that was interrupted at the given address: at the beginning of
+/// the restartable sequence around it, or there. For the interrupt handlers of a kernel that has
+/// [areas](crate::platform::kernel::Platform::sequence_area), before they use the library or switch
+/// threads; and for a process that continues a killed thread of another one with which it shares
+/// memory. Some tens of comparisons; neither blocks nor allocates. Else the operating system does
+/// it.
 #[must_use]
 pub fn resume_address(interrupted: usize) -> usize {
     #[cfg(all(
-        feature = "platform",
-        not(feature = "std"),
+        any(feature = "processes", all(feature = "platform", not(feature = "std"))),
         target_arch = "x86_64",
         target_pointer_width = "64",
         not(loom)
     ))]
     return x86_64::resume_address(interrupted);
     #[cfg(not(all(
-        feature = "platform",
-        not(feature = "std"),
+        any(feature = "processes", all(feature = "platform", not(feature = "std"))),
         target_arch = "x86_64",
         target_pointer_width = "64",
         not(loom)

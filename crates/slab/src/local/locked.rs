@@ -64,8 +64,8 @@ impl Cpus {
     }
 
     /// For exclusive access.
-    pub(super) fn pairs(&mut self) -> impl Iterator<Item = &Pair> {
-        self.0.iter().map(|cpu| &cpu.pair)
+    pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
+        self.0.iter().for_each(|cpu| cpu.pair.take_each(take));
     }
 }
 

@@ -5,6 +5,7 @@
 use super::*;
 use crate::magazine::ROUNDS;
 use ::loom::cell::UnsafeCell;
+use fdtable_sync::fence::model::fail_restart_after;
 use fdtable_sync::model::Preemptions::AtMost;
 use fdtable_sync::model::{explore, join, spawn};
 use fdtable_sync::platform::Arc;
@@ -94,7 +95,8 @@ impl World {
     }
 
     fn drain(&self) {
-        self.local.drain(&mut |magazine| self.empty(magazine));
+        let drained = self.local.drain(&mut |magazine| self.empty(magazine));
+        drained.expect("no process shares it");
     }
 
     /// After all others have ended.
@@ -183,6 +185,33 @@ fn an_exchange_with_the_depot_meets_a_drain() {
             world.drain();
         },
     );
+}
+
+/// A drain that fails has taken nothing, or the next one has it; until then no thread is given a
+/// magazine that it might use.
+#[test]
+fn a_drain_fails_at_each_restart() {
+    for restarts in 0..2 {
+        let model = move || {
+            let world = World::new(&[ROUNDS, ROUNDS]);
+            let thread = spawn({
+                let world = world.clone();
+                move || {
+                    if let Some(displaced) = world.local.relieve(empty_magazine()) {
+                        world.empty(displaced);
+                    }
+                    world.pop_and_push();
+                }
+            });
+            move_to(1);
+            fail_restart_after(restarts);
+            let drained = world.local.drain(&mut |_| panic!("it has failed"));
+            assert!(drained.is_err());
+            join(thread);
+            world.check();
+        };
+        with_sequences(|| explore(AtMost(3), model));
+    }
 }
 
 #[test]

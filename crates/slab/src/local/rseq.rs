@@ -41,11 +41,16 @@
 //!   Therefore none of these words needs an ordering of its own. A thread that leaves at (X)
 //!   continues like one without magazines, with the slabs.
 //! - *Two drains* hold a lock, one after the other.
+//! - *A restart that fails*, where processes share memory: at (T) nothing has changed. At (V) the
+//!   magazines that were taken may be in use. The next drain that gets past (V) has them. Until
+//!   then `stopped` stays set, as an exchange or a load may have loaded a place before (U).
 //! - *A signal handler* interrupts the sequence of its own thread, which begins again after it. It
 //!   may take and free objects here, but may not use the parts of the cache behind this.
 //! - *The contents of an object* are visible to the next thread that takes it. On the same CPU: the
 //!   kernel orders the threads that it runs there. From another one: the restart has ordered it, or
 //!   the lock of the depot.
+//! - *Another process* that shares the magazines is as another thread. One that is killed in a
+//!   sequence has not begun it, or has ended it.
 //! - *A child after a fork* has one thread, whose area is registered. Uncommitted sequences of the
 //!   parent's other threads have not happened. If one of them was draining, the child cannot drain
 //!   and loads no magazines, as with any lock that is held at a fork: the
@@ -62,6 +67,7 @@ use core::ptr::NonNull;
 use super::pair::Pair;
 use crate::magazine::{Lack, Magazine, MagazineList};
 use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::fence::NotRestarted;
 use fdtable_sync::percpu::PerCpu;
 use fdtable_sync::platform::Mutex;
 use fdtable_sync::platform::atomic::AtomicBool;
@@ -105,8 +111,9 @@ pub(super) struct Cpus {
     pairs: PerCpu<Pair>,
     /// Set during a drain: only the drain changes the magazine of a place.
     stopped: AtomicBool,
-    /// Held during a drain.
-    drains: Mutex<()>,
+    /// Held during a drain. Magazines that were taken out by one whose second restart has failed:
+    /// threads may use them still.
+    drains: Mutex<MagazineList>,
 }
 
 impl Cpus {
@@ -122,7 +129,7 @@ impl Cpus {
             area,
             pairs: PerCpu::try_with_copies(sequence::copies(), |_| Pair::new())?,
             stopped: AtomicBool::new(false),
-            drains: Mutex::new(()),
+            drains: Mutex::new(MagazineList::new()),
         }))
     }
 
@@ -175,19 +182,32 @@ impl Cpus {
     }
 
     /// Takes the magazines of all CPUs.
-    pub(super) fn drain(&self, drained: &mut MagazineList) {
-        let _drains = self.drains.lock();
+    ///
+    /// # Errors
+    /// [`NotRestarted`]: there are none. If they were in no place any more, the next drain takes
+    /// them, and until then no CPU is given others.
+    pub(super) fn drain(&self, drained: &mut MagazineList) -> Result<(), NotRestarted> {
+        let mut taken = self.drains.lock();
         // (S) Relaxed, as are the next: the restarts order them.
         self.stopped.store(true, Relaxed);
         // (T)
-        sequence::restart(self.area);
+        if let Err(refused) = sequence::restart(self.area) {
+            if taken.len() == 0 {
+                self.stopped.store(false, Relaxed);
+            }
+            return Err(refused);
+        }
         // (U) Linked, and not read until (V).
-        let taken = self.pairs.iter().flat_map(Pair::take).flatten();
-        taken.for_each(|magazine| drained.push(magazine));
+        let magazines = self.pairs.iter().flat_map(Pair::take).flatten();
+        magazines.for_each(|magazine| taken.push(magazine));
         // (V)
-        sequence::restart(self.area);
+        sequence::restart(self.area)?;
+        while let Some(magazine) = taken.pop() {
+            drained.push(magazine);
+        }
         // (W)
         self.stopped.store(false, Relaxed);
+        Ok(())
     }
 
     /// Shows the magazines of each CPU, while they are used.
@@ -201,7 +221,11 @@ impl Cpus {
     }
 
     /// For exclusive access.
-    pub(super) fn pairs(&mut self) -> impl Iterator<Item = &Pair> {
-        self.pairs.iter()
+    pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
+        self.pairs.iter().for_each(|pair| pair.take_each(take));
+        let mut taken = self.drains.lock();
+        while let Some(magazine) = taken.pop() {
+            take(magazine);
+        }
     }
 }

@@ -89,7 +89,7 @@ impl World {
     }
 
     fn drain(&self) {
-        self.local.drain(&mut |mut magazine| {
+        let drained = self.local.drain(&mut |mut magazine| {
             // Read at once, while a sequence that was not restarted would still use it.
             let mut objects = Vec::new();
             while let Some(object) = magazine.pop() {
@@ -102,6 +102,7 @@ impl World {
             }
             self.put_by(magazine);
         });
+        drained.expect("no process shares it");
     }
 
     /// Counts the objects, all of which are in magazines.

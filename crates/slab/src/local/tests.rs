@@ -26,7 +26,9 @@ fn without_magazines_nothing_comes_and_nothing_goes() {
     let mut local = Local::try_new().expect("there is memory");
     assert_eq!(local.pop(), None);
     assert_eq!(local.push(object(1)), Err(object(1)));
-    local.drain(&mut |_| panic!("there is none"));
+    local
+        .drain(&mut |_| panic!("there is none"))
+        .expect("no process shares it");
     local.take_all(&mut |_| panic!("there is none"));
 }
 
@@ -67,7 +69,9 @@ fn a_full_magazine_displaces_an_empty_one() {
     let displaced = local.supply(magazine([3])).expect("there was one");
     assert!(displaced.is_empty());
     let mut left = HashSet::new();
-    local.drain(&mut |magazine| empty(magazine, &mut left));
+    local
+        .drain(&mut |magazine| empty(magazine, &mut left))
+        .expect("no process shares it");
     assert_eq!(left, HashSet::from([3]));
     assert_eq!(local.pop(), None);
 }
@@ -95,7 +99,9 @@ fn an_empty_magazine_displaces_the_older_full_one() {
     let mut left = HashSet::new();
     empty(displaced, &mut left);
     assert_eq!(left, (1..=ROUNDS).collect());
-    local.drain(&mut |magazine| empty(magazine, &mut left));
+    local
+        .drain(&mut |magazine| empty(magazine, &mut left))
+        .expect("no process shares it");
     assert_eq!(left.len(), 2 * ROUNDS);
 }
 

@@ -37,7 +37,7 @@ pub(super) fn register() -> Registered {
 }
 
 /// Registers for fences that reach all processes that have registered: those of a tree, as a fork
-/// passes it on. No command restarts the sequences of another process.
+/// passes it on. No command restarts the sequences of another process: see `visit`.
 #[cfg(feature = "processes")]
 fn reach_other_processes() -> Registered {
     let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED)

@@ -5,6 +5,7 @@
 //! after the later one; two light fences, or a light one and a full one, order nothing. A single
 //! `fence(SeqCst)` in both places would, and would hide a heavy fence that is missing.
 
+use super::NotRestarted;
 use crate::platform::atomic::Ordering::AcqRel;
 use crate::platform::atomic::{AtomicUsize, is_fence_left_out};
 use crate::sequence;
@@ -88,9 +89,24 @@ pub(super) fn heavy() {
     }
 }
 
+std::thread_local! {
+    static UNTIL_FAILURE: core::cell::Cell<Option<usize>> = const { core::cell::Cell::new(None) };
+}
+
+/// Has a restart fail, after so many that succeed.
+pub fn fail_restart_after(count: usize) {
+    UNTIL_FAILURE.set(Some(count));
+}
+
 /// Restarts sequences, between two fences of this thread.
-pub(super) fn restart() {
+pub(super) fn restart() -> Result<(), NotRestarted> {
+    let left = UNTIL_FAILURE.get();
+    UNTIL_FAILURE.set(left.and_then(|left| left.checked_sub(1)));
+    if left == Some(0) {
+        return Err(NotRestarted);
+    }
     super::full();
     sequence::model::interrupt_all();
     super::full();
+    Ok(())
 }

@@ -11,6 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const CPU_ID: isize = 4;
 
+/// Returns how far the index of the CPU is from the thread pointer of a thread, or nothing where
+/// there are no areas. A thread with a negative one has none.
+#[cfg(all(feature = "processes", target_arch = "x86_64"))]
+pub fn cpu_id_offset() -> Option<isize> {
+    Some(area_offset()? + CPU_ID)
+}
+
 /// Returns the CPU of this thread, or nothing where there is no rseq area.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]

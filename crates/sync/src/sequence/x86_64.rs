@@ -7,7 +7,8 @@
 //! leads nowhere. A sequence continues at its beginning, with the registers as they were.
 //!
 //! A kernel that registers a [`Platform`](crate::platform::kernel::Platform) has an area for each
-//! CPU instead, and asks [`resume_address`](super::resume_address), which knows all descriptors.
+//! CPU instead, and asks [`resume_address`](super::resume_address), which knows all descriptors. So
+//! does a process that continues a killed thread of another one.
 //!
 //! Two caveats. An area keeps the address of the last descriptor until the kernel next reads it: a
 //! library with such code in it must not be unloaded while threads live that ran it. And a debugger
@@ -43,9 +44,12 @@ impl Area {
             .map(Self)
     }
 
-    /// Returns the offset of the calling thread's area, for its record; 0 if the thread has none.
+    /// Returns the offset of the calling thread's area, for its record; 0 if the thread has none,
+    /// or if processes share memory: then no heavy fence restarts the sequences of the others.
     pub(crate) fn offset_of_thread() -> isize {
         let area = Self::find();
+        #[cfg(feature = "processes")]
+        let area = area.filter(|_| !fdtable_shm::is_shared());
         #[cfg(feature = "std")]
         let area = area.filter(|_| rseq::cpu_id().is_some());
         area.map_or(0, Self::offset)
@@ -67,7 +71,7 @@ impl Area {
 }
 
 /// A descriptor, as the kernel reads it.
-#[cfg(not(feature = "std"))]
+#[cfg(any(feature = "processes", not(feature = "std")))]
 #[repr(C, align(32))]
 struct Descriptor {
     version: u32,
@@ -77,7 +81,7 @@ struct Descriptor {
     resume: usize,
 }
 
-#[cfg(not(feature = "std"))]
+#[cfg(any(feature = "processes", not(feature = "std")))]
 unsafe extern "C" {
     // The linker defines these for a section whose name is an identifier.
     #[link_name = "__start___rseq_cs"]
@@ -87,18 +91,23 @@ unsafe extern "C" {
 }
 
 /// As [`resume_address`](super::resume_address).
-#[cfg(not(feature = "std"))]
+#[cfg(any(feature = "processes", not(feature = "std")))]
 pub(super) fn resume_address(interrupted: usize) -> usize {
+    let is_inside =
+        |sequence: &&Descriptor| interrupted.wrapping_sub(sequence.start) < sequence.length;
+    let found = descriptors().iter().find(is_inside);
+    found.map_or(interrupted, |sequence| sequence.resume)
+}
+
+/// Returns the descriptors of all sequences of the program.
+#[cfg(any(feature = "processes", not(feature = "std")))]
+fn descriptors() -> &'static [Descriptor] {
     let first = (&raw const FIRST).cast::<Descriptor>();
     let end = (&raw const END).cast::<Descriptor>();
     let count = (end.addr() - first.addr()) / size_of::<Descriptor>();
     // SAFETY: the linker puts the descriptors of all sequences there, one after the other, and
     // nothing else.
-    let descriptors = unsafe { core::slice::from_raw_parts(first, count) };
-    let is_inside =
-        |sequence: &&Descriptor| interrupted.wrapping_sub(sequence.start) < sequence.length;
-    let found = descriptors.iter().find(is_inside);
-    found.map_or(interrupted, |sequence| sequence.resume)
+    unsafe { core::slice::from_raw_parts(first, count) }
 }
 
 /// The segment from whose base the area is found: the thread's own, or that of the CPU in a kernel.
@@ -200,4 +209,44 @@ macro_rules! restartable_in {
             options(nostack),
         )
     };
+}
+
+#[cfg(all(test, feature = "processes"))]
+mod tests {
+    use super::*;
+    use crate::sequence::resume_address;
+
+    #[test]
+    fn a_thread_resumes_at_the_beginning_of_a_sequence() {
+        let Some(area) = Area::find() else { return };
+        let mut answer = 0_u64;
+        // SAFETY: the thread has its area there. The step writes this frame.
+        unsafe {
+            restartable!(
+                area: area,
+                steps: ["mov qword ptr [{to}], 7"],
+                otherwise: "",
+                to = in(reg) &raw mut answer,
+            );
+        }
+        assert_eq!(answer, 7);
+        assert!(!descriptors().is_empty());
+        for Descriptor {
+            start,
+            length,
+            resume,
+            ..
+        } in descriptors()
+        {
+            let (start, end) = (*start, start + length);
+            for inside in start..end {
+                assert_eq!(resume_address(inside), *resume);
+            }
+            assert_eq!(resume_address(start - 1), start - 1);
+            assert_eq!(resume_address(end), end);
+            // SAFETY: the signature stands in the code before each place to continue at.
+            let signature = unsafe { *core::ptr::with_exposed_provenance::<u32>(resume - 4) };
+            assert_eq!(signature, 0x5305_3053);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use super::Cpus;
 use crate::magazine::{Lack, Rounds};
 
+use fdtable_sync::fence::NotRestarted;
 pub(super) use fdtable_sync::percpu::copies;
 
 /// There is none.
@@ -17,7 +18,7 @@ impl Area {
     }
 }
 
-pub(super) fn restart(area: Area) {
+pub(super) fn restart(area: Area) -> Result<(), NotRestarted> {
     match area {}
 }
 

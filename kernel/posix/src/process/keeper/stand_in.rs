@@ -44,6 +44,8 @@ use std::ptr;
 use crossbeam_utils::atomic::AtomicCell;
 
 use fdtable::host_fork;
+use fdtable_sync::percpu::rseq;
+use fdtable_sync::sequence::resume_address;
 
 use super::tracees::{Threads, Vectors};
 use crate::host;
@@ -113,6 +115,9 @@ struct Plan {
     slots: usize,
     /// How many threads have a call to complete.
     left: AtomicCell<u32>,
+    /// How far the index of the CPU in a thread's rseq area is from its base of `fs`; 0 if there
+    /// are no areas.
+    cpu_at: isize,
     /// What is copied at once, and what of the keeper's is unmapped. None of the second is in the
     /// first.
     taken: [Range<u64>; RANGES],
@@ -257,6 +262,7 @@ impl StandIn {
                 lock: AtomicCell::new(0),
                 slots: dead.len(),
                 left: AtomicCell::new(in_call as u32),
+                cpu_at: rseq::cpu_id_offset().unwrap_or(0),
                 taken,
                 dropped,
             });
@@ -318,6 +324,8 @@ impl Slot {
             }
             _ => r.rax,
         };
+        // The host does not know of the sequence that it was in.
+        let rip = resume_address(r.rip as usize) as u64;
         // `cs` and `ss`.
         let segments = r.cs & 0xFFFF | (r.ss & 0xFFFF) << 48;
         /// There are registers behind those of `fxsave`; `ss` is restored.
@@ -342,7 +350,7 @@ impl Slot {
                 },
                 registers: [
                     r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp,
-                    r.rbx, r.rdx, rax, r.rcx, r.rsp, r.rip, r.eflags, segments, 0, 0, 0, 0,
+                    r.rbx, r.rdx, rax, r.rcx, r.rsp, rip, r.eflags, segments, 0, 0, 0, 0,
                 ],
                 // SAFETY: only the address is computed, inside of the slot.
                 vectors: unsafe { &raw const (*place).vectors },
@@ -654,6 +662,7 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, keeper: c
             0,
         ],
     );
+    forget_rseq_area();
     if !descriptors.take() {
         end_process(4);
     }
@@ -714,6 +723,23 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, keeper: c
             options(noreturn),
         );
     }
+}
+
+/// Has the host forget the rseq area of this thread: it would write to its place whatever is there
+/// later.
+fn forget_rseq_area() {
+    const UNREGISTER: i64 = 1;
+    const SIGNATURE: i64 = 0x5305_3053;
+    let Some(offset) = rseq::area_offset() else {
+        return;
+    };
+    let base: *const u8;
+    // SAFETY: the ABI keeps the base itself there.
+    unsafe { asm!("mov {}, fs:0", out(reg) base, options(nostack, readonly)) };
+    let area = address(base.wrapping_offset(offset));
+    // The C library has registered it with a size that depends on its version.
+    let mut sizes = (32..=1024).step_by(32);
+    sizes.any(|size| call(libc::SYS_rseq, [area, size, UNREGISTER, SIGNATURE, 0, 0]) == 0);
 }
 
 fn address<T>(place: *const T) -> i64 {
@@ -898,7 +924,19 @@ unsafe extern "C" fn resume(slot: *mut Slot) -> ! {
     own.store(call(libc::SYS_gettid, [0; 6]) as i32);
     forbid_making();
     // SAFETY: as the caller promises.
-    let Threads { id_at, killed, .. } = unsafe { (**plan).threads };
+    let Plan {
+        threads: Threads { id_at, killed, .. },
+        cpu_at,
+        ..
+    } = unsafe { &**plan };
+    let (id_at, killed, cpu_at) = (*id_at, *killed, *cpu_at);
+    if cpu_at != 0 {
+        // This thread has no rseq area: no sequence, and no lookup of the CPU, may believe it.
+        let cpu =
+            ptr::with_exposed_provenance_mut::<i32>((*fs as usize).wrapping_add_signed(cpu_at));
+        // SAFETY: the area is in the memory of the dead thread.
+        unsafe { cpu.write_volatile(-1) };
+    }
     // SAFETY: both lead to the memory of the dead thread.
     unsafe {
         asm!("wrfsbase {}", in(reg) *fs, options(nostack));

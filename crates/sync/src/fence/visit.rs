@@ -1,0 +1,205 @@
+//! A restart of the sequences of other processes, by a visit to each CPU.
+//!
+//! No command of `membarrier(2)` restarts the sequences of another process. But a CPU runs one
+//! thread at a time: when the calling thread runs on it, every thread that ran there before was
+//! preempted, of whichever process it is, and the system restarts a sequence that was preempted. A
+//! thread that is moved to another CPU meanwhile was preempted too. So after a visit to each CPU
+//! that is online, each sequence that had begun before has ended or begins again. A switch of
+//! threads is a full fence on the CPU, so the order is that of a restart by `membarrier(2)`.
+//!
+//! A visit takes two switches of threads, some 10 to 50 µs for each CPU.
+
+use std::fs;
+
+use super::NotRestarted;
+
+/// The CPUs that are online, as the system lists them.
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+
+/// How many CPUs a set has room for: as many as Linux can have.
+const CPUS: usize = 8192;
+
+/// A set of CPUs, as the system reads it.
+#[derive(Clone)]
+struct Set([u64; CPUS / 64]);
+
+/// How often a CPU is visited again, if another thread moves this one away at once.
+const ATTEMPTS: usize = 16;
+
+/// Visits each CPU that is online with the calling thread, which then has its CPUs again.
+///
+/// # Errors
+/// [`NotRestarted`] if there is one that this thread may not run on, or the system does not list
+/// them.
+pub(super) fn each_cpu() -> Result<(), NotRestarted> {
+    let online = fs::read_to_string(ONLINE).map_err(|_| NotRestarted)?;
+    let own = Set::of_thread().ok_or(NotRestarted)?;
+    let is_visited = cpus_of(&online).is_some_and(|mut cpus| cpus.all(visit));
+    own.use_here();
+    if is_visited {
+        Ok(())
+    } else {
+        Err(NotRestarted)
+    }
+}
+
+/// Returns the CPUs of a list of the system, as in `0-3,6`. `None` if it is none.
+fn cpus_of(list: &str) -> Option<impl Iterator<Item = usize>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+        (last < CPUS).then_some(first..=last)
+    };
+    let ranges: Option<Vec<_>> = list.trim().split(',').map(range).collect();
+    Some(ranges?.into_iter().flatten())
+}
+
+/// Runs on a CPU. Returns false if the system refuses it.
+fn visit(cpu: usize) -> bool {
+    let only = Set::of(cpu);
+    // A second process may change the CPUs of this thread at the same time.
+    (0..ATTEMPTS).any(|_| only.use_here() && current() == Some(cpu))
+}
+
+/// Returns the CPU of this thread. Not from the rseq area: a thread may have none.
+fn current() -> Option<usize> {
+    let mut cpu = 0_u32;
+    let (place, none) = (&raw mut cpu, 0_usize);
+    // SAFETY: the call writes one integer, which is on this frame.
+    let answer = unsafe { libc::syscall(libc::SYS_getcpu, place, none, none) };
+    (answer == 0).then_some(cpu as usize)
+}
+
+impl Set {
+    fn of(cpu: usize) -> Self {
+        let mut words = [0; CPUS / 64];
+        words[cpu / 64] = 1 << (cpu % 64);
+        Self(words)
+    }
+
+    /// Returns the CPUs that this thread may use.
+    fn of_thread() -> Option<Self> {
+        let mut set = Self([0; CPUS / 64]);
+        let (size, place) = (size_of::<Self>(), set.0.as_mut_ptr());
+        // SAFETY: the set has the size that is passed.
+        let count = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size, place) };
+        (count > 0).then_some(set)
+    }
+
+    /// Lets this thread run on these CPUs alone. On return it does.
+    fn use_here(&self) -> bool {
+        let (size, place) = (size_of::<Self>(), self.0.as_ptr());
+        // SAFETY: as above; the call only reads.
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size, place) == 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::time::{Duration, Instant};
+
+    use crate::sequence::Area;
+
+    #[test]
+    fn lists_of_the_system_are_read() {
+        let cpus = |list| Some(cpus_of(list)?.collect::<Vec<_>>());
+        assert_eq!(cpus("0-3,6\n"), Some(vec![0, 1, 2, 3, 6]));
+        assert_eq!(cpus("0"), Some(vec![0]));
+        for list in ["", "x", "0-", "8192", "1,,2"] {
+            assert_eq!(cpus(list), None, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_visit_leaves_the_thread_its_cpus() {
+        let before = Set::of_thread().expect("the system tells");
+        each_cpu().expect("this thread may use all CPUs");
+        assert_eq!(Set::of_thread().expect("the system tells").0, before.0);
+        // One that it may not use is not passed over.
+        assert!(!visit(CPUS - 1));
+    }
+
+    /// What two processes share.
+    struct Shared {
+        /// What the sequences store.
+        value: AtomicU64,
+        stored: AtomicU64,
+        count: AtomicU64,
+    }
+
+    /// A process runs sequences that load `value`, linger, and store it in `stored`. After a
+    /// restart none of them stores what it has loaded before.
+    #[test]
+    fn a_visit_restarts_the_sequences_of_another_process() {
+        let Some(area) = Area::find() else { return };
+        let (size, rights) = (size_of::<Shared>(), libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping.
+        let place = unsafe { libc::mmap(core::ptr::null_mut(), size, rights, flags, -1, 0) };
+        assert_ne!(place, libc::MAP_FAILED);
+        // SAFETY: it is mapped, zeroed and as large, and stays.
+        let shared: &'static Shared = unsafe { &*place.cast() };
+        // SAFETY: the child makes no call, and allocates nothing.
+        let _child = match unsafe { libc::fork() } {
+            0 => loop {
+                store_slowly(area, shared);
+                shared.count.fetch_add(1, SeqCst);
+            },
+            child => Child(child),
+        };
+        let end = Instant::now() + Duration::from_millis(500);
+        let mut value = 0;
+        while Instant::now() < end {
+            let count = shared.count.load(SeqCst);
+            while shared.count.load(SeqCst) < count + 2 {
+                std::thread::yield_now();
+            }
+            value += 1;
+            shared.value.store(value, SeqCst);
+            each_cpu().expect("this thread may use all CPUs");
+            shared.stored.store(value, SeqCst);
+            let until = Instant::now() + Duration::from_micros(300);
+            while Instant::now() < until {
+                assert_eq!(shared.stored.load(SeqCst), value, "an old one was stored");
+            }
+        }
+        println!("{value} restarts, {} sequences", shared.count.load(SeqCst));
+        assert!(value > 10);
+    }
+
+    /// A child that runs until this is dropped.
+    struct Child(libc::pid_t);
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            // SAFETY: it takes integers, and the child was not waited for before.
+            unsafe { libc::kill(self.0, libc::SIGKILL) };
+            // SAFETY: there is no status to store.
+            unsafe { libc::waitpid(self.0, core::ptr::null_mut(), 0) };
+        }
+    }
+
+    fn store_slowly(area: Area, shared: &Shared) {
+        // SAFETY: the thread has its area there. The sequence writes a word of the mapping.
+        unsafe {
+            crate::restartable!(
+                area: area,
+                steps: [
+                    "mov {at}, qword ptr [{value}]",
+                    "mov {left:e}, 1000",
+                    "8:",
+                    "pause",
+                    "dec {left:e}",
+                    "jnz 8b",
+                    "mov qword ptr [{stored}], {at}",
+                ],
+                otherwise: "",
+                value = in(reg) &raw const shared.value,
+                stored = in(reg) &raw const shared.stored,
+                left = out(reg) _,
+            );
+        }
+    }
+}
