@@ -91,7 +91,7 @@ use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
 use crate::platform::{own, relax};
-use crate::rcu::reader::{RECORDS, Record, fence_for_claimed, own_record, thread_name};
+use crate::rcu::reader::{RECORDS, Record, fence_for_claimed_of, own_record, thread_name};
 
 /// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
@@ -649,10 +649,10 @@ fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
 impl Turn {
     /// Waits until all other threads are outside.
     fn wait_for_others(self) {
-        // (Q) pairs with (B).
-        fence_for_claimed();
-        // (R)
         let process = process_name();
+        // (Q) pairs with (B).
+        fence_for_claimed_of(process);
+        // (R)
         for record in RECORDS.iter().filter(|record| record.is_of(process)) {
             let mut attempts = 0;
             while !ptr::eq(record, self.0) && !record.is_outside_of_freezer() {

@@ -624,7 +624,7 @@ fn is_time_to_advance(queue: &SpinLock<Queue>, weight: usize) -> bool {
     if is_time || has_company {
         return is_time;
     }
-    let is_lone = RECORDS.only_own_claimed();
+    let is_lone = RECORDS.only_own_claimed(|_| true);
     if !is_lone {
         queue.lock().has_company = true;
     }

@@ -528,8 +528,20 @@ pub(crate) fn wait_for_readers(lock: usize) {
 /// full fence before it stores anything there (`Records::claim`): if the search below does not find
 /// its claim, that fence comes after this one, and it sees what the caller stored before.
 pub(crate) fn fence_for_claimed() {
+    fence_for_claimed_by(|_| true);
+}
+
+/// Runs the fence of [`fence_for_claimed`] for what the threads of one process alone order with:
+/// those of others, with which it shares the records, have no part in it. A claim names the process
+/// before its fence, so the same holds of a claim by a thread of this process.
+#[cfg(feature = "std")]
+pub(crate) fn fence_for_claimed_of(process: u32) {
+    fence_for_claimed_by(|record| record.is_of(process));
+}
+
+fn fence_for_claimed_by(has_part: impl Fn(&Record) -> bool) {
     fence::full();
-    if !RECORDS.only_own_claimed() {
+    if !RECORDS.only_own_claimed(has_part) {
         fence::heavy();
     }
 }
@@ -735,15 +747,15 @@ impl Records {
         }
     }
 
-    /// Returns true if no record is claimed except, maybe, the calling thread's own. Only after a
-    /// full fence; see `claim`.
-    pub(super) fn only_own_claimed(&self) -> bool {
+    /// Returns true if no record that has a part is claimed except, maybe, the calling thread's
+    /// own. Only after a full fence; see `claim`.
+    pub(super) fn only_own_claimed(&self, has_part: impl Fn(&Record) -> bool) -> bool {
         let own = own_record();
         // The fences on both sides order this with a claim. Acquire: pairs with the release in
         // `unclaim`, so that the sections of a reader that released its record come before whatever
         // the caller does next.
         self.iter()
-            .filter(|record| record.claimed.load(Acquire))
+            .filter(|record| record.claimed.load(Acquire) && has_part(record))
             .all(|claimed| own.is_some_and(|own| ptr::eq(own, claimed)))
     }
 }
