@@ -5,7 +5,9 @@
 //! when it ends, at the sites of libraries where the programs before it made theirs. So processes
 //! on one kernel count the traps of each site of a file together. A site with [`HOT`] of them is
 //! looked at, once for all. A process that maps the file later changes the sites that are worth it:
-//! those that trapped in one of [`RARE`] mappings at least. Such a change costs a tenth of a trap.
+//! those that trapped in one of [`RARE`] mappings at least, of those where they could. Such a
+//! change costs a tenth of a trap. One of [`TRIAL`] mappings is left as it is: a site that is not
+//! called any more is changed at once no longer.
 //!
 //! A file is known by its device, inode, size and the time when its inode last changed, which no
 //! program can set. One that was changed in the last seconds is not known, as it may change again
@@ -26,8 +28,10 @@ use crate::calls::checked;
 
 /// How many calls of a site trap, in all processes, before it is looked at.
 const HOT: u32 = 3;
-/// How many mappings of a file there may be for each trap of a site that is changed at once.
+/// How many mappings without a change there may be for each trap of a site that is changed at once.
 const RARE: u32 = 16;
+/// How many mappings of a file there are for one without changes.
+const TRIAL: u32 = 1024;
 /// The most files that are known, and sites of each.
 const FILES: usize = 64;
 const SITES: usize = 256;
@@ -97,6 +101,8 @@ impl Identity {
 /// What is known of a site.
 struct Site {
     traps: u32,
+    /// How many mappings were made without a change.
+    unchanged: u32,
     answer: Answer,
 }
 
@@ -141,23 +147,41 @@ impl Files {
     }
 }
 
+impl Site {
+    /// Returns the change, if it is worth it.
+    fn change(&self) -> Option<&Change> {
+        match &self.answer {
+            Answer::Change(change) if self.traps.saturating_mul(RARE) >= self.unchanged => {
+                Some(change)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Known {
+    /// Counts a mapping. Returns true if it is to be changed.
+    fn count(&mut self) -> bool {
+        self.mapped = self.mapped.saturating_add(1);
+        let is_trial = self.mapped.is_multiple_of(TRIAL);
+        for site in self.sites.values_mut() {
+            if is_trial {
+                // Those before count half as much.
+                (site.traps, site.unchanged) = (site.traps / 2, site.unchanged / 2);
+            }
+            if is_trial || site.change().is_none() {
+                site.unchanged = site.unchanged.saturating_add(1);
+            }
+        }
+        !is_trial
+    }
+
     /// Returns the changes that are worth it.
     fn worthy(&self) -> Vec<Change> {
         // They are the caller's.
         let _private = fdtable_shm::leave();
-        let is_worthy = |site: &&Site| site.traps.saturating_mul(RARE) >= self.mapped;
-        let changes = self.sites.values().filter(is_worthy);
-        changes.filter_map(|site| site.answer.change()).collect()
-    }
-}
-
-impl Answer {
-    fn change(&self) -> Option<Change> {
-        match self {
-            Self::Change(change) => Some(change.clone()),
-            _ => None,
-        }
+        let changes = self.sites.values().filter_map(Site::change);
+        changes.cloned().collect()
     }
 }
 
@@ -168,8 +192,10 @@ pub(super) fn map(identity: &Identity) -> Vec<Change> {
     let Some(file) = files.find(identity) else {
         return Vec::new();
     };
-    file.mapped = file.mapped.saturating_add(1);
-    file.worthy()
+    match file.count() {
+        true => file.worthy(),
+        false => Vec::new(),
+    }
 }
 
 /// Returns how many changes are known, of all files.
@@ -211,6 +237,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
     }
     let site = file.sites.entry(place).or_insert(Site {
         traps: 0,
+        unchanged: 1,
         answer: Answer::Wait,
     });
     site.traps = site.traps.saturating_add(1);
@@ -255,6 +282,7 @@ pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
     if let Some(file) = file.filter(|file| file.sites.len() < SITES) {
         let site = Site {
             traps: u32::MAX,
+            unchanged: 0,
             // The copy is in memory that all share.
             answer: Answer::Change(change.clone()),
         };
@@ -312,16 +340,37 @@ mod tests {
     #[test]
     fn a_site_that_is_seldom_called_is_not_changed_at_once() {
         let identity = file(2);
+        trap(&identity, 100);
+        // Mappings in which it did not trap, although it could.
+        for _ in 0..2 * HOT * RARE {
+            assert!(map(&identity).is_empty());
+        }
+        (1..HOT).for_each(|_| _ = trap(&identity, 100));
+        learn(&identity, 100, Some(&change(95)));
+        assert!(map(&identity).is_empty());
+        (0..=HOT).for_each(|_| _ = trap(&identity, 100));
+        assert_eq!(map(&identity).len(), 1);
+    }
+
+    #[test]
+    fn a_site_that_is_changed_at_once_stays_so_while_it_is_called() {
+        let identity = file(4);
         (0..HOT).for_each(|_| _ = trap(&identity, 100));
         learn(&identity, 100, Some(&change(95)));
-        let most = HOT * RARE;
-        // The file was mapped when its first site trapped.
-        for _ in 1..most {
+        let mut trials = 0;
+        while trials < 5 {
+            for _ in 2..TRIAL {
+                assert_eq!(map(&identity).len(), 1, "after {trials} trials");
+            }
+            assert!(map(&identity).is_empty());
+            trap(&identity, 100);
             assert_eq!(map(&identity).len(), 1);
+            trials += 1;
         }
+        // It is called no more.
+        let in_vain = (0..10 * TRIAL).map(|_| map(&identity).len());
+        assert!(in_vain.sum::<usize>() < 3 * TRIAL as usize);
         assert!(map(&identity).is_empty());
-        trap(&identity, 100);
-        assert_eq!(map(&identity).len(), 1);
     }
 
     #[test]
