@@ -584,6 +584,12 @@ impl Change {
         is_text(self.begin, &self.original) && (!self.moved.is_empty() || is_alone())
     }
 
+    /// Returns the instructions that move, each with its place in a stub.
+    fn moved_to(&self, stub: u64) -> Vec<(u64, u64)> {
+        let in_stub = |&(from, at): &(u64, usize)| (from, stub + at as u64);
+        self.moved.iter().map(in_stub).collect()
+    }
+
     /// Appends the jump to the entry, with what follows it as the place to return to.
     fn enter(&mut self) {
         self.code.extend(self.instruction.load());
@@ -854,16 +860,39 @@ impl Sites {
             let stub = self.add_stub(&change, &mut stubs, &memory)?;
             Some((change, stub))
         };
-        let planned: Vec<_> = missing.into_iter().filter_map(stub_of).collect();
+        let mut planned: Vec<_> = missing.into_iter().filter_map(stub_of).collect();
         if stubs.write(&memory).is_none() {
             return;
         }
-        for (change, stub) in planned {
-            if let Some(jump) = self.jump(&change, stub, &memory, Readers::None) {
-                self.trapped.remove(&change.site());
-                self.rewritten.insert(change.site(), jump);
-            }
+        planned.sort_unstable_by_key(|(change, _)| change.begin);
+        for group in planned.chunk_by(|(one, _), (next, _)| one.begin / PAGE == next.begin / PAGE) {
+            self.jump_at_once(group, &memory);
         }
+    }
+
+    /// Has sites of a page, in the order of their addresses, jump to their stubs, by one call of
+    /// the host. No thread runs the code.
+    fn jump_at_once(&mut self, group: &[(Change, u64)], memory: &File) -> Option<()> {
+        let begin = group.first()?.0.begin;
+        let mut code = vec![0; (group.last()?.0.begin + 5 - begin) as usize];
+        if group.len() > 1 {
+            // What is between the sites stays.
+            memory.read_exact_at(&mut code, begin).ok()?;
+        }
+        let mut jumps = Vec::with_capacity(group.len());
+        for &(ref change, stub) in group {
+            let jump = Jump::of(change, stub)?;
+            let at = (change.begin - begin) as usize;
+            code[at..at + 5].copy_from_slice(&jump.code());
+            jumps.push((change, jump));
+        }
+        memory.write_all_at(&code, begin).ok()?;
+        for (change, jump) in jumps {
+            self.moved.extend(change.moved_to(jump.stub));
+            self.trapped.remove(&change.site());
+            self.rewritten.insert(change.site(), jump);
+        }
+        Some(())
     }
 
     fn make(&mut self, change: &Change) -> Option<Jump> {
@@ -883,16 +912,11 @@ impl Sites {
         readers: Readers,
     ) -> Option<Jump> {
         let begin = change.begin;
-        let before = *text(begin..begin + 5)?.first_chunk()?;
-        let distance = i32::try_from(stub.cast_signed() - (begin + 5).cast_signed()).ok()?;
-        let [d0, d1, d2, d3] = distance.to_le_bytes();
-        let moved: Vec<_> = change
-            .moved
-            .iter()
-            .map(|&(from, at)| (from, stub + at as u64))
-            .collect();
+        let jump = Jump::of(change, stub)?;
+        let code = jump.code();
+        let moved = change.moved_to(stub);
         if readers == Readers::None {
-            memory.write_all_at(&[JUMP, d0, d1, d2, d3], begin).ok()?;
+            memory.write_all_at(&code, begin).ok()?;
         } else {
             let change = Changing::begin(begin, stub);
             memory.write_all_at(&[TRAP], begin).ok()?;
@@ -905,18 +929,14 @@ impl Sites {
                 thread::interrupt_guests();
                 MOVING.iter().for_each(|place| place[0].store(0, SeqCst));
             }
-            memory.write_all_at(&[d0, d1, d2, d3], begin + 1).ok()?;
+            memory.write_all_at(&code[1..], begin + 1).ok()?;
             serialize();
-            memory.write_all_at(&[JUMP], begin).ok()?;
+            memory.write_all_at(&code[..1], begin).ok()?;
             serialize();
             change.end();
         }
         self.moved.extend(moved);
-        Some(Jump {
-            begin,
-            stub,
-            before,
-        })
+        Some(jump)
     }
 
     /// Gives the sites in a range their bytes back, and returns them.
@@ -1035,11 +1055,29 @@ fn code_memory() -> Option<File> {
 }
 
 impl Jump {
-    /// Returns true if it is what was written there.
-    fn is_there(&self) -> bool {
+    /// Returns that of a change, if the stub is in reach.
+    fn of(change: &Change, stub: u64) -> Option<Self> {
+        let begin = change.begin;
+        let distance = stub.cast_signed() - (begin + 5).cast_signed();
+        i32::try_from(distance).ok()?;
+        let before = *text(begin..begin + 5)?.first_chunk()?;
+        Some(Self {
+            begin,
+            stub,
+            before,
+        })
+    }
+
+    /// Returns what is written there.
+    fn code(&self) -> [u8; 5] {
         let distance = self.stub.wrapping_sub(self.begin + 5) as u32;
         let [d0, d1, d2, d3] = distance.to_le_bytes();
-        is_text(self.begin, &[JUMP, d0, d1, d2, d3])
+        [JUMP, d0, d1, d2, d3]
+    }
+
+    /// Returns true if it is what was written there.
+    fn is_there(&self) -> bool {
+        is_text(self.begin, &self.code())
     }
 
     /// Returns true if an address is in the stub.
