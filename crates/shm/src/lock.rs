@@ -1,17 +1,23 @@
 //! Locks that sleep on their own word, in memory that processes may share.
 //!
-//! The word of a [`Mutex`] has the id of the thread that holds it, and a bit that says that others
-//! may sleep. A thread that finds it taken looks again for some microseconds, as a holder is nearly
-//! always done by then, and sleeps. It wakes ten times a second to look whether the owner still
+//! The word of a [`Mutex`] has the id of the thread that holds it. A thread that finds it taken
+//! looks again for some microseconds, as a holder is nearly always done by then, says in a second
+//! word that it may sleep, and sleeps. It wakes ten times a second to look whether the owner still
 //! lives. If not, it takes the lock: what the lock guards is as the owner has left it.
+//!
+//! An unlock stores to the first word, and loads the second one. An exchange would wait until all
+//! stores of the thread are visible: the most expensive instruction of a write to a pipe whose
+//! memory another CPU has used. So a CPU may execute the load before others see the store, and a
+//! thread that sleeps is not woken. But stores become visible within a microsecond, and the thread
+//! has looked for as long before it sleeps. If that was too short, it wakes after a millisecond.
 //!
 //! A [`RwLock`] counts its readers, and has no names of theirs: a reader that dies keeps it. A
 //! waiting thread keeps new readers away.
 
 use std::hint;
 use std::ptr;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, fence};
 
 use crate::thread;
 
@@ -26,9 +32,15 @@ pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 /// The right to write what a [`RwLock`] guards.
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
-/// The word of a [`Mutex`]: 0, or the id of the owner, and [`SLEEPERS`] or not.
+/// The words of a [`Mutex`].
 #[derive(Debug)]
-pub struct RawMutex(AtomicU32);
+#[repr(C, align(8))]
+pub struct RawMutex {
+    /// The id of the owner, or 0.
+    owner: AtomicU32,
+    /// 1 if a thread may sleep on the other word, or 0.
+    sleepers: AtomicU32,
+}
 
 /// The word of a [`RwLock`]: 0; or the number of readers; or [`WRITER`]. And [`SLEEPERS`] or not.
 #[derive(Debug)]
@@ -43,13 +55,22 @@ const WRITER: u32 = 1 << 30;
 /// How often a thread looks before it sleeps, some microseconds in all.
 const LOOKS: u32 = 100;
 
+/// How often it looks after it has said that it may sleep, a microsecond in all.
+const LAST_LOOKS: u32 = 25;
+
 /// How long a thread sleeps before it asks whether the owner lives, in nanoseconds.
 const NAP: libc::c_long = 100_000_000;
+
+/// The first [`NAP`] of a thread, as its wake-up may be lost.
+const FIRST_NAP: libc::c_long = 1_000_000;
 
 // SAFETY: of all threads that exchange 0 for their id, one succeeds, and the word keeps the others
 // out until `unlock`, or until that thread is dead.
 unsafe impl lock_api::RawMutex for RawMutex {
-    const INIT: Self = Self(AtomicU32::new(0));
+    const INIT: Self = Self {
+        owner: AtomicU32::new(0),
+        sleepers: AtomicU32::new(0),
+    };
 
     type GuardMarker = lock_api::GuardSend;
 
@@ -64,7 +85,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
     fn try_lock(&self) -> bool {
         // Acquire: pairs with the release in `unlock`, so this thread sees what the last owner
         // wrote. Relaxed on failure: nothing that is guarded is read.
-        self.0
+        self.owner
             .compare_exchange(0, thread::id(), Acquire, Relaxed)
             .is_ok()
     }
@@ -72,60 +93,67 @@ unsafe impl lock_api::RawMutex for RawMutex {
     #[inline]
     unsafe fn unlock(&self) {
         // Release: pairs with the acquire of the next owner.
-        if self.0.swap(0, Release) & SLEEPERS != 0 {
-            wake(&self.0, 1);
+        self.owner.store(0, Release);
+        // Relaxed: it may be read before others see the store. See the head of this file.
+        if self.sleepers.load(Relaxed) != 0 {
+            self.wake_one();
         }
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
-        self.0.load(Relaxed) != 0
+        self.owner.load(Relaxed) != 0
     }
 }
 
 impl RawMutex {
     #[cold]
+    fn wake_one(&self) {
+        // Relaxed: the thread that is woken says again that others may sleep.
+        if self.sleepers.swap(0, Relaxed) != 0 {
+            wake(&self.owner, 1);
+        }
+    }
+
+    #[cold]
     fn wait(&self) {
-        for _ in 0..LOOKS {
-            // Relaxed: a look, so that waiting does not take the line from the owner.
-            if self.0.load(Relaxed) == 0 && lock_api::RawMutex::try_lock(self) {
+        if self.is_taken_within(LOOKS) {
+            return;
+        }
+        let mut nap = FIRST_NAP;
+        loop {
+            // Also after a sleep: this thread does not know whether others do.
+            self.sleepers.store(1, Relaxed);
+            // Orders the store with the looks: an owner that reads the word later wakes this
+            // thread. One that has read it has stored before, and the looks see that.
+            fence(SeqCst);
+            if self.is_taken_within(LAST_LOOKS) {
                 return;
             }
-            hint::spin_loop();
-        }
-        // From here on this thread does not know whether others sleep.
-        let mine = thread::id() | SLEEPERS;
-        loop {
-            // Relaxed: as above.
-            let word = self.0.load(Relaxed);
-            if word == 0 {
-                // Acquire and Relaxed: as in `try_lock`.
-                if self.0.compare_exchange(0, mine, Acquire, Relaxed).is_ok() {
-                    return;
-                }
-                continue;
-            }
-            let marked = word | SLEEPERS;
-            // Relaxed, both: the word publishes nothing but itself here.
-            if word != marked
+            // Relaxed: the system compares it again.
+            let owner = self.owner.load(Relaxed);
+            if owner != 0
+                && !sleep(&self.owner, owner, nap)
+                && thread::has_died(owner)
+                // Acquire: the owner's stores come before its end, which `has_died` has seen.
                 && self
-                    .0
-                    .compare_exchange(word, marked, Relaxed, Relaxed)
-                    .is_err()
-            {
-                continue;
-            }
-            // Acquire: the owner's stores come before its end, which `has_died` has seen.
-            if !sleep(&self.0, marked)
-                && thread::has_died(marked & !SLEEPERS)
-                && self
-                    .0
-                    .compare_exchange(marked, mine, Acquire, Relaxed)
+                    .owner
+                    .compare_exchange(owner, thread::id(), Acquire, Relaxed)
                     .is_ok()
             {
                 return;
             }
+            nap = NAP;
         }
+    }
+
+    /// Looks so often whether the lock is free. Returns true if it has taken it.
+    fn is_taken_within(&self, looks: u32) -> bool {
+        (0..looks).any(|_| {
+            hint::spin_loop();
+            // Relaxed: a look, so that waiting does not take the line from the owner.
+            self.owner.load(Relaxed) == 0 && lock_api::RawMutex::try_lock(self)
+        })
     }
 }
 
@@ -212,7 +240,7 @@ impl RawRwLock {
             {
                 continue;
             }
-            if !sleep(&self.0, marked)
+            if !sleep(&self.0, marked, NAP)
                 && marked & WRITER != 0
                 && thread::has_died(marked & !(WRITER | SLEEPERS))
                 // Acquire: the writer's stores come before its end, which `has_died` has seen.
@@ -238,12 +266,12 @@ impl RawRwLock {
     }
 }
 
-/// Sleeps while the word has this value, for the time of a [`NAP`]. Returns false if that is over.
+/// Sleeps while the word has this value, for so many nanoseconds. Returns false if they are over.
 /// Preserves `errno`.
-fn sleep(word: &AtomicU32, value: u32) -> bool {
+fn sleep(word: &AtomicU32, value: u32, nap: libc::c_long) -> bool {
     let limit = libc::timespec {
         tv_sec: 0,
-        tv_nsec: NAP,
+        tv_nsec: nap,
     };
     // SAFETY: the word is alive during the call, and the limit is a valid time.
     let errno = keeping_errno(|| unsafe {

@@ -37,6 +37,7 @@ const TESTS: &[Test] = &[
     ),
     ("blocks of all sizes keep their contents", sizes),
     ("processes exclude each other", exclusion),
+    ("each unlock wakes a thread that sleeps", wakeups),
     ("a cell is filled once by all processes", fillings),
     ("a lock passes from a dead owner", dead_owner),
     ("a lock of a dead writer is free", dead_writer),
@@ -204,6 +205,41 @@ fn exclusion() {
     let children = [start(work), start(work), start(work)];
     assert!(children.into_iter().all(|child| wait(child) == 0));
     assert_eq!(count.lock().0, 150_000);
+}
+
+/// A process holds a lock for longer than another one looks, and then until that has had it. If an
+/// unlock woke none, the other one would sleep for a tenth of a second each time.
+fn wakeups() {
+    const ROUNDS: u32 = 100;
+    share();
+    let (held, taken) = (shared_counter(), shared_counter());
+    let lock: &Mutex<()> = {
+        let _inside = enter();
+        Box::leak(Box::new(Mutex::new(())))
+    };
+    let await_round = |of: &AtomicU32, round| {
+        while of.load(SeqCst) < round {
+            std::thread::yield_now();
+        }
+    };
+    let child = start(|| {
+        for round in 1..=ROUNDS {
+            await_round(held, round);
+            drop(lock.lock());
+            taken.store(round, SeqCst);
+        }
+    });
+    let begin = Instant::now();
+    for round in 1..=ROUNDS {
+        let guard = lock.lock();
+        held.store(round, SeqCst);
+        std::thread::sleep(Duration::from_millis(3));
+        drop(guard);
+        await_round(taken, round);
+    }
+    assert_eq!(wait(child), 0);
+    let time = begin.elapsed();
+    assert!(time < Duration::from_secs(5), "{time:?}");
 }
 
 /// Kills a child when it has set the flag.
