@@ -44,8 +44,8 @@ fn main() -> ExitCode {
     let end = Instant::now() + time;
     let mut drains = 0;
     while Instant::now() < end {
-        world.cache.shrink();
-        drains += 1;
+        // Nothing, if this process may not use all CPUs: then magazines stay where they are.
+        drains += u32::from(world.cache.shrink() > 0);
     }
     world.is_over.store(true, SeqCst);
     let failed = children.into_iter().filter(|&child| !is_well(child));
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     let lost = world.cache.info().in_use;
     let rounds = world.rounds.load(SeqCst);
     println!("{drains} drains, {rounds} rounds, {failed} processes failed, {lost} objects lost");
-    let is_ok = failed == 0 && lost == 0 && drains > 10;
+    let is_ok = failed == 0 && lost == 0 && drains > 0;
     let word = if is_ok { "ok" } else { "FAILED" };
     println!("test processes_share_a_cache_that_is_drained ... {word}\n");
     let (passed, failed) = (u8::from(is_ok), u8::from(!is_ok));

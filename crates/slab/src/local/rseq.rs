@@ -201,7 +201,12 @@ impl Cpus {
         let magazines = self.pairs.iter().flat_map(Pair::take).flatten();
         magazines.for_each(|magazine| taken.push(magazine));
         // (V)
-        sequence::restart(self.area)?;
+        if let Err(refused) = sequence::restart(self.area) {
+            if taken.len() == 0 {
+                self.stopped.store(false, Relaxed);
+            }
+            return Err(refused);
+        }
         while let Some(magazine) = taken.pop() {
             drained.push(magazine);
         }

@@ -9,12 +9,21 @@
 //!
 //! A visit takes two switches of threads, some 10 to 50 µs for each CPU.
 
-use std::fs;
+use core::ops::RangeInclusive;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
 
 use super::NotRestarted;
 
 /// The CPUs that are online, as the system lists them.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
+
+/// The kind of the file system that has this list.
+const SYSFS_MAGIC: libc::__fsword_t = 0x6265_6572;
+
+/// How many bytes the list has at most.
+const LIST: usize = 4096;
 
 /// How many CPUs a set has room for: as many as Linux can have.
 const CPUS: usize = 8192;
@@ -26,39 +35,65 @@ struct Set([u64; CPUS / 64]);
 /// How often a CPU is visited again, if another thread moves this one away at once.
 const ATTEMPTS: usize = 16;
 
-/// Visits each CPU that is online with the calling thread, which then has its CPUs again.
+/// Visits each CPU that is online with the calling thread, which then has its CPUs again. A change
+/// of them by another thread meanwhile is lost. Waits for threads of a higher priority.
 ///
 /// # Errors
 /// [`NotRestarted`] if there is one that this thread may not run on, or the system does not list
 /// them.
 pub(super) fn each_cpu() -> Result<(), NotRestarted> {
-    let online = fs::read_to_string(ONLINE).map_err(|_| NotRestarted)?;
+    let mut place = [0; LIST];
+    let online = read_list(&mut place).ok_or(NotRestarted)?;
     let own = Set::of_thread().ok_or(NotRestarted)?;
-    let is_visited = cpus_of(&online).is_some_and(|mut cpus| cpus.all(visit));
-    own.use_here();
-    if is_visited {
-        Ok(())
-    } else {
-        Err(NotRestarted)
+    let visited = cpus_of(online).try_for_each(|cpus| cpus?.try_for_each(visit));
+    // A thread that may use all gets those too that are added later. If its own are gone, the
+    // system has given it others, and does so again.
+    let may_use_all =
+        cpus_of(online).all(|cpus| cpus.is_some_and(|mut cpus| own.has_all(&mut cpus)));
+    if may_use_all || !own.use_here() {
+        Set::ALL.use_here();
     }
+    visited.ok_or(NotRestarted)
 }
 
-/// Returns the CPUs of a list of the system, as in `0-3,6`. `None` if it is none.
-fn cpus_of(list: &str) -> Option<impl Iterator<Item = usize>> {
-    let range = |part: &str| {
+/// Reads the list of CPUs. `None` unless it is the system's own: a container may have another one
+/// in its place, with those that programs are to count.
+fn read_list(place: &mut [u8; LIST]) -> Option<&str> {
+    let mut file = File::open(ONLINE).ok()?;
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut system: libc::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: there is room for the answer.
+    let answer = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
+    if answer != 0 || system.f_type != SYSFS_MAGIC {
+        return None;
+    }
+    // The system has all of it at once.
+    let length = file.read(place).ok()?;
+    core::str::from_utf8(place.get(..length)?).ok()
+}
+
+/// Returns the ranges of a list of the system, as in `0-3,6`. One is `None` if it is none.
+fn cpus_of(list: &str) -> impl Iterator<Item = Option<RangeInclusive<usize>>> {
+    list.trim().split(',').map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse().ok()?, last.parse().ok()?);
         (last < CPUS).then_some(first..=last)
-    };
-    let ranges: Option<Vec<_>> = list.trim().split(',').map(range).collect();
-    Some(ranges?.into_iter().flatten())
+    })
 }
 
-/// Runs on a CPU. Returns false if the system refuses it.
-fn visit(cpu: usize) -> bool {
+/// Runs on a CPU. Returns `None` if the system refuses it.
+fn visit(cpu: usize) -> Option<()> {
     let only = Set::of(cpu);
-    // A second process may change the CPUs of this thread at the same time.
-    (0..ATTEMPTS).any(|_| only.use_here() && current() == Some(cpu))
+    for _ in 0..ATTEMPTS {
+        if !only.use_here() {
+            return None;
+        }
+        // Another thread may have changed the CPUs of this one at the same time.
+        if current() == Some(cpu) {
+            return Some(());
+        }
+    }
+    None
 }
 
 /// Returns the CPU of this thread. Not from the rseq area: a thread may have none.
@@ -71,6 +106,12 @@ fn current() -> Option<usize> {
 }
 
 impl Set {
+    const ALL: Self = Self([u64::MAX; CPUS / 64]);
+
+    fn has_all(&self, cpus: &mut RangeInclusive<usize>) -> bool {
+        cpus.all(|cpu| self.0[cpu / 64] >> (cpu % 64) & 1 != 0)
+    }
+
     fn of(cpu: usize) -> Self {
         let mut words = [0; CPUS / 64];
         words[cpu / 64] = 1 << (cpu % 64);
@@ -104,9 +145,9 @@ mod tests {
 
     #[test]
     fn lists_of_the_system_are_read() {
-        let cpus = |list| Some(cpus_of(list)?.collect::<Vec<_>>());
-        assert_eq!(cpus("0-3,6\n"), Some(vec![0, 1, 2, 3, 6]));
-        assert_eq!(cpus("0"), Some(vec![0]));
+        let cpus = |list| cpus_of(list).collect::<Option<Vec<_>>>();
+        assert_eq!(cpus("0-3,6\n"), Some(vec![0..=3, 6..=6]));
+        assert_eq!(cpus("0"), Some(vec![0..=0]));
         for list in ["", "x", "0-", "8192", "1,,2"] {
             assert_eq!(cpus(list), None, "{list}");
         }
@@ -115,10 +156,19 @@ mod tests {
     #[test]
     fn a_visit_leaves_the_thread_its_cpus() {
         let before = Set::of_thread().expect("the system tells");
-        each_cpu().expect("this thread may use all CPUs");
+        let visited = each_cpu();
         assert_eq!(Set::of_thread().expect("the system tells").0, before.0);
         // One that it may not use is not passed over.
-        assert!(!visit(CPUS - 1));
+        assert!(visit(CPUS - 1).is_none());
+        if visited.is_ok() {
+            let last = (0..CPUS).rfind(|&cpu| before.has_all(&mut (cpu..=cpu)));
+            let only = Set::of(last.expect("there is one"));
+            assert!(only.use_here());
+            let is_alone = only.0 == before.0;
+            assert!(is_alone || each_cpu().is_ok());
+            assert_eq!(Set::of_thread().expect("the system tells").0, only.0);
+            assert!(before.use_here());
+        }
     }
 
     /// What two processes share.
@@ -134,6 +184,13 @@ mod tests {
     #[test]
     fn a_visit_restarts_the_sequences_of_another_process() {
         let Some(area) = Area::find() else { return };
+        if each_cpu().is_err() {
+            println!("this process may not use all CPUs");
+            return;
+        }
+        let cpus = Set::of_thread().expect("the system tells");
+        let last = (0..CPUS).rfind(|&cpu| cpus.has_all(&mut (cpu..=cpu)));
+        let last = last.expect("there is one");
         let (size, rights) = (size_of::<Shared>(), libc::PROT_READ | libc::PROT_WRITE);
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping.
@@ -143,10 +200,15 @@ mod tests {
         let shared: &'static Shared = unsafe { &*place.cast() };
         // SAFETY: the child makes no call, and allocates nothing.
         let _child = match unsafe { libc::fork() } {
-            0 => loop {
-                store_slowly(area, shared);
-                shared.count.fetch_add(1, SeqCst);
-            },
+            0 => {
+                // SAFETY: it takes integers. The process ends with the thread that made it.
+                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                Set::of(last).use_here();
+                loop {
+                    store_slowly(area, shared);
+                    shared.count.fetch_add(1, SeqCst);
+                }
+            }
             child => Child(child),
         };
         let end = Instant::now() + Duration::from_millis(500);
@@ -156,6 +218,8 @@ mod tests {
             while shared.count.load(SeqCst) < count + 2 {
                 std::thread::yield_now();
             }
+            // Where the other process is not, if there are two CPUs.
+            visit(0);
             value += 1;
             shared.value.store(value, SeqCst);
             each_cpu().expect("this thread may use all CPUs");

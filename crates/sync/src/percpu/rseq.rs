@@ -21,7 +21,7 @@ pub fn cpu_id_offset() -> Option<isize> {
 /// Returns the CPU of this thread, or nothing where there is no rseq area.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
-pub(crate) fn cpu_id() -> Option<usize> {
+pub fn cpu_id() -> Option<usize> {
     cpu_id_at(area_offset()?)
 }
 
@@ -51,7 +51,7 @@ fn cpu_id_at(offset: isize) -> Option<usize> {
 
 /// Elsewhere the thread pointer is not worth the assembly.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) fn cpu_id() -> Option<usize> {
+pub fn cpu_id() -> Option<usize> {
     None
 }
 

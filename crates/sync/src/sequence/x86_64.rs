@@ -90,6 +90,14 @@ unsafe extern "C" {
     static END: [Descriptor; 0];
 }
 
+// The section is there also where no sequence is linked.
+#[cfg(any(feature = "processes", not(feature = "std")))]
+core::arch::global_asm!(
+    ".pushsection __rseq_cs, \"awR\"",
+    ".balign 32",
+    ".popsection"
+);
+
 /// As [`resume_address`](super::resume_address).
 #[cfg(any(feature = "processes", not(feature = "std")))]
 pub(super) fn resume_address(interrupted: usize) -> usize {
@@ -244,8 +252,9 @@ mod tests {
             }
             assert_eq!(resume_address(start - 1), start - 1);
             assert_eq!(resume_address(end), end);
+            let place = core::ptr::with_exposed_provenance::<u32>(resume - 4);
             // SAFETY: the signature stands in the code before each place to continue at.
-            let signature = unsafe { *core::ptr::with_exposed_provenance::<u32>(resume - 4) };
+            let signature = unsafe { place.read_unaligned() };
             assert_eq!(signature, 0x5305_3053);
         }
     }

@@ -736,10 +736,16 @@ fn forget_rseq_area() {
     let base: *const u8;
     // SAFETY: the ABI keeps the base itself there.
     unsafe { asm!("mov {}, fs:0", out(reg) base, options(nostack, readonly)) };
+    if rseq::cpu_id().is_none() {
+        // It has none.
+        return;
+    }
     let area = address(base.wrapping_offset(offset));
     // The C library has registered it with a size that depends on its version.
     let mut sizes = (32..=1024).step_by(32);
-    sizes.any(|size| call(libc::SYS_rseq, [area, size, UNREGISTER, SIGNATURE, 0, 0]) == 0);
+    if !sizes.any(|size| call(libc::SYS_rseq, [area, size, UNREGISTER, SIGNATURE, 0, 0]) == 0) {
+        end_process(6);
+    }
 }
 
 fn address<T>(place: *const T) -> i64 {
