@@ -546,6 +546,39 @@ fn threads_read_more_files_of_others_than_may_be_open() {
 }
 
 #[test]
+fn a_file_of_the_host_that_finds_no_number_is_lost_as_on_the_host() {
+    if !is_installed("python3") {
+        return eprintln!("not installed: python3");
+    }
+    let script = "
+import os, socket
+ours, theirs = socket.socketpair(socket.AF_UNIX)
+child = os.fork()
+if child == 0:
+    ours.close()
+    try:
+        while True:
+            os.open(\"/bin/sh\", os.O_RDONLY)
+    except OSError as error:
+        print(error.strerror, flush=True)
+    data, files, flags, _ = socket.recv_fds(theirs, 1, 1)
+    print(data, files, bool(flags & socket.MSG_CTRUNC), flush=True)
+    os._exit(0)
+socket.send_fds(ours, [b\"x\"], [os.open(\"/bin/sh\", os.O_RDONLY)])
+print(os.waitpid(child, 0)[1])";
+    let here = folder("one-lost");
+    let ours = [OURS[0], OURS[1], "--one-kernel"];
+    let expected = "Some(0)\nToo many open files\nb'x' [] True\n0\n";
+    for prefix in [
+        &FEW_DESCRIPTORS[..],
+        &[&FEW_DESCRIPTORS[..], &ours].concat(),
+    ] {
+        let out = shown(&run(prefix, &["python3", "-c", script], &here));
+        assert_eq!(out, expected, "{prefix:?}");
+    }
+}
+
+#[test]
 fn messages_with_more_files_of_the_host_than_the_keeper_has_room_for_fail() {
     if !is_installed("python3") {
         return eprintln!("not installed: python3");

@@ -103,16 +103,18 @@ impl HostFile {
         Ok(())
     }
 
-    /// Takes the host descriptor from the keeper, if this process does not have it. If that fails,
-    /// the host answers `EBADF`.
-    pub(crate) fn receive(&self) {
+    /// Takes the host descriptor from the keeper, if this process does not have it. Returns false
+    /// if that fails, as where the process has no number left: then the host answers `EBADF`.
+    pub(crate) fn receive(&self) -> bool {
+        if self.number.get() >= 0 {
+            return true;
+        }
         let kept = self.kept.load();
-        if kept != 0
-            && self.number.get() < 0
-            && let Ok(fd) = keeper::ask_for(kept)
-        {
+        let given = (kept != 0).then(|| keeper::ask_for(kept).ok()).flatten();
+        if let Some(fd) = given {
             self.number.is_given(fd);
         }
+        given.is_some()
     }
 
     /// Wraps a host descriptor that nothing else uses. Closes it on failure.

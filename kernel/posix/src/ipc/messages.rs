@@ -515,8 +515,13 @@ impl System {
         }
         let (fds, lost) = {
             let _alone = without_moves(self);
-            let of_host = files.iter().filter_map(|file| HostFile::below(&***file));
-            of_host.for_each(HostFile::receive);
+            // As on the host: those after one without a number are lost.
+            let is_here = |file: &&FileRef<RcuObject>| {
+                HostFile::below(&****file).is_none_or(HostFile::receive)
+            };
+            let count = files.iter().take_while(is_here).count();
+            writer.cut |= count < files.len();
+            files.truncate(count);
             self.process
                 .install_rights(files, descriptor_flags(flags))?
         };
