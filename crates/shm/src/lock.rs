@@ -1,15 +1,20 @@
 //! Locks that sleep on their own word, in memory that processes may share.
 //!
-//! The word of a [`Mutex`] has the id of the thread that holds it. A thread that finds it taken
-//! looks again for some microseconds, as a holder is nearly always done by then, says in a second
-//! word that it may sleep, and sleeps. It wakes ten times a second to look whether the owner still
-//! lives. If not, it takes the lock: what the lock guards is as the owner has left it.
+//! The first word of a [`Mutex`] has the id of the thread that holds it. A thread that finds it
+//! taken looks again for some microseconds, as a holder is nearly always done by then. Then it sets
+//! the second word, the *mark*, looks once more for a while, and sleeps on the mark. An unlock that
+//! finds the mark clears it and wakes one thread, which sets it again before it looks. If the mark
+//! is cleared while no thread sleeps yet, the one that is about to finds another value, and looks.
 //!
-//! An unlock stores to the first word, and loads the second one. An exchange would wait until all
-//! stores of the thread are visible: the most expensive instruction of a write to a pipe whose
-//! memory another CPU has used. So a CPU may execute the load before others see the store, and a
-//! thread that sleeps is not woken. But stores become visible within a microsecond, and the thread
-//! has looked for as long before it sleeps. If that was too short, it wakes after a millisecond.
+//! A thread that sleeps wakes ten times a second to look whether the owner still lives. If not, it
+//! takes the lock: what the lock guards is as the owner has left it.
+//!
+//! An unlock stores to the first word, and loads the mark. An exchange would wait until all stores
+//! of the thread are visible: the most expensive instruction of a write to a pipe whose memory
+//! another CPU has used. So a CPU may execute the load before others see the store, and a thread
+//! that sleeps is not woken. But stores become visible within a microsecond, and the thread has
+//! looked about as long after it has set the mark. If that was too short, its naps, which begin
+//! with a millisecond and become longer, end the wait.
 //!
 //! A [`RwLock`] counts its readers, and has no names of theirs: a reader that dies keeps it. A
 //! waiting thread keeps new readers away.
@@ -17,7 +22,7 @@
 use std::hint;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, fence};
+use std::sync::atomic::{AtomicU32, compiler_fence, fence};
 
 use crate::thread;
 
@@ -32,14 +37,14 @@ pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 /// The right to write what a [`RwLock`] guards.
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
-/// The words of a [`Mutex`].
+/// The words of a [`Mutex`]. It must not be freed before an unlock has returned.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub struct RawMutex {
     /// The id of the owner, or 0.
     owner: AtomicU32,
-    /// 1 if a thread may sleep on the other word, or 0.
-    sleepers: AtomicU32,
+    /// 1 if a thread may sleep on this word, or 0.
+    mark: AtomicU32,
 }
 
 /// The word of a [`RwLock`]: 0; or the number of readers; or [`WRITER`]. And [`SLEEPERS`] or not.
@@ -58,10 +63,10 @@ const LOOKS: u32 = 100;
 /// How often it looks after it has said that it may sleep, a microsecond in all.
 const LAST_LOOKS: u32 = 25;
 
-/// How long a thread sleeps before it asks whether the owner lives, in nanoseconds.
+/// How long a thread sleeps at most before it asks whether the owner lives, in nanoseconds.
 const NAP: libc::c_long = 100_000_000;
 
-/// The first [`NAP`] of a thread, as its wake-up may be lost.
+/// The first nap of a thread, as its wake-up may be lost. The next ones are four times as long.
 const FIRST_NAP: libc::c_long = 1_000_000;
 
 // SAFETY: of all threads that exchange 0 for their id, one succeeds, and the word keeps the others
@@ -69,7 +74,7 @@ const FIRST_NAP: libc::c_long = 1_000_000;
 unsafe impl lock_api::RawMutex for RawMutex {
     const INIT: Self = Self {
         owner: AtomicU32::new(0),
-        sleepers: AtomicU32::new(0),
+        mark: AtomicU32::new(0),
     };
 
     type GuardMarker = lock_api::GuardSend;
@@ -94,8 +99,10 @@ unsafe impl lock_api::RawMutex for RawMutex {
     unsafe fn unlock(&self) {
         // Release: pairs with the acquire of the next owner.
         self.owner.store(0, Release);
-        // Relaxed: it may be read before others see the store. See the head of this file.
-        if self.sleepers.load(Relaxed) != 0 {
+        // The CPU may exchange the two: see the head of this file.
+        compiler_fence(SeqCst);
+        // Relaxed: nothing is read that the mark publishes.
+        if self.mark.load(Relaxed) != 0 {
             self.wake_one();
         }
     }
@@ -109,9 +116,12 @@ unsafe impl lock_api::RawMutex for RawMutex {
 impl RawMutex {
     #[cold]
     fn wake_one(&self) {
-        // Relaxed: the thread that is woken says again that others may sleep.
-        if self.sleepers.swap(0, Relaxed) != 0 {
-            wake(&self.owner, 1);
+        // Orders the store of the owner with the exchange: the thread that is woken, or finds the
+        // mark cleared, sees that the lock is free.
+        fence(SeqCst);
+        // Relaxed: as above.
+        if self.mark.swap(0, Relaxed) != 0 {
+            wake(&self.mark, 1);
         }
     }
 
@@ -122,18 +132,20 @@ impl RawMutex {
         }
         let mut nap = FIRST_NAP;
         loop {
-            // Also after a sleep: this thread does not know whether others do.
-            self.sleepers.store(1, Relaxed);
-            // Orders the store with the looks: an owner that reads the word later wakes this
+            // Also after a sleep: this thread does not know whether others sleep.
+            self.mark.store(1, Relaxed);
+            // Orders the store with the looks: an owner that reads the mark later wakes this
             // thread. One that has read it has stored before, and the looks see that.
             fence(SeqCst);
             if self.is_taken_within(LAST_LOOKS) {
                 return;
             }
-            // Relaxed: the system compares it again.
+            // Relaxed: the mark says whether it is still so.
             let owner = self.owner.load(Relaxed);
-            if owner != 0
-                && !sleep(&self.owner, owner, nap)
+            if owner == 0 || sleep(&self.mark, 1, nap) {
+                continue;
+            }
+            if nap == NAP
                 && thread::has_died(owner)
                 // Acquire: the owner's stores come before its end, which `has_died` has seen.
                 && self
@@ -143,7 +155,7 @@ impl RawMutex {
             {
                 return;
             }
-            nap = NAP;
+            nap = NAP.min(4 * nap);
         }
     }
 
@@ -288,7 +300,7 @@ fn sleep(word: &AtomicU32, value: u32, nap: libc::c_long) -> bool {
 
 /// Wakes so many threads that sleep on the word.
 fn wake(word: &AtomicU32, count: i32) {
-    // SAFETY: the word may be freed meanwhile: the call only compares its address.
+    // SAFETY: the call only compares the address of the word.
     keeping_errno(|| unsafe {
         libc::syscall(
             libc::SYS_futex,
