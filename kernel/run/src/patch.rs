@@ -865,7 +865,18 @@ impl Sites {
             return;
         }
         planned.sort_unstable_by_key(|(change, _)| change.begin);
-        for group in planned.chunk_by(|(one, _), (next, _)| one.begin / PAGE == next.begin / PAGE) {
+        // Another change may have moved the begin of one.
+        let mut free = 0;
+        planned.retain(|(change, _)| {
+            let is_apart = change.begin >= free;
+            free = free.max(change.end().max(change.begin + 5));
+            is_apart
+        });
+        // One that reaches into the next page is alone, as the host may write a part.
+        let in_page = |(one, _): &(Change, u64), (next, _): &(Change, u64)| {
+            one.begin / PAGE == (next.begin + 4) / PAGE
+        };
+        for group in planned.chunk_by(in_page) {
             self.jump_at_once(group, &memory);
         }
     }
@@ -881,10 +892,15 @@ impl Sites {
         }
         let mut jumps = Vec::with_capacity(group.len());
         for &(ref change, stub) in group {
-            let jump = Jump::of(change, stub)?;
+            let Some(jump) = Jump::of(change, stub) else {
+                continue;
+            };
             let at = (change.begin - begin) as usize;
             code[at..at + 5].copy_from_slice(&jump.code());
             jumps.push((change, jump));
+        }
+        if jumps.is_empty() {
+            return None;
         }
         memory.write_all_at(&code, begin).ok()?;
         for (change, jump) in jumps {

@@ -148,6 +148,11 @@ impl Files {
 }
 
 impl Site {
+    /// Returns true if each mapping is to be changed here: the traps are not counted.
+    fn is_always(&self) -> bool {
+        self.traps == u32::MAX
+    }
+
     /// Returns the change, if it is worth it.
     fn change(&self) -> Option<&Change> {
         match &self.answer {
@@ -160,11 +165,12 @@ impl Site {
 }
 
 impl Known {
-    /// Counts a mapping. Returns true if it is to be changed.
+    /// Counts a mapping. Returns true if it is a trial: without changes at sites that are counted.
     fn count(&mut self) -> bool {
         self.mapped = self.mapped.saturating_add(1);
         let is_trial = self.mapped.is_multiple_of(TRIAL);
-        for site in self.sites.values_mut() {
+        let counted = self.sites.values_mut().filter(|site| !site.is_always());
+        for site in counted {
             if is_trial {
                 // Those before count half as much.
                 (site.traps, site.unchanged) = (site.traps / 2, site.unchanged / 2);
@@ -173,15 +179,15 @@ impl Known {
                 site.unchanged = site.unchanged.saturating_add(1);
             }
         }
-        !is_trial
+        is_trial
     }
 
-    /// Returns the changes that are worth it.
-    fn worthy(&self) -> Vec<Change> {
+    /// Returns the changes that are worth it, of sites that are wanted.
+    fn worthy(&self, is_wanted: impl Fn(&Site) -> bool) -> Vec<Change> {
         // They are the caller's.
         let _private = fdtable_shm::leave();
-        let changes = self.sites.values().filter_map(Site::change);
-        changes.cloned().collect()
+        let wanted = self.sites.values().filter(|site| is_wanted(site));
+        wanted.filter_map(Site::change).cloned().collect()
     }
 }
 
@@ -193,8 +199,8 @@ pub(super) fn map(identity: &Identity) -> Vec<Change> {
         return Vec::new();
     };
     match file.count() {
-        true => file.worthy(),
-        false => Vec::new(),
+        true => file.worthy(Site::is_always),
+        false => file.worthy(|_| true),
     }
 }
 
@@ -209,7 +215,7 @@ pub(super) fn changes(identity: &Identity) -> Vec<Change> {
     let mut files = FILES_KNOWN.lock();
     files
         .find(identity)
-        .map_or_else(Vec::new, |file| file.worthy())
+        .map_or_else(Vec::new, |file| file.worthy(|_| true))
 }
 
 /// Counts a trap at a place of a file, and returns what is to be done there.
@@ -371,6 +377,16 @@ mod tests {
         let in_vain = (0..10 * TRIAL).map(|_| map(&identity).len());
         assert!(in_vain.sum::<usize>() < 3 * TRIAL as usize);
         assert!(map(&identity).is_empty());
+    }
+
+    #[test]
+    fn a_site_that_is_always_changed_stays_so() {
+        let identity = file(5);
+        trap(&identity, 100);
+        learn_always(&identity, 200, &change(195));
+        for _ in 0..40 * TRIAL {
+            assert_eq!(map(&identity).len(), 1);
+        }
     }
 
     #[test]
