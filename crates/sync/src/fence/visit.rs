@@ -20,7 +20,7 @@ use super::NotRestarted;
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// The kind of the file system that has this list.
-const SYSFS_MAGIC: libc::__fsword_t = 0x6265_6572;
+const SYSFS_MAGIC: u64 = 0x6265_6572;
 
 /// How many bytes the list has at most.
 const LIST: usize = 4096;
@@ -64,17 +64,17 @@ fn read_list(place: &mut [u8; LIST]) -> Option<&str> {
     let mut system: libc::statfs = unsafe { core::mem::zeroed() };
     // SAFETY: there is room for the answer.
     let answer = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
-    if answer != 0 || system.f_type != SYSFS_MAGIC {
+    if answer != 0 || system.f_type as u64 != SYSFS_MAGIC {
         return None;
     }
-    // The system has all of it at once.
     let length = file.read(place).ok()?;
-    core::str::from_utf8(place.get(..length)?).ok()
+    // If it was cut, the line has no end.
+    core::str::from_utf8(place.get(..length)?.strip_suffix(b"\n")?).ok()
 }
 
 /// Returns the ranges of a list of the system, as in `0-3,6`. One is `None` if it is none.
 fn cpus_of(list: &str) -> impl Iterator<Item = Option<RangeInclusive<usize>>> {
-    list.trim().split(',').map(|part| {
+    list.split(',').map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse().ok()?, last.parse().ok()?);
         (last < CPUS).then_some(first..=last)
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn lists_of_the_system_are_read() {
         let cpus = |list| cpus_of(list).collect::<Option<Vec<_>>>();
-        assert_eq!(cpus("0-3,6\n"), Some(vec![0..=3, 6..=6]));
+        assert_eq!(cpus("0-3,6"), Some(vec![0..=3, 6..=6]));
         assert_eq!(cpus("0"), Some(vec![0..=0]));
         for list in ["", "x", "0-", "8192", "1,,2"] {
             assert_eq!(cpus(list), None, "{list}");

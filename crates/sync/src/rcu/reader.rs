@@ -386,8 +386,9 @@ impl Record {
     )]
     pub(crate) fn is_of(&self, _process: u32) -> bool {
         #[cfg(feature = "processes")]
-        // Relaxed: see `claim`.
-        return !fdtable_shm::is_shared() || self.process.load(Relaxed) == _process;
+        // Acquire: pairs with the release in `unclaim`, so that what the thread has done inside
+        // comes before, if this finds its record released.
+        return !fdtable_shm::is_shared() || self.process.load(Acquire) == _process;
         #[cfg(not(feature = "processes"))]
         true
     }
@@ -608,9 +609,10 @@ impl Record {
     }
 
     fn unclaim(&self) {
-        // Relaxed: as in `claim`. Nor is it that of a process until another thread has claimed it.
+        // It is not that of a process until another thread has claimed it. Release: pairs with the
+        // acquire in `is_of`.
         #[cfg(feature = "processes")]
-        self.process.store(0, Relaxed);
+        self.process.store(0, Release);
         // Relaxed: as in `claim`.
         self.owner.store(0, Relaxed);
         // Release: pairs with the acquire in `try_claim`.
