@@ -125,6 +125,12 @@ const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
+/// Returns true if signals are pending, for some thread or the process.
+#[inline]
+pub(crate) fn are_some() -> bool {
+    PENDING.load(SeqCst) != 0
+}
+
 impl Mailbox {
     /// Takes a mailbox for a thread, which blocks all signals that are kept here.
     pub(crate) fn new(thread: i32) -> &'static Self {
@@ -222,7 +228,7 @@ impl Mailbox {
 
     /// Returns the signals that are pending for the thread or the process.
     pub(crate) fn pending(&self) -> u64 {
-        if PENDING.load(SeqCst) == 0 {
+        if !are_some() {
             return 0;
         }
         let slots = self.pending.iter().zip(&PROCESS).zip(SIGNALS);

@@ -39,7 +39,7 @@ use crate::guarded::Guarded;
 use crate::memory::{self, pointer};
 use crate::observe;
 use crate::patch;
-use crate::pending::{Info, KEPT, Target, discard, lets_in, post};
+use crate::pending::{self, Info, KEPT, Target, discard, lets_in, post};
 use crate::process;
 use crate::thread::{Block, MaskIs};
 
@@ -1091,7 +1091,15 @@ unsafe fn send_again(block: &Block, signal: i32, info: *const libc::siginfo_t) {
 }
 
 /// Has the signals delivered that are kept in `pending`, at the end of each call.
+#[inline]
 pub(crate) fn deliver_kept(block: &Block) {
+    if pending::are_some() {
+        deliver_due(block);
+    }
+}
+
+#[cold]
+fn deliver_due(block: &Block) {
     if block.mailbox.is_due() {
         hold_all(block);
         exchange_mask(libc::SIG_BLOCK, bit(KICK));
