@@ -34,7 +34,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "protocol",
-        summary: "a model of how the keeper of a tree follows ends of processes",
+        summary: "models of how the keeper of a tree follows ends of processes, and of its locks",
         run: protocol,
     },
     Step {

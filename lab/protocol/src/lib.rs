@@ -22,6 +22,8 @@
 //! - A child that exists keeps its entry, and one that was only prepared loses it with its maker.
 //! - From each state, all ends are seen: the maker is buried, and the child runs.
 
+pub mod lock;
+
 use stateright::{Model, Property};
 
 /// Whether the algorithm is the one of the keeper, or lacks one of its parts.
