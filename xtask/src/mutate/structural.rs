@@ -266,7 +266,7 @@ pub(super) const TABLE: &[Structural] = &[
         name: "fences-of-a-freeze",
         file: "sync/src/host_fork/freezer.rs",
         model: "sync::host_fork::freezer::loom::no_thread_is_inside_while_it_is_frozen",
-        changes: &[(r"fence_for_claimed();", "")],
+        changes: &[(r"fence_for_claimed_of(process);", "")],
     },
     Structural {
         name: "turn-that-is-given-back-too-early",
@@ -645,8 +645,8 @@ pub(super) const TABLE: &[Structural] = &[
         model: "slab::local::loom::an_exchange_meets_a_drain",
         changes: &[(
             r"// (T)
-        sequence::restart(self.area);",
-            "",
+        if let Err(refused) = sequence::restart(self.area) {",
+            r"if let Err(refused) = Ok::<(), NotRestarted>(()) {",
         )],
     },
     Structural {
@@ -655,8 +655,8 @@ pub(super) const TABLE: &[Structural] = &[
         model: "slab::local::loom::a_take_and_a_free_meet_a_drain",
         changes: &[(
             r"// (V)
-        sequence::restart(self.area);",
-            "",
+        if let Err(refused) = sequence::restart(self.area) {",
+            r"if let Err(refused) = Ok::<(), NotRestarted>(()) {",
         )],
     },
     Structural {
@@ -665,9 +665,9 @@ pub(super) const TABLE: &[Structural] = &[
         model: "slab::local::loom::an_exchange_meets_a_drain",
         changes: &[(
             r"// (V)
-        sequence::restart(self.area);",
+        if let Err(refused) = sequence::restart(self.area) {",
             r"self.stopped.store(false, Relaxed);
-        sequence::restart(self.area);",
+        if let Err(refused) = sequence::restart(self.area) {",
         )],
     },
     Structural {
