@@ -81,22 +81,38 @@ struct Descriptor {
     resume: usize,
 }
 
-#[cfg(any(feature = "processes", not(feature = "std")))]
-unsafe extern "C" {
-    // The linker defines these for a section whose name is an identifier.
-    #[link_name = "__start___rseq_cs"]
-    static FIRST: [Descriptor; 0];
-    #[link_name = "__stop___rseq_cs"]
-    static END: [Descriptor; 0];
+/// Returns where the section of descriptors begins and ends. The linker defines both for one whose
+/// name is an identifier.
+#[cfg(not(feature = "std"))]
+fn section() -> (*const Descriptor, *const Descriptor) {
+    unsafe extern "C" {
+        #[link_name = "__start___rseq_cs"]
+        static FIRST: [Descriptor; 0];
+        #[link_name = "__stop___rseq_cs"]
+        static END: [Descriptor; 0];
+    }
+    ((&raw const FIRST).cast(), (&raw const END).cast())
 }
 
-// The section is there also where no sequence is linked.
-#[cfg(any(feature = "processes", not(feature = "std")))]
-core::arch::global_asm!(
-    ".pushsection __rseq_cs, \"awR\"",
-    ".balign 32",
-    ".popsection"
-);
+/// Returns where the section of descriptors begins and ends, or twice the same if there is none.
+/// The linker defines both for a section whose name is an identifier.
+#[cfg(all(feature = "processes", feature = "std"))]
+fn section() -> (*const Descriptor, *const Descriptor) {
+    let (first, end);
+    // SAFETY: it loads two words of the linker's table.
+    unsafe {
+        core::arch::asm!(
+            ".weak __start___rseq_cs",
+            ".weak __stop___rseq_cs",
+            "mov {first}, qword ptr [rip + __start___rseq_cs@GOTPCREL]",
+            "mov {end}, qword ptr [rip + __stop___rseq_cs@GOTPCREL]",
+            first = out(reg) first,
+            end = out(reg) end,
+            options(nostack, preserves_flags, pure, readonly),
+        );
+    }
+    (first, end)
+}
 
 /// As [`resume_address`](super::resume_address).
 #[cfg(any(feature = "processes", not(feature = "std")))]
@@ -110,9 +126,11 @@ pub(super) fn resume_address(interrupted: usize) -> usize {
 /// Returns the descriptors of all sequences of the program.
 #[cfg(any(feature = "processes", not(feature = "std")))]
 fn descriptors() -> &'static [Descriptor] {
-    let first = (&raw const FIRST).cast::<Descriptor>();
-    let end = (&raw const END).cast::<Descriptor>();
+    let (first, end) = section();
     let count = (end.addr() - first.addr()) / size_of::<Descriptor>();
+    if count == 0 {
+        return &[];
+    }
     // SAFETY: the linker puts the descriptors of all sequences there, one after the other, and
     // nothing else.
     unsafe { core::slice::from_raw_parts(first, count) }
