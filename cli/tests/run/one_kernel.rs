@@ -634,6 +634,18 @@ fn a_file_that_a_thread_moves_to_other_descriptors_stays_open() {
 }
 
 #[test]
+fn a_process_with_threads_closes_the_files_that_its_children_use() {
+    let program = compiled("given_up", &[]);
+    let here = folder("one-given-up");
+    let words = [&program, &here].map(|path| path.to_str().expect("a path"));
+    let prefix = [&FEW_DESCRIPTORS[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
+    assert_eq!(
+        shown(&run(&prefix, &words, &here)),
+        "Some(0)\nfailed: 0\nread: late, poll: 1\nopen: 0\n"
+    );
+}
+
+#[test]
 fn code_of_files_is_called_in_parts_and_when_it_is_gone() {
     let program = compiled("code", &[]);
     let words = [program.to_str().expect("a path")];

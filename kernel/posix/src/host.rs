@@ -6,6 +6,7 @@
 pub(crate) mod direct;
 pub(crate) mod epoll;
 pub(crate) mod file;
+pub(crate) mod in_use;
 pub(crate) mod lower;
 pub(crate) mod memfd;
 pub(crate) mod number;
@@ -250,21 +251,6 @@ pub(crate) fn real_path(path: &CStr) -> Result<CString, Errno> {
 pub(crate) fn close(fd: RawFd) {
     // SAFETY: the call takes no pointer. An error has no receiver.
     without_cancellation(|| unsafe { libc::close(fd) });
-}
-
-/// Has a descriptor lead to a file that can be neither read nor written, instead of its own.
-///
-/// # Errors
-/// Those of the host's `open` and `dup3`.
-pub(crate) fn make_useless(fd: RawFd) -> Result<(), Errno> {
-    // SAFETY: the path is a C string.
-    let other = check(without_cancellation(|| unsafe {
-        libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC)
-    }))?;
-    // SAFETY: the call takes no pointer.
-    let made = check(unsafe { libc::dup3(other, fd, libc::O_CLOEXEC) }).map(drop);
-    close(other);
-    made
 }
 
 /// Reads. May block.
@@ -635,9 +621,9 @@ pub(crate) fn renameat2(old: &HostPath<'_>, new: &HostPath<'_>, flags: u32) -> R
     // SAFETY: the paths are C strings.
     check(unsafe {
         libc::renameat2(
-            old.directory(),
+            old.directory().get(),
             old.as_ptr(),
-            new.directory(),
+            new.directory().get(),
             new.as_ptr(),
             flags,
         )
@@ -836,15 +822,22 @@ pub(crate) fn eventfd_reset(eventfd: RawFd) {
     without_cancellation(|| unsafe { libc::read(eventfd, (&raw mut count).cast(), 8) });
 }
 
-/// Adds a file to an epoll, edge-triggered and for all events.
+/// Adds a file to an epoll, edge-triggered and for all events. One that was added under this
+/// descriptor, and closed while others have it, is there still: it gets the key.
 pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd, key: u64) -> Result<(), Errno> {
     let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
     let mut event = libc::epoll_event {
         events: events.cast_unsigned(),
         u64: key,
     };
-    // SAFETY: the entry is valid during the call.
-    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
+    let mut control = |operation| {
+        // SAFETY: the entry is valid during the call.
+        check(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
+    };
+    match control(libc::EPOLL_CTL_ADD) {
+        Err(Errno::EEXIST) => control(libc::EPOLL_CTL_MOD),
+        done => done,
+    }
 }
 
 /// Removes a file from an epoll.

@@ -114,9 +114,13 @@ impl System {
         if path.is_empty() {
             return Ok(Crossing::Stays);
         }
+        let used;
         let (side, directory) = match routed {
             Target::Ours(directory, _) => (Side::Ours, *directory),
-            Target::Host(path) => (Side::Host, path.directory()),
+            Target::Host(path) => {
+                used = path.directory();
+                (Side::Host, used.get())
+            }
         };
         let last = last.at_end_of(path);
         let is_aside = match routed {
@@ -267,7 +271,7 @@ impl System {
             return Ok(false);
         }
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let fd = match host::openat(path.directory(), path.path(), flags, 0) {
+        let fd = match host::openat(path.directory().get(), path.path(), flags, 0) {
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(false),
             Err(errno) => return Err(errno),
             Ok(fd) => HostFd(fd),

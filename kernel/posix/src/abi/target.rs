@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::os::fd::RawFd;
 
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
@@ -13,6 +12,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host::direct::Wait;
 use crate::host::file::HostFile;
+use crate::host::in_use::InUse;
 use crate::host::{self, HostFd};
 
 /// A path and the directory where its lookup begins.
@@ -92,13 +92,16 @@ impl HostPath<'_> {
 
     /// Returns the directory, the path and the flags for a call that knows `AT_EMPTY_PATH`: a file
     /// that is pinned is not looked up again.
-    pub(crate) fn at(&self, flags: c_int) -> (RawFd, &CStr, c_int) {
+    pub(crate) fn at(&self, flags: c_int) -> (InUse, &CStr, c_int) {
         let pin = self.resolved.as_ref().and_then(|it| match &it.found {
             Found::Pin(pin) => pin.whole(),
             Found::Nothing(_) => None,
         });
         match pin {
-            Some(fd) => (fd, c"", flags | libc::AT_EMPTY_PATH),
+            Some(fd) => {
+                let flags = flags | libc::AT_EMPTY_PATH;
+                (InUse::uncounted(fd), c"", flags)
+            }
             None => (self.directory(), &self.path, flags),
         }
     }
@@ -115,8 +118,9 @@ impl HostPath<'_> {
     }
 
     /// Returns the host descriptor of the directory, or `AT_FDCWD`.
-    pub(crate) fn directory(&self) -> RawFd {
-        self.file().map_or(libc::AT_FDCWD, HostFile::fd)
+    pub(crate) fn directory(&self) -> InUse {
+        self.file()
+            .map_or(InUse::uncounted(libc::AT_FDCWD), HostFile::fd)
     }
 
     /// Returns the directory, unless it is the working directory.
@@ -296,7 +300,8 @@ impl System {
             return Ok(path.map(|path| Target::Ours(libc::AT_FDCWD, path.into())));
         };
         // The host's link: it has the name, and leads to the file even if the name is removed.
-        let path = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| Errno::EINVAL)?;
+        let path =
+            CString::new(format!("/proc/self/fd/{}", fd.get())).map_err(|_| Errno::EINVAL)?;
         Ok(Some(Target::Host(HostPath {
             directory: Some(file),
             path: Cow::Owned(path),

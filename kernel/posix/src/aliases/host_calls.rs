@@ -22,6 +22,7 @@ use crate::abi::target::{HostPath, Target};
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::in_use::InUse;
 use crate::host::other_files::adopt_new;
 use crate::process::tree;
 
@@ -445,8 +446,8 @@ impl Shape {
         mut a: [c_long; 6],
     ) -> Result<c_long, Errno> {
         // They keep the host descriptors open during the call.
-        let mut files: Vec<FileRef<RcuObject>> = Vec::new();
-        let mut paths: Vec<HostPath<'_>> = Vec::new();
+        let mut files: Vec<(InUse, FileRef<RcuObject>)> = Vec::new();
+        let mut paths: Vec<(InUse, HostPath<'_>)> = Vec::new();
         for &index in self.fds {
             let fd = a[index] as c_int;
             if fd >= 0 {
@@ -454,8 +455,8 @@ impl Shape {
                 let host_fd = HostFile::with_inode_below(&**file)
                     .ok_or(Errno::EOPNOTSUPP)?
                     .fd();
-                a[index] = host_fd.into();
-                files.push(file);
+                a[index] = host_fd.get().into();
+                files.push((host_fd, file));
             }
         }
         let whole = self.paths.iter().map(|&path| (None, path));
@@ -471,11 +472,12 @@ impl Shape {
                     return Err(system.file(at).err().unwrap_or(Errno::EOPNOTSUPP));
                 }
             };
+            let used = path.directory();
             if let Some(at) = at {
-                a[at] = path.directory().into();
+                a[at] = used.get().into();
             }
             a[index] = path.as_ptr().expose_provenance() as c_long;
-            paths.push(path);
+            paths.push((used, path));
         }
         // SAFETY: as the caller promises; what was replaced is of the same kind.
         let result = unsafe { host::syscall(number, a) }?;

@@ -534,9 +534,13 @@ unsafe fn openat2(directory: c_int, path: *const c_char, at: *const OpenHow, siz
             Target::Host(path) => {
                 let opened = match (path.into_result(), how.resolve) {
                     (Ok(opened), _) => opened,
-                    (Err(path), 0) => host::openat2_inside(path.directory(), path.path(), how)?,
+                    (Err(path), 0) => {
+                        host::openat2_inside(path.directory().get(), path.path(), how)?
+                    }
                     // The way to a file is restricted for the path as it was given.
-                    (Err(path), _) => host::openat2_inside(path.directory(), path.as_given(), how)?,
+                    (Err(path), _) => {
+                        host::openat2_inside(path.directory().get(), path.as_given(), how)?
+                    }
                 };
                 adopt_new(system, opened.into_raw(), flags & libc::O_CLOEXEC)
             }

@@ -191,7 +191,8 @@ fn control_host_file(
     };
     let control = || {
         let set = HostEpoll::beside(epoll)?;
-        let host_fd = host_file.name_in(set, fd)?;
+        let used = host_file.fd();
+        let host_fd = host_file.name_in(set, fd, &used)?;
         let host_epoll = HostEpoll::of(&**set).ok_or(Errno::EINVAL)?;
         host_epoll.control(operation, host_fd, event)?;
         Ok(0)

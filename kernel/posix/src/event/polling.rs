@@ -15,6 +15,7 @@ use crate::abi::system::System;
 use crate::abi::{handlers, uaccess};
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::in_use::InUse;
 use crate::host::watch;
 
 /// Waits until a descriptor is ready: `poll(2)`. A negative timeout means no limit.
@@ -149,7 +150,7 @@ unsafe fn poll(
 struct HostFiles {
     polled: Vec<libc::pollfd>,
     /// They keep the host descriptors open.
-    _files: Vec<FileRef<RcuObject>>,
+    _files: Vec<(InUse, FileRef<RcuObject>)>,
 }
 
 impl HostFiles {
@@ -165,8 +166,9 @@ impl HostFiles {
             };
             if fd >= 0 {
                 let file = system.file(fd).ok()?;
-                entry.fd = HostFile::below(&**file)?.fd();
-                files.push(file);
+                let used = HostFile::below(&**file)?.fd();
+                entry.fd = used.get();
+                files.push((used, file));
             }
             polled.push(entry);
         }

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn fdt_faccessat(
             Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags)?,
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
-                host::faccessat(directory, path, mode, flags)?;
+                host::faccessat(directory.get(), path, mode, flags)?;
             }
         }
         Ok(0)
@@ -70,7 +70,7 @@ pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
         let file = system.file(fd)?;
         match HostFile::with_inode_below(&**file) {
             // SAFETY: the call takes no pointer.
-            Some(host_file) => host::done(unsafe { libc::fchmod(host_file.fd(), mode) }),
+            Some(host_file) => host::done(unsafe { libc::fchmod(host_file.fd().get(), mode) }),
             None => system.process.fchmod(fd, mode).map(|()| 0),
         }
     })
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn fdt_fchmodat(
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::fchmodat(directory, path, mode, flags) })?;
+                host::done(unsafe { libc::fchmodat(directory.get(), path, mode, flags) })?;
             }
         }
         Ok(0)
@@ -121,7 +121,7 @@ pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
         match HostFile::with_inode_below(&**file) {
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
-                host::done(unsafe { libc::fchown(host_file.fd(), owner, group) })
+                host::done(unsafe { libc::fchown(host_file.fd().get(), owner, group) })
             }
             None => system
                 .process
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn fdt_fchownat(
                 let (directory, path, flags) = path.at(flags);
                 let path = path.as_ptr();
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::fchownat(directory, path, owner, group, flags) })?;
+                host::done(unsafe { libc::fchownat(directory.get(), path, owner, group, flags) })?;
             }
         }
         Ok(0)
@@ -306,7 +306,7 @@ impl System {
                     .map_or(std::ptr::null(), |times| times.as_ptr());
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string, and the times are valid or null.
-                host::done(unsafe { libc::utimensat(directory, path, times, flags) })
+                host::done(unsafe { libc::utimensat(directory.get(), path, times, flags) })
             }
         }
     }
@@ -323,7 +323,7 @@ impl System {
             .as_ref()
             .map_or(std::ptr::null(), |times| times.as_ptr());
         // SAFETY: the times are valid or null.
-        host::done(unsafe { libc::futimens(host_file.fd(), times) })
+        host::done(unsafe { libc::futimens(host_file.fd().get(), times) })
     }
 }
 

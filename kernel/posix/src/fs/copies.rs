@@ -76,7 +76,7 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
         let file = system.opened_file(fd)?;
         let (from, count) = (to_unsigned(offset)?, to_unsigned(length)?);
         if let Some(host_file) = HostFile::below(&**file) {
-            host::fallocate(host_file.fd(), how, offset, length)?;
+            host::fallocate(host_file.fd().get(), how, offset, length)?;
             return Ok(0);
         }
         let how = FallocateFlags::from_bits_retain(how.cast_unsigned());
@@ -108,7 +108,7 @@ pub extern "C" fn fdt_posix_fadvise(
     call_returning_errno(|system| {
         let file = system.opened_file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return host::fadvise(host_file.fd(), offset, length, advice);
+            return host::fadvise(host_file.fd().get(), offset, length, advice);
         }
         if file
             .stat()
@@ -153,7 +153,7 @@ pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     call(|system| {
         let file = system.opened_file(fd)?;
         match HostFile::below(&**file) {
-            Some(host_file) => host::syncfs(host_file.fd()),
+            Some(host_file) => host::syncfs(host_file.fd().get()),
             None => Ok(0),
         }
     })
@@ -171,7 +171,7 @@ pub extern "C" fn fdt_sync_file_range(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return host::sync_file_range(host_file.fd(), offset, length, flags);
+            return host::sync_file_range(host_file.fd().get(), offset, length, flags);
         }
         if flags > 7 || offset < 0 || length < 0 {
             return Err(Errno::EINVAL);

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
             }
             Target::Host(path) if system.routes.load().links() == Links::Cross => {
                 let flags = libc::O_PATH | libc::O_DIRECTORY;
-                let fd = host::openat(path.directory(), path.path(), flags, 0)?;
+                let fd = host::openat(path.directory().get(), path.path(), flags, 0)?;
                 system.enter(&HostFile::own(fd)?)
             }
             Target::Host(path) => {
@@ -57,13 +57,13 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
             Some(host_file) if system.routes.load().links() == Links::Cross => {
                 // A lock on the directory does not last until the next change.
                 let flags = libc::O_PATH | libc::O_DIRECTORY;
-                let fd = host::openat(host_file.fd(), c".", flags, 0)?;
+                let fd = host::openat(host_file.fd().get(), c".", flags, 0)?;
                 system.enter(&HostFile::own(fd)?)
             }
             Some(host_file) => {
                 let _alone = system.directory.lock();
                 // SAFETY: the call takes no pointer.
-                host::done(unsafe { libc::fchdir(host_file.fd()) })?;
+                host::done(unsafe { libc::fchdir(host_file.fd().get()) })?;
                 system.record_directory(Side::Host)
             }
         }
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return host::check(unsafe {
-                libc::syscall(libc::SYS_getdents64, host_file.fd(), buf, size)
+                libc::syscall(libc::SYS_getdents64, host_file.fd().get(), buf, size)
             })
             .map(|count| count as ssize_t);
         }
@@ -147,7 +147,7 @@ impl System {
         let host_file = HostFile::below(&***directory).ok_or(Errno::EBADF)?;
         let _alone = self.directory.lock();
         // SAFETY: the call takes no pointer.
-        host::done(unsafe { libc::fchdir(host_file.fd()) })?;
+        host::done(unsafe { libc::fchdir(host_file.fd().get()) })?;
         let path = host::current_directory();
         self.routes.rcu(|routes| {
             let here = Some(FileRef::clone(directory));

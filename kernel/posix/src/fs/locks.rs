@@ -27,7 +27,7 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
         }
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return host::flock(host_file.fd(), operation);
+            return host::flock(host_file.fd().get(), operation);
         }
         system.process.flock(fd, known)?;
         Ok(0)
@@ -74,7 +74,7 @@ unsafe fn lock_command(
     let file = system.file(fd)?;
     match HostFile::below(&**file) {
         // SAFETY: as the caller promises.
-        Some(host_file) => unsafe { host::fcntl_pointer(host_file.fd(), command, argument) },
+        Some(host_file) => unsafe { host::fcntl_pointer(host_file.fd().get(), command, argument) },
         // SAFETY: as the caller promises.
         None => unsafe { record_lock(system, fd, command, argument) },
     }

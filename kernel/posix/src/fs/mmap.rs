@@ -81,7 +81,7 @@ impl System {
         }
         let file = self.opened_file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return mapping.of(host_file.fd());
+            return mapping.of(host_file.fd().get());
         }
         let is_shared = check(mapping, &**file)?;
         if is_zero_device(&**file) {

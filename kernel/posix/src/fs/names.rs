@@ -32,7 +32,7 @@ pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode
             Target::Ours(at, path) => system.process.mkdirat(at, path, mode)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::mkdirat(path.directory(), path.as_ptr(), mode) })?;
+                host::done(unsafe { libc::mkdirat(path.directory().get(), path.as_ptr(), mode) })?;
             }
         }
         Ok(0)
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn fdt_mknodat(
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::mknodat(directory, path, mode, device) })?;
+                host::done(unsafe { libc::mknodat(directory.get(), path, mode, device) })?;
             }
         }
         Ok(0)
@@ -132,7 +132,9 @@ pub unsafe extern "C" fn fdt_unlinkat(
             Target::Ours(at, path) => system.process.unlinkat(at, path, what)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::unlinkat(path.directory(), path.as_ptr(), flags) })?;
+                host::done(unsafe {
+                    libc::unlinkat(path.directory().get(), path.as_ptr(), flags)
+                })?;
             }
         }
         Ok(0)
@@ -257,7 +259,13 @@ pub unsafe extern "C" fn fdt_linkat(
                 let (old_at, new_at) = (old.directory(), new.directory());
                 // SAFETY: the paths are C strings.
                 host::done(unsafe {
-                    libc::linkat(old_at, old.as_ptr(), new_at, new.as_ptr(), flags)
+                    libc::linkat(
+                        old_at.get(),
+                        old.as_ptr(),
+                        new_at.get(),
+                        new.as_ptr(),
+                        flags,
+                    )
                 })?;
             }
             _ => return Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV)),
@@ -296,7 +304,7 @@ impl System {
         let found = match old {
             Target::Ours(at, _) => self.process.fstatat(*at, &parent, AtFlags::empty()).err(),
             Target::Host(path) => match CString::new(parent) {
-                Ok(parent) => host::fstatat(path.directory(), &parent, 0).err(),
+                Ok(parent) => host::fstatat(path.directory().get(), &parent, 0).err(),
                 Err(_) => None,
             },
         };
@@ -327,7 +335,9 @@ pub unsafe extern "C" fn fdt_symlinkat(
             Target::Host(path) => {
                 let leads_to = leads_to.as_ptr();
                 // SAFETY: both are C strings.
-                host::done(unsafe { libc::symlinkat(leads_to, path.directory(), path.as_ptr()) })?;
+                host::done(unsafe {
+                    libc::symlinkat(leads_to, path.directory().get(), path.as_ptr())
+                })?;
             }
         }
         Ok(0)
@@ -368,7 +378,9 @@ pub unsafe extern "C" fn fdt_readlinkat(
                 Target::Host(path) => {
                     let (directory, path) = (path.directory(), path.as_ptr());
                     // SAFETY: the path is a C string; the rest as the caller promises.
-                    return host::check(unsafe { libc::readlinkat(directory, path, buf, size) });
+                    return host::check(unsafe {
+                        libc::readlinkat(directory.get(), path, buf, size)
+                    });
                 }
             },
         };

@@ -90,7 +90,7 @@ impl<'s> Opening<'s> {
         let opened = match path.into_result() {
             Ok(opened) => opened,
             Err(path) => HostFd(host::openat(
-                path.directory(),
+                path.directory().get(),
                 path.path(),
                 self.flags,
                 self.mode,

@@ -250,7 +250,7 @@ pub(crate) fn read(
     let process = &system.process;
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
-        return host::readv_raw(host_file.fd(), host_file.wait(), &bufs.bufs, offset);
+        return host::readv_raw(host_file.fd().get(), host_file.wait(), &bufs.bufs, offset);
     }
     match (copies(system, fd, &file), offset) {
         (Copies::Bytes, offset) => {
@@ -357,7 +357,7 @@ pub(crate) fn write(
     let process = &system.process;
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
-        return host::writev_raw(host_file.fd(), host_file.wait(), &bufs.bufs, offset);
+        return host::writev_raw(host_file.fd().get(), host_file.wait(), &bufs.bufs, offset);
     }
     match (copies(system, fd, &file), offset) {
         (Copies::Bytes, offset) => {

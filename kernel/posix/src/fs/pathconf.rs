@@ -34,8 +34,11 @@ pub extern "C" fn fdt_fpathconf(fd: c_int, name: c_int) -> c_long {
     call(|system| {
         let file = system.file(fd)?;
         match HostFile::below(&**file) {
-            // SAFETY: the call takes no pointer.
-            Some(host_file) => host::value(|| unsafe { libc::fpathconf(host_file.fd(), name) }),
+            Some(host_file) => {
+                let used = host_file.fd();
+                // SAFETY: the call takes no pointer.
+                host::value(|| unsafe { libc::fpathconf(used.get(), name) })
+            }
             None => value(name),
         }
     })

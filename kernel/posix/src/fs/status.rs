@@ -60,7 +60,7 @@ pub unsafe extern "C" fn fdt_fstatat(
             },
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
-                host::fstatat(directory, path, flags)?
+                host::fstatat(directory.get(), path, flags)?
             }
         };
         // SAFETY: as the caller promises.
@@ -105,7 +105,9 @@ pub unsafe extern "C" fn fdt_statx(
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
                 // SAFETY: the path is a C string; the rest as the caller promises.
-                host::done(unsafe { libc::statx(directory, path.as_ptr(), flags, mask, statx) })
+                host::done(unsafe {
+                    libc::statx(directory.get(), path.as_ptr(), flags, mask, statx)
+                })
             }
         }
     })
@@ -162,7 +164,7 @@ impl System {
     pub(crate) fn describe(&self, fd: c_int) -> Result<libc::stat, Errno> {
         let file = self.file(fd)?;
         match HostFile::with_inode_below(&**file) {
-            Some(host_file) => host::fstat(host_file.fd()),
+            Some(host_file) => host::fstat(host_file.fd().get()),
             None => match file.stat() {
                 // An eventfd and other anonymous files have no inode of their own.
                 Err(Errno::EOPNOTSUPP) => Ok(anonymous()),
@@ -188,7 +190,7 @@ impl System {
     fn describe_fs_of(&self, fd: c_int) -> Result<libc::statfs64, Errno> {
         let file = self.file(fd)?;
         match HostFile::with_inode_below(&**file) {
-            Some(host_file) => host::fstatfs(host_file.fd()),
+            Some(host_file) => host::fstatfs(host_file.fd().get()),
             None => Ok(to_statfs(&self.process.fstatfs(fd)?)),
         }
     }

@@ -427,7 +427,7 @@ fn known_names() -> Vec<(RawFd, RawFd)> {
         if let Ok(file) = files.get(fd)
             && let Some(host_file) = HostFile::below(&**file)
         {
-            names.extend(host_file.names().all(host_file.fd()));
+            names.extend(host_file.names().all(host_file.fd().get()));
         }
         from = u32::from(fd) + 1;
     }

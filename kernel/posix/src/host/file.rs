@@ -1,8 +1,9 @@
 //! Host files, at descriptors of ours.
 //!
 //! Every transfer calls the host, and may block. So nothing runs inside a read-side section: a call
-//! takes a reference first. The reference keeps the host descriptor from being closed and reused
-//! for another file during the call. The host knows whether the file is blocking.
+//! takes a reference first, and has the [number in use](super::in_use). The two keep the host
+//! descriptor from being closed and reused for another file during the call. The host knows whether
+//! the file is blocking.
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -22,6 +23,7 @@ use fdtable_vfs::{
 use crate::host;
 use crate::host::direct::Wait;
 use crate::host::epoll::Names;
+use crate::host::in_use::InUse;
 use crate::host::number::Number;
 use crate::host::watch::HostWatch;
 use crate::process::{keeper, tree};
@@ -91,11 +93,11 @@ impl HostFile {
     /// # Errors
     /// `ETOOMANYREFS` if the keeper has no number left, or is gone.
     pub(crate) fn send(&self) -> Result<(), Errno> {
-        let fd = self.number.get();
-        if !host_fork::shares_memory() || self.kept.load() != 0 || fd < 0 {
+        let used = self.number.in_use();
+        if !host_fork::shares_memory() || self.kept.load() != 0 || used.get() < 0 {
             return Ok(());
         }
-        let number = keeper::keep(fd).map_err(|_| Errno::ETOOMANYREFS)?;
+        let number = keeper::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
         if self.kept.compare_exchange(0, number).is_err() {
             // Another thread was first.
             keeper::drop_kept(number);
@@ -106,15 +108,11 @@ impl HostFile {
     /// Takes the host descriptor from the keeper, if this process does not have it. Returns false
     /// if that fails, as where the process has no number left: then the host answers `EBADF`.
     pub(crate) fn receive(&self) -> bool {
-        if self.number.get() >= 0 {
-            return true;
+        if !self.number.hold() {
+            let given = self.ask_keeper();
+            return given.is_some_and(|fd| self.number.is_given(fd));
         }
-        let kept = self.kept.load();
-        let given = (kept != 0).then(|| keeper::ask_for(kept).ok()).flatten();
-        if let Some(fd) = given {
-            self.number.is_given(fd);
-        }
-        given.is_some()
+        true
     }
 
     /// Wraps a host descriptor that nothing else uses. Closes it on failure.
@@ -149,17 +147,30 @@ impl HostFile {
     /// Returns the host descriptor, or -1 if this process does not have it, and the keeper does not
     /// either.
     #[inline]
-    pub(crate) fn fd(&self) -> RawFd {
-        match self.number.get() {
+    pub(crate) fn fd(&self) -> InUse {
+        let used = self.number.in_use();
+        match used.get() {
             -1 => self.fd_of_keeper(),
-            fd => fd,
+            _ => used,
         }
     }
 
     #[cold]
-    fn fd_of_keeper(&self) -> RawFd {
-        self.receive();
-        self.number.get()
+    fn fd_of_keeper(&self) -> InUse {
+        let given = self.ask_keeper();
+        let used = given.and_then(|fd| match tree::shares_files() {
+            true => self.number.is_given(fd).then(|| self.number.in_use()),
+            // The process has no descriptor of the file any more.
+            false => self.number.borrow(fd),
+        });
+        used.unwrap_or(InUse::uncounted(-1))
+    }
+
+    fn ask_keeper(&self) -> Option<RawFd> {
+        match self.kept.load() {
+            0 => None,
+            kept => keeper::ask_for(kept).ok(),
+        }
     }
 
     /// Returns the host descriptor, with what each process knows of it.
@@ -187,14 +198,20 @@ impl HostFile {
         }
     }
 
-    /// Returns the host descriptor that stands for descriptor `ours` of this file in a host epoll.
+    /// Returns the host descriptor that stands for descriptor `ours` of this file, whose own is
+    /// `used`, in a host epoll.
     ///
     /// # Errors
     /// `EMFILE`.
     #[inline]
-    pub(crate) fn name_in(&self, set: &Arc<dyn HostSet>, ours: RawFd) -> Result<RawFd, Errno> {
+    pub(crate) fn name_in(
+        &self,
+        set: &Arc<dyn HostSet>,
+        ours: RawFd,
+        used: &InUse,
+    ) -> Result<RawFd, Errno> {
         let stays_open = (self.keep == Keep::Open).then_some(set);
-        self.names.get(ours, self.fd(), stays_open)
+        self.names.get(ours, used.get(), stays_open)
     }
 
     /// Returns the host descriptors under which the file is a member of epolls.
@@ -206,13 +223,13 @@ impl HostFile {
 impl Object for HostFile {
     /// Never has `NONBLOCK`: the host applies that flag itself.
     fn status(&self) -> OpenFlags {
-        let flags = host::fcntl(self.fd(), libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
+        let flags = host::fcntl(self.fd().get(), libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
         OpenFlags::from_bits_truncate(flags.cast_unsigned())
             & (OpenFlags::ACCMODE | OpenFlags::APPEND)
     }
 
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        host::fcntl(self.fd(), libc::F_SETFL, flags.bits().cast_signed()).map(drop)
+        host::fcntl(self.fd().get(), libc::F_SETFL, flags.bits().cast_signed()).map(drop)
     }
 
     /// False: each call uses the blocking form, which does not block if the host file is
@@ -227,7 +244,7 @@ impl Object for HostFile {
     }
 
     fn readable_bytes(&self) -> Result<usize, Errno> {
-        host::readable_bytes(self.fd())
+        host::readable_bytes(self.fd().get())
     }
 
     fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
@@ -239,7 +256,7 @@ impl Object for HostFile {
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        host::read(self.fd(), self.wait(), buf)
+        host::read(self.fd().get(), self.wait(), buf)
     }
 
     /// Of a socket.
@@ -249,7 +266,7 @@ impl Object for HostFile {
         // SAFETY: the pointer and the length are those of a slice; there is no address.
         unsafe {
             host::recvfrom(
-                self.fd(),
+                self.fd().get(),
                 at,
                 count,
                 flags,
@@ -260,7 +277,7 @@ impl Object for HostFile {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        host::write(self.fd(), self.wait(), bytes)
+        host::write(self.fd().get(), self.wait(), bytes)
     }
 
     fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
@@ -272,38 +289,38 @@ impl Object for HostFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        host::pread(self.fd(), buf, signed(offset)?)
+        host::pread(self.fd().get(), buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        host::pwrite(self.fd(), bytes, signed(offset)?)
+        host::pwrite(self.fd().get(), bytes, signed(offset)?)
     }
 
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        host::readv(self.fd(), self.wait(), bufs, None)
+        host::readv(self.fd().get(), self.wait(), bufs, None)
     }
 
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        host::writev(self.fd(), self.wait(), bufs, None)
+        host::writev(self.fd().get(), self.wait(), bufs, None)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        host::readv(self.fd(), self.wait(), bufs, Some(signed(offset)?))
+        host::readv(self.fd().get(), self.wait(), bufs, Some(signed(offset)?))
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        host::writev(self.fd(), self.wait(), bufs, Some(signed(offset)?))
+        host::writev(self.fd().get(), self.wait(), bufs, Some(signed(offset)?))
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
         let how = how.bits().cast_signed();
-        host::fallocate(self.fd(), how, signed(offset)?, signed(length)?)
+        host::fallocate(self.fd().get(), how, signed(offset)?, signed(length)?)
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
         match &self.inode {
             Some(path) => Ok(path.inode.stat()),
-            None => host::fstat(self.fd()).map(|stat| to_stat(&stat)),
+            None => host::fstat(self.fd().get()).map(|stat| to_stat(&stat)),
         }
     }
 
@@ -312,11 +329,11 @@ impl Object for HostFile {
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        host::ftruncate(self.fd(), signed(length)?)
+        host::ftruncate(self.fd().get(), signed(length)?)
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        host::fsync(self.fd())
+        host::fsync(self.fd().get())
     }
 
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
@@ -327,7 +344,7 @@ impl Object for HostFile {
             SeekTo::Data(offset) => (signed(offset)?, libc::SEEK_DATA),
             SeekTo::Hole(offset) => (signed(offset)?, libc::SEEK_HOLE),
         };
-        host::lseek(self.fd(), offset, whence)
+        host::lseek(self.fd().get(), offset, whence)
     }
 
     fn release(&self) {

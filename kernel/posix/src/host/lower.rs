@@ -22,7 +22,8 @@ use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
 use super::direct::{Wait, direct};
 use super::file::{HostFile, kind_of, signed};
-use super::number::{InUse, Number};
+use super::in_use::InUse;
+use super::number::Number;
 use crate::host::{self, HostFd};
 
 /// Path below a directory of the host that is open.

@@ -14,7 +14,8 @@ use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
 use super::direct::{Wait, direct};
 use super::file::signed;
-use super::number::{InUse, Number};
+use super::in_use::InUse;
+use super::number::Number;
 use super::{check, without_cancellation};
 use crate::abi::call::errno;
 use crate::host;

@@ -4,16 +4,14 @@
 //! opened it has it too, under the same number; no other process has. Where processes share the
 //! kernel, an object with a host descriptor is used by all of them, and so
 //!
-//! - each process knows which object each of its host descriptors belongs to, in memory that a fork
-//!   copies as it does the descriptors;
+//! - each process [knows](super::in_use) which object each of its host descriptors belongs to, in
+//!   memory that a fork copies as it does the descriptors;
 //! - in a process that does not have the descriptor of an object, its number is -1, and the host
 //!   answers `EBADF`; one that gets the object in a message gets a descriptor from the keeper;
 //! - the process that releases the object closes the descriptor, if it has it. Another process that
 //!   has it closes it after some more opens ([`close_released`]);
 //! - a process that closes its last descriptor of ours for an object that others still use closes
-//!   the host's in its own process ([`Number::give_up`]). Another thread may be about to use the
-//!   number: so until this process has one thread it is not free, but leads to a file that is of no
-//!   use.
+//!   the host's in its own process ([`Number::give_up`]), when no call of another thread uses it.
 //!
 //! Where each process has its own kernel, the number is always its own.
 
@@ -31,6 +29,7 @@ use fdtable_vfs::{Errno, RcuObject};
 use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::in_use::{self, InUse};
 
 /// A host descriptor, and the name of what it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +49,6 @@ fdtable_sync::global! {
     pub(super) static LIVING: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 }
 
-/// The names of what the host descriptors of this process belong to, or 0, by number.
-static OWN: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
-
-/// Host descriptors that lead to nothing until the process has one thread.
-static USELESS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
-
 /// The host descriptors of what other processes have opened, in the order of their last use.
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
@@ -72,8 +65,6 @@ struct Opened {
     name: u64,
     fd: RawFd,
     life: Life,
-    /// How many [`InUse`] there are of it.
-    uses: usize,
 }
 
 /// How long a descriptor stays open that leads to what another process has opened.
@@ -88,33 +79,6 @@ enum Life {
 /// How many a process keeps that are cached, unless calls use more.
 const KEPT: usize = 64;
 
-/// Host descriptor that stays open until this is dropped.
-#[derive(Debug)]
-pub(crate) struct InUse {
-    fd: RawFd,
-    /// Not 0 if it is [opened](OPENED).
-    name: u64,
-}
-
-type Part = [AtomicCell<u64>; PART];
-
-/// How many numbers a part has.
-const PART: usize = 1024;
-
-/// How many parts there are: for a million numbers, which is the host's largest limit unless its
-/// administrator raises it.
-const PARTS: usize = 1024;
-
-/// Returns the place of a number, if it has one.
-fn place(fd: RawFd) -> Option<&'static AtomicCell<u64>> {
-    let index = usize::try_from(fd).ok()?;
-    let part = OWN.get(index / PART)?.get_or_init(|| {
-        let _private = fdtable_shm::leave();
-        Box::new([const { AtomicCell::new(0) }; PART])
-    });
-    Some(&part[index % PART])
-}
-
 impl Number {
     /// Makes that of a host descriptor that this process has just opened.
     pub(crate) fn new(fd: RawFd) -> Self {
@@ -126,53 +90,95 @@ impl Number {
             let _shared = fdtable_shm::enter();
             LIVING.lock().insert(name);
         }
-        if let Some(place) = place(fd) {
-            place.store(name);
-        }
+        // Without a place, the number is -1 in this process too.
+        let _ = in_use::note(fd, name);
         if is_time_to_close(fd) {
             close_released(&mut OPENED.lock());
         }
         Number { fd, name }
     }
 
-    /// Returns the host descriptor, or -1 if this process does not have it.
+    /// Returns the host descriptor, or -1 if this process does not have it. It can be closed at any
+    /// time, unless the object is one of which descriptors are not [given up](Self::give_up).
     #[inline]
     pub(crate) fn get(&self) -> RawFd {
-        if self.name == 0 || self.is_here() {
+        if self.name == 0 || in_use::is_of(self.fd, self.name) {
             self.fd
         } else {
-            self.elsewhere().unwrap_or(-1)
+            self.elsewhere().map_or(-1, |used| used.get())
         }
+    }
+
+    /// Returns the host descriptor, or -1 if this process does not have it.
+    #[inline]
+    pub(crate) fn in_use(&self) -> InUse {
+        if self.name == 0 {
+            return InUse::uncounted(self.fd);
+        }
+        InUse::begin(self.fd, self.name)
+            .or_else(|| self.elsewhere())
+            .unwrap_or(InUse::uncounted(-1))
     }
 
     /// Returns the host descriptor of what another process has opened.
     #[cold]
-    fn elsewhere(&self) -> Option<RawFd> {
+    fn elsewhere(&self) -> Option<InUse> {
         let mut opened = OPENED.lock();
-        let index = opened.iter().rposition(|other| other.name == self.name)?;
-        let used = opened.remove(index);
-        opened.push(used);
-        Some(used.fd)
+        loop {
+            let index = opened.iter().rposition(|other| other.name == self.name)?;
+            let used = opened.remove(index);
+            if let Some(in_use) = InUse::begin(used.fd, used.name) {
+                opened.push(used);
+                return Some(in_use);
+            }
+            // It was closed at the end of a call.
+        }
+    }
+
+    /// Keeps the descriptor, which calls may still use after it was [given up](Self::give_up).
+    /// Returns false if this process does not have it.
+    pub(crate) fn hold(&self) -> bool {
+        self.name == 0
+            || in_use::hold(self.fd, self.name)
+            || OPENED
+                .lock()
+                .iter()
+                .any(|other| other.name == self.name && in_use::hold(other.fd, other.name))
     }
 
     /// Notes that this process has what another one has opened under a descriptor of its own.
-    pub(crate) fn is_given(&self, fd: RawFd) {
+    /// Returns false if it cannot, and has closed it.
+    pub(crate) fn is_given(&self, fd: RawFd) -> bool {
+        let is_noted = in_use::note(fd, self.name);
+        match is_noted {
+            true => self.add_given(fd),
+            false => host::close(fd),
+        }
+        is_noted
+    }
+
+    /// As [`is_given`](Self::is_given), for a call that has got it for itself. `None` if it cannot,
+    /// and has closed it.
+    pub(crate) fn borrow(&self, fd: RawFd) -> Option<InUse> {
+        let used = in_use::borrow(fd, self.name);
+        match used {
+            Some(_) => self.add_given(fd),
+            None => host::close(fd),
+        }
+        used
+    }
+
+    fn add_given(&self, fd: RawFd) {
         let _private = fdtable_shm::leave();
         let mut opened = OPENED.lock();
         opened.push(Opened {
             name: self.name,
             fd,
             life: Life::Given,
-            uses: 0,
         });
         if is_time_to_close(fd) {
             close_released(&mut opened);
         }
-    }
-
-    #[cold]
-    fn is_here(&self) -> bool {
-        place(self.fd).is_some_and(|place| place.load() == self.name)
     }
 
     /// Returns the host descriptor. A process that does not have it opens the same file with
@@ -185,13 +191,11 @@ impl Number {
         &self,
         open: impl Fn() -> Result<RawFd, Errno>,
     ) -> Result<InUse, Errno> {
-        if self.name == 0 || self.is_here() {
-            return Ok(InUse {
-                fd: self.fd,
-                name: 0,
-            });
+        if self.name == 0 {
+            return Ok(InUse::uncounted(self.fd));
         }
-        self.open(open)
+        // A number that this process has opened may be that of the process which made the object.
+        InUse::begin(self.fd, self.name).map_or_else(|| self.open(open), Ok)
     }
 
     #[cold]
@@ -199,7 +203,7 @@ impl Number {
         let _private = fdtable_shm::leave();
         let mut opened = OPENED.lock();
         let known = opened.iter().rposition(|other| other.name == self.name);
-        let mut used = match known {
+        let used = match known {
             Some(index) => opened.remove(index),
             None => {
                 close_cached(&mut opened, KEPT - 1);
@@ -211,93 +215,46 @@ impl Number {
                     }
                     done => done,
                 }?;
+                if !in_use::note(fd, self.name) {
+                    host::close(fd);
+                    return Err(Errno::EMFILE);
+                }
                 Opened {
                     name: self.name,
                     fd,
                     life: Life::Cached,
-                    uses: 0,
                 }
             }
         };
-        used.uses += 1;
         opened.push(used);
-        Ok(InUse {
-            fd: used.fd,
-            name: self.name,
-        })
+        InUse::begin(used.fd, used.name).ok_or(Errno::EBADF)
     }
 
     /// Closes the descriptor, if this process has it. What it belongs to is no longer used.
     pub(crate) fn close(&self) {
-        if self.name == 0 || self.is_here() {
-            self.forget();
+        if self.name == 0 {
             host::close(self.fd);
+            return;
         }
-        if self.name != 0 {
-            self.take_opened().into_iter().for_each(host::close);
-            let _shared = fdtable_shm::enter();
-            LIVING.lock().remove(&self.name);
-        }
+        self.give_up();
+        let _shared = fdtable_shm::enter();
+        LIVING.lock().remove(&self.name);
     }
 
-    /// Returns the descriptors in this process of what another one has opened.
-    fn take_opened(&self) -> Vec<RawFd> {
-        let _private = fdtable_shm::leave();
-        let mut opened = OPENED.lock();
-        let own = opened.extract_if(.., |other| other.name == self.name);
-        own.map(|other| other.fd).collect()
-    }
-
-    fn forget(&self) {
-        if self.name != 0
-            && let Some(place) = place(self.fd)
-        {
-            place.store(0);
-        }
-    }
-
-    /// Closes the descriptor in this process, which does not use it any more, while others may.
+    /// Closes the descriptor in this process, which does not use it any more, while others may. If
+    /// a call of another thread uses it, it is closed when that ends.
     pub(crate) fn give_up(&self) {
         if self.name == 0 {
             return;
         }
-        if self.is_here() {
-            self.forget();
-            Self::let_go(self.fd);
-        }
-        self.take_opened().into_iter().for_each(Self::let_go);
-    }
-
-    fn let_go(fd: RawFd) {
-        let mut useless = USELESS.lock();
-        if is_alone() {
-            host::close(fd);
-            useless.drain(..).for_each(host::close);
-        } else if host::make_useless(fd).is_ok() {
-            let _private = fdtable_shm::leave();
-            useless.push(fd);
-        }
-        // Otherwise it stays open until the process ends.
-    }
-}
-
-impl InUse {
-    /// Returns it.
-    pub(crate) fn get(&self) -> RawFd {
-        self.fd
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        if self.name != 0 {
-            let mut opened = OPENED.lock();
-            let used = opened.iter_mut().rfind(|other| other.name == self.name);
-            if let Some(used) = used {
-                // What is used is not released, so the entry is that of the begin of the use.
-                used.uses -= 1;
-            }
-        }
+        in_use::close(self.fd, self.name);
+        let _private = fdtable_shm::leave();
+        let mut opened = OPENED.lock();
+        let is_own = |other: &&Opened| other.name == self.name;
+        let fds: Vec<_> = opened.iter().filter(is_own).map(|own| own.fd).collect();
+        fds.into_iter().for_each(|fd| in_use::close(fd, self.name));
+        // Those that calls use stay. Others find them.
+        opened.retain(|other| in_use::is_of(other.fd, other.name));
     }
 }
 
@@ -306,10 +263,10 @@ impl Drop for InUse {
 fn close_cached(opened: &mut Vec<Opened>, most: usize) {
     let is_cached = |other: &Opened| other.life == Life::Cached;
     let count = opened.iter().filter(|other| is_cached(other)).count();
-    let unused = opened.extract_if(.., |other| is_cached(other) && other.uses == 0);
+    let unused = opened.extract_if(.., |other| is_cached(other) && !in_use::is_used(other.fd));
     unused
         .take(count.saturating_sub(most))
-        .for_each(|other| host::close(other.fd));
+        .for_each(|other| in_use::close(other.fd, other.name));
 }
 
 /// Returns true if this process, which has just got this host descriptor, has got so many that it
@@ -322,27 +279,15 @@ fn is_time_to_close(fd: RawFd) -> bool {
 #[cold]
 fn close_released(opened: &mut Vec<Opened>) {
     let _private = fdtable_shm::leave();
-    let (mut released, mut kept) = (Vec::new(), 0);
     let living = LIVING.lock();
-    for (part, first) in OWN.iter().zip((0..).step_by(PART)) {
-        let places = part.get().into_iter().flat_map(|part| part.iter());
-        for (place, fd) in places.zip(first..) {
-            let name = place.load();
-            if name == 0 {
-                continue;
-            }
-            if living.contains(&name) {
-                kept += 1;
-            } else if place.compare_exchange(name, 0).is_ok() {
-                released.push(fd);
-            }
-        }
-    }
-    let given = opened.extract_if(.., |other| !living.contains(&other.name));
-    released.extend(given.map(|other| other.fd));
+    let is_living = |&(_, name): &(RawFd, u64)| living.contains(&name);
+    let (kept, released): (Vec<_>, Vec<_>) = in_use::all().partition(is_living);
     drop(living);
-    released.into_iter().for_each(host::close);
-    LEFT.store(128.max((kept + opened.len()) / 2));
+    for (fd, name) in released {
+        in_use::close(fd, name);
+    }
+    opened.retain(|other| in_use::is_of(other.fd, other.name));
+    LEFT.store(128.max(kept.len() / 2));
 }
 
 /// Names this process, by a number that no other process with a kernel in the same memory has.
@@ -355,10 +300,7 @@ pub(crate) fn process() -> u32 {
 
 /// Notes that this process has none of the descriptors that its parent had.
 pub(crate) fn forget_all() {
-    let parts = OWN.iter().filter_map(OnceLock::get);
-    parts
-        .flat_map(|part| part.iter())
-        .for_each(|place| place.store(0));
+    in_use::forget_all();
     mem::take(&mut *OPENED.lock());
 }
 
@@ -432,26 +374,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_that_has_the_number_of_the_maker_is_in_use_too() {
+        // The host has no such descriptors.
+        let (fd, name) = (910_000, 77);
+        let number = Number { fd, name };
+        drop(number.get_or_open(|| Ok(fd)).expect("it opens"));
+        let _used = number.get_or_open(|| Err(Errno::EIO)).expect("it is open");
+        close_cached(&mut OPENED.lock(), 0);
+        assert!(in_use::is_of(fd, name), "it was closed in use");
+    }
+
+    #[test]
     fn what_a_call_uses_is_not_closed() {
-        let cached = |name, uses| Opened {
-            name,
-            // The host has no such descriptor.
-            fd: -1,
-            life: Life::Cached,
-            uses,
+        // The host has no such descriptors.
+        let cached = |name| {
+            let fd = 900_000 + name as RawFd;
+            assert!(in_use::note(fd, name));
+            let life = Life::Cached;
+            Opened { name, fd, life }
         };
         let given = Opened {
             life: Life::Given,
-            ..cached(5, 0)
+            ..cached(5)
         };
-        let mut opened = vec![
-            cached(1, 1),
-            cached(2, 0),
-            given,
-            cached(3, 0),
-            cached(4, 2),
-        ];
+        let mut opened = vec![cached(1), cached(2), given, cached(3), cached(4)];
         let names = |opened: &[Opened]| opened.iter().map(|other| other.name).collect::<Vec<_>>();
+        let uses = [0, 4].map(|at| InUse::begin(opened[at].fd, opened[at].name));
+        assert!(uses.iter().all(Option::is_some));
         close_cached(&mut opened, 3);
         assert_eq!(names(&opened), [1, 5, 3, 4]);
         close_cached(&mut opened, 0);

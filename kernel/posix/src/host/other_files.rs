@@ -19,6 +19,7 @@ use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::direct::{Wait, direct};
 use crate::host::file::HostFile;
+use crate::host::in_use::InUse;
 
 /// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 /// fdtable is copied.
@@ -44,9 +45,9 @@ pub unsafe extern "C" fn fdt_splice(
                 direct!(
                     Wait::Never,
                     libc::SYS_splice,
-                    from,
+                    from.get(),
                     from_offset,
-                    to,
+                    to.get(),
                     to_offset,
                     count,
                     flags
@@ -93,7 +94,16 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
         if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
             let _out = host_fork::blocking_section();
             // SAFETY: the call takes no pointer.
-            let copied = unsafe { direct!(Wait::Never, libc::SYS_tee, from, to, count, flags) };
+            let copied = unsafe {
+                direct!(
+                    Wait::Never,
+                    libc::SYS_tee,
+                    from.get(),
+                    to.get(),
+                    count,
+                    flags
+                )
+            };
             return copied.map(|copied| copied as ssize_t);
         }
         let copied = system.process.tee(from, to, count, flags_of_ours);
@@ -115,8 +125,16 @@ pub unsafe extern "C" fn fdt_vmsplice(
         if let Ok(host_fd) = below(&file) {
             let _out = host_fork::blocking_section();
             // SAFETY: as the caller promises.
-            let moved =
-                unsafe { direct!(Wait::Never, libc::SYS_vmsplice, host_fd, bufs, count, flags) };
+            let moved = unsafe {
+                direct!(
+                    Wait::Never,
+                    libc::SYS_vmsplice,
+                    host_fd.get(),
+                    bufs,
+                    count,
+                    flags
+                )
+            };
             return moved.map(|moved| moved as ssize_t);
         }
         let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;
@@ -172,7 +190,7 @@ pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, m
             Target::Ours(..) => Err(Errno::EOPNOTSUPP),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::inotify_add_watch(host_fd, path.as_ptr(), mask) })
+                host::done(unsafe { libc::inotify_add_watch(host_fd.get(), path.as_ptr(), mask) })
             }
         }
     })
@@ -184,7 +202,7 @@ pub extern "C" fn fdt_inotify_rm_watch(fd: c_int, watch: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         // SAFETY: the call takes no pointer.
-        host::done(unsafe { libc::inotify_rm_watch(below(&file)?, watch) })
+        host::done(unsafe { libc::inotify_rm_watch(below(&file)?.get(), watch) })
     })
 }
 
@@ -200,7 +218,7 @@ pub unsafe extern "C" fn fdt_signalfd(
             let file = system.file(fd)?;
             let host_fd = below(&file)?;
             // SAFETY: as the caller promises.
-            host::done(unsafe { libc::signalfd(host_fd, mask, flags) })?;
+            host::done(unsafe { libc::signalfd(host_fd.get(), mask, flags) })?;
             return Ok(fd);
         }
         let ours = flags & libc::SFD_CLOEXEC;
@@ -217,7 +235,7 @@ pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize)
         let file = system.file(fd)?;
         let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: as the caller promises.
-        match unsafe { libc::ttyname_r(host_fd, buf, size) } {
+        match unsafe { libc::ttyname_r(host_fd.get(), buf, size) } {
             0 => Ok(()),
             errno => Err(Errno::from_raw(errno)),
         }
@@ -231,12 +249,12 @@ pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
         let file = system.file(fd)?;
         let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: the C library returns its own buffer.
-        host::check_pointer(unsafe { libc::ttyname(host_fd) })
+        host::check_pointer(unsafe { libc::ttyname(host_fd.get()) })
     })
 }
 
 /// Returns the host descriptor of a file, which must be a host file.
-fn below(file: &FileRef<RcuObject>) -> Result<c_int, Errno> {
+fn below(file: &FileRef<RcuObject>) -> Result<InUse, Errno> {
     let host_file = HostFile::below(&***file).ok_or(Errno::EINVAL)?;
     Ok(host_file.fd())
 }

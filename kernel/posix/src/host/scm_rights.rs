@@ -13,6 +13,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::in_use::InUse;
 use crate::ipc::sockets::descriptor_flags;
 
 /// Bytes of a control message before its data.
@@ -47,16 +48,17 @@ impl System {
         if !control.is_empty() {
             each_fd(&mut control, &[libc::SCM_RIGHTS], |fd| {
                 let file = self.file(fd)?;
-                let below = HostFile::below(&**file).ok_or(Errno::EINVAL)?.fd();
+                let used = HostFile::below(&**file).ok_or(Errno::EINVAL)?.fd();
+                let below = used.get();
                 // Keep it open while the host uses its descriptor.
-                files.push(file);
+                files.push((used, file));
                 Ok(below)
             })?;
             head.msg_control = control.as_mut_ptr().cast();
         }
         // SAFETY: as the caller promises, with a copy of the control messages.
         let sent = unsafe { host::sendmsg(host_fd, &raw const head, flags) };
-        drop::<Vec<FileRef<RcuObject>>>(files);
+        drop::<Vec<(InUse, FileRef<RcuObject>)>>(files);
         sent
     }
 

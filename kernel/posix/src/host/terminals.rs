@@ -108,7 +108,7 @@ pub extern "C" fn fdt_ptsname(fd: c_int) -> *mut c_char {
         let file = system.file(fd)?;
         let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: the C library returns its own buffer.
-        host::check_pointer(unsafe { libc::ptsname(host_fd) })
+        host::check_pointer(unsafe { libc::ptsname(host_fd.get()) })
     })
 }
 
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn fdt_ptsname_r(fd: c_int, buf: *mut c_char, size: usize)
         let file = system.file(fd)?;
         let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: as the caller promises.
-        match unsafe { libc::ptsname_r(host_fd, buf, size) } {
+        match unsafe { libc::ptsname_r(host_fd.get(), buf, size) } {
             0 => Ok(()),
             errno => Err(Errno::from_raw(errno)),
         }
@@ -131,6 +131,6 @@ fn on_host(fd: c_int, call_of_host: impl FnOnce(c_int) -> c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
-        host::blocking(|| host::done(call_of_host(host_fd)))
+        host::blocking(|| host::done(call_of_host(host_fd.get())))
     })
 }

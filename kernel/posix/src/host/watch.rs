@@ -63,7 +63,7 @@ struct Reactor {
     thread: Option<JoinHandle<()>>,
     /// Fork generation of the process that owns the epoll and the thread.
     generation: u32,
-    watched: HashMap<u64, (RawFd, Weak<HostWatch>)>,
+    watched: HashMap<u64, (Number, Weak<HostWatch>)>,
 }
 
 static REACTOR: OnceLock<Mutex<Reactor>> = OnceLock::new();
@@ -82,19 +82,19 @@ impl HostWatch {
     /// Stops the use of the host descriptor, before it is closed.
     pub(crate) fn close(&self) {
         if let Some(number) = self.state.lock().number.take() {
-            self.end_watch(number.get());
+            self.end_watch(number);
         }
     }
 
-    fn end_watch(&self, fd: RawFd) {
+    fn end_watch(&self, number: Number) {
         if let Some(reactor) = REACTOR.get() {
-            reactor.lock().remove(self, fd);
+            reactor.lock().remove(self, number);
         }
     }
 
     fn end_watch_if_unused(&self, state: &State) {
         if let (true, Some(number)) = (state.queue.is_empty(), state.number) {
-            self.end_watch(number.get());
+            self.end_watch(number);
         }
     }
 
@@ -113,7 +113,9 @@ impl HostWatch {
 impl Pollee for HostWatch {
     fn events(&self) -> Events {
         match self.state.lock().number {
-            Some(number) => host::ready(number.get(), ALL_EVENTS).map_or(Events::ERR, with_aliases),
+            Some(number) => {
+                host::ready(number.in_use().get(), ALL_EVENTS).map_or(Events::ERR, with_aliases)
+            }
             None => Events::empty(),
         }
     }
@@ -123,7 +125,7 @@ impl Pollee for HostWatch {
         state.queue.watch(watcher, interest, file);
         if let Some(number) = state.number {
             // If the host refuses, the watcher is never woken, and sees only what it checks itself.
-            let _ = reactor().lock().add(self, number.get());
+            let _ = reactor().lock().add(self, number);
         }
     }
 
@@ -155,7 +157,7 @@ impl Reactor {
     }
 
     /// Adds a file, unless it is there.
-    fn add(&mut self, watch: &HostWatch, fd: RawFd) -> Result<(), Errno> {
+    fn add(&mut self, watch: &HostWatch, number: Number) -> Result<(), Errno> {
         let _private = fdtable_shm::leave();
         self.leave_to_parent();
         self.run()?;
@@ -163,16 +165,17 @@ impl Reactor {
         if self.watched.contains_key(&key) {
             return Ok(());
         }
-        host::epoll_add(self.epoll, fd, key)?;
-        self.watched.insert(key, (fd, Weak::clone(&watch.myself)));
+        host::epoll_add(self.epoll, number.in_use().get(), key)?;
+        let watch = Weak::clone(&watch.myself);
+        self.watched.insert(key, (number, watch));
         Ok(())
     }
 
-    fn remove(&mut self, watch: &HostWatch, fd: RawFd) {
+    fn remove(&mut self, watch: &HostWatch, number: Number) {
         self.leave_to_parent();
         let was_there = self.watched.remove(&watch.key()).is_some();
         if was_there && self.runs() {
-            host::epoll_remove(self.epoll, fd);
+            host::epoll_remove(self.epoll, number.in_use().get());
         }
     }
 
@@ -183,7 +186,7 @@ impl Reactor {
     /// In a child that shares the kernel, leaves the references to the parent, for which they are
     /// counted. Watchers of this process come anew.
     fn leave_to_parent(&mut self) {
-        if self.epoll >= 0 && !self.runs() && host_fork::shares_memory() {
+        if self.generation != host_fork::generation() && host_fork::shares_memory() {
             mem::forget(mem::take(&mut self.watched));
         }
     }
@@ -207,9 +210,9 @@ impl Reactor {
             host::close(bell);
         };
         host::epoll_add(epoll, bell, BELL).inspect_err(|_| close())?;
-        for (&key, &(fd, _)) in &self.watched {
+        for (&key, (number, _)) in &self.watched {
             // A file that the host no longer knows is about to be removed.
-            let _ = host::epoll_add(epoll, fd, key);
+            let _ = host::epoll_add(epoll, number.in_use().get(), key);
         }
         let start = thread::Builder::new()
             .name("fdtable host".into())
@@ -285,6 +288,7 @@ pub(crate) fn revive() {
     let _private = fdtable_shm::leave();
     if let Some(reactor) = REACTOR.get() {
         let mut reactor = reactor.lock();
+        reactor.leave_to_parent();
         if !reactor.watched.is_empty() {
             // Without a thread, watchers see only what they check themselves.
             let _ = reactor.run();

@@ -86,12 +86,12 @@ impl System {
         let (file, made) = match self.make_host_socket(fd)? {
             HostSocket::Was(file) => {
                 let host_fd = HostFile::below(&**file).ok_or(Errno::EBADF)?.fd();
-                return call(host_fd, at, length).map(Some);
+                return call(host_fd.get(), at, length).map(Some);
             }
             HostSocket::Made { ours, made } => (ours, made),
         };
         let host_fd = HostFile::below(&**made).ok_or(Errno::EBADF)?.fd();
-        call(host_fd, at, length).map(Some).inspect_err(|_| {
+        call(host_fd.get(), at, length).map(Some).inspect_err(|_| {
             // A call of another thread may need it.
             if FileRef::exact_strong_count(&made) == Some(2) {
                 let files = self.process.files();
@@ -192,15 +192,15 @@ impl System {
             match self.process.getsockopt(fd, option)? {
                 // The host stores twice what is set.
                 OptionValue::Number(bytes) if option == SocketOption::SendBuffer => {
-                    host::set_option(host_fd, name, &(bytes / 2))?;
+                    host::set_option(host_fd.get(), name, &(bytes / 2))?;
                 }
-                OptionValue::Number(number) => host::set_option(host_fd, name, &number)?,
+                OptionValue::Number(number) => host::set_option(host_fd.get(), name, &number)?,
                 OptionValue::Time(Some(time)) => {
                     let time = libc::timeval {
                         tv_sec: time.as_secs().cast_signed(),
                         tv_usec: time.subsec_micros().into(),
                     };
-                    host::set_option(host_fd, name, &time)?;
+                    host::set_option(host_fd.get(), name, &time)?;
                 }
                 // It waits forever, as a new socket does.
                 _ => {}

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn fdt_sendto(
         }
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return to_ssize(send(host_file.fd(), to, length));
+            return to_ssize(send(host_file.fd().get(), to, length));
         }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_buffer(bytes, count) }?;
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
-            return unsafe { system.send_to_host(host_file.fd(), message, flags) };
+            return unsafe { system.send_to_host(host_file.fd().get(), message, flags) };
         }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
@@ -151,7 +151,9 @@ pub unsafe extern "C" fn fdt_recvfrom(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return to_ssize(unsafe { host::recvfrom(host_fd, buf, count, flags, from, length) });
+            return to_ssize(unsafe {
+                host::recvfrom(host_fd.get(), buf, count, flags, from, length)
+            });
         }
         system.process.getsockname(fd)?;
         let used = partial::receive_limit(system, fd, count, flags);
@@ -174,7 +176,7 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
-            return unsafe { system.receive_from_host(host_file.fd(), message, flags) };
+            return unsafe { system.receive_from_host(host_file.fd().get(), message, flags) };
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.

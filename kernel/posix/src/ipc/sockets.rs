@@ -90,7 +90,7 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
         }
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return bind(host_file.fd(), address, length);
+            return bind(host_file.fd().get(), address, length);
         }
         // SAFETY: as the caller promises.
         match unsafe { read_unix_address(address, length) }? {
@@ -111,7 +111,7 @@ pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::listen(host_file.fd(), backlog) });
+            return host::done(unsafe { libc::listen(host_file.fd().get(), backlog) });
         }
         // A negative backlog is the maximum.
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn fdt_accept4(
             let host_flags = libc::SOCK_CLOEXEC | status_bits(flags);
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            let accepted = unsafe { host::accept4(host_fd, address, length, host_flags) }?;
+            let accepted = unsafe { host::accept4(host_fd.get(), address, length, host_flags) }?;
             let file = HostFile::own(accepted)?;
             return Ok(reserved.install(file).raw());
         }
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn fdt_connect(
         }
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return connect(host_file.fd(), address, length);
+            return connect(host_file.fd().get(), address, length);
         }
         // SAFETY: as the caller promises.
         let address = unsafe { system.peer_address(address, length) }?;
@@ -203,7 +203,7 @@ pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::shutdown(host_file.fd(), how) });
+            return host::done(unsafe { libc::shutdown(host_file.fd().get(), how) });
         }
         system.process.getsockname(fd)?;
         let how = match how {
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn fdt_getsockname(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getsockname(host_fd, address, length) });
+            return host::done(unsafe { libc::getsockname(host_fd.get(), address, length) });
         }
         let name = system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn fdt_getpeername(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getpeername(host_fd, address, length) });
+            return host::done(unsafe { libc::getpeername(host_fd.get(), address, length) });
         }
         let name = system.process.getpeername(fd)?;
         // SAFETY: as the caller promises.
@@ -273,7 +273,9 @@ pub unsafe extern "C" fn fdt_getsockopt(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getsockopt(host_fd, level, name, value, length) });
+            return host::done(unsafe {
+                libc::getsockopt(host_fd.get(), level, name, value, length)
+            });
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -304,7 +306,9 @@ pub unsafe extern "C" fn fdt_setsockopt(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::setsockopt(host_fd, level, name, value, length) });
+            return host::done(unsafe {
+                libc::setsockopt(host_fd.get(), level, name, value, length)
+            });
         }
         system.process.getsockname(fd)?;
         if length.cast_signed() < 0 {

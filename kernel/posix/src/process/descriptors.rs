@@ -149,7 +149,7 @@ unsafe fn fcntl_file(
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
         // SAFETY: as the caller promises.
-        return unsafe { host::fcntl_pointer(host_file.fd(), command, argument) };
+        return unsafe { host::fcntl_pointer(host_file.fd().get(), command, argument) };
     }
     if command != libc::F_GETFL && file.status().contains(OpenFlags::PATH) {
         return Err(Errno::EBADF);
@@ -192,7 +192,7 @@ pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
-        Ok(host_file.fd())
+        Ok(host_file.fd().get())
     })
 }
 
@@ -215,7 +215,7 @@ pub extern "C" fn fdt_isatty(fd: c_int) -> c_int {
     let result = call(|system| {
         let file = system.file(fd)?;
         let host_file = HostFile::below(&**file).ok_or(Errno::ENOTTY)?;
-        Ok(host::isatty(host_file.fd()))
+        Ok(host::isatty(host_file.fd().get()))
     });
     match result {
         1 => 1,

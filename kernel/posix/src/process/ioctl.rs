@@ -12,6 +12,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::host::in_use::InUse;
 use crate::process::io_signals::{owner_number, owner_of};
 
 /// Runs a request on an open file: `ioctl(2)`. `argument` is the third argument in C, if the
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
         }
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
-            return unsafe { system.host_ioctl(host_file.fd(), request, argument) };
+            return unsafe { system.host_ioctl(host_file.fd().get(), request, argument) };
         }
         match request {
             libc::FIONREAD => {
@@ -129,14 +130,14 @@ impl System {
             FICLONE => {
                 let (_file, source) = self.source(argument as c_int)?;
                 // SAFETY: the argument is a descriptor.
-                unsafe { host::ioctl(host_fd, request, source as c_ulong) }
+                unsafe { host::ioctl(host_fd, request, source.get() as c_ulong) }
             }
             FICLONERANGE => {
                 let place = ptr::with_exposed_provenance::<[i64; 4]>(argument as usize);
                 // SAFETY: as the caller promises.
                 let mut range = unsafe { uaccess::get(place) }?;
                 let (_file, source) = self.source(range[0] as c_int)?;
-                range[0] = source.into();
+                range[0] = source.get().into();
                 let argument = (&raw const range).expose_provenance() as c_ulong;
                 // SAFETY: the range exists during the call.
                 unsafe { host::ioctl(host_fd, request, argument) }
@@ -155,7 +156,7 @@ impl System {
     }
 
     /// Returns the host descriptor of a file to copy from, open as long as the reference.
-    fn source(&self, fd: c_int) -> Result<(FileRef<RcuObject>, c_int), Errno> {
+    fn source(&self, fd: c_int) -> Result<(FileRef<RcuObject>, InUse), Errno> {
         let file = self.file(fd)?;
         let host_fd = HostFile::below(&**file).ok_or(Errno::EXDEV)?.fd();
         Ok((file, host_fd))

@@ -19,7 +19,7 @@ use fdtable_vfs::{CloneFlags, Errno, Process, RcuObject};
 use crate::abi::call::guarded;
 use crate::abi::routing::Routes;
 use crate::abi::system::system;
-use crate::host::{self, number};
+use crate::host::{self, in_use, number};
 use crate::process::keeper;
 
 /// What the kernel has for a process of the tree, in memory that all share.
@@ -168,6 +168,7 @@ impl Child {
         let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
         let _ = guarded(|| {
             OWN.store(Some(self.member));
+            in_use::after_fork();
             system().become_child(&self.member.process, routes, executable);
             // A keeper that traces has noted it, and knows it better: a stand-in has another id.
             if !keeper::is_traced() {

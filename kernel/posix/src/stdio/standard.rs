@@ -85,7 +85,7 @@ pub(crate) fn restore(address: usize) {
 pub(crate) fn follow(number: c_int) {
     let is_the_hosts = guarded(|| {
         let file = system().file(number)?;
-        Ok(HostFile::below(&**file).is_some_and(|file| file.fd() == number))
+        Ok(HostFile::below(&**file).is_some_and(|file| file.fd().get() == number))
     });
     if is_the_hosts == Ok(true) {
         return;
