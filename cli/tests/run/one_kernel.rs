@@ -646,6 +646,21 @@ fn a_process_with_threads_closes_the_files_that_its_children_use() {
 }
 
 #[test]
+fn a_file_of_the_host_is_whole_in_the_process_that_inherits_it() {
+    let program = compiled("inherited", &[]);
+    let words = [program.to_str().expect("a path"), "file", "fifo"];
+    let prefix = [OURS[0], OURS[1], "--one-kernel"];
+    let script = ["bash", "-c", "mkfifo fifo; exec \"$0\" \"$@\""];
+    let found = run(
+        &[&script[..], &prefix].concat(),
+        &words,
+        &folder("one-inherited"),
+    );
+    let expected = "Some(0)\nlock: 0, seen: 1\nadded: 0, changed: 0, removed: 0\nbroken: 0\n";
+    assert_eq!(shown(&found), expected);
+}
+
+#[test]
 fn code_of_files_is_called_in_parts_and_when_it_is_gone() {
     let program = compiled("code", &[]);
     let words = [program.to_str().expect("a path")];

@@ -514,13 +514,6 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
         0 => CloneFlags::empty(),
         _ => CloneFlags::FILES,
     };
-    let child = match host_fork::shares_memory()
-        .then(|| runner::Child::prepare(files))
-        .transpose()
-    {
-        Ok(child) => child,
-        Err(errno) => return -i64::from(errno.errno()),
-    };
     let waits = start.flags & libc::CLONE_VFORK as u64 != 0;
     let shares = waits && start.flags & libc::CLONE_VM as u64 != 0;
     let pipe = if waits { open_pipe() } else { None };
@@ -530,9 +523,24 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     patch::catch_up();
     code::count_fork();
     signals::hold_all(block);
+    // The table is copied first, and the host's descriptors by the fork: another thread that closes
+    // one does that before both, or after them.
+    host_fork::freeze();
+    let child = match host_fork::shares_memory()
+        .then(|| runner::Child::prepare(files))
+        .transpose()
+    {
+        Ok(child) => child,
+        Err(errno) => {
+            host_fork::thaw();
+            pipe.into_iter().flatten().for_each(close_end);
+            return -i64::from(errno.errno());
+        }
+    };
     // SAFETY: the child continues on a copy of this thread; what other threads hold is dealt with
     // by the handlers of forks.
     let id = unsafe { libc::fork() };
+    host_fork::thaw();
     match id {
         -1 => {
             pipe.into_iter().flatten().for_each(close_end);

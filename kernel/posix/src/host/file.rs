@@ -20,11 +20,12 @@ use fdtable_vfs::{
     Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
 };
 
+use crate::abi::system::system;
 use crate::host;
 use crate::host::direct::Wait;
 use crate::host::epoll::Names;
-use crate::host::in_use::InUse;
-use crate::host::number::Number;
+use crate::host::in_use::{InUse, Until};
+use crate::host::number::{Number, has_descriptor, without_moves};
 use crate::host::watch::HostWatch;
 use crate::process::{keeper, tree};
 
@@ -91,11 +92,15 @@ impl HostFile {
     /// keeper keeps that.
     ///
     /// # Errors
-    /// `ETOOMANYREFS` if the keeper has no number left, or is gone.
+    /// `ETOOMANYREFS` if the keeper has no number left, or is gone; `EBADF` if this process does
+    /// not have the host descriptor.
     pub(crate) fn send(&self) -> Result<(), Errno> {
-        let used = self.number.in_use();
-        if !host_fork::shares_memory() || self.kept.load() != 0 || used.get() < 0 {
+        if !host_fork::shares_memory() || self.kept.load() != 0 {
             return Ok(());
+        }
+        let used = self.number.in_use();
+        if used.get() < 0 {
+            return Err(Errno::EBADF);
         }
         let number = keeper::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
         if self.kept.compare_exchange(0, number).is_err() {
@@ -110,7 +115,7 @@ impl HostFile {
     pub(crate) fn receive(&self) -> bool {
         if !self.number.hold() {
             let given = self.ask_keeper();
-            return given.is_some_and(|fd| self.number.is_given(fd));
+            return given.is_some_and(|fd| self.number.give(fd, Until::Closed).is_some());
         }
         true
     }
@@ -157,11 +162,15 @@ impl HostFile {
 
     #[cold]
     fn fd_of_keeper(&self) -> InUse {
-        let given = self.ask_keeper();
-        let used = given.and_then(|fd| match tree::shares_files() {
-            true => self.number.is_given(fd).then(|| self.number.in_use()),
-            // The process has no descriptor of the file any more.
-            false => self.number.borrow(fd),
+        let used = self.ask_keeper().and_then(|fd| {
+            let system = system();
+            let _alone = without_moves(system);
+            let until = match has_descriptor(system, self) {
+                true => Until::Closed,
+                // Another thread has closed the last one since this one found the file.
+                false => Until::EndOfCalls,
+            };
+            self.number.give(fd, until)
         });
         used.unwrap_or(InUse::uncounted(-1))
     }

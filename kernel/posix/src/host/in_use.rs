@@ -11,7 +11,8 @@
 //! | before | after | by |
 //! |---|---|---|
 //! | 0 | the name, 0 | [`note`]: the process has opened it |
-//! | 0 | the name, closed, 1 | [`borrow`]: a call has opened it for itself |
+//! | 0 | the name, 1 | [`note_in_use`]: a call has opened it |
+//! | 0 | the name, closed, 1 | the same, for itself alone |
 //! | the name, `n` | the name, `n` + 1 | a call that begins |
 //! | the name, `n` + 1 | the name, `n` | a call that ends |
 //! | the name, 0 | 0 | [`close`], which closes the host descriptor |
@@ -47,17 +48,17 @@ const PART: usize = 1024;
 const PARTS: usize = 1024;
 
 /// The bits of a word that are the count.
-const COUNT: u64 = 0xffff;
+const COUNT: u64 = (1 << 20) - 1;
 
 /// The bit of a word that is set if the host descriptor is closed when the last call ends.
 const CLOSED: u64 = COUNT + 1;
 
-/// How many bits of a word are below the name. The others are enough for four years with a million
-/// objects a second.
-const NAME_AT: u32 = 17;
+/// How many bits of a word are below the name. The others are enough for two years with a hundred
+/// thousand objects a second.
+const NAME_AT: u32 = 21;
 
-/// The largest count. One that has come there stays, and the host descriptor is never closed: that
-/// many calls at once would need as many threads that wait for one file.
+/// The largest count. One that has come there stays, and the host descriptor is never closed: as
+/// many threads would have to wait for one file.
 const MOST: u64 = COUNT;
 
 fn name_in(word: u64) -> u64 {
@@ -162,10 +163,22 @@ pub(super) fn note(fd: RawFd, name: u64) -> bool {
     place.is_some()
 }
 
-/// As [`note`], for a host descriptor that is closed when no call uses it any more. `None` if the
-/// number has no place.
-pub(super) fn borrow(fd: RawFd, name: u64) -> Option<InUse> {
-    place(fd)?.store(name << NAME_AT | CLOSED | 1);
+/// How long a host descriptor stays open that a call has opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Until it is [closed](close).
+    Closed,
+    /// Until no call uses it any more.
+    EndOfCalls,
+}
+
+/// As [`note`], for a call that uses the host descriptor. `None` if the number has no place.
+pub(super) fn note_in_use(fd: RawFd, name: u64, until: Until) -> Option<InUse> {
+    let flag = match until {
+        Until::Closed => 0,
+        Until::EndOfCalls => CLOSED,
+    };
+    place(fd)?.store(name << NAME_AT | flag | 1);
     Some(InUse {
         fd,
         is_counted: true,
@@ -295,7 +308,7 @@ mod tests {
     #[test]
     fn what_a_call_borrows_is_closed_at_its_end() {
         let (reader, fd) = opened(5);
-        let used = borrow(fd, 5).expect("it has a place");
+        let used = note_in_use(fd, 5, Until::EndOfCalls).expect("it has a place");
         let part = InUse::begin(fd, 5).expect("it leads there");
         drop(used);
         assert!(is_open(&reader), "a part of the call uses it");

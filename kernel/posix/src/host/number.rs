@@ -21,7 +21,7 @@ use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{FileRef, host_fork};
+use fdtable::{ClosedFile, FileRef, host_fork};
 use fdtable_shm::{Mutex, MutexGuard};
 use fdtable_vfs::event::FileId;
 use fdtable_vfs::{Errno, RcuObject};
@@ -29,7 +29,7 @@ use fdtable_vfs::{Errno, RcuObject};
 use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::in_use::{self, InUse};
+use crate::host::in_use::{self, InUse, Until};
 
 /// A host descriptor, and the name of what it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -146,21 +146,10 @@ impl Number {
                 .any(|other| other.name == self.name && in_use::hold(other.fd, other.name))
     }
 
-    /// Notes that this process has what another one has opened under a descriptor of its own.
-    /// Returns false if it cannot, and has closed it.
-    pub(crate) fn is_given(&self, fd: RawFd) -> bool {
-        let is_noted = in_use::note(fd, self.name);
-        match is_noted {
-            true => self.add_given(fd),
-            false => host::close(fd),
-        }
-        is_noted
-    }
-
-    /// As [`is_given`](Self::is_given), for a call that has got it for itself. `None` if it cannot,
-    /// and has closed it.
-    pub(crate) fn borrow(&self, fd: RawFd) -> Option<InUse> {
-        let used = in_use::borrow(fd, self.name);
+    /// Notes that this process has what another one has opened under a descriptor of its own, and
+    /// begins to use it. `None` if it cannot, and has closed it.
+    pub(super) fn give(&self, fd: RawFd, until: Until) -> Option<InUse> {
+        let used = in_use::note_in_use(fd, self.name, until);
         match used {
             Some(_) => self.add_given(fd),
             None => host::close(fd),
@@ -202,7 +191,9 @@ impl Number {
     fn open(&self, open: impl Fn() -> Result<RawFd, Errno>) -> Result<InUse, Errno> {
         let _private = fdtable_shm::leave();
         let mut opened = OPENED.lock();
-        let known = opened.iter().rposition(|other| other.name == self.name);
+        let is_known =
+            |other: &Opened| other.name == self.name && in_use::is_of(other.fd, other.name);
+        let known = opened.iter().rposition(is_known);
         let used = match known {
             Some(index) => opened.remove(index),
             None => {
@@ -321,7 +312,6 @@ pub(crate) fn is_alone() -> bool {
 
 /// Runs an operation that may close our descriptors from `first` to `last`. Afterwards, gives up
 /// the host descriptors of files that this process has no descriptor of any more.
-#[inline]
 pub(crate) fn closing<R>(system: &System, first: u32, last: u32, close: impl FnOnce() -> R) -> R {
     if !host_fork::shares_memory() {
         return close();
@@ -329,19 +319,45 @@ pub(crate) fn closing<R>(system: &System, first: u32, last: u32, close: impl FnO
     let before = host_files(system, first, last);
     let result = close();
     for file in &before {
-        let is_it = |other: &FileRef<RcuObject>| FileId::of(&***other) == FileId::of(&***file);
-        // If no one else uses it, it is about to be released.
-        if FileRef::strong_count(file) > 1
-            && !system.is_executable(file)
-            && let Some(host_file) = HostFile::below(&***file)
-        {
-            let _alone = without_moves(system);
-            if !host_files(system, 0, u32::MAX).iter().any(is_it) {
-                host_file.number().give_up();
-            }
-        }
+        give_up_closed(system, file);
     }
     result
+}
+
+/// Drops a file whose descriptor was closed, and gives up its host descriptor if this process has
+/// no other one of ours.
+#[inline]
+pub(crate) fn drop_closed(system: &System, closed: ClosedFile<RcuObject>) {
+    if host_fork::shares_memory() && HostFile::below(&**closed).is_some() {
+        give_up_closed(system, &closed.into_file());
+    }
+}
+
+#[cold]
+fn give_up_closed(system: &System, file: &FileRef<RcuObject>) {
+    // If no one else uses it, it is about to be released.
+    if FileRef::exact_strong_count(file) != Some(1) {
+        let _alone = without_moves(system);
+        give_up_unless_open(system, file);
+    }
+}
+
+/// Gives up the host descriptor of a file of which this process has no descriptor. The caller has
+/// the result of [`without_moves`].
+pub(crate) fn give_up_unless_open(system: &System, file: &FileRef<RcuObject>) {
+    if let Some(host_file) = HostFile::below(&***file)
+        && !system.is_executable(file)
+        && !has_descriptor(system, host_file)
+    {
+        host_file.number().give_up();
+    }
+}
+
+/// Returns true if this process has a descriptor of a host file. The caller has the result of
+/// [`without_moves`].
+pub(super) fn has_descriptor(system: &System, host_file: &HostFile) -> bool {
+    let is_it = |other: &FileRef<RcuObject>| FileId::of(&***other) == FileId::of(host_file);
+    host_files(system, 0, u32::MAX).iter().any(is_it)
 }
 
 /// Keeps other threads from duplicating descriptors of the table, and from searching it, until the

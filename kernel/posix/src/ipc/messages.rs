@@ -23,7 +23,7 @@ use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::number::without_moves;
+use crate::host::number::{give_up_unless_open, without_moves};
 use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
 
 /// Sends bytes to the peer of a socket: `send(2)`.
@@ -517,6 +517,7 @@ impl System {
         }
         let (fds, lost) = {
             let _alone = without_moves(self);
+            let is_hosts = |file: &&FileRef<RcuObject>| HostFile::below(&****file).is_some();
             // As on the host: those after one without a number are lost.
             let is_here = |file: &&FileRef<RcuObject>| {
                 HostFile::below(&****file).is_none_or(HostFile::receive)
@@ -524,8 +525,16 @@ impl System {
             let count = files.iter().take_while(is_here).count();
             writer.cut |= count < files.len();
             files.truncate(count);
-            self.process
-                .install_rights(files, descriptor_flags(flags))?
+            let received: Vec<_> = files.iter().filter(is_hosts).cloned().collect();
+            let (fds, lost) = self
+                .process
+                .install_rights(files, descriptor_flags(flags))?;
+            if !lost.is_empty() {
+                received
+                    .iter()
+                    .for_each(|file| give_up_unless_open(self, file));
+            }
+            (fds, lost)
         };
         writer.cut |= !lost.is_empty();
         let numbers: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();

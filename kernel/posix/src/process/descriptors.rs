@@ -10,7 +10,7 @@ use crate::abi::system::{System, system};
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::number::{closing, without_moves};
+use crate::host::number::{closing, drop_closed, without_moves};
 use crate::process::{io_signals, tree};
 use crate::stdio::standard;
 
@@ -18,9 +18,7 @@ use crate::stdio::standard;
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close(fd: c_int) -> c_int {
     let closed = call(|system| {
-        closing(system, fd.cast_unsigned(), fd.cast_unsigned(), || {
-            system.process.close(fd)
-        })?;
+        drop_closed(system, system.process.close_file(fd)?);
         Ok(0)
     });
     if (0..=2).contains(&fd) && closed == 0 {
@@ -69,12 +67,10 @@ pub extern "C" fn fdt_dup(old: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup2(old: c_int, new: c_int) -> c_int {
     followed(call(|system| {
-        let dup = || {
-            let _alone = without_moves(system);
-            system.process.dup2(old, new)
-        };
-        let made = closing(system, new.cast_unsigned(), new.cast_unsigned(), dup)?;
-        Ok(made.raw())
+        if old == new {
+            return Ok(system.process.dup2(old, new)?.raw());
+        }
+        duplicate_at(system, old, new, FdFlags::empty())
     }))
 }
 
@@ -86,14 +82,20 @@ pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
             return Err(Errno::EINVAL);
         }
         let flags = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
-        let dup = || {
-            let _alone = without_moves(system);
-            system.process.dup3(old, new, flags)
-        };
-        let made = closing(system, new.cast_unsigned(), new.cast_unsigned(), dup)?;
-        Ok(made.raw())
+        duplicate_at(system, old, new, flags)
     });
     followed(duplicate)
+}
+
+fn duplicate_at(system: &System, old: c_int, new: c_int, flags: FdFlags) -> Result<c_int, Errno> {
+    let replaced = {
+        let _alone = without_moves(system);
+        system.process.dup3_file(old, new, flags)?
+    };
+    if let Some(replaced) = replaced {
+        drop_closed(system, replaced);
+    }
+    Ok(new)
 }
 
 /// Has the standard stream of a descriptor follow it: see [`standard`].

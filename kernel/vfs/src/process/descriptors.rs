@@ -4,12 +4,12 @@
 //! Every call that closes a descriptor passes the file to the record locks of the table, which end
 //! at the first close of any descriptor of a file.
 
-use fdtable::{CloseRangeFlags, ClosedFiles, Fd, FdArg, FdFlags};
+use fdtable::{CloseRangeFlags, ClosedFile, ClosedFiles, Fd, FdArg, FdFlags};
 
 use super::Process;
 use super::async_io::is_async;
 use crate::fs::{Credentials, FileKind, Mode, Permissions, Seals};
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, Object, OpenFlags, RcuObject};
 
 bitflags::bitflags! {
     /// Flags of [`Process::memfd_create`], with the values of Linux.
@@ -70,10 +70,26 @@ impl Process {
     /// # Errors
     /// `EINVAL` if the descriptors are equal, or a flag is unknown; those of `dup2`.
     pub fn dup3(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
-        if let Some(replaced) = self.files.dup3(old, new, flags)? {
-            self.group.locks.close(&**replaced);
-        }
+        drop(self.dup3_file(old, new, flags)?);
         Ok(Fd::new(new.to_raw())?)
+    }
+
+    /// Duplicates like [`dup3`](Self::dup3), and returns the file that `new` referred to. Dropping
+    /// it ends the close.
+    ///
+    /// # Errors
+    /// Those of `dup3`.
+    pub fn dup3_file(
+        &self,
+        old: impl FdArg,
+        new: impl FdArg,
+        flags: FdFlags,
+    ) -> Result<Option<ClosedFile<RcuObject>>, Errno> {
+        let replaced = self.files.dup3(old, new, flags)?;
+        if let Some(replaced) = &replaced {
+            self.group.locks.close(&***replaced);
+        }
+        Ok(replaced)
     }
 
     /// Closes a descriptor, and releases the record locks that the table has on its file. It
@@ -87,9 +103,20 @@ impl Process {
     /// `EBADF` if not an open descriptor.
     #[inline]
     pub fn close(&self, fd: impl FdArg) -> Result<(), Errno> {
+        drop(self.close_file(fd)?);
+        Ok(())
+    }
+
+    /// Closes a descriptor like [`close`](Self::close), and returns its file. Dropping it ends the
+    /// close.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor.
+    #[inline]
+    pub fn close_file(&self, fd: impl FdArg) -> Result<ClosedFile<RcuObject>, Errno> {
         let closed = self.files.close(fd)?;
         self.group.locks.close(&**closed);
-        Ok(())
+        Ok(closed)
     }
 
     /// Closes the open descriptors from `first` to `last`, both included, or sets `CLOEXEC` on
