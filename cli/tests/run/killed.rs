@@ -1,12 +1,13 @@
 //! Deaths at any instruction: what is shared with a killed process stays whole.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, iter, thread};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::{OURS, compiled, folder};
 
@@ -72,4 +73,40 @@ fn kill_workers(place: &str, kills: u32, seed: u64) {
     let last = iter::from_fn(|| hear.recv_timeout(PATIENCE).ok()).last();
     assert_eq!(last.as_deref(), Some("done"));
     assert!(tree.wait().expect("a status").success());
+}
+
+/// Kills processes in which a thread forks and another one waits in a call. A thread that was about
+/// to fork has all others wait; the one that waits has to end its call for the process to be buried.
+#[test]
+fn a_process_that_is_killed_while_it_forks_is_buried_at_once() {
+    const KILLS: u32 = 30;
+    /// A stand-in that completes nothing is ended after ten seconds.
+    const AT_ONCE: Duration = Duration::from_secs(8);
+    let mut command = Command::new(OURS[0]);
+    command.args([OURS[1], "--one-kernel"]);
+    command
+        .arg(compiled("forking", &[]))
+        .arg(KILLS.to_string())
+        .current_dir(folder("forking"))
+        .process_group(0)
+        .stdout(Stdio::piped());
+    let mut tree = command.spawn().expect("a tree");
+    let mut output = BufReader::new(tree.stdout.take().expect("a pipe")).lines();
+    let mut line = || output.next().and_then(Result::ok).expect("a line");
+    let mut late = None;
+    for number in 0..KILLS {
+        let id = line().parse().ok().and_then(Pid::from_raw).expect("an id");
+        // Between two forks, and in all parts of one.
+        thread::sleep(Duration::from_micros(1_000 + u64::from(number) * 61));
+        let killed = Instant::now();
+        kill_process(id, Signal::KILL).expect("it runs");
+        assert_eq!(line(), "ended");
+        late = Some((number, killed.elapsed())).filter(|(_, took)| *took >= AT_ONCE);
+        if late.is_some() {
+            kill_process_group(Pid::from_child(&tree), Signal::KILL).expect("it runs");
+            break;
+        }
+    }
+    assert_eq!(late, None, "the number, and how long it took");
+    assert!(tree.wait().is_ok_and(|status| status.success()));
 }

@@ -167,7 +167,7 @@ impl HostFile {
             let _alone = without_moves(system);
             let until = match has_descriptor(system, self) {
                 true => Until::Closed,
-                // Another thread has closed the last one since this one found the file.
+                // The last one was closed since this thread found the file.
                 false => Until::EndOfCalls,
             };
             self.number.give(fd, until)

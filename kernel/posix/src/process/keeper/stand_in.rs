@@ -92,6 +92,10 @@ pub(crate) fn end_thread() -> ! {
         host_fork::freeze();
         end_process(0);
     }
+    // It may have been about to fork. Others wait for it to end their calls.
+    while host_fork::is_frozen_here() {
+        host_fork::thaw();
+    }
     loop {
         call(libc::SYS_exit, [0; 6]);
     }
