@@ -646,6 +646,17 @@ fn a_process_with_threads_closes_the_files_that_its_children_use() {
 }
 
 #[test]
+fn threads_change_their_user_together() {
+    let program = compiled("users", &[]);
+    let words = [program.to_str().expect("a path")];
+    let here = folder("one-users");
+    let expected = shown(&run(&[], &words, &here));
+    for options in [&OURS[..], &[OURS[0], OURS[1], "--one-kernel"]] {
+        assert_eq!(shown(&run(options, &words, &here)), expected);
+    }
+}
+
+#[test]
 fn a_file_of_the_host_is_whole_in_the_process_that_inherits_it() {
     let program = compiled("inherited", &[]);
     let words = [program.to_str().expect("a path"), "file", "fifo"];

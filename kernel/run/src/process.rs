@@ -349,6 +349,7 @@ fn begin_thread(frame: &Frame, start: Start) -> i64 {
             unsafe { pointer::<i32>(word).write_unaligned(id) };
         }
         frame.rip = patch::return_to(&block, frame.rip);
+        signals::take_back();
         // At the end of the way to the guest.
         block.begin_way_out();
         signals::set_guest_mask(&block, mask);

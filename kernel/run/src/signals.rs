@@ -267,17 +267,7 @@ pub(crate) fn action(a: [i64; 6]) -> i64 {
             discard(signal);
         }
         if !ALWAYS.contains(&signal) {
-            let is_last = new.handler == 0 && observe::last_signals().contains(&signal);
-            let installed = if new.handler > IGNORE || is_last {
-                ours(new.flags)
-            } else {
-                Action {
-                    restorer: address(fdtable_run_restore),
-                    flags: new.flags | SA_RESTORER,
-                    ..new
-                }
-            };
-            let result = install_host(signal, &installed);
+            let result = install_host(signal, &of_host(signal, new));
             if result < 0 {
                 record(signal, before);
                 return result;
@@ -289,6 +279,29 @@ pub(crate) fn action(a: [i64; 6]) -> i64 {
         unsafe { pointer::<Action>(old).write_unaligned(before) };
     }
     0
+}
+
+/// Returns the action that the host has for one of the guest.
+fn of_host(signal: i32, action: Action) -> Action {
+    let is_last = action.handler == 0 && observe::last_signals().contains(&signal);
+    if action.handler > IGNORE || is_last {
+        ours(action.flags)
+    } else {
+        Action {
+            restorer: address(fdtable_run_restore),
+            flags: action.flags | SA_RESTORER,
+            ..action
+        }
+    }
+}
+
+/// Installs the guest's actions again for the signals that the C library takes for itself. The
+/// runner's does that too, when it makes the first thread of a process: after the guest's.
+pub(crate) fn take_back() {
+    const OF_LIBRARIES: [i32; 2] = [32, 33];
+    for signal in OF_LIBRARIES {
+        install_host(signal, &of_host(signal, recorded(signal)));
+    }
 }
 
 /// Sets the mask of the host, and returns the one before.
