@@ -646,6 +646,22 @@ fn a_process_with_threads_closes_the_files_that_its_children_use() {
 }
 
 #[test]
+fn a_process_wakes_one_that_waits_for_files_of_both_kinds() {
+    let program = compiled("woken", &[]);
+    let words = [program.to_str().expect("a path"), "fifo"];
+    let prefix = [OURS[0], OURS[1], "--one-kernel"];
+    let script = ["bash", "-c", "mkfifo fifo; exec \"$0\" \"$@\""];
+    let found = run(
+        &[&script[..], &prefix].concat(),
+        &words,
+        &folder("one-woken"),
+    );
+    let expected = "Some(0)\na child that has made it: 3\na child of the process that has: 3\n\
+                    the parent: 3\n";
+    assert_eq!(shown(&found), expected);
+}
+
+#[test]
 fn threads_change_their_user_together() {
     let program = compiled("users", &[]);
     let words = [program.to_str().expect("a path")];

@@ -15,15 +15,21 @@
 //!
 //! # After a host fork
 //!
-//! Parent and child share the host epoll, as they would without this library. The eventfd belongs
-//! to one process, so the child makes its own when it first needs it. A wake-up for the other
-//! process looks like one that a second thread has taken: the wait goes on.
+//! Parent and child share the host epoll, as they would without this library. Where each process
+//! has its own kernel, the eventfd belongs to one process, so the child makes its own when it first
+//! needs it. A wake-up for the other process looks like one that a second thread has taken: the
+//! wait goes on.
+//!
+//! Where they share the kernel, they share the eventfd. A process that does not have it, and makes
+//! a file of ours ready, has the keeper wake those that wait.
 
+use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
+use fdtable::host_fork;
 use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Epoll, EpollEvent, EpollFlags, Events, FileId, HostSet, Pollee, Watcher};
@@ -34,6 +40,7 @@ use crate::host;
 use crate::host::file::HostFile;
 use crate::host::number::{self, Number};
 use crate::host::watch::HostWatch;
+use crate::process::keeper;
 
 /// Host epoll beside an epoll of ours.
 pub(crate) struct HostEpoll {
@@ -43,6 +50,8 @@ pub(crate) struct HostEpoll {
     /// Fork generation of the process that created it.
     generation: u32,
     wake: Mutex<Wake>,
+    /// The keeper's number of the eventfd, where processes share the kernel.
+    kept: Option<c_int>,
     /// For those that wait for the epoll as for a file.
     watch: Arc<HostWatch>,
 }
@@ -81,7 +90,10 @@ impl HostEpoll {
         let fd = host::epoll_create()?;
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
         let number = Number::new(fd);
+        // Without the keeper, other processes wake nothing here before the timeout.
+        let kept = host_fork::shares_memory().then(|| keeper::keep(eventfd).ok());
         let made = Arc::new(HostEpoll {
+            kept: kept.flatten(),
             number,
             key: host::random(),
             generation: number::process(),
@@ -187,7 +199,8 @@ impl HostEpoll {
     #[cold]
     fn take_wake_up(&self) {
         let wake = self.wake.lock();
-        if !wake.is_released && wake.generation == number::process() {
+        let is_own = host_fork::shares_memory() || wake.generation == number::process();
+        if !wake.is_released && is_own {
             host::eventfd_reset(wake.eventfd.get());
         }
     }
@@ -307,6 +320,8 @@ impl HostSet for HostEpoll {
 impl Drop for HostEpoll {
     fn drop(&mut self) {
         self.release();
+        // Not before: whoever wakes it has a reference.
+        self.kept.into_iter().for_each(keeper::drop_kept);
     }
 }
 
@@ -314,6 +329,15 @@ impl Watcher for HostEpoll {
     fn wake(&self, _events: Events) {
         let mut wake = self.wake.lock();
         if wake.is_released {
+            return;
+        }
+        if host_fork::shares_memory() {
+            let used = wake.eventfd.in_use();
+            drop(wake);
+            match (used.get(), self.kept) {
+                (-1, Some(kept)) => keeper::wake_kept(kept),
+                (fd, _) => host::eventfd_set(fd),
+            }
             return;
         }
         if wake.generation != number::process() {

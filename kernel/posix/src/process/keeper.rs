@@ -74,6 +74,8 @@ const TRACE: c_int = 4;
 const RELEASE: c_int = 5;
 /// Send what is kept under the number to the socket that comes with the message.
 const GIVE: c_int = 6;
+/// Make the counter readable that is kept under the number.
+const WAKE: c_int = 7;
 
 /// The time between two looks for callbacks that are due, in milliseconds: where some were, and
 /// where none were.
@@ -236,6 +238,17 @@ pub(crate) fn drop_kept(number: c_int) {
         close_kept(number);
     } else {
         send([DROP, number, 0], None);
+    }
+}
+
+/// Makes a counter readable that the keeper keeps under a number. The caller keeps it from being
+/// dropped: messages come in the order in which they were sent.
+pub(crate) fn wake_kept(number: c_int) {
+    if ID.load() == host::process_id() {
+        // This is it.
+        host::eventfd_set(number);
+    } else {
+        send([WAKE, number, 0], None);
     }
 }
 
@@ -478,6 +491,7 @@ impl Keeper {
                 host::close(fd);
             }
             (DROP, None) => close_kept(what),
+            (WAKE, None) => host::eventfd_set(what),
             (GIVE, Some(to)) => {
                 // Without an answer, the process hears that its socket is closed.
                 send_on(to, [GIVE, what, 0], Some(what));

@@ -76,7 +76,8 @@ pub(super) struct Beside {
 pub(super) struct HostWaiters {
     waker: Option<Arc<dyn Watcher>>,
     waiting: usize,
-    /// Fork generation of the process of these threads: they do not exist in a child.
+    /// Fork generation of the process of these threads: they do not exist in a child, unless it
+    /// shares the kernel.
     generation: u32,
     /// A wake-up is on its way.
     is_woken: bool,
@@ -173,7 +174,8 @@ impl Default for Beside {
 impl HostWaiters {
     /// Collects one thread, unless a wake-up is on its way.
     pub(super) fn wake_one(&mut self) -> Wakeups {
-        if self.waiting == 0 || self.is_woken || self.generation != host_fork::generation() {
+        let are_here = host_fork::shares_memory() || self.generation == host_fork::generation();
+        if self.waiting == 0 || self.is_woken || !are_here {
             return Wakeups::default();
         }
         let Some(waker) = &self.waker else {
@@ -185,7 +187,10 @@ impl HostWaiters {
 
     fn enter(&mut self) {
         let generation = host_fork::generation();
-        if self.generation != generation {
+        if host_fork::shares_memory() {
+            // It may be on its way to a thread whose process was killed. Others get it too.
+            self.is_woken = false;
+        } else if self.generation != generation {
             self.generation = generation;
             self.waiting = 0;
             // That one was the parent's.
