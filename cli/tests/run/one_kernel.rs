@@ -79,6 +79,13 @@ import os, signal, time
 def default(sig):
     if sig != signal.SIGKILL:
         signal.signal(sig, signal.SIG_DFL)
+    os.write(begun[1], b\"x\")
+def kill(child):
+    os.read(begun[0], 1)
+    time.sleep(0.05)
+    os.kill(child, sig)
+    print(os.waitpid(child, 0)[1])
+begun = os.pipe()
 for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1, signal.SIGKILL]:
     r, w = os.pipe()
     reader = os.fork()
@@ -88,9 +95,7 @@ for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1, 
         os.read(r, 1)
         os._exit(0)
     os.close(r)
-    time.sleep(0.05)
-    os.kill(reader, sig)
-    print(os.waitpid(reader, 0)[1])
+    kill(reader)
     try:
         os.write(w, b\"x\")
     except BrokenPipeError:
@@ -103,9 +108,7 @@ for sig in [signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGRTMIN + 1, 
         while True:
             os.write(w, b\"x\" * 5000)
     os.close(w)
-    time.sleep(0.05)
-    os.kill(writer, sig)
-    print(os.waitpid(writer, 0)[1])
+    kill(writer)
     while os.read(r, 65536):
         pass
     print(\"no writer\")'",
