@@ -808,11 +808,14 @@ pub(crate) fn eventfd() -> Result<RawFd, Errno> {
     check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
 }
 
-/// Makes a counter readable.
-pub(crate) fn eventfd_set(eventfd: RawFd) {
+/// Makes a counter readable. Returns false if there is none with this number.
+pub(crate) fn eventfd_set(eventfd: RawFd) -> bool {
     let one = 1_u64;
-    // SAFETY: the value is there. At the maximum, the counter is readable already.
-    without_cancellation(|| unsafe { libc::write(eventfd, (&raw const one).cast(), 8) });
+    // SAFETY: the value is there.
+    let written =
+        without_cancellation(|| unsafe { libc::write(eventfd, (&raw const one).cast(), 8) });
+    // At the maximum, the counter is readable already.
+    written == 8 || errno() != Errno::EBADF
 }
 
 /// Makes a counter unreadable.

@@ -300,7 +300,16 @@ fn of_host(signal: i32, action: Action) -> Action {
 pub(crate) fn take_back() {
     const OF_LIBRARIES: [i32; 2] = [32, 33];
     for signal in OF_LIBRARIES {
-        install_host(signal, &of_host(signal, recorded(signal)));
+        let mut action = recorded(signal);
+        loop {
+            install_host(signal, &of_host(signal, action));
+            // Another thread may have changed it since, and installed that before.
+            let now = recorded(signal);
+            if now == action {
+                break;
+            }
+            action = now;
+        }
     }
 }
 

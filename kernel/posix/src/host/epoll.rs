@@ -21,7 +21,7 @@
 //! wait goes on.
 //!
 //! Where they share the kernel, they share the eventfd. A process that does not have it, and makes
-//! a file of ours ready, has the keeper wake those that wait.
+//! a file of ours ready, has the keeper wake those that wait, if it could keep the eventfd.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -50,8 +50,8 @@ pub(crate) struct HostEpoll {
     /// Fork generation of the process that created it.
     generation: u32,
     wake: Mutex<Wake>,
-    /// The keeper's number of the eventfd, where processes share the kernel.
-    kept: Option<c_int>,
+    /// The keeper's number of the eventfd, where processes share the kernel; else 0.
+    kept: AtomicCell<c_int>,
     /// For those that wait for the epoll as for a file.
     watch: Arc<HostWatch>,
 }
@@ -90,10 +90,8 @@ impl HostEpoll {
         let fd = host::epoll_create()?;
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
         let number = Number::new(fd);
-        // Without the keeper, other processes wake nothing here before the timeout.
-        let kept = host_fork::shares_memory().then(|| keeper::keep(eventfd).ok());
         let made = Arc::new(HostEpoll {
-            kept: kept.flatten(),
+            kept: AtomicCell::new(0),
             number,
             key: host::random(),
             generation: number::process(),
@@ -113,7 +111,32 @@ impl HostEpoll {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub(crate) fn beside(epoll: &Epoll) -> Result<&Arc<dyn HostSet>, Errno> {
-        epoll.host_set_or_init(Self::create)
+        let set = epoll.host_set_or_init(Self::create)?;
+        if let Some(made) = Self::of(&**set).filter(|_| host_fork::shares_memory()) {
+            made.keep();
+        }
+        Ok(set)
+    }
+
+    /// Has the keeper keep the eventfd, for other processes. The caller has no lock for which the
+    /// keeper may wait.
+    #[inline]
+    fn keep(&self) {
+        if self.kept.load() == 0 {
+            self.keep_first();
+        }
+    }
+
+    #[cold]
+    fn keep_first(&self) {
+        let eventfd = self.wake.lock().eventfd;
+        // It may have no number left: then other processes wake nothing here.
+        if let Ok(number) = keeper::keep(eventfd.in_use().get())
+            && self.kept.compare_exchange(0, number).is_err()
+        {
+            // Another thread was first.
+            keeper::drop_kept(number);
+        }
     }
 
     /// Returns the host epoll behind a set of an epoll.
@@ -195,7 +218,7 @@ impl HostEpoll {
         count
     }
 
-    /// Resets the eventfd, if it is this process's.
+    /// Resets the eventfd, unless it is another process's.
     #[cold]
     fn take_wake_up(&self) {
         let wake = self.wake.lock();
@@ -321,7 +344,10 @@ impl Drop for HostEpoll {
     fn drop(&mut self) {
         self.release();
         // Not before: whoever wakes it has a reference.
-        self.kept.into_iter().for_each(keeper::drop_kept);
+        match self.kept.load() {
+            0 => {}
+            kept => keeper::drop_kept(kept),
+        }
     }
 }
 
@@ -334,9 +360,14 @@ impl Watcher for HostEpoll {
         if host_fork::shares_memory() {
             let used = wake.eventfd.in_use();
             drop(wake);
-            match (used.get(), self.kept) {
-                (-1, Some(kept)) => keeper::wake_kept(kept),
-                (fd, _) => host::eventfd_set(fd),
+            match (used.get(), self.kept.load()) {
+                // Without the keeper, other processes wake nothing here.
+                (-1, 0) => {}
+                (-1, kept) => keeper::wake_kept(kept),
+                (fd, _) => {
+                    // It is open.
+                    let _ = host::eventfd_set(fd);
+                }
             }
             return;
         }

@@ -74,7 +74,7 @@ const TRACE: c_int = 4;
 const RELEASE: c_int = 5;
 /// Send what is kept under the number to the socket that comes with the message.
 const GIVE: c_int = 6;
-/// Make the counter readable that is kept under the number.
+/// There are [wake-ups](WAKES).
 const WAKE: c_int = 7;
 
 /// The time between two looks for callbacks that are due, in milliseconds: where some were, and
@@ -101,6 +101,11 @@ fdtable_sync::global! {
         next: 0,
         end: 0,
     });
+}
+
+fdtable_sync::global! {
+    /// The numbers of counters that the keeper makes readable before it does anything else.
+    pub(super) static WAKES: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 }
 
 /// Returns the numbers for what is kept, of so many. Those below are for all else.
@@ -242,14 +247,28 @@ pub(crate) fn drop_kept(number: c_int) {
 }
 
 /// Makes a counter readable that the keeper keeps under a number. The caller keeps it from being
-/// dropped: messages come in the order in which they were sent.
+/// dropped meanwhile. Does not wait for the keeper, which may wait for a lock of the caller.
 pub(crate) fn wake_kept(number: c_int) {
+    {
+        let _shared = fdtable_shm::enter();
+        WAKES.lock().push(number);
+    }
     if ID.load() == host::process_id() {
         // This is it.
-        host::eventfd_set(number);
+        make_wakes();
     } else {
-        send([WAKE, number, 0], None);
+        // If there is no room, the keeper has a message before it, and looks for wake-ups then.
+        send_now([WAKE, 0, 0]);
     }
+}
+
+/// Makes the counters readable that are to be, in the keeper. Those stay that it does not have yet:
+/// the message with one may still be before it.
+fn make_wakes() {
+    let _ = guarded(|| {
+        WAKES.lock().retain(|&number| !host::eventfd_set(number));
+        Ok(())
+    });
 }
 
 /// Opens what the keeper keeps under a number, for reading and writing.
@@ -330,7 +349,16 @@ fn send(message: Message, fd: Option<RawFd>) -> bool {
     send_on(SOCKET.load(), message, fd)
 }
 
-fn send_on(socket: RawFd, mut message: Message, fd: Option<RawFd>) -> bool {
+/// Sends a message, if there is room.
+fn send_now(message: Message) {
+    send_with(SOCKET.load(), message, None, libc::MSG_DONTWAIT);
+}
+
+fn send_on(socket: RawFd, message: Message, fd: Option<RawFd>) -> bool {
+    send_with(socket, message, fd, 0)
+}
+
+fn send_with(socket: RawFd, mut message: Message, fd: Option<RawFd>, flags: c_int) -> bool {
     let mut control = Control([0; 24]);
     with_head(&mut message, &mut control, |head| {
         match fd {
@@ -350,7 +378,7 @@ fn send_on(socket: RawFd, mut message: Message, fd: Option<RawFd>) -> bool {
         }
         loop {
             // SAFETY: the head is that of a message with these bytes and this control message.
-            if unsafe { libc::sendmsg(socket, head, libc::MSG_NOSIGNAL) } >= 0 {
+            if unsafe { libc::sendmsg(socket, head, libc::MSG_NOSIGNAL | flags) } >= 0 {
                 return true;
             }
             if errno() != Errno::EINTR {
@@ -483,6 +511,8 @@ struct Keeper {
 impl Keeper {
     /// Does what a message asks for.
     fn follow(&mut self, [kind, what, name]: Message, fd: Option<RawFd>) {
+        // Before what is kept is dropped.
+        make_wakes();
         match (kind, fd) {
             (WATCH, None) => self.watch(what, name.cast_unsigned()),
             (KEEP, Some(fd)) => {
@@ -491,7 +521,7 @@ impl Keeper {
                 host::close(fd);
             }
             (DROP, None) => close_kept(what),
-            (WAKE, None) => host::eventfd_set(what),
+            (WAKE, None) => {}
             (GIVE, Some(to)) => {
                 // Without an answer, the process hears that its socket is closed.
                 send_on(to, [GIVE, what, 0], Some(what));
@@ -567,8 +597,10 @@ fn signals_of_children() -> Result<RawFd, Errno> {
 
 /// Closes what is kept under a number, in the keeper.
 fn close_kept(number: c_int) {
+    make_wakes();
     host::close(number);
     let _ = guarded(|| {
+        WAKES.lock().retain(|&other| other != number);
         NUMBERS.lock().free.push(number);
         Ok(())
     });

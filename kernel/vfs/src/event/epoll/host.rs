@@ -8,10 +8,10 @@
 //! collects from the ready list.
 //!
 //! Threads in the host's set are interchangeable, as sleepers are. One wake-up is on its way at a
-//! time (`is_woken`); a thread that leaves the set clears that before it looks at the ready list,
-//! under the same lock. So an item that is listed after that look finds it cleared, and wakes the
-//! next thread. A thread that leaves with events of the host, and does not look, passes the wake-up
-//! on.
+//! time (`is_woken`), unless processes share the kernel: it may be for one that is killed. A thread
+//! that leaves the set clears that before it looks at the ready list, under the same lock. So an
+//! item that is listed after that look finds it cleared, and wakes the next thread. A thread that
+//! leaves with events of the host, and does not look, passes the wake-up on.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -174,8 +174,12 @@ impl Default for Beside {
 impl HostWaiters {
     /// Collects one thread, unless a wake-up is on its way.
     pub(super) fn wake_one(&mut self) -> Wakeups {
-        let are_here = host_fork::shares_memory() || self.generation == host_fork::generation();
-        if self.waiting == 0 || self.is_woken || !are_here {
+        let is_in_vain = match host_fork::shares_memory() {
+            // One on its way may be for a thread whose process was killed.
+            true => false,
+            false => self.is_woken || self.generation != host_fork::generation(),
+        };
+        if self.waiting == 0 || is_in_vain {
             return Wakeups::default();
         }
         let Some(waker) = &self.waker else {
@@ -187,10 +191,7 @@ impl HostWaiters {
 
     fn enter(&mut self) {
         let generation = host_fork::generation();
-        if host_fork::shares_memory() {
-            // It may be on its way to a thread whose process was killed. Others get it too.
-            self.is_woken = false;
-        } else if self.generation != generation {
+        if self.generation != generation && !host_fork::shares_memory() {
             self.generation = generation;
             self.waiting = 0;
             // That one was the parent's.
