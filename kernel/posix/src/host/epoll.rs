@@ -130,12 +130,16 @@ impl HostEpoll {
     #[cold]
     fn keep_first(&self) {
         let eventfd = self.wake.lock().eventfd;
+        let used = eventfd.in_use();
         // It may have no number left: then other processes wake nothing here.
-        if let Ok(number) = keeper::keep(eventfd.in_use().get())
-            && self.kept.compare_exchange(0, number).is_err()
-        {
+        let Ok(number) = keeper::keep(used.get()) else {
+            return;
+        };
+        match self.kept.compare_exchange(0, number) {
+            // A thread may wait already that another process did not wake.
+            Ok(_) => drop(host::eventfd_set(used.get())),
             // Another thread was first.
-            keeper::drop_kept(number);
+            Err(_) => keeper::drop_kept(number),
         }
     }
 

@@ -108,6 +108,9 @@ fdtable_sync::global! {
     pub(super) static WAKES: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 }
 
+/// The numbers that the keeper itself drops, until it has followed all messages.
+static DROPPED: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
+
 /// Returns the numbers for what is kept, of so many. Those below are for all else.
 fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
@@ -239,8 +242,9 @@ pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
 /// Has the keeper close what it keeps under a number.
 pub(crate) fn drop_kept(number: c_int) {
     if ID.load() == host::process_id() {
-        // This is it.
-        close_kept(number);
+        // This is it, and the message with the descriptor may still be before it.
+        let _private = fdtable_shm::leave();
+        DROPPED.lock().push(number);
     } else {
         send([DROP, number, 0], None);
     }
@@ -249,21 +253,26 @@ pub(crate) fn drop_kept(number: c_int) {
 /// Makes a counter readable that the keeper keeps under a number. The caller keeps it from being
 /// dropped meanwhile. Does not wait for the keeper, which may wait for a lock of the caller.
 pub(crate) fn wake_kept(number: c_int) {
-    {
+    let is_new = {
         let _shared = fdtable_shm::enter();
-        WAKES.lock().push(number);
-    }
+        let mut wakes = WAKES.lock();
+        let is_new = !wakes.contains(&number);
+        if is_new {
+            wakes.push(number);
+        }
+        is_new
+    };
     if ID.load() == host::process_id() {
         // This is it.
         make_wakes();
-    } else {
+    } else if is_new {
         // If there is no room, the keeper has a message before it, and looks for wake-ups then.
         send_now([WAKE, 0, 0]);
     }
 }
 
 /// Makes the counters readable that are to be, in the keeper. Those stay that it does not have yet:
-/// the message with one may still be before it.
+/// the message with one is still before it.
 fn make_wakes() {
     let _ = guarded(|| {
         WAKES.lock().retain(|&number| !host::eventfd_set(number));
@@ -467,6 +476,12 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     let mut pause = SOON;
     loop {
         let ready = host::epoll_wait_for(epoll, pause).unwrap_or_default();
+        if !ready.iter().any(|&(name, _)| name as u32 == MESSAGES) {
+            let dropped = mem::take(&mut *DROPPED.lock());
+            dropped.into_iter().for_each(close_kept);
+        }
+        // For one whose message was lost.
+        make_wakes();
         let is_idle = guarded(|| Ok(!rcu::tick().unwrap_or(true))).unwrap_or(true);
         pause = if is_idle && ready.is_empty() {
             LATE
@@ -487,6 +502,9 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
             }
         }
         asked.take().into_iter().for_each(|job| keeper.work(job));
+        if !DROPPED.lock().is_empty() {
+            pause = 0;
+        }
         for (id, name) in mem::take(&mut keeper.left_out) {
             keeper.watch(id, name);
         }
@@ -517,8 +535,12 @@ impl Keeper {
             (WATCH, None) => self.watch(what, name.cast_unsigned()),
             (KEEP, Some(fd)) => {
                 // SAFETY: it takes integers.
-                unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) };
+                let kept = check(unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) });
                 host::close(fd);
+                match kept {
+                    Ok(_) => make_wakes(),
+                    Err(_) => forget_wakes(what),
+                }
             }
             (DROP, None) => close_kept(what),
             (WAKE, None) => {}
@@ -595,12 +617,19 @@ fn signals_of_children() -> Result<RawFd, Errno> {
     check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })
 }
 
+fn forget_wakes(number: c_int) {
+    let _ = guarded(|| {
+        WAKES.lock().retain(|&other| other != number);
+        Ok(())
+    });
+}
+
 /// Closes what is kept under a number, in the keeper.
 fn close_kept(number: c_int) {
     make_wakes();
     host::close(number);
+    forget_wakes(number);
     let _ = guarded(|| {
-        WAKES.lock().retain(|&other| other != number);
         NUMBERS.lock().free.push(number);
         Ok(())
     });
