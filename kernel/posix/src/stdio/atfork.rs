@@ -4,7 +4,9 @@
 //! library. Assume that a thread holds this lock, for example in `fflush(NULL)` while it writes,
 //! and calls a function of a stream of ours. It would wait for the thaw, and the fork would wait
 //! for the lock: a deadlock. So the handler here takes the lock before the freeze, and no thread
-//! that waits for the thaw holds it. For the same reason no thread takes it inside the freezer.
+//! that waits for the thaw holds it. For the same reason no thread takes it inside the freezer: but
+//! for a runner's thread that forks, which has frozen it before. There no other thread takes it, as
+//! the program has a C library of its own.
 
 use fdtable_vfs::Errno;
 
