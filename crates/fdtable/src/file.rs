@@ -23,7 +23,7 @@ use crate::Error;
 /// [`SuperBlock`](crate::SuperBlock), it also waits for the lock of a list, for a few steps, or as
 /// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also free the memory of files
 /// that were released before, and wait briefly for readers if very many are queued (see
-/// [`rcu::call`](crate::rcu::call)); inside a read-side section it does neither.
+/// [`rcu::call`](crate::rcu::call)); inside a read-side section it does not wait.
 ///
 /// A `FileRef<Rcu<T>>` refers to a file that [can be borrowed](Rcu) without a reference. Its `Drop`
 /// runs later, together with the freeing of its memory. [`lifetimes`](crate::lifetimes) has both

@@ -404,3 +404,48 @@ fn a_child_does_not_get_leaves_that_are_on_freed_leaf_lists() {
     let left = bytes() - before;
     assert!(left < 4096 + 4096 + 1024, "{left} bytes are left");
 }
+
+/// The memory of closes inside sections, which slabs give back to the system.
+#[cfg(all(target_os = "linux", feature = "slab"))]
+mod closed_inside_sections {
+    use super::{FileRef, Files, NONE, alone, rcu};
+
+    /// What may wait for a grace period: some batches.
+    const SOME_BATCHES: usize = 4 << 20;
+
+    /// Bytes of memory that the process has.
+    fn resident() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("it is mounted");
+        let resident = pages.split(' ').nth(1).expect("the second figure");
+        resident.parse::<usize>().expect("a number") * 4096
+    }
+
+    /// Opens and closes many files, each pair in a section of its own, as a kernel does in which
+    /// each call is a section. Checks that the process does not grow.
+    fn check_churn() {
+        let files = Files::new();
+        let before = resident();
+        for _ in 0..200_000 {
+            let _section = rcu::read_lock();
+            let fd = files.open(FileRef::new([0; 16]), NONE);
+            drop(files.close(fd.expect("there is room")).expect("it is open"));
+        }
+        let grown = resident().saturating_sub(before);
+        assert!(grown <= SOME_BATCHES, "{grown} bytes");
+    }
+
+    /// The memory grows without bound.
+    #[test]
+    fn files_are_freed() {
+        let _alone = alone();
+        check_churn();
+    }
+
+    /// A callback that may run outside of sections alone keeps back the memory queued behind it.
+    #[test]
+    fn a_callback_that_runs_code_keeps_nothing_back() {
+        let _alone = alone();
+        rcu::defer(|| ());
+        check_churn();
+    }
+}

@@ -83,7 +83,7 @@ use fdtable_sync::platform::atomic::{AtomicU32, AtomicUsize};
 use fdtable_sync::platform::global;
 #[cfg(not(loom))]
 use fdtable_sync::prefetch::prefetch;
-use fdtable_sync::rcu::{self, Guard};
+use fdtable_sync::rcu::{self, Effect, Guard};
 use fdtable_sync::refcount::RefCount;
 use fdtable_sync::refcount::spread::{Place, Spread};
 use fdtable_sync::unwind;
@@ -943,16 +943,22 @@ impl Drop for Reclaim {
         // SAFETY: the block stays until its callback frees it.
         let state = unsafe { &(*self.0.as_ptr()).state };
         state.add(State::RELEASED | State::QUIET);
+        let head = self.0.cast();
+        let effect = match state.drops_late() {
+            true => Effect::RunsCode,
+            false => Effect::FreesMemory,
+        };
         // Late by a bounded time where that can be seen: in a drop. The thread that sees to it has
         // models of its own.
-        let call = match state.drops_late() && !cfg!(loom) {
-            true => rcu::call_timely,
-            false => rcu::call,
-        };
-        // SAFETY: the block stays until its callback frees it. Without references only readers in
-        // sections look at it; they do not touch its RCU head. Everything in it is `Send`, so any
-        // thread may drop it.
-        unsafe { call(self.0.cast()) };
+        if effect == Effect::RunsCode && !cfg!(loom) {
+            // SAFETY: the block stays until its callback frees it. Without references only readers
+            // in sections look at it; they do not touch its RCU head. Everything in it is `Send`,
+            // so any thread may drop it.
+            unsafe { rcu::call_timely(head) };
+        } else {
+            // SAFETY: as above; without contents it is memory that no code of others is called for.
+            unsafe { rcu::call(effect, head) };
+        }
     }
 }
 

@@ -439,7 +439,7 @@ impl RawCache {
             // SAFETY: the slab is off its lists, so no other thread accesses its head, and it stays
             // until the callback. Its objects are all free; those that were constructed may be
             // destroyed on any thread, as their type is `Send`.
-            unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };
+            unsafe { rcu::call_later(slab.effect(), WEIGHT, slab.head()) };
         }
         bytes
     }

@@ -204,6 +204,14 @@ impl Slab {
         unsafe { self.0.byte_add(offset_of!(Header, rcu)) }.cast()
     }
 
+    /// Returns what freeing the slab does.
+    pub(super) fn effect(self) -> rcu::Effect {
+        match self.destroy {
+            Some(_) => rcu::Effect::RunsCode,
+            None => rcu::Effect::FreesMemory,
+        }
+    }
+
     /// Frees the chunk, after destroying the first `constructed` objects.
     ///
     /// # Safety

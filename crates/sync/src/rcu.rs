@@ -73,8 +73,8 @@ pub(crate) mod reader;
 #[cfg(feature = "std")]
 mod worker;
 
-pub use callbacks::{Head, call, call_timely, defer};
-pub use callbacks::{call_later, call_later_weighing, catch_up};
+pub use callbacks::{Effect, Head, call, call_timely, defer};
+pub use callbacks::{call_later, catch_up};
 #[cfg(not(any(feature = "std", loom)))]
 pub(crate) use reader::ThreadState;
 pub use reader::{Guard, end_thread, read_lock, sequence_area};

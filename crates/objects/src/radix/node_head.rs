@@ -136,7 +136,7 @@ pub(super) unsafe fn free_after_readers(node: *mut Erased) {
     let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
     // Later: the caller may hold the tree's lock, and other callbacks run foreign code.
     // SAFETY: the memory stays until `free` is called, and any thread may call it.
-    unsafe { rcu::call_later(rcu) };
+    unsafe { rcu::call_later(rcu::Effect::FreesMemory, 1, rcu) };
 }
 
 /// Frees the box of a node.

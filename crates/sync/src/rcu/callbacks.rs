@@ -1,9 +1,9 @@
 //! Callbacks: work that runs after a grace period, without waiting for it.
 //!
-//! Every CPU has a queue of three lists. New callbacks join `gathering`. When it is long enough,
-//! and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period. When that is
-//! over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of all CPUs
-//! that took their tickets in time.
+//! Every CPU has two queues, one for each [`Effect`]. A queue has three lists. New callbacks join
+//! `gathering`. When it is long enough, and `waiting` is empty, it becomes `waiting` and takes a
+//! ticket for a grace period. When that is over, it joins `ready`. So one heavy fence serves a batch
+//! of callbacks, and those of all CPUs that took their tickets in time.
 //!
 //! For that, a list with a ticket waits a little before a thread begins a grace period for it:
 //! until some more callbacks have gathered behind it. A grace period reads what every reader
@@ -17,6 +17,11 @@
 //! next objects: it stays in the allocator's cache of the CPU, and in its caches. The memory
 //! of a whole batch would go to the depot, and from there to any thread. If more than two batches
 //! are ready, all of them are invoked.
+//!
+//! A thread inside a read-side section invokes only callbacks that free memory, at most
+//! [`HIGH_WATER`] at a time: code of others might block there. Its own section ends no grace period,
+//! but its next one does. So the memory stays bounded where each call of a kernel is a section. That
+//! is why the queues are two: a callback that runs code does not keep back the memory behind it.
 //!
 //! The threads that queue callbacks do the work, as they queue more. The last callbacks therefore
 //! wait until a thread queues more, ends, or calls [`barrier`](super::barrier),
@@ -55,6 +60,8 @@ use alloc::boxed::Box;
 use core::num::NonZeroUsize;
 use core::ptr::{self, NonNull};
 
+use crossbeam_utils::CachePadded;
+
 use super::grace::{GRACE, Ticket, check_progress};
 use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
 use crate::percpu::PerCpu;
@@ -82,10 +89,10 @@ const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 /// run.
 const CHUNK: usize = LONE_BATCH;
 
-/// If more callbacks than this are ready, all of them run.
+/// If more callbacks than this are ready, all of them run; inside a section, so many.
 const HIGH_WATER: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
 
-/// How many callbacks may gather on a CPU before the threads that queue them wait.
+/// How many callbacks may gather in a queue before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 
 /// How many times a thread with a full backlog looks for the end of the grace period before it
@@ -102,6 +109,15 @@ const INVOKER_LOOKS: u32 = if cfg!(loom) { 2 } else { 512 };
 /// How many rounds run callbacks that the round before has queued: an object may hold the only
 /// reference to another.
 const ROUNDS: usize = 16;
+
+/// What a callback does. It decides which queue the callback joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Frees memory, and calls no code of others. It runs anywhere, also inside sections.
+    FreesMemory,
+    /// Runs code of others, such as `Drop` of an object. It runs outside of sections.
+    RunsCode,
+}
 
 /// The part of an object that waits for its grace period: a link and a function.
 #[derive(Debug)]
@@ -280,7 +296,7 @@ impl List {
     }
 }
 
-/// The queue of one CPU.
+/// A queue of one CPU.
 struct Queue {
     gathering: List,
     waiting: List,
@@ -389,34 +405,70 @@ fn invoker_name() -> NonZeroUsize {
     NonZeroUsize::new(thread_name()).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The queues of all CPUs. If there is no memory for them at first use, all CPUs share one queue: a
-/// close must not fail for that.
+/// The queues of one CPU, on cache lines of their own.
+struct Queues {
+    frees_memory: CachePadded<SpinLock<Queue>>,
+    runs_code: CachePadded<SpinLock<Queue>>,
+}
+
+impl Queues {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self {
+            frees_memory: CachePadded::new(SpinLock::new(Queue::new())),
+            runs_code: CachePadded::new(SpinLock::new(Queue::new())),
+        }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self {
+            frees_memory: CachePadded::new(SpinLock::new(Queue::new())),
+            runs_code: CachePadded::new(SpinLock::new(Queue::new())),
+        }
+    }
+
+    #[inline]
+    fn of(&self, effect: Effect) -> &SpinLock<Queue> {
+        match effect {
+            Effect::FreesMemory => &self.frees_memory,
+            Effect::RunsCode => &self.runs_code,
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &SpinLock<Queue>> {
+        [&*self.runs_code, &*self.frees_memory].into_iter()
+    }
+}
+
+/// The queues of all CPUs. If there is no memory for them at first use, all CPUs share two queues:
+/// a close must not fail for that.
 #[cfg(not(loom))]
 mod queues {
-    use super::{PerCpu, Queue, SpinLock};
+    use super::{Effect, PerCpu, Queue, Queues, SpinLock};
     use crate::fallible::OutOfMemory;
     use crate::platform::global;
 
     #[cfg(any(not(feature = "std"), feature = "processes"))]
     global! {
-        pub(super) static QUEUES: crate::fallible::OnceBox<PerCpu<SpinLock<Queue>>> =
+        pub(super) static QUEUES: crate::fallible::OnceBox<PerCpu<Queues>> =
             crate::fallible::OnceBox::new();
     }
     #[cfg(all(feature = "std", not(feature = "processes")))]
-    static QUEUES: std::sync::LazyLock<Option<PerCpu<SpinLock<Queue>>>> =
+    static QUEUES: std::sync::LazyLock<Option<PerCpu<Queues>>> =
         std::sync::LazyLock::new(|| make().ok());
     global! {
-        pub(super) static SHARED: SpinLock<Queue> = SpinLock::new(Queue::new());
+        pub(super) static SHARED: Queues = Queues::new();
     }
 
-    fn make() -> Result<PerCpu<SpinLock<Queue>>, OutOfMemory> {
+    fn make() -> Result<PerCpu<Queues>, OutOfMemory> {
         #[cfg(feature = "processes")]
         let _inside = fdtable_shm::enter();
-        PerCpu::try_new(|_cpu| SpinLock::new(Queue::new()))
+        PerCpu::try_new(|_cpu| Queues::new())
     }
 
     #[inline]
-    fn per_cpu() -> Option<&'static PerCpu<SpinLock<Queue>>> {
+    fn per_cpu() -> Option<&'static PerCpu<Queues>> {
         #[cfg(all(feature = "std", not(feature = "processes")))]
         return QUEUES.as_ref();
         // Where there is no memory, the next call tries again.
@@ -425,36 +477,37 @@ mod queues {
     }
 
     #[inline]
-    pub(super) fn this() -> &'static SpinLock<Queue> {
-        per_cpu().map_or(&SHARED, PerCpu::this)
+    pub(super) fn this(effect: Effect) -> &'static SpinLock<Queue> {
+        per_cpu().map_or(&SHARED, PerCpu::this).of(effect)
     }
 
     pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
         // In front: those of the CPUs may be made while a barrier counts how many are done.
-        core::iter::once(&SHARED).chain(per_cpu().into_iter().flat_map(PerCpu::iter))
+        core::iter::once(&SHARED)
+            .chain(per_cpu().into_iter().flat_map(PerCpu::iter))
+            .flat_map(Queues::iter)
     }
 }
 #[cfg(loom)]
 mod queues {
-    use super::{PerCpu, Queue, SpinLock};
+    use super::{Effect, PerCpu, Queue, Queues, SpinLock};
     loom::lazy_static! {
-        static ref QUEUES: PerCpu<SpinLock<Queue>> =
-            PerCpu::new(|_cpu| SpinLock::new(Queue::new()));
+        static ref QUEUES: PerCpu<Queues> = PerCpu::new(|_cpu| Queues::new());
     }
 
-    pub(super) fn this() -> &'static SpinLock<Queue> {
-        QUEUES.this()
+    pub(super) fn this(effect: Effect) -> &'static SpinLock<Queue> {
+        QUEUES.this().of(effect)
     }
 
     pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
-        QUEUES.iter()
+        QUEUES.iter().flat_map(Queues::iter)
     }
 }
 
 /// Queues the callback of `head`. It runs once every read-side section that is under way now has
 /// ended. Returns at once, but may run callbacks that are due, and waits briefly if the backlog of
-/// this CPU is too long and the caller is outside of sections and callbacks. May allocate at a
-/// thread's first callback.
+/// this CPU is too long and the caller is outside of sections and callbacks. Inside a section only
+/// callbacks run that [free memory](Effect::FreesMemory). May allocate at a thread's first callback.
 ///
 /// When a thread that has queued callbacks ends, the callbacks that are still queued run there,
 /// unless a reader is in the way. So a callback may run on any thread that queues callbacks, also
@@ -464,7 +517,8 @@ mod queues {
 /// # Safety
 /// - `head` stays valid, and no other code touches it or its [word](Head::owner_word), until its
 ///   function is called with it.
-/// - That function may be called once, by any thread, at any time after the grace period.
+/// - That function may be called once, by any thread, at any time after the grace period; inside a
+///   section too, if its effect is [`FreesMemory`](Effect::FreesMemory).
 ///
 /// # Panics
 /// A panic of the function is reported by the panic hook,
@@ -472,21 +526,22 @@ mod queues {
 /// out of the call that happens to run the function.
 #[doc(alias = "call_rcu")]
 #[inline]
-pub unsafe fn call(head: NonNull<Head>) {
+pub unsafe fn call(effect: Effect, head: NonNull<Head>) {
     end::note_queued();
-    let queue = queues::this();
+    let queue = queues::this(effect);
     let (weight, is_time) = {
         let mut queue = queue.lock();
         queue.push(head, 1);
         (queue.gathering.weight, core::mem::take(&mut queue.is_time))
     };
     if is_time {
-        work(queue, weight);
+        work(queue, effect, weight);
     }
 }
 
-/// Queues the callback of `head` as [`call`] does, and bounds the time until it runs: for callbacks
-/// whose lateness can be seen, such as one that closes a connection.
+/// Queues the callback of `head`, which [runs code](Effect::RunsCode), as [`call`] does, and bounds
+/// the time until it runs: for callbacks whose lateness can be seen, such as one that closes a
+/// connection.
 ///
 /// The callback runs within 10 milliseconds after the last reader has left that may see its object,
 /// also if no thread queues another, and at the latest when the process exits normally. The bound
@@ -517,7 +572,7 @@ pub unsafe fn call(head: NonNull<Head>) {
 #[inline]
 pub unsafe fn call_timely(head: NonNull<Head>) {
     // SAFETY: as the caller promises.
-    unsafe { call(head) };
+    unsafe { call(Effect::RunsCode, head) };
     #[cfg(feature = "std")]
     super::worker::WORKER.note_call();
     #[cfg(not(any(feature = "std", loom)))]
@@ -525,38 +580,36 @@ pub unsafe fn call_timely(head: NonNull<Head>) {
 }
 
 /// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
-/// They call [`catch_up`] after they release it.
+/// They call [`catch_up`] after they release it. The callback counts as `weight` callbacks, at least
+/// as one: more than 1 is for objects that hold much more memory than others.
 ///
 /// # Safety
 /// As for [`call`].
-pub unsafe fn call_later(head: NonNull<Head>) {
+pub unsafe fn call_later(effect: Effect, weight: usize, head: NonNull<Head>) {
     end::note_queued();
-    queues::this().lock().push(head, 1);
-}
-
-/// Queues the callback of `head` as [`call_later`] does. It counts as `weight` callbacks: for
-/// objects that hold much more memory than others.
-///
-/// # Safety
-/// As for [`call`]; and `weight` is 1 or more, since a list without weight counts as empty.
-pub unsafe fn call_later_weighing(weight: usize, head: NonNull<Head>) {
-    end::note_queued();
-    queues::this().lock().push(head, weight);
+    // A list without weight counts as empty.
+    queues::this(effect).lock().push(head, weight.max(1));
 }
 
 /// Runs callbacks that are due, as [`call`] does, if it is time to look for some.
 pub fn catch_up() {
-    let queue = queues::this();
-    let (weight, is_time) = {
-        let mut queue = queue.lock();
-        (queue.gathering.weight, core::mem::take(&mut queue.is_time))
-    };
-    if is_time {
-        work(queue, weight);
+    for effect in [Effect::FreesMemory, Effect::RunsCode] {
+        let queue = queues::this(effect);
+        let (weight, is_time) = {
+            let mut queue = queue.lock();
+            (queue.gathering.weight, core::mem::take(&mut queue.is_time))
+        };
+        if is_time {
+            work(queue, effect, weight);
+        }
     }
 }
 
-/// Runs `f` after a grace period, as [`call`] runs its function. Allocates.
+/// Runs `f` after a grace period, as [`call`] runs its function, outside of sections. Allocates.
+///
+/// A thread that calls this only inside sections runs none of what it has queued. It stays until the
+/// thread ends, or until any thread queues outside of a section on that CPU, or calls
+/// [`barrier`](super::barrier).
 ///
 /// ```
 /// use fdtable_sync::rcu;
@@ -575,7 +628,7 @@ pub fn defer<F: FnOnce() + Send + 'static>(f: F) {
     let head = NonNull::from(Box::leak(deferred)).cast::<Head>();
     // SAFETY: the box was leaked, so the head stays until `invoke_deferred` takes it back, and `F`
     // is `Send`, so any thread may.
-    unsafe { call(head) };
+    unsafe { call(Effect::RunsCode, head) };
 }
 
 /// A closure that waits; `head` is its first field, so their addresses are the same.
@@ -593,8 +646,8 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
 
 /// Runs what is due in a queue whose gathering list has grown to `weight`.
 #[cold]
-fn work(queue: &SpinLock<Queue>, weight: usize) {
-    if inside_read_lock() {
+fn work(queue: &SpinLock<Queue>, effect: Effect, weight: usize) {
+    if effect == Effect::RunsCode && inside_read_lock() {
         return;
     }
     if weight >= LONE_BATCH && is_time_to_advance(queue, weight) {
@@ -662,14 +715,19 @@ fn advance(queue: &SpinLock<Queue>, max: usize) {
     }
 }
 
-/// Invokes at most `max` ready callbacks, or all if there are more than [`HIGH_WATER`].
+/// Invokes at most `max` ready callbacks. If there are more than [`HIGH_WATER`], it invokes all of
+/// them, or so many inside a section.
 fn invoke_ready(queue: &SpinLock<Queue>, max: usize) {
     let Some(ready) = queue.lock().take_ready() else {
         return;
     };
     let weight = ready.weight;
-    // All of them, so that the queue does not fall behind.
-    let max = if weight > HIGH_WATER { usize::MAX } else { max };
+    // So that the queue does not fall behind.
+    let max = match weight > HIGH_WATER {
+        true if inside_read_lock() => HIGH_WATER,
+        true => usize::MAX,
+        false => max,
+    };
     #[cfg(feature = "processes")]
     let _inside = fdtable_shm::enter();
     let outer = thread::replace_inside_callback(true);

@@ -8,7 +8,7 @@ use crate::model::{Dropped, Ends, JoinHandle, explore, join, spawn};
 use crate::platform::Arc;
 use crate::platform::atomic::Ordering::{Acquire, Release};
 use crate::platform::atomic::{AtomicBool, AtomicPtr};
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 /// Where readers find an object.
 struct Place(AtomicPtr<Dropped>);
@@ -89,6 +89,50 @@ fn a_callback_waits_for_a_section() {
         defer_drop(&place);
         wait_for_callbacks();
         assert_eq!(drops.count(), 1);
+        join(reader);
+    });
+}
+
+/// Drops its object, by a callback that may run inside sections.
+#[repr(C)]
+struct Freed {
+    head: Head,
+    object: Box<Dropped>,
+}
+
+/// Takes the object out, and has a callback free it as memory.
+fn free_later(place: &Place) {
+    unsafe fn free(head: NonNull<Head>) {
+        // SAFETY: the box was leaked below, and the callback is invoked once.
+        let freed = unsafe { Box::from_raw(head.cast::<Freed>().as_ptr()) };
+        drop(freed.object);
+    }
+    let freed = Box::leak(Box::new(Freed {
+        head: Head::new(free),
+        object: place.empty(),
+    }));
+    // SAFETY: it stays until its callback takes it back, which any thread may do.
+    unsafe { call(Effect::FreesMemory, NonNull::from(freed).cast()) };
+}
+
+/// A thread frees memory inside its sections: while it reads it itself, or another reader does.
+#[test]
+fn memory_that_is_freed_inside_a_section_waits_for_readers() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let (one, two) = (Place::new(&drops), Place::new(&drops));
+        let reader = reader(&one, |one| one.look(&read_lock()));
+        let section = read_lock();
+        let object = one.find(&section);
+        free_later(&one);
+        object.inspect(|object| object.look());
+        drop(section);
+        // The grace period of the first may end here, and its memory is freed.
+        let section = read_lock();
+        free_later(&two);
+        drop(section);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 2);
         join(reader);
     });
 }

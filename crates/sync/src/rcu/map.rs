@@ -29,7 +29,7 @@ use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use super::callbacks::{Head, call_later, call_later_weighing};
+use super::callbacks::{Effect, Head, call_later};
 use super::reader::Guard;
 use crate::fallible::{OutOfMemory, try_box};
 use crate::platform::atomic::AtomicPtr;
@@ -484,7 +484,7 @@ where
             let weight = unsafe { old.as_ref() }.buckets.len();
             // SAFETY: the table is a leaked box that the store above took out, with the head as its
             // first field. Keys and values are `Send`, so any thread may free them.
-            unsafe { call_later_weighing(weight.max(1), old.cast()) };
+            unsafe { call_later(Effect::RunsCode, weight, old.cast()) };
             note_call();
         }
     }
@@ -501,7 +501,7 @@ where
 {
     // SAFETY: the node is a leaked box with the head as its first field, no later search finds it,
     // and it is taken out once. Keys and values are `Send`, so any thread may free them.
-    unsafe { call_later(node.cast()) };
+    unsafe { call_later(Effect::RunsCode, 1, node.cast()) };
     note_call();
 }
 

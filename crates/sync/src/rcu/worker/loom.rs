@@ -8,7 +8,7 @@ use super::*;
 use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{Ends, explore, join, spawn};
 use crate::platform::Arc;
-use crate::rcu::callbacks::{Head, call_later};
+use crate::rcu::callbacks::{Effect, Head, call_later};
 
 /// Says that a callback has run.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ fn queue() -> Ran {
     });
     let head = NonNull::from(Box::leak(timely)).cast();
     // SAFETY: the box was leaked, and any thread may run its callback.
-    unsafe { call_later(head) };
+    unsafe { call_later(Effect::RunsCode, 1, head) };
     ran
 }
 
