@@ -408,7 +408,7 @@ fn a_child_does_not_get_leaves_that_are_on_freed_leaf_lists() {
 /// The memory of closes inside sections, which slabs give back to the system.
 #[cfg(all(target_os = "linux", feature = "slab"))]
 mod closed_inside_sections {
-    use super::{FileRef, Files, NONE, alone, rcu};
+    use super::{FdFlags, FileRef, Files, NONE, alone, rcu};
 
     /// What may wait for a grace period: some batches.
     const SOME_BATCHES: usize = 4 << 20;
@@ -447,5 +447,25 @@ mod closed_inside_sections {
         let _alone = alone();
         rcu::defer(|| ());
         check_churn();
+    }
+
+    /// The objects are free after a barrier, but the slabs that they were in are not.
+    #[test]
+    fn one_barrier_frees_slabs_too() {
+        let _alone = alone();
+        let files = Files::with_limit(u32::MAX);
+        let before = resident();
+        let section = rcu::read_lock();
+        for _ in 0..300_000 {
+            let file = FileRef::new([0; 16]);
+            files.open(file, FdFlags::CLOEXEC).expect("there is room");
+        }
+        files.close_range(0, u32::MAX, drop).expect("in order");
+        let grown = resident() - before;
+        assert!(grown > 4 * SOME_BATCHES, "{grown} bytes for all of them");
+        drop(section);
+        rcu::barrier().expect("outside of sections");
+        let left = resident().saturating_sub(before);
+        assert!(left <= SOME_BATCHES, "{left} bytes are left");
     }
 }

@@ -129,7 +129,8 @@ pub fn synchronize() -> Result<(), WouldDeadlock> {
 }
 
 /// Waits until every callback has run that was queued by [`call`] or [`defer`] before, by any
-/// thread. Blocks, and runs callbacks: the caller holds no lock that one of them takes.
+/// thread. Memory that they free is free then: a slab that became empty too. Blocks, and runs
+/// callbacks: the caller holds no lock that one of them takes.
 ///
 /// # Errors
 /// [`WouldDeadlock`] inside a section of this thread or inside a callback. In a kernel that keeps

@@ -92,6 +92,10 @@ const CHUNK: usize = LONE_BATCH;
 /// If more callbacks than this are ready, all of them run; inside a section, so many.
 const HIGH_WATER: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
 
+/// How often a barrier goes through the queues: a callback that frees an object may queue the slab
+/// that it was the last object of.
+const PASSES: usize = if cfg!(loom) { 1 } else { 2 };
+
 /// How many callbacks may gather in a queue before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 
@@ -757,9 +761,9 @@ impl Drop for Invocation<'_> {
     }
 }
 
-/// Waits until all callbacks that are queued now have run.
+/// Waits until all callbacks that are queued now have run, and frees what they leave.
 pub(super) fn drain() {
-    for queue in queues::all() {
+    for queue in (0..PASSES).flat_map(|_pass| queues::all()) {
         let target = queue.lock().queued;
         let mut attempts = 0;
         while queue.lock().invoked < target {
@@ -787,11 +791,13 @@ pub(super) fn drain_briefly() -> bool {
 
 /// Progress of a barrier that advances in steps.
 ///
-/// It goes from queue to queue, and takes the target of each once, when it gets there. So callbacks
-/// that are queued later do not hold it up.
+/// It goes from queue to queue, [`PASSES`] times, and takes the target of each once, when it gets
+/// there. So callbacks that are queued later do not hold it up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// How many queues are finished.
+    /// How many passes are finished.
+    passes: usize,
+    /// How many queues of this pass are finished.
     done: usize,
     /// The target of the next queue, if it was taken.
     target: Option<u64>,
@@ -800,6 +806,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) const fn new() -> Self {
         Self {
+            passes: 0,
             done: 0,
             target: None,
         }
@@ -808,6 +815,17 @@ impl Progress {
     /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
     /// all of them have run.
     pub(super) fn step(&mut self) -> bool {
+        while self.passes < PASSES {
+            if !self.step_in_pass() {
+                return false;
+            }
+            self.passes += 1;
+            self.done = 0;
+        }
+        true
+    }
+
+    fn step_in_pass(&mut self) -> bool {
         // Before the first grace period begins, so that one grace period serves all queues.
         for queue in queues::all().skip(self.done) {
             queue.lock().seal();
