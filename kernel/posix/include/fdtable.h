@@ -66,6 +66,12 @@ struct fdt_file;
 struct fdt_private;
 
 // Table of descriptors.
+//
+// A null pointer to a table, reference, reservation or section, or to a place for a result that is
+// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined:
+// to use what was freed, put, installed, cancelled or ended before; to use a reservation with
+// another table than its own; to end a section on another thread, or before one inside it; to end
+// a thread inside a section.
 struct fdt_table;
 
 // Handler of a signal; null is the default action, and 1 ignores the signal.
@@ -882,16 +888,18 @@ int fdt_table_reserve(const struct fdt_table *table,
                       unsigned int flags,
                       struct fdt_reservation *reservation);
 
-// Installs `object` at a reserved descriptor.
+// Installs `object` at a reserved descriptor of the same table, and marks the reservation as used.
 //
-// Returns the descriptor, or -1 with `ENOMEM`: then the object belongs to the caller again, and
-// the descriptor stays reserved.
+// Returns the descriptor, or -1: then the object belongs to the caller again. After `ENOMEM` the
+// descriptor stays reserved. `EINVAL` means that the reservation was used before; copies of it are
+// not marked.
 int fdt_table_install(const struct fdt_table *table,
-                      const struct fdt_reservation *reservation,
+                      struct fdt_reservation *reservation,
                       void *object);
 
-// Frees a reserved descriptor.
-void fdt_table_cancel(const struct fdt_reservation *reservation);
+// Frees a reserved descriptor, and marks the reservation as used. Null, and a reservation that is
+// marked, are ignored.
+void fdt_table_cancel(struct fdt_reservation *reservation);
 
 // Creates a table with the same open files at the same descriptors: `fork(2)`. Returns null with
 // `ENOMEM`.
@@ -1003,9 +1011,9 @@ int fdt_table_open_file(const struct fdt_table *table,
 //
 // Returns the descriptor, or -1; then the object belongs to the caller again. After `EINVAL` for
 // unknown flags the descriptor stays reserved. After `ENOMEM` it is free, and the reservation is
-// used up.
+// used up. `EINVAL` for a reservation that was used before is that of `fdt_table_install`.
 int fdt_table_install_data(const struct fdt_table *table,
-                           const struct fdt_reservation *reservation,
+                           struct fdt_reservation *reservation,
                            void *object,
                            const struct fdt_data *data);
 

@@ -7,6 +7,8 @@
 //!
 //! `table/at.rs` has the operations at a descriptor that the caller chooses, `table/data.rs` those
 //! on the [data](fdt_data) of a descriptor, and `table/private.rs` a table of private descriptors.
+//! `table/handles.rs` passes tables, references, reservations and sections to the caller and takes
+//! them back.
 //!
 //! Any thread may call any function. A lookup costs some nanoseconds more than in Rust, for the
 //! freezer and the guard against panics: see `docs/performance.md`. Errors are stored in errno, as
@@ -56,27 +58,31 @@
 
 mod at;
 mod data;
+mod handles;
 mod private;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::marker::PhantomData;
-use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use fdtable::rcu::Guard;
-use fdtable::{Error, FdFlags, FileRef, Files, Rcu, Reservation, host_fork, rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu, host_fork, rcu};
 use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 
-use crate::abi::call::{guarded, set_errno, with_errno};
+use crate::abi::call::{ReturnValue, guarded, set_errno, with_errno};
 use crate::abi::uaccess;
 use crate::host::blocking;
 
 pub use at::*;
 pub use data::*;
+use handles::{
+    check_reservation, file_from_raw, file_into_raw, file_ref, store_reservation, table_from_raw,
+    table_into_raw, table_ref, take_reservation,
+};
 pub use private::*;
 
 /// How long a thread sleeps before it checks again for the end of sections.
@@ -90,6 +96,12 @@ const ROUNDS: usize = 16;
 pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *mut c_void)>;
 
 /// Table of descriptors.
+///
+/// A null pointer to a table, reference, reservation or section, or to a place for a result that is
+/// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined:
+/// to use what was freed, put, installed, cancelled or ended before; to use a reservation with
+/// another table than its own; to end a section on another thread, or before one inside it; to end
+/// a thread inside a section.
 #[allow(non_camel_case_types)]
 pub struct fdt_table {
     files: Files<Rcu<Object>>,
@@ -148,10 +160,6 @@ unsafe impl Send for Object {}
 // `is_released`, and the one drop after it reads the cell. `is_returned` is written before that, by
 // a thread that has all references.
 unsafe impl Sync for Object {}
-
-const _: () = assert!(size_of::<FileRef<Rcu<Object>>>() == size_of::<*mut fdt_file>());
-const _: () = assert!(size_of::<(host_fork::ForkGuard, Guard<'_>)>() <= size_of::<fdt_section>());
-const _: () = assert!(size_of::<Reservation<'_, Rcu<Object>>>() <= size_of::<fdt_reservation>());
 
 impl Object {
     fn release(&self) {
@@ -227,7 +235,7 @@ pub extern "C" fn fdt_table_new(
     with_errno(|| {
         host_fork::register().map_err(|_| Errno::ENOMEM)?;
         run_callbacks_at_exit()?;
-        boxed(fdt_table {
+        Ok(table_into_raw(fdt_table {
             files: Files::with_limit(limit),
             callbacks: Callbacks {
                 release,
@@ -235,7 +243,7 @@ pub extern "C" fn fdt_table_new(
                 user,
             },
             family: Arc::new(()),
-        })
+        }))
     })
 }
 
@@ -253,8 +261,8 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
         return;
     }
     let is_last = with_errno(|| {
-        // SAFETY: `boxed` created it, and the caller does not use it any more.
-        let fdt_table { files, family, .. } = *unsafe { Box::from_raw(table) };
+        // SAFETY: the caller got it from this library, and does not use it any more.
+        let fdt_table { files, family, .. } = unsafe { table_from_raw(table) };
         drop(files);
         // `into_inner` returns `None` if another thread is freeing another table: that one is the
         // last then.
@@ -315,7 +323,7 @@ pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *m
     with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { table_ref(table) }?;
-        Ok(into_raw(table.files.get(fd)?))
+        Ok(file_into_raw(table.files.get(fd)?))
     })
 }
 
@@ -328,7 +336,7 @@ pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
     }
     with_errno(|| {
         // SAFETY: the caller got it from this library, and does not use it any more.
-        drop(unsafe { from_raw(file) });
+        drop(unsafe { file_from_raw(file) });
         Ok(0)
     });
 }
@@ -336,27 +344,21 @@ pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
 /// Returns one more reference to the same open file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_clone(file: *mut fdt_file) -> *mut fdt_file {
-    // SAFETY: as the caller promises.
-    match unsafe { file_ref(file) } {
-        Ok(file) => into_raw(FileRef::clone(&file)),
-        Err(errno) => {
-            set_errno(errno);
-            file
-        }
-    }
+    without_freezer(|| {
+        // SAFETY: as the caller promises.
+        let file = unsafe { file_ref(file) }?;
+        Ok(file_into_raw(FileRef::clone(&file)))
+    })
 }
 
 /// Returns the object of an open file, valid as long as the reference.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
-    // SAFETY: as the caller promises.
-    match unsafe { file_ref(file) } {
-        Ok(file) => file.pointer,
-        Err(errno) => {
-            set_errno(errno);
-            std::ptr::null_mut()
-        }
-    }
+    without_freezer(|| {
+        // SAFETY: as the caller promises.
+        let file = unsafe { file_ref(file) }?;
+        Ok(file.pointer)
+    })
 }
 
 /// Closes a descriptor. Returns 0, or -1 with `EBADF` or `ENOMEM`.
@@ -457,44 +459,48 @@ pub unsafe extern "C" fn fdt_table_reserve(
     with_errno(|| {
         uaccess::check(reservation, 1)?;
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
-        let reserved = table.files.reserve(descriptor_flags(flags)?)?;
+        let files = &unsafe { table_ref(table) }?.files;
+        let reserved = files.reserve(descriptor_flags(flags)?)?;
         let fd = reserved.fd().raw();
-        // SAFETY: there is room, by the promise of the caller and the assertion above.
-        unsafe {
-            reservation
-                .cast::<Reservation<'_, Rcu<Object>>>()
-                .write_unaligned(reserved);
-        };
+        // SAFETY: as the caller promises, there is room.
+        unsafe { store_reservation(reservation, reserved) };
         Ok(fd)
     })
 }
 
-/// Installs `object` at a reserved descriptor.
+/// Installs `object` at a reserved descriptor of the same table, and marks the reservation as used.
 ///
-/// Returns the descriptor, or -1 with `ENOMEM`: then the object belongs to the caller again, and
-/// the descriptor stays reserved.
+/// Returns the descriptor, or -1: then the object belongs to the caller again. After `ENOMEM` the
+/// descriptor stays reserved. `EINVAL` means that the reservation was used before; copies of it are
+/// not marked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_install(
     table: *const fdt_table,
-    reservation: *const fdt_reservation,
+    reservation: *mut fdt_reservation,
     object: *mut c_void,
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let file = unsafe { table_ref(table) }?.callbacks.file(object)?;
-        // SAFETY: as the caller promises, it was filled in, and is used once.
-        let reserved = unsafe { reserved(reservation) };
+        let callbacks = unsafe { table_ref(table) }?.callbacks;
+        // SAFETY: as the caller promises, it was filled in.
+        unsafe { check_reservation(reservation) }?;
+        let file = callbacks.file(object)?;
+        // SAFETY: as the caller promises, no copy of it was used.
+        let reserved = unsafe { take_reservation(reservation) }?;
         Ok(reserved.install(file).raw())
     })
 }
 
-/// Frees a reserved descriptor.
+/// Frees a reserved descriptor, and marks the reservation as used. Null, and a reservation that is
+/// marked, are ignored.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_table_cancel(reservation: *const fdt_reservation) {
+pub unsafe extern "C" fn fdt_table_cancel(reservation: *mut fdt_reservation) {
+    if reservation.is_null() {
+        return;
+    }
     with_errno(|| {
-        // SAFETY: as the caller promises, it was filled in, and is used once.
-        drop(unsafe { reserved(reservation) });
+        // SAFETY: as the caller promises, it was filled in, and no copy of it was used.
+        drop(unsafe { take_reservation(reservation) }?);
         Ok(0)
     });
 }
@@ -506,11 +512,11 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
     with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { table_ref(table) }?;
-        boxed(fdt_table {
+        Ok(table_into_raw(fdt_table {
             files: table.files.fork()?,
             callbacks: table.callbacks,
             family: Arc::clone(&table.family),
-        })
+        }))
     })
 }
 
@@ -551,27 +557,14 @@ pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_u
 /// nest. A fork of the host process waits for its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_read_lock() -> fdt_section {
-    let inside = (host_fork::enter(), rcu::read_lock());
-    let mut section = fdt_section {
-        opaque: [MaybeUninit::uninit(); 2],
-    };
-    // SAFETY: there is room, by the assertion above, and the alignment of a word suffices.
-    unsafe {
-        (&raw mut section.opaque)
-            .cast::<(host_fork::ForkGuard, Guard<'_>)>()
-            .write(inside);
-    };
-    section
+    handles::begin_section()
 }
 
 /// Ends a section, on the thread that began it. Nested sections end in reverse order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_read_unlock(section: fdt_section) {
-    let inside = (&raw const section.opaque).cast::<(host_fork::ForkGuard, Guard<'static>)>();
-    // SAFETY: `fdt_read_lock` wrote it, and the caller passes it in once.
-    let (entry, guard) = unsafe { inside.read() };
-    drop(guard);
-    drop(entry);
+    // SAFETY: `fdt_read_lock` returned it on this thread, and the caller passes it in once.
+    unsafe { handles::end_section(&section) };
 }
 
 /// Returns the object of a descriptor, valid until the section of this thread ends, or null with
@@ -582,77 +575,23 @@ pub unsafe extern "C" fn fdt_table_borrow(
     fd: c_int,
     section: *const fdt_section,
 ) -> *mut c_void {
-    // SAFETY: `fdt_read_lock` wrote it, and the section lasts, as the caller promises.
-    let (_, guard) = unsafe { &*section.cast::<(host_fork::ForkGuard, Guard<'_>)>() };
-    // SAFETY: as the caller promises.
-    let table = unsafe { table_ref(table) };
-    match table.and_then(|table| Ok(table.files.get_rcu(fd, guard)?)) {
-        Ok(file) => file.pointer,
-        Err(errno) => {
-            set_errno(errno);
-            std::ptr::null_mut()
-        }
-    }
+    without_freezer(|| {
+        // SAFETY: `fdt_read_lock` returned it, and the section lasts, as the caller promises.
+        let guard = unsafe { handles::section_guard(section) }?;
+        // SAFETY: as the caller promises.
+        let table = unsafe { table_ref(table) }?;
+        Ok(table.files.get_rcu(fd, guard)?.pointer)
+    })
 }
 
-/// Returns a reference to a table of the caller.
-///
-/// # Errors
-/// `EFAULT` if it is null.
-///
-/// # Safety
-/// A table that is not null is not freed yet.
+/// Runs the body of a function that takes no lock, or that a section keeps from forks. An error is
+/// stored in errno.
 #[inline(always)]
-unsafe fn table_ref<'t>(table: *const fdt_table) -> Result<&'t fdt_table, Errno> {
-    // SAFETY: as the caller promises.
-    unsafe { table.as_ref() }.ok_or(Errno::EFAULT)
-}
-
-/// Passes a reference to the caller.
-fn into_raw(file: FileRef<Rcu<Object>>) -> *mut fdt_file {
-    // SAFETY: both are one pointer, which only `from_raw` uses.
-    unsafe { mem::transmute::<FileRef<Rcu<Object>>, *mut fdt_file>(file) }
-}
-
-/// Takes a reference back from the caller.
-///
-/// # Safety
-/// The pointer came from [`into_raw`], and only one of the values made from it is dropped.
-unsafe fn from_raw(file: *mut fdt_file) -> FileRef<Rcu<Object>> {
-    // SAFETY: as the caller promises.
-    unsafe { mem::transmute::<*mut fdt_file, FileRef<Rcu<Object>>>(file) }
-}
-
-/// Returns a reference of the caller. The caller keeps it.
-///
-/// # Errors
-/// `EFAULT` if it is null.
-///
-/// # Safety
-/// If it is not null, the caller got it from this library and does not put it during the call.
-unsafe fn file_ref(file: *mut fdt_file) -> Result<ManuallyDrop<FileRef<Rcu<Object>>>, Errno> {
-    if file.is_null() {
-        return Err(Errno::EFAULT);
-    }
-    // SAFETY: as the caller promises: this copy is not dropped.
-    Ok(ManuallyDrop::new(unsafe { from_raw(file) }))
-}
-
-/// Takes a reservation back from the caller.
-///
-/// # Safety
-/// `fdt_table_reserve` filled it in, its table is not freed, and it is taken back once.
-unsafe fn reserved<'t>(reservation: *const fdt_reservation) -> Reservation<'t, Rcu<Object>> {
-    // SAFETY: as the caller promises.
-    unsafe {
-        reservation
-            .cast::<Reservation<'t, Rcu<Object>>>()
-            .read_unaligned()
-    }
-}
-
-fn boxed(table: fdt_table) -> Result<*mut fdt_table, Errno> {
-    Ok(Box::into_raw(Box::new(table)))
+fn without_freezer<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
+    body().unwrap_or_else(|errno| {
+        set_errno(errno);
+        R::FAILED
+    })
 }
 
 /// Waits until all callbacks that are queued now have run. It waits outside of the freezer: a

@@ -6,8 +6,8 @@ use fdtable::{ClosedFd, FdData, FileRef, Rcu};
 use fdtable_vfs::Errno;
 
 use super::{
-    Object, descriptor_flags, fdt_file, fdt_reservation, fdt_table, file_ref, into_raw, reserved,
-    table_ref,
+    Object, check_reservation, descriptor_flags, fdt_file, fdt_reservation, fdt_table,
+    file_into_raw, file_ref, table_ref, take_reservation,
 };
 use crate::abi::call::with_errno;
 use crate::abi::uaccess;
@@ -87,23 +87,25 @@ pub unsafe extern "C" fn fdt_table_open_file(
 ///
 /// Returns the descriptor, or -1; then the object belongs to the caller again. After `EINVAL` for
 /// unknown flags the descriptor stays reserved. After `ENOMEM` it is free, and the reservation is
-/// used up.
+/// used up. `EINVAL` for a reservation that was used before is that of `fdt_table_install`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_install_data(
     table: *const fdt_table,
-    reservation: *const fdt_reservation,
+    reservation: *mut fdt_reservation,
     object: *mut c_void,
     data: *const fdt_data,
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let callbacks = unsafe { table_ref(table) }?.callbacks;
         // SAFETY: as above.
         let data = unsafe { read(data) }?;
-        // SAFETY: as the caller promises, it was filled in, and is used once.
-        let reserved = unsafe { reserved(reservation) };
+        // SAFETY: as the caller promises, it was filled in.
+        unsafe { check_reservation(reservation) }?;
+        // SAFETY: as the caller promises, no copy of it was used.
+        let reserved = unsafe { take_reservation(reservation) }?;
         let install = |file| reserved.install_with(file, data);
-        Ok(table.callbacks.open(object, install)?.raw())
+        Ok(callbacks.open(object, install)?.raw())
     })
 }
 
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn fdt_table_get_data(
         let (file, found) = unsafe { table_ref(table) }?.files.get_with_data(fd)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { uaccess::put(data, found.into()) }?;
-        Ok(into_raw(file))
+        Ok(file_into_raw(file))
     })
 }
 
@@ -231,7 +233,7 @@ pub unsafe extern "C" fn fdt_table_next(
                 unsafe {
                     put_if_any(data, its.into());
                     if !file.is_null() {
-                        put_if_any(file, into_raw(found));
+                        put_if_any(file, file_into_raw(found));
                     }
                 }
                 return Ok(fd.raw());
@@ -300,7 +302,7 @@ pub(super) unsafe fn pass(
     if file.is_null() {
         return drop(closed);
     }
-    let raw = closed.map_or(std::ptr::null_mut(), |it| into_raw(it.into_file()));
+    let raw = closed.map_or(std::ptr::null_mut(), |it| file_into_raw(it.into_file()));
     // SAFETY: as the caller promises.
     unsafe { put_if_any(file, raw) };
 }

@@ -9,8 +9,8 @@ use fdtable::{FileRef, PrivateFd, PrivateFiles, Rcu, host_fork};
 use fdtable_vfs::Errno;
 
 use super::{
-    Callbacks, Object, fdt_callback, fdt_file, file_ref, into_raw, run_callbacks_at_exit,
-    wait_for_callbacks,
+    Callbacks, Object, fdt_callback, fdt_file, file_into_raw, file_ref, run_callbacks_at_exit,
+    table_from_raw, table_into_raw, table_ref, wait_for_callbacks,
 };
 use crate::abi::call::with_errno;
 
@@ -35,14 +35,14 @@ pub extern "C" fn fdt_private_new(
     with_errno(|| {
         host_fork::register().map_err(|_| Errno::ENOMEM)?;
         run_callbacks_at_exit()?;
-        Ok(Box::into_raw(Box::new(fdt_private {
+        Ok(table_into_raw(fdt_private {
             files: PrivateFiles::with_limit(limit),
             callbacks: Callbacks {
                 release,
                 free,
                 user,
             },
-        })))
+        }))
     })
 }
 
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn fdt_private_free(table: *mut fdt_private) {
         return;
     }
     with_errno(|| {
-        // SAFETY: `fdt_private_new` created it, and the caller does not use it any more.
-        drop(unsafe { Box::from_raw(table) });
+        // SAFETY: the caller got it from this library, and does not use it any more.
+        drop(unsafe { table_from_raw(table) });
         Ok(0)
     });
     // Fails inside a section or a callback, as documented.
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn fdt_private_free(table: *mut fdt_private) {
 pub unsafe extern "C" fn fdt_private_open(table: *const fdt_private, object: *mut c_void) -> u64 {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { private_ref(table) }?;
+        let table = unsafe { table_ref(table) }?;
         let open = |file| table.files.open(file);
         Ok(table.callbacks.open(object, open)?.to_bits())
     })
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn fdt_private_open_file(
 ) -> u64 {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { private_ref(table) }?;
+        let table = unsafe { table_ref(table) }?;
         // SAFETY: as above.
         let file = unsafe { file_ref(file) }?;
         Ok(table.files.open(FileRef::clone(&file))?.to_bits())
@@ -100,8 +100,8 @@ pub unsafe extern "C" fn fdt_private_open_file(
 pub unsafe extern "C" fn fdt_private_get(table: *const fdt_private, fd: u64) -> *mut fdt_file {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let files = &unsafe { private_ref(table) }?.files;
-        Ok(into_raw(files.get(PrivateFd::from_bits(fd))?))
+        let files = &unsafe { table_ref(table) }?.files;
+        Ok(file_into_raw(files.get(PrivateFd::from_bits(fd))?))
     })
 }
 
@@ -110,20 +110,8 @@ pub unsafe extern "C" fn fdt_private_get(table: *const fdt_private, fd: u64) -> 
 pub unsafe extern "C" fn fdt_private_close(table: *const fdt_private, fd: u64) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let files = &unsafe { private_ref(table) }?.files;
+        let files = &unsafe { table_ref(table) }?.files;
         drop(files.close(PrivateFd::from_bits(fd))?);
         Ok(0)
     })
-}
-
-/// Returns a reference to a table of the caller.
-///
-/// # Errors
-/// `EFAULT` if it is null.
-///
-/// # Safety
-/// A table that is not null is not freed yet.
-unsafe fn private_ref<'t>(table: *const fdt_private) -> Result<&'t fdt_private, Errno> {
-    // SAFETY: as the caller promises.
-    unsafe { table.as_ref() }.ok_or(Errno::EFAULT)
 }

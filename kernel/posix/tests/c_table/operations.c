@@ -26,6 +26,9 @@ static char user;
 /* The call fails with this error. */
 #define FAILS(call, error) CHECK((errno = 0, (call) == -1) && errno == (error))
 
+/* The call returns null or 0, and fails with this error. */
+#define NONE_FAILS(call, error) CHECK((errno = 0, !(call)) && errno == (error))
+
 static void on_release(void *object, void *given)
 {
     CHECK(given == &user && object);
@@ -331,6 +334,83 @@ static void private(void)
     fdt_private_free(NULL);
 }
 
+/* Where a pointer is required, null is EFAULT, and where nothing can be returned it is ignored. */
+static void nulls(void)
+{
+    struct fdt_table *table = new_table();
+    struct fdt_private *private = fdt_private_new(2, on_release, on_free, &user);
+    struct fdt_reservation reservation;
+    struct fdt_section section;
+    struct fdt_data data;
+    uint64_t word = 0;
+    int *mine = object(1);
+    FAILS(fdt_table_open(NULL, mine, 0), EFAULT);
+    NONE_FAILS(fdt_table_get(NULL, 0), EFAULT);
+    FAILS(fdt_table_close(NULL, 0), EFAULT);
+    FAILS(fdt_table_close_range(NULL, 0, 1), EFAULT);
+    FAILS(fdt_table_dup(NULL, 0), EFAULT);
+    FAILS(fdt_table_dup2(NULL, 0, 1), EFAULT);
+    FAILS(fdt_table_dup3(NULL, 0, 1, 0), EFAULT);
+    FAILS(fdt_table_get_flags(NULL, 0), EFAULT);
+    FAILS(fdt_table_set_flags(NULL, 0, 0), EFAULT);
+    FAILS(fdt_table_reserve(NULL, 0, &reservation), EFAULT);
+    FAILS(fdt_table_reserve(table, 0, NULL), EFAULT);
+    NONE_FAILS(fdt_table_fork(NULL), EFAULT);
+    FAILS(fdt_table_exec(NULL), EFAULT);
+    FAILS(fdt_table_next_open(NULL, 0), EFAULT);
+    FAILS(fdt_table_set_limit(NULL, 1), EFAULT);
+    FAILS(fdt_table_replace(NULL, 0, mine, NULL, NULL, NULL), EFAULT);
+    FAILS(fdt_table_open_at(NULL, 0, mine, NULL), EFAULT);
+    FAILS(fdt_table_rename(NULL, 0, 1, NULL, NULL), EFAULT);
+    FAILS(fdt_table_open_data(NULL, mine, NULL), EFAULT);
+    NONE_FAILS(fdt_table_get_data(NULL, 0, &data), EFAULT);
+    NONE_FAILS(fdt_table_get_data(table, 0, NULL), EFAULT);
+    FAILS(fdt_table_set_word(NULL, 0, 1, NULL), EFAULT);
+    FAILS(fdt_table_exchange_word(NULL, 0, &word, 1), EFAULT);
+    FAILS(fdt_table_exchange_word(table, 0, NULL, 1), EFAULT);
+    FAILS(fdt_table_change_bits(NULL, 0, 0, 1), EFAULT);
+    FAILS(fdt_table_close_data(NULL, 0, NULL, NULL), EFAULT);
+    FAILS(fdt_table_next(NULL, 0, NULL, NULL), EFAULT);
+
+    NONE_FAILS(fdt_file_clone(NULL), EFAULT);
+    NONE_FAILS(fdt_file_object(NULL), EFAULT);
+    CHECK(fdt_table_open(table, object(2), 0) == 0);
+    struct fdt_file *file = fdt_table_get(table, 0);
+    FAILS(fdt_table_open_file(NULL, file, NULL), EFAULT);
+    FAILS(fdt_table_open_file(table, NULL, NULL), EFAULT);
+    FAILS(fdt_table_replace_if(NULL, 0, file, mine, NULL, NULL), EFAULT);
+    FAILS(fdt_table_replace_if(table, 0, NULL, mine, NULL, NULL), EFAULT);
+    FAILS(fdt_table_close_if(NULL, 0, file, NULL), EFAULT);
+    FAILS(fdt_table_close_if(table, 0, NULL, NULL), EFAULT);
+
+    section = fdt_read_lock();
+    NONE_FAILS(fdt_table_borrow(NULL, 0, &section), EFAULT);
+    NONE_FAILS(fdt_table_borrow(table, 0, NULL), EFAULT);
+    fdt_read_unlock(section);
+
+    NONE_FAILS(fdt_private_open(NULL, mine), EFAULT);
+    NONE_FAILS(fdt_private_open_file(NULL, file), EFAULT);
+    NONE_FAILS(fdt_private_open_file(private, NULL), EFAULT);
+    NONE_FAILS(fdt_private_get(NULL, 1), EFAULT);
+    FAILS(fdt_private_close(NULL, 1), EFAULT);
+
+    /* The descriptor stays reserved. */
+    int reserved = fdt_table_reserve(table, 0, &reservation);
+    FAILS(fdt_table_install(table, NULL, mine), EFAULT);
+    FAILS(fdt_table_install(NULL, &reservation, mine), EFAULT);
+    FAILS(fdt_table_install_data(table, NULL, mine, NULL), EFAULT);
+    FAILS(fdt_table_install_data(NULL, &reservation, mine, NULL), EFAULT);
+    CHECK(fdt_table_install(table, &reservation, mine) == reserved);
+
+    CHECK(put(file) == 2);
+    fdt_table_cancel(NULL);
+    fdt_file_put(NULL);
+    fdt_table_free(NULL);
+    fdt_private_free(NULL);
+    fdt_private_free(private);
+    fdt_table_free(table);
+}
+
 /* Each displaced object is given to one of the threads, and the last one stays. */
 #ifndef ROUNDS
 #define ROUNDS 2000
@@ -376,6 +456,7 @@ int main(void)
     iterate();
     reservations();
     private();
+    nulls();
     race();
     CHECK(fdt_barrier() == 0);
     CHECK(released == made && freed == made);

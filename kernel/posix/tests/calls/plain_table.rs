@@ -65,8 +65,8 @@ fn a_descriptor_can_be_reserved_before_its_file() {
         assert_eq!(fdt_table_reserve(table, 0, second.as_mut_ptr()), 1);
         assert_eq!(fdt_table_open(table, object(1), 0), -1);
         assert_eq!(errno(), libc::EMFILE);
-        assert_eq!(fdt_table_install(table, first.as_ptr(), object(7)), 0);
-        fdt_table_cancel(second.as_ptr());
+        assert_eq!(fdt_table_install(table, first.as_mut_ptr(), object(7)), 0);
+        fdt_table_cancel(second.as_mut_ptr());
         assert_eq!(
             (fdt_table_get_flags(table, 0), fdt_table_get_flags(table, 1)),
             (1, -1)
@@ -78,6 +78,26 @@ fn a_descriptor_can_be_reserved_before_its_file() {
             (-1, 0)
         );
         fdt_table_free(child);
+        fdt_table_free(table);
+    }
+}
+
+#[test]
+fn a_reservation_that_was_used_is_einval() {
+    let table = fdt_table_new(8, None, None, ptr::null_mut());
+    let mut taken = std::mem::MaybeUninit::<fdt_reservation>::uninit();
+    let taken = taken.as_mut_ptr();
+    // SAFETY: the table lives to the end of the test, and the reservation was filled in.
+    unsafe {
+        assert_eq!(fdt_table_reserve(table, 0, taken), 0);
+        assert_eq!(fdt_table_install(table, taken, object(1)), 0);
+        let answers = [
+            fdt_table_install(table, taken, object(2)),
+            fdt_table_install_data(table, taken, object(2), ptr::null()),
+        ];
+        assert_eq!((answers, errno()), ([-1; 2], libc::EINVAL));
+        fdt_table_cancel(taken);
+        assert_eq!(fdt_table_get_flags(table, 0), 0, "it was cancelled");
         fdt_table_free(table);
     }
 }
