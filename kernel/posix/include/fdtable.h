@@ -68,10 +68,10 @@ struct fdt_private;
 // Table of descriptors.
 //
 // A null pointer to a table, reference, reservation or section, or to a place for a result that is
-// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined:
-// to use what was freed, put, installed, cancelled or ended before; to use a reservation with
-// another table than its own; to end a section on another thread, or before one inside it; to end
-// a thread inside a section.
+// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined, and end
+// the process in a library that is built with the feature `debug`: to use what was freed, put,
+// installed, cancelled or ended before; to use a reservation with another table than its own; to
+// end a section on another thread, or before one inside it; to end a thread inside a section.
 struct fdt_table;
 
 // Handler of a signal; null is the default action, and 1 ignores the signal.

@@ -20,7 +20,7 @@
 //! during the call, or unmap it.
 //!
 //! No function unwinds or ends the process. A panic, which would be a bug of this library, becomes
-//! `EIO`.
+//! `EIO`. With the feature `debug`, a misuse of the plain table ends the process with a sentence.
 
 // The requirements are the same for all functions: see above.
 #![allow(clippy::missing_safety_doc)]

@@ -8,7 +8,7 @@
 //! `table/at.rs` has the operations at a descriptor that the caller chooses, `table/data.rs` those
 //! on the [data](fdt_data) of a descriptor, and `table/private.rs` a table of private descriptors.
 //! `table/handles.rs` passes tables, references, reservations and sections to the caller and takes
-//! them back.
+//! them back; with the feature `debug`, `table/checked_handles.rs` does that, and finds misuses.
 //!
 //! Any thread may call any function. A lookup costs some nanoseconds more than in Rust, for the
 //! freezer and the guard against panics: see `docs/performance.md`. Errors are stored in errno, as
@@ -57,9 +57,15 @@
 //! called on any thread, and do not unwind.
 
 mod at;
+#[cfg(feature = "debug")]
+mod checked_handles;
 mod data;
+#[cfg(not(feature = "debug"))]
 mod handles;
 mod private;
+
+#[cfg(feature = "debug")]
+use checked_handles as handles;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -73,7 +79,7 @@ use fdtable::{Error, FdFlags, FileRef, Files, Rcu, host_fork, rcu};
 use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 
-use crate::abi::call::{ReturnValue, guarded, set_errno, with_errno};
+use crate::abi::call::{self, ReturnValue, guarded, set_errno};
 use crate::abi::uaccess;
 use crate::host::blocking;
 
@@ -98,10 +104,10 @@ pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *
 /// Table of descriptors.
 ///
 /// A null pointer to a table, reference, reservation or section, or to a place for a result that is
-/// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined:
-/// to use what was freed, put, installed, cancelled or ended before; to use a reservation with
-/// another table than its own; to end a section on another thread, or before one inside it; to end
-/// a thread inside a section.
+/// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined, and end
+/// the process in a library that is built with the feature `debug`: to use what was freed, put,
+/// installed, cancelled or ended before; to use a reservation with another table than its own; to
+/// end a section on another thread, or before one inside it; to end a thread inside a section.
 #[allow(non_camel_case_types)]
 pub struct fdt_table {
     files: Files<Rcu<Object>>,
@@ -463,7 +469,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
         let reserved = files.reserve(descriptor_flags(flags)?)?;
         let fd = reserved.fd().raw();
         // SAFETY: as the caller promises, there is room.
-        unsafe { store_reservation(reservation, reserved) };
+        unsafe { store_reservation(reservation, table, reserved) };
         Ok(fd)
     })
 }
@@ -483,7 +489,7 @@ pub unsafe extern "C" fn fdt_table_install(
         // SAFETY: as the caller promises.
         let callbacks = unsafe { table_ref(table) }?.callbacks;
         // SAFETY: as the caller promises, it was filled in.
-        unsafe { check_reservation(reservation) }?;
+        unsafe { check_reservation(reservation, table) }?;
         let file = callbacks.file(object)?;
         // SAFETY: as the caller promises, no copy of it was used.
         let reserved = unsafe { take_reservation(reservation) }?;
@@ -563,6 +569,7 @@ pub extern "C" fn fdt_read_lock() -> fdt_section {
 /// Ends a section, on the thread that began it. Nested sections end in reverse order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_read_unlock(section: fdt_section) {
+    handles::begin_call(&fdt_read_unlock);
     // SAFETY: `fdt_read_lock` returned it on this thread, and the caller passes it in once.
     unsafe { handles::end_section(&section) };
 }
@@ -584,10 +591,18 @@ pub unsafe extern "C" fn fdt_table_borrow(
     })
 }
 
+/// Runs the body of a function. An error is stored in errno.
+#[inline(always)]
+fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
+    handles::begin_call(&body);
+    call::with_errno(body)
+}
+
 /// Runs the body of a function that takes no lock, or that a section keeps from forks. An error is
 /// stored in errno.
 #[inline(always)]
 fn without_freezer<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
+    handles::begin_call(&body);
     body().unwrap_or_else(|errno| {
         set_errno(errno);
         R::FAILED

@@ -3,8 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::data::{check_if_any, fdt_data, pass, read};
-use super::{fdt_file, fdt_table, file_ref, table_ref};
-use crate::abi::call::with_errno;
+use super::{fdt_file, fdt_table, file_ref, table_ref, with_errno};
 
 /// Opens `object` at the descriptor `fd`, open or free, in place of what was there, atomically.
 ///

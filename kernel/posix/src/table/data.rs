@@ -7,9 +7,8 @@ use fdtable_vfs::Errno;
 
 use super::{
     Object, check_reservation, descriptor_flags, fdt_file, fdt_reservation, fdt_table,
-    file_into_raw, file_ref, table_ref, take_reservation,
+    file_into_raw, file_ref, table_ref, take_reservation, with_errno,
 };
-use crate::abi::call::with_errno;
 use crate::abi::uaccess;
 
 /// Data of a descriptor besides its object.
@@ -101,7 +100,7 @@ pub unsafe extern "C" fn fdt_table_install_data(
         // SAFETY: as above.
         let data = unsafe { read(data) }?;
         // SAFETY: as the caller promises, it was filled in.
-        unsafe { check_reservation(reservation) }?;
+        unsafe { check_reservation(reservation, table) }?;
         // SAFETY: as the caller promises, no copy of it was used.
         let reserved = unsafe { take_reservation(reservation) }?;
         let install = |file| reserved.install_with(file, data);

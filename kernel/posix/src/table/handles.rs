@@ -1,6 +1,7 @@
 //! What the caller holds: pointers to tables, references, reservations and sections.
 //!
-//! Each of them is the Rust value itself, and costs nothing more.
+//! Here each of them is the Rust value itself, and costs nothing more. A library with the feature
+//! `debug` has `checked_handles.rs` instead, with the same functions.
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 
@@ -8,7 +9,7 @@ use fdtable::rcu::Guard;
 use fdtable::{FileRef, Rcu, Reservation, host_fork, rcu};
 use fdtable_vfs::Errno;
 
-use super::{Object, fdt_file, fdt_reservation, fdt_section};
+use super::{Object, fdt_file, fdt_reservation, fdt_section, fdt_table};
 use crate::abi::uaccess;
 
 /// Reservation in an [`fdt_reservation`], until it is used.
@@ -17,6 +18,10 @@ type Unused<'t> = Option<Reservation<'t, Rcu<Object>>>;
 const _: () = assert!(size_of::<FileRef<Rcu<Object>>>() == size_of::<*mut fdt_file>());
 const _: () = assert!(size_of::<(host_fork::ForkGuard, Guard<'_>)>() <= size_of::<fdt_section>());
 const _: () = assert!(size_of::<Unused<'_>>() <= size_of::<fdt_reservation>());
+
+/// Begins a function of the interface. `_body` names it.
+#[inline(always)]
+pub(super) fn begin_call<F>(_body: &F) {}
 
 /// Passes a table to the caller.
 pub(super) fn table_into_raw<T>(table: T) -> *mut T {
@@ -83,6 +88,7 @@ pub(super) unsafe fn file_ref(
 /// There is room at `at`.
 pub(super) unsafe fn store_reservation(
     at: *mut fdt_reservation,
+    _table: *const fdt_table,
     reserved: Reservation<'_, Rcu<Object>>,
 ) {
     // SAFETY: as the caller promises, and by the assertion above.
@@ -96,7 +102,10 @@ pub(super) unsafe fn store_reservation(
 ///
 /// # Safety
 /// If `at` can be an address, [`store_reservation`] has filled it in.
-pub(super) unsafe fn check_reservation(at: *const fdt_reservation) -> Result<(), Errno> {
+pub(super) unsafe fn check_reservation(
+    at: *const fdt_reservation,
+    _table: *const fdt_table,
+) -> Result<(), Errno> {
     uaccess::check(at, 1)?;
     // SAFETY: as the caller promises: this copy is not dropped.
     let held = unsafe { at.cast::<ManuallyDrop<Unused<'_>>>().read_unaligned() };

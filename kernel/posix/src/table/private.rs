@@ -10,9 +10,8 @@ use fdtable_vfs::Errno;
 
 use super::{
     Callbacks, Object, fdt_callback, fdt_file, file_into_raw, file_ref, run_callbacks_at_exit,
-    table_from_raw, table_into_raw, table_ref, wait_for_callbacks,
+    table_from_raw, table_into_raw, table_ref, wait_for_callbacks, with_errno,
 };
-use crate::abi::call::with_errno;
 
 /// Table of private descriptors.
 #[allow(non_camel_case_types)]

@@ -16,6 +16,8 @@ mod freed;
 mod fuzz;
 mod host_lock;
 mod line;
+#[cfg(feature = "debug")]
+mod misuse;
 mod names;
 mod operations;
 mod program;

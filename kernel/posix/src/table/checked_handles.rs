@@ -1,0 +1,432 @@
+//! What the caller holds, with checks: the feature `debug`.
+//!
+//! Each table, reference, reservation and section of the caller is a number that is never given
+//! out again, in the place of a pointer. Maps lead from the numbers to the values. A number that is
+//! not in the map of its kind is a misuse, and [`stop`] ends the process.
+//!
+//! Two calls at the same time, of which one ends what the other uses, are not found.
+
+use std::any::type_name;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::io::{self, Write as _};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use fdtable::rcu::Guard;
+use fdtable::{FileRef, Rcu, Reservation, host_fork, rcu};
+use fdtable_vfs::Errno;
+
+use super::{Object, fdt_file, fdt_private, fdt_reservation, fdt_section, fdt_table};
+use crate::abi::uaccess;
+
+/// Name of each kind of handle, and what ends one.
+const KINDS: [(&str, &str); 5] = [
+    ("table", "freed"),
+    ("private table", "freed"),
+    ("reference", "put"),
+    ("reservation", "installed or cancelled"),
+    ("section", "ended"),
+];
+
+/// Numbers are this far apart. A number modulo this is an index of [`KINDS`], plus 1.
+const SPACING: usize = 16;
+
+/// Kind of handle.
+pub(super) trait Handle: Sized {
+    /// Index in [`KINDS`].
+    const KIND: usize;
+
+    /// Returns the map of the handles that have not ended.
+    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self>;
+}
+
+/// All handles that have not ended.
+pub(super) struct Handles {
+    /// How many handles there have been.
+    count: usize,
+    tables: BTreeMap<usize, Table<fdt_table>>,
+    private_tables: BTreeMap<usize, Table<fdt_private>>,
+    references: BTreeMap<usize, Reference>,
+    reservations: BTreeMap<usize, Reserved>,
+    sections: BTreeMap<usize, Section>,
+}
+
+/// Table, made by `Box::into_raw`.
+#[derive(Clone, Copy)]
+pub(super) struct Table<T>(*mut T);
+
+/// Reference of the caller to an open file.
+type Reference = FileRef<Rcu<Object>>;
+
+#[derive(Clone, Copy)]
+struct Reserved {
+    /// Number of the table.
+    table: usize,
+    /// Valid as long as the table.
+    reservation: *mut Reservation<'static, Rcu<Object>>,
+}
+
+/// Section of some thread: its [`OpenSections`] have the guards.
+struct Section;
+
+/// Sections of a thread, innermost last.
+type OpenSections = Vec<(usize, (host_fork::ForkGuard, Guard<'static>))>;
+
+// SAFETY: only the pointers keep it from being `Send`. What they lead to is `Send`, but for
+// pointers of the embedder, who promises that any thread may use these.
+unsafe impl Send for Handles {}
+
+static HANDLES: Mutex<Handles> = Mutex::new(Handles {
+    count: 0,
+    tables: BTreeMap::new(),
+    private_tables: BTreeMap::new(),
+    references: BTreeMap::new(),
+    reservations: BTreeMap::new(),
+    sections: BTreeMap::new(),
+});
+
+impl Handle for Table<fdt_table> {
+    const KIND: usize = 0;
+
+    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
+        &mut handles.tables
+    }
+}
+
+impl Handle for Table<fdt_private> {
+    const KIND: usize = 1;
+
+    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
+        &mut handles.private_tables
+    }
+}
+
+impl Handle for Reference {
+    const KIND: usize = 2;
+
+    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
+        &mut handles.references
+    }
+}
+
+impl Handle for Reserved {
+    const KIND: usize = 3;
+
+    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
+        &mut handles.reservations
+    }
+}
+
+impl Handle for Section {
+    const KIND: usize = 4;
+
+    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
+        &mut handles.sections
+    }
+}
+
+/// Runs `action` on the handles, inside the freezer: a child of a fork finds them unlocked.
+fn locked<R>(action: impl FnOnce(&mut Handles) -> R) -> R {
+    let _inside = host_fork::enter();
+    action(&mut HANDLES.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Gives a handle its number.
+fn add<H: Handle>(handle: H) -> usize {
+    locked(|handles| {
+        handles.count += 1;
+        let number = handles.count * SPACING + H::KIND + 1;
+        H::live(handles).insert(number, handle);
+        number
+    })
+}
+
+/// Runs `look` on a handle. Stops if it is none of this kind that has not ended.
+fn with<H: Handle, R>(number: usize, look: impl FnOnce(&H) -> R) -> R {
+    locked(|handles| match H::live(handles).get(&number) {
+        Some(handle) => look(handle),
+        None => stop(&fault::<H>(handles, number)),
+    })
+}
+
+/// Ends a handle. Stops if it is none of this kind that has not ended.
+fn remove<H: Handle>(number: usize) -> H {
+    locked(|handles| match H::live(handles).remove(&number) {
+        Some(handle) => handle,
+        None => stop(&fault::<H>(handles, number)),
+    })
+}
+
+/// Returns what is wrong with a number that is not in the map of its kind.
+fn fault<H: Handle>(handles: &Handles, number: usize) -> String {
+    let (expected, ended) = KINDS[H::KIND];
+    let kind = (number % SPACING).wrapping_sub(1);
+    match KINDS.get(kind) {
+        Some((actual, _)) if (1..=handles.count).contains(&(number / SPACING)) => {
+            if kind == H::KIND {
+                format!("this {expected} was {ended} before")
+            } else {
+                format!("this is a {actual}, not a {expected}")
+            }
+        }
+        _ => format!("this is not a {expected} of the library"),
+    }
+}
+
+thread_local! {
+    /// Path of the function that the thread has called last.
+    static FUNCTION: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Begins a function of the interface. `_body` is a closure in it, whose path has its name.
+pub(super) fn begin_call<F>(_body: &F) {
+    FUNCTION.set(type_name::<F>());
+}
+
+/// Ends the process with a sentence that names the function.
+fn stop(fault: &str) -> ! {
+    let path = FUNCTION.get();
+    let function = path.split("::").find(|part| part.starts_with("fdt_"));
+    let sentence = format!("fdtable: {}: {fault}\n", function.unwrap_or(path));
+    // Nothing is left to do if it cannot be written.
+    let _ = io::stderr().write_all(sentence.as_bytes());
+    std::process::abort()
+}
+
+/// Passes a table to the caller.
+pub(super) fn table_into_raw<T>(table: T) -> *mut T
+where
+    Table<T>: Handle,
+{
+    let table = Table(Box::into_raw(Box::new(table)));
+    ptr::without_provenance_mut(add(table))
+}
+
+/// Takes a table back from the caller.
+///
+/// # Safety
+/// No other call uses the table.
+pub(super) unsafe fn table_from_raw<T>(table: *mut T) -> T
+where
+    Table<T>: Handle,
+{
+    let Table(table) = remove(table.addr());
+    // SAFETY: `table_into_raw` made it, and the handle was there, so it is taken back once.
+    *unsafe { Box::from_raw(table) }
+}
+
+/// Returns a reference to a table of the caller.
+///
+/// # Errors
+/// `EFAULT` if it is null.
+///
+/// # Safety
+/// The table is not freed during the call.
+pub(super) unsafe fn table_ref<'t, T>(table: *const T) -> Result<&'t T, Errno>
+where
+    Table<T>: Handle,
+{
+    if table.is_null() {
+        return Err(Errno::EFAULT);
+    }
+    let table = with(table.addr(), |&Table(table)| table);
+    // SAFETY: the handle was there, so the table was not freed before; the rest as the caller
+    // promises.
+    Ok(unsafe { &*table })
+}
+
+/// Passes a reference to the caller.
+pub(super) fn file_into_raw(file: Reference) -> *mut fdt_file {
+    ptr::without_provenance_mut(add(file))
+}
+
+/// Takes a reference back from the caller.
+///
+/// # Safety
+/// No other call uses the reference.
+pub(super) unsafe fn file_from_raw(file: *mut fdt_file) -> Reference {
+    remove(file.addr())
+}
+
+/// Returns a reference of the caller. The caller keeps it.
+///
+/// # Errors
+/// `EFAULT` if it is null.
+///
+/// # Safety
+/// The reference is not put during the call.
+pub(super) unsafe fn file_ref(file: *mut fdt_file) -> Result<ManuallyDrop<Reference>, Errno> {
+    if file.is_null() {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: the copy is not dropped, and the map keeps the value, as the caller promises.
+    let copy = |file: &Reference| ManuallyDrop::new(unsafe { ptr::read(file) });
+    Ok(with(file.addr(), copy))
+}
+
+/// Stores a reservation for the caller.
+///
+/// # Safety
+/// There is room at `at`.
+pub(super) unsafe fn store_reservation(
+    at: *mut fdt_reservation,
+    table: *const fdt_table,
+    reserved: Reservation<'static, Rcu<Object>>,
+) {
+    let number = add(Reserved {
+        table: table.addr(),
+        reservation: Box::into_raw(Box::new(reserved)),
+    });
+    let opaque = [MaybeUninit::new(number), MaybeUninit::new(0)];
+    // SAFETY: as the caller promises.
+    unsafe { at.write_unaligned(fdt_reservation { opaque }) };
+}
+
+/// Checks that a reservation can be installed in a table. Stops if not.
+///
+/// # Errors
+/// `EFAULT` if it is null.
+///
+/// # Safety
+/// If `at` can be an address, a reservation is there.
+pub(super) unsafe fn check_reservation(
+    at: *const fdt_reservation,
+    table: *const fdt_table,
+) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    let number = unsafe { number_of(at) }?;
+    if with(number, |it: &Reserved| it.table) != table.addr() {
+        stop("this reservation is of another table");
+    }
+    Ok(())
+}
+
+/// Takes a reservation back from the caller. Stops if it was used, or its table was freed.
+///
+/// # Errors
+/// `EFAULT` if it is null.
+///
+/// # Safety
+/// If `at` can be an address, a reservation is there. Its table is not freed during the call.
+pub(super) unsafe fn take_reservation(
+    at: *mut fdt_reservation,
+) -> Result<Reservation<'static, Rcu<Object>>, Errno> {
+    // SAFETY: as the caller promises.
+    let number = unsafe { number_of(at) }?;
+    let Reserved { table, reservation } = remove(number);
+    if !locked(|handles| handles.tables.contains_key(&table)) {
+        stop("the table of this reservation was freed before");
+    }
+    // SAFETY: `store_reservation` made it, and the handle was there, so it is taken back once.
+    Ok(*unsafe { Box::from_raw(reservation) })
+}
+
+/// Returns the number in a reservation.
+///
+/// # Errors
+/// `EFAULT` if it is null.
+///
+/// # Safety
+/// If `at` can be an address, a reservation is there.
+unsafe fn number_of(at: *const fdt_reservation) -> Result<usize, Errno> {
+    uaccess::check(at, 1)?;
+    // SAFETY: as the caller promises.
+    Ok(unsafe { at.cast::<usize>().read_unaligned() })
+}
+
+/// Begins a section.
+pub(super) fn begin_section() -> fdt_section {
+    let inside = (host_fork::enter(), rcu::read_lock());
+    let number = add(Section);
+    // SAFETY: nothing else uses the sections of this thread now.
+    unsafe { &mut *open_sections() }.push((number, inside));
+    fdt_section {
+        opaque: [MaybeUninit::new(number), MaybeUninit::new(0)],
+    }
+}
+
+/// Ends a section. Stops if it was ended, is of another thread, or has another one inside.
+///
+/// # Safety
+/// The caller has filled the section in.
+pub(super) unsafe fn end_section(section: &fdt_section) {
+    // SAFETY: as the caller promises.
+    let number = unsafe { section.opaque[0].assume_init() };
+    // SAFETY: nothing else uses the sections of this thread now.
+    let open = unsafe { &mut *open_sections() };
+    check_is_here(number, open);
+    let Some((_, inside)) = open.pop_if(|(innermost, _)| *innermost == number) else {
+        stop("this section has another one inside, which ends first");
+    };
+    remove::<Section>(number);
+    let (entry, guard) = inside;
+    drop(guard);
+    drop(entry);
+}
+
+/// Returns the guard of a section. Stops if it was ended, or is of another thread.
+///
+/// # Errors
+/// `EFAULT` if it is null.
+///
+/// # Safety
+/// If it is not null, a section is there. It lasts, and no other one begins meanwhile.
+pub(super) unsafe fn section_guard<'s>(
+    section: *const fdt_section,
+) -> Result<&'s Guard<'s>, Errno> {
+    // SAFETY: as the caller promises.
+    let section = unsafe { section.as_ref() }.ok_or(Errno::EFAULT)?;
+    // SAFETY: as the caller promises, it was filled in.
+    let number = unsafe { section.opaque[0].assume_init() };
+    // SAFETY: only this thread changes them, and it does not meanwhile, as the caller promises.
+    let open: &'s OpenSections = unsafe { &*open_sections() };
+    let (_, (_, guard)) = check_is_here(number, open);
+    Ok(guard)
+}
+
+/// Returns the entry of a section of this thread. Stops if it is none.
+fn check_is_here(
+    number: usize,
+    open: &OpenSections,
+) -> &(usize, (host_fork::ForkGuard, Guard<'static>)) {
+    let here = open.iter().find(|(one, _)| *one == number);
+    here.unwrap_or_else(|| {
+        with(number, |_: &Section| ());
+        stop("this section is of another thread")
+    })
+}
+
+/// Returns the sections of this thread. They have a key of the C library: its destructor runs at
+/// the end of a thread, and not in `exit(3)`, which may be called inside a section.
+fn open_sections() -> *mut OpenSections {
+    extern "C" fn at_thread_end(sections: *mut c_void) {
+        // SAFETY: it was made below, and the thread does not use it any more.
+        let open = unsafe { Box::from_raw(sections.cast::<OpenSections>()) };
+        if !open.is_empty() {
+            begin_call(&super::fdt_read_lock);
+            stop("the thread has ended inside this section");
+        }
+    }
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    let _inside = host_fork::enter();
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: there is room for the key.
+        let error = unsafe { libc::pthread_key_create(&raw mut key, Some(at_thread_end)) };
+        assert_eq!(error, 0, "no key is left for sections");
+        key
+    });
+    // SAFETY: the key was made above.
+    let sections = unsafe { libc::pthread_getspecific(key) };
+    if !sections.is_null() {
+        return sections.cast();
+    }
+    let sections = Box::into_raw(Box::<OpenSections>::default());
+    // SAFETY: as above.
+    let error = unsafe { libc::pthread_setspecific(key, sections.cast()) };
+    assert_eq!(error, 0, "no memory for sections");
+    sections
+}
