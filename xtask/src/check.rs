@@ -48,6 +48,12 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             .arg("--version")
             .run()
     })?;
+    // After the tests: it puts another library in the place of theirs.
+    lane.step("misuses of the plain table, with checks", || {
+        let finished = tests(&with_checks()).quiet().finish()?;
+        tally.add(&finished.output);
+        succeeded(&finished, "cargo test")
+    })?;
     let (others, tests_of_others) = others.join().map_err(|_| "a check panicked")??;
     tally += tests_of_others;
     for lane in [lane, others] {
@@ -166,6 +172,13 @@ const WITHOUT_EXPERIMENTS: &str = "--workspace --exclude fdtable-bench --exclude
     fdtable-sync/default,fdtable-slab/default,fdtable-objects/default,fdtable/default,\
     fdtable-listing/default";
 
+/// The C programs that use the plain table, on a library that checks its caller. With the features
+/// of the other tests, only this library is built again.
+fn with_checks() -> String {
+    let programs = "misuse:: operations::a_plain_table freed::objects_are_freed";
+    format!("{WITHOUT_EXPERIMENTS},fdtable-posix/debug --test c_programs -- {programs}")
+}
+
 /// Tests beside those of the default members, and of what is chosen when the table is built.
 const FEATURES: &[&str] = &[
     // Not a default member of the workspace.
@@ -182,6 +195,8 @@ fn lints() -> Result {
     for what in [
         "--workspace --all-targets",
         "-p fdtable-slab -p fdtable-listing --all-features --all-targets",
+        // With checks of its caller. Of the workspace, because that has checked what is below.
+        "--workspace --features fdtable-posix/debug --test c_programs",
         // The feature adds a file and changes no other.
         "-p fdtable-listing --no-default-features --features serde",
         // On the hooks of a platform, without `std`, and without either.
