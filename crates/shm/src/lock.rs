@@ -7,7 +7,8 @@
 //! is cleared while no thread sleeps yet, the one that is about to finds another value, and looks.
 //!
 //! A thread that sleeps wakes ten times a second to look whether the owner still lives. If not, it
-//! takes the lock: what the lock guards is as the owner has left it.
+//! takes the lock: what the lock guards is as the owner has left it. So guards stay on their thread.
+//! One that is leaked is void when its thread ends: nothing may use the value through it later.
 //!
 //! An unlock stores to the first word, and loads the mark. An exchange would wait until all stores
 //! of the thread are visible: the most expensive instruction of a write to a pipe whose memory
@@ -77,7 +78,8 @@ unsafe impl lock_api::RawMutex for RawMutex {
         mark: AtomicU32::new(0),
     };
 
-    type GuardMarker = lock_api::GuardSend;
+    // A lock is taken from an owner that has died, so no guard outlives its thread.
+    type GuardMarker = lock_api::GuardNoSend;
 
     #[inline]
     fn lock(&self) {
@@ -173,7 +175,8 @@ impl RawMutex {
 unsafe impl lock_api::RawRwLock for RawRwLock {
     const INIT: Self = Self(AtomicU32::new(0));
 
-    type GuardMarker = lock_api::GuardSend;
+    // As for a mutex, whose writers die likewise.
+    type GuardMarker = lock_api::GuardNoSend;
 
     #[inline]
     fn lock_shared(&self) {
@@ -324,4 +327,24 @@ fn keeping_errno(call: impl FnOnce() -> libc::c_long) -> libc::c_int {
     // SAFETY: as above.
     unsafe { errno.write(before) };
     if failed { error } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lock whose owner has died is taken from it, so a guard that outlived its thread would be a
+    /// second one. The compiler checks that no guard is `Send`: if one were, two implementations
+    /// would give `answer`.
+    #[test]
+    fn guards_stay_on_their_thread() {
+        trait Sent<Which> {
+            fn answer() {}
+        }
+        impl<T> Sent<()> for T {}
+        impl<T: Send> Sent<u8> for T {}
+        <MutexGuard<'_, ()> as Sent<_>>::answer();
+        <RwLockReadGuard<'_, ()> as Sent<_>>::answer();
+        <RwLockWriteGuard<'_, ()> as Sent<_>>::answer();
+    }
 }

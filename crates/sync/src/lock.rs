@@ -151,6 +151,30 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    /// What a guard undoes is the state of its thread, or of the CPU that the thread keeps. The
+    /// compiler checks that no guard is `Send`: if one were, two implementations would give
+    /// `answer`.
+    #[test]
+    fn guards_stay_on_their_thread() {
+        use crate::{brlock, lglock, platform, rcu, spin};
+        trait Sent<Which> {
+            fn answer() {}
+        }
+        impl<T> Sent<()> for T {}
+        impl<T: Send> Sent<u8> for T {}
+        <spin::SpinGuard<'_, ()> as Sent<_>>::answer();
+        <platform::MutexGuard<'_, ()> as Sent<_>>::answer();
+        <lglock::LocalGuard<'_, ()> as Sent<_>>::answer();
+        <lglock::GlobalGuard<'_, ()> as Sent<_>>::answer();
+        <brlock::ReadGuard<'_> as Sent<_>>::answer();
+        <rcu::Guard<'_> as Sent<_>>::answer();
+        <rcu::qsbr::Reader as Sent<_>>::answer();
+        #[cfg(feature = "std")]
+        <crate::host_fork::ForkGuard as Sent<_>>::answer();
+        #[cfg(feature = "std")]
+        <crate::host_fork::BlockingSection as Sent<_>>::answer();
+    }
+
     #[test]
     fn one_at_a_time() {
         let name = LockTag::of(7);

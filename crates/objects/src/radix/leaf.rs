@@ -122,6 +122,8 @@ pub struct LeafRef<'s, T: ?Sized, S> {
 pub struct LeafGuard<'l, T: ?Sized, S> {
     leaf: &'l Leaf<T, S>,
     tag: LockTag,
+    /// Not `Send`: a lock is released on the thread that took it.
+    stays: PhantomData<*const ()>,
 }
 
 impl<T: ?Sized, S: LeafState> Leaf<T, S> {
@@ -224,7 +226,11 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     pub(super) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
         let tag = LockTag::of(index);
         self.head.lock.lock_inner(tag);
-        LeafGuard { leaf: self, tag }
+        LeafGuard {
+            leaf: self,
+            tag,
+            stays: PhantomData,
+        }
     }
 
     /// Locks the leaf if it has this `index` and its lock is free.
@@ -239,7 +245,11 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
             return None;
         }
         // Constructed only by the holder of the lock: dropping it unlocks.
-        Some(LeafGuard { leaf: self, tag })
+        Some(LeafGuard {
+            leaf: self,
+            tag,
+            stays: PhantomData,
+        })
     }
 }
 

@@ -860,3 +860,17 @@ mod slot_data {
         }
     }
 }
+
+/// What is locked keeps its CPU in a kernel, and is released on the thread that took it. The
+/// compiler checks that no guard is `Send`: if one were, two implementations would give `answer`.
+#[test]
+fn guards_stay_on_their_thread() {
+    trait Sent<Which> {
+        fn answer() {}
+    }
+    impl<T> Sent<()> for T {}
+    impl<T: Send> Sent<u8> for T {}
+    <ReadGuard<'_, (), Tag, ()> as Sent<_>>::answer();
+    <WriteGuard<'_, (), Tag, ()> as Sent<_>>::answer();
+    <LeafGuard<'_, (), Tag> as Sent<_>>::answer();
+}
