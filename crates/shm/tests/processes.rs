@@ -39,6 +39,7 @@ const TESTS: &[Test] = &[
     ("processes exclude each other", exclusion),
     ("each unlock wakes a thread that sleeps", wakeups),
     ("a cell is filled once by all processes", fillings),
+    ("a cell is filled after a filler has died", dead_filler),
     ("a lock passes from a dead owner", dead_owner),
     ("a lock of a dead writer is free", dead_writer),
     ("a private lock has no other owner", threads),
@@ -70,6 +71,9 @@ fn start(work: impl FnOnce()) -> i32 {
     match unsafe { libc::fork() } {
         0 => {
             forget_thread();
+            // A test that waits forever ends by the signal.
+            // SAFETY: it takes an integer.
+            unsafe { libc::alarm(60) };
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             // SAFETY: it takes an integer.
             unsafe { libc::_exit(result.is_err().into()) }
@@ -268,6 +272,27 @@ fn dead_owner() {
     kill(child, is_there);
     // It is not reaped: a zombie has no lock either.
     assert_eq!(*lock.lock(), 2);
+    assert_ne!(wait(child), 0);
+}
+
+fn dead_filler() {
+    share();
+    let is_there = shared_counter();
+    let cell: &OnceCell<u32> = {
+        let _inside = enter();
+        Box::leak(Box::new(OnceCell::new()))
+    };
+    let child = start(|| {
+        cell.get_or_init(|| {
+            is_there.store(1, SeqCst);
+            std::thread::sleep(Duration::from_secs(100));
+            1
+        });
+    });
+    kill(child, is_there);
+    assert_eq!(cell.get(), None);
+    assert_eq!(*cell.get_or_init(|| 2), 2);
+    assert_eq!(cell.set(3), Err(3));
     assert_ne!(wait(child), 0);
 }
 
