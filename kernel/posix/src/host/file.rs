@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{FileRef, host_fork};
@@ -40,7 +40,7 @@ pub(crate) struct HostFile {
     /// Inode in memory that has the attributes, for a device in an overlay.
     inode: Option<VfsPath>,
     /// Set if no path leads from this directory to our side.
-    is_aside: OnceLock<()>,
+    is_aside: AtomicCell<bool>,
     /// The keeper's number of it, once it was sent in a message where processes share the kernel;
     /// else 0.
     kept: AtomicCell<c_int>,
@@ -74,7 +74,7 @@ impl HostFile {
             watch: (!is_always_ready).then(|| HostWatch::new(number)),
             names: Names::new(),
             inode,
-            is_aside: OnceLock::new(),
+            is_aside: AtomicCell::new(false),
             kept: AtomicCell::new(0),
         })?;
         if let Some(host_file) = Self::below(&**file)
@@ -190,12 +190,12 @@ impl HostFile {
     /// Returns true if it is known that no path without links and `..` leads from this directory to
     /// our side. See [`Routes::is_aside`](crate::abi::routing::Routes::is_aside).
     pub(crate) fn is_aside(&self) -> bool {
-        self.is_aside.get().is_some()
+        self.is_aside.load()
     }
 
     /// Has [`is_aside`](Self::is_aside) return true.
     pub(crate) fn set_aside(&self) {
-        let _ = self.is_aside.set(());
+        self.is_aside.store(true);
     }
 
     /// Returns whether a transfer may wait for another program.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crossbeam_utils::atomic::AtomicCell;
+use fdtable_shm::Mutex;
 
 use super::limits::{PAGE, Space};
 use crate::Errno;
@@ -20,7 +20,7 @@ pub(super) struct SharedBytes {
     /// Pages that are counted in `space`.
     pages: u64,
     /// Changes until then do not count as changes by mappings.
-    settled: AtomicCell<Timestamp>,
+    settled: Mutex<Timestamp>,
 }
 
 impl SharedBytes {
@@ -30,7 +30,7 @@ impl SharedBytes {
             memory,
             space,
             pages: 0,
-            settled: AtomicCell::default(),
+            settled: Mutex::default(),
         };
         shared.count_pages();
         shared.settle();
@@ -48,12 +48,12 @@ impl SharedBytes {
     /// Returns when a call or a mapping last changed the bytes after [`settle`](Self::settle).
     pub(super) fn modified(&self) -> Option<Timestamp> {
         let modified = self.usage().modified;
-        (modified > self.settled.load()).then_some(modified)
+        (modified > *self.settled.lock()).then_some(modified)
     }
 
     /// Forgets the changes until now.
     pub(super) fn settle(&self) {
-        self.settled.store(self.usage().modified);
+        *self.settled.lock() = self.usage().modified;
     }
 
     /// Copies `bytes` to position `at`, and returns how many were below `limit` and found memory.
