@@ -65,11 +65,13 @@ impl<T: ?Sized> WeakFile<T> {
     }
 
     /// Takes a reference to the open file. Returns nothing once the last reference was dropped,
-    /// which means the last close: from then on the release hook may run, and it never runs while
-    /// an upgrade can succeed. The hook itself cannot upgrade.
+    /// which means the last close. Only then does the release hook run with
+    /// [`Released`](crate::ReleaseReason::Released), so that hook cannot upgrade.
     ///
     /// A file that was [revoked](FileRef::revoke) can be upgraded while it has references;
-    /// [`FileRef::is_revoked`] tells it from others.
+    /// [`FileRef::is_revoked`] tells it from others. The hook that a revocation runs can upgrade,
+    /// as the thread that revokes has a reference. A reference that the hook keeps delays `Drop` of
+    /// the object as any other does; the hook does not run again.
     ///
     /// Costs a read-side section and one atomic add. Never blocks. Allocates only in a thread's
     /// first section. May be called inside a read-side section, and in a hook.

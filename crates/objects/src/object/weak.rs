@@ -15,10 +15,11 @@
 //! At the burial of the count, which is the last step of the last put: before the hook runs. An
 //! upgrade takes a reference as any reader does, by an add to the count, and that fails once the
 //! count is dead. Between the last put and its burial it revives the object, as a lookup can. So
-//! the hook runs when there is no reference, and there will be none.
+//! the hook of a release runs when there is no reference, and there will be none.
 //!
-//! A revoked object is upgraded like others: revocation ends its use, not its references. If the
-//! count is saturated, the object is never released, and every upgrade succeeds.
+//! A revoked object is upgraded like others: revocation ends its use, not its references. So the
+//! hook of a revocation can upgrade: the thread that revokes has a reference until the hook
+//! returns. If the count is saturated, the object is never released, and every upgrade succeeds.
 //!
 //! # Why an upgrade never touches a freed block
 //!
@@ -196,8 +197,9 @@ impl<T: ?Sized> Weak<T> {
     }
 
     /// Takes a reference, unless the last one has gone: it fails once the last put has buried the
-    /// count, before the hook runs. Costs a read-side section and an atomic add. Never blocks, and
-    /// may be called inside of sections. Allocates only where the thread's first section does.
+    /// count, before the hook of a release runs. The hook of a revocation can upgrade. Costs a
+    /// read-side section and an atomic add. Never blocks, and may be called inside of sections.
+    /// Allocates only where the thread's first section does.
     #[must_use]
     pub fn upgrade(&self) -> Option<Ref<T>> {
         let node = self.node.as_ref()?;

@@ -66,19 +66,53 @@ fn all_weak_references_to_an_object_are_equal_and_to_others_are_not() {
     assert_eq!(format!("{weak:?}"), "(Weak)");
 }
 
+/// What the hook finds depends on why it runs, and a reference that it takes is one as any.
 #[test]
-fn the_hook_cannot_upgrade() {
-    static FOUND: AtomicBool = AtomicBool::new(true);
-    #[derive(Default)]
-    struct Knows(OnceLock<Weak<Self>>);
-    let object = Ref::try_with_ends(Knows::default(), |object, _| {
-        let weak = object.0.get().expect("it was set");
-        FOUND.store(weak.upgrade().is_some(), SeqCst);
-    });
-    let object = object.expect("there is memory");
-    assert!(object.0.set(Ref::downgrade(&object)).is_ok());
+fn the_hook_can_upgrade_in_a_revocation_and_not_in_a_release() {
+    type Found = (ReleaseReason, Option<Ref<Knows>>);
+    struct Knows {
+        weak: OnceLock<Weak<Self>>,
+        found: Arc<Mutex<Vec<Found>>>,
+        dropped: Arc<AtomicUsize>,
+    }
+    impl Drop for Knows {
+        fn drop(&mut self) {
+            self.dropped.fetch_add(1, SeqCst);
+        }
+    }
+    let found = Arc::new(Mutex::new(vec![]));
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let make = || {
+        let object = Knows {
+            weak: OnceLock::new(),
+            found: found.clone(),
+            dropped: dropped.clone(),
+        };
+        let hook = |object: &Knows, reason| {
+            let upgraded = object.weak.get().expect("it was set").upgrade();
+            let mut found = object.found.lock().expect("no panic");
+            found.push((reason, upgraded));
+        };
+        let object = Ref::try_with_ends(object, hook).expect("there is memory");
+        assert!(object.weak.set(Ref::downgrade(&object)).is_ok());
+        object
+    };
+    let taken = || found.lock().expect("no panic").pop().expect("the hook ran");
+
+    drop(make());
+    assert!(matches!(taken(), (ReleaseReason::Released, None)));
+    assert_eq!(dropped.load(SeqCst), 1);
+
+    let object = make();
+    assert!(Ref::revoke(&object));
     drop(object);
-    assert!(!FOUND.load(SeqCst));
+    let (reason, kept) = taken();
+    assert_eq!(reason, ReleaseReason::Revoked);
+    let kept = kept.expect("the call that revokes has a reference");
+    assert_eq!((Ref::references(&kept), dropped.load(SeqCst)), (1, 1));
+    drop(kept);
+    assert_eq!(dropped.load(SeqCst), 2);
+    assert!(found.lock().expect("no panic").is_empty(), "it runs once");
 }
 
 #[test]
