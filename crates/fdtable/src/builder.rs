@@ -89,11 +89,12 @@ impl<S, P, K> FileBuilder<S, NoHook, P, K> {
     /// ([`close_range`](crate::Files::close_range),
     /// [`close_on_exec`](crate::Files::close_on_exec), the drop of a table) or
     /// [revokes](SuperBlock::revoke) many files continues: it releases every other file, and then
-    /// resumes the first panic. The file itself has ended too: it is closed, off its superblock,
-    /// and its object is dropped. A panic that cannot be resumed, because another one is or the
-    /// thread is already unwinding, is counted by [`contained_panics`](crate::contained_panics).
-    /// Without the feature `std` a second panic ends the process. The same is true of a panic of
-    /// `Drop`, except of an [`Rcu`](crate::Rcu) object: that is counted.
+    /// resumes the first panic. The file itself has ended too: it is closed or revoked, off its
+    /// superblock, and its object is dropped after the last reference. A panic that cannot be
+    /// resumed, because another one is or the thread is already unwinding, is counted by
+    /// [`contained_panics`](crate::contained_panics). Without the feature `std` a second panic ends
+    /// the process. The same is true of a panic of `Drop`, except of an [`Rcu`](crate::Rcu) object:
+    /// that is counted.
     pub fn on_release<H>(self, hook: H) -> FileBuilder<S, H, P, K>
     where
         H: Fn(&S, ReleaseReason) + Send + Sync + 'static,

@@ -89,10 +89,10 @@ impl<T: ?Sized + Send + Sync + 'static> FileRef<T> {
 }
 
 impl<T: 'static> FileRef<T> {
-    /// Drops the reference. If it was the last one, the release hook runs, and then the object
-    /// belongs to the caller instead of being dropped. If all holders of references call this, one
-    /// of them gets the object. Does not block; may run `Drop` of objects that were released
-    /// before, as the drop of a reference does.
+    /// Drops the reference. If it was the last one, the release hook runs, unless a revocation has
+    /// run it, and then the object belongs to the caller instead of being dropped. If all holders
+    /// of references call this, one of them gets the object. Does not block; may run `Drop` of
+    /// objects that were released before, as the drop of a reference does.
     ///
     /// Returns nothing also if the file was made for an [`Rcu`](crate::Rcu) table, or was
     /// [downcast](Self::downcast_by) to a part of what it was made of: then the object is dropped

@@ -19,10 +19,11 @@ use crate::Error;
 /// object, like an `Arc`.
 ///
 /// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates.
-/// Dropping the last one runs the release hook and then `Drop` of the object; if the file is on a
-/// [`SuperBlock`](crate::SuperBlock), it also waits for the lock of a list, for a few steps, or as
-/// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also free the memory of files
-/// that were released before, and wait briefly for readers if very many are queued (see
+/// Dropping the last one runs the release hook, unless a [revocation](Self::revoke) has run it, and
+/// then `Drop` of the object; if the file is on a [`SuperBlock`](crate::SuperBlock), it also waits
+/// for the lock of a list, for a few steps, or as long as a
+/// [snapshot](crate::SuperBlock::snapshot) takes. It may also free the memory of files that were
+/// released before, and wait briefly for readers if very many are queued (see
 /// [`rcu::call`](crate::rcu::call)); inside a read-side section it does not wait.
 ///
 /// A `FileRef<Rcu<T>>` refers to a file that [can be borrowed](Rcu) without a reference. Its `Drop`

@@ -28,17 +28,17 @@
 //!    have left. So urgent work of such an object belongs in the hook: the end of a stream, a lock
 //!    of a file, the count of a license.
 //!
-//! An open file can also be [revoked](crate::FileRef::revoke). It is then released early, while
+//! An open file can also be [revoked](crate::FileRef::revoke). Its hook then runs early, while
 //! descriptors still refer to it, and lookups of them fail with EIO until they are closed. Its
-//! object is dropped as that of other files, after the last reference.
+//! object is dropped as that of other files, after the last reference; the hook does not run again.
 //!
 //! # Which calls run them
 //!
 //! A hook runs where a reference is dropped: that of a [`FileRef`](crate::FileRef), a
 //! [`ClosedFile`](crate::ClosedFile) or [`ClosedFiles`](crate::ClosedFiles), or a table. So does
-//! `Drop` of an object that cannot be borrowed. No lock of a table is held then, so both may call
-//! the table. An object that holds the last reference to another one drops it in its own `Drop`, on
-//! the same stack, as with `Arc`.
+//! `Drop` of an object that cannot be borrowed. A hook also runs where its file is revoked. No lock
+//! of a table is held then, so both may call the table. An object that holds the last reference to
+//! another one drops it in its own `Drop`, on the same stack, as with `Arc`.
 //!
 //! `Drop` of an `Rcu` object runs on a thread that
 //!

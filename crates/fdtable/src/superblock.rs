@@ -184,9 +184,9 @@ impl<T: ?Sized> SuperBlock<T> {
 
     /// Unmounts while files are open: they live on, and no file can be opened any more. `gone` is
     /// called once, when the last of them and the last change has ended: before this call returns,
-    /// or on the thread that drops the last reference. A panic of `gone` unwinds that thread,
-    /// unless the file's hook has panicked before. Waits for the locks of all CPUs' lists;
-    /// allocates.
+    /// or on the thread that ends the last of them, by a drop or a revocation. A panic of `gone`
+    /// unwinds that thread, unless the file's hook has panicked before. Waits for the locks of all
+    /// CPUs' lists; allocates.
     ///
     /// # Errors
     /// `gone` is dropped:

@@ -1,5 +1,6 @@
 //! A revoked file: the answers of its descriptors, what still works, and when it ends.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use fdtable::{Error, FdFlags, FileRef, Files, PrivateFiles, Rcu, ReleaseReason, rcu};
@@ -90,4 +91,18 @@ fn dup2_onto_itself_succeeds_also_on_a_revoked_descriptor() {
     assert!(files.dup2(fd, 9).is_ok(), "onto another number it does");
     assert!(files.fd_flags(fd).is_ok(), "it is open");
     assert_eq!(files.dup2(fd, fd).map(drop), Ok(()));
+}
+
+/// A panic of the hook ends the file as any hook does, and no holder loses the object.
+#[test]
+fn a_hook_that_panics_in_a_revocation_leaves_the_object_to_its_holders() {
+    let object = Arc::new(7);
+    let file = FileRef::builder(Arc::clone(&object))
+        .on_release(|_, _| panic!("on purpose"))
+        .build();
+    assert!(catch_unwind(AssertUnwindSafe(|| FileRef::revoke(&file))).is_err());
+    assert!(FileRef::is_revoked(&file));
+    assert_eq!((**file, Arc::strong_count(&object)), (7, 2));
+    drop(file);
+    assert_eq!(Arc::strong_count(&object), 1);
 }

@@ -344,6 +344,31 @@ fn a_lazy_unmount_ends_after_the_last_change() {
     drop(change);
 }
 
+/// `gone` runs where the last of them ends, also if references to its file stay.
+#[test]
+fn a_lazy_unmount_ends_on_the_thread_that_revokes_the_last_file_or_ends_the_last_change() {
+    let unmount = |superblock: &SuperBlock<u32>| {
+        let (tell, hear) = mpsc::channel();
+        let gone = move || tell.send(std::thread::current().id()).unwrap();
+        superblock.unmount_lazily(gone).unwrap();
+        hear
+    };
+    let superblock = superblock();
+    let file = open(&superblock, 1, Access::Write);
+    let ended = unmount(&superblock);
+    assert!(ended.try_recv().is_err(), "a file is open");
+    assert!(FileRef::revoke(&file));
+    assert_eq!(ended.try_recv(), Ok(std::thread::current().id()));
+    drop(file);
+
+    let superblock = SuperBlock::new().unwrap();
+    let change = superblock.want_write().unwrap();
+    let ended = unmount(&superblock);
+    assert!(ended.try_recv().is_err(), "a change is under way");
+    drop(change);
+    assert_eq!(ended.try_recv(), Ok(std::thread::current().id()));
+}
+
 /// A superblock that is read-only stays so when it is unmounted.
 #[test]
 fn a_read_only_superblock_is_read_only_after_its_unmount() {

@@ -165,9 +165,10 @@ impl<T: ?Sized + 'static> Ref<T> {
 }
 
 impl<T: 'static> Ref<T> {
-    /// Drops the reference. If it was the last one, the hook runs, and then the object belongs to
-    /// the caller instead of being dropped. If all holders of references call this, one of them
-    /// gets the object. May run RCU callbacks, as the drop of a reference does.
+    /// Drops the reference. If it was the last one, the hook runs, unless a revocation has run it,
+    /// and then the object belongs to the caller instead of being dropped. If all holders of
+    /// references call this, one of them gets the object. May run RCU callbacks, as the drop of a
+    /// reference does.
     ///
     /// Returns nothing also if readers can borrow the object, or if it is not of the type that the
     /// block was made of, but a part of that: then it is dropped as ever.
