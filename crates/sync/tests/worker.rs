@@ -7,6 +7,7 @@
 
 use std::env;
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, exit};
 use std::ptr::NonNull;
@@ -230,28 +231,35 @@ fn run_on(cpu: usize) -> bool {
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0 }
 }
 
+/// Returns the CPUs that threads may choose.
+fn usable_cpus() -> Vec<usize> {
+    let cpus = 0..libc::CPU_SETSIZE as usize;
+    let tries = thread::spawn(move || cpus.filter(|&cpu| run_on(cpu)).collect());
+    tries.join().expect("no panic")
+}
+
 #[test]
 fn a_callback_that_stays_holds_up_no_other_cpu() {
+    let [one, other, ..] = usable_cpus()[..] else {
+        // The harness prints it also for a test that passes, unlike what a macro prints.
+        let why = b"skipped: no CPU is held up, as there is one CPU with one queue\n";
+        return std::io::stderr().write_all(why).expect("it is open");
+    };
     alone("a_callback_that_stays_holds_up_no_other_cpu", None, || {
         // Whatever the order of the queues: one of the two is behind the other.
-        for (held, free) in [(0, 1), (1, 0)] {
+        for (held, free) in [(one, other), (other, one)] {
             let (release, held_until) = channel::<()>();
             let (tell, hear) = channel();
             let stays = thread::spawn(move || {
-                if !run_on(held) {
-                    drop(tell);
-                    return;
-                }
+                assert!(run_on(held), "it is usable");
                 rcu::defer(move || {
                     tell.send(()).expect("the test listens");
                     let _ = held_until.recv();
                 });
                 rcu::barrier().expect("outside of sections");
             });
-            // Where there is one CPU, there is one queue.
-            if hear.recv_timeout(LONG).is_err() || !run_on(free) {
-                return;
-            }
+            hear.recv_timeout(LONG).expect("the callback runs");
+            assert!(run_on(free), "it is usable");
             call_and_wait();
             drop(release);
             stays.join().expect("no panic");

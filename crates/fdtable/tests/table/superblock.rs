@@ -401,9 +401,10 @@ fn a_hook_that_panics_does_not_end_a_revocation() {
 /// Statistics count how many files left on the CPU on which they joined.
 #[cfg(target_os = "linux")]
 #[test]
-fn one_list_counts_closes_on_other_processors_too() {
+fn one_list_counts_closes_on_other_cpus_too() {
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     use nix::unistd::Pid;
+    use std::io::Write as _;
     let pin = |cpu| {
         let mut set = CpuSet::new();
         set.set(cpu).unwrap();
@@ -413,7 +414,11 @@ fn one_list_counts_closes_on_other_processors_too() {
     let cpus: Vec<usize> = (0..CpuSet::count())
         .filter(|&cpu| allowed.is_set(cpu).unwrap())
         .collect();
-    assert!(cpus.len() > 1, "the machine has one CPU");
+    if cpus.len() < 2 {
+        // The harness prints it also for a test that passes, unlike what a macro prints.
+        let why = b"skipped: no close on another CPU, as there is one CPU\n";
+        return std::io::stderr().write_all(why).unwrap();
+    }
     let superblock = SuperBlock::with_one_list().unwrap();
     pin(cpus[0]);
     let file = FileRef::builder(1)
