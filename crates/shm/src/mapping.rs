@@ -244,9 +244,11 @@ pub unsafe fn begin() -> io::Result<Begun> {
     });
     // SAFETY: the mapping has room, and nothing else knows it.
     unsafe { start.cast::<ManuallyDrop<Header>>().write(header) };
+    // Not every C library has a name for it.
+    const MADV_COLLAPSE: libc::c_int = 25;
     // It is advice: a host without large pages has small ones.
     // SAFETY: the mapping was just made.
-    unsafe { libc::madvise(start.cast(), LARGE, libc::MADV_COLLAPSE) };
+    unsafe { libc::madvise(start.cast(), LARGE, MADV_COLLAPSE) };
     // Relaxed, both: there is one thread.
     START.store(start, Relaxed);
     IS_SHARED.store(true, Relaxed);
