@@ -200,9 +200,30 @@ pub fn expect_cpus(count: usize) -> Result<(), CpusRefused> {
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 fn configured_cpus() -> usize {
+    // The `sysconf` of musl counts the CPUs that the calling thread may use. It has to do where
+    // there is no such file.
+    if cfg!(target_env = "musl")
+        && let Some(last) = last_possible_cpu()
+    {
+        return last + 1;
+    }
     // SAFETY: `sysconf` takes an integer and touches no memory of ours.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(configured).unwrap_or(1)
+}
+
+/// Reads the index of the last CPU that the machine could have, if the kernel tells it. Allocates
+/// nothing: the caller may be an allocator.
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+fn last_possible_cpu() -> Option<usize> {
+    use std::io::Read as _;
+    // A list of ranges in ascending order, nearly always one: `0-7`.
+    let mut list = [0; 64];
+    let mut file = std::fs::File::open("/sys/devices/system/cpu/possible").ok()?;
+    let length = file.read(&mut list).ok().filter(|&n| n < list.len())?;
+    let list = core::str::from_utf8(&list[..length]).ok()?;
+    let last = list.trim_end().rsplit([',', '-']).next()?;
+    last.parse().ok()
 }
 
 #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
@@ -344,6 +365,23 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn the_rseq_area_and_the_system_call_agree_when_the_thread_is_pinned() {
+        let pinned = pin();
+        assert_eq!(system_cpu(), pinned);
+        assert_eq!(current(), pinned);
+    }
+
+    /// The others would share its copy, for as long as the process lives.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_that_is_pinned_counts_all_cpus() {
+        let before = configured_cpus();
+        pin();
+        assert_eq!(configured_cpus(), before);
+    }
+
+    /// Pins the calling thread to the CPU that runs it, and returns that.
+    #[cfg(target_os = "linux")]
+    fn pin() -> usize {
         let pinned = system_cpu();
         // SAFETY: an all-zero `cpu_set_t` is an empty set.
         let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
@@ -352,8 +390,7 @@ mod tests {
         // SAFETY: the set lives on this frame and has the given size.
         let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
         assert_eq!(answer, 0);
-        assert_eq!(system_cpu(), pinned);
-        assert_eq!(current(), pinned);
+        pinned
     }
 
     #[test]

@@ -267,7 +267,7 @@ const NANOSECONDS: libc::c_long = 1_000_000_000;
 fn timespec(time: core::time::Duration) -> libc::timespec {
     let time = time.min(AGES);
     libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
+        tv_sec: time.as_secs() as _,
         tv_nsec: time.subsec_nanos() as libc::c_long,
     }
 }

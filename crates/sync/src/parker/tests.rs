@@ -39,7 +39,7 @@ fn sleep_under(signal: libc::c_int, time: Option<Duration>, restart: Restart) ->
         thread::sleep(Duration::from_millis(5));
         let name = std::os::unix::thread::JoinHandleExt::as_pthread_t(&sleeper);
         // SAFETY: the thread is not joined yet.
-        unsafe { libc::pthread_kill(name, signal) };
+        unsafe { libc::pthread_kill(name as _, signal) };
     }
     while !ended.load(SeqCst) {
         if let Some(parker) = parker.get() {

@@ -16,6 +16,11 @@ type Handle = std::thread::JoinHandle<()>;
 #[cfg_attr(loom, allow(dead_code, reason = "no process ends in a model"))]
 pub(super) struct Thread(Handle);
 
+// SAFETY: a handle names a thread, and any thread may join or detach that. Some C libraries, such
+// as musl, name threads by a pointer.
+#[cfg(all(unix, not(loom)))]
+unsafe impl Send for Thread {}
+
 #[cfg(all(unix, not(loom)))]
 impl Thread {
     /// Starts the thread. Returns `None` if that fails.
