@@ -9,7 +9,7 @@ use crate::loom::{self, Exploration};
 use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
-use crate::toolchain::check_oldest;
+use crate::toolchain::{self, Standard};
 use crate::{Result, kernel, layers, no_arguments, pool, source, target, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -77,7 +77,9 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 fn beside_the_tests() -> Result<(Steps, Tally)> {
     let mut steps = Steps::lane();
     let mut tally = Tally::default();
-    steps.judge("the library with its oldest Rust", || check_oldest(None))?;
+    steps.judge("the library with its oldest Rust", || {
+        toolchain::check_oldest(None)
+    })?;
     steps.judge("models", models)?;
     steps.judge("the example kernel, with 4 CPUs", || {
         kernel::boot(4, "release")
@@ -89,7 +91,22 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
             succeeded(&finished, "cargo test")
         })?;
     }
+    steps.judge(&format!("tests for {MUSL}"), || test_for_musl(&mut tally))?;
     Ok((steps, tally))
+}
+
+/// Builds and tests the library with another C library, where the target is installed.
+fn test_for_musl(tally: &mut Tally) -> Result<Verdict> {
+    if toolchain::standard_of("rustc", MUSL) != Some(Standard::Installed) {
+        return Ok(Verdict::Skipped(format!(
+            "the target is not installed (rustup target add {MUSL})"
+        )));
+    }
+    let tests = tests(LIBRARY).args(["--target", MUSL]);
+    let finished = tests.quiet().finish()?;
+    tally.add(&finished.output);
+    succeeded(&finished, "cargo test")?;
+    Ok(Verdict::Passed)
 }
 
 /// Runs the binaries of tests and those in the documentation, as many at a time as there are CPUs:
@@ -178,6 +195,12 @@ fn with_checks() -> String {
     let programs = "misuse:: operations::a_plain_table freed::objects_are_freed";
     format!("{WITHOUT_EXPERIMENTS},fdtable-posix/debug --test c_programs -- {programs}")
 }
+
+/// Its C library registers no area for restartable sequences, and counts CPUs in another way.
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+const LIBRARY: &str = "-p fdtable-shm -p fdtable-sync -p fdtable-slab -p fdtable-objects \
+                       -p fdtable -p fdtable-listing";
 
 /// Tests beside those of the default members, and of what is chosen when the table is built.
 const FEATURES: &[&str] = &[

@@ -13,12 +13,13 @@
 //! of the target: installed, or as source, which cargo then builds with the tests. The step
 //! installs nothing, and reports what is missing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::process::{self, End, Process};
 use crate::steps::Verdict;
 use crate::tally::Tally;
+use crate::toolchain::{self, Standard};
 use crate::{Result, target};
 
 /// An architecture, and what builds and runs its programs.
@@ -95,14 +96,6 @@ const SKIPPED: &[(&str, &str)] = &[
 const QEMU_STARTS_NO_THREAD: &str =
     "the child of a process with several threads starts a thread, and QEMU aborts or waits forever";
 
-/// Where the standard library of a target comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standard {
-    Installed,
-    /// Cargo builds it.
-    Source,
-}
-
 /// A compiler for a target.
 pub(crate) struct Compiler {
     path: &'static str,
@@ -150,7 +143,7 @@ impl Machine {
     pub(crate) fn compiler(&self) -> std::result::Result<Compiler, String> {
         let can_run = |program| Process::new(program).arg("--version").read().is_ok();
         let compiler = COMPILERS.iter().find_map(|path| {
-            let standard = self.standard_of(path)?;
+            let standard = toolchain::standard_of(path, self.triple)?;
             Some(Compiler { path, standard })
         });
         let has_tools =
@@ -163,22 +156,6 @@ impl Machine {
                 self.triple
             )),
             None => Err(format!("{} {COMPILER_PACKAGES}", self.packages)),
-        }
-    }
-
-    /// Returns where a compiler has the standard library of the machine, if it has one.
-    fn standard_of(&self, compiler: &str) -> Option<Standard> {
-        let print = |what: &str| {
-            let print = Process::new(compiler).args(["--print", what, "--target", self.triple]);
-            Some(PathBuf::from(print.read().ok()?.trim()))
-        };
-        let source = "lib/rustlib/src/rust/library/std/Cargo.toml";
-        if print("target-libdir")?.is_dir() {
-            Some(Standard::Installed)
-        } else if print("sysroot")?.join(source).is_file() {
-            Some(Standard::Source)
-        } else {
-            None
         }
     }
 

@@ -1,6 +1,6 @@
-//! Other toolchains than the one that builds this program.
+//! Other toolchains than the one that builds this program, and other targets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::library::{self, LockFile};
 use crate::process::Process;
@@ -18,6 +18,30 @@ pub(crate) fn installed(version: &str) -> Option<String> {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
     };
     names.filter(is_wanted).map(str::to_owned).next()
+}
+
+/// Where the standard library of a target comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standard {
+    Installed,
+    /// Cargo builds it.
+    Source,
+}
+
+/// Returns where a compiler has the standard library of a target, if it has one.
+pub(crate) fn standard_of(compiler: &str, triple: &str) -> Option<Standard> {
+    let print = |what: &str| {
+        let print = Process::new(compiler).args(["--print", what, "--target", triple]);
+        Some(PathBuf::from(print.read().ok()?.trim()))
+    };
+    let source = "lib/rustlib/src/rust/library/std/Cargo.toml";
+    if print("target-libdir")?.is_dir() {
+        Some(Standard::Installed)
+    } else if print("sysroot")?.join(source).is_file() {
+        Some(Standard::Source)
+    } else {
+        None
+    }
 }
 
 /// Builds the library with the oldest compiler that it promises, and with the dependencies that
