@@ -511,9 +511,7 @@ unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>, has_contents: bool) 
     // Freed at the end, and also if a drop panics.
     let memory = Memory::<T, S, H, L>::at(place);
     // SAFETY: it is there until it is dropped below.
-    let ended = unsafe { header.as_ref() };
-    uncount_revocation(ended);
-    ended.spread.retire();
+    uncount_revocation(unsafe { header.as_ref() });
     // SAFETY: nothing uses the header any more.
     unsafe { header.drop_in_place() };
     if has_contents {

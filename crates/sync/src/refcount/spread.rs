@@ -118,9 +118,10 @@ const OPEN: isize = isize::MAX / 4;
 /// Where the count of a sealed part begins.
 const SEALED: isize = isize::MIN / 2;
 
-/// What a count has beside its word to be spread: four bytes, and nothing that must be dropped.
-/// It belongs to one [`RefCount`], the one that each method gets, and [`retire`](Self::retire)
-/// ends it.
+/// What a count has beside its word to be spread, in four bytes.
+///
+/// It belongs to one [`RefCount`], the one that each method gets. Dropping it frees its number for
+/// another count; if it is leaked, no other count gets that number.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Spread {
@@ -467,16 +468,17 @@ impl Spread {
         // Acquire: as in `part`.
         self.home.load(Acquire)
     }
+}
 
-    /// Frees the number of a count that no thread uses any more.
-    pub fn retire(&self) {
-        // Relaxed: the caller has synchronised with all threads that used it.
-        let number = self.home.load(Relaxed) & !MARK;
+/// Frees the number. No thread uses the parts any more: each that does borrows the count.
+impl Drop for Spread {
+    fn drop(&mut self) {
+        // Relaxed: the owner has synchronised with all threads that used it.
+        let home = self.home.load(Relaxed);
         // A count that is still spread has lost the reference of a slot on its way.
-        debug_assert_eq!(number, self.home.load(Relaxed), "it was gathered");
-        if number != 0 {
-            self.home.store(0, Relaxed);
-            DRAWN.free(number);
+        debug_assert_eq!(home & MARK, 0, "it was gathered");
+        if home != 0 {
+            DRAWN.free(home & !MARK);
         }
     }
 }

@@ -304,14 +304,15 @@ fn a_number_is_drawn_again() {
     explore(AtMost(3), || {
         let ends = [Ends::default(), Ends::default()];
         let [first, second] = ends.each_ref().map(|ends| Object::new(ends, 1));
-        let other = thread(&first, 1, |object| {
+        let spread_and_end = |object: Arc<Object>| {
             object.get_spread_put(0);
             object.close(0);
-            object.spread.retire();
+        };
+        let other = spawn(move || {
+            move_to(1);
+            spread_and_end(first);
         });
-        second.get_spread_put(0);
-        second.close(0);
-        second.spread.retire();
+        spread_and_end(second);
         join(other);
         ends.iter().for_each(|ends| assert_eq!(ends.count(), 1));
     });
