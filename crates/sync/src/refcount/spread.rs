@@ -75,35 +75,39 @@
 //! # Cost and bounds
 //!
 //! An object has no word more for it: its number and the last CPU are in four bytes that its header
-//! had left. Parts are static memory, a line for each CPU and number: a page for each CPU serves 64
-//! hot objects. [`NUMBERS`] objects can have a number at a time, and [`ROWS`] CPUs a
-//! row. Others use the word. Spreading and gathering take a store or a swap for each CPU; neither
-//! waits. Only 64-bit machines spread: the bias needs room in the word.
+//! had left. Parts are a line for each CPU and number: a page for each CPU serves 64 hot objects.
+//! [`NUMBERS`] objects can have a number at a time, and [`ROWS`] CPUs a row. Others use the word.
+//! Spreading and gathering take a store or a swap for each CPU; neither waits. Only 64-bit machines
+//! spread: the bias needs room in the word.
+//!
+//! With `std` on Unix the rows are mapped when the first count is spread, 16 KiB for each CPU. A
+//! lookup spreads, so they do not come from the global allocator, which a lookup must not enter:
+//! it may have interrupted the allocator. Elsewhere they are in the program's image. No row is
+//! freed: a sequence may add to one until the process ends.
 
 use super::{AfterPut, RefCount};
 use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::atomic::{AtomicIsize, AtomicU16, AtomicU64, AtomicUsize};
+use crate::platform::atomic::{AtomicIsize, AtomicPtr, AtomicU16, AtomicU64, AtomicUsize};
 use crate::platform::own;
+use core::ptr::{self, NonNull};
 
 pub mod pace;
 
-/// How many CPUs have parts. A library that does not know its CPUs never spreads a count. The
-/// parts are eight mebibytes with `std`, whose pages are the system's until they are used, and
-/// 128 kibibytes in a kernel, whose image they are in.
+/// How many CPUs have parts, at most. A library that does not know its CPUs never spreads a count.
 pub const ROWS: usize = by_host(512, 64);
 
 /// How many counts can have parts at a time.
 pub const NUMBERS: usize = by_host(256, 32);
 
-/// Chooses by what runs the library: models have 2 of each.
-const fn by_host(with_std: usize, in_kernel: usize) -> usize {
+/// Chooses by where the rows are: models have 2 of each. Those of an image have 128 KiB.
+const fn by_host(mapped: usize, in_image: usize) -> usize {
     if cfg!(loom) {
         2
-    } else if cfg!(feature = "std") {
-        with_std
-    } else if cfg!(feature = "platform") {
-        in_kernel
+    } else if cfg!(all(feature = "std", unix)) {
+        mapped
+    } else if cfg!(any(feature = "std", feature = "platform")) {
+        in_image
     } else {
         1
     }
@@ -146,17 +150,23 @@ pub enum Place {
     Part,
 }
 
-/// The parts of all counts. A row for each CPU, whose memory is the system's until it is used.
-#[repr(C)]
-#[cfg_attr(any(feature = "std", feature = "platform"), repr(align(4096)))]
+/// The parts of one CPU.
+type Row = [Part; NUMBERS];
+
+/// The parts of all counts.
+#[repr(C, align(64))]
 pub struct Parts {
-    rows: [[Part; NUMBERS]; ROWS],
-    /// Keeps the next field at an offset in its page that no part has: some machines take a load
+    /// Keeps the next fields at offsets in their line that no part has: some machines take a load
     /// for one of what was just stored at the same offset of another page, and wait.
-    _distance: [usize; 4],
-    /// How many rows are used: as many as there are CPUs. Zero until the first count is spread.
+    _distance: usize,
+    /// How many rows there are: as many as there are CPUs. Zero until the first count is spread.
     used: AtomicUsize,
+    /// The first row; the others follow. Null until the first count is spread.
+    rows: AtomicPtr<Row>,
 }
+
+// The static memory of programs whose rows are mapped.
+const _: () = assert!(size_of::<Parts>() <= 64 || cfg!(loom));
 
 own! {
     /// The parts of this process.
@@ -172,45 +182,134 @@ impl Parts {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self {
-            rows: [const { [const { Part(AtomicIsize::new(0)) }; NUMBERS] }; ROWS],
-            _distance: [0; 4],
+            _distance: 0,
             used: AtomicUsize::new(0),
+            rows: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
     #[cfg(loom)]
     fn new() -> Self {
         Self {
-            rows: core::array::from_fn(|_| core::array::from_fn(|_| Part(AtomicIsize::new(0)))),
-            _distance: [0; 4],
+            _distance: 0,
             used: AtomicUsize::new(0),
+            rows: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// Returns how many rows are used, and fixes it at the first call.
-    fn use_rows(&self) -> usize {
-        let rows = if cfg!(loom) {
+    /// Makes the rows, at the first call. Returns nothing if there is no memory for them.
+    fn make_rows(&self) -> Option<()> {
+        // Acquire: pairs with the release below, so that a thread that reads the mark that follows
+        // sees the number of rows.
+        if !self.rows.load(Acquire).is_null() {
+            return Some(());
+        }
+        let count = if cfg!(loom) {
             ROWS
         } else {
             percpu::copies().min(ROWS)
         };
-        // Relaxed, both: every thread stores the same, and the mark is published after it.
-        if self.used.load(Relaxed) != rows {
-            self.used.store(rows, Relaxed);
+        let rows = memory::map(count)?;
+        // Relaxed: every thread stores the same, and the exchange publishes it.
+        self.used.store(count, Relaxed);
+        // Release: pairs with the acquire above, so the number of rows is visible there. Relaxed on
+        // failure: this thread has stored that number itself.
+        let made = self
+            .rows
+            .compare_exchange(ptr::null_mut(), rows.as_ptr(), Release, Relaxed);
+        if made.is_err() {
+            // SAFETY: mapped above, and no other thread has seen it.
+            unsafe { memory::unmap(rows, count) };
         }
-        rows
+        Some(())
     }
 
     /// Returns the part of a CPU for the count with the number of `home`, if the CPU has a row.
     #[inline(always)]
-    fn of(&self, home: u16, cpu: usize) -> Option<&AtomicIsize> {
-        // Relaxed: the acquire of the mark comes before.
+    fn of(&self, home: u16, cpu: usize) -> Option<&'static AtomicIsize> {
+        // Relaxed, both: the acquire of the mark comes before.
         if cpu >= self.used.load(Relaxed) {
             return None;
         }
-        let row = self.rows.get(cpu)?;
+        let first = NonNull::new(self.rows.load(Relaxed))?;
+        // SAFETY: there are as many rows as `used` says, whatever thread has mapped them.
+        let row = unsafe { first.add(cpu) };
+        // SAFETY: rows stay. All their bytes were zero at first, which is a valid part.
+        let row = unsafe { row.as_ref() };
         row.get(usize::from(home & !MARK) - 1).map(|part| &part.0)
     }
+
+    /// Returns the parts of all CPUs for the count with this number.
+    fn all_of(&self, number: u16) -> impl Iterator<Item = &'static AtomicIsize> {
+        // Relaxed: as in `of`, or the number was drawn after the rows were made.
+        (0..self.used.load(Relaxed)).filter_map(move |cpu| self.of(number, cpu))
+    }
+}
+
+/// The memory of the rows, where a lookup can map some.
+#[cfg(all(feature = "std", unix, not(loom)))]
+mod memory {
+    use super::Row;
+    use core::ptr::{self, NonNull};
+
+    /// Maps so many rows, all zero. They are private to the process, also after a fork.
+    pub(super) fn map(count: usize) -> Option<NonNull<Row>> {
+        let size = count * size_of::<Row>();
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
+        // SAFETY: a new mapping, of which nothing is known yet.
+        let place = unsafe { libc::mmap(ptr::null_mut(), size, protection, flags, -1, 0) };
+        if place == libc::MAP_FAILED {
+            return None;
+        }
+        NonNull::new(place.cast())
+    }
+
+    /// Unmaps the rows.
+    ///
+    /// # Safety
+    /// [`map`] has returned them for this count, and they are not used.
+    pub(super) unsafe fn unmap(rows: NonNull<Row>, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { libc::munmap(rows.as_ptr().cast(), count * size_of::<Row>()) };
+    }
+}
+
+/// The memory of the rows, in the image.
+#[cfg(not(all(feature = "std", unix, not(loom))))]
+mod memory {
+    use super::{Part, ROWS, Row};
+    use crate::platform::atomic::AtomicIsize;
+    use crate::platform::own;
+    use core::ptr::NonNull;
+
+    /// All rows.
+    pub(super) struct Image([Row; ROWS]);
+
+    impl Image {
+        #[cfg(not(loom))]
+        const fn new() -> Self {
+            Self([const { [const { Part(AtomicIsize::new(0)) }; super::NUMBERS] }; ROWS])
+        }
+
+        #[cfg(loom)]
+        fn new() -> Self {
+            let part = |_| Part(AtomicIsize::new(0));
+            Self([(); ROWS].map(|()| core::array::from_fn(part)))
+        }
+    }
+
+    own! {
+        pub(super) static IMAGE: Image = Image::new();
+    }
+
+    /// Returns the first row.
+    pub(super) fn map(_count: usize) -> Option<NonNull<Row>> {
+        Some(NonNull::from(&IMAGE.0).cast())
+    }
+
+    /// Does nothing: the image stays.
+    pub(super) unsafe fn unmap(_rows: NonNull<Row>, _count: usize) {}
 }
 
 /// The numbers that are drawn.
@@ -227,13 +326,14 @@ impl Drawn {
         Self(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// Draws a number, from 1, if there is one. The parts are of this process: where processes
-    /// share counts, there is none.
+    /// Draws a number, from 1, if there is one, and memory for the parts. The parts are of this
+    /// process: where processes share counts, there is none.
     fn draw(&self) -> Option<u16> {
         #[cfg(feature = "processes")]
         if fdtable_shm::is_shared() {
             return None;
         }
+        PARTS.make_rows()?;
         for (index, word) in self.0.iter().enumerate() {
             // Relaxed: a hint.
             let mut bits = word.load(Relaxed);
@@ -406,7 +506,7 @@ impl Spread {
         };
         // (B) Relaxed: the mark publishes it. A swap, and not a store: late gets and puts may still
         // change a sealed part, and models have an order of exchanges alone.
-        for part in (0..PARTS.use_rows()).filter_map(|cpu| PARTS.of(number, cpu)) {
+        for part in PARTS.all_of(number) {
             part.swap(OPEN, Relaxed);
         }
         // (C) Release: to the gets and puts that read the mark, with the open parts.
@@ -436,8 +536,8 @@ impl Spread {
             return false;
         }
         // (F) Acquire: pairs with the release of each put, which (G) passes on.
-        let sum = (0..PARTS.use_rows())
-            .filter_map(|cpu| PARTS.of(unmarked, cpu))
+        let sum = PARTS
+            .all_of(unmarked)
             .map(|part| part.swap(SEALED, Acquire) - OPEN)
             .sum();
         // (G), (H)
@@ -453,8 +553,8 @@ impl Spread {
         if home & MARK == 0 {
             return count.references();
         }
-        let in_parts: isize = (0..PARTS.use_rows())
-            .filter_map(|cpu| PARTS.of(home, cpu))
+        let in_parts: isize = PARTS
+            .all_of(home)
             .map(|part| part.load(Relaxed))
             .filter(|&part| part >= 0)
             .map(|part| part - OPEN)
@@ -525,6 +625,8 @@ pub mod layout {
     pub const ROW_SHIFT: u32 = (NUMBERS * size_of::<Part>()).trailing_zeros();
     /// The offset of the number of rows that are used.
     pub const USED: usize = offset_of!(Parts, used);
+    /// The offset of the address of the first row.
+    pub const FIRST_ROW: usize = offset_of!(Parts, rows);
 }
 
 #[cfg(all(test, loom))]

@@ -72,6 +72,7 @@ macro_rules! add {
                     "mov {place}, qword ptr [rip + {parts}@GOTPCREL]",
                     "cmp {before}, qword ptr [{place} + {used}]",
                     "jae 21f",
+                    "mov {place}, qword ptr [{place} + {first_row}]",
                     "shl {before}, {row_shift}",
                     "add {place}, {before}",
                     "shl {at}, {part_shift}",
@@ -99,6 +100,7 @@ macro_rules! add {
                 home = const HOME_DISTANCE,
                 hot = const offset_of!(Tree<T, S, D>, shared) + offset_of!(Shared, hot),
                 used = const layout::USED,
+                first_row = const layout::FIRST_ROW,
                 row_shift = const layout::ROW_SHIFT,
                 part_shift = const layout::PART_SHIFT,
                 $($operands)*
