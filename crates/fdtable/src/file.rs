@@ -26,6 +26,11 @@ use crate::Error;
 /// released before, and wait briefly for readers if very many are queued (see
 /// [`rcu::call`](crate::rcu::call)); inside a read-side section it does not wait.
 ///
+/// A reference that is leaked ([`mem::forget`](core::mem::forget)) keeps its file forever. If
+/// several CPUs have used the file, it also keeps one of the 256 indexes of files whose references
+/// are counted by CPU. When no index is left, each further file has one count for all CPUs: lookups
+/// by several at a time are slower, and everything else is the same.
+///
 /// A `FileRef<Rcu<T>>` refers to a file that [can be borrowed](Rcu) without a reference. Its `Drop`
 /// runs later, together with the freeing of its memory. [`lifetimes`](crate::lifetimes) has both
 /// kinds in a table.
