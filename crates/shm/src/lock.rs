@@ -7,8 +7,9 @@
 //! is cleared while no thread sleeps yet, the one that is about to finds another value, and looks.
 //!
 //! A thread that sleeps wakes ten times a second to look whether the owner still lives. If not, it
-//! takes the lock: what the lock guards is as the owner has left it. So guards stay on their thread.
-//! One that is leaked is void when its thread ends: nothing may use the value through it later.
+//! takes the lock: what the lock guards is as the owner has left it. So guards are not `Send`. A
+//! guard that is leaked ends with its thread: no reference that it gave out may be used after that,
+//! as the caller of [`begin`](crate::begin) promises.
 //!
 //! An unlock stores to the first word, and loads the mark. An exchange would wait until all stores
 //! of the thread are visible: the most expensive instruction of a write to a pipe whose memory

@@ -155,7 +155,8 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
             what: String::new(),
             errno: error.raw_os_error().unwrap_or(libc::EIO),
         };
-        // SAFETY: this thread is the only one, and has called nothing of the kernel.
+        // SAFETY: this thread is the only one, and has called nothing of the kernel, which leaks no
+        // guard.
         if unsafe { fdtable_shm::begin() }.map_err(failed)? == fdtable_shm::Begun::NotLinked {
             return Err(failed(io::Error::from_raw_os_error(libc::ENOEXEC)));
         }
