@@ -91,18 +91,21 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
             succeeded(&finished, "cargo test")
         })?;
     }
-    steps.judge(&format!("tests for {MUSL}"), || test_for_musl(&mut tally))?;
+    steps.judge(&format!("units for {MUSL}"), || {
+        test_for_musl(&["--lib"], &mut tally)
+    })?;
     Ok((steps, tally))
 }
 
-/// Builds and tests the library with another C library, where the target is installed.
-fn test_for_musl(tally: &mut Tally) -> Result<Verdict> {
+/// Builds and tests the library with another C library, where the target is installed: those tests
+/// that the options of cargo name, or all.
+pub(crate) fn test_for_musl(options: &[&str], tally: &mut Tally) -> Result<Verdict> {
     if toolchain::standard_of("rustc", MUSL) != Some(Standard::Installed) {
         return Ok(Verdict::Skipped(format!(
             "the target is not installed (rustup target add {MUSL})"
         )));
     }
-    let tests = tests(LIBRARY).args(["--target", MUSL]);
+    let tests = tests(LIBRARY).args(["--target", MUSL]).args(options);
     let finished = tests.quiet().finish()?;
     tally.add(&finished.output);
     succeeded(&finished, "cargo test")?;

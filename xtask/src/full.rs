@@ -15,7 +15,8 @@ use std::time::Duration;
 use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{Steps, Verdict};
-use crate::{COMMANDS, Result, foreign, instructions, programs, root, source, toolchain};
+use crate::tally::Tally;
+use crate::{COMMANDS, Result, check, foreign, instructions, programs, root, source, toolchain};
 
 struct Step {
     name: &'static str,
@@ -96,6 +97,11 @@ const STEPS: &[Step] = &[
         name: "bare-metal",
         summary: "targets without an operating system",
         run: bare_metal,
+    },
+    Step {
+        name: "musl",
+        summary: "the tests of the library with the C library musl",
+        run: musl,
     },
     Step {
         name: "foreign",
@@ -439,6 +445,10 @@ fn bare_metal() -> Result<Verdict> {
         return Ok(Verdict::NotFinished(format!("only for the host; {add}")));
     }
     Ok(verdict)
+}
+
+fn musl() -> Result<Verdict> {
+    check::test_for_musl(&[], &mut Tally::default())
 }
 
 fn foreign() -> Result<Verdict> {
