@@ -1,0 +1,16 @@
+//! Prints what the library finds on this machine: its fences, restartable sequences, and CPUs.
+//!
+//! `cargo run -p fdtable-sync --example machine`
+
+use fdtable_sync::{fence, rcu};
+
+fn main() {
+    // A thread has an area from its first section on.
+    drop(rcu::read_lock());
+    let sequences = match rcu::sequence_area() {
+        Some(_) => "sequences",
+        None => "no sequences",
+    };
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    println!("fences by {}, {sequences}, CPUs: {cpus}.", fence::flavour());
+}
