@@ -5,6 +5,7 @@ use std::fs;
 use std::thread;
 use std::time::Instant;
 
+use crate::degraded::{self, Extent};
 use crate::loom::{self, Exploration};
 use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
@@ -40,7 +41,12 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         binaries = process::build_tests(tests(WITHOUT_EXPERIMENTS))?;
         Ok(())
     })?;
-    lane.step("tests", || run_tests(binaries, &mut tally))?;
+    lane.step("tests", || run_tests(&mut binaries, &mut tally))?;
+    for form in &degraded::FORMS[..degraded::SHORT_FORMS] {
+        lane.judge(&format!("tests of the library, {}", form.name), || {
+            form.test(&binaries, Extent::Short, None, &mut tally)
+        })?;
+    }
     lane.step("the program, quickly", || {
         // The tests have built it. `cargo run` would build it once more, with other features of
         // its dependencies.
@@ -114,7 +120,7 @@ pub(crate) fn test_for_musl(options: &[&str], tally: &mut Tally) -> Result<Verdi
 
 /// Runs the binaries of tests and those in the documentation, as many at a time as there are CPUs:
 /// most binaries have few tests, or some that wait. Prints what each has printed when it ends.
-fn run_tests(mut binaries: Vec<TestBinary>, tally: &mut Tally) -> Result {
+fn run_tests(binaries: &mut [TestBinary], tally: &mut Tally) -> Result {
     if binaries.is_empty() {
         return Err("there are no tests".into());
     }
@@ -124,7 +130,7 @@ fn run_tests(mut binaries: Vec<TestBinary>, tally: &mut Tally) -> Result {
         of_long.unwrap_or(LONGEST.len())
     };
     binaries.sort_by_key(place);
-    let of_binaries = binaries.into_iter().map(|binary| {
+    let of_binaries = binaries.iter().map(|binary| {
         let name = source::shown(&binary.path);
         (name, Process::new(&binary.path).directory(&binary.package))
     });

@@ -16,7 +16,9 @@ use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{Steps, Verdict};
 use crate::tally::Tally;
-use crate::{COMMANDS, Result, check, foreign, instructions, programs, root, source, toolchain};
+use crate::{
+    COMMANDS, Result, check, degraded, foreign, instructions, programs, root, source, toolchain,
+};
 
 struct Step {
     name: &'static str,
@@ -102,6 +104,11 @@ const STEPS: &[Step] = &[
         name: "musl",
         summary: "the tests of the library with the C library musl",
         run: musl,
+    },
+    Step {
+        name: "degraded",
+        summary: "the tests of the library without rseq, without membarrier, and on one CPU",
+        run: degraded,
     },
     Step {
         name: "foreign",
@@ -449,6 +456,10 @@ fn bare_metal() -> Result<Verdict> {
 
 fn musl() -> Result<Verdict> {
     check::test_for_musl(&[], &mut Tally::default())
+}
+
+fn degraded() -> Result<Verdict> {
+    degraded::in_all_forms(&log_of("degraded"))
 }
 
 fn foreign() -> Result<Verdict> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod check;
+mod degraded;
 mod document;
 mod foreign;
 mod full;
@@ -48,6 +49,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         summary: "run everything that continuous integration runs",
         run: check::run,
+    },
+    Command {
+        name: "degraded",
+        arguments: "",
+        summary: "test the library without rseq, without membarrier, and on one CPU",
+        run: degraded::run,
     },
     Command {
         name: "full",

@@ -1,0 +1,211 @@
+//! `degraded`: the tests of the library on machines that lack something its fast paths need.
+//!
+//! The binaries of the tests run again, each behind a command that takes it away. Nothing is built
+//! for that. Before the tests, the example `machine` has to print that it is away.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::library::CRATES;
+use crate::process::{self, End, Finished, Process, TestBinary};
+use crate::steps::{AfterFailure, Steps, Verdict};
+use crate::tally::Tally;
+use crate::{Result, loom, no_arguments, pool, root, target};
+
+/// A machine that lacks something.
+pub(crate) struct Form {
+    pub(crate) name: &'static str,
+    /// The words in front of a program. `EXAMPLES` is the directory of the built examples.
+    command: &'static str,
+    /// What the example `machine` prints there.
+    shows: &'static str,
+}
+
+/// All forms. `check` runs the first two.
+pub(crate) const FORMS: &[Form] = &[
+    Form {
+        name: "without rseq",
+        command: "env GLIBC_TUNABLES=glibc.pthread.rseq=0",
+        shows: " no sequences,",
+    },
+    Form {
+        name: "without membarrier",
+        command: "EXAMPLES/without_membarrier ENOSYS",
+        shows: "fences by fence,",
+    },
+    Form {
+        name: "membarrier refused",
+        command: "EXAMPLES/without_membarrier EPERM",
+        shows: "fences by fence,",
+    },
+    Form {
+        name: "without rseq and membarrier",
+        command: "env GLIBC_TUNABLES=glibc.pthread.rseq=0 EXAMPLES/without_membarrier ENOSYS",
+        shows: "fences by fence, no sequences,",
+    },
+    Form {
+        name: "one CPU",
+        command: "taskset -c 0",
+        shows: "CPUs: 1.",
+    },
+];
+
+/// How many forms `check` runs.
+pub(crate) const SHORT_FORMS: usize = 2;
+
+/// Binaries that `check` leaves out: they take three quarters of the time. Most of their tests are
+/// about answers or memory; the threads of the others use what the remaining binaries test.
+const LONG: &[&str] = &[
+    "table",
+    "lowest_judge",
+    "memory",
+    "out_of_memory",
+    "ports",
+    "against_host",
+];
+
+/// How much of the tests runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everything.
+    Whole,
+    /// Not the long binaries, and few cases of each property.
+    Short,
+}
+
+/// How long the tests of one binary may run: most take seconds, and some a minute.
+const LIMIT: Duration = Duration::from_secs(10 * 60);
+
+pub(crate) fn run(arguments: &[String]) -> Result {
+    no_arguments(arguments)?;
+    let mut steps = Steps::new(AfterFailure::GoOn);
+    let binaries = build()?;
+    for form in FORMS {
+        steps.judge(form.name, || {
+            form.test(&binaries, Extent::Whole, None, &mut Tally::default())
+        })?;
+    }
+    print!("{}", steps.table());
+    steps.finish()
+}
+
+/// Runs all tests in all forms, for a log.
+pub(crate) fn in_all_forms(log: &Path) -> Result<Verdict> {
+    let binaries = build()?;
+    let mut skipped = Vec::new();
+    let mut failed = Vec::new();
+    for form in FORMS {
+        match form.test(&binaries, Extent::Whole, Some(log), &mut Tally::default()) {
+            Ok(Verdict::Passed) => {}
+            Ok(Verdict::Skipped(why) | Verdict::NotFinished(why)) => skipped.push(why),
+            Err(error) => failed.push(format!("{}: {error}", form.name)),
+        }
+    }
+    if !failed.is_empty() {
+        return Err(failed.join("; ").into());
+    }
+    Ok(match skipped.is_empty() {
+        true => Verdict::Passed,
+        false => Verdict::NotFinished(skipped.join("; ")),
+    })
+}
+
+/// Builds the tests of the library, and the examples with them.
+fn build() -> Result<Vec<TestBinary>> {
+    let packages = CRATES.iter().flat_map(|(_, package)| ["-p", package]);
+    process::build_tests(Process::cargo("test").args(packages))
+}
+
+impl Form {
+    /// Runs those of the binaries that are of the library. Prints what a binary has printed that
+    /// fails, and which tests say that they are skipped.
+    pub(crate) fn test(
+        &self,
+        binaries: &[TestBinary],
+        extent: Extent,
+        log: Option<&Path>,
+        tally: &mut Tally,
+    ) -> Result<Verdict> {
+        let machine = self.program(&examples().join("machine"));
+        let shown = machine.quiet().finish()?.output;
+        if !shown.contains(self.shows) {
+            let why = format!("{}: not possible here: {}", self.name, shown.trim_end());
+            return Ok(Verdict::Skipped(why));
+        }
+        let chosen: Vec<&TestBinary> = binaries
+            .iter()
+            .filter(|binary| is_chosen(binary, extent))
+            .collect();
+        if chosen.is_empty() {
+            return Err("there are no tests".into());
+        }
+        let ended = pool::each(chosen, |binary| -> Result<(String, Finished)> {
+            let mut process = self.program(&binary.path).directory(&binary.package);
+            if extent == Extent::Short {
+                process = process.env("PROPTEST_CASES", "8");
+            }
+            if let Some(log) = log {
+                process = process.log(log);
+            }
+            let line = process.line();
+            Ok((line, process.limit(LIMIT).quiet().finish()?))
+        });
+        let mut failed = Vec::new();
+        for ended in ended {
+            let (line, Finished { end, output }) = ended?;
+            tally.add(&output);
+            for skipped in output.lines().filter(|line| line.contains("skipped: ")) {
+                println!("{skipped}");
+            }
+            if end != End::Success {
+                println!("{output}\nFAILED: {line}");
+                failed.push(line);
+            }
+        }
+        if failed.is_empty() {
+            Ok(Verdict::Passed)
+        } else {
+            Err(failed.join("; ").into())
+        }
+    }
+
+    /// A program behind the command.
+    fn program(&self, path: &Path) -> Process {
+        let examples = examples();
+        let examples = examples.to_string_lossy();
+        let words = self.command.split_whitespace();
+        let mut words = words.map(|word| word.replace("EXAMPLES", &examples));
+        let first = words.next().expect("each form has a command");
+        Process::new(first).args(words).arg(path)
+    }
+}
+
+/// The directory in which cargo builds examples.
+fn examples() -> PathBuf {
+    target().join("debug/examples")
+}
+
+fn is_chosen(binary: &TestBinary, extent: Extent) -> bool {
+    let is_of = |&(folder, _): &(&str, &str)| binary.package == root().join("crates").join(folder);
+    let is_long = LONG.contains(&loom::stem(&binary.path).as_str());
+    CRATES.iter().any(is_of) && (extent == Extent::Whole || !is_long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_of_the_library_are_chosen_and_the_long_ones_for_the_whole_alone() {
+        let chosen = |package: &str, name: &str| {
+            let binary = TestBinary {
+                path: target().join("debug/deps").join(name),
+                package: root().join(package),
+            };
+            [Extent::Whole, Extent::Short].map(|extent| is_chosen(&binary, extent))
+        };
+        assert_eq!(chosen("crates/fdtable", "races-0a"), [true, true]);
+        assert_eq!(chosen("crates/fdtable", "table-0a"), [true, false]);
+        assert_eq!(chosen("kernel/vfs", "fdtable_vfs-0a"), [false, false]);
+    }
+}
