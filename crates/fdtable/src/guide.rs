@@ -57,12 +57,14 @@
 //! [`PrivateFiles`]: crate::PrivateFiles
 //! [`Rcu`]: crate::Rcu
 //! [`Reservation`]: crate::Reservation
+//! [`Reservations`]: crate::Reservations
 //! [`Spare`]: crate::Spare
 //! [`SuperBlock`]: crate::SuperBlock
 //! [`WeakFile`]: crate::WeakFile
 //! [`close_and_wait`]: crate::Files::close_and_wait
 //! [`dup3_waiting`]: crate::Files::dup3_waiting
 //! [`host_fork`]: crate::host_fork
+//! [`install`]: crate::Reservation::install
 //! [`lifetimes`]: crate::lifetimes
 //! [`rcu::barrier`]: crate::rcu::barrier
 //! [`rcu::qsbr`]: crate::rcu::qsbr

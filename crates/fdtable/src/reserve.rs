@@ -86,6 +86,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
 /// Reserved descriptors without files, in ascending order. Dropping it frees them.
 ///
+/// It is an iterator of [`Reservation`]s, each of which [installs](Reservation::install) a file.
+///
 /// ```
 /// use fdtable::{Error, FdFlags, FileRef, Files};
 ///
@@ -94,7 +96,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// let both = files.reserve_many(2, FdFlags::empty())?;
 /// let fds: Vec<_> = both
 ///     .zip(["read end", "write end"])
-///     .map(|(number, end)| number.install(FileRef::new(end)).raw())
+///     .map(|(fd, end)| fd.install(FileRef::new(end)).raw())
 ///     .collect();
 /// assert_eq!(fds, [0, 1]);
 /// # Ok::<(), Error>(())
