@@ -1,11 +1,14 @@
 //! Pins threads to CPUs.
 
+use std::thread;
+
+use anyhow::anyhow;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// Returns how many CPUs this process may use, at least 1.
 pub fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Binds the calling thread to the `nth` of the CPUs that it may use, counted from 0.
@@ -21,6 +24,19 @@ pub fn pin(nth: usize) {
     }
 }
 
+/// Runs `work` on a thread that is bound to the first CPU. The calling thread keeps its CPUs.
+///
+/// # Errors
+/// Those of `work`, or if it panicked.
+pub fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> anyhow::Result<R> {
+    let pinned = || {
+        pin(0);
+        work()
+    };
+    thread::scope(|scope| scope.spawn(pinned).join())
+        .unwrap_or_else(|_| Err(anyhow!("the measuring thread panicked")))
+}
+
 /// Lists the CPUs that the calling thread may use.
 fn allowed() -> impl Iterator<Item = usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
@@ -33,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_pinned_thread_may_use_one_cpu() {
-        let remaining = std::thread::spawn(|| {
+        let remaining = thread::spawn(|| {
             pin(0);
             allowed().count()
         });
@@ -42,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_does_not_exist_changes_nothing() {
-        let remaining = std::thread::spawn(|| {
+        let remaining = thread::spawn(|| {
             let before = allowed().count();
             pin(usize::MAX);
             (before, allowed().count())

@@ -18,10 +18,9 @@
 //! In the last step each table with N = 1 runs again, in the same rounds as the largest, so that
 //! growth compares samples that were taken side by side. Only the host's table has no twin.
 
-use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use serde::Serialize;
 use serde_json::{json, to_value};
 
@@ -200,7 +199,7 @@ impl Experiment for FdScale {
         ranges.push(host);
         let mut twins = opener::all(1).context("making the tables")?;
         grow(&mut twins, 1)?;
-        let rows = on_one_cpu(|| self.measure_steps(&mut ranges, &mut twins, progress))?;
+        let rows = affinity::on_one_cpu(|| self.measure_steps(&mut ranges, &mut twins, progress))?;
         Ok(Report {
             experiment: self.name(),
             title: "the cost of one open while N descriptors are open".to_owned(),
@@ -245,17 +244,6 @@ impl<'a> Entry<'a> {
         }
         Ok(())
     }
-}
-
-/// Runs `work` on a thread pinned to the first CPU. So the overwritten cache is the one that the
-/// timed open uses.
-fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> anyhow::Result<R> {
-    let pinned = || {
-        affinity::pin(0);
-        work()
-    };
-    thread::scope(|scope| scope.spawn(pinned).join())
-        .unwrap_or_else(|_| Err(anyhow!("the measuring thread panicked")))
 }
 
 /// Opens descriptors in each range until `open` are open, or the range is full.

@@ -76,9 +76,19 @@ impl Posix {
         Posix { rounds, calls }
     }
 
-    fn rows(&self, subjects: &[Subject<'_>], progress: &dyn Progress) -> Vec<Row> {
+    fn rows(
+        &self,
+        ours: &Calls,
+        host: &Calls,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        let plain = PlainTable::with_descriptors(DESCRIPTORS).context("no plain table")?;
+        let files = Files::new();
+        let mut subjects = Vec::new();
+        subjects.extend(calls(OURS, ours)?);
+        subjects.extend(calls(HOST, host)?);
+        subjects.extend(lookups(&plain, &files)?);
         progress.begin("posix", self.rounds as u64);
-        affinity::pin(0);
         let mut ns = vec![Vec::new(); subjects.len()];
         for round in 0..self.rounds {
             for place in order(subjects.len(), round) {
@@ -92,7 +102,7 @@ impl Posix {
             ns: Summary::of(&rounds),
             rounds,
         };
-        subjects.iter().zip(ns).map(row).collect()
+        Ok(subjects.iter().zip(ns).map(row).collect())
     }
 
     fn time(&self, subject: &Subject<'_>) -> f64 {
@@ -166,16 +176,9 @@ impl Experiment for Posix {
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let (ours, host) = (Calls::ours(), Calls::host());
-        let plain = PlainTable::with_descriptors(DESCRIPTORS).context("no plain table")?;
-        let files = Files::new();
-        let mut subjects = Vec::new();
-        subjects.extend(calls(OURS, &ours)?);
-        subjects.extend(calls(HOST, &host)?);
-        subjects.extend(lookups(&plain, &files)?);
-        // First: the other rows bind this thread to one CPU.
         let opens = opens::measure(self.rounds, &ours, &host)?;
         let talks = sockets::measure(self.rounds)?;
-        let rows = self.rows(&subjects, progress);
+        let rows = affinity::on_one_cpu(|| self.rows(&ours, &host, progress))?;
         let mut headline = figures(&rows);
         headline.extend(opens::figures(&opens));
         headline.extend(sockets::figures(&talks));

@@ -16,7 +16,10 @@ fn a_tiny_run_has_every_call_on_both_sides() {
         rounds: 1,
         calls: 10,
     };
+    let cpus = std::thread::available_parallelism().unwrap();
     let report = tiny.measure(Machine::observe(), &Silent).unwrap();
+    // The next experiment runs on this thread.
+    assert_eq!(std::thread::available_parallelism().unwrap(), cpus);
     let sides = |side: &str| report.rows.iter().filter(|row| row["side"] == side).count();
     // The calls and lookups, opens by one thread and by two, and the event loops.
     assert_eq!((sides("fdtable"), sides("host"), sides("Rust")), (8, 6, 2));
