@@ -139,7 +139,9 @@ impl fmt::Display for Report {
         for figure in &self.headline {
             writeln!(f, "  - {figure}")?;
         }
-        writeln!(f, "\nWhat this shows:")?;
+        if !self.remarks.is_empty() {
+            writeln!(f, "\nWhat this shows:")?;
+        }
         for remark in &self.remarks {
             writeln!(f, "  - {remark}")?;
         }

@@ -91,21 +91,29 @@ pub(super) fn all(work: u32, folder: &Path) -> (Vec<Program>, Vec<String>) {
         Some(file) if fs::write(&script, include_str!("../../programs/calls.py")).is_ok() => {
             programs.extend(calls_in_python(work, &file, &script));
         }
-        _ => missing.push("No calls in Python: python3 is not installed.".to_owned()),
+        _ => missing.push(absent("python3", "python3")),
     }
-    for (name, program) in [
-        ("dd", dd(work)),
-        ("sqlite3", sqlite(work, folder)),
-        ("hackbench", hackbench(work, Ends::Pipes)),
-        ("hackbench", hackbench(work, Ends::Sockets)),
-        ("true", just_true()),
+    let [pipes, sockets] = [Ends::Pipes, Ends::Sockets].map(|ends| hackbench(work, ends));
+    for (name, package, some) in [
+        ("dd", "coreutils", vec![dd(work)]),
+        ("sqlite3", "sqlite3", vec![sqlite(work, folder)]),
+        ("hackbench", HACKBENCH_PACKAGE, vec![pipes, sockets]),
+        ("true", "coreutils", vec![just_true()]),
     ] {
-        match program {
-            Some(program) => programs.push(program),
-            None => missing.push(format!("No row for {name}, which is not installed.")),
+        if some.iter().any(Option::is_none) {
+            missing.push(absent(name, package));
         }
+        programs.extend(some.into_iter().flatten());
     }
     (programs, missing)
+}
+
+/// The package of Debian with `hackbench`.
+pub(super) const HACKBENCH_PACKAGE: &str = "rt-tests";
+
+/// Says that a program is not installed, and which package of Debian has it.
+pub(super) fn absent(name: &str, package: &str) -> String {
+    format!("No row for {name}, which is not installed: `apt-get install {package}`.")
 }
 
 /// Compiles a program in C into `folder`. Blocks for a second.
@@ -118,7 +126,7 @@ pub(super) fn compiled(folder: &Path, name: &str, text: &str) -> Result<PathBuf,
     match compiler.output() {
         Ok(output) if output.status.success() => Ok(file),
         Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(error) => Err(format!("there is no C compiler ({error})")),
+        Err(error) => Err(format!("no C compiler ({error}): `apt-get install gcc`")),
     }
 }
 

@@ -18,7 +18,8 @@ use crate::report::{Figure, Goal};
 use crate::stats::{order, paired_ratio};
 
 /// Why there is no figure.
-pub(super) const MISSING: &str = "No server: redis-server or redis-benchmark is not installed.";
+pub(super) const MISSING: &str = "No server: redis-server or redis-benchmark is not installed: \
+     `apt-get install redis-server redis-tools`.";
 
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(10);

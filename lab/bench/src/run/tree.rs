@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::program::{Bound, Clock, NANOSECONDS, Program, SECONDS, compiled, installed, part};
+use super::program::{
+    Bound, Clock, HACKBENCH_PACKAGE, NANOSECONDS, Program, SECONDS, absent, compiled, installed,
+    part,
+};
 use crate::report::Goal;
 
 /// Lists the programs with so many percent of their work, and a sentence for each that is missing.
@@ -20,11 +23,11 @@ pub(super) fn all(work: u32, folder: &Path) -> (Vec<Program>, Vec<String>) {
         Some(file) if fs::write(&script, include_str!("../../programs/scripts.sh")).is_ok() => {
             programs.push(scripts(work, file, &script));
         }
-        _ => missing.push("No scripts: bash is not installed.".to_owned()),
+        _ => missing.push(absent("bash", "bash")),
     }
     match installed("hackbench") {
         Some(file) => programs.extend(hackbench(work, &file)),
-        None => missing.push("No row for hackbench, which is not installed.".to_owned()),
+        None => missing.push(absent("hackbench", HACKBENCH_PACKAGE)),
     }
     (programs, missing)
 }

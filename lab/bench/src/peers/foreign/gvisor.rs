@@ -67,7 +67,11 @@ fn built(slow: SlowBuilds, progress: &dyn Progress) -> Result<PathBuf, String> {
         return Ok(program);
     }
     if slow == SlowBuilds::Skip {
-        return Err("it was not built yet: a full run builds it once, with Go, in minutes".into());
+        return Err(
+            "it was not built yet: `fdtable bench peers` without --quick builds it once, in minutes, \
+             with Go, which is at https://go.dev/dl"
+                .into(),
+        );
     }
     progress.begin("peers: building gVisor's table, once", 1);
     build("go", &directory, &program)?;

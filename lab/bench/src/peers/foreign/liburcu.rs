@@ -133,7 +133,7 @@ fn compile(
         Ok(output) if output.status.success() => Ok(program),
         Ok(output) => Err(refusal(&String::from_utf8_lossy(&output.stderr))),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err("no C compiler was found; Debian has one in the package gcc".to_owned())
+            Err("no C compiler was found: `apt-get install gcc`".to_owned())
         }
         Err(error) => Err(format!("the C compiler did not start: {error}")),
     }
@@ -146,7 +146,7 @@ fn refusal(said: &str) -> String {
         .find(|line| line.contains("error") || line.contains("cannot find"))
         .unwrap_or_default();
     if first.contains("No such file") || first.contains("cannot find") {
-        return "liburcu was not found; Debian has it in the package liburcu-dev".to_owned();
+        return "liburcu was not found: `apt-get install liburcu-dev`".to_owned();
     }
     format!("the C compiler refused it: {first}")
 }
