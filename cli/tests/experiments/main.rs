@@ -6,6 +6,7 @@ mod chat;
 mod lmbench;
 mod run;
 mod slab;
+mod standard_error;
 
 /// Waits until no other experiment runs: each takes samples of the machine.
 fn turn() -> MutexGuard<'static, ()> {

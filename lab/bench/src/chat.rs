@@ -178,6 +178,7 @@ impl Chat {
 
     /// Profiles every table in every round of profiles.
     fn profile_all(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Profiled>> {
+        ensure!(self.profiles == 0 || cfg!(feature = "profile"), NO_PROFILER);
         let program = self.program.clone().map_or_else(current_exe, Ok)?;
         let mut tables = TABLES.map(|table| Profiled {
             table,
@@ -203,6 +204,10 @@ impl Chat {
         profile::take(program, &request).with_context(|| format!("a profile of {table}"))
     }
 }
+
+/// Why a program without the profiler takes no profile.
+const NO_PROFILER: &str = "this program was built without the profiler, which takes half a minute of a CPU to build; \
+     `cargo run --release --features profile -- bench chat` has it";
 
 /// Names of the tables: ours, the one that RCU replaced, and today's common one.
 const TABLES: [&str; 3] = [OURS, FILES_STRUCT, RWLOCK_VEC];
@@ -326,6 +331,18 @@ mod tests {
         assert_eq!(report.rows.len(), 9);
         let says_so = |remark: &String| remark.starts_with("There is no profile");
         assert!(report.remarks.iter().any(says_so), "{:?}", report.remarks);
+    }
+
+    #[cfg(not(feature = "profile"))]
+    #[test]
+    fn a_program_without_the_profiler_says_how_to_get_it() {
+        let chat = Chat {
+            profiles: 1,
+            ..tiny()
+        };
+        let report = chat.measure(Machine::observe(), &Silent).unwrap();
+        let says_how = |remark: &String| remark.contains("--features profile -- bench chat");
+        assert!(report.remarks.iter().any(says_how), "{:?}", report.remarks);
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub(super) fn take(program: &Path, request: &Request) -> anyhow::Result<Profile>
     let child = Command::new(program)
         .args(["part", COMMAND, &to_string(request)?])
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
+        .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
     let printed = output_within(child, TIME_LIMIT)?;
@@ -182,7 +182,7 @@ pub(super) fn take(program: &Path, request: &Request) -> anyhow::Result<Profile>
 }
 
 /// Returns the output of a process, which is less than a pipe holds. Kills the process if it takes
-/// too long.
+/// too long. The error of a process that fails has the reason that it printed.
 fn output_within(mut child: Child, limit: Duration) -> anyhow::Result<Vec<u8>> {
     let began = Instant::now();
     while child.try_wait()?.is_none() {
@@ -194,10 +194,13 @@ fn output_within(mut child: Child, limit: Duration) -> anyhow::Result<Vec<u8>> {
         thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let reason = said.split("Stack backtrace:").next().unwrap_or_default();
     ensure!(
         output.status.success(),
-        "the process ended with {}",
-        output.status
+        "the process ended with {}: {}",
+        output.status,
+        reason.trim()
     );
     Ok(output.stdout)
 }
@@ -245,6 +248,16 @@ mod tests {
             .unwrap();
         let error = output_within(child, Duration::from_millis(10)).unwrap_err();
         assert!(error.to_string().contains("did not end"), "{error}");
+    }
+
+    #[test]
+    fn the_error_of_a_process_that_fails_is_its_reason_without_a_stack_trace() {
+        let script = "echo 'Error: no timer' >&2; echo 'Stack backtrace: main' >&2; exit 1";
+        let mut shell = Command::new("sh");
+        let piped = shell.args(["-c", script]).stderr(Stdio::piped());
+        let child = piped.stdout(Stdio::piped()).spawn().unwrap();
+        let error = output_within(child, TIME_LIMIT).unwrap_err().to_string();
+        assert!(error.ends_with("Error: no timer"), "{error}");
     }
 
     #[test]

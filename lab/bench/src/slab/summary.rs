@@ -305,8 +305,8 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
     let is_timed = |name| samples(rows, name, SMALL, Case::Pair).is_some();
     if is_timed(OURS) && !is_timed(JEMALLOC) {
         remarks.push(
-            "jemalloc is not in this program: two minutes of a CPU build it, with \
-             `cargo build --release --features jemalloc`, a C compiler and `make`."
+            "jemalloc is not in this program: two minutes of a CPU build it, with a C compiler, \
+             `make` and `cargo run --release --features jemalloc -- bench slab`."
                 .to_owned(),
         );
     }

@@ -12,7 +12,7 @@ const INSIDE: &str = "FDTABLE_TEST_ALONE";
 /// `name` is the path of the test.
 ///
 /// # Panics
-/// If the test has failed there, with all that it printed.
+/// If the test has failed there, or printed on the standard error; with all that it printed.
 pub(crate) fn alone(name: &str) -> bool {
     static TURN: Mutex<()> = Mutex::new(());
     if env::var_os(INSIDE).is_some() {
@@ -29,5 +29,6 @@ pub(crate) fn alone(name: &str) -> bool {
     let passed = output.status.success() && printed.contains("test result: ok. 1 passed");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(passed, "{name}: {}\n{printed}{errors}", output.status);
+    assert_eq!(errors, "", "{name}");
     false
 }

@@ -10,5 +10,5 @@ pub(super) type Stack = Vec<String>;
 pub(super) fn sample(
     _work: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<(Stack, u64)>> {
-    anyhow::bail!("the program was built without `--features profile`")
+    anyhow::bail!(crate::chat::NO_PROFILER)
 }
