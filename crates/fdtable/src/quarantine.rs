@@ -27,6 +27,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`dup3`](Self::dup3) may still target a descriptor in quarantine. Children inherit the
     /// mode, and none of the descriptors. May wait for the lock.
     ///
+    /// The change is one moment for all other calls: those beside it find each descriptor that
+    /// waits no longer either in quarantine or free.
+    ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
     ///
@@ -42,16 +45,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn set_quarantine(&self, opens: u32) {
         let mut writer = self.tree.write();
         let was_on = writer.quarantine.is_on();
-        writer.quarantine.opens = u64::from(opens);
-        match (was_on, opens > 0) {
-            (false, true) => writer.exclude_readers(),
-            (true, false) => writer.admit_readers(),
-            _ => {}
+        if !was_on && opens > 0 {
+            writer.exclude_readers();
         }
+        writer.quarantine.opens = u64::from(opens);
         self.free_due(&mut writer);
         if opens == 0 {
             writer.quarantine.waiting = VecDeque::new();
             self.drain_and_hint(&mut writer);
+            // Last: until all are free, every other call waits for the lock.
+            if was_on {
+                writer.admit_readers();
+            }
         }
         let woken = Self::take_waiters(&mut writer);
         drop(writer);
