@@ -870,6 +870,103 @@ fn three_threads_meet_in_three_leaves() {
     .is_linearizable(1);
 }
 
+/// EBUSY, where nothing is reserved.
+#[test]
+fn calls_at_a_given_descriptor_meet_the_end_of_its_quarantine() {
+    const END: Program = |it| {
+        it.set_quarantine(u32::MAX);
+        it.close(1);
+        it.set_quarantine(0);
+    };
+    model(3, &[END, |it| it.dup3(0, 1)]).is_linearizable(2);
+    model(3, &[END, |it| it.rename(0, 1)]).is_linearizable(2);
+    model(3, &[END, |it| it.replace(1)]).is_linearizable(2);
+    model(3, &[END, |it| it.open_at(1)]).is_linearizable(2);
+}
+
+/// EMFILE, though a descriptor was in quarantine, and then free.
+#[test]
+fn an_open_of_a_full_table_meets_the_end_of_a_quarantine() {
+    let subject = Model {
+        limit: 4,
+        ..model(
+            4,
+            &[
+                |it| {
+                    it.open();
+                    it.set_quarantine(u32::MAX);
+                    it.close(2);
+                    it.set_quarantine(0);
+                },
+                |it| it.open(),
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// A higher descriptor that left the quarantine before a lower one.
+#[test]
+fn two_opens_meet_the_end_of_a_quarantine() {
+    model(
+        8,
+        &[
+            |it| {
+                it.set_quarantine(u32::MAX);
+                it.close(5);
+                it.close(2);
+                it.set_quarantine(0);
+            },
+            |it| {
+                it.open();
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// A descriptor that waits no longer, beside one that does.
+#[test]
+fn two_opens_meet_a_shorter_quarantine() {
+    model(
+        8,
+        &[
+            |it| {
+                it.set_quarantine(u32::MAX);
+                it.close(5);
+                it.close(2);
+                it.set_quarantine(1);
+            },
+            |it| {
+                it.open();
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// A descriptor that is closed when the quarantine begins, and neither free nor in it.
+#[test]
+fn a_close_and_an_open_meet_the_begin_of_a_quarantine() {
+    model(
+        6,
+        &[
+            |it| {
+                it.set_quarantine(1);
+                it.close(5);
+                it.open();
+            },
+            |it| {
+                it.close(2);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
 /// Looks for a descriptor without the lock, and then takes it if it is still free.
 fn open_by_scanning(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
     let mut number = 0;

@@ -232,6 +232,14 @@ impl<'t> Recorder<'t> {
         });
     }
 
+    pub(crate) fn set_quarantine(&mut self, opens: u32) {
+        let files = self.files;
+        self.record(|| {
+            files.set_quarantine(opens);
+            Operation::SetQuarantine(opens)
+        });
+    }
+
     pub(crate) fn fork(&mut self) {
         let (files, mut child) = (self.files, None);
         self.record(|| {

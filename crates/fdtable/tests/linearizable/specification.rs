@@ -48,19 +48,20 @@ pub(crate) enum Operation {
     Rename(RawFd, RawFd, Result<Option<File>, Error>),
     /// A child, with these files under these numbers.
     Fork(Vec<(RawFd, File)>),
+    SetQuarantine(u32),
 }
 
 /// A step, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The lowest free descriptor from the first one on is the second one, and is now reserved.
-    TakeLowest(RawFd, RawFd),
-    /// The descriptor is free and below the limit, and is now reserved.
+    /// The lowest free descriptors from the first one on are those of the list, and are now
+    /// reserved. Where too few are free, the rest are the oldest in quarantine.
+    TakeLowest(RawFd, Vec<RawFd>),
+    /// The descriptor is free and below the limit, or none is and it is the oldest in quarantine.
+    /// It is now reserved.
     TakeAny(RawFd),
-    /// Every descriptor from this one to the limit is taken.
-    Full(RawFd),
-    /// Fewer descriptors than this are free below the limit.
-    Fewer(usize),
+    /// From the descriptor to the limit, fewer than so many are free or in quarantine.
+    Fewer(RawFd, usize),
     /// The descriptor is not below the limit, or negative.
     OutOfRange(RawFd),
     /// The descriptor is reserved, and now has this file.
@@ -76,7 +77,7 @@ pub(crate) enum Step {
     /// The descriptor is free or reserved.
     NotOpen(RawFd),
     Reserved(RawFd),
-    /// The descriptor is open, and now free.
+    /// The descriptor is open, and now free or in quarantine.
     Remove(RawFd),
     /// The file of the first descriptor is now that of the second one, which is not reserved.
     Replace(RawFd, RawFd),
@@ -88,12 +89,14 @@ pub(crate) enum Step {
     /// The first descriptor is open. The second one is below the limit, and open with this file or
     /// free. Lookups now find the file of the first at both.
     Move(RawFd, RawFd, Option<File>),
-    /// Ends such a move: the first descriptor is free, and the second one open.
+    /// Ends such a move: the first descriptor is free or in quarantine, and the second one open.
     EndMove(RawFd, RawFd),
     /// The first descriptor is not open, or the second one is not below the limit.
     NothingToReplace(RawFd, RawFd),
     /// Exactly these are open.
     Open(Vec<(RawFd, File)>),
+    /// Closed descriptors wait for so many opens.
+    SetQuarantine(u32),
     /// No table returns that.
     Never,
 }
@@ -106,29 +109,32 @@ impl Operation {
         use Step::*;
         match *self {
             Self::Open(file, Ok(number)) => {
-                vec![vec![TakeLowest(0, number)], vec![Install(number, file)]]
+                vec![
+                    vec![TakeLowest(0, vec![number])],
+                    vec![Install(number, file)],
+                ]
             }
             Self::OpenAny(file, Ok(number)) => {
                 vec![vec![TakeAny(number)], vec![Install(number, file)]]
             }
             Self::OpenPair(files, Ok(numbers)) => vec![
-                vec![TakeLowest(0, numbers[0]), TakeLowest(0, numbers[1])],
+                vec![TakeLowest(0, numbers.to_vec())],
                 vec![Install(numbers[0], files[0])],
                 vec![Install(numbers[1], files[1])],
             ],
-            Self::OpenPair(_, Err(TooManyFiles)) => vec![vec![Fewer(2)]],
+            Self::OpenPair(_, Err(TooManyFiles)) => vec![vec![Fewer(0, 2)]],
             Self::ReserveMany(count, Ok(ref numbers)) if numbers.len() == count => {
-                vec![numbers.iter().map(|&n| TakeLowest(0, n)).collect()]
+                vec![vec![TakeLowest(0, numbers.clone())]]
             }
-            Self::ReserveMany(count, Err(TooManyFiles)) => vec![vec![Fewer(count)]],
-            Self::Reserve(Ok(number)) => vec![vec![TakeLowest(0, number)]],
+            Self::ReserveMany(count, Err(TooManyFiles)) => vec![vec![Fewer(0, count)]],
+            Self::Reserve(Ok(number)) => vec![vec![TakeLowest(0, vec![number])]],
             Self::Open(_, Err(TooManyFiles))
             | Self::OpenAny(_, Err(TooManyFiles))
             | Self::Reserve(Err(TooManyFiles)) => {
-                vec![vec![Full(0)]]
+                vec![vec![Fewer(0, 1)]]
             }
-            Self::ReserveFrom(min, Ok(number)) => vec![vec![TakeLowest(min, number)]],
-            Self::ReserveFrom(min, Err(TooManyFiles)) => vec![vec![Full(min)]],
+            Self::ReserveFrom(min, Ok(number)) => vec![vec![TakeLowest(min, vec![number])]],
+            Self::ReserveFrom(min, Err(TooManyFiles)) => vec![vec![Fewer(min, 1)]],
             Self::ReserveFrom(min, Err(InvalidArgument)) => vec![vec![OutOfRange(min)]],
             Self::Install(number, file) => vec![vec![Install(number, file)]],
             Self::Cancel(number) => vec![vec![Cancel(number)]],
@@ -141,9 +147,11 @@ impl Operation {
             | Self::Dup(number, Err(BadFd))
             | Self::DupFrom(number, _, Err(BadFd)) => vec![vec![NotOpen(number)]],
             Self::Dup(old, Ok(number)) => found_and_installed(old, 0, number),
-            Self::Dup(old, Err(TooManyFiles)) => vec![vec![Find(old)], vec![Full(0)]],
+            Self::Dup(old, Err(TooManyFiles)) => vec![vec![Find(old)], vec![Fewer(0, 1)]],
             Self::DupFrom(old, min, Ok(number)) => found_and_installed(old, min, number),
-            Self::DupFrom(old, min, Err(TooManyFiles)) => vec![vec![Find(old)], vec![Full(min)]],
+            Self::DupFrom(old, min, Err(TooManyFiles)) => {
+                vec![vec![Find(old)], vec![Fewer(min, 1)]]
+            }
             Self::DupFrom(old, min, Err(InvalidArgument)) => {
                 vec![vec![Find(old)], vec![OutOfRange(min)]]
             }
@@ -181,6 +189,7 @@ impl Operation {
             Self::Rename(from, to, Err(BadFd)) => vec![vec![NothingToReplace(from, to)]],
             Self::Rename(from, to, Err(Busy)) => vec![vec![Find(from), Reserved(to)]],
             Self::Fork(ref copy) => vec![vec![Open(copy.clone())]],
+            Self::SetQuarantine(opens) => vec![vec![SetQuarantine(opens)]],
             _ => vec![vec![Never]],
         }
     }
@@ -189,7 +198,7 @@ impl Operation {
 fn found_and_installed(old: RawFd, min: RawFd, number: RawFd) -> Vec<Vec<Step>> {
     vec![
         vec![Step::Find(old)],
-        vec![Step::TakeLowest(min, number)],
+        vec![Step::TakeLowest(min, vec![number])],
         vec![Step::InstallFound(number)],
     ]
 }
@@ -199,6 +208,8 @@ enum Place {
     Free,
     Reserved,
     Open(File),
+    /// In quarantine.
+    Waiting,
     /// The file is being moved from or to the descriptor. Lookups find it.
     Moving(File),
 }
@@ -211,6 +222,10 @@ pub(crate) struct State {
     /// The descriptors below this one are open, all with the file [`State::COMMON`].
     common: RawFd,
     exceptions: BTreeMap<RawFd, Place>,
+    /// How many opens a closed descriptor waits for: 0 without quarantine.
+    opens: u32,
+    /// The descriptors in quarantine, the oldest first, and how many opens each has waited for.
+    waiting: Vec<(RawFd, u32)>,
 }
 
 impl State {
@@ -224,6 +239,8 @@ impl State {
             limit,
             common,
             exceptions,
+            opens: 0,
+            waiting: Vec::new(),
         }
     }
 
@@ -237,6 +254,7 @@ impl State {
     }
 
     fn put(&mut self, number: RawFd, place: Place) {
+        self.waiting.retain(|&(waiting, _)| waiting != number);
         // Without redundant exceptions, so that equal states compare equal.
         self.exceptions.remove(&number);
         if self.at(number) != place {
@@ -252,18 +270,60 @@ impl State {
         hole.map_or(past, |(&hole, _)| hole.min(past))
     }
 
-    /// The free descriptors below the limit.
-    fn free(&self) -> impl Iterator<Item = RawFd> {
+    /// The free descriptors from `min` to the limit.
+    fn free(&self, min: RawFd) -> impl Iterator<Item = RawFd> {
         let next = |last: &RawFd| Some(self.lowest(last + 1));
-        let free = std::iter::successors(Some(self.lowest(0)), next);
+        let free = std::iter::successors(Some(self.lowest(min)), next);
         free.take_while(|&number| number < self.limit)
+    }
+
+    /// The descriptors that opens get that happen at one moment, in ascending order.
+    fn next(&self, min: RawFd, count: usize) -> Vec<RawFd> {
+        let in_range = move |number: &RawFd| (min..self.limit).contains(number);
+        let waiting = self.waiting.iter().map(|&(number, _)| number);
+        let next = self.free(min).chain(waiting.filter(in_range));
+        let mut next: Vec<_> = next.take(count).collect();
+        next.sort_unstable();
+        next
+    }
+
+    /// Reserves descriptors, and counts the opens.
+    fn reserve_if(&mut self, legal: bool, numbers: &[RawFd]) -> bool {
+        if legal {
+            for &number in numbers {
+                self.put(number, Place::Reserved);
+            }
+            for (_, waited) in &mut self.waiting {
+                *waited += numbers.len() as u32;
+            }
+        }
+        legal
+    }
+
+    /// Frees the descriptors that have waited for long enough.
+    fn end_due(&mut self) {
+        while let Some(&(number, waited)) = self.waiting.first()
+            && waited >= self.opens
+        {
+            self.put(number, Place::Free);
+        }
+    }
+
+    /// Closes a descriptor.
+    fn remove(&mut self, number: RawFd) {
+        if self.opens == 0 {
+            self.put(number, Place::Free);
+        } else {
+            self.put(number, Place::Waiting);
+            self.waiting.push((number, 0));
+        }
     }
 
     fn open(&self) -> Vec<(RawFd, File)> {
         let last = self.exceptions.keys().next_back().copied().unwrap_or(0);
         let open = |number| match self.at(number) {
             Place::Open(file) => Some((number, file)),
-            Place::Free | Place::Reserved | Place::Moving(_) => None,
+            Place::Free | Place::Reserved | Place::Waiting | Place::Moving(_) => None,
         };
         (0..self.common.max(last + 1)).filter_map(open).collect()
     }
@@ -271,16 +331,18 @@ impl State {
     /// Makes a step, if it is legal here. `found` is the file that the operation has found so far.
     pub(crate) fn make(&mut self, step: &Step, found: &mut Option<File>) -> bool {
         match *step {
-            Step::TakeLowest(min, number) => {
-                let lowest = self.lowest(min) == number && number < self.limit;
-                self.put_if(lowest, number, Place::Reserved)
+            Step::TakeLowest(min, ref numbers) => {
+                self.end_due();
+                let next = self.next(min, numbers.len());
+                self.reserve_if(next == *numbers, numbers)
             }
             Step::TakeAny(number) => {
+                self.end_due();
                 let free = number < self.limit && self.lowest(number) == number;
-                self.put_if(free, number, Place::Reserved)
+                let legal = free || self.next(0, 1) == [number];
+                self.reserve_if(legal, &[number])
             }
-            Step::Full(min) => self.lowest(min) >= self.limit,
-            Step::Fewer(count) => self.free().nth(count - 1).is_none(),
+            Step::Fewer(min, count) => self.next(min, count).len() < count,
             Step::OutOfRange(number) => !(0..self.limit).contains(&number),
             Step::Install(number, file) => {
                 self.put_if(self.is_reserved(number), number, Place::Open(file))
@@ -297,9 +359,15 @@ impl State {
             Step::Has(number, file) => self.found(number) == Some(file),
             Step::NotOpen(number) => self.found(number).is_none(),
             Step::Reserved(number) => self.is_reserved(number),
-            Step::Remove(number) => self.put_if(self.file(number).is_some(), number, Place::Free),
+            Step::Remove(number) => {
+                let legal = self.file(number).is_some();
+                if legal {
+                    self.remove(number);
+                }
+                legal
+            }
             Step::Replace(old, new) => match self.file(old) {
-                Some(file) => self.put_if(self.is_free_or_open(new), new, Place::Open(file)),
+                Some(file) => self.put_if(self.is_not_busy(new), new, Place::Open(file)),
                 None => false,
             },
             Step::NothingToReplace(old, new) => {
@@ -319,11 +387,16 @@ impl State {
             },
             Step::EndMove(from, to) => {
                 let file = self.found(from).expect("its file is being moved");
-                self.put(from, Place::Free);
+                self.remove(from);
                 self.put(to, Place::Open(file));
                 true
             }
             Step::Open(ref copy) => !self.is_moving() && self.open() == *copy,
+            Step::SetQuarantine(opens) => {
+                self.opens = opens;
+                self.end_due();
+                true
+            }
             Step::Never => false,
         }
     }
@@ -339,7 +412,7 @@ impl State {
     fn file(&self, number: RawFd) -> Option<File> {
         match self.at(number) {
             Place::Open(file) => Some(file),
-            Place::Free | Place::Reserved | Place::Moving(_) => None,
+            Place::Free | Place::Reserved | Place::Waiting | Place::Moving(_) => None,
         }
     }
 
@@ -347,19 +420,20 @@ impl State {
     fn found(&self, number: RawFd) -> Option<File> {
         match self.at(number) {
             Place::Open(file) | Place::Moving(file) => Some(file),
-            Place::Free | Place::Reserved => None,
+            Place::Free | Place::Reserved | Place::Waiting => None,
         }
     }
 
-    fn is_free_or_open(&self, number: RawFd) -> bool {
-        matches!(self.at(number), Place::Free | Place::Open(_))
+    fn is_not_busy(&self, number: RawFd) -> bool {
+        matches!(
+            self.at(number),
+            Place::Free | Place::Waiting | Place::Open(_)
+        )
     }
 
     /// Returns true if a file can be put at a descriptor that has had `before`.
     fn is_target(&self, number: RawFd, before: Option<File>) -> bool {
-        (0..self.limit).contains(&number)
-            && self.is_free_or_open(number)
-            && self.file(number) == before
+        (0..self.limit).contains(&number) && self.is_not_busy(number) && self.file(number) == before
     }
 
     fn is_moving(&self) -> bool {

@@ -54,6 +54,8 @@ struct Round {
     small: bool,
     /// Whether few descriptors are free below the limit.
     tight: bool,
+    /// Whether threads turn a quarantine on and off.
+    quarantine: bool,
 }
 
 impl Round {
@@ -81,6 +83,7 @@ impl Round {
             numbers,
             small: taken <= 130,
             tight,
+            quarantine: rng.u8(0..4) == 0,
         }
     }
 
@@ -118,7 +121,7 @@ impl Round {
 
     fn act(&self, recorder: &mut Recorder<'_>, rng: &mut Rng) {
         let (one, other) = (self.number(rng), self.number(rng));
-        match rng.u8(0..51) {
+        match rng.u8(0..if self.quarantine { 57 } else { 51 }) {
             32..34 => recorder.open_pair(),
             34..36 => recorder.reserve_many(rng.usize(2..5)),
             // Most often refused, or else the history would be a long one.
@@ -131,6 +134,8 @@ impl Round {
             45 => recorder.close_if(one, one),
             46..49 => recorder.rename(one, other),
             49..51 => recorder.get(one),
+            51..54 => recorder.set_quarantine(0),
+            54..57 => recorder.set_quarantine([1, 3, u32::MAX][rng.usize(0..3)]),
             0..8 => recorder.open(),
             8..10 => recorder.open_any(),
             10..18 => recorder.close(one),

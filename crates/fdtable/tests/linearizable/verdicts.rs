@@ -453,3 +453,32 @@ fn what_was_displaced_was_there() {
         &alone(Operation::ReplaceIf(1, COMMON, NEW, Err(Error::Stale))),
     );
 }
+
+#[test]
+fn what_is_in_quarantine_is_neither_free_nor_reserved() {
+    let start = State::new(4, 3, &[]);
+    let alone = |operations: Vec<Operation>| {
+        let quarantine = vec![Operation::SetQuarantine(2), close(1)];
+        let events = (0..).step_by(2).zip([quarantine, operations].concat());
+        let history = events.map(|(began, operation)| at(began, began + 1, operation));
+        check(&start, &vec![history.collect()])
+    };
+    let full = || Operation::Open(NEW, Err(Error::TooManyFiles));
+    let pair = |numbers| Operation::OpenPair([NEW, NEW], Ok(numbers));
+    let busy = Operation::DupTo(0, 1, Err(Error::Busy));
+    let off = || Operation::SetQuarantine(0);
+    // The lowest one is not it, and the table is not full while it waits.
+    alone(vec![open(3), open(1), full()]).expect("no other is left");
+    alone(vec![open(1)]).expect_err("3 is free");
+    alone(vec![open(3), full()]).expect_err("1 waits");
+    alone(vec![pair([1, 3])]).expect("no other is left");
+    alone(vec![dup3(0, 1)]).expect("it may be the target");
+    alone(vec![busy]).expect_err("it is not reserved");
+    // It waits for two opens, or for the end.
+    alone(vec![open(3), close(3), open(1), open(3)]).expect("the oldest");
+    alone(vec![open(3), close(3), open(3)]).expect_err("1 is older");
+    alone(vec![off(), open(1)]).expect("it is over");
+    alone(vec![off(), open(3)]).expect_err("1 is free");
+    let copy = vec![(0, COMMON), (2, COMMON)];
+    alone(vec![Operation::Fork(copy)]).expect("a child has none");
+}
