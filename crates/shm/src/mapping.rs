@@ -225,8 +225,9 @@ pub enum Begun {
 /// Those of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`. The program should end then.
 ///
 /// # Safety
-/// The process has one thread, and no object of the kernel was made yet. If a guard of a lock of this
-/// crate is leaked, no reference that it gave out is used after the end of the thread that locked.
+/// The process has one thread, and no object of the kernel was made yet. If a guard of a lock of
+/// this crate is leaked, no reference that it gave out is used after the end of the thread that
+/// locked.
 pub unsafe fn begin() -> io::Result<Begun> {
     let (first, end) = section();
     if !first.addr().is_multiple_of(PAGE) || !end.addr().is_multiple_of(PAGE) {

@@ -2,8 +2,8 @@
 //!
 //! Every CPU has two queues, one for each [`Effect`]. A queue has three lists. New callbacks join
 //! `gathering`. When it is long enough, and `waiting` is empty, it becomes `waiting` and takes a
-//! ticket for a grace period. When that is over, it joins `ready`. So one heavy fence serves a batch
-//! of callbacks, and those of all CPUs that took their tickets in time.
+//! ticket for a grace period. When that is over, it joins `ready`. So one heavy fence serves a
+//! batch of callbacks, and those of all CPUs that took their tickets in time.
 //!
 //! For that, a list with a ticket waits a little before a thread begins a grace period for it:
 //! until some more callbacks have gathered behind it. A grace period reads what every reader
@@ -19,9 +19,10 @@
 //! are ready, all of them are invoked.
 //!
 //! A thread inside a read-side section invokes only callbacks that free memory, at most
-//! [`HIGH_WATER`] at a time: code of others might block there. Its own section ends no grace period,
-//! but its next one does. So the memory stays bounded where each call of a kernel is a section. That
-//! is why the queues are two: a callback that runs code does not keep back the memory behind it.
+//! [`HIGH_WATER`] at a time: code of others might block there. Its own section ends no grace
+//! period, but its next one does. So the memory stays bounded where each call of a kernel is a
+//! section. That is why the queues are two: a callback that runs code does not keep back the memory
+//! behind it.
 //!
 //! The threads that queue callbacks do the work, as they queue more. The last callbacks therefore
 //! wait until a thread queues more, ends, or calls [`barrier`](super::barrier),
@@ -511,7 +512,8 @@ mod queues {
 /// Queues the callback of `head`. It runs once every read-side section that is under way now has
 /// ended. Returns at once, but may run callbacks that are due, and waits briefly if the backlog of
 /// this CPU is too long and the caller is outside of sections and callbacks. Inside a section only
-/// callbacks run that [free memory](Effect::FreesMemory). May allocate at a thread's first callback.
+/// callbacks run that [free memory](Effect::FreesMemory). May allocate at a thread's first
+/// callback.
 ///
 /// When a thread that has queued callbacks ends, the callbacks that are still queued run there,
 /// unless a reader is in the way. So a callback may run on any thread that queues callbacks, also
@@ -584,8 +586,8 @@ pub unsafe fn call_timely(head: NonNull<Head>) {
 }
 
 /// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
-/// They call [`catch_up`] after they release it. The callback counts as `weight` callbacks, at least
-/// as one: more than 1 is for objects that hold much more memory than others.
+/// They call [`catch_up`] after they release it. The callback counts as `weight` callbacks, at
+/// least as one: more than 1 is for objects that hold much more memory than others.
 ///
 /// # Safety
 /// As for [`call`].
@@ -611,8 +613,8 @@ pub fn catch_up() {
 
 /// Runs `f` after a grace period, as [`call`] runs its function, outside of sections. Allocates.
 ///
-/// A thread that calls this only inside sections runs none of what it has queued. It stays until the
-/// thread ends, or until any thread queues outside of a section on that CPU, or calls
+/// A thread that calls this only inside sections runs none of what it has queued. It stays until
+/// the thread ends, or until any thread queues outside of a section on that CPU, or calls
 /// [`barrier`](super::barrier).
 ///
 /// ```
