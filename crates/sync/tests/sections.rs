@@ -6,7 +6,11 @@
 
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use fdtable_sync::rcu::{self, Effect, Head};
 
@@ -67,6 +71,47 @@ fn code_of_others_runs_outside_of_sections_alone() {
     drop(section);
     rcu::barrier().expect("outside of sections");
     assert_eq!(RAN.get(), 200_000);
+}
+
+/// A callback that no other of its kind follows is left behind by those that free memory.
+#[test]
+fn one_callback_that_runs_code_runs_among_many_that_free_memory() {
+    static RAN_ONE: AtomicBool = AtomicBool::new(false);
+    let _alone = alone();
+    // The thread of the test before runs what is queued as it ends.
+    thread::sleep(Duration::from_millis(50));
+    rcu::defer(|| RAN_ONE.store(true, SeqCst));
+    // A thread that moves to another CPU comes back.
+    let among = (0..1_000_000).find(|_| {
+        queue(Effect::FreesMemory);
+        RAN_ONE.load(SeqCst)
+    });
+    assert!(among.is_some(), "it did not run");
+}
+
+/// A reader that came after the callbacks which a call has run makes its answer false.
+#[test]
+fn a_barrier_that_may_fail_answers_for_what_was_queued_before() {
+    let _alone = alone();
+    let [begin, begun, end] = [(); 3].map(|()| Arc::new(Barrier::new(2)));
+    let reader = {
+        let [begin, begun, end] = [&begin, &begun, &end].map(Arc::clone);
+        thread::spawn(move || {
+            begin.wait();
+            let _section = rcu::read_lock();
+            begun.wait();
+            end.wait();
+        })
+    };
+    rcu::defer(move || {
+        begin.wait();
+        begun.wait();
+        rcu::defer(|| ());
+    });
+    let answer = rcu::try_barrier();
+    end.wait();
+    reader.join().expect("it ends");
+    assert_eq!(answer, Ok(true));
 }
 
 /// A section lasts as long as a backlog of callbacks takes.

@@ -384,6 +384,11 @@ impl Queue {
         self.ready = rest;
     }
 
+    /// Returns true if there are no callbacks, but for those that a thread is invoking.
+    fn is_empty(&self) -> bool {
+        self.gathering.weight + self.waiting.weight + self.ready.weight == 0
+    }
+
     /// Returns the weight of the callbacks that no thread is invoking.
     #[cfg(feature = "std")]
     fn weight(&self) -> usize {
@@ -441,7 +446,8 @@ impl Queues {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = &SpinLock<Queue>> {
+    /// Iterates over both, the one that runs outside of sections first.
+    fn iter(&self) -> impl Iterator<Item = &SpinLock<Queue>> + Clone {
         [&*self.runs_code, &*self.frees_memory].into_iter()
     }
 }
@@ -450,7 +456,7 @@ impl Queues {
 /// a close must not fail for that.
 #[cfg(not(loom))]
 mod queues {
-    use super::{Effect, PerCpu, Queue, Queues, SpinLock};
+    use super::{PerCpu, Queue, Queues, SpinLock};
     use crate::fallible::OutOfMemory;
     use crate::platform::global;
 
@@ -482,8 +488,8 @@ mod queues {
     }
 
     #[inline]
-    pub(super) fn this(effect: Effect) -> &'static SpinLock<Queue> {
-        per_cpu().map_or(&SHARED, PerCpu::this).of(effect)
+    pub(super) fn this() -> &'static Queues {
+        per_cpu().map_or(&SHARED, PerCpu::this)
     }
 
     pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
@@ -495,13 +501,13 @@ mod queues {
 }
 #[cfg(loom)]
 mod queues {
-    use super::{Effect, PerCpu, Queue, Queues, SpinLock};
+    use super::{PerCpu, Queue, Queues, SpinLock};
     loom::lazy_static! {
         static ref QUEUES: PerCpu<Queues> = PerCpu::new(|_cpu| Queues::new());
     }
 
-    pub(super) fn this(effect: Effect) -> &'static SpinLock<Queue> {
-        QUEUES.this().of(effect)
+    pub(super) fn this() -> &'static Queues {
+        QUEUES.this()
     }
 
     pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
@@ -534,14 +540,14 @@ mod queues {
 #[inline]
 pub unsafe fn call(effect: Effect, head: NonNull<Head>) {
     end::note_queued();
-    let queue = queues::this(effect);
+    let queues = queues::this();
     let (weight, is_time) = {
-        let mut queue = queue.lock();
+        let mut queue = queues.of(effect).lock();
         queue.push(head, 1);
         (queue.gathering.weight, core::mem::take(&mut queue.is_time))
     };
     if is_time {
-        work(queue, effect, weight);
+        work(queues, weight);
     }
 }
 
@@ -594,20 +600,18 @@ pub unsafe fn call_timely(head: NonNull<Head>) {
 pub unsafe fn call_later(effect: Effect, weight: usize, head: NonNull<Head>) {
     end::note_queued();
     // A list without weight counts as empty.
-    queues::this(effect).lock().push(head, weight.max(1));
+    queues::this().of(effect).lock().push(head, weight.max(1));
 }
 
 /// Runs callbacks that are due, as [`call`] does, if it is time to look for some.
 pub fn catch_up() {
-    for effect in [Effect::FreesMemory, Effect::RunsCode] {
-        let queue = queues::this(effect);
-        let (weight, is_time) = {
-            let mut queue = queue.lock();
-            (queue.gathering.weight, core::mem::take(&mut queue.is_time))
-        };
-        if is_time {
-            work(queue, effect, weight);
-        }
+    let queues = queues::this();
+    let due = queues.iter().filter_map(|queue| {
+        let mut queue = queue.lock();
+        core::mem::take(&mut queue.is_time).then_some(queue.gathering.weight)
+    });
+    if let Some(weight) = due.max() {
+        work(queues, weight);
     }
 }
 
@@ -650,19 +654,21 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
     (deferred.f)();
 }
 
-/// Runs what is due in a queue whose gathering list has grown to `weight`.
+/// Runs what is due on a CPU, after the gathering list of one of its queues has grown to `weight`.
+/// The other queue has the same batches: a few callbacks there do not wait until it has as many.
 #[cold]
-fn work(queue: &SpinLock<Queue>, effect: Effect, weight: usize) {
-    if effect == Effect::RunsCode && inside_read_lock() {
-        return;
-    }
-    if weight >= LONE_BATCH && is_time_to_advance(queue, weight) {
-        advance(queue, CHUNK);
-    } else {
-        invoke_ready(queue, CHUNK);
+fn work(queues: &Queues, weight: usize) {
+    let is_inside = inside_read_lock();
+    let queues = queues.iter().skip(usize::from(is_inside));
+    for queue in queues.clone().filter(|queue| !queue.lock().is_empty()) {
+        if weight >= LONE_BATCH && is_time_to_advance(queue, weight) {
+            advance(queue, CHUNK);
+        } else {
+            invoke_ready(queue, CHUNK);
+        }
     }
     if weight >= BACKLOG && !inside_section() && !inside_callback() {
-        work_off(queue);
+        queues.for_each(work_off);
     }
 }
 
@@ -780,13 +786,13 @@ pub(super) fn drain() {
 /// Runs all callbacks that are queued now, and what these queue in turn. Stops if a reader is in
 /// the way for long. Returns true if all callbacks that were queued at the call have run.
 pub(super) fn drain_briefly() -> bool {
-    let (all_ran, mut more) = end::noting_queued(|| Progress::new().step());
+    let (all_ran, mut more) = end::noting_queued(|| Progress::new().step_in_pass());
     let mut goes_on = all_ran;
     for _ in 1..ROUNDS {
         if !(goes_on && more) {
             break;
         }
-        (goes_on, more) = end::noting_queued(|| Progress::new().step());
+        (goes_on, more) = end::noting_queued(|| Progress::new().step_in_pass());
     }
     all_ran
 }
@@ -827,6 +833,7 @@ impl Progress {
         true
     }
 
+    /// Runs callbacks up to the targets of this pass, as `step`.
     fn step_in_pass(&mut self) -> bool {
         // Before the first grace period begins, so that one grace period serves all queues.
         for queue in queues::all().skip(self.done) {
