@@ -4,7 +4,8 @@
 //! another part of the program has opened there meanwhile. Quarantine is for debugging: while it is
 //! on, the fast path is closed, so opens and closes wait for the lock of the table, and the slow
 //! path counts opens. An open takes the lowest descriptor that is not in quarantine. While it is
-//! off, it costs nothing: the fast path has no code for it.
+//! off, it costs nothing: the fast path has no code for it. So the fast path is closed before a
+//! descriptor enters quarantine, and is opened after the last one has left.
 //!
 //! A descriptor in quarantine is taken and has no file, like a reserved one, and is kept out of the
 //! tables of children in the same way.
@@ -27,8 +28,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`dup3`](Self::dup3) may still target a descriptor in quarantine. Children inherit the
     /// mode, and none of the descriptors. May wait for the lock.
     ///
-    /// The change is one moment for all other calls: those beside it find each descriptor that
-    /// waits no longer either in quarantine or free.
+    /// The change is atomic for all threads that change the table: an open beside it finds all
+    /// descriptors that it frees in quarantine, or all free. Lookups find no file in either case;
+    /// [`open_count`](Self::open_count) may count some of the descriptors.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -45,16 +47,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn set_quarantine(&self, opens: u32) {
         let mut writer = self.tree.write();
         let was_on = writer.quarantine.is_on();
+        writer.quarantine.opens = u64::from(opens);
         if !was_on && opens > 0 {
             writer.exclude_readers();
         }
-        writer.quarantine.opens = u64::from(opens);
         self.free_due(&mut writer);
         if opens == 0 {
             writer.quarantine.waiting = VecDeque::new();
             self.drain_and_hint(&mut writer);
-            // Last: until all are free, every other call waits for the lock.
             if was_on {
+                // Last: to the fast path, a descriptor in quarantine is a reserved one.
                 writer.admit_readers();
             }
         }

@@ -947,9 +947,9 @@ fn two_opens_meet_a_shorter_quarantine() {
     .is_linearizable(2);
 }
 
-/// A descriptor that is closed when the quarantine begins, and neither free nor in it.
+/// A descriptor that is closed when the quarantine starts, and is then neither free nor in it.
 #[test]
-fn a_close_and_an_open_meet_the_begin_of_a_quarantine() {
+fn a_close_and_an_open_meet_the_start_of_a_quarantine() {
     model(
         6,
         &[

@@ -8,6 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm};
 
+use crate::rounds::rounds;
+
 const NONE: FdFlags = FdFlags::empty();
 
 fn open(files: &Files<u32>) -> Result<RawFd, Error> {
@@ -274,6 +276,61 @@ fn a_search_from_a_number_leaves_those_below_in_quarantine() {
     drop(files.close(5).expect("it is open"));
     assert_eq!(files.dup_min(1, 3, NONE).map(RawFd::from), Ok(5));
     assert_eq!(files.open_count(), 6, "0 still waits");
+}
+
+/// In [`beside_the_end`], all descriptors below it but 0 are in quarantine, the highest longest.
+const WAITING: RawFd = 1000;
+
+/// Runs `act` while another thread ends the mode.
+fn beside_the_end(limit: u32, act: impl FnOnce(&Files<u32>)) {
+    let files = with(u32::MAX, limit, WAITING);
+    for fd in (1..WAITING).rev() {
+        drop(files.close(fd).expect("it is open"));
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| files.set_quarantine(0));
+        act(&files);
+    });
+}
+
+#[test]
+fn the_mode_ends_at_one_moment_for_opens_beside_it() {
+    let full = WAITING.unsigned_abs();
+    for round in rounds(200) {
+        let is_full = round % 2 == 0;
+        beside_the_end(if is_full { full } else { 2 * full }, |files| {
+            let (mut closed, mut above) = ((1..WAITING).collect::<VecDeque<_>>(), WAITING..);
+            let mut ended = false;
+            for _ in 1..WAITING {
+                let fd = open(files);
+                ended |= fd == Ok(closed[0]);
+                let expected = match ended {
+                    true => closed.pop_front(),
+                    false if is_full => closed.pop_back(),
+                    false => above.next(),
+                };
+                assert_eq!(fd.ok(), expected, "the mode has ended: {ended}");
+            }
+        });
+    }
+}
+
+#[test]
+fn no_descriptor_in_quarantine_is_busy_beside_the_end_of_the_mode() {
+    for _ in rounds(100) {
+        beside_the_end(4096, |files| {
+            for fd in 1..WAITING {
+                let file = FileRef::new(0);
+                let done = match fd % 4 {
+                    0 => files.dup2(0, fd).map(drop),
+                    1 => files.replace(fd, file, NONE).map(drop),
+                    2 => files.open_at(fd, file, NONE),
+                    _ => files.rename(fd - 1, fd).map(drop),
+                };
+                assert_eq!(done, Ok(()), "{fd}");
+            }
+        });
+    }
 }
 
 /// A table with the mode, in the plainest way.
