@@ -343,7 +343,7 @@ pub(super) const TABLE: &[Structural] = &[
         file: "objects/src/radix/node_head.rs",
         model: "objects::radix::loom::a_borrow_meets_a_removal",
         changes: &[(
-            r"unsafe { rcu::call_later(rcu) };",
+            r"unsafe { rcu::call_later(rcu::Effect::FreesMemory, 1, rcu) };",
             r"unsafe { (rcu.as_ref().invoke())(rcu) };",
         )],
     },
@@ -352,7 +352,7 @@ pub(super) const TABLE: &[Structural] = &[
         file: "objects/src/radix/node_head.rs",
         model: "objects::radix::loom::what_is_moved_is_found",
         changes: &[(
-            r"unsafe { rcu::call_later(rcu) };",
+            r"unsafe { rcu::call_later(rcu::Effect::FreesMemory, 1, rcu) };",
             r"unsafe { (rcu.as_ref().invoke())(rcu) };",
         )],
     },
@@ -585,7 +585,7 @@ pub(super) const TABLE: &[Structural] = &[
         file: "slab/src/cache.rs",
         model: "slab::loom::a_slab_is_kept_for_readers_of_its_objects",
         changes: &[(
-            r"unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };",
+            r"unsafe { rcu::call_later(slab.effect(), WEIGHT, slab.head()) };",
             r"unsafe { (slab.head().as_ref().invoke())(slab.head()) };",
         )],
     },
