@@ -408,7 +408,10 @@ fn a_child_does_not_get_leaves_that_are_on_freed_leaf_lists() {
 /// The memory of closes inside sections, which slabs give back to the system.
 #[cfg(all(target_os = "linux", feature = "slab"))]
 mod closed_inside_sections {
-    use super::{FdFlags, FileRef, Files, NONE, alone, rcu};
+    use super::{FdFlags, FileRef, Files, NONE, Relaxed, alone, rcu};
+    use fdtable::Rcu;
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicUsize;
 
     /// What may wait for a grace period: some batches.
     const SOME_BATCHES: usize = 4 << 20;
@@ -447,6 +450,31 @@ mod closed_inside_sections {
         let _alone = alone();
         rcu::defer(|| ());
         check_churn();
+    }
+
+    /// `Drop` of an object runs inside a section, where it must not block.
+    #[test]
+    fn objects_are_dropped_outside_of_sections() {
+        static INSIDE: AtomicUsize = AtomicUsize::new(0);
+        std::thread_local! {
+            static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+        }
+        struct Object;
+        impl Drop for Object {
+            fn drop(&mut self) {
+                INSIDE.fetch_add(usize::from(IS_INSIDE.get()), Relaxed);
+            }
+        }
+        let _alone = alone();
+        let files: Files<Rcu<Object>> = Files::new();
+        for _ in 0..50_000 {
+            let _section = rcu::read_lock();
+            IS_INSIDE.set(true);
+            let fd = files.open(FileRef::new_rcu(Object), NONE);
+            drop(files.close(fd.expect("there is room")).expect("it is open"));
+            IS_INSIDE.set(false);
+        }
+        assert_eq!(INSIDE.load(Relaxed), 0, "drops inside a section");
     }
 
     /// The objects are free after a barrier, but the slabs that they were in are not.

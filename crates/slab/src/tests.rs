@@ -3,6 +3,7 @@ use super::*;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::rcu;
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -238,6 +239,31 @@ mod constructed {
         drop(cache);
         rcu::barrier().expect("outside of sections");
         assert_eq!(ALIVE.load(SeqCst), 0);
+    }
+
+    /// A destructor, which is code of others, runs inside a section.
+    #[test]
+    fn destructors_run_outside_of_sections() {
+        static INSIDE: AtomicUsize = AtomicUsize::new(0);
+        std::thread_local! {
+            static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+        }
+        struct Object([u8; 1000]);
+        impl Drop for Object {
+            fn drop(&mut self) {
+                INSIDE.fetch_add(usize::from(IS_INSIDE.get()), SeqCst);
+            }
+        }
+        let cache = ConstructedCache::new("test", || Object([0; 1000])).expect("there is memory");
+        for _ in 0..300 {
+            let _section = rcu::read_lock();
+            IS_INSIDE.set(true);
+            cache.take().expect("there is memory").0[0] = 1;
+            cache.shrink();
+            IS_INSIDE.set(false);
+        }
+        rcu::barrier().expect("outside of sections");
+        assert_eq!(INSIDE.load(SeqCst), 0, "destructors inside a section");
     }
 
     #[test]

@@ -771,14 +771,19 @@ impl Drop for Invocation<'_> {
 
 /// Waits until all callbacks that are queued now have run, and frees what they leave.
 pub(super) fn drain() {
-    for queue in (0..PASSES).flat_map(|_pass| queues::all()) {
-        let target = queue.lock().queued;
-        let mut attempts = 0;
-        while queue.lock().invoked < target {
-            advance(queue, usize::MAX);
-            relax(attempts);
-            attempts = attempts.saturating_add(1);
-            check_progress(attempts);
+    for _pass in 0..PASSES {
+        if !Progress::new().seal() {
+            return;
+        }
+        for queue in queues::all() {
+            let target = queue.lock().queued;
+            let mut attempts = 0;
+            while queue.lock().invoked < target {
+                advance(queue, usize::MAX);
+                relax(attempts);
+                attempts = attempts.saturating_add(1);
+                check_progress(attempts);
+            }
         }
     }
 }
@@ -820,6 +825,19 @@ impl Progress {
         }
     }
 
+    /// Returns true if callbacks are queued, and seals them: before the first grace period begins,
+    /// so that one grace period serves all queues.
+    fn seal(&self) -> bool {
+        let seal = |queue: &SpinLock<Queue>| {
+            let mut queue = queue.lock();
+            queue.seal();
+            queue.invoked < queue.queued
+        };
+        queues::all()
+            .skip(self.done)
+            .fold(false, |some, queue| some | seal(queue))
+    }
+
     /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
     /// all of them have run.
     pub(super) fn step(&mut self) -> bool {
@@ -835,9 +853,9 @@ impl Progress {
 
     /// Runs callbacks up to the targets of this pass, as `step`.
     fn step_in_pass(&mut self) -> bool {
-        // Before the first grace period begins, so that one grace period serves all queues.
-        for queue in queues::all().skip(self.done) {
-            queue.lock().seal();
+        if !self.seal() {
+            self.target = None;
+            return true;
         }
         let mut looks = Looks::new(INVOKER_LOOKS);
         for queue in queues::all().skip(self.done) {
