@@ -512,8 +512,8 @@ pub(super) const TABLE: &[Structural] = &[
         file: "objects/src/object.rs",
         model: "objects::object::loom::the_last_put_of_a_prompt_object_meets_a_get",
         changes: &[(
-            r"unsafe { call(self.0.cast()) };",
-            r"unsafe { (self.0.as_ref().rcu.invoke())(self.0.cast()) };",
+            r"unsafe { rcu::call(effect, head) };",
+            r"unsafe { (self.0.as_ref().rcu.invoke())(head) };",
         )],
     },
     Structural {
