@@ -1,4 +1,4 @@
-//! What is not installed, or not built in by default, is a line of the report and no error.
+//! A report names programs that are not installed, or not built in by default: without an error.
 
 use std::process::Command;
 

@@ -58,7 +58,8 @@
 //! A section begins with [`rcu::read_lock`](crate::rcu::read_lock) and ends when the guard drops.
 //! Files that were found in it by [`get_rcu`] are not dropped before its end, also if they are
 //! closed meanwhile. While a section lasts, no `Rcu` object that was released since its beginning
-//! is dropped, and the memory of no object is freed, in the whole process. So a section is short.
+//! is dropped, and the memory of no such object of either kind is freed, in the whole process. So a
+//! section is short.
 //!
 //! Inside a section a thread may
 //!

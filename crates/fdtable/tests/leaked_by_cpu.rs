@@ -26,7 +26,7 @@ fn can_count_by_cpu(files: &Files<usize>, fd: RawFd) -> bool {
     FileRef::exact_strong_count(&file).is_none()
 }
 
-/// What breaks if this is wrong: a file without an index is released early, twice or never.
+/// A file without an index is released early, twice or never.
 #[test]
 fn files_are_released_once_when_leaked_ones_have_all_indexes() {
     let files = Files::new();

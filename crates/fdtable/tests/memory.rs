@@ -413,7 +413,7 @@ mod closed_inside_sections {
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
 
-    /// What may wait for a grace period: some batches.
+    /// Memory that may wait for a grace period: some batches.
     const SOME_BATCHES: usize = 4 << 20;
 
     /// Bytes of memory that the process has.

@@ -54,7 +54,7 @@ struct Round {
     small: bool,
     /// Whether few descriptors are free below the limit.
     tight: bool,
-    /// Whether threads turn a quarantine on and off.
+    /// Set if threads turn a quarantine on and off.
     quarantine: bool,
 }
 

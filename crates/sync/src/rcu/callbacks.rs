@@ -384,13 +384,7 @@ impl Queue {
         self.ready = rest;
     }
 
-    /// Returns true if there are no callbacks, but for those that a thread is invoking.
-    fn is_empty(&self) -> bool {
-        self.gathering.weight + self.waiting.weight + self.ready.weight == 0
-    }
-
     /// Returns the weight of the callbacks that no thread is invoking.
-    #[cfg(feature = "std")]
     fn weight(&self) -> usize {
         self.gathering.weight + self.waiting.weight + self.ready.weight
     }
@@ -617,8 +611,8 @@ pub fn catch_up() {
 
 /// Runs `f` after a grace period, as [`call`] runs its function, outside of sections. Allocates.
 ///
-/// A thread that calls this only inside sections runs none of what it has queued. It stays until
-/// the thread ends, or until any thread queues outside of a section on that CPU, or calls
+/// A thread that calls this only inside sections runs no `f` itself. Each one waits until the
+/// thread ends, until threads queue more outside of sections on that CPU, or until a
 /// [`barrier`](super::barrier).
 ///
 /// ```
@@ -658,9 +652,9 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
 /// The other queue has the same batches: a few callbacks there do not wait until it has as many.
 #[cold]
 fn work(queues: &Queues, weight: usize) {
-    let is_inside = inside_read_lock();
-    let queues = queues.iter().skip(usize::from(is_inside));
-    for queue in queues.clone().filter(|queue| !queue.lock().is_empty()) {
+    // Inside a section without the first queue, whose callbacks run code.
+    let queues = queues.iter().skip(usize::from(inside_read_lock()));
+    for queue in queues.clone().filter(|queue| queue.lock().weight() > 0) {
         if weight >= LONE_BATCH && is_time_to_advance(queue, weight) {
             advance(queue, CHUNK);
         } else {

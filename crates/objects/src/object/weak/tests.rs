@@ -66,7 +66,7 @@ fn all_weak_references_to_an_object_are_equal_and_to_others_are_not() {
     assert_eq!(format!("{weak:?}"), "(Weak)");
 }
 
-/// What the hook finds depends on why it runs, and a reference that it takes is one as any.
+/// A hook can upgrade in a revocation only, and a reference that it takes is one as any.
 #[test]
 fn the_hook_can_upgrade_in_a_revocation_and_not_in_a_release() {
     type Found = (ReleaseReason, Option<Ref<Knows>>);

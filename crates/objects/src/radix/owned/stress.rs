@@ -104,7 +104,7 @@ fn no_lookup_adds_to_the_count_of_a_freed_block() {
                 drop(rcu::read_lock());
                 // After the barrier, where the others do not wait for a thread that fails.
                 start.wait();
-                // Where there are sequences, the lookups are some.
+                // The lookups are sequences where the thread can run some.
                 assert_eq!(sequence::area().is_some(), Area::find().is_some());
                 look_up(&tree, &is_over)
             })
