@@ -18,7 +18,7 @@
 //! Until [`begin`] is called, all memory is private, and a thread that enters is not inside.
 //!
 //! [`OnceCell`], [`Mutex`] and [`RwLock`] sleep on the word itself, which may be in shared memory.
-//! A lock whose owner has died passes to a waiter.
+//! With shared memory, a lock whose owner has died passes to a waiter.
 
 #![cfg(target_os = "linux")]
 

@@ -6,10 +6,11 @@
 //! finds the mark clears it and wakes one thread, which sets it again before it looks. If the mark
 //! is cleared while no thread sleeps yet, the one that is about to finds another value, and looks.
 //!
-//! A thread that sleeps wakes ten times a second to look whether the owner still lives. If not, it
-//! takes the lock: what the lock guards is as the owner has left it. So guards are not `Send`. A
-//! guard that is leaked ends with its thread: no reference that it gave out may be used after that,
-//! as the caller of [`begin`](crate::begin) promises.
+//! With shared memory, a thread that sleeps wakes ten times a second to look whether the owner
+//! still lives. If not, it takes the lock: what the lock guards is as the owner has left it. So
+//! guards are not `Send`. A guard that is leaked ends with its thread: no reference that it gave
+//! out may be used after that, as the caller of [`begin`](crate::begin) promises. Before that call
+//! a lock is never taken from its owner.
 //!
 //! An unlock stores to the first word, and loads the mark. An exchange would wait until all stores
 //! of the thread are visible: the most expensive instruction of a write to a pipe whose memory
@@ -26,6 +27,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, compiler_fence, fence};
 
+use crate::mapping::is_shared;
 use crate::thread;
 
 /// A lock: see [`parking_lot::Mutex`](https://docs.rs/parking_lot), whose interface it has.
@@ -149,8 +151,8 @@ impl RawMutex {
                 continue;
             }
             if nap == NAP
-                && thread::has_died(owner)
-                // Acquire: the owner's stores come before its end, which `has_died` has seen.
+                && has_left(owner)
+                // Acquire: the owner's stores come before its end, which `has_left` has seen.
                 && self
                     .owner
                     .compare_exchange(owner, thread::id(), Acquire, Relaxed)
@@ -258,8 +260,8 @@ impl RawRwLock {
             }
             if !sleep(&self.0, marked, NAP)
                 && marked & WRITER != 0
-                && thread::has_died(marked & !(WRITER | SLEEPERS))
-                // Acquire: the writer's stores come before its end, which `has_died` has seen.
+                && has_left(marked & !(WRITER | SLEEPERS))
+                // Acquire: the writer's stores come before its end, which `has_left` has seen.
                 && self.0.compare_exchange(marked, 0, Acquire, Relaxed).is_ok()
             {
                 wake(&self.0, i32::MAX);
@@ -280,6 +282,11 @@ impl RawRwLock {
             wake(&self.0, i32::MAX);
         }
     }
+}
+
+/// Returns true if the owner of a lock has died, and the lock may be taken from it.
+fn has_left(owner: u32) -> bool {
+    is_shared() && thread::has_died(owner)
 }
 
 /// Sleeps while the word has this value, for so many nanoseconds. Returns false if they are over.
@@ -333,6 +340,25 @@ fn keeping_errno(call: impl FnOnce() -> libc::c_long) -> libc::c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// A leaked guard may have given out a reference, to another thread too.
+    #[test]
+    fn a_lock_without_shared_memory_stays_with_a_dead_owner() {
+        static LOCK: Mutex<u8> = Mutex::new(0);
+        let owner = std::thread::spawn(|| {
+            let leaked: &'static mut u8 = MutexGuard::leak(LOCK.lock());
+            (leaked, thread::id())
+        });
+        let (kept, id) = owner.join().unwrap();
+        assert!(thread::has_died(id));
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(*LOCK.lock()));
+        let taken = receiver.recv_timeout(Duration::from_millis(500));
+        assert_eq!(taken, Err(mpsc::RecvTimeoutError::Timeout));
+        *kept = 1;
+    }
 
     /// A lock whose owner has died is taken from it, so a guard that outlived its thread would be a
     /// second one. The compiler checks that no guard is `Send`: if one were, two implementations
