@@ -72,6 +72,7 @@ use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use fdtable_sync::platform::{Mutex, MutexGuard, relax};
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
+use fdtable_sync::refcount::spread;
 use fdtable_sync::unwind;
 
 mod cow;
@@ -165,9 +166,11 @@ impl CachedLeaf {
 }
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
-    /// Makes a tree that has only the first leaf. Does not allocate.
+    /// Makes a tree that has only the first leaf. Does not allocate. The first tree of a process
+    /// maps memory for [counts by CPU](fdtable_sync::refcount::spread).
     #[must_use]
     pub fn new(data: D) -> Self {
+        spread::prepare();
         Self {
             shared: Shared {
                 root: AtomicPtr::new(ptr::null_mut()),

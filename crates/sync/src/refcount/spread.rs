@@ -80,10 +80,10 @@
 //! Spreading and gathering take a store or a swap for each CPU; neither waits. Only 64-bit machines
 //! spread: the bias needs room in the word.
 //!
-//! With `std` on Unix the rows are mapped when the first count is spread, 16 KiB for each CPU. A
-//! lookup spreads, so they do not come from the global allocator, which a lookup must not enter:
-//! it may have interrupted the allocator. Elsewhere they are in the program's image. No row is
-//! freed: a sequence may add to one until the process ends.
+//! With `std` on Unix the rows are mapped by [`prepare`], 16 KiB for each CPU, and a page takes
+//! memory when it is first used. Without rows no count is spread. A lookup that spreads makes no
+//! system call. Elsewhere the rows are in the program's image. No row is freed: a sequence may add
+//! to one until the process ends.
 
 use super::{AfterPut, RefCount};
 use crate::percpu;
@@ -159,9 +159,9 @@ pub struct Parts {
     /// Keeps the next fields at offsets in their line that no part has: some machines take a load
     /// for one of what was just stored at the same offset of another page, and wait.
     _distance: usize,
-    /// How many rows there are: as many as there are CPUs. Zero until the first count is spread.
+    /// How many rows there are: the CPUs, rounded up to a power of two. Zero until they are made.
     used: AtomicUsize,
-    /// The first row; the others follow. Null until the first count is spread.
+    /// The first row; the others follow. Null until they are made.
     rows: AtomicPtr<Row>,
 }
 
@@ -176,6 +176,16 @@ own! {
 own! {
     /// A bit for each number that is drawn.
     pub(super) static DRAWN: Drawn = Drawn::new();
+}
+
+/// Makes the parts of this process, unless there are some, or no memory for them. Without parts no
+/// count is spread. To be called where slots are made. Does not enter the global allocator, and may
+/// change errno. Callable anywhere.
+#[inline]
+pub fn prepare() {
+    if !PARTS.are_made() {
+        PARTS.make();
+    }
 }
 
 impl Parts {
@@ -197,23 +207,32 @@ impl Parts {
         }
     }
 
-    /// Makes the rows, at the first call. Returns nothing if there is no memory for them.
-    fn make_rows(&self) -> Option<()> {
-        // Acquire: pairs with the release below, so that a thread that reads the mark that follows
-        // sees the number of rows.
-        if !self.rows.load(Acquire).is_null() {
-            return Some(());
+    #[inline]
+    fn are_made(&self) -> bool {
+        // Acquire: pairs with the release in `make`, so that a thread that reads the mark that
+        // follows sees the number of rows.
+        !self.rows.load(Acquire).is_null()
+    }
+
+    /// Makes the rows. The parts are of this process: where processes share counts, there are none.
+    #[cold]
+    fn make(&self) {
+        #[cfg(feature = "processes")]
+        if fdtable_shm::is_shared() {
+            return;
         }
         let count = if cfg!(loom) {
             ROWS
         } else {
             percpu::copies().min(ROWS)
         };
-        let rows = memory::map(count)?;
+        let Some(rows) = memory::map(count) else {
+            return;
+        };
         // Relaxed: every thread stores the same, and the exchange publishes it.
         self.used.store(count, Relaxed);
-        // Release: pairs with the acquire above, so the number of rows is visible there. Relaxed on
-        // failure: this thread has stored that number itself.
+        // Release: pairs with the acquire in `are_made`, so the number of rows is visible there.
+        // Relaxed on failure: nothing is read.
         let made = self
             .rows
             .compare_exchange(ptr::null_mut(), rows.as_ptr(), Release, Relaxed);
@@ -221,7 +240,6 @@ impl Parts {
             // SAFETY: mapped above, and no other thread has seen it.
             unsafe { memory::unmap(rows, count) };
         }
-        Some(())
     }
 
     /// Returns the part of a CPU for the count with the number of `home`, if the CPU has a row.
@@ -246,7 +264,7 @@ impl Parts {
     }
 }
 
-/// The memory of the rows, where a lookup can map some.
+/// The memory of the rows, mapped.
 #[cfg(all(feature = "std", unix, not(loom)))]
 mod memory {
     use super::Row;
@@ -326,14 +344,11 @@ impl Drawn {
         Self(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// Draws a number, from 1, if there is one, and memory for the parts. The parts are of this
-    /// process: where processes share counts, there is none.
+    /// Draws a number, from 1, if there is one, and there are parts.
     fn draw(&self) -> Option<u16> {
-        #[cfg(feature = "processes")]
-        if fdtable_shm::is_shared() {
+        if !PARTS.are_made() {
             return None;
         }
-        PARTS.make_rows()?;
         for (index, word) in self.0.iter().enumerate() {
             // Relaxed: a hint.
             let mut bits = word.load(Relaxed);

@@ -49,8 +49,10 @@ impl Object {
         }
     }
 
-    /// Spreads the count, for a holder that has found the object in a slot.
+    /// Spreads the count, for a holder that has found the object in a slot. The parts may have been
+    /// made by another thread at the same time.
     fn spread(&self, slot: usize) {
+        prepare();
         self.spread
             .spread(&self.count, || self.slots[slot].load(Relaxed));
     }
@@ -315,5 +317,26 @@ fn a_number_is_drawn_again() {
         spread_and_end(second);
         join(other);
         ends.iter().for_each(|ends| assert_eq!(ends.count(), 1));
+    });
+}
+
+/// A count that is spread without parts loses references: there was no memory when they were to be
+/// made.
+#[test]
+fn a_count_without_parts_stays_in_its_word() {
+    explore(AtMost(4), || {
+        let ends = Ends::default();
+        let object = Object::new(&ends, 1);
+        let user = thread(&object, 1, |object| {
+            if object.spread.get(&object.count).is_some() {
+                object.spread.spread(&object.count, || true);
+                assert_eq!(object.spread.home.load(Relaxed), 0);
+                object.watched.look();
+                object.put();
+            }
+        });
+        object.close(0);
+        join(user);
+        check(&object, &ends);
     });
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Makes a count of a slot's reference and one more, and spreads it.
 fn spread_with_holder() -> (RefCount, Spread) {
+    prepare();
     let (count, spread) = (RefCount::new(), Spread::new());
     assert!(spread.get(&count).is_some());
     spread.spread(&count, || true);
