@@ -9,6 +9,7 @@
 use super::super::leaf::LeafState;
 use super::*;
 use fdtable_sync::bitmap::BITS;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -137,4 +138,9 @@ fn no_lookup_adds_to_the_count_of_a_freed_block() {
     assert_eq!(dropped.load(SeqCst), made, "an object was never dropped");
     assert!(found > 0 && made > 100, "{found} found of {made}");
     println!("{found} found, {made} objects");
+    if Area::find().is_none() {
+        // The harness prints it also for a test that passes, unlike what a macro prints.
+        let why = b"skipped: no lookup by a sequence, as there are none\n";
+        let _ = std::io::stderr().write_all(why);
+    }
 }
