@@ -70,8 +70,10 @@ struct fdt_private;
 // A null pointer to a table, reference, reservation or section, or to a place for a result that is
 // not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined, and end
 // the process in a library that is built with the feature `debug`: to use what was freed, put,
-// installed, cancelled or ended before; to use a reservation with another table than its own; to
-// end a section on another thread, or before one inside it; to end a thread inside a section.
+// ended before, or a copy of a reservation that was installed or cancelled; to use a reservation
+// with another table than its own; to end a section on another thread, or before one inside it; to
+// end a thread inside a section. Such a library also ends the process where `EINVAL` says that a
+// reservation was used before, and no handler of a signal may call it.
 struct fdt_table;
 
 // Handler of a signal; null is the default action, and 1 ignores the signal.
@@ -81,7 +83,8 @@ typedef void (*fdt_handler)(int signal);
 typedef void (*fdt_callback)(void *object, void *user);
 
 // Reserved descriptor that has no file yet. It may be kept across calls, copied, and installed or
-// cancelled once, by any thread; its table outlives it.
+// cancelled once, by any thread; its table outlives it. To cancel one that is marked as used, or
+// is all zero, does nothing.
 struct fdt_reservation {
     // Opaque to the caller.
     size_t opaque[2];
@@ -882,8 +885,8 @@ int fdt_table_set_flags(const struct fdt_table *table, int fd, unsigned int flag
 
 // Reserves the lowest free descriptor for a file that is installed later.
 //
-// `flags` is `FD_CLOEXEC` or 0. Fills in `reservation`, and returns the descriptor, or -1 with
-// `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
+// `flags` is `FD_CLOEXEC` or 0. Fills in `reservation`, and returns the descriptor; or marks it as
+// used, and returns -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
 int fdt_table_reserve(const struct fdt_table *table,
                       unsigned int flags,
                       struct fdt_reservation *reservation);
@@ -898,7 +901,7 @@ int fdt_table_install(const struct fdt_table *table,
                       void *object);
 
 // Frees a reserved descriptor, and marks the reservation as used. Null, and a reservation that is
-// marked, are ignored.
+// marked, are ignored. Does not change errno.
 void fdt_table_cancel(struct fdt_reservation *reservation);
 
 // Creates a table with the same open files at the same descriptors: `fork(2)`. Returns null with

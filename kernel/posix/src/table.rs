@@ -86,8 +86,8 @@ use crate::host::blocking;
 pub use at::*;
 pub use data::*;
 use handles::{
-    check_reservation, file_from_raw, file_into_raw, file_ref, store_reservation, table_from_raw,
-    table_into_raw, table_ref, take_reservation,
+    check_reservation, file_from_raw, file_into_raw, file_ref, mark_as_used, store_reservation,
+    table_from_raw, table_into_raw, table_ref, take_reservation,
 };
 pub use private::*;
 
@@ -106,8 +106,10 @@ pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *
 /// A null pointer to a table, reference, reservation or section, or to a place for a result that is
 /// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined, and end
 /// the process in a library that is built with the feature `debug`: to use what was freed, put,
-/// installed, cancelled or ended before; to use a reservation with another table than its own; to
-/// end a section on another thread, or before one inside it; to end a thread inside a section.
+/// ended before, or a copy of a reservation that was installed or cancelled; to use a reservation
+/// with another table than its own; to end a section on another thread, or before one inside it; to
+/// end a thread inside a section. Such a library also ends the process where `EINVAL` says that a
+/// reservation was used before, and no handler of a signal may call it.
 #[allow(non_camel_case_types)]
 pub struct fdt_table {
     files: Files<Rcu<Object>>,
@@ -131,7 +133,8 @@ pub struct fdt_section {
 }
 
 /// Reserved descriptor that has no file yet. It may be kept across calls, copied, and installed or
-/// cancelled once, by any thread; its table outlives it.
+/// cancelled once, by any thread; its table outlives it. To cancel one that is marked as used, or
+/// is all zero, does nothing.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_reservation {
@@ -454,8 +457,8 @@ pub unsafe extern "C" fn fdt_table_set_flags(
 
 /// Reserves the lowest free descriptor for a file that is installed later.
 ///
-/// `flags` is `FD_CLOEXEC` or 0. Fills in `reservation`, and returns the descriptor, or -1 with
-/// `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
+/// `flags` is `FD_CLOEXEC` or 0. Fills in `reservation`, and returns the descriptor; or marks it as
+/// used, and returns -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_reserve(
     table: *const fdt_table,
@@ -464,6 +467,8 @@ pub unsafe extern "C" fn fdt_table_reserve(
 ) -> c_int {
     with_errno(|| {
         uaccess::check(reservation, 1)?;
+        // SAFETY: as the caller promises, there is room.
+        unsafe { mark_as_used(reservation) };
         // SAFETY: as the caller promises.
         let files = &unsafe { table_ref(table) }?.files;
         let reserved = files.reserve(descriptor_flags(flags)?)?;
@@ -498,7 +503,7 @@ pub unsafe extern "C" fn fdt_table_install(
 }
 
 /// Frees a reserved descriptor, and marks the reservation as used. Null, and a reservation that is
-/// marked, are ignored.
+/// marked, are ignored. Does not change errno.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_cancel(reservation: *mut fdt_reservation) {
     if reservation.is_null() {
@@ -506,7 +511,7 @@ pub unsafe extern "C" fn fdt_table_cancel(reservation: *mut fdt_reservation) {
     }
     with_errno(|| {
         // SAFETY: as the caller promises, it was filled in, and no copy of it was used.
-        drop(unsafe { take_reservation(reservation) }?);
+        drop(unsafe { take_reservation(reservation) });
         Ok(0)
     });
 }

@@ -4,7 +4,8 @@
 //! out again, in the place of a pointer. Maps lead from the numbers to the values. A number that is
 //! not in the map of its kind is a misuse, and [`stop`] ends the process.
 //!
-//! Two calls at the same time, of which one ends what the other uses, are not found.
+//! Two calls at the same time, of which one ends what the other uses, are not found. The maps have
+//! a lock, so a call in a handler of a signal may wait forever for the one that it has interrupted.
 
 use std::any::type_name;
 use std::cell::Cell;
@@ -74,6 +75,16 @@ struct Section;
 
 /// Sections of a thread, innermost last.
 type OpenSections = Vec<(usize, (host_fork::ForkGuard, Guard<'static>))>;
+
+/// What a thread keeps of its sections.
+struct OfThread {
+    open: OpenSections,
+    /// How often its destructors have run.
+    ends: u32,
+}
+
+/// How often the C library runs destructors at the end of a thread, at least.
+const ENDS: u32 = 4;
 
 // SAFETY: only the pointers keep it from being `Send`. What they lead to is `Send`, but for
 // pointers of the embedder, who promises that any thread may use these.
@@ -146,18 +157,20 @@ fn add<H: Handle>(handle: H) -> usize {
 
 /// Runs `look` on a handle. Stops if it is none of this kind that has not ended.
 fn with<H: Handle, R>(number: usize, look: impl FnOnce(&H) -> R) -> R {
-    locked(|handles| match H::live(handles).get(&number) {
-        Some(handle) => look(handle),
-        None => stop(&fault::<H>(handles, number)),
-    })
+    let found = locked(|handles| match H::live(handles).get(&number) {
+        Some(handle) => Ok(look(handle)),
+        None => Err(fault::<H>(handles, number)),
+    });
+    found.unwrap_or_else(|fault| stop(&fault))
 }
 
 /// Ends a handle. Stops if it is none of this kind that has not ended.
 fn remove<H: Handle>(number: usize) -> H {
-    locked(|handles| match H::live(handles).remove(&number) {
-        Some(handle) => handle,
-        None => stop(&fault::<H>(handles, number)),
-    })
+    let found = locked(|handles| {
+        let found = H::live(handles).remove(&number);
+        found.ok_or_else(|| fault::<H>(handles, number))
+    });
+    found.unwrap_or_else(|fault| stop(&fault))
 }
 
 /// Returns what is wrong with a number that is not in the map of its kind.
@@ -186,7 +199,8 @@ pub(super) fn begin_call<F>(_body: &F) {
     FUNCTION.set(type_name::<F>());
 }
 
-/// Ends the process with a sentence that names the function.
+/// Ends the process with a sentence that names the function. The handles are not locked: a handler
+/// of `SIGABRT` may look something up.
 fn stop(fault: &str) -> ! {
     let path = FUNCTION.get();
     let function = path.split("::").find(|part| part.starts_with("fdt_"));
@@ -267,6 +281,28 @@ pub(super) unsafe fn file_ref(file: *mut fdt_file) -> Result<ManuallyDrop<Refere
     Ok(with(file.addr(), copy))
 }
 
+/// Number in a reservation that is marked as used.
+const USED: usize = 0;
+
+/// Marks a reservation as used.
+///
+/// # Safety
+/// There is room at `at`.
+pub(super) unsafe fn mark_as_used(at: *mut fdt_reservation) {
+    // SAFETY: as the caller promises.
+    unsafe { store(at, USED) };
+}
+
+/// Stores a number as a reservation.
+///
+/// # Safety
+/// There is room at `at`.
+unsafe fn store(at: *mut fdt_reservation, number: usize) {
+    let opaque = [MaybeUninit::new(number), MaybeUninit::new(0)];
+    // SAFETY: as the caller promises.
+    unsafe { at.write_unaligned(fdt_reservation { opaque }) };
+}
+
 /// Stores a reservation for the caller.
 ///
 /// # Safety
@@ -280,9 +316,8 @@ pub(super) unsafe fn store_reservation(
         table: table.addr(),
         reservation: Box::into_raw(Box::new(reserved)),
     });
-    let opaque = [MaybeUninit::new(number), MaybeUninit::new(0)];
     // SAFETY: as the caller promises.
-    unsafe { at.write_unaligned(fdt_reservation { opaque }) };
+    unsafe { store(at, number) };
 }
 
 /// Checks that a reservation can be installed in a table. Stops if not.
@@ -298,16 +333,20 @@ pub(super) unsafe fn check_reservation(
 ) -> Result<(), Errno> {
     // SAFETY: as the caller promises.
     let number = unsafe { number_of(at) }?;
+    if number == USED {
+        stop("this reservation was installed or cancelled before");
+    }
     if with(number, |it: &Reserved| it.table) != table.addr() {
         stop("this reservation is of another table");
     }
     Ok(())
 }
 
-/// Takes a reservation back from the caller. Stops if it was used, or its table was freed.
+/// Takes a reservation back from the caller, and marks it as used. Stops if a copy of it was used,
+/// or its table was freed.
 ///
 /// # Errors
-/// `EFAULT` if it is null.
+/// `EFAULT` if it is null; `EINVAL` if it was marked before.
 ///
 /// # Safety
 /// If `at` can be an address, a reservation is there. Its table is not freed during the call.
@@ -316,7 +355,12 @@ pub(super) unsafe fn take_reservation(
 ) -> Result<Reservation<'static, Rcu<Object>>, Errno> {
     // SAFETY: as the caller promises.
     let number = unsafe { number_of(at) }?;
+    if number == USED {
+        return Err(Errno::EINVAL);
+    }
     let Reserved { table, reservation } = remove(number);
+    // SAFETY: a reservation is there, so there is room.
+    unsafe { mark_as_used(at) };
     if !locked(|handles| handles.tables.contains_key(&table)) {
         stop("the table of this reservation was freed before");
     }
@@ -399,34 +443,55 @@ fn check_is_here(
     })
 }
 
-/// Returns the sections of this thread. They have a key of the C library: its destructor runs at
-/// the end of a thread, and not in `exit(3)`, which may be called inside a section.
+/// Returns the sections of this thread.
 fn open_sections() -> *mut OpenSections {
-    extern "C" fn at_thread_end(sections: *mut c_void) {
-        // SAFETY: it was made below, and the thread does not use it any more.
-        let open = unsafe { Box::from_raw(sections.cast::<OpenSections>()) };
-        if !open.is_empty() {
-            begin_call(&super::fdt_read_lock);
-            stop("the thread has ended inside this section");
-        }
-    }
-    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     let _inside = host_fork::enter();
-    let key = *KEY.get_or_init(|| {
+    // SAFETY: the key was made by `key`.
+    let mut sections = unsafe { libc::pthread_getspecific(key()) }.cast::<OfThread>();
+    if sections.is_null() {
+        sections = Box::into_raw(Box::new(OfThread {
+            open: Vec::new(),
+            ends: 0,
+        }));
+        set(sections);
+    }
+    // SAFETY: it lives as long as the thread has it.
+    unsafe { &raw mut (*sections).open }
+}
+
+/// Returns the key of what each thread keeps. It is one of the C library: its destructor runs at
+/// the end of a thread, and not in `exit(3)`, which may be called inside a section.
+fn key() -> libc::pthread_key_t {
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    *KEY.get_or_init(|| {
         let mut key = 0;
         // SAFETY: there is room for the key.
         let error = unsafe { libc::pthread_key_create(&raw mut key, Some(at_thread_end)) };
         assert_eq!(error, 0, "no key is left for sections");
         key
-    });
-    // SAFETY: the key was made above.
-    let sections = unsafe { libc::pthread_getspecific(key) };
-    if !sections.is_null() {
-        return sections.cast();
-    }
-    let sections = Box::into_raw(Box::<OpenSections>::default());
-    // SAFETY: as above.
-    let error = unsafe { libc::pthread_setspecific(key, sections.cast()) };
+    })
+}
+
+/// Gives this thread what it keeps.
+fn set(sections: *mut OfThread) {
+    // SAFETY: the key was made by `key`.
+    let error = unsafe { libc::pthread_setspecific(key(), sections.cast()) };
     assert_eq!(error, 0, "no memory for sections");
-    sections
+}
+
+extern "C" fn at_thread_end(sections: *mut c_void) {
+    let sections = sections.cast::<OfThread>();
+    // SAFETY: it was made below, and nothing else uses it now.
+    let it = unsafe { &mut *sections };
+    it.ends += 1;
+    if it.open.is_empty() {
+        // SAFETY: as above. A destructor that begins a section later makes another one.
+        drop(unsafe { Box::from_raw(sections) });
+    } else if it.ends < ENDS {
+        // Another destructor may still end the section.
+        set(sections);
+    } else {
+        begin_call(&super::fdt_read_lock);
+        stop("the thread has ended inside this section");
+    }
 }

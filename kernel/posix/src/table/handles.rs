@@ -82,6 +82,15 @@ pub(super) unsafe fn file_ref(
     Ok(ManuallyDrop::new(unsafe { file_from_raw(file) }))
 }
 
+/// Marks a reservation as used.
+///
+/// # Safety
+/// There is room at `at`.
+pub(super) unsafe fn mark_as_used(at: *mut fdt_reservation) {
+    // SAFETY: as the caller promises, and by the assertion above.
+    unsafe { at.cast::<Unused<'_>>().write_unaligned(None) };
+}
+
 /// Stores a reservation for the caller.
 ///
 /// # Safety
@@ -101,7 +110,7 @@ pub(super) unsafe fn store_reservation(
 /// `EFAULT` if it is null; `EINVAL` if it was used before.
 ///
 /// # Safety
-/// If `at` can be an address, [`store_reservation`] has filled it in.
+/// If `at` can be an address, a reservation is there, marked or not.
 pub(super) unsafe fn check_reservation(
     at: *const fdt_reservation,
     _table: *const fdt_table,
@@ -121,17 +130,16 @@ pub(super) unsafe fn check_reservation(
 /// Those of [`check_reservation`].
 ///
 /// # Safety
-/// If `at` can be an address, [`store_reservation`] has filled it in, its table is not freed, and
+/// If `at` can be an address, a reservation is there: it is marked, or its table is not freed and
 /// no copy of it was taken back.
 pub(super) unsafe fn take_reservation<'t>(
     at: *mut fdt_reservation,
 ) -> Result<Reservation<'t, Rcu<Object>>, Errno> {
     uaccess::check(at, 1)?;
-    let at = at.cast::<Unused<'t>>();
     // SAFETY: as the caller promises. The value that is read is the only one: it is overwritten.
-    let held = unsafe { at.read_unaligned() };
+    let held = unsafe { at.cast::<Unused<'t>>().read_unaligned() };
     // SAFETY: there is room, as above.
-    unsafe { at.write_unaligned(None) };
+    unsafe { mark_as_used(at) };
     held.ok_or(Errno::EINVAL)
 }
 

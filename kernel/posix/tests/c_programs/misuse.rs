@@ -50,7 +50,7 @@ const MISUSES: &[(&str, &str)] = &[
         "fdt_table_install: this reservation was installed or cancelled before",
     ),
     (
-        "cancel_after_install",
+        "cancel_of_a_copy",
         "fdt_table_cancel: this reservation was installed or cancelled before",
     ),
     (
@@ -88,6 +88,10 @@ const MISUSES: &[(&str, &str)] = &[
     (
         "end_of_a_thread_in_a_section",
         "fdt_read_lock: the thread has ended inside this section",
+    ),
+    (
+        "look_up_at_the_end",
+        "fdt_table_free: this table was freed before",
     ),
     (
         "borrow_after_unlock",
@@ -137,4 +141,10 @@ fn each_misuse_of_a_plain_table_ends_the_process_with_a_sentence() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    let run = Command::new(&program)
+        .arg("unlock_in_a_destructor")
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "it is no misuse: {run:?}");
 }

@@ -3,6 +3,7 @@
  * printed. */
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include "fdtable.h"
 
 static char user;
+
+static void free_twice(void);
 
 static struct fdt_table *new_table(void)
 {
@@ -110,13 +113,14 @@ static void install_after_cancel(void)
     fdt_table_install(table, &reservation, &user);
 }
 
-static void cancel_after_install(void)
+static void cancel_of_a_copy(void)
 {
     struct fdt_table *table = new_table();
-    struct fdt_reservation reservation;
+    struct fdt_reservation reservation, copy;
     fdt_table_reserve(table, 0, &reservation);
+    copy = reservation;
     fdt_table_install(table, &reservation, &user);
-    fdt_table_cancel(&reservation);
+    fdt_table_cancel(&copy);
 }
 
 static void install_in_another_table(void)
@@ -200,6 +204,41 @@ static void end_of_a_thread_in_a_section(void)
 {
     struct fdt_section section;
     on_a_thread(lock, &section);
+}
+
+static pthread_key_t key;
+
+static void unlock_at_the_end(void *section)
+{
+    fdt_read_unlock(*(struct fdt_section *)section);
+    free(section);
+}
+
+/* The key is younger than that of the library, so its destructor runs later. */
+static void *lock_until_the_end(void *unused)
+{
+    struct fdt_section *section = malloc(sizeof *section);
+    *section = fdt_read_lock();
+    pthread_key_create(&key, unlock_at_the_end);
+    pthread_setspecific(key, section);
+    return unused;
+}
+
+static void unlock_in_a_destructor(void)
+{
+    on_a_thread(lock_until_the_end, NULL);
+}
+
+static void look_up(int signal)
+{
+    (void)signal;
+    fdt_table_get(with_object(), 0);
+}
+
+static void look_up_at_the_end(void)
+{
+    signal(SIGABRT, look_up);
+    free_twice();
 }
 
 static void borrow_after_unlock(void)
@@ -301,7 +340,7 @@ static const struct {
     MISUSE(install_twice),
     MISUSE(install_of_a_copy),
     MISUSE(install_after_cancel),
-    MISUSE(cancel_after_install),
+    MISUSE(cancel_of_a_copy),
     MISUSE(install_in_another_table),
     MISUSE(install_in_a_child),
     MISUSE(install_of_nothing),
@@ -311,6 +350,8 @@ static const struct {
     MISUSE(unlock_out_of_order),
     MISUSE(unlock_of_nothing),
     MISUSE(end_of_a_thread_in_a_section),
+    MISUSE(unlock_in_a_destructor),
+    MISUSE(look_up_at_the_end),
     MISUSE(borrow_after_unlock),
     MISUSE(borrow_on_another_thread),
     MISUSE(free_twice),

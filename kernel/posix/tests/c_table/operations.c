@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fdtable.h"
 
@@ -237,6 +238,28 @@ static void rename_(void)
     fdt_table_free(table);
 }
 
+/* A cleanup cancels what may have been installed, or never reserved. */
+static void cancel_after_use(void)
+{
+    struct fdt_table *table = new_table();
+    struct fdt_reservation reservation, zero = {0};
+    CHECK(fdt_table_reserve(table, 0, &reservation) == 0);
+    CHECK(fdt_table_install(table, &reservation, object(1)) == 0);
+    errno = ESTALE;
+    fdt_table_cancel(&reservation);
+    fdt_table_cancel(&zero);
+    CHECK(errno == ESTALE && at(table, 0) == 1);
+    CHECK(fdt_table_reserve(table, 0, &reservation) == 1);
+    fdt_table_cancel(&reservation);
+    fdt_table_cancel(&reservation);
+    memset(&reservation, 0x5a, sizeof reservation);
+    FAILS(fdt_table_reserve(table, ~0u, &reservation), EINVAL);
+    fdt_table_cancel(&reservation);
+    CHECK(fdt_table_reserve(table, 0, &reservation) == 1);
+    fdt_table_cancel(&reservation);
+    fdt_table_free(table);
+}
+
 static void close_with_data(void)
 {
     struct fdt_table *table = new_table();
@@ -452,6 +475,7 @@ int main(void)
     open_at_a_free_descriptor();
     if_expected();
     rename_();
+    cancel_after_use();
     close_with_data();
     iterate();
     reservations();
