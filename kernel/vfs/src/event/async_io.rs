@@ -35,9 +35,11 @@ pub enum OwnerKind {
     Group,
 }
 
-/// Owner of an open file: the receiver of its signals.
+/// Owner of an open file: the receiver of its signals. Aligned for an atomic access: another one
+/// would take a lock of one process.
 #[doc(alias = "f_owner_ex")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(align(8))]
 pub struct Owner {
     /// What the ID identifies.
     pub kind: OwnerKind,
@@ -106,6 +108,8 @@ struct AsyncFile {
     /// Present while `O_ASYNC` is set.
     registration: Option<Registration>,
 }
+
+const _: () = assert!(AtomicCell::<Owner>::is_lock_free());
 
 /// Receiver and signal, which may change while the watcher is registered.
 #[derive(Default)]

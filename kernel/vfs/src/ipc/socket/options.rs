@@ -146,11 +146,19 @@ pub(super) struct Options {
     rare: OnceCell<Box<Rare>>,
 }
 
+/// Whether to linger, and how many seconds. Aligned for an atomic access: another one would take a
+/// lock of one process.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(8))]
+struct Linger(bool, i32);
+
+const _: () = assert!(AtomicCell::<Linger>::is_lock_free());
+
 /// Options that few sockets set.
 #[derive(Debug)]
 struct Rare {
     kept: [AtomicCell<i32>; KEPT],
-    linger: AtomicCell<(bool, i32)>,
+    linger: AtomicCell<Linger>,
     peek_offset: AtomicCell<i32>,
 }
 
@@ -174,7 +182,7 @@ impl Default for Rare {
         kept[KeptOption::IncomingCpu as usize].store(-1);
         Rare {
             kept,
-            linger: AtomicCell::new((false, 0)),
+            linger: AtomicCell::new(Linger::default()),
             peek_offset: AtomicCell::new(-1),
         }
     }
@@ -286,7 +294,7 @@ impl Core {
             SocketOption::SendTimeout => time(options.send_timeout.load()),
             SocketOption::Linger => {
                 let linger = options.rare.get().map(|rare| rare.linger.load());
-                let (on, seconds) = linger.unwrap_or_default();
+                let Linger(on, seconds) = linger.unwrap_or_default();
                 OptionValue::Linger(on, seconds)
             }
             SocketOption::PeekOffset => {
@@ -336,7 +344,7 @@ impl Core {
                 let linger = &options.rare().linger;
                 // Without it, the seconds stay, as on Linux.
                 let seconds = if on { seconds } else { linger.load().1 };
-                linger.store((on, seconds));
+                linger.store(Linger(on, seconds));
             }
             (SocketOption::PeekOffset, OptionValue::Number(offset)) => {
                 options.rare().peek_offset.store(offset);
