@@ -389,7 +389,10 @@ static void trapped(void) {
     _exit(0);
   }
   int bad = 0;
-  for (int i = 0; i < 20000 || seen < 500; i++) bad += ((int (*)(void))page)() != parent;
+  // A signal that is pending already hides the report of a call, which is repeated then: on some
+  // machines there is hardly a moment without one.
+  time_t end = time(0) + 5;
+  for (int i = 0; (i < 20000 || seen < 500) && time(0) < end; i++) bad += ((int (*)(void))page)() != parent;
   kill(child, SIGKILL);
   ended(child);
   printf("calls that trap: %d bad, blocked %d\n", bad, was_blocked);
