@@ -97,21 +97,22 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
             succeeded(&finished, "cargo test")
         })?;
     }
+    // The lowest crate, which is what calls the C library. The long checks run all tests.
     steps.judge(&format!("units for {MUSL}"), || {
-        test_for_musl(&["--lib"], &mut tally)
+        test_for_musl("-p fdtable-sync --lib", &mut tally)
     })?;
     Ok((steps, tally))
 }
 
-/// Builds and tests the library with another C library, where the target is installed: those tests
-/// that the options of cargo name, or all.
-pub(crate) fn test_for_musl(options: &[&str], tally: &mut Tally) -> Result<Verdict> {
+/// Builds and tests with another C library what the words for cargo name, where the target is
+/// installed.
+pub(crate) fn test_for_musl(what: &str, tally: &mut Tally) -> Result<Verdict> {
     if toolchain::standard_of("rustc", MUSL) != Some(Standard::Installed) {
         return Ok(Verdict::Skipped(format!(
             "the target is not installed (rustup target add {MUSL})"
         )));
     }
-    let tests = tests(LIBRARY).args(["--target", MUSL]).args(options);
+    let tests = tests(what).args(["--target", MUSL]);
     let finished = tests.quiet().finish()?;
     tally.add(&finished.output);
     succeeded(&finished, "cargo test")?;
@@ -208,15 +209,14 @@ fn with_checks() -> String {
 /// Its C library registers no area for restartable sequences, and counts CPUs in another way.
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
-const LIBRARY: &str = "-p fdtable-shm -p fdtable-sync -p fdtable-slab -p fdtable-objects \
+/// The crates of the library.
+pub(crate) const LIBRARY: &str = "-p fdtable-shm -p fdtable-sync -p fdtable-slab -p fdtable-objects \
                        -p fdtable -p fdtable-listing";
 
 /// Tests beside those of the default members, and of what is chosen when the table is built.
 const FEATURES: &[&str] = &[
     // Not a default member of the workspace.
     "-p xtask",
-    // Where memory fails, and where it is counted, without slabs.
-    "-p fdtable --no-default-features --features std --test out_of_memory --test memory",
     "-p fdtable-listing --features serde --test listing_serialized",
     // On the hooks of a platform, without `std`. The long checks run the tests of tables too.
     "-p fdtable-hooks --test hooks --test shortage --test sequences --test races --test linearizable",

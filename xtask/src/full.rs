@@ -1,11 +1,11 @@
 //! `full`: the checks that take long, in one run of hours.
 //!
-//! Each step is run, also after one that fails. The models run beside all other steps, most of
-//! which use one CPU; those run one after the other. What a step prints goes to
-//! `target/full/STEP.log`; a table of all steps with their times comes at the end.
+//! Each step is run, also after one that fails. There are two lanes, as most steps use one CPU: the
+//! models, and then what is built for other targets; and beside them all other steps. What a step
+//! prints goes to `target/full/STEP.log`; a table of all steps with their times comes at the end.
 //!
 //! The two lanes build in different directories of the target, so neither waits for cargo's lock of
-//! the other: the models in `loom/loom`, the mutations in `loom/release`, all others elsewhere.
+//! the other for long: the models in `loom/loom`, the mutations in `loom/release`, others elsewhere.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,9 +16,7 @@ use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{Steps, Verdict};
 use crate::tally::Tally;
-use crate::{
-    COMMANDS, Result, check, degraded, foreign, instructions, programs, root, source, toolchain,
-};
+use crate::{Result, check, degraded, foreign, instructions, programs, root, source, toolchain};
 
 struct Step {
     name: &'static str,
@@ -26,12 +24,12 @@ struct Step {
     run: fn() -> Result<Verdict>,
 }
 
-/// The step that runs beside all others. It prints to its log alone.
-const BESIDE: &str = "models";
+/// The steps that run beside all others.
+const BESIDE: &[&str] = &["models", "kernel", "bare-metal", "musl", "foreign"];
 
 const STEPS: &[Step] = &[
     Step {
-        name: BESIDE,
+        name: "models",
         summary: "long models to their own bounds, then all with up to 4 preemptions, an hour in all",
         run: models,
     },
@@ -203,16 +201,16 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 
 /// Runs steps in their lanes, and returns all of them in the order of the table.
 fn run_lanes(steps: &[&Step]) -> Result<Steps> {
-    let (models, others): (Vec<&Step>, Vec<&Step>) =
-        steps.iter().partition(|step| step.name == BESIDE);
+    let (beside, others): (Vec<&Step>, Vec<&Step>) =
+        steps.iter().partition(|step| BESIDE.contains(&step.name));
     thread::scope(|scope| {
-        let models = scope.spawn(|| run_lane(&models));
+        let beside = scope.spawn(|| run_lane(&beside));
         let others = run_lane(&others);
-        let models = models
+        let beside = beside
             .join()
             .map_err(|_| "the lane of the models panicked")?;
         let mut all = others?;
-        all.merge(models?, |name| {
+        all.merge(beside?, |name| {
             steps.iter().position(|step| step.name == name)
         });
         Ok(all)
@@ -302,12 +300,9 @@ fn models() -> Result<Verdict> {
 }
 
 fn mutations() -> Result<Verdict> {
-    let process = if COMMANDS.iter().any(|command| command.name == "mutate") {
-        Process::cargo("xtask").arg("mutate")
-    } else {
-        Process::new("scripts/weaken")
-    };
-    all([process.log(log_of("mutations"))])
+    all([Process::cargo("xtask")
+        .arg("mutate")
+        .log(log_of("mutations"))])
 }
 
 fn protocol() -> Result<Verdict> {
@@ -455,7 +450,7 @@ fn bare_metal() -> Result<Verdict> {
 }
 
 fn musl() -> Result<Verdict> {
-    check::test_for_musl(&[], &mut Tally::default())
+    check::test_for_musl(check::LIBRARY, &mut Tally::default())
 }
 
 fn degraded() -> Result<Verdict> {
@@ -552,7 +547,7 @@ mod tests {
             MEET.wait();
             Ok(Verdict::Passed)
         });
-        let models = step(BESIDE, || {
+        let models = step(BESIDE[0], || {
             MEET.wait();
             Err("a model".into())
         });
@@ -560,6 +555,6 @@ mod tests {
         let steps = run_lanes(&[&first, &models, &last]).unwrap();
         let error = steps.finish().unwrap_err().to_string();
         assert_eq!(error, "failed: models, last");
-        assert!(steps.table().find("first") < steps.table().find(BESIDE));
+        assert!(steps.table().find("first") < steps.table().find(BESIDE[0]));
     }
 }
