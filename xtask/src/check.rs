@@ -11,7 +11,7 @@ use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::{self, Standard};
-use crate::{Result, kernel, layers, no_arguments, pool, source, target, tidy};
+use crate::{Result, budget, kernel, layers, no_arguments, pool, source, target, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         layers::check,
     )?;
     steps.step("style: comments, documents, subjects", tidy::check)?;
+    steps.step("budgets: lines, conditions, long files", budget::check)?;
     steps.step("lints", lints)?;
     steps.step("documentation", documentation)?;
     // The tests wait for much of their time. All that follows runs whatever fails in it.

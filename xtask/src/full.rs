@@ -5,7 +5,8 @@
 //! prints goes to `target/full/STEP.log`; a table of all steps with their times comes at the end.
 //!
 //! The two lanes build in different directories of the target, so neither waits for cargo's lock of
-//! the other for long: the models in `loom/loom`, the mutations in `loom/release`, others elsewhere.
+//! the other for long: the models in `loom/loom`, the mutations in `loom/release`, all others
+//! elsewhere.
 
 use std::fs;
 use std::path::PathBuf;

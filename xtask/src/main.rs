@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod budget;
 mod check;
 mod degraded;
 mod document;
@@ -44,6 +45,12 @@ struct Command {
 
 /// All subcommands, in the order in which the help lists them.
 const COMMANDS: &[Command] = &[
+    Command {
+        name: "budget",
+        arguments: "",
+        summary: "count the code, and compare it with the budgets",
+        run: budget::run,
+    },
     Command {
         name: "check",
         arguments: "",
