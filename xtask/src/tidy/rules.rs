@@ -12,7 +12,16 @@ pub(super) struct Prose {
     pub(super) text: String,
     /// Its words, without code and punctuation.
     words: Vec<String>,
+    /// The words of each sentence that begins in it, also of those in the lines that follow.
+    sentences: Vec<Sentence>,
     width: Width,
+}
+
+/// The words of a sentence.
+#[derive(Debug, Default, Clone)]
+struct Sentence {
+    words: Vec<String>,
+    has_comma: bool,
 }
 
 /// Whether the width of a line matters.
@@ -52,6 +61,14 @@ pub(super) const RULES: &[Rule] = &[
         count: |line| words(line, &["somebody", "nobody", "everybody"]),
     },
     Rule {
+        name: "headless",
+        count: headless_sentences,
+    },
+    Rule {
+        name: "is-to-be",
+        count: |line| triples(line, &["is", "are", "was", "were"], "to", "be"),
+    },
+    Rule {
         name: "width",
         count: too_wide,
     },
@@ -80,38 +97,83 @@ const PERSONS: &[&str] = &[
 /// The comments of Rust source, with a line for each line.
 pub(super) fn of_source(text: &str) -> Vec<Prose> {
     let lines = source::lines(text).into_iter().zip(text.lines());
-    lines
+    let mut prose: Vec<Prose> = lines
         .map(|(line, text)| Prose {
             text: text.to_owned(),
             words: split(&line.comment),
+            sentences: Vec::new(),
             width: if line.comment.is_empty() {
                 Width::Free
             } else {
                 Width::Bounded
             },
         })
-        .collect()
+        .collect();
+    let comments = source::lines(text).into_iter().map(|line| line.comment);
+    find_sentences(&mut prose, comments);
+    prose
+}
+
+/// Gives each line the sentences that begin in it. `texts` has the prose of each line.
+fn find_sentences(prose: &mut [Prose], texts: impl Iterator<Item = String>) {
+    // The line in which the sentence began that is not at its end yet.
+    let mut open: Option<(usize, Sentence)> = None;
+    let mut in_code = false;
+    for (index, text) in texts.enumerate() {
+        let text = text.trim();
+        let fence = text.starts_with("```");
+        in_code ^= fence;
+        let is_apart = text.is_empty() || fence || in_code || text.starts_with(['#', '|']);
+        let is_item = text.starts_with(['-', '*', '>']);
+        if is_apart || is_item {
+            close(prose, open.take());
+        }
+        if is_apart {
+            continue;
+        }
+        for word in text.trim_start_matches(['-', '*', '>']).split_whitespace() {
+            let (_, sentence) = open.get_or_insert_with(|| (index, Sentence::default()));
+            let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '`');
+            sentence.words.push(bare.to_lowercase());
+            sentence.has_comma |= word.ends_with(',');
+            if word
+                .trim_end_matches([')', '*', '"'])
+                .ends_with(['.', '?', '!'])
+            {
+                close(prose, open.take());
+            }
+        }
+    }
+    close(prose, open);
+}
+
+fn close(prose: &mut [Prose], sentence: Option<(usize, Sentence)>) {
+    if let Some((line, sentence)) = sentence {
+        prose[line].sentences.push(sentence);
+    }
 }
 
 /// The text of a document in Markdown without blocks of code, with a line for each line.
 pub(super) fn of_document(text: &str) -> Vec<Prose> {
     let mut in_code = false;
-    text.lines()
-        .map(|text| {
-            let fence = text.trim_start().starts_with("```");
-            in_code ^= fence;
-            let words = if in_code || fence {
-                Vec::new()
-            } else {
-                split(text)
-            };
-            Prose {
-                text: text.to_owned(),
-                words,
-                width: Width::Free,
-            }
-        })
-        .collect()
+    let lines = text.lines().map(|text| {
+        let fence = text.trim_start().starts_with("```");
+        in_code ^= fence;
+        let words = if in_code || fence {
+            Vec::new()
+        } else {
+            split(text)
+        };
+        Prose {
+            text: text.to_owned(),
+            words,
+            sentences: Vec::new(),
+            width: Width::Free,
+        }
+    });
+    let mut prose: Vec<Prose> = lines.collect();
+    find_sentences(&mut prose, text.lines().map(str::to_owned));
+    prose
 }
 
 /// The words of a text in lower case, without what is between backticks.
@@ -152,6 +214,34 @@ fn headless_who(line: &Prose) -> usize {
         .filter(|(_, word)| *word == "who");
     who.filter(|&(index, _)| !PERSONS.contains(&before(index)))
         .count()
+}
+
+fn triples(line: &Prose, first: &[&str], second: &str, third: &str) -> usize {
+    line.words
+        .windows(3)
+        .filter(|words| {
+            first.contains(&words[0].as_str()) && words[1] == second && words[2] == third
+        })
+        .count()
+}
+
+/// Sentences whose subject is a clause: it hides the noun. One that begins with `Where` and goes on
+/// after a comma has another subject. Questions of a test's documentation name what breaks.
+fn headless_sentences(line: &Prose) -> usize {
+    const RELATIVE: &[&str] = &[
+        "of", "that", "which", "who", "whose", "in", "with", "from", "for",
+    ];
+    let is_headless = |sentence: &&Sentence| {
+        let word = |index: usize| sentence.words.get(index).map_or("", String::as_str);
+        match word(0) {
+            "what" => word(1) != "breaks",
+            "whether" => true,
+            "where" => !sentence.has_comma,
+            "those" => RELATIVE.contains(&word(1)),
+            _ => false,
+        }
+    };
+    line.sentences.iter().filter(is_headless).count()
 }
 
 /// A comment that is too wide, unless no space lets it break: a link.
@@ -197,6 +287,30 @@ mod tests {
             ["processor", "for-ever"]
         );
         assert_eq!(findings(&of_document("Nobody waits.")), ["somebody"]);
+    }
+
+    #[test]
+    fn a_subject_that_is_a_clause_is_found() {
+        for text in [
+            "// What no parent waits for\n// is reaped.\n",
+            "/// The number. Those of the host\n/// come first.\n",
+            "/// Whether it is in a call.\n",
+            "//! Where a thread sleeps.\n",
+        ] {
+            assert_eq!(findings(&of_source(text)), ["headless"], "{text}");
+        }
+        for text in [
+            "/// Where memory is short,\n/// the call fails.\n",
+            "/// What breaks if this is wrong: a lost wake-up.\n",
+            "/// Those threads do not exist.\n",
+            "/// It tells\n/// what it was.\n",
+        ] {
+            assert!(findings(&of_source(text)).is_empty(), "{text}");
+        }
+        assert_eq!(
+            findings(&of_source("// It is to be called once.\n")),
+            ["is-to-be"]
+        );
     }
 
     #[test]
