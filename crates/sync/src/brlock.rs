@@ -164,8 +164,8 @@ impl Drop for ReadGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // (J)
-        // SAFETY: this thread took the read side when this was made. What it locked meanwhile
-        // borrows this.
+        // SAFETY: this thread took the read side when this was made. The locks that it has taken
+        // since borrow this.
         unsafe { self.section.record().leave_brlock() };
         // SAFETY: as above; the section ends once, here, and was entered with the read side.
         unsafe { self.section.leave_kept() };

@@ -102,7 +102,7 @@ pub use freezer::{
 /// How many host forks lie between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Whether [`child`] was called since [`prepare`].
+/// True if [`child`] was called since [`prepare`].
 static IS_TOLD: AtomicBool = AtomicBool::new(true);
 
 /// Returns how many host forks lie between the first process and this one: 0 in the first, one more

@@ -151,8 +151,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// What a guard undoes is the state of its thread, or of the CPU that the thread keeps. The
-    /// compiler checks that no guard is `Send`: if one were, two implementations would give
+    /// A guard undoes a state of its thread, or of the CPU that the thread keeps. The compiler
+    /// checks that no guard is `Send`: if one were, two implementations would give
     /// `answer`.
     #[test]
     fn guards_stay_on_their_thread() {

@@ -60,7 +60,7 @@ pub struct Parker {
     word: Word,
 }
 
-/// Whether a sleep continues after a handler that is installed with `SA_RESTART`.
+/// Choice of what a sleep does after a handler that is installed with `SA_RESTART`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// It continues after such a handler, and ends after any other.

@@ -1,4 +1,4 @@
-//! What differs between an operating system, a kernel and the model checker: atomics, locks, cells,
+//! Differences between an operating system, a kernel and the model checker: atomics, locks, cells,
 //! and the busy-wait step.
 //!
 //! The rest of the crate names only this module, so the source that runs in production and
@@ -125,8 +125,8 @@ pub unsafe fn free_page(page: core::ptr::NonNull<u8>) {
 const HELD: &str = "the lock is held outside of let_others";
 
 impl<T> MutexGuard<'_, T> {
-    /// Releases the lock to a thread that waits for it, if one does, and takes it again. What the
-    /// lock guards may have changed.
+    /// Releases the lock to a thread that waits for it, if one does, and takes it again. The
+    /// guarded value may have changed.
     ///
     /// A thread that only released and took the lock would keep it: the others look for it too
     /// rarely to find it free. With `std` the lock is handed to a thread that sleeps on it. Without

@@ -63,7 +63,7 @@ const SATURATED: isize = isize::MIN / 4 * 3;
 /// The border of the two zones: dead above, saturated below.
 const BORDER: isize = isize::MIN / 2;
 
-/// What a reviver adds for the burier: an eighth of the range above zero.
+/// Amount that a reviver adds for the burier: an eighth of the range above zero.
 const HOLD: isize = -(isize::MIN / 8);
 
 /// The lowest word with a hold in it: one that is left with nothing else.
@@ -72,7 +72,7 @@ const HOLD_IN: isize = HOLD - 1;
 /// The border between the dead zone, below, and the words around -[`HOLD`].
 const DEAD_END: isize = -HOLD - HOLD / 2;
 
-/// What is added to the word of a count that is [spread]: half of the range above zero.
+/// Amount that is added to the word of a count that is [spread]: half of the range above zero.
 const BIAS: isize = -(isize::MIN / 2);
 
 /// The border between the words without a bias, below, and those with one.
@@ -81,7 +81,7 @@ const BIASED: isize = BIAS / 2;
 /// A bias is added to lower words alone: so it is never mistaken for a count, nor a count for it.
 const SMALL: isize = HOLD / 2;
 
-/// What a put has found.
+/// Finding of a put.
 pub(crate) enum AfterPut {
     /// It was the last reference: the caller releases the object.
     Last,
@@ -131,9 +131,8 @@ impl RefCount {
     #[doc(hidden)]
     #[inline(always)]
     pub fn add(&self) -> isize {
-        // Relaxed: taking a reference publishes nothing. What the holder reads of the object
-        // was ordered by the way in which it found the object, and what it wrote is ordered by
-        // its put.
+        // Relaxed: taking a reference publishes nothing. The holder's reads of the object were
+        // ordered by the way in which it found the object, and its put orders its writes.
         self.0.fetch_add(1, Relaxed)
     }
 

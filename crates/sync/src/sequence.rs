@@ -17,8 +17,9 @@
 //!   fence is over, or it begins again and loads what is there now. Memory that is freed after a
 //!   grace period cannot be freed between the load and the commit. Such a sequence begins with
 //!   [`rcu::sequence_area`](crate::rcu::sequence_area): a thread that has no record is not one that
-//!   grace periods look for, and one that is alone with its own record passes no heavy fence. Where
-//!   processes share memory there is none: no fence restarts the sequences of other processes.
+//!   grace periods look for, and one that is alone with its own record passes no heavy fence. No
+//!   thread has an area while processes share memory: no fence restarts the sequences of other
+//!   processes.
 //!
 //! # What a restart orders
 //!

@@ -1,4 +1,4 @@
-//! What callbacks do where each thread is inside a section whenever it queues one.
+//! Callbacks of threads that are inside a section whenever they queue one.
 //!
 //! The bounds hold for a program without other readers, so the tests run one after the other.
 
@@ -24,7 +24,7 @@ const MOST: usize = 2048;
 static RAN: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether the thread is inside a section of its own.
+    /// True if the thread is inside a section of its own.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

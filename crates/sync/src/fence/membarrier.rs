@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-/// What the process has registered for.
+/// Commands that the process has registered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Registered {
     /// For nothing: the system call cannot be used.

@@ -171,9 +171,9 @@ mod tests {
         }
     }
 
-    /// What two processes share.
+    /// Words that two processes share.
     struct Shared {
-        /// What the sequences store.
+        /// Word that the sequences store to.
         value: AtomicU64,
         stored: AtomicU64,
         count: AtomicU64,

@@ -265,7 +265,7 @@ pub fn is_frozen_here() -> bool {
     FREEZER.is_held()
 }
 
-/// What a thread does when it is outside, and a handler has put something off.
+/// Function that a thread calls when it is outside, after a handler has put something off.
 static ON_LEAVING: OnceLock<fn()> = OnceLock::new();
 
 /// Sets the function that a thread calls when it is outside, after a signal handler of its own has

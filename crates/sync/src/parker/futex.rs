@@ -14,7 +14,7 @@ use super::{Restart, Wake};
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The owner is to be woken.
+/// The owner must wake.
 const NOTIFIED: u32 = 1;
 
 /// The owner sleeps, or is about to.
@@ -292,7 +292,8 @@ fn wake(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
 }
 
-/// What the kernel does: it compares the word under the lock of a queue, which a wake-up takes too.
+/// Stand-in for the kernel, which compares the word under the lock of a queue. A wake-up takes it
+/// too.
 #[cfg(loom)]
 #[derive(Debug)]
 struct Queue {

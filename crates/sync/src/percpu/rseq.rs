@@ -85,7 +85,7 @@ static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 /// No area, or it has not been looked up. The thread pointer itself has other contents.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const NONE: isize = 0;
-/// Whether it was looked up and there is none.
+/// True if it was looked up and there is none.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static MISSING: AtomicBool = AtomicBool::new(false);
 

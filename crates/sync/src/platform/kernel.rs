@@ -1,4 +1,4 @@
-//! What a kernel provides: the hooks of a program without `std`.
+//! Services of a kernel: the hooks of a program without `std`.
 //!
 //! A kernel implements [`Platform`] for a type of its own and registers it once with
 //! [`set_platform!`](crate::set_platform), for a library with the feature `platform`. Each hook
@@ -29,7 +29,7 @@ pub use crate::sequence::resume_address;
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-/// What a kernel provides. The [module](self) says how it is registered.
+/// Services of a kernel. The [module](self) says how to register them.
 ///
 /// All hooks may be called by any thread, and by interrupt handlers that use the library, with
 /// locks of the library held. None may call the library, and none may panic.
@@ -249,7 +249,7 @@ unsafe impl Platform for Defaults {}
 /// The size and the alignment of a page of [`Platform::allocate_page`], in bytes.
 pub const PAGE: usize = 4096;
 
-/// Whether `set_platform!` has a use.
+/// True if `set_platform!` has a use.
 #[doc(hidden)]
 pub const IS_ASKED: bool = cfg!(any(feature = "std", feature = "platform"));
 

@@ -47,8 +47,9 @@
 //! the end waits for it for up to a millisecond: else objects would outlive their table by chance.
 //!
 //! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a
-//! section, or while another thread has frozen the freezer of [`host_fork`](crate::host_fork). What
-//! is queued later in the end of a thread, by destructors of other thread locals, stays queued.
+//! section, or while another thread has frozen the freezer of [`host_fork`](crate::host_fork).
+//! Callbacks that destructors of other thread locals queue later in the end of a thread stay
+//! queued.
 //!
 //! Callbacks of all tables and threads run at such an end, and with them `Drop` of their objects.
 //! So a lock that a callback takes must not be held by a thread that drops a table, or that joins
@@ -112,7 +113,7 @@ const INVOKER_LOOKS: u32 = if cfg!(loom) { 2 } else { 512 };
 /// reference to another.
 const ROUNDS: usize = 16;
 
-/// What a callback does. It decides which queue the callback joins.
+/// Effect of a callback, which decides the queue that the callback joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Frees memory, and calls no code of others. It runs anywhere, also inside sections.
@@ -317,7 +318,7 @@ struct Queue {
     /// The weight of all callbacks that were ever queued, and of those that have run.
     queued: u64,
     invoked: u64,
-    /// What `queued` was when [`note_due`] last looked: so much should have run by its next look.
+    /// Value of `queued` when [`note_due`] last looked: so much should have run by its next look.
     due: u64,
 }
 
@@ -398,7 +399,7 @@ impl Queue {
 
 /// Names the calling thread as one that invokes. Without `std` all threads have the same name.
 fn invoker_name() -> NonZeroUsize {
-    // Threads of two processes may have one name. Those of one process end together.
+    // Threads of two processes may have one name. All threads of a process end together.
     #[cfg(feature = "processes")]
     if fdtable_shm::is_shared() {
         return NonZeroUsize::new(fdtable_shm::process() as usize).unwrap_or(NonZeroUsize::MIN);
@@ -748,7 +749,7 @@ struct Invocation<'a> {
     queue: &'a SpinLock<Queue>,
     ready: List,
     weight: usize,
-    /// Whether the thread was inside a callback before.
+    /// True if the thread was inside a callback before.
     outer: bool,
 }
 
@@ -927,7 +928,7 @@ pub(super) fn run_due(mut goes_on: impl FnMut() -> bool) -> bool {
             queue.seal();
         }
     }
-    // What another thread invokes is left to it.
+    // Callbacks that another thread invokes are left to it.
     let mut looks = Looks::new(0);
     let mut all_ran = true;
     for queue in queues::all() {
@@ -1123,7 +1124,7 @@ mod end {
 mod end {
     pub(super) fn note_queued() {}
 
-    /// Whether a thread queues callbacks is unknown here.
+    /// Returns false as the second answer: it is unknown here whether a thread queues callbacks.
     pub(super) fn noting_queued<R>(work: impl FnOnce() -> R) -> (R, bool) {
         (work(), false)
     }

@@ -10,7 +10,7 @@ use crate::platform::atomic::Ordering::{Acquire, Release};
 use crate::platform::atomic::{AtomicBool, AtomicPtr};
 use core::ptr::{self, NonNull};
 
-/// Where readers find an object.
+/// Place in which readers find an object.
 struct Place(AtomicPtr<Dropped>);
 
 impl Place {
@@ -278,9 +278,9 @@ fn the_record_of_a_thread_that_ended_changes_hands() {
     });
 }
 
-/// Two updaters share a grace period that one of them runs. What the other unpublished must be
-/// unseen by the readers that it does not wait for, and what the one saw done must be done for the
-/// other.
+/// Two updaters share a grace period that one of them runs. Readers that it does not wait for must
+/// not see the object that the other updater unpublished. And steps that the one saw done must be
+/// done for the other.
 #[test]
 fn updaters_share_a_grace_period() {
     explore(AtMost(4), || {

@@ -16,10 +16,11 @@
 //! lists no longer change. That is why keys and values are [`Clone`]; they are usually counted
 //! pointers. Copies avoid a second link in each node, and a search that looks at two tables.
 //!
-//! What a writer takes out is freed a grace period later, by a [callback](super::call): a reader
-//! borrows it until its section ends. The thread of [timely callbacks](super::call_timely) frees it
-//! if no other does. A writer runs no callbacks, which may take locks: its caller
-//! calls [`catch_up`](super::catch_up) after it has released the lock of the map and its own.
+//! A node that a writer takes out is freed a grace period later, by a [callback](super::call): a
+//! reader borrows it until its section ends. The thread of
+//! [timely callbacks](super::call_timely) frees it if no other does. A writer runs no callbacks,
+//! which may take locks: its caller calls [`catch_up`](super::catch_up) after it has released the
+//! lock of the map and its own.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -78,7 +79,7 @@ unsafe impl<K: Send, V: Send, S: Send, T: Send> Send for RcuMap<K, V, S, T> {}
 // inserted on another.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync, T: Send> Sync for RcuMap<K, V, S, T> {}
 
-/// What the lock of a map guards, besides its changes.
+/// State that the lock of a map guards, besides its changes.
 struct Guarded<T> {
     /// Number of keys.
     len: usize,

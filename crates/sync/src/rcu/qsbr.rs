@@ -56,8 +56,8 @@ impl Reader {
     #[doc(alias = "rcu_quiescent_state")]
     #[inline]
     pub fn quiescent(&mut self) {
-        // SAFETY: this reader's own record, which is online. What was found in the section borrows
-        // the reader.
+        // SAFETY: this reader's own record, which is online. References that were found in the
+        // section borrow the reader.
         unsafe { self.record.quiesce() };
     }
 

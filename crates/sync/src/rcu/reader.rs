@@ -103,7 +103,7 @@ struct Own {
     counted: AtomicU64,
     /// The address of the [big-reader lock](crate::brlock) whose read side the thread holds, or 0.
     brlock: AtomicUsize,
-    /// Where the thread has its rseq area: see [`sequence_area`]; 0 if it has none. Only the owner
+    /// Address of the thread's rseq area: see [`sequence_area`]; 0 if it has none. Only the owner
     /// uses it, so it is not part of what is modelled.
     area: UnmodelledOffset,
     /// The nesting depth of the thread in the [freezer](crate::host_fork), and 0 outside.
@@ -113,7 +113,7 @@ struct Own {
     /// Only the owner and its handlers use it, so it is not part of what is modelled.
     #[cfg(feature = "std")]
     put_off: Unmodelled,
-    /// What `std` has thread locals for. Only the owner uses it.
+    /// Per-thread state; `std` builds use thread-locals. Only the owner uses it.
     #[cfg(not(feature = "std"))]
     local: ThreadState,
 }
@@ -151,7 +151,7 @@ impl ThreadState {
     }
 }
 
-/// What one reader tells the updaters. Records are never freed; another reader may claim them.
+/// Message of one reader to the updaters. Records are never freed; another reader may claim them.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// Written by the reader that claimed the record, read by updaters.
@@ -369,7 +369,7 @@ impl Record {
     }
 }
 
-/// What the [freezer](crate::host_fork) needs of the record.
+/// Part of the record that the [freezer](crate::host_fork) needs.
 #[cfg(feature = "std")]
 impl Record {
     /// Returns the word of the freezer. Only the owner writes it.
@@ -863,7 +863,7 @@ impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(section) = self.section {
-            // SAFETY: as `of` was promised. What was found in it borrows this guard.
+            // SAFETY: as `of` was promised. References that were found in it borrow this guard.
             unsafe { section.leave() };
         }
     }

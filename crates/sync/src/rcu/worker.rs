@@ -142,14 +142,14 @@ pub(super) struct Worker {
     process: AtomicU32,
 }
 
-/// What is known of the thread.
+/// State of the thread's start.
 struct Start {
     thread: Option<Thread>,
     /// How many calls do not try to start it.
     skips: u32,
 }
 
-/// What the worker does between two looks.
+/// Action of the worker between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Sleep,
@@ -295,8 +295,8 @@ impl Worker {
             return;
         }
         // Relaxed, both: as in (B). It fails if the thread was started, or is not wanted, since the
-        // caller looked. What was started has yet to take the locks of the queues for the first
-        // time, or the caller would have seen its state.
+        // caller looked. A thread that was started has yet to take the locks of the queues for
+        // the first time, or the caller would have seen its state.
         if self
             .state
             .compare_exchange(ABSENT, CALLED, Relaxed, Relaxed)
@@ -481,7 +481,7 @@ fn is_frozen_here() -> bool {
     false
 }
 
-/// What runs when the process ends.
+/// Work at the end of the process.
 #[cfg(all(unix, not(loom)))]
 mod exit {
     use super::{END_LIMIT, ENDED, WORKER, Worker, callbacks};

@@ -100,7 +100,7 @@ pub const ROWS: usize = by_host(512, 64);
 /// How many counts can have parts at a time.
 pub const NUMBERS: usize = by_host(256, 32);
 
-/// Chooses by where the rows are: models have 2 of each. Those of an image have 128 KiB.
+/// Chooses by the place of the rows: models have 2 of each. Rows in an image take 128 KiB.
 const fn by_host(mapped: usize, in_image: usize) -> usize {
     if cfg!(loom) {
         2
@@ -116,13 +116,13 @@ const fn by_host(mapped: usize, in_image: usize) -> usize {
 /// The mark of a spread count, beside its number.
 pub const MARK: u16 = 1 << 15;
 
-/// What an open part counts from: far from both ends of its range.
+/// Value from which an open part counts: far from both ends of its range.
 const OPEN: isize = isize::MAX / 4;
 
-/// Where the count of a sealed part begins.
+/// Value from which a sealed part counts.
 const SEALED: isize = isize::MIN / 2;
 
-/// What a count has beside its word to be spread, in four bytes.
+/// State of a count beside its word that lets it be spread, in four bytes.
 ///
 /// It belongs to one [`RefCount`], the one that each method gets. Dropping it frees its number for
 /// another count; if it is leaked, no other count gets that number.
@@ -136,12 +136,12 @@ pub struct Spread {
     taker: AtomicU16,
 }
 
-/// What one CPU counts of one count. It has a line of its own: a gather writes the parts of all
+/// Share of one CPU in one count. It has a line of its own: a gather writes the parts of all
 /// CPUs, and must not disturb those that use other counts.
 #[repr(align(64))]
 struct Part(AtomicIsize);
 
-/// Where a reference is counted when it is taken. It may be dropped elsewhere.
+/// Place in which a reference is counted when it is taken. It may be dropped elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the word of the count.
@@ -624,7 +624,7 @@ pub fn part(home: u16, cpu: usize) -> Option<&'static AtomicIsize> {
     (home & MARK != 0).then(|| PARTS.of(home, cpu)).flatten()
 }
 
-/// What a [restartable sequence](mod@crate::sequence) has to know of the parts, to add to one.
+/// Layout of the parts, for a [restartable sequence](mod@crate::sequence) that adds to one.
 #[cfg(not(loom))]
 pub mod layout {
     pub use super::PARTS;

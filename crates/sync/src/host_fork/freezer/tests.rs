@@ -314,8 +314,8 @@ fn entries_and_freezes_exclude_each_other() {
     });
 }
 
-/// What a handler puts off runs once, when its thread is outside: before it sleeps, or when it has
-/// left all levels.
+/// Work that a handler puts off runs once, when its thread is outside: before it sleeps, or when it
+/// has left all levels.
 #[test]
 fn what_is_put_off_runs_outside() {
     use core::cell::Cell;

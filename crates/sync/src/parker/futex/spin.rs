@@ -27,7 +27,7 @@ const LOOKS: u32 = 16;
 /// How many sleeps there are without a look after one that was in vain.
 const REST: u32 = 100;
 
-/// What a thread has learned.
+/// Experience of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Learned {
     /// How long it looks, in nanoseconds.

@@ -62,7 +62,7 @@ impl Thread {
     pub(super) fn forget(self) {}
 }
 
-/// Whether the thread blocks signals of faults too.
+/// True if the thread blocks signals of faults too.
 #[cfg(all(unix, not(loom)))]
 static BLOCKS_FAULTS: AtomicBool = AtomicBool::new(false);
 

@@ -12,7 +12,7 @@ use crate::sequence::model::move_to;
 struct Object {
     count: RefCount,
     spread: Spread,
-    /// Whether each slot has the object. A slot orders nothing by itself.
+    /// True for each slot that has the object. A slot orders nothing by itself.
     slots: [AtomicBool; 2],
     watched: Watched,
 }
@@ -320,8 +320,7 @@ fn a_number_is_drawn_again() {
     });
 }
 
-/// A count that is spread without parts loses references: there was no memory when they were to be
-/// made.
+/// A count that is spread without parts loses references: there was no memory to make them.
 #[test]
 fn a_count_without_parts_stays_in_its_word() {
     explore(AtMost(4), || {

@@ -14,7 +14,7 @@ pub const CHANGES: u32 = 32;
 #[cfg(not(loom))]
 const LOOKS: u32 = 4096;
 
-/// What a thread has seen of one kind since the time that is noted.
+/// Events of one kind that a thread has seen since the time that is noted.
 #[cfg(all(feature = "std", not(loom)))]
 struct Pace {
     seen: Cell<u32>,
