@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 
-/// What a descriptor refers to. Several tasks may use one at the same time.
+/// Object of a descriptor. Several tasks may use one at the same time.
 trait File: Send + Sync {
     fn poll_read(&self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
     fn poll_write(&self, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>>;

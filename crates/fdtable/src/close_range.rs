@@ -31,7 +31,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// part of the table is shared since a fork.
     ///
     /// `each` is called outside of all locks, when the descriptors are free. Dropping the files
-    /// runs their release hooks. Where nothing else is to be done, `each` is [`drop`]. If `each` or
+    /// runs their release hooks. For no further effect, pass [`drop`]. If `each` or
     /// a hook panics, the rest of the range is closed, and then the panic is resumed.
     ///
     /// ```
@@ -409,7 +409,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(())
     }
 
-    /// Removes a leaf if all its descriptors are to be closed. If it is below the second leaf of
+    /// Removes a leaf if the range has all its descriptors. If it is below the second leaf of
     /// the hint, opens look there next. The hint becomes stale before the leaf is removed. So a
     /// thread that finds the leaf gone, and thus a descriptor not open, does not open a higher one.
     fn remove_leaf(

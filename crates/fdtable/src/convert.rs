@@ -40,7 +40,7 @@ impl<T: ?Sized + Send + Sync + 'static> FileRef<T> {
     /// memory.
     ///
     /// Where the file is made by your own code, use [`new_dyn`](Self::new_dyn): it makes one file
-    /// and not two. What this returns is another file, with a reference count, a release and a
+    /// and not two. The result is another file, with a reference count, a release and a
     /// [revocation](Self::revoke) of its own. It holds this reference until its own last one is
     /// dropped. If that was the last one, the release hook of the held file runs then.
     ///

@@ -77,7 +77,7 @@ impl From<(FdFlags, u64)> for FdData {
 }
 
 impl FdData {
-    /// Where the bits begin in the flags of a slot. The lowest flag is close-on-exec.
+    /// Position of the bits in the flags of a slot. The lowest flag is close-on-exec.
     const BITS: u32 = 1;
 
     pub(crate) fn into_slot(self) -> SlotData {

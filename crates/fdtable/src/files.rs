@@ -46,7 +46,7 @@ use crate::table::{MAX_LIMIT, TableState, Tree};
 #[doc(alias = "files_struct")]
 pub struct Files<T: ?Sized> {
     pub(crate) tree: Tree<T>,
-    /// Where the tree has free descriptors.
+    /// Hint at free descriptors of the tree.
     pub(crate) free_hint: FreeHint,
     /// Dropped after the tree.
     pub(crate) end: TableEnd,

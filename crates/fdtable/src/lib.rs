@@ -128,7 +128,7 @@ mod tag;
 
 mod quarantine;
 
-// What they stand on, and what stands beside them.
+// Their parts, and the modules beside them.
 mod builder;
 mod convert;
 mod error;

@@ -57,7 +57,7 @@ use crate::table::{
 };
 use crate::{Error, Fd, FdData, FileRef, Files};
 
-/// Where the tree records the leaves of the hint.
+/// Places at which the tree records the leaves of the hint.
 pub(crate) const FIRST: usize = 0;
 const SECOND: usize = 1;
 
@@ -544,7 +544,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Chooses the second leaf for a hint that begins with `first`: the next one that is not marked
     /// as full, if it exists and no CPU has claimed it. Otherwise opens of the lowest descriptor
-    /// would write the cache lines of another CPU. Where descriptors are opened one after another
+    /// would write the cache lines of another CPU. If descriptors are opened one after another,
     /// it does not exist. Records both in the tree, at [`FIRST`] and [`SECOND`]. The caller locks
     /// the first, and sets the hint.
     fn choose_second(&self, writer: &mut WriteGuard<'_, T>, first: usize) -> Option<usize> {

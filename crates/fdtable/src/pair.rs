@@ -330,7 +330,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             }) {
                 Ok(Some(some)) => {
                     taken += some;
-                    // The leaf may be full now, and is to be marked.
+                    // The leaf may be full now, and needs its mark.
                     budget.earn();
                 }
                 Ok(None) => break Ok(None),

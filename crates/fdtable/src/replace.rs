@@ -167,7 +167,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// What has to be open at a descriptor for it to be replaced.
+/// File that must be open at a descriptor for a replacement.
 enum Expected<'f, T: ?Sized> {
     /// Any file, or none.
     Any,
@@ -177,7 +177,7 @@ enum Expected<'f, T: ?Sized> {
     File(&'f Ref<T>),
 }
 
-/// What became of a change in a leaf.
+/// Outcome of a change in a leaf.
 enum Change<T: ?Sized> {
     /// It is done; with the file that was there.
     Done(Option<Removed<T>>),
@@ -437,7 +437,7 @@ pub(crate) fn store<T: ?Sized>(
 
 /// A descriptor that was moved.
 struct Moved<T: ?Sized> {
-    /// What was open where it is now.
+    /// File that was open at the descriptor before.
     before: Option<Removed<T>>,
     reports: Reports,
     /// The reference of the old descriptor, which is dropped outside of the locks.

@@ -52,7 +52,7 @@ const FEW: RawFd = 100;
 /// that no search has drained yet, 16 for each CPU, and the nodes above them. It had two megabytes.
 const LITTLE: isize = 128 * 1024;
 
-/// What the runner of tests may take meanwhile, and what is kept of a thread for the next one.
+/// Bytes that the runner of tests may take meanwhile, and that a thread leaves for the next one.
 const NOISE: isize = 4 * 1024;
 
 /// Checks that nothing is left of what was allocated since.
@@ -65,7 +65,7 @@ fn check_back_at(before: isize) {
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // What is made once is made now: the readers' list, the pools.
+    // Make now what exists once: the readers' list, the pools.
     drop(large());
     settle();
     guard

@@ -164,7 +164,7 @@ struct Local {
     claimed: AtomicU32,
 }
 
-/// Whether a thread should drain the lists.
+/// Need to drain the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub enum Reports {

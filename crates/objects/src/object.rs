@@ -251,7 +251,7 @@ impl<T: ?Sized> Ref<T> {
         taken.map(|place| Self::new_counted(raw, place))
     }
 
-    /// Returns true if the count is to be [spread](Self::spread), since many CPUs take references,
+    /// Returns true if the count should be [spread](Self::spread), since many CPUs take references,
     /// after `cpu` has taken this one and found others.
     #[inline(always)]
     pub(crate) fn note_taker(this: &Self, cpu: impl FnOnce() -> usize) -> bool {
@@ -535,7 +535,7 @@ pub(super) struct Header {
     /// object's end: see `destroy_step` in [`make`].
     rcu: rcu::Head,
     state: State,
-    /// Where the count is if several CPUs want it.
+    /// The count by CPU, if several CPUs want it.
     spread: Spread,
     /// Last, so that it shares a cache line with the beginning of most values.
     count: RefCount,
@@ -630,7 +630,7 @@ impl State {
 /// # Safety
 /// Its size is a multiple of a header's alignment, and it needs no drop.
 pub(crate) unsafe trait Prefix {
-    /// Whether leaving does nothing.
+    /// True if leaving does nothing.
     const IS_NONE: bool = false;
 
     /// Leaves. Called once, after the hook.

@@ -240,7 +240,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         if slot >= BITS && self.shared.leaf_cache[0].is_of(slot / BITS) {
             return false;
         }
-        // First without the fence: nearly always it is open, or is to be looked for.
+        // First without the fence: nearly always it is open, or a search follows.
         if !is_empty(&self.first) {
             return false;
         }

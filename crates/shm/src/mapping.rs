@@ -39,7 +39,7 @@ const PAGE: usize = 4096;
 /// that is forked maps pages anew, each with a fault, and a large page with one.
 const LARGE: usize = 4 << 20;
 
-/// Whether [`begin`] was called.
+/// True once [`begin`] was called.
 static IS_SHARED: AtomicBool = AtomicBool::new(false);
 
 /// The first byte of the range.
@@ -53,7 +53,7 @@ pub fn is_shared() -> bool {
     IS_SHARED.load(Relaxed)
 }
 
-/// What the range begins with.
+/// Beginning of the range.
 pub(crate) struct Header {
     pub(crate) runs: Mutex<Runs>,
     pub(crate) small: [Mutex<crate::heap::Free>; crate::heap::CLASSES],
@@ -69,7 +69,7 @@ pub(crate) struct Runs {
     kept: usize,
 }
 
-/// What a free run begins with: the next one, and whether it still has its memory.
+/// Beginning of a free run: the next one, and whether it still has its memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct FreeRun {
@@ -77,7 +77,7 @@ struct FreeRun {
     memory: Memory,
 }
 
-/// What there is behind the pages of a free run.
+/// State of the pages of a free run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
     Kept,
@@ -209,7 +209,7 @@ pub fn aside() -> (*mut u8, usize) {
     (START.load(Relaxed).wrapping_add(SIZE - ASIDE), ASIDE)
 }
 
-/// What [`begin`] answers.
+/// Answer of [`begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// There is shared memory.
@@ -222,7 +222,7 @@ pub enum Begun {
 /// object, while the process has one thread.
 ///
 /// # Errors
-/// Those of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`. The program should end then.
+/// Errors of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`. The program should end then.
 ///
 /// # Safety
 /// The process has one thread, and no object of the kernel was made yet. If a guard of a lock of

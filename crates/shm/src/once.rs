@@ -94,7 +94,7 @@ impl<T> OnceCell<T> {
         }
         let value = make();
         // SAFETY: `fills` keeps other writers out until this thread is done or dead, and readers
-        // wait for `is_filled`. What a dead thread has written here is not dropped.
+        // wait for `is_filled`. The value of a dead thread is not dropped.
         let value = unsafe { &mut *self.value.get() }.write(value);
         // Release: pairs with the acquire in `get`.
         self.is_filled.store(true, Release);

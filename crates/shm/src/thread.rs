@@ -1,4 +1,4 @@
-//! What a thread knows of itself: its id, the side that it is on, and whether it is in a call.
+//! State of a thread: its id, the side that it is on, and whether it is in a call.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::mapping::is_shared;
 
-/// What a thread knows of itself. Another process finds it at [`words_of_thread`].
+/// State of a thread. Another process finds it at [`words_of_thread`].
 #[repr(C)]
 struct Words {
     state: Cell<usize>,
@@ -64,7 +64,7 @@ fn go(state: usize, before: usize) -> Side {
     }
 }
 
-/// What a thread calls after a [last call](last_call).
+/// Function that a thread calls after a [last call](last_call).
 static AFTER_LAST: OnceLock<fn()> = OnceLock::new();
 
 /// Sets what threads call after a [last call](last_call), outside of it. The first one stays.
@@ -104,10 +104,10 @@ pub fn is_in_call() -> bool {
     WORDS.with(|words| words.state.get()) >= CALL
 }
 
-/// What a thread of another process has noted.
+/// Note of a thread of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Noted {
-    /// Whether it is in a call.
+    /// True if it is in a call.
     pub is_in_call: bool,
     /// The [name](name_child) of the child that it forks, or 0.
     pub child: u32,
@@ -125,7 +125,7 @@ impl Noted {
 }
 
 /// Returns the address of two words of the calling thread, for a process that looks into the memory
-/// of this one: see [`Noted::of`]. Those of all threads are as far from their thread pointers.
+/// of this one: see [`Noted::of`]. They are as far from the thread pointer in all threads.
 #[must_use]
 pub fn words_of_thread() -> *const [u64; 2] {
     WORDS.with(|words| ptr::from_ref(words).cast())
@@ -198,8 +198,8 @@ fn is_zombie(id: u32) -> bool {
     // The lock of the shared heap may be the one that is waited for.
     let _private = leave();
     let path = format!("/proc/{id}/stat");
-    // The state follows the name, which may have spaces and parentheses. What cannot be read is
-    // taken to live.
+    // The state follows the name, which may have spaces and parentheses. A thread
+    // whose file cannot be read is taken to live.
     std::fs::read_to_string(path).is_ok_and(|text| {
         text.rsplit_once(')')
             .is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))

@@ -56,7 +56,7 @@ const FILLING: usize = CHUNK / 4;
 /// one grace period. Sixteen do, or one where a single thread reads.
 const WEIGHT: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Whether freeing slabs may run RCU callbacks that are due.
+/// Permission to run RCU callbacks that are due while slabs are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callbacks {
     /// They run, as with [`rcu::call`].
@@ -118,7 +118,7 @@ unsafe impl Sync for RawCache {}
 unsafe impl Send for RawCache {}
 
 impl RawCache {
-    /// Makes a cache without slabs. Allocates. It is to be [registered](super::registry::add) at
+    /// Makes a cache without slabs. Allocates. The caller [registers](super::registry::add) it at
     /// its final address.
     pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
         let shape = Shape::new(plan.layout, options, size_of::<Header>());

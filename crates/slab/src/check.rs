@@ -34,7 +34,7 @@ const POISON_END: u8 = 0xa5;
 /// How many bytes a report shows before and after the one in question.
 const SHOWN: usize = 16;
 
-/// What is wrong with an object.
+/// Fault of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     /// Bytes in front of it were written.
@@ -137,7 +137,7 @@ impl fmt::Display for Byte {
     }
 }
 
-/// What the checks know of the cache whose objects they check.
+/// Knowledge of the checks about the cache whose objects they check.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'c> {
     pub(super) name: &'static str,

@@ -61,7 +61,7 @@ pub(super) struct MagazineList {
     len: usize,
 }
 
-/// What a magazine lacks.
+/// Lack of a magazine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
     /// There is nothing to take out.

@@ -18,7 +18,7 @@ pub struct Options {
     pub(super) checks: Checks,
 }
 
-/// Whether slabs of a cache begin with different distances to their first objects.
+/// Distances of the first objects from the beginnings of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colouring {
     /// They do, so that objects of the same index do not compete for the same lines of a CPU's
@@ -28,7 +28,7 @@ pub enum Colouring {
     Off,
 }
 
-/// Where objects may begin.
+/// Places at which objects may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// Wherever their type allows. Dense.
@@ -38,7 +38,7 @@ pub enum Alignment {
     Line,
 }
 
-/// Whether the use of objects is checked for errors.
+/// Checks of the use of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// No.

@@ -50,7 +50,7 @@ pub(super) struct Shape {
     pub(super) colours: usize,
     /// From one colour to the next.
     step: usize,
-    /// Where object 0 of a slab of colour 0 is.
+    /// Offset of object 0 of a slab of colour 0.
     first: usize,
     /// 2^32 divided by the stride, rounded up.
     reciprocal: u64,

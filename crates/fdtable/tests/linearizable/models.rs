@@ -17,7 +17,7 @@ use crate::specification::{File, State};
 const ROOM: RawFd = 1000;
 const NONE: FdFlags = FdFlags::empty();
 
-/// What a thread does.
+/// Calls of a thread.
 type Program = fn(&mut Recorder<'_>);
 
 /// How a table came to have its files.
@@ -27,7 +27,7 @@ enum Filled {
     Lowest,
     /// By name: no search has marked a leaf.
     ByName,
-    /// By name, in a parent that is gone: the leaves are to be copied, too.
+    /// By name, in a parent that is gone: the leaves must be copied, too.
     Forked,
 }
 

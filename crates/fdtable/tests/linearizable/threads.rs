@@ -50,9 +50,9 @@ struct Round {
     start: State,
     /// The descriptors that the threads use.
     numbers: Vec<RawFd>,
-    /// Whether a copy of the table is small enough to be compared.
+    /// True if a copy of the table is small enough to be compared.
     small: bool,
-    /// Whether few descriptors are free below the limit.
+    /// True if few descriptors are free below the limit.
     tight: bool,
     /// Set if threads turn a quarantine on and off.
     quarantine: bool,

@@ -326,7 +326,7 @@ fn some_order_is_legal(start: &State, history: &History) -> bool {
         let in_time = order.iter().enumerate().all(|(place, &later)| {
             order[..place].iter().all(|&earlier| {
                 let (e, l) = (&moments[earlier], &moments[later]);
-                // Those of one thread are in the list in their order.
+                // Calls of one thread are in the list in their order.
                 e.1.began <= l.1.ended && (e.0 != l.0 || earlier < later)
             })
         });

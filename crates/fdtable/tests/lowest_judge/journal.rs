@@ -22,7 +22,7 @@ pub(crate) enum Deed {
     SetLimit(Number),
 }
 
-/// Whether a taken descriptor is open when the call returns.
+/// State of a taken descriptor when the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HasFile {
     Installed,
@@ -35,7 +35,7 @@ pub(crate) struct Event {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) deed: Deed,
-    /// Where the journal has its descriptors.
+    /// Range of the journal's descriptors.
     numbers: Range<u32>,
 }
 

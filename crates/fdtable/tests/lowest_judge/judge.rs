@@ -262,7 +262,7 @@ impl<'j> Case<'j> {
         if chain.iter().any(is_reserved) {
             return vec![None];
         }
-        // Where each time at which lookups may find it closed begins.
+        // Beginning of each time at which lookups may find it closed.
         let mut closed: Vec<_> = (!self.is_open_first(number))
             .then_some((None, 0))
             .into_iter()
@@ -391,7 +391,7 @@ impl<'j> Case<'j> {
 
 /// The certainly free descriptors, over time.
 struct Sweep {
-    /// Where each part begins. The last one does not end.
+    /// Beginning of each part. The last one does not end.
     begins: Vec<u64>,
     /// The lowest descriptor that is certainly free in each part, from each `min` of the round on.
     lowest: Vec<Vec<Number>>,

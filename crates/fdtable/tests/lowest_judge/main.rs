@@ -20,7 +20,7 @@
 //!
 //! # How
 //!
-//! Each call is *one step* at an unknown moment between two stamps. What is known of the moments of
+//! Each call is *one step* at an unknown moment between two stamps. Knowledge of the moments of
 //! other calls narrows it: a thread closes a descriptor only if it has opened it, so the steps that
 //! take and free one descriptor alternate, and their order is known. An open that returned 70 comes
 //! after the close of 70, however long ago the open began. That matters: an open that is preempted

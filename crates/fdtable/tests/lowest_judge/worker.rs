@@ -42,7 +42,7 @@ pub(crate) struct Worker<'r> {
     pub(crate) numbers: &'r [Number],
     /// A descriptor that stays open.
     pub(crate) kept: Number,
-    /// Whether this is the thread that sets the limit.
+    /// True for the thread that sets the limit.
     pub(crate) sets_limit: bool,
     /// How many descriptors it had at first.
     pub(crate) quota: usize,

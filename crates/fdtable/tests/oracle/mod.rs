@@ -255,7 +255,7 @@ impl<F: Clone> Table<F> {
         Ok(before)
     }
 
-    /// What is open, in order.
+    /// Open descriptors, in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = (i32, &F, FdData)> {
         let entries = self.entries.iter();
         entries.filter_map(|entry| Some((entry.number, entry.file.as_ref()?, entry.data)))

@@ -35,7 +35,7 @@ const WORD: FdData = FdData {
     word: 7,
 };
 
-/// Whether a call may allocate.
+/// Permission of a call to allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
     MayGrow,
@@ -452,7 +452,7 @@ fn a_call_that_finds_no_memory_for_a_word_leaves_no_trace() {
     begin_rcu();
     for (what, call) in calls {
         for fork in [false, true] {
-            // What the hog before had is free again.
+            // The memory of the hog before is free again.
             rcu::barrier().expect("outside of sections");
             let mut hog = Hog::new();
             let mut play = Play::begin();

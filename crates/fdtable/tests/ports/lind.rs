@@ -13,7 +13,7 @@ use fdtable::{ClosedFd, ClosedFiles, Error, Fd, FdData, FdFlags, FileRef, Files}
 
 type Result<T = ()> = std::result::Result<T, Error>;
 
-/// What a virtual descriptor refers to.
+/// Target of a virtual descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) fdkind: i32,
@@ -236,7 +236,7 @@ mod tests {
         tables.register_close_handlers(fdkind, both).unwrap();
     }
 
-    /// What a handler was called with: whether it was the last one, and the arguments.
+    /// Call of a handler: whether it was the last one, and the arguments.
     type Call = (bool, Entry, u64);
 
     /// Makes tables with one cage, whose handlers send their calls, while there is a receiver.

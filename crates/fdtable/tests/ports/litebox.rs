@@ -113,7 +113,7 @@ impl Descriptors {
     }
 }
 
-/// What a removed descriptor referred to.
+/// Target of a removed descriptor.
 pub(crate) enum Removed {
     /// The object: the removal has dropped the last reference.
     Last(Arc<Open>),

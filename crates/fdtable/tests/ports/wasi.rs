@@ -6,7 +6,7 @@
 use fdtable::{Error, Fd, FdData, FdFlags, FileRef, Files};
 
 bitflags::bitflags! {
-    /// What a descriptor may be used for.
+    /// Permitted uses of a descriptor.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Rights: u32 {
         const FD_READ = 1 << 1;
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) file_type: FileType,
 }
 
-/// What `fd_fdstat_get` returns.
+/// Result of `fd_fdstat_get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FdStat {
     pub(crate) file_type: FileType,

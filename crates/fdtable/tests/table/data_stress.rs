@@ -22,7 +22,7 @@ use fdtable::{ClosedFiles, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, r
 const NONE: FdFlags = FdFlags::empty();
 /// The bit that belongs to no file.
 const FREE_BIT: u8 = 1 << 7;
-/// Where the number of the file begins in a word.
+/// Position of the file's number in a word.
 const NUMBER: u32 = 8;
 const LIMIT: u32 = 200;
 

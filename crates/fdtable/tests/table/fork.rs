@@ -576,7 +576,7 @@ fn a_child_has_the_limits_of_its_parent_and_then_its_own() {
 /// Changes a table, with files of the test.
 type Change = fn(&Files<Rcu<u64>>, &mut dyn FnMut() -> FileRef<Rcu<u64>>);
 
-/// What a table has had that a fork replaces.
+/// Histories of a table that a fork replaces.
 const HAD: &[(&str, Change)] = &[
     ("nothing", |_, _| ()),
     ("another limit", |files, _| files.set_limit(5).unwrap()),

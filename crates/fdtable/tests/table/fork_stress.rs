@@ -46,7 +46,7 @@ fn while_moving(movers: RawFd, step: impl Fn(RawFd, &mut Rng) + Sync, mut fork: 
     });
 }
 
-/// Where each file is in a table: the files are counted from 0.
+/// Returns the descriptors of each file in a table: the files are counted from 0.
 fn places(files: &Files<RawFd>, movers: RawFd) -> Vec<Vec<RawFd>> {
     let mut places = vec![Vec::new(); movers.unsigned_abs() as usize];
     for fd in listed(files) {

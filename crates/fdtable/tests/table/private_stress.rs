@@ -1,6 +1,6 @@
 //! Threads that do everything at once to one table of private descriptors.
 //!
-//! What must hold, whatever the threads do:
+//! These must hold, whatever the threads do:
 //! - no holder of a reference sees a file after its release, no borrower sees it after its drop,
 //!   and no file is left at the end ([`canary`]);
 //! - a descriptor leads to its own file or to none, even if another thread closes it meanwhile, and

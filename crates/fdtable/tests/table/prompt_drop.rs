@@ -14,7 +14,7 @@ use fdtable::{
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// What happens to an object.
+/// Event in the life of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Released(ReleaseReason),
@@ -50,7 +50,7 @@ impl Drop for Caller {
     }
 }
 
-/// What has happened to an object since the last question, on this thread alone.
+/// Events of an object since the last question, on this thread alone.
 struct Events(Receiver<(Event, ThreadId)>);
 
 impl Events {

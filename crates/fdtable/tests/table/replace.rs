@@ -24,7 +24,7 @@ const ALL: FdData = FdData {
 /// The first descriptors of leaves: the first leaf, another, and one where the tree is higher.
 const BASES: &[RawFd] = &[0, 64, 40_000];
 
-/// What is open: each descriptor with its file and its data.
+/// Returns each open descriptor with its file and its data.
 fn seen(files: &Files<u32>) -> Vec<(RawFd, u32, FdData)> {
     let seen = files.iter().map(|(fd, file, data)| (fd.raw(), *file, data));
     seen.collect()
@@ -39,7 +39,7 @@ fn open(files: &Files<u32>, fd: RawFd, name: u32, data: impl Into<FdData>) {
     files.open_at(fd, FileRef::new(name), data).expect(ROOM);
 }
 
-/// What a call has displaced.
+/// Returns the file and data that a call has displaced.
 fn displaced(closed: Option<ClosedFd<u32>>) -> Option<(u32, FdData)> {
     closed.map(|closed| (*closed, closed.data()))
 }

@@ -1,6 +1,6 @@
 //! Threads that do everything at once to one table.
 //!
-//! What must hold, whatever the threads do:
+//! These must hold, whatever the threads do:
 //! - no holder of a reference sees a file after its release, and no borrower sees it after its
 //!   drop; it is released once, dropped once, in this order, and none is left at the end
 //!   ([`canary`]);

@@ -159,7 +159,7 @@ fn tags_end_with_the_descriptor_however_it_is_closed() {
             }
             files.close_on_exec(drop).expect("there is memory");
         },
-        // Where another descriptor is left in each leaf.
+        // Another descriptor is left in each leaf.
         |files| {
             for &fd in TAGGED {
                 files.dup_min(1, fd & !63, NONE).expect("there is room");

@@ -9,10 +9,10 @@
 //! # To the type of the value
 //!
 //! [`Ref::downcast_by`] goes the other way and costs nothing. A reference of either kind is the
-//! address of the block's value, and the header in front of it is the same. What is in front of the
-//! header is used by the functions that were made with the block, which know its type, and by
-//! [`object`](super::object) for a wide type. A sized type `S` needs only that the value's address
-//! is that of an `S`.
+//! address of the block's value, and the header in front of it is the same. Functions that were
+//! made with the block know its type, and use the part in front of the header;
+//! [`object`](super::object) does so for a wide type. A sized type `S` needs only that the value's
+//! address is that of an `S`.
 //!
 //! The caller's function shows that: it returns an `&S`, and the address of that is compared with
 //! the value's. These are the cases to think of:
@@ -126,7 +126,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// assert_eq!(*number, 7);
     /// ```
     ///
-    /// What `find` returns lives as long as the object. This does not compile:
+    /// The result of `find` lives as long as the object. This does not compile:
     ///
     /// ```compile_fail,E0308
     /// use fdtable_objects::object::Ref;

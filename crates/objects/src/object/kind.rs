@@ -15,8 +15,8 @@
 //!
 //! - By a function of the [late](Late) kind. The value of the block is dropped by its callback, and
 //!   what the object leads to lives until then.
-//! - By a function of the [prompt](Prompt) kind with a `coerce` that returns an `&Rcu<T>`. What it
-//!   returns lives at least as long as the value of the prompt block, and is in another block,
+//! - By a function of the [prompt](Prompt) kind with a `coerce` that returns an `&Rcu<T>`. That
+//!   lives at least as long as the value of the prompt block, and is in another block,
 //!   which is late. So a reference to the late block exists until that value is dropped. The value
 //!   is dropped after the last reference to the prompt block was put, and that was after the
 //!   reader's section began, as for each block that a reader finds. Therefore the last reference to
@@ -66,10 +66,10 @@ impl<T: ?Sized + fmt::Display> fmt::Display for Rcu<T> {
 /// # Safety
 /// For the two kinds of this module only.
 pub unsafe trait Kind: sealed::Sealed + fmt::Debug + 'static {
-    /// Whether the value is dropped after a grace period.
+    /// True if the value is dropped after a grace period.
     const IS_LATE: bool;
 
-    /// What a reference to an object of this kind refers to, if its value is known as a `T`.
+    /// Target of a reference to an object of this kind, if its value is known as a `T`.
     type Object<T: ?Sized>: ?Sized;
 
     /// Converts a reference to the value of a block, or to what belongs to that value.

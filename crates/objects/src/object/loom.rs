@@ -17,7 +17,7 @@ pub(crate) struct Object {
     found: Dropped,
 }
 
-/// What became of the objects of a model.
+/// Fates of the objects of a model.
 #[derive(Clone, Default)]
 pub(crate) struct Fates {
     releases: Ends,

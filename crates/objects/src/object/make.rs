@@ -201,7 +201,7 @@ where
 
 /// Called when the use of an object ends.
 pub trait Hook<S> {
-    /// Whether calling it does nothing.
+    /// True if calling it does nothing.
     const IS_NONE: bool = false;
 
     /// Called once: when the last reference goes, or when the object is revoked before.
@@ -230,10 +230,10 @@ struct Shape<T: ?Sized, S, H, L>(PhantomData<T>, PhantomData<(S, H, L)>);
 impl<T: ?Sized, S, H, L> Shape<T, S, H, L> {
     /// Bytes in front of the value.
     const FRONT: usize = prefix_distance::<T, L>();
-    /// Where the value begins.
+    /// Offset of the value.
     const VALUE: usize =
         Self::FRONT.next_multiple_of(larger(align_of::<S>(), align_of::<Header>()));
-    /// Where the hook begins.
+    /// Offset of the hook.
     const HOOK: usize = (Self::VALUE + size_of::<S>()).next_multiple_of(align_of::<H>());
     const ALIGN: usize = larger(
         larger(align_of::<S>(), align_of::<H>()),
@@ -425,7 +425,7 @@ where
     unwind::both(release, drop_contents);
 }
 
-/// What [`value_type`] calls the function of a block with, in place of the block's header.
+/// Argument with which [`value_type`] calls the function of a block, in place of its header.
 #[repr(C)]
 struct TypeQuestion {
     header: Header,

@@ -5,7 +5,7 @@
 //! an object share one node. The block has one reference to it too, from the first
 //! [`Ref::downgrade`] to the object's end.
 //!
-//! *Where the block keeps its node.* In the link of its RCU head, which the queue does not use
+//! *The place of a block's node.* It is in the link of the RCU head, which the queue does not use
 //! before the block is released (see [`rcu::Head::owner_word`]). So blocks are no larger. Making
 //! the first weak reference clears the bit [`State::QUIET`], so `release` looks for a node. The
 //! release of an object that has no hook, no prefix and no weak reference tests that bit alone.
@@ -64,7 +64,7 @@ pub struct Weak<T: ?Sized> {
     object: PhantomData<Ref<T>>,
 }
 
-/// What the weak references to an object share.
+/// State that the weak references to an object share.
 pub(super) struct Node {
     /// The block, or null after the end of its object.
     block: AtomicPtr<RawObject>,

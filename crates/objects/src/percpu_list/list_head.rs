@@ -579,7 +579,7 @@ pub(super) unsafe fn reference<T: ?Sized>(node: NonNull<Node>) -> Option<Ref<T>>
     unsafe { Ref::try_from_raw(block) }
 }
 
-/// What a member remembers: the CPU on which it joined, and how it was counted.
+/// Note of a member: the CPU on which it joined, and how it was counted.
 struct Ticket {
     cpu: usize,
     access: Access,

@@ -16,7 +16,7 @@
 //! leaf itself is released; then the pointer stays in place, for a reader that came before. A
 //! reader reaches the leaf from the tree inside its section. So an object that it finds in a slot
 //! had a reference at some time inside the section, and that reference was put after the section
-//! began: the object stays until the section ends. Whether it is still open is another question. A
+//! began: the object stays until the section ends. It may be closed by then. A
 //! reader that wants a reference and finds the count dead walks again.
 //!
 //! # The order of a close

@@ -490,7 +490,7 @@ fn a_tree_goes_while_a_reader_of_another_is_in_its_leaf() {
         let reader = thread(&other, |other| {
             let section = read_lock();
             let leaf = other.leaf(1, &section).expect("it is there");
-            // What is freed has no owner ID.
+            // A freed leaf has no owner ID.
             leaf.head.owner();
             leaf.borrow(0).expect("open").look_inside_section();
         });

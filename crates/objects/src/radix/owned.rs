@@ -16,8 +16,8 @@
 //! | (N) | commit: add to the count | (T) | free nodes and block |
 //! | (O) | outside: find out by the old count what the add was | | |
 //!
-//! *No sequence touches what is freed.* What it reads and writes, it has reached from the root
-//! since (A). (Q) comes between (X) and (T). A sequence that has not committed at (Q) begins
+//! *No sequence touches freed memory.* It reads and writes what it has reached from the root since
+//! (A). (Q) comes between (X) and (T). A sequence that has not committed at (Q) begins
 //! again after it, and does not find the node or the block; one that has committed does not use
 //! them any more, unless it has a reference. That holds for each level of the walk, since every
 //! node is freed after a grace period that begins after it was unlinked (see
@@ -100,7 +100,7 @@ pub enum NotFound {
     Revoked,
 }
 
-/// What a sequence has done.
+/// Result of a sequence.
 struct Added {
     /// The block whose count it added to; null if the slot is empty. With
     /// [`IN_PART`] if it added to the part of a CPU.

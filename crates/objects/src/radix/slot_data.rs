@@ -1,4 +1,4 @@
-//! What a leaf keeps for each slot besides its object: flags, a word, and an owner tag.
+//! Data of a slot besides its object: flags, a word, and an owner tag.
 //!
 //! Most leaves need none of them. A leaf gets a table of them with the first slot that does, and
 //! keeps it. A leaf without a table costs one pointer, and every slot of it has the default data.

@@ -11,7 +11,7 @@ use std::vec::Vec;
 
 mod histories;
 
-/// What is kept with a leaf: a share of something that is counted.
+/// State of a leaf: a share of something that is counted.
 #[derive(Default)]
 struct Tag(Option<Arc<()>>);
 
@@ -861,7 +861,7 @@ mod slot_data {
     }
 }
 
-/// What is locked keeps its CPU in a kernel, and is released on the thread that took it. The
+/// A lock keeps its CPU in a kernel, and the thread that took it releases it. The
 /// compiler checks that no guard is `Send`: if one were, two implementations would give `answer`.
 #[test]
 fn guards_stay_on_their_thread() {

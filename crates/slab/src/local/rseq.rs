@@ -105,7 +105,7 @@ mod sequence;
 
 /// The magazines of all CPUs.
 pub(super) struct Cpus {
-    /// Where a thread finds its rseq area.
+    /// Place of a thread's rseq area.
     area: Area,
     /// A CPU with an index past the last has none.
     pairs: PerCpu<Pair>,

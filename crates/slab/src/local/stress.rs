@@ -28,7 +28,7 @@ struct World {
     local: Local,
     /// Magazines with objects, and magazines without.
     depot: Mutex<[MagazineList; 2]>,
-    /// Whether the object has an owner.
+    /// True for each object that has an owner.
     objects: Vec<AtomicBool>,
     is_over: AtomicBool,
     /// How many sequences were interrupted by a signal.

@@ -138,7 +138,7 @@ fn a_cell_that_is_set_once_is_a_place_for_a_value() {
     let cell = Ref::new(OnceLock::<u64>::new());
     let cell = Ref::downcast_by(cell, OnceLock::get).expect_err("it is empty");
     cell.set(8).expect("it was empty");
-    // Whether the number is the first field is not known.
+    // It is unknown whether the number is the first field.
     match Ref::downcast_by(cell, OnceLock::get) {
         Ok(number) => assert_eq!(*number, 8),
         Err(cell) => assert_eq!(cell.get(), Some(&8)),

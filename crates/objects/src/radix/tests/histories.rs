@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a tree must have.
+/// Expected contents of a tree.
 #[derive(Clone, Default)]
 struct Model {
     slots: BTreeMap<usize, usize>,
