@@ -13,7 +13,7 @@ use x86_64::instructions::port::Port;
 
 use crate::{clock, cpu, heap, interrupts, pages, threads};
 
-/// Where the other CPUs begin.
+/// Address at which the other CPUs begin.
 const TRAMPOLINE: usize = 0x8000;
 
 global_asm!(

@@ -1,4 +1,4 @@
-//! What this kernel checks after its start, and prints as a table.
+//! Checks of this kernel after its start, which it prints as a table.
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -1,4 +1,4 @@
-//! What each CPU has: its block, which the segment `gs` leads to.
+//! State of a CPU: its block, which the segment `gs` leads to.
 //!
 //! A thread may be moved to another CPU between any two instructions. So what is read or changed
 //! of the block with one instruction is of one CPU, and no more than that is done with interrupts

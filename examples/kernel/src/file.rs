@@ -35,7 +35,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// What tables have. Lookups may borrow it.
+/// File in a table. Lookups may borrow it.
 pub type OpenFile = FileRef<Rcu<dyn File>>;
 
 /// The serial line.
@@ -88,7 +88,7 @@ impl File for MemoryFile {
     }
 }
 
-/// What both ends of a pipe share.
+/// State that both ends of a pipe share.
 #[derive(Default)]
 struct Pipe(Lock<PipeState>);
 

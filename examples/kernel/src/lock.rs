@@ -10,7 +10,7 @@ pub type Lock<T> = Mutex<RawLock, T>;
 
 pub struct RawLock {
     is_taken: AtomicBool,
-    /// Whether the holder had its interrupts on before.
+    /// True if the holder had its interrupts on before.
     were_enabled: AtomicBool,
 }
 

@@ -11,7 +11,7 @@ const WORDS: usize = (1 << 32) / PAGE / 64;
 
 struct Bitmap {
     words: [u64; WORDS],
-    /// Where the next search begins.
+    /// Start of the next search.
     next: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What this kernel provides to `fdtable`.
+//! Services of this kernel for `fdtable`.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +127,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-/// What an interrupt runs on another CPU.
+/// Function that an interrupt runs on another CPU.
 fn fence() {
     core::sync::atomic::fence(Ordering::SeqCst);
 }

@@ -89,7 +89,7 @@ impl Process {
     }
 }
 
-/// Whether an open makes a file that is not there.
+/// True if an open makes a file that is not there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Create {
     No,

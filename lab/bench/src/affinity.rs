@@ -27,7 +27,7 @@ pub fn pin(nth: usize) {
 /// Runs `work` on a thread that is bound to the first CPU. The calling thread keeps its CPUs.
 ///
 /// # Errors
-/// Those of `work`, or if it panicked.
+/// Errors of `work`, or a panic in it.
 pub fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> anyhow::Result<R> {
     let pinned = || {
         pin(0);

@@ -54,7 +54,7 @@ impl Progress for Silent {
 /// Runs one experiment, and observes the machine before and after it.
 ///
 /// # Errors
-/// Those of [`Experiment::measure`].
+/// Errors of [`Experiment::measure`].
 pub fn run(experiment: &dyn Experiment, progress: &dyn Progress) -> anyhow::Result<Report> {
     let mut report = experiment.measure(Machine::observe(), progress)?;
     report.machine.observe_again();

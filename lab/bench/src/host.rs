@@ -31,7 +31,7 @@ pub fn raise_limit() -> anyhow::Result<u32> {
 /// Returns none where the host refuses this, as some sandboxes do.
 ///
 /// # Errors
-/// Those of `work`; or if the host fails in another way, or the thread panics.
+/// Errors of `work`; another failure of the host; or a panic of the thread.
 pub fn with_own_table<R: Send>(
     work: impl FnOnce() -> anyhow::Result<R> + Send,
 ) -> anyhow::Result<Option<R>> {

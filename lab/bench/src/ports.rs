@@ -111,7 +111,7 @@ impl Ports {
     }
 }
 
-/// What is run for a row.
+/// Work of one subject in a row.
 struct Turn<'a> {
     name: &'static str,
     operation: &'static str,

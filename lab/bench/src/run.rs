@@ -46,13 +46,13 @@ pub struct Run {
     pub programs: Programs,
     /// Turns of each program on each side, at least 1.
     pub rounds: usize,
-    /// What part of its usual work each program does, in percent, from 1 to 100.
+    /// Share of its usual work that each program does, in percent, from 1 to 100.
     pub work: u32,
     /// The program `fdtable`, which has the command `run`.
     pub runner: PathBuf,
 }
 
-/// Where a program runs.
+/// Side on which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Ours,

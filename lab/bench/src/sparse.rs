@@ -36,7 +36,7 @@ use subject::Subject;
 pub struct Sparse {
     /// Turns of each subject, at least 1.
     pub rounds: usize,
-    /// Fresh tables of a turn, at least 1. Those that fill a vector have one.
+    /// Fresh tables of a turn, at least 1. A turn that fills a vector has one.
     pub tables: u32,
 }
 

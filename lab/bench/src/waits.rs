@@ -42,7 +42,7 @@ struct Row {
     call_us: Summary,
     /// Microseconds of the longest wait beside it, one for each round.
     worst_wait_us: Summary,
-    /// Whether the documentation says that the lock is held for a time that grows with the
+    /// True if the documentation says that the lock is held for a time that grows with the
     /// argument.
     grows: bool,
 }

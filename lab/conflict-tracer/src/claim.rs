@@ -15,7 +15,7 @@ use crate::error::Error;
 static TAKEN: Mutex<CpuSet> = Mutex::new(CpuSet::NONE);
 
 thread_local! {
-    /// Whether this thread is on a simulated CPU. No destructor, so that a claim may be dropped at
+    /// True if this thread is on a simulated CPU. No destructor, so that a claim may be dropped at
     /// the very end of its thread.
     static CLAIMED: Cell<bool> = const { Cell::new(false) };
 }

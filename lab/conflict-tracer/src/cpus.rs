@@ -45,10 +45,10 @@ impl Cpus {
     /// As [`new`](Self::new), with a recorder that has another limit.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// Errors of [`new`](Self::new).
     ///
     /// # Safety
-    /// Those of [`new`](Self::new).
+    /// Errors of [`new`](Self::new).
     pub unsafe fn with_recorder(count: usize, recorder: Recorder) -> Result<Self, Error> {
         if !(1..=MAX_CPUS).contains(&count) {
             return Err(Error::CpuCount(count));

@@ -107,5 +107,5 @@ pub use recorder::Recorder;
 pub use throughput::Band;
 pub use trace::{Remark, Trace};
 
-/// Whether operations can be traced on this target: Linux on x86-64.
+/// True if operations can be traced on this target: Linux on x86-64.
 pub const SUPPORTED: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));

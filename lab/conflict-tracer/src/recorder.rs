@@ -40,7 +40,7 @@ impl Recorder {
     /// each.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// Errors of [`new`](Self::new).
     pub fn with_limit(limit: u32) -> Result<Self, Error> {
         Ok(Self(Window::new(limit)?))
     }

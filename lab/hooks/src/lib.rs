@@ -1,6 +1,6 @@
 //! A [`Platform`] on the host, as a kernel could have it.
 //!
-//! What a kernel has in hardware, the host has in system calls: the heavy fence is
+//! System calls of the host take the place of a kernel's hardware: the heavy fence is
 //! `membarrier(2)`, and the sequences of a CPU are restarted by the rseq area of the thread that
 //! it runs, which the segment `gs` leads to. A lock disables no preemption, but it counts as a
 //! kernel does. So figures are those of a kernel while no more threads run than there are CPUs,
@@ -16,7 +16,7 @@ use std::thread::Thread;
 
 use fdtable::platform::{PAGE, Platform};
 
-/// What the host provides.
+/// Services of the host.
 pub struct Host;
 
 #[cfg(any(feature = "std", feature = "platform"))]
@@ -34,7 +34,7 @@ std::thread_local! {
     static LOCKS: Cell<usize> = const { Cell::new(0) };
     static ID: Cell<u64> = const { Cell::new(0) };
     static INTERRUPT: Cell<Option<fn()>> = const { Cell::new(None) };
-    /// Whether memory for the data of a CPU is refused.
+    /// True while memory for the data of a CPU is refused.
     static IS_SHORT: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,4 +1,4 @@
-//! What the library does with the hooks of a platform.
+//! Uses of the hooks of a platform by the library.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -26,7 +26,7 @@ pub mod lock;
 
 use stateright::{Model, Property};
 
-/// Whether the algorithm is the one of the keeper, or lacks one of its parts.
+/// Algorithm of the keeper, whole or without one of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     Whole,
@@ -38,7 +38,7 @@ pub enum Algorithm {
     WithoutChildren,
 }
 
-/// Where a thread of the maker is.
+/// Place of a thread of the maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Thread {
     Runs,
@@ -49,7 +49,7 @@ pub enum Thread {
     Forked,
     /// Stopped for a signal, in a call.
     Signalled,
-    /// Killed, and held by the host at its end. Whether in a call, and whether in a fork that has
+    /// Killed, and held by the host at its end. It may be in a call, and in a fork that has
     /// made the child.
     AtEnd {
         in_call: bool,
@@ -59,7 +59,7 @@ pub enum Thread {
     Gone,
 }
 
-/// Where the child is.
+/// Place of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Child {
     None,
@@ -70,7 +70,7 @@ pub enum Child {
     Runs,
 }
 
-/// What the tracer does with a thread that has stopped.
+/// Answer of the tracer to a thread that has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Handling {
     /// Took the report.
@@ -79,7 +79,7 @@ pub enum Handling {
     LetsGo(Thread),
 }
 
-/// What the tracer asks the other thread for.
+/// Request of the tracer to the other thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     Born,
@@ -94,12 +94,12 @@ pub struct State {
     is_killed: bool,
     child: Child,
     child_reports: bool,
-    /// Whether the entries are in the tree, and whether that of the child has an id.
+    /// True for the entries that are in the tree, and for a child's entry that has an id.
     has_maker: bool,
     has_child: bool,
     child_has_id: bool,
     handling: Option<(usize, Handling)>,
-    /// What the tracer knows: the threads that it holds, and those that have ended; whether the
+    /// Knowledge of the tracer: the threads that it holds, and those that have ended; whether the
     /// maker has made the child; whether the child was seen.
     held: [bool; 2],
     known_gone: [bool; 2],
@@ -112,7 +112,7 @@ pub struct State {
     /// A call was left incomplete, and whether its thread had got a signal.
     is_incomplete: bool,
     was_signalled: bool,
-    /// What must not happen: an entry was freed whose process exists, or buried whose threads run.
+    /// A fault: an entry was freed whose process exists, or buried whose threads run.
     is_wrong: bool,
 }
 
@@ -325,7 +325,7 @@ impl Model for Algorithm {
                     state.is_wrong |= state.threads.iter().any(run) || state.stands_in;
                     state.has_maker = false;
                     if state.has_child && !state.child_has_id {
-                        // What was only prepared.
+                        // A child that was only prepared.
                         state.is_wrong |= state.child != Child::Prepared;
                         state.has_child = false;
                     }
@@ -353,7 +353,7 @@ impl Model for Algorithm {
                     && state.child != Child::Stopped;
                 !steps.is_empty() || is_over
             }),
-            // What makes the others worth something.
+            // Without these states the others would hold trivially.
             Property::sometimes("a stand-in", |_, state: &State| state.stands_in),
             Property::sometimes("an end that is not seen", |_, state: &State| {
                 state.known_gone[0] && state.has_maker
@@ -374,7 +374,7 @@ impl Algorithm {
         state.threads[0] == Thread::Gone && !state.known_gone[0] && state.held[1]
     }
 
-    /// What the tracer does as soon as it can: `settle` and `finish`.
+    /// Steps that the tracer takes as soon as it can: `settle` and `finish`.
     fn settle(self, state: &mut State) {
         let is_done = |thread: usize| state.held[thread] || state.known_gone[thread];
         let has_unseen = state.knows_made && !state.has_seen_child;

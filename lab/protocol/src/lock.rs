@@ -5,7 +5,7 @@
 
 use stateright::{Model, Property};
 
-/// Whether the algorithm is the one of the lock, or differs in a part.
+/// Algorithm of the lock, as it is or with a part changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     Whole,
@@ -19,7 +19,7 @@ const THREADS: usize = 3;
 /// How often each thread takes the lock.
 const TURNS: u8 = 2;
 
-/// What a thread does next.
+/// Next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
     /// Looks whether the lock is free, before it has set the mark.

@@ -37,7 +37,7 @@ pub(super) fn simulate(count: usize) -> anyhow::Result<Cpus> {
 /// Starts CPUs. The memory node of each is read inside of a trace, once: outside, the kernel
 /// reports that of the real CPU.
 fn start(count: usize) -> anyhow::Result<Cpus> {
-    // SAFETY: the slabs and owned lookups have restartable sequences here. Those of slabs are
+    // SAFETY: the slabs and owned lookups have restartable sequences here. Sequences of slabs are
     // restarted by `slab::shrink`, and by `shrink` of a cache, which no experiment and no table
     // calls. Grace periods restart lookups, for the sake of what was removed since they began:
     // while a CPU is in an operation, no other thread removes anything. The only signal handler

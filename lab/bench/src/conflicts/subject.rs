@@ -28,7 +28,7 @@ pub(super) trait Subject: Send + Sync + Sized {
     /// Returns the state in terms of the specification.
     ///
     /// # Errors
-    /// Those of [`set_up`](Self::set_up).
+    /// Errors of [`set_up`](Self::set_up).
     fn state(&self) -> anyhow::Result<State>;
 
     /// Makes a call on `cpu`. Only this is traced.

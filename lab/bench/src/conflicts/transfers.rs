@@ -91,7 +91,7 @@ pub(super) struct Row {
     pub(super) subject: String,
     pub(super) work: Work,
     pub(super) cpus: usize,
-    /// Whether it is the long run.
+    /// True in the long run.
     pub(super) long: bool,
     /// Lines that travel between caches for each operation.
     pub(super) per_operation: f64,

@@ -52,7 +52,7 @@ pub(super) enum Named {
     Null,
 }
 
-/// Whether threads share the files.
+/// True if threads share the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sharing {
@@ -71,7 +71,7 @@ pub(super) struct Case {
     pub(super) work: Work,
     /// Threads that make the call.
     pub(super) threads: usize,
-    /// Whether they share the files.
+    /// True if they share the files.
     pub(super) files: Sharing,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) case: Case,
     /// Nanoseconds per call and busy CPU on our table.
     pub(super) ns: Summary,
-    /// Those of each table under a lock.
+    /// Figures of each table under a lock.
     pub(super) locked: Vec<Subject>,
     /// The faster one of them.
     pub(super) best_locked: &'static str,

@@ -141,7 +141,7 @@ impl Loadfile {
     /// is no file at the usual place; [`HOW_TO_GET`] has a hint for users.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// Errors of [`read`](Self::read).
     pub fn find(given: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let usual = Path::new(USUAL_PLACE);
         match given {

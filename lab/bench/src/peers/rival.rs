@@ -130,7 +130,7 @@ impl Features {
     }
 }
 
-/// Whether a table has a feature.
+/// Extent to which a table has a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Feature {

@@ -1,6 +1,6 @@
 //! The table of a sandbox that runs several processes, called cages: what every subject offers.
 
-/// What a descriptor of a cage stands for.
+/// Target of a cage's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The kind of the thing below: of a file, a socket, and so on.

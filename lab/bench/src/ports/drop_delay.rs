@@ -48,7 +48,7 @@ impl Drop for Reports {
     }
 }
 
-/// What is timed.
+/// Subject of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Series {
     Borrowable,

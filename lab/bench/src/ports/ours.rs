@@ -7,7 +7,7 @@ use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 
 use super::cages::{Cages, Entry};
 
-/// What a descriptor refers to.
+/// Target of a descriptor.
 struct Below {
     kind: u32,
     under: u64,

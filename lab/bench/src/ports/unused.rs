@@ -1,4 +1,4 @@
-//! What words cost where none is used.
+//! The cost of words in tables that use none.
 //!
 //! A leaf of 64 descriptors gets a table of words with its first word.
 //!
@@ -32,7 +32,7 @@ const LEAF: u32 = 64;
 /// heap and taken in slabs. [`bytes_in_use`] may count some kilobytes more in all.
 const BYTES_BEFORE: f64 = 9.53;
 
-/// Where a table has words. The first leaf is the one that is measured.
+/// Leaves with words in a table. The first leaf is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Words {
     Nowhere,
@@ -195,7 +195,7 @@ pub(super) fn table_of_footprints(footprints: &[Footprint]) -> Table {
     }
 }
 
-/// What the figure does not show.
+/// Returns a remark about the costs that the figure does not show.
 pub(super) fn remark() -> String {
     "ports.unused_word_cost compares tables within one build. What the code for words costs is \
      shown by --compare with a run of a build from before words: rows of lookup, alloc and slab."

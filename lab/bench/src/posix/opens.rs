@@ -99,7 +99,7 @@ impl<'a> Files<'a> {
 impl Drop for Files<'_> {
     fn drop(&mut self) {
         if let Some(directory) = &self.directory {
-            // What remains is in memory, and of a name of its own.
+            // A file that remains is in memory, and has a name of its own.
             let _ = std::fs::remove_dir_all(directory);
         }
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::report::Goal;
 
-/// What is read of a run.
+/// Measure of a run.
 #[derive(Clone, Copy)]
 pub(super) enum Clock {
     /// The time of the process.
@@ -308,7 +308,7 @@ fn sqlite(work: u32, folder: &Path) -> Option<Program> {
     })
 }
 
-/// What hackbench's threads talk over.
+/// Channel of hackbench's threads.
 #[derive(Clone, Copy)]
 enum Ends {
     Pipes,

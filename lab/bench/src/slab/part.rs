@@ -25,7 +25,7 @@ pub enum Part {
     },
     /// Walks over the objects of many slabs, and prints nothing.
     Walk {
-        /// Whether slabs have colours.
+        /// True if slabs have colours.
         colouring: Colouring,
         /// Number of laps.
         rounds: usize,

@@ -14,7 +14,7 @@ pub(super) const NOTHING: &str = "nothing, for a millisecond";
 /// A call with its argument.
 pub(super) struct Call {
     pub(super) name: &'static str,
-    /// Whether its documentation says that it holds the lock longer for a larger argument.
+    /// True if its documentation says that it holds the lock longer for a larger argument.
     pub(super) grows: bool,
     /// Makes the table on which the call is made once.
     pub(super) prepare: fn(u32) -> anyhow::Result<Files<u32>>,

@@ -21,7 +21,7 @@ pub(super) struct Log {
     begin: (usize, usize),
     /// Most steps.
     limit: u32,
-    /// Whether the operation was traced to its end.
+    /// True if the operation was traced to its end.
     has_ended: bool,
 }
 

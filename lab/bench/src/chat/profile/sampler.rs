@@ -15,7 +15,7 @@ pub(super) type Stack = Vec<String>;
 /// once, while there are no other threads.
 ///
 /// # Errors
-/// Those of `work`; if the system has no such timer.
+/// Errors of `work`; or a system without such a timer.
 pub(super) fn sample(
     work: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<(Stack, u64)>> {

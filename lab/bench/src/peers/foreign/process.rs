@@ -88,7 +88,7 @@ impl Program {
     /// it.
     ///
     /// # Errors
-    /// Those of [`Program::ask`], and if the answer is something else.
+    /// Errors of [`Program::ask`], and another kind of answer.
     pub(super) fn ask_numbers<const N: usize>(
         &mut self,
         request: &str,
