@@ -20,7 +20,7 @@ const LIBRARY: &[&str] = &[
     "crates/listing",
 ];
 
-/// What is counted: a name in the file of budgets, its folders, and how to count.
+/// The counts: a name in the file of budgets, its folders, and how to count.
 const COUNTS: &[(&str, &[&str], Kind)] = &[
     ("library", LIBRARY, Kind::Lines),
     ("crates/shm", &["crates/shm"], Kind::Lines),

@@ -170,7 +170,7 @@ const LONGEST: &[&str] = &["run", "c_programs", "table", "lowest_judge", "experi
 /// Explores the models to their own bounds, but for the long ones.
 fn models() -> Result<Verdict> {
     let log = target().join("models.log");
-    // What an earlier run has left.
+    // A log that an earlier run has left.
     let _ = fs::remove_file(&log);
     let exploration = Exploration {
         log: Some(log.clone()),

@@ -17,7 +17,7 @@ pub(crate) struct Form {
     pub(crate) name: &'static str,
     /// The words in front of a program. `EXAMPLES` is the directory of the built examples.
     command: &'static str,
-    /// What the example `machine` prints there.
+    /// Output of the example `machine` there.
     shows: &'static str,
 }
 

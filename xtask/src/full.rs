@@ -1,8 +1,9 @@
 //! `full`: the checks that take long, in one run of hours.
 //!
 //! Each step is run, also after one that fails. There are two lanes, as most steps use one CPU: the
-//! models, and then what is built for other targets; and beside them all other steps. What a step
-//! prints goes to `target/full/STEP.log`; a table of all steps with their times comes at the end.
+//! models, and then what is built for other targets; and beside them all other steps. The output
+//! of a step goes to `target/full/STEP.log`; a table of all steps with their times comes at the
+//! end.
 //!
 //! The two lanes build in different directories of the target, so neither waits for cargo's lock of
 //! the other for long: the models in `loom/loom`, the mutations in `loom/release`, all others
@@ -470,7 +471,7 @@ fn oldest_rust() -> Result<Verdict> {
     toolchain::check_oldest(Some(&log_of("oldest-rust")))
 }
 
-/// What `check` leaves out.
+/// Tests and lints that `check` leaves out.
 fn experiments() -> Result<Verdict> {
     let test = "test --no-fail-fast -p fdtable-bench -p fdtable-cli";
     let lint = "clippy -p fdtable-cli --no-default-features --all-targets -- -D warnings";

@@ -35,7 +35,7 @@ const OPERATIONS: &[(&str, &str)] = &[
 /// How often the two runs do an operation.
 const COUNTS: [u32; 2] = [500, 1500];
 
-/// Where the document has the table.
+/// Mark of the table in the document.
 const DOCUMENT: &str = "docs/porting.md";
 const BEGIN: &str = "<!-- written by `cargo xtask instructions --write` -->";
 

@@ -7,7 +7,7 @@ use crate::process::{End, Process};
 use crate::steps::Verdict;
 use crate::{Result, root, target};
 
-/// What QEMU exits with when the kernel writes 0x10 to its exit device.
+/// Exit status of QEMU when the kernel writes 0x10 to its exit device.
 const SUCCESS: i32 = 33;
 
 /// How long the machine may run. It needs some seconds with 4 CPUs, half a minute with 16.

@@ -15,7 +15,7 @@ pub(crate) const CRATES: [(&str, &str); 6] = [
     ("listing", "fdtable-listing"),
 ];
 
-/// Whether a copy has the lock file of this workspace.
+/// Choice of the lock file of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockFile {
     /// The same versions of all dependencies as here.

@@ -112,7 +112,7 @@ const LONG: &[(&str, u32)] = &[
     ("loom::a_pair_meets_an_open", 2),
 ];
 
-/// What to explore, and how far.
+/// Choice of models, and how far to explore them.
 #[derive(Default)]
 pub(crate) struct Exploration {
     /// Models whose path contains this; all of them, if it is empty.

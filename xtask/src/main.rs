@@ -38,7 +38,7 @@ struct Command {
     name: &'static str,
     /// The arguments, as the usage line shows them.
     arguments: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     summary: &'static str,
     run: fn(&[String]) -> Result,
 }

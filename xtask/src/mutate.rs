@@ -54,10 +54,10 @@ const SLOWER: u32 = 4;
 /// A mutation on the list is tried with the cheapest models, up to this part of the time of all.
 const PART_FOR_LISTED: u32 = 16;
 
-/// What loom says of an execution that it gives up: a thread waits for another that is not run.
+/// Words of loom about an execution that it gives up: a thread waits for another that is not run.
 const TOO_MANY_STEPS: &str = "Model exceeded maximum number of branches";
 
-/// What the last line of a record begins with; milliseconds follow.
+/// Beginning of the last line of a record; milliseconds follow.
 const TIME: &str = "time: ";
 
 /// How many models run at a time.
@@ -76,13 +76,13 @@ struct Mutation {
 struct Model {
     binary: PathBuf,
     name: String,
-    /// What one run takes, with nothing weakened.
+    /// Time of one run, with nothing weakened.
     time: Duration,
     /// The sites that it executes.
     sites: HashSet<String>,
 }
 
-/// What a model finds under a mutation.
+/// Finding of a model under a mutation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Caught,
@@ -91,7 +91,7 @@ enum Outcome {
     Stopped,
 }
 
-/// What all models find.
+/// Finding of all models.
 enum Verdict {
     /// The model that failed.
     Caught(String),
@@ -297,7 +297,7 @@ fn require_known(models: &[Model], known: &HashSet<String>) -> Result {
 }
 
 /// Runs the models that execute the site until one fails, or all that take less than `patience`
-/// together have run. Those of the same module come first, and the cheapest first among them.
+/// together have run. Models of the same module come first, and the cheapest first among them.
 fn try_out(mutation: &Mutation, models: &[Model], patience: Duration) -> Result<Verdict> {
     let mut ran = 0;
     let mut stopped = 0;

@@ -27,7 +27,7 @@ const CASES: &[(&str, &str)] = &[
     ("open_close", "open and close"),
 ];
 
-/// What a kernel may lack, as the program and as the document name it.
+/// Hooks that a kernel may lack, as the program and as the document name them.
 const MISSING: &[(&str, &str)] = &[
     ("sequences", "`sequence_area`"),
     ("cpus", "`cpus` and `cpu`"),
@@ -35,7 +35,7 @@ const MISSING: &[(&str, &str)] = &[
     ("word", "`thread_word`"),
 ];
 
-/// Where the document has the tables.
+/// Mark of the tables in the document.
 const DOCUMENT: &str = "docs/porting.md";
 const BEGIN: &str = "<!-- written by `cargo xtask platform --write` -->";
 
@@ -112,7 +112,7 @@ fn beside_std(hooks: &Path, std: &Path) -> Result<String> {
     Ok(table)
 }
 
-/// What the program costs without each of the hooks, as a multiple of what it costs with all.
+/// Costs of the program without each of the hooks, as a multiple of the cost with all.
 fn without(hooks: &Path) -> Result<String> {
     let mut table = String::from("| without |");
     for (_, what) in CASES {

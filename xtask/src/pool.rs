@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::thread;
 
 /// Calls `work` with each item, on as many threads as the machine has CPUs, in the order of the
-/// items. What it returns comes in the order in which the calls end.
+/// items. The results come in the order in which the calls end.
 pub(crate) fn each<T: Send, R: Send>(
     items: impl IntoIterator<Item = T, IntoIter: Send>,
     work: impl Fn(T) -> R + Sync,

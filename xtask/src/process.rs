@@ -21,7 +21,7 @@ pub(crate) struct Process {
     terminal: Terminal,
 }
 
-/// Whether what a process prints is shown as it comes.
+/// True if the output of a process is shown as it comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Terminal {
     Shows,

@@ -58,7 +58,7 @@ pub(crate) fn shown(path: &Path) -> String {
         .to_string()
 }
 
-/// Whether `word` is in `text`, with no letter, digit or underscore at either side.
+/// Returns true if `word` is in `text`, with no letter, digit or underscore at either side.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(start, _)| {
@@ -67,7 +67,7 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Where in the source the scanner is.
+/// Place of the scanner in the source.
 #[derive(Clone, Copy)]
 enum State {
     Code,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// What happens after a step that fails.
+/// Choice of what follows a step that fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
     /// The steps that follow are not run.
@@ -14,7 +14,7 @@ pub(crate) enum AfterFailure {
     GoOn,
 }
 
-/// What a step found, unless it failed.
+/// Finding of a step, unless it failed.
 pub(crate) enum Verdict {
     /// Everything was checked and holds.
     Passed,
@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
 /// A sequence of steps, and what has become of those that ran.
 pub(crate) struct Steps {
     after_failure: AfterFailure,
-    /// Whether the CPU time of a step is measured: it is that of all children of this process.
+    /// True if the CPU time of a step is measured: it is that of all children of this process.
     with_cpu: bool,
     done: Vec<Done>,
 }

@@ -209,7 +209,7 @@ fn compared(found: &Counts, allowed: &Counts) -> Vec<((String, String), usize, u
         .collect()
 }
 
-/// What is wrong with the subjects of commits after [`SUBJECTS_SINCE`].
+/// Faults of the subjects of commits after [`SUBJECTS_SINCE`].
 fn bad_subjects() -> Result<Vec<String>> {
     let range = format!("{SUBJECTS_SINCE}..HEAD");
     let log = Process::new("git")

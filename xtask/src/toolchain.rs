@@ -20,7 +20,7 @@ pub(crate) fn installed(version: &str) -> Option<String> {
     names.filter(is_wanted).map(str::to_owned).next()
 }
 
-/// Where the standard library of a target comes from.
+/// Source of a target's standard library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standard {
     Installed,

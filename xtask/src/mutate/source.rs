@@ -21,7 +21,7 @@ pub(super) struct Site {
     pub(super) function: String,
     /// The call, without spaces: `self.anchor.load(Acquire)`.
     pub(super) operation: String,
-    /// What it can be weakened to.
+    /// Weaker orderings that can take its place.
     pub(super) weaker: Vec<&'static str>,
     /// The ordering as it is, or the fence.
     pub(super) strength: String,

@@ -67,7 +67,7 @@ impl Copy {
     }
 
     fn build(&self, package: &str) -> Result<PathBuf> {
-        // What a mutated source no longer uses does not matter.
+        // Unused items of a mutated source do not matter.
         let build = loom(Process::cargo("test"), &self.target, "--allow warnings");
         let build = build
             .directory(&self.workspace)

@@ -24,7 +24,7 @@ struct Sentence {
     has_comma: bool,
 }
 
-/// Whether the width of a line matters.
+/// Importance of the width of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Width {
     /// A comment, which keeps to the width of code.
