@@ -1,4 +1,4 @@
-//! What a runner of unmodified programs needs beside the calls.
+//! Functions for a runner of unmodified programs, beside the calls.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -25,7 +25,7 @@ pub fn begin(calls: DirectCalls) {
 
 /// Creates the process with a directory of the host as its root. The program sees what the host has
 /// there, and its changes stay in memory. `/proc`, `/dev` and `/sys` stay the host's. A working
-/// directory below the root stays, any other becomes the root. To be called before every other
+/// directory below the root stays, any other becomes the root. It must be called before every other
 /// call.
 ///
 /// # Errors
@@ -57,7 +57,7 @@ pub fn mount(path: &CStr) -> Result<(), Errno> {
 /// in memory. A relative path of the host is not valid afterwards.
 ///
 /// # Errors
-/// Those of the host's `chdir`.
+/// Errors of the host's `chdir`.
 pub fn leave_host_directory() -> Result<(), Errno> {
     guarded(|| system::system().leave_host_directory())
 }
@@ -103,7 +103,7 @@ pub unsafe fn string_below(at: *const c_char, limit: usize) -> Result<Option<CSt
 /// Returns a value of the program, or `None` if it cannot be read. It may be unaligned.
 ///
 /// # Safety
-/// What can be read is valid for a `T`.
+/// If the memory at `at` can be read, it holds a valid `T`.
 pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
     // SAFETY: as the caller promises.
     unsafe { uaccess::get(at) }.ok()

@@ -32,9 +32,9 @@
 //! - when the last table of a family (tables that were forked from one another) is freed.
 //!   [`fdt_table_free`] waits for sections then, so that `user` may be freed when it returns, if no
 //!   [`fdt_file`] of the tables is left;
-//! - when a thread ends that has released objects, without waiting, and not during a fork. What the
-//!   thread releases after that stays for later: in destructors of `pthread_key_create(3)`, or of
-//!   thread locals, that run after those of this library;
+//! - when a thread ends that has released objects, without waiting, and not during a fork. Objects
+//!   that the thread releases after that stay for later: in destructors of `pthread_key_create(3)`,
+//!   or of thread locals, that run after those of this library;
 //! - when the process ends by `exit(3)` or by the end of `main`, after a short wait at most.
 //!   Handlers that were registered with `atexit(3)` before the first table was created run later;
 //!   they call `free` as at other times.

@@ -15,7 +15,7 @@ static HEAP: Heap<System> = Heap(System);
 /// An object, which knows its owner.
 struct Owned(AtomicU32);
 
-/// What all processes share.
+/// State that all processes share.
 struct World {
     cache: Cache<Owned>,
     is_over: AtomicBool,

@@ -14,8 +14,9 @@
 //! its stack. The handler then does what the action says: it calls the program's handler, or, for
 //! the default action, restores it and returns, so that the fault repeats and ends the program.
 //!
-//! [`install`] runs when the process is created, by the first call. What the program had installed
-//! before is recorded then. The plain table does not create a process, and trusts its pointers.
+//! [`install`] runs when the process is created, by the first call. It records the actions that the
+//! program had installed before. The plain table does not create a process, and trusts its
+//! pointers.
 //!
 //! # What remains
 //!
@@ -251,7 +252,7 @@ pub(crate) fn install() {
 /// for other signals are those of [`handlers`].
 ///
 /// # Errors
-/// Those of the host's `sigaction`.
+/// Errors of the host's `sigaction`.
 pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
     let Some(index) = SIGNALS.iter().position(|&of_fault| of_fault == signal) else {
         return handlers::change(signal, new);

@@ -19,8 +19,9 @@
 //! A call that sleeps is outside. After a handler, `handle` [interrupts](interrupt) its sleep, also
 //! one that has not reached the kernel yet.
 //!
-//! Signals of faults are not put off: see [`NEVER_HELD`]. Those of bad pointers are the business of
-//! [`faults`], which calls their handlers by [`call_handler`]: if sent, they interrupt sleeps too.
+//! Signals of faults are not put off: see [`NEVER_HELD`]. Signals of bad pointers are the business
+//! of [`faults`], which calls their handlers by [`call_handler`]: if sent, these signals interrupt
+//! sleeps too.
 //!
 //! # The mask of `ppoll`
 //!
@@ -111,7 +112,7 @@ pub(crate) fn install() {
 /// Returns and changes the action of the program for a signal, as `sigaction(2)` does.
 ///
 /// # Errors
-/// Those of the host's `sigaction`.
+/// Errors of the host's `sigaction`.
 pub(super) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
     let Some(place) = place(signal) else {
         return faults::exchange(signal, new);
@@ -254,7 +255,7 @@ fn before_sleep() {
 /// Runs a call that waits, with another signal mask while it sleeps, if there is one.
 ///
 /// # Errors
-/// Those of the call.
+/// Errors of the call.
 pub(crate) fn with_mask<R>(
     mask: Option<libc::sigset_t>,
     call: impl FnOnce() -> Result<R, Errno>,

@@ -12,11 +12,11 @@
 //!
 //! Another thread may rename a file, or put a link in its place, between this look at a path and
 //! the call. So an open is made by the look itself, without following any link. For other calls
-//! what is found on the host is *pinned*: a descriptor of it, or of its directory for a call that
+//! the file found on the host is *pinned*: a descriptor of it, or of its directory for a call that
 //! takes the last name itself, is opened without following any link, and the call gets that, or a
-//! path through `/proc/self/fd`. What has a link meanwhile is looked at again. A relative path
-//! begins in a descriptor that keeps the working directory open, so that a change of it does not
-//! matter either.
+//! path through `/proc/self/fd`. If the path has a link by then, the look is repeated. A relative
+//! path begins in a descriptor that keeps the working directory open, so that a change of it does
+//! not matter either.
 //!
 //! In `/proc` itself nothing can be renamed, and paths are not pinned; a call can still meet
 //! another file there if another thread closes and opens the descriptor whose link it follows. An
@@ -24,7 +24,7 @@
 //! given, and so does the `bind` of a socket, whose path other processes see: a rename at the same
 //! time can lead these two to the host's directory.
 //!
-//! Where a directory is, is asked once if that cannot change (see
+//! The path of a directory is looked up once if its side cannot change (see
 //! [`Routes::is_aside`](super::routing::Routes::is_aside)).
 //!
 //! Links of `/proc` to a file, such as `/proc/self/cwd`, are followed as the path that they show;
@@ -48,7 +48,7 @@ const MAXSYMLINKS: usize = 40;
 /// Most looks at a path that other threads change at the same time.
 const MOST_LOOKS: usize = 100;
 
-/// What a call does with a symbolic link at the end of its path.
+/// Treatment of a symbolic link at the end of the path of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
     /// It follows the link.
@@ -382,7 +382,7 @@ impl System {
     /// that its path shows.
     ///
     /// # Errors
-    /// Those of a lookup in it: `ENOENT`, `ENOTDIR`, `EACCES`. `ENOENT` for a link of `/proc` to a
+    /// Errors of a lookup in it: `ENOENT`, `ENOTDIR`, `EACCES`. `ENOENT` for a link of `/proc` to a
     /// directory that has no name.
     fn check_way_up(
         &self,
@@ -430,8 +430,8 @@ impl System {
     /// directory and the path from there. `has_more` is true if a name follows.
     ///
     /// # Errors
-    /// Those of `readlink`, but for what is there and is no link, and for what is not there;
-    /// `ENOENT` for a name in a removed directory.
+    /// Errors of `readlink`, except `EINVAL` (no link), `ENOENT` and `ENOTDIR` (no file); `ENOENT`
+    /// for a name in a removed directory.
     fn link_target(
         &self,
         side: Side,
@@ -471,10 +471,10 @@ impl System {
     }
 }
 
-/// What `/proc` shows at the end of the path of a removed file.
+/// Text that `/proc` shows at the end of the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Where a directory is.
+/// Place of a directory: its path, or the reason that none is known.
 enum Place {
     /// Its path, without links; empty for the root.
     Known(Vec<u8>),
@@ -531,7 +531,7 @@ impl Start {
     }
 }
 
-/// Where a path leads.
+/// Destination of a path: its side, and the path or pin that leads there.
 pub(crate) enum Crossing {
     /// To the side where it begins, by its own text.
     Stays,
@@ -539,7 +539,7 @@ pub(crate) enum Crossing {
     Ours(Vec<u8>),
     /// To the host.
     Host(Vec<u8>),
-    /// To what is pinned on the host: with another path than that of the call, or with it.
+    /// To a pin on the host: with another path than that of the call, or with the call's path.
     Pinned(Option<Vec<u8>>, Pin),
 }
 
@@ -552,7 +552,7 @@ pub(crate) struct Pin {
     fd: HostFd,
     /// The descriptor is that of the file, not that of its directory.
     is_whole: bool,
-    /// What follows the path of the descriptor.
+    /// Rest of the path, behind that of the descriptor.
     end: Vec<u8>,
     /// The descriptor is the one that the call opens.
     is_result: bool,
@@ -645,7 +645,7 @@ impl Pin {
     }
 }
 
-/// What a walk has found.
+/// Result of a walk.
 struct Walk {
     /// The path without links.
     reached: Vec<u8>,
@@ -654,7 +654,7 @@ struct Walk {
     /// A link was followed, or a directory left by `..`, on another side than that of the start; or
     /// the walk ends there. A walk of the one side alone would find something else.
     has_crossed: bool,
-    /// What is reached is below the start.
+    /// True if `reached` is the start or below it, and is looked up from there.
     is_below: bool,
 }
 
@@ -715,7 +715,7 @@ fn current_directory_of_host() -> Result<Vec<u8>, Errno> {
 /// was removed. A file may have a name that ends as this text does.
 ///
 /// # Errors
-/// Those of `file`, which asks for the attributes of the file.
+/// Errors of `file`, which asks for the attributes of the file.
 fn is_removed(
     shown: &[u8],
     file: impl FnOnce() -> Result<libc::stat, Errno>,

@@ -31,7 +31,7 @@ pub(crate) struct Routes {
     here: Option<FileRef<RcuObject>>,
 }
 
-/// Whether symbolic links lead from one side to the other.
+/// Reach of symbolic links: their own side, or both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
     Stay,

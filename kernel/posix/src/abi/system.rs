@@ -46,7 +46,8 @@ static SYSTEM: AtomicCell<Option<&'static System>> = AtomicCell::new(None);
 /// Held while the process is created.
 static CREATION: Mutex<()> = Mutex::new(());
 
-/// A value that is replaced as a whole. What the pointer needs is private to the process.
+/// A value that is replaced as a whole. The memory of the pointer's bookkeeping is private to the
+/// process.
 pub(crate) struct Own<T>(ArcSwap<T>);
 
 impl<T> Own<T> {

@@ -30,7 +30,7 @@ pub(crate) struct HostPath<'p> {
     resolved: Option<Resolved<'p>>,
 }
 
-/// What the [lookup](super::links) before a call has found.
+/// Result of the [lookup](super::links) before a call.
 struct Resolved<'p> {
     found: Found,
     /// The path before.
@@ -180,7 +180,7 @@ impl System {
     /// file on the host meanwhile, and the target [has](HostPath::into_result) the descriptor.
     ///
     /// # Errors
-    /// Those of [`target`](Self::target), and of `open`.
+    /// Errors of [`target`](Self::target), and of `open`.
     ///
     /// # Safety
     /// If `path` can be an address, a C string is there for the whole call.
@@ -284,7 +284,7 @@ impl System {
     /// link to it. The link itself is the host's.
     ///
     /// # Errors
-    /// Those of making a file with the mappings.
+    /// Errors of `file_with`, which makes a file with the mappings.
     fn own_process(&self, path: &[u8], last: LastLink) -> Result<Option<Target<'static>>, Errno> {
         let file = match (name_in_process(path), self.mappings.get()) {
             (Some(b"exe"), _) => match &**self.executable.load() {
@@ -332,7 +332,7 @@ impl System {
     /// the program, or to the working directory.
     ///
     /// # Errors
-    /// Those of `getcwd`.
+    /// Errors of `getcwd`.
     pub(crate) fn own_link(&self, path: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
         match name_in_process(path) {
             Some(b"cwd") if self.routes.load().side() == Side::Ours => {
@@ -369,7 +369,7 @@ impl System {
 /// Makes a file of the host with these bytes.
 ///
 /// # Errors
-/// Those of `memfd_create` and `write`.
+/// Errors of `memfd_create` and `write`.
 fn file_with(bytes: &[u8]) -> Result<FileRef<RcuObject>, Errno> {
     // SAFETY: the name is a C string.
     let fd = host::done(unsafe { libc::memfd_create(c"maps".as_ptr(), libc::MFD_CLOEXEC) })?;

@@ -67,10 +67,10 @@ pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: usize) -> Result<&'a 
 /// The call writes to no others.
 ///
 /// # Errors
-/// Those of [`bytes_mut`].
+/// Errors of [`bytes_mut`].
 ///
 /// # Safety
-/// That of [`bytes_mut`].
+/// The conditions of [`bytes_mut`] hold.
 #[inline]
 pub(crate) unsafe fn bytes_mut_probed<'a>(
     at: *mut c_void,
@@ -118,7 +118,7 @@ pub(crate) unsafe fn writable_prefix(at: *mut c_void, count: usize) -> usize {
 /// `EFAULT`; `ENOMEM`.
 ///
 /// # Safety
-/// What can be read at `at` is valid for a `T`.
+/// Memory that can be read from `at` on holds valid values of `T`.
 pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T>, Errno> {
     if count == 0 {
         return Ok(Vec::new());
@@ -156,7 +156,7 @@ pub(crate) fn vec_with_capacity<T>(count: usize) -> Result<Vec<T>, Errno> {
 /// `EFAULT`; `ENAMETOOLONG` if it has more than 4,095 bytes.
 ///
 /// # Safety
-/// What can be read at `at` does not change during the call.
+/// Memory that can be read from `at` on does not change during the call.
 #[inline]
 pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
     // SAFETY: as the caller promises.
@@ -203,7 +203,7 @@ pub(crate) unsafe fn string_below<'a>(
 /// `EFAULT`.
 ///
 /// # Safety
-/// What can be read at `at` is a valid `T`.
+/// If the memory at `at` can be read, it holds a valid `T`.
 #[inline]
 pub(crate) unsafe fn get<T: Copy>(at: *const T) -> Result<T, Errno> {
     check(at, 1)?;

@@ -274,7 +274,7 @@ struct Shape {
     returns: Returns,
 }
 
-/// What a call returns.
+/// Kind of a call's result.
 #[derive(Default)]
 enum Returns {
     #[default]

@@ -136,7 +136,7 @@ fn check(mapping: &Mapping, file: &dyn Object) -> Result<bool, Errno> {
     if is_regular || is_zero_device(file) {
         return Ok(is_shared);
     }
-    // What has no name is on a file system that allows no execution.
+    // A file without a path is on a file system that allows no execution.
     let executes = mapping.protection & libc::PROT_EXEC != 0;
     match executes && file.path().is_none() {
         true => Err(Errno::EPERM),

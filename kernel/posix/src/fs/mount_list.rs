@@ -21,7 +21,7 @@ pub(crate) struct MountOptions {
 }
 
 impl Default for MountOptions {
-    /// Those of a `tmpfs`.
+    /// Returns the options of a `tmpfs`.
     fn default() -> Self {
         MountOptions {
             mode: 0o1777,

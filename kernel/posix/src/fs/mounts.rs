@@ -65,7 +65,7 @@ impl System {
     /// Makes the paths below `path` ours.
     ///
     /// # Errors
-    /// Those of [`fdt_mount`].
+    /// Errors of [`fdt_mount`].
     fn mount(&self, mounter: &Process, path: &[u8], options: MountOptions) -> Result<(), Errno> {
         let point = self.mount_point(path)?;
         if self.routes.load().has_mount(&point) {
@@ -135,7 +135,7 @@ impl System {
     /// begun in the directory below an overlay, where a crash would leave its `core`.
     ///
     /// # Errors
-    /// Those of the host's `chdir`.
+    /// Errors of the host's `chdir`.
     pub(crate) fn leave_host_directory(&self) -> Result<(), Errno> {
         match self.routes.load().side() {
             // SAFETY: the path is a C string.
@@ -204,7 +204,7 @@ impl System {
     /// Keeps the files below `path` in memory, as the runner was asked to.
     ///
     /// # Errors
-    /// Those of [`fdt_mount`].
+    /// Errors of [`fdt_mount`].
     pub(crate) fn mount_for_runner(&self, path: &[u8]) -> Result<(), Errno> {
         self.mount(&self.privileged()?, path, MountOptions::default())
     }
@@ -212,7 +212,7 @@ impl System {
     /// Makes the paths below `path` the host's again.
     ///
     /// # Errors
-    /// Those of [`fdt_umount`].
+    /// Errors of [`fdt_umount`].
     pub(crate) fn unmount(&self, path: &[u8]) -> Result<(), Errno> {
         let point = self.mount_point(path)?;
         if FIXED_MOUNTS.contains(&point.as_slice()) || !self.routes.load().has_mount(&point) {

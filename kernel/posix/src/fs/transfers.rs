@@ -268,9 +268,9 @@ impl System {
         Ok(from)
     }
 
-    /// Returns the error of a transfer whose buffer or range is wrong. Those of the descriptor come
-    /// first, as on the host: `EBADF` if it is not open for the transfer, `ESPIPE` if it has no
-    /// offsets, and `EINVAL` if its type has no such transfer.
+    /// Returns the error of a transfer whose buffer or range is wrong. Errors of the descriptor
+    /// come first, as on the host: `EBADF` if it is not open for the transfer, `ESPIPE` if it has
+    /// no offsets, and `EINVAL` if its type has no such transfer.
     #[cold]
     pub(crate) fn transfer_error(
         &self,

@@ -158,7 +158,7 @@ impl System {
     /// buffers, as on the host.
     ///
     /// # Errors
-    /// Those of [`transfer_error`](Self::transfer_error); `EINVAL` if the transfer could end above
+    /// Errors of [`transfer_error`](Self::transfer_error); `EINVAL` if the transfer could end above
     /// `i64::MAX`.
     #[inline]
     fn buffers_for<B: Deref<Target = [u8]>>(
@@ -222,7 +222,8 @@ impl<C> Buffers<C> {
 /// cannot be read, or a buffer is above the address space.
 ///
 /// # Safety
-/// Those of [`uaccess::values`], and of [`uaccess::bytes_mut`] for each buffer.
+/// The conditions of [`uaccess::values`] hold, and for each buffer those of
+/// [`uaccess::bytes_mut`].
 pub(crate) unsafe fn import_iovec_mut<'a>(
     bufs: *const iovec,
     count: c_int,
@@ -249,10 +250,10 @@ pub(crate) unsafe fn import_iovec_mut<'a>(
 /// Returns the caller's buffers for a call that reads from them.
 ///
 /// # Errors
-/// Those of [`import_iovec_mut`].
+/// Errors of [`import_iovec_mut`].
 ///
 /// # Safety
-/// Those of [`uaccess::values`], and of [`uaccess::bytes`] for each buffer.
+/// The conditions of [`uaccess::values`] hold, and for each buffer those of [`uaccess::bytes`].
 pub(crate) unsafe fn import_iovec<'a>(
     bufs: *const iovec,
     count: c_int,
@@ -281,7 +282,7 @@ fn shorten(length: usize, left: &mut usize) -> usize {
 }
 
 /// # Safety
-/// Those of [`uaccess::values`].
+/// The conditions of [`uaccess::values`] hold.
 unsafe fn copy_iovecs(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Errno> {
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
     if count > UIO_MAXIOV {

@@ -38,13 +38,13 @@ pub(crate) use {direct, transfer};
 /// Makes a system call: its number, and its arguments. Returns a negative error number on failure.
 pub type DirectCall = unsafe extern "C" fn(c_long, *const [c_long; 6]) -> c_long;
 
-/// How a runner of programs makes system calls of the host.
+/// Functions by which a runner of programs makes system calls of the host.
 #[derive(Debug, Clone, Copy)]
 pub struct DirectCalls {
-    /// Those that may wait. They fail with `EINTR` if a signal has arrived since the program's call
-    /// began.
+    /// Function for calls that may wait. Such a call fails with `EINTR` if a signal has arrived
+    /// since the program's call began.
     pub waiting: DirectCall,
-    /// Those that do not wait for other programs, such as transfers of files on disk.
+    /// Function for calls that do not wait for other programs, such as transfers of files on disk.
     pub prompt: DirectCall,
 }
 
@@ -151,7 +151,7 @@ impl<T> Argument for *mut T {
     }
 }
 
-/// Whether a call may wait for something that other threads or programs do.
+/// Possibility that a call waits for other threads or programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Possible,
@@ -159,7 +159,7 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// Returns whether a transfer of a socket with these flags may be one.
+    /// Returns `Never` for a transfer of a socket with `MSG_DONTWAIT`, else `Possible`.
     pub(crate) fn of(flags: c_int) -> Self {
         match flags & libc::MSG_DONTWAIT {
             0 => Self::Possible,

@@ -46,7 +46,7 @@ pub(crate) struct HostFile {
     kept: AtomicCell<c_int>,
 }
 
-/// What happens to the host descriptor when the open file is released.
+/// Treatment of the host descriptor when the open file is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// It is closed.

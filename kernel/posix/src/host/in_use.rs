@@ -1,4 +1,4 @@
-//! What each host descriptor of this process leads to, and how many calls use it.
+//! The object of each host descriptor of this process, and the number of calls that use it.
 //!
 //! A process closes the host descriptor of an object when its last descriptor of ours goes, though
 //! other processes still use the object. Another thread may be in a call with the number then. As

@@ -74,7 +74,7 @@ impl HostBytes {
     /// Returns the host descriptor.
     ///
     /// # Errors
-    /// Those of the host's `open`, in a process that does not have it.
+    /// Errors of the host's `open`, if this process lacks the descriptor.
     pub(crate) fn fd(&self) -> Result<InUse, Errno> {
         self.number
             .get_or_open(|| Ok(ManuallyDrop::new(self.place.open(libc::O_RDONLY)?).0))

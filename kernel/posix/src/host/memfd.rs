@@ -46,7 +46,7 @@ impl Mapping {
     /// Maps a host descriptor.
     ///
     /// # Errors
-    /// Those of the host's `mmap`.
+    /// Errors of the host's `mmap`.
     pub(crate) fn of(&self, fd: RawFd) -> Result<*mut c_void, Errno> {
         let &Mapping {
             at,
@@ -89,7 +89,7 @@ impl Memfd {
     /// Returns the host descriptor in this process, which is opened if it does not have it.
     ///
     /// # Errors
-    /// Those of [`open_kept`](keeper::open_kept).
+    /// Errors of [`open_kept`](keeper::open_kept).
     fn fd(&self) -> Result<InUse, Errno> {
         let kept = self.kept.ok_or(Errno::EIO);
         self.number.get_or_open(|| kept.and_then(keeper::open_kept))
@@ -103,7 +103,7 @@ impl Memfd {
     /// Maps the memory. `writable`: the open file is open for writing.
     ///
     /// # Errors
-    /// Those of the host's `mmap`.
+    /// Errors of the host's `mmap`.
     pub(crate) fn map(&self, mapping: &Mapping, writable: bool) -> Result<*mut c_void, Errno> {
         let fd = self.fd()?;
         if writable || mapping.flags & libc::MAP_TYPE == libc::MAP_PRIVATE {

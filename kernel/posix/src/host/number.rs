@@ -174,7 +174,7 @@ impl Number {
     /// `open`, and keeps that open until it has used many others.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// Errors of `open`.
     #[inline]
     pub(crate) fn get_or_open(
         &self,
@@ -221,7 +221,7 @@ impl Number {
         InUse::begin(used.fd, used.name).ok_or(Errno::EBADF)
     }
 
-    /// Closes the descriptor, if this process has it. What it belongs to is no longer used.
+    /// Closes the descriptor, if this process has it. No process uses its object any more.
     pub(crate) fn close(&self) {
         if self.name == 0 {
             host::close(self.fd);
@@ -244,7 +244,7 @@ impl Number {
         let is_own = |other: &&Opened| other.name == self.name;
         let fds: Vec<_> = opened.iter().filter(is_own).map(|own| own.fd).collect();
         fds.into_iter().for_each(|fd| in_use::close(fd, self.name));
-        // Those that calls use stay. Others find them.
+        // Descriptors that calls use stay in the list, where other calls find them.
         opened.retain(|other| in_use::is_of(other.fd, other.name));
     }
 }

@@ -247,9 +247,10 @@ impl Reactor {
 /// Runs `body` while neither this thread nor the worker of callbacks exists. If they existed
 /// before, they are started again afterwards, with the credentials of the calling thread.
 ///
-/// For calls that change credentials. Those of one thread (`capset`) would leave these threads with
-/// others, and the C library ends the process if a later `setuid` succeeds in one thread and fails
-/// in another. A thread of the program that starts one of them meanwhile decides its credentials.
+/// Calls that change credentials use it. A call that changes one thread (`capset`) would leave
+/// these threads with other credentials, and the C library ends the process if a later `setuid`
+/// succeeds in one thread and fails in another. A thread of the program that starts one of them
+/// meanwhile decides its credentials.
 pub(crate) fn without_threads<R>(body: impl FnOnce() -> R) -> R {
     let stopped = REACTOR.get().and_then(|reactor| reactor.lock().stop());
     let is_stopped = stopped.is_some();

@@ -659,7 +659,7 @@ unsafe fn destination(
 /// with destinations. See [`System::on_host_path`].
 ///
 /// # Errors
-/// Those of [`System::on_host_path`].
+/// Errors of [`System::on_host_path`].
 ///
 /// # Safety
 /// If `to` can be an address in memory, `length` bytes are there.

@@ -422,10 +422,10 @@ impl System {
     /// Reads the address of a peer. `AF_UNSPEC` means none.
     ///
     /// # Errors
-    /// Those of [`address`](Self::address), and `EINVAL` for an empty name.
+    /// Errors of [`address`](Self::address), and `EINVAL` for an empty name.
     ///
     /// # Safety
-    /// That of `address`.
+    /// The condition of `address` holds.
     pub(crate) unsafe fn peer_address(
         &self,
         address: *const sockaddr,

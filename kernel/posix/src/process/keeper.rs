@@ -116,11 +116,11 @@ fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
 
-/// Starts the keeper, for this process and all that it makes. To be called once, while the process
-/// has one thread.
+/// Starts the keeper, for this process and all that it makes. Call it once, while the process has
+/// one thread.
 ///
 /// # Errors
-/// Those of the host's `socketpair` and `fork`.
+/// Errors of the host's `socketpair` and `fork`.
 pub fn start(threads: Threads) -> Result<(), Errno> {
     let [ours, theirs] = socket_pair()?;
     fdtable_shm::after_last_calls(end_of_call);
@@ -143,7 +143,7 @@ pub fn start(threads: Threads) -> Result<(), Errno> {
 /// Has the keeper trace this process, or watch it if the host does not let it.
 fn trace_this() {
     let (id, name) = (host::process_id(), fdtable_shm::process());
-    // Where a process may trace only its children unless others let it.
+    // Some hosts let a process trace only its children, and processes that allow it.
     // SAFETY: it takes integers.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, ID.load()) };
     send([TRACE, id, name.cast_signed()], None);
@@ -271,8 +271,8 @@ pub(crate) fn wake_kept(number: c_int) {
     }
 }
 
-/// Makes the counters readable that are to be, in the keeper. Those stay that it does not have yet:
-/// the message with one is still before it.
+/// Makes the counters in `WAKES` readable, in the keeper. A counter stays there if the keeper does
+/// not have it yet: the message with it is still before the keeper.
 fn make_wakes() {
     let _ = guarded(|| {
         WAKES.lock().retain(|&number| !host::eventfd_set(number));
@@ -514,10 +514,10 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     }
 }
 
-/// What the keeper knows.
+/// State of the keeper.
 struct Keeper {
     epoll: RawFd,
-    /// How many numbers are for pidfds: those above are for what is kept.
+    /// Limit of the descriptors of pidfds: those from it on are for kept descriptors.
     numbers: RawFd,
     /// The pidfds of processes, by their names.
     watched: HashMap<u32, RawFd>,
@@ -566,8 +566,8 @@ impl Keeper {
         match job {
             Job::Born { name, id } => tree::born(name, id),
             Job::Bury(name) => {
-                // SAFETY: the host holds its threads, and none of its calls is under way. What it
-                // has forked is asked for before.
+                // SAFETY: the host holds its threads, and none of its calls is under way. The jobs
+                // for the children that it has forked came before.
                 unsafe { tree::bury_traced(name) };
                 self.requests.send(Request::Buried(name));
             }

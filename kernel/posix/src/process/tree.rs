@@ -3,8 +3,8 @@
 //! Each has an entry from before the fork that makes it until it is *buried*: its descriptors are
 //! closed then, in its name. A process that ends in good order has closed them before. One that is
 //! killed has not, and its parent buries it before `wait` returns, as Linux closes the files of a
-//! process before its parent learns of its end. What no parent waits for
-//! is buried by the [keeper](super::keeper).
+//! process before its parent learns of its end. The [keeper](super::keeper) buries processes for
+//! which no parent waits.
 
 use std::ffi::c_int;
 use std::mem;
@@ -22,7 +22,7 @@ use crate::abi::system::system;
 use crate::host::{self, in_use, number};
 use crate::process::keeper;
 
-/// What the kernel has for a process of the tree, in memory that all share.
+/// State of the kernel for a process of the tree, in memory that all processes share.
 struct Member {
     process: Process,
     /// Another process kills it.
@@ -54,11 +54,11 @@ struct Entry {
     burier: c_int,
 }
 
-/// What the caller of a burial has to do.
+/// The process that has to complete a burial.
 enum Burial {
-    /// No one has to.
+    /// No process: the entry is gone.
     Over,
-    /// Another process does.
+    /// Another process.
     UnderWay,
     /// The caller.
     Ours(u32, &'static Member),
@@ -223,8 +223,7 @@ pub(super) fn born(name: u32, id: c_int) {
 /// Buries a process, and the children that it was about to fork.
 ///
 /// # Safety
-/// None of its threads runs any more. Those of its children that were forked were noted as
-/// [born](born).
+/// None of its threads runs any more. Its children that were forked were noted as [born](born).
 pub(super) unsafe fn bury_traced(name: u32) {
     // SAFETY: as the caller promises.
     unsafe { bury_named(name) };

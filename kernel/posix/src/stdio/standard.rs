@@ -102,9 +102,9 @@ pub(crate) fn follow(number: c_int) {
     set_errno(before);
 }
 
-/// Puts a stream of ours on a descriptor of our table into the variable of a standard stream. What
-/// the C library's stream has not written, the new one writes. Returns `None` with errno if that
-/// fails. Must be called outside the freezer.
+/// Puts a stream of ours on a descriptor of our table into the variable of a standard stream. The
+/// new stream writes the data that the C library's stream has not written. Returns `None` with
+/// errno if that fails. Must be called outside the freezer.
 pub(crate) fn take_over(number: c_int) -> Option<*mut FILE> {
     let old = current(number);
     if cookie_of(old).is_some() {

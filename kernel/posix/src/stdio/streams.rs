@@ -32,7 +32,7 @@ pub(crate) struct Cookie {
     stream: Cell<usize>,
 }
 
-/// What is known of a stream without its lock.
+/// State of a stream that can be read without the stream's lock.
 #[derive(Clone, Copy)]
 struct Known {
     fd: c_int,

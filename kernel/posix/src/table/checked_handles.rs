@@ -1,4 +1,4 @@
-//! What the caller holds, with checks: the feature `debug`.
+//! Handles of the caller, with checks: the feature `debug`.
 //!
 //! Each table, reference, reservation and section of the caller is a number that is never given
 //! out again, in the place of a pointer. Maps lead from the numbers to the values. A number that is
@@ -76,17 +76,17 @@ struct Section;
 /// Sections of a thread, innermost last.
 type OpenSections = Vec<(usize, (host_fork::ForkGuard, Guard<'static>))>;
 
-/// What a thread keeps of its sections.
+/// Open sections of a thread, and the runs of its destructors.
 struct OfThread {
     open: OpenSections,
-    /// How often its destructors have run.
+    /// Number of times that its destructors have run.
     ends: u32,
 }
 
 /// How often the C library runs destructors at the end of a thread, at least.
 const ENDS: u32 = 4;
 
-// SAFETY: only the pointers keep it from being `Send`. What they lead to is `Send`, but for
+// SAFETY: only the pointers keep it from being `Send`. The values behind them are `Send`, but for
 // pointers of the embedder, who promises that any thread may use these.
 unsafe impl Send for Handles {}
 

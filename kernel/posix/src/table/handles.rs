@@ -1,4 +1,4 @@
-//! What the caller holds: pointers to tables, references, reservations and sections.
+//! Handles of the caller: pointers to tables, references, reservations and sections.
 //!
 //! Here each of them is the Rust value itself, and costs nothing more. A library with the feature
 //! `debug` has `checked_handles.rs` instead, with the same functions.
@@ -127,7 +127,7 @@ pub(super) unsafe fn check_reservation(
 /// Takes a reservation back from the caller, and marks it as used.
 ///
 /// # Errors
-/// Those of [`check_reservation`].
+/// Errors of [`check_reservation`].
 ///
 /// # Safety
 /// If `at` can be an address, a reservation is there: it is marked, or its table is not freed and

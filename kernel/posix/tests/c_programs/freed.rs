@@ -74,7 +74,7 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Those that sleep in a call of the POSIX part, which keeps what it allocates at its first call.
+/// Scenarios that sleep in a call of the POSIX part, which keeps the memory of its first call.
 const SLEEPERS: &[(&str, &[&str])] = &[
     (
         "barrier in release",

@@ -9,7 +9,7 @@ use fdtable_vfs::Errno;
 
 use crate::host;
 
-/// What the thread that traces is asked for.
+/// Request to the thread that traces.
 pub(super) enum Request {
     /// Trace the first process, which has one thread. It is told on the socket.
     Begin { id: c_int, name: u32 },
@@ -19,7 +19,7 @@ pub(super) enum Request {
     Buried(u32),
 }
 
-/// What it asks the other thread for.
+/// Request of the thread that traces to the other thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Job {
     /// The process with this name was forked.
@@ -59,7 +59,7 @@ pub(super) struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Takes what there is. To be called when the descriptor is ready, or at any other time.
+    /// Takes all items in the queue. Call it when the descriptor is ready, or at any other time.
     pub(super) fn take(&self) -> Vec<T> {
         host::eventfd_reset(self.bell);
         self.queue.try_iter().collect()
@@ -69,7 +69,7 @@ impl<T> Receiver<T> {
 /// Makes a queue.
 ///
 /// # Errors
-/// Those of the host's `eventfd`.
+/// Errors of the host's `eventfd`.
 pub(super) fn queue<T>() -> Result<(Sender<T>, Receiver<T>), Errno> {
     let bell = host::eventfd()?;
     let (sender, receiver) = mpsc::channel();

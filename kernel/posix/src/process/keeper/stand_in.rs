@@ -2,27 +2,27 @@
 //!
 //! The dead process is held by the host: see [`tracees`](super::tracees). All processes of the tree
 //! are forks of one, and so is the keeper, so the code of the kernel and the shared memory have the
-//! same addresses in a fork of it. What it lacks is the dead process's own memory. The stand-in
+//! same addresses in a fork of it. The fork lacks the dead process's own memory. The stand-in
 //!
-//! 1. takes copies of its descriptors, under the same numbers, its working directory, and its user;
-//! 2. replaces its own private memory by that of the dead process: what the runner needs is copied,
-//!    and what belongs to the program is copied page by page, when a call accesses it;
+//! 1. takes copies of the dead process's descriptors, under the same numbers, its working
+//!    directory, and its user;
+//! 2. replaces its own private memory by that of the dead process: memory that the runner needs is
+//!    copied at once, and memory of the program page by page, when a call accesses it;
 //! 3. has a thread for each thread that was in a call, which continues there with its registers,
 //!    and for each other one that was in the runner, which may hold a private lock: that of the C
 //!    library's heap, or the freezer in a fork.
 //!
 //! Its threads end with the outermost call ([`end_of_call`]), or when they would return to the
-//! program, whose memory cannot be executed here. When the last of those has ended that were in a
-//! call, and no other one is in one, the stand-in ends. A filter has every attempt to make a thread
-//! or a process fail. They are told that their process is killed, so
-//! what waits is interrupted. Locks know them by the ids of the dead threads, which live until they
-//! are let go.
+//! program, whose memory cannot be executed here. The stand-in exits when none of its threads has a
+//! call left to complete. A filter has every attempt to make a thread or a process fail. The
+//! threads are told that their process is killed, so calls that wait are interrupted. Locks know
+//! the threads by the ids of the dead threads, which live until they are let go.
 //!
 //! # What remains
 //!
 //! A call that reads or writes a file of the host, with a buffer of the program, can fail with
-//! `EFAULT`: the host does not ask for pages as the calls of this library do. What a call stores in
-//! memory of the program is lost with it, also in a mapping that others share.
+//! `EFAULT`: the host does not ask for pages as the calls of this library do. Data that a call
+//! stores in memory of the program is lost with that memory, also in a mapping that others share.
 //!
 //! # From the second step on
 //!
@@ -59,7 +59,7 @@ pub(super) struct Dead {
     /// Its base of `fs` in the runner, and that of `gs`: 0 if it is none of the program.
     pub(super) fs: u64,
     pub(super) gs: u64,
-    /// Whether it was in a call, which is completed.
+    /// True if it was in a call, which the stand-in completes.
     pub(super) is_in_call: bool,
 }
 
@@ -104,11 +104,11 @@ pub(crate) fn end_thread() -> ! {
 /// Pages of the host, in bytes.
 const PAGE: u64 = 4096;
 
-/// What each thread has in the shared pages, in bytes: at their begin a [`Slot`], and behind it its
+/// Bytes of each thread in the shared pages: a [`Slot`] at their begin, and behind it the thread's
 /// stack for signals.
 const SLOT: usize = 128 << 10;
 
-/// What the shared pages begin with, before the slots.
+/// Header of the shared pages, before the slots.
 #[repr(C)]
 struct Plan {
     /// The descriptor of the memory of the dead process.
@@ -117,14 +117,14 @@ struct Plan {
     /// Held while a page is brought in: 1, else 0.
     lock: AtomicCell<u32>,
     slots: usize,
-    /// How many threads have a call to complete.
+    /// Number of threads that have a call to complete.
     left: AtomicCell<u32>,
     /// How far the index of the CPU in a thread's rseq area is from its base of `fs`; 0 if there
     /// are no areas.
     cpu_at: isize,
-    /// What is copied at once, and what of the keeper's is unmapped. None of the second is in the
-    /// first.
+    /// Ranges of the dead process's memory that are copied at once.
     taken: [Range<u64>; RANGES],
+    /// Ranges of the keeper's memory that are unmapped. None of them overlaps one in `taken`.
     dropped: [Range<u64>; RANGES],
 }
 
@@ -142,7 +142,7 @@ impl Plan {
 /// How many ranges of memory there may be of each kind.
 const RANGES: usize = 400;
 
-/// What a thread continues with.
+/// State with which a thread continues.
 #[repr(C)]
 struct Slot {
     plan: *const Plan,
@@ -158,7 +158,7 @@ struct Slot {
 #[repr(C, align(64))]
 struct Aligned(Vectors);
 
-/// What `rt_sigreturn` finds at the stack pointer: the host's `struct ucontext`.
+/// The host's `struct ucontext`, which `rt_sigreturn` finds at the stack pointer.
 #[repr(C)]
 struct Context {
     flags: u64,
@@ -238,7 +238,7 @@ impl StandIn {
     /// another of these threads if that has ended.
     ///
     /// # Errors
-    /// Those of the host's calls; `ENOMEM`; `E2BIG` if the process has too many mappings.
+    /// Errors of the host's calls; `ENOMEM`; `E2BIG` if the process has too many mappings.
     pub(super) fn begin(
         process: c_int,
         dead: &[Dead],
@@ -321,7 +321,7 @@ impl Slot {
     fn new(plan: *const Plan, place: *mut Slot, dead: &Dead) -> Self {
         let r = &dead.registers;
         let interrupted = -516..=-512;
-        // What the host would have made of a call that was interrupted.
+        // A call that was interrupted returns `EINTR`, in place of the host's internal code.
         let rax = match r.rax.cast_signed() {
             code if r.orig_rax.cast_signed() >= 0 && interrupted.contains(&code) => {
                 i64::from(-libc::EINTR).cast_unsigned()
@@ -373,10 +373,10 @@ impl Slot {
 /// `E2BIG` if there are more than the place has room for.
 pub(super) fn in_frame(mut vectors: Box<Vectors>) -> io::Result<Box<Vectors>> {
     const MAGIC: [u64; 2] = [0x4650_5853, 0x4650_5845];
-    /// Where the words are that are for the program, and where `xsave` notes what it has stored.
+    /// Index of the words for the program, and of the word in which `xsave` notes the stored parts.
     const WORDS: usize = 464 / size_of::<u64>();
     const STORED: usize = 512 / size_of::<u64>();
-    /// What `fxsave` stores, and the size of an area with nothing else.
+    /// Bits of the parts that `fxsave` stores, and the size of an area without others.
     const LEGACY: u64 = 3;
     const LEAST: u64 = 576;
     let stored = vectors[STORED] | LEGACY;
@@ -444,7 +444,7 @@ const PIDFD_THREAD: c_int = libc::O_EXCL;
 
 impl Descriptors {
     /// # Errors
-    /// Those of the host's calls.
+    /// Errors of the host's calls.
     fn of(process: c_int) -> io::Result<Self> {
         let limit = host::limit(libc::RLIMIT_NOFILE)
             .map_err(|e| io::Error::from_raw_os_error(e.errno()))?;
@@ -980,7 +980,8 @@ unsafe extern "C" fn resume(slot: *mut Slot) -> ! {
     }
 }
 
-/// The handler of bad addresses. What is no page of the dead process is for the runner's handler.
+/// The handler of bad addresses. An address in no page of the dead process is left to the runner's
+/// handler.
 #[unsafe(naked)]
 unsafe extern "C" fn fault() {
     naked_asm!(
@@ -1004,7 +1005,7 @@ unsafe extern "C" fn fault() {
 /// # Safety
 /// The arguments are those of a handler, which runs on the stack for signals in a slot.
 unsafe extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> usize {
-    /// The error code of a page fault: the page is there; it was to be executed.
+    /// Bits of a page fault's error code: the page is there; the access was to execute it.
     const IS_THERE: u64 = 1;
     const EXECUTES: u64 = 1 << 4;
     const ERROR: usize = 19;

@@ -38,25 +38,25 @@ use super::queue::{Job, Receiver, Request, Sender};
 use super::stand_in::{Dead, Pages, StandIn, in_frame};
 use crate::host::{self, check};
 
-/// What the keeper has to know of the threads of a runner.
+/// Facts about the threads of a runner that the keeper needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
-    /// Where the base of `fs` is that a thread has in the runner, in what `gs` leads to. A thread
-    /// whose `gs` is 0 has that base always.
+    /// Offset, from the base of `gs`, of the base of `fs` that a thread has in the runner. A thread
+    /// whose base of `gs` is 0 has that base of `fs` always.
     pub fs_at: usize,
-    /// Where the id of the thread is there.
+    /// Offset of the id of the thread, from the base of `gs`.
     pub id_at: usize,
-    /// Where a byte is there that is not 0 if the thread is in the runner.
+    /// Offset, from the base of `gs`, of a byte that is not 0 if the thread is in the runner.
     pub inside_at: usize,
     /// The handler of signals.
     pub handler: unsafe extern "C" fn(),
-    /// What it returns to.
+    /// The code to which the handler returns.
     pub restorer: unsafe extern "C" fn(),
     /// The signal, and its code, by which a thread hears that its process is killed.
     pub killed: (c_int, c_int),
 }
 
-/// How long the calls of a killed process may take. Those that wait are interrupted.
+/// Time that the calls of a killed process may take. Calls that wait are interrupted.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The same, if they are complete: other threads may have begun calls, or have died unseen in one.
@@ -81,7 +81,7 @@ pub(super) struct Tracees {
     /// When those were looked at.
     looked: Instant,
     pages: Pages,
-    /// Those that complete calls, by their ids.
+    /// Stand-ins that complete calls, by their ids.
     stand_ins: HashMap<c_int, Work>,
     /// The names of the processes that the other thread buries, and when it was asked to.
     burials: Vec<(u32, Instant)>,
@@ -93,7 +93,7 @@ struct Process {
     /// Its name, or 0 if it is none of the tree: then it shares memory with one, and is no fork.
     name: u32,
     threads: HashMap<c_int, Thread>,
-    /// What threads have made last that have ended unseen.
+    /// The `child` of each thread that has ended unseen.
     made: Vec<c_int>,
     state: State,
     /// The thread that has asked to let the process go. It is let go as the last one.
@@ -135,7 +135,7 @@ enum State {
 
 #[derive(Default)]
 struct Thread {
-    /// Whether the host holds it at its end.
+    /// True if the host holds it at its end.
     is_held: bool,
     /// The thread or process that it has made last, or 0.
     child: c_int,
@@ -219,7 +219,7 @@ impl Tracees {
     /// Traces the first process, which has one thread.
     ///
     /// # Errors
-    /// Those of the host's `ptrace`.
+    /// Errors of the host's `ptrace`.
     fn begin(&mut self, id: c_int, name: u32) -> Result<(), Errno> {
         let options = libc::PTRACE_O_TRACEEXIT
             | libc::PTRACE_O_TRACEFORK
@@ -450,7 +450,7 @@ impl Tracees {
         self.unsettled.remove(&id);
         if process.name != 0 {
             self.tell_of_children(process);
-            // What ends by itself has closed its files.
+            // A process that ends by itself has closed its files, so the burial may wait.
             self.jobs.send_later(Job::BuryEnded(process.name));
         }
         self.processes.remove(&id);
@@ -545,7 +545,7 @@ impl Tracees {
     }
 
     /// Returns true if a process has made one that has not stopped for the first time, so that its
-    /// name is not known. What a process has only prepared is freed with it.
+    /// name is not known. A child that a process has only prepared is freed with it.
     fn has_unseen_child(&self, process: &Process) -> bool {
         Self::children(process)
             .any(|id| !self.process_of.contains_key(&id) && tracer_of(id) == host::process_id())
@@ -666,7 +666,7 @@ fn request(what: libc::c_uint, id: c_int, data: c_long) -> Result<(), Errno> {
 /// Stores what the host answers about a tracee.
 ///
 /// # Errors
-/// Those of `ptrace(2)`.
+/// Errors of `ptrace(2)`.
 ///
 /// # Safety
 /// The request with this address writes at most a `T`, any bytes of which are valid.

@@ -1,10 +1,10 @@
-//! What the keeper traces on machines for which there is no runner: nothing.
+//! Tracees of the keeper on machines for which there is no runner: there are none.
 
 use std::os::fd::RawFd;
 
 use super::queue::{Job, Receiver, Request, Sender};
 
-/// What the keeper has to know of the threads of a runner.
+/// Facts about the threads of a runner that the keeper needs: none here.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads(());
 

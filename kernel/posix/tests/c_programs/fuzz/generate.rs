@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// What a word in the arguments of a call stands for.
+/// Meaning of a word in the arguments of a call.
 enum Kind {
     /// A slot in which a descriptor of one of these kinds was opened.
     Slot(Vec<&'static str>),
@@ -55,7 +55,7 @@ struct Words {
     wrong: Vec<&'static str>,
 }
 
-/// What is in the file.
+/// Content of the file: the calls, and the kinds of their arguments.
 struct Calls {
     kinds: HashMap<&'static str, Kind>,
     /// Each with its weight.

@@ -1,4 +1,4 @@
-//! What the fuzzer found, as text.
+//! Findings of the fuzzer, as text.
 
 use std::collections::BTreeMap;
 use std::fmt;
