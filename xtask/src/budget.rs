@@ -101,16 +101,21 @@ pub(crate) fn check() -> Result {
 
 /// Each name, and what was found for it.
 fn all() -> Result<Vec<(&'static str, Vec<String>)>> {
+    let mut products = Vec::new();
+    for folder in ["crates", "kernel", "lab", "xtask"] {
+        products.extend(products_of(folder)?);
+    }
+    let is_in = |product: &Product, folder: &&str| product.path.starts_with(root().join(folder));
     let of = |&(name, folders, kind): &(&'static str, &[&str], Kind)| {
-        let mut found = Vec::new();
-        for folder in folders {
-            for product in products(folder)? {
-                found.extend(count(&product, kind));
-            }
-        }
-        Ok((name, found))
+        let counted = products
+            .iter()
+            .filter(|product| folders.iter().any(|folder| is_in(product, folder)));
+        (
+            name,
+            counted.flat_map(|product| count(product, kind)).collect(),
+        )
     };
-    COUNTS.iter().map(of).collect()
+    Ok(COUNTS.iter().map(of).collect())
 }
 
 fn count(product: &Product, kind: Kind) -> Vec<String> {
@@ -136,7 +141,7 @@ fn count(product: &Product, kind: Kind) -> Vec<String> {
 }
 
 /// The product in the sources of the crates below a folder.
-fn products(folder: &str) -> Result<Vec<Product>> {
+fn products_of(folder: &str) -> Result<Vec<Product>> {
     let mut products = Vec::new();
     let mut left_out = BTreeSet::new();
     for path in source::files(folder, "rs")? {
@@ -254,23 +259,8 @@ fn item(text: &str) -> usize {
 
 /// Returns true if the text is an item or a statement, in which a comma ends nothing.
 fn has_keyword(text: &str) -> bool {
-    const KEYWORDS: &[&str] = &[
-        "fn",
-        "impl",
-        "mod",
-        "use",
-        "struct",
-        "enum",
-        "trait",
-        "static",
-        "const",
-        "type",
-        "extern",
-        "let",
-        "macro_rules",
-        "unsafe",
-        "union",
-    ];
+    const KEYWORDS: &str = " fn impl mod use struct enum trait static const type extern let \
+                            macro_rules unsafe union ";
     let mut rest = text.trim_start();
     while rest.starts_with("#[") {
         rest = rest[1 + group(&rest[1..])..].trim_start();
@@ -281,10 +271,9 @@ fn has_keyword(text: &str) -> bool {
             rest = rest[group(rest)..].trim_start();
         }
     }
-    let word = rest.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    word.into_iter()
-        .next()
-        .is_some_and(|word| KEYWORDS.contains(&word))
+    let mut words = rest.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let is_keyword = |word: &str| KEYWORDS.contains(&format!(" {word} "));
+    words.next().is_some_and(is_keyword)
 }
 
 /// Returns true if a condition can have this value where neither tests nor models are compiled.
