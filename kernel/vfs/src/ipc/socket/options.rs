@@ -146,11 +146,11 @@ pub(super) struct Options {
     rare: OnceCell<Box<Rare>>,
 }
 
-/// Whether to linger, and how many seconds. Aligned for an atomic access: another one would take a
-/// lock of one process.
+/// Nonzero to linger, and how many seconds. Aligned for an atomic access, and without padding:
+/// another access would take a lock of one process.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(8))]
-struct Linger(bool, i32);
+struct Linger(u32, i32);
 
 const _: () = assert!(AtomicCell::<Linger>::is_lock_free());
 
@@ -295,6 +295,7 @@ impl Core {
             SocketOption::Linger => {
                 let linger = options.rare.get().map(|rare| rare.linger.load());
                 let Linger(on, seconds) = linger.unwrap_or_default();
+                let on = on != 0;
                 OptionValue::Linger(on, seconds)
             }
             SocketOption::PeekOffset => {
@@ -344,7 +345,7 @@ impl Core {
                 let linger = &options.rare().linger;
                 // Without it, the seconds stay, as on Linux.
                 let seconds = if on { seconds } else { linger.load().1 };
-                linger.store(Linger(on, seconds));
+                linger.store(Linger(on.into(), seconds));
             }
             (SocketOption::PeekOffset, OptionValue::Number(offset)) => {
                 options.rare().peek_offset.store(offset);
