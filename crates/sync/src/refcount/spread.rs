@@ -349,6 +349,8 @@ impl Drawn {
         if !PARTS.are_made() {
             return None;
         }
+        #[cfg(feature = "processes")]
+        debug_assert!(!fdtable_shm::is_shared(), "a tree was made before");
         for (index, word) in self.0.iter().enumerate() {
             // Relaxed: a hint.
             let mut bits = word.load(Relaxed);
