@@ -64,6 +64,27 @@ fn memory_is_freed_where_each_call_is_a_section() {
     }
 }
 
+/// Calls inside of sections take the mark of those outside: no callback runs, and memory grows.
+#[test]
+fn code_runs_where_some_calls_are_outside_of_sections() {
+    const CALLS: usize = 100_000;
+    for catches_up in [false, true] {
+        let _alone = alone();
+        for call in 0..CALLS {
+            {
+                let _section = rcu::read_lock();
+                queue(Effect::RunsCode);
+            }
+            match catches_up {
+                true => rcu::catch_up(),
+                false => queue(Effect::RunsCode),
+            }
+            let waiting = call - RAN.load(SeqCst).min(call);
+            assert!(waiting <= 16 * MOST, "{waiting} wait, {catches_up}");
+        }
+    }
+}
+
 /// Runs `work` inside a section.
 fn inside<R>(work: impl FnOnce() -> R) -> R {
     let _section = rcu::read_lock();

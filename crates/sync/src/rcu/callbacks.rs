@@ -350,6 +350,17 @@ impl Queue {
         self.is_time |= before / LONE_BATCH != self.gathering.weight / LONE_BATCH;
     }
 
+    /// Returns true, once, if the caller should look for what is due. Inside a section it cannot
+    /// run code of others, and leaves that to the next thread.
+    #[inline]
+    fn take_time(&mut self, effect: Effect) -> bool {
+        if !self.is_time || effect == Effect::RunsCode && inside_read_lock() {
+            return false;
+        }
+        self.is_time = false;
+        true
+    }
+
     /// Seals the gathered callbacks for a grace period, if no other list of this queue waits.
     fn seal(&mut self) {
         if self.waiting.weight == 0 && self.gathering.weight > 0 {
@@ -536,7 +547,7 @@ pub unsafe fn call(effect: Effect, head: NonNull<Head>) {
     let (weight, is_time) = {
         let mut queue = queues.of(effect).lock();
         queue.push(head, 1);
-        (queue.gathering.weight, core::mem::take(&mut queue.is_time))
+        (queue.gathering.weight, queue.take_time(effect))
     };
     if is_time {
         work(queues, weight);
@@ -598,11 +609,11 @@ pub unsafe fn call_later(effect: Effect, weight: usize, head: NonNull<Head>) {
 /// Runs callbacks that are due, as [`call`] does, if it is time to look for some.
 pub fn catch_up() {
     let queues = queues::this();
-    let due = queues.iter().filter_map(|queue| {
-        let mut queue = queue.lock();
-        core::mem::take(&mut queue.is_time).then_some(queue.gathering.weight)
+    let due = [Effect::RunsCode, Effect::FreesMemory].map(|effect| {
+        let mut queue = queues.of(effect).lock();
+        queue.take_time(effect).then_some(queue.gathering.weight)
     });
-    if let Some(weight) = due.max() {
+    if let Some(weight) = due.into_iter().flatten().max() {
         work(queues, weight);
     }
 }
@@ -764,8 +775,10 @@ impl Drop for Invocation<'_> {
 /// Waits until all callbacks that are queued now have run, and frees what they leave.
 pub(super) fn drain() {
     for _pass in 0..PASSES {
+        // Not the end of all passes: a callback that another thread was running may have queued
+        // one behind the look, and have ended before it.
         if !Progress::new().seal() {
-            return;
+            continue;
         }
         for queue in queues::all() {
             let target = queue.lock().queued;
