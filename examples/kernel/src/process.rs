@@ -89,7 +89,7 @@ impl Process {
     }
 }
 
-/// True if an open makes a file that is not there.
+/// Choice for an open of a file that is not there: to fail, or to make it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Create {
     No,
