@@ -1,7 +1,7 @@
-//! Which system calls are served where.
+//! Dispatches the system calls of the guest.
 //!
-//! Calls on descriptors and paths are those of `fdtable-posix`. What concerns the thread, its
-//! signals, its memory and its program is served here. The rest is passed on to the host.
+//! `fdtable-posix` serves calls on descriptors and paths. The runner serves calls about threads,
+//! signals, memory and exec. All other calls go to the host.
 
 use std::ffi::c_long;
 
@@ -248,7 +248,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             } else {
                 0
             };
-            // Those that cannot be read are an error of the call.
+            // The call fails if a range cannot be read.
             let range = |index: u64| {
                 let at = pointer::<[u64; 2]>(address(1).wrapping_add(16 * index));
                 // SAFETY: words have any value.
@@ -365,7 +365,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_prctl if a[0] == libc::PR_SET_DUMPABLE.into() => process::set_dumpable(a),
         libc::SYS_prctl if a[0] == libc::PR_GET_DUMPABLE.into() => process::dumpable(a),
-        // What ends after a time. A call whose time is a point in time is made again as it is.
+        // Calls with a relative timeout. One with an absolute timeout is made again as it is.
         libc::SYS_poll => signals::with_milliseconds(block, a, 2, |a| posix(number, a)),
         libc::SYS_epoll_wait => signals::with_milliseconds(block, a, 3, |a| posix(number, a)),
         libc::SYS_nanosleep => signals::with_time(block, a, 0, |a| host(number, a)),
@@ -379,7 +379,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_wait4 if !may_wait(number, &a) => {
             process::wait(number, a, |a| host_now(number, a))
         }
-        // What may block in the host.
+        // Calls that may block in the host, unless their arguments forbid it.
         libc::SYS_futex | libc::SYS_msgrcv | libc::SYS_msgsnd if !may_wait(number, &a) => {
             host_now(number, a)
         }

@@ -24,11 +24,11 @@ const HEADER: usize = size_of::<ProgramHeader64<LittleEndian>>();
 /// An ELF file in memory.
 pub(crate) struct Image {
     pub(crate) entry: u64,
-    /// Where its program headers are.
+    /// Address of its program headers.
     pub(crate) headers: u64,
     pub(crate) header_size: u64,
     pub(crate) header_count: u64,
-    /// How far it is from the addresses in the file.
+    /// Difference between its addresses in memory and in the file.
     pub(crate) base: u64,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Image {
 pub(crate) struct Headers {
     kind: FileType,
     entry: u64,
-    /// Where the program headers are in the file.
+    /// Offset of the program headers in the file.
     offset: u64,
     all: Vec<ProgramHeader64<LittleEndian>>,
     /// The addresses of its segments in the file: whole pages at the start.

@@ -155,7 +155,7 @@ pub(crate) fn size_from(address: u64) -> u64 {
 /// Reserves address space for a program: at an address, or anywhere.
 ///
 /// # Errors
-/// Those of `mmap`; `EEXIST` if something is there.
+/// Errors of `mmap`; `EEXIST` if a mapping overlaps the range.
 pub(crate) fn reserve(at: Option<u64>, length: u64) -> Result<u64, i32> {
     let fixed = if at.is_some() {
         libc::MAP_FIXED_NOREPLACE
@@ -181,7 +181,7 @@ pub(crate) fn reserve(at: Option<u64>, length: u64) -> Result<u64, i32> {
 /// Makes the guest's `brk`, anew for each program.
 ///
 /// # Errors
-/// Those of `mmap`.
+/// Errors of `mmap`.
 pub(crate) fn begin_break() -> Result<(), i32> {
     let start = reserve(None, BREAK)?;
     let mut memory = MEMORY.lock();
@@ -262,7 +262,7 @@ impl<'l> Mapping<'l> {
     }
 }
 
-/// Where the name of a mapping begins in its line.
+/// Offset of the name of a mapping in its line, in bytes.
 const NAME_COLUMN: usize = 73;
 
 impl Memory {

@@ -1,4 +1,4 @@
-//! What the runner reports about the calls of a guest, if it is asked to.
+//! Reports about the calls of a guest, if the options ask for them.
 //!
 //! The entry calls [`serve`](calls::serve) through a pointer in the block of the thread. Without
 //! observers the pointer leads there directly, so that a call costs nothing more. With observers it
@@ -32,14 +32,14 @@ use crate::thread::Block;
 pub(crate) struct Call {
     number: i64,
     arguments: [i64; 6],
-    /// Whether it came by a signal, and not from a rewritten site.
+    /// True if the call came by a signal, and not from a rewritten site.
     has_trapped: bool,
-    /// Where the guest continues, and its stack pointer.
+    /// Address at which the guest continues, and its stack pointer.
     rip: u64,
     rsp: u64,
 }
 
-/// Where a report goes.
+/// File that receives a report.
 struct Sink(File);
 
 impl Sink {
@@ -83,13 +83,13 @@ struct Observers {
 }
 
 static OBSERVERS: OnceLock<Observers> = OnceLock::new();
-/// Whether this process has made its reports.
+/// True once this process has begun to make its reports.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Prepares the table and the observers, before the guest starts.
 ///
 /// # Errors
-/// Those of opening a file for a report, with its name.
+/// Errors of opening the file of a report, or of setting the limit, with a name for either.
 pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
     let open = |report: &Report| {
         let name = match report {
@@ -138,7 +138,7 @@ pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
     Ok(())
 }
 
-/// Returns what serves the calls of a thread.
+/// Returns the function that serves the calls of a thread.
 pub(crate) fn serves() -> extern "C" fn(&mut Frame) {
     match OBSERVERS.get() {
         Some(_) => observed,

@@ -1,4 +1,4 @@
-//! What the runner is to report about a program, and the table of descriptors that it gets.
+//! Options of a run: reports about the program, its table of descriptors, and its kernel.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub struct Options {
     pub list: Report,
     /// The table of descriptors.
     pub descriptors: Descriptors,
-    /// What is recorded about the places of opens.
+    /// Record of the places of opens.
     pub owners: Owners,
     /// The processes that share the kernel.
     pub kernel: Kernel,
@@ -30,10 +30,10 @@ pub enum Kernel {
     One,
 }
 
-/// Where a report goes.
+/// Destination of a report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Report {
-    /// It is not made.
+    /// None: the report is not made.
     #[default]
     Off,
     /// The standard error that the runner was started with.
@@ -65,10 +65,10 @@ pub enum Choice {
     Any,
 }
 
-/// What is recorded about the places of opens.
+/// Record of the places of opens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Owners {
-    /// Nothing.
+    /// No record.
     #[default]
     Unknown,
     /// The stack of each open. A report about a use after close shows it.

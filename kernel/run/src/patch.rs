@@ -167,7 +167,7 @@ pub(crate) fn map(start: u64, length: u64, of: Mapping) {
     let Some(identity) = Identity::of(of.fd) else {
         return;
     };
-    // What is behind the end of the file cannot be read.
+    // Pages behind the end of the file cannot be read.
     let size = identity.size().saturating_sub(of.offset);
     let mapped = Mapped {
         end: start + length.min(size),
@@ -187,7 +187,7 @@ pub(crate) fn map(start: u64, length: u64, of: Mapping) {
     sites.change_all(start, &mapped, &changes);
 }
 
-/// What is mapped.
+/// Arguments of `mmap` for a mapping of a file, without its range.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapping {
     pub(crate) protection: i32,
@@ -289,7 +289,7 @@ struct Change {
     instruction: Instruction,
 }
 
-/// What is at a site.
+/// Instruction at a site.
 #[derive(Clone, Copy)]
 enum Instruction {
     Syscall,
@@ -600,9 +600,9 @@ impl Change {
     }
 }
 
-/// Returns true if a direct branch may lead to one of the addresses: whatever bytes look like one.
-/// What cannot be read has none: another thread may unmap what is beside the site, and a file may
-/// end before its mapping.
+/// Returns true if bytes that look like a direct branch lead to one of the addresses. Bytes that
+/// cannot be read are no branch: another thread may unmap pages beside the site, and a file may end
+/// before its mapping.
 fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
     let leads = |next: u64, distance: i64| targets.contains(&next.wrapping_add_signed(distance));
     let first = targets.start.saturating_sub(256).max(code.start);
@@ -887,7 +887,7 @@ impl Sites {
         let begin = group.first()?.0.begin;
         let mut code = vec![0; (group.last()?.0.begin + 5 - begin) as usize];
         if group.len() > 1 {
-            // What is between the sites stays.
+            // The bytes between the sites stay.
             memory.read_exact_at(&mut code, begin).ok()?;
         }
         let mut jumps = Vec::with_capacity(group.len());

@@ -39,7 +39,7 @@ pub(crate) const KEPT: u64 = bit(libc::SIGSYS)
     | bit(libc::SIGBUS)
     | bit(libc::SIGTRAP);
 
-/// What the host reports about a signal: a `siginfo_t`.
+/// Information of the host about a signal: a `siginfo_t`.
 pub(crate) type Info = [u64; 16];
 
 /// A signal that is pending, or none.
@@ -91,7 +91,7 @@ impl Slot {
     }
 }
 
-/// Those that are pending for the process.
+/// Signals that are pending for the process.
 static PROCESS: [Slot; SIGNALS.len()] = [const { Slot::new() }; SIGNALS.len()];
 
 /// The part of a thread that other threads and handlers access.

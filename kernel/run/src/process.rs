@@ -72,8 +72,8 @@ pub(crate) fn is_leader() -> bool {
     unsafe { libc::gettid() == libc::getpid() }
 }
 
-/// What the guest has set by `PR_SET_DUMPABLE`. Where the keeper traces the process, the host is
-/// not told: it would not let the keeper read the memory of the process any more.
+/// Value that the guest has set by `PR_SET_DUMPABLE`. If the keeper traces the process, the runner
+/// does not tell the host, which would no longer let the keeper read the memory of the process.
 static IS_DUMPABLE: AtomicBool = AtomicBool::new(true);
 
 /// Lets others look at the process, or not: `PR_SET_DUMPABLE`.
@@ -88,7 +88,7 @@ pub(crate) fn set_dumpable(a: [i64; 6]) -> i64 {
     }
 }
 
-/// Returns what was set: `PR_GET_DUMPABLE`.
+/// Returns the value that was set: `PR_GET_DUMPABLE`.
 pub(crate) fn dumpable(a: [i64; 6]) -> i64 {
     match host_fork::shares_memory() {
         false => host_now(libc::SYS_prctl, a),
@@ -96,7 +96,7 @@ pub(crate) fn dumpable(a: [i64; 6]) -> i64 {
     }
 }
 
-/// Forgets what a program has set that ends.
+/// Resets the value for a new program.
 pub(crate) fn begin_program() {
     IS_DUMPABLE.store(true, Ordering::SeqCst);
 }
@@ -215,7 +215,7 @@ fn end(code: i32) -> ! {
 /// Flags of `clone` for threads.
 const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
 
-/// What a new thread or process is to be given.
+/// Arguments of `clone` for a new thread or process.
 #[derive(Clone, Copy, Default)]
 struct Start {
     flags: u64,

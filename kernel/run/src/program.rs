@@ -22,7 +22,7 @@ use crate::process;
 use crate::signals;
 use crate::thread::{self, Block};
 
-/// What to run.
+/// Program to run, with its arguments, its files and the options of the run.
 #[derive(Debug, Clone)]
 pub struct Command {
     /// The program: a path, or a name that is looked up in `PATH`.
@@ -36,7 +36,7 @@ pub struct Command {
     pub overlays: Vec<OsString>,
     /// Paths below which files are in memory, besides `/fdt`. The directory of each must exist.
     pub mounts: Vec<OsString>,
-    /// What the runner reports, and the table of descriptors.
+    /// Reports, the table of descriptors, and the processes that share the kernel.
     pub options: Options,
 }
 
@@ -48,7 +48,7 @@ pub struct Error {
     errno: i32,
 }
 
-/// What failed.
+/// Step that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Kernel,
@@ -99,17 +99,17 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What keeps the C library of the runner from vector registers that a call does not save.
+/// Variable that keeps the runner's C library from vector registers that a call does not save.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 const PLAIN: &str = "glibc.cpu.hwcaps=-AVX_Fast_Unaligned_Load,-AVX,-AVX2,-AVX512F,-AVX512VL";
-/// What `GLIBC_TUNABLES` was before; set while the runner runs.
+/// Variable with the former value of `GLIBC_TUNABLES`; set while the runner runs.
 const BEFORE: &str = "FDTABLE_RUN_TUNABLES";
 
-/// Starts this program again, if that is needed, with the settings that a runner needs. To be
-/// called before [`run`], and before the process has threads.
+/// Starts this program again, if that is needed, with the settings that a runner needs. Call it
+/// before [`run`], and before the process has threads.
 ///
 /// # Errors
-/// Those of the host's `execve`.
+/// Errors of the host's `execve`.
 pub fn prepare_process() -> io::Result<()> {
     if env::var_os(BEFORE).is_some() {
         return Ok(());
@@ -520,7 +520,7 @@ impl Program {
     }
 }
 
-/// What the host shows of a process: `struct prctl_mm_map`.
+/// Memory layout that the host shows for a process: `struct prctl_mm_map`.
 #[repr(C)]
 struct Places {
     start_code: u64,

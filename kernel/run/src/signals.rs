@@ -20,7 +20,8 @@
 //! the host's kernel reports system calls, and Linux never sends SIGSTKFLT. Threads of the runner
 //! interrupt each other by both: a handler of SIGSTKFLT lets calls of the host go on, and that of
 //! SIGSYS ends them. SIGSEGV and SIGBUS report bad addresses in calls, and SIGTRAP a site that
-//! changes. What the guest does with these five is kept in `pending`.
+//! changes. `pending` keeps which of these five the guest blocks and waits for, and which are
+//! pending.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -132,7 +133,7 @@ const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGSYS);
 /// The signals that are blocked while one waits.
 const HELD: u64 = !KEPT;
-/// Those of them that the host can block.
+/// Signals of [`HELD`] that the host can block.
 const BLOCKABLE: u64 = HELD & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
 const NEVER_BLOCKED: u64 = !BLOCKABLE;
 
@@ -227,8 +228,9 @@ pub(crate) fn install() -> u64 {
     exchange_mask(libc::SIG_UNBLOCK, KEPT)
 }
 
-/// Resets the actions for a new program: handlers become the default, what is ignored stays. The
-/// caller is the leader, and has all signals wait. What is pending stays, with what was carried.
+/// Resets the actions for a new program. Handlers become the default; ignored signals stay ignored.
+/// Pending signals stay pending, also those in [`CARRIED`]. The caller is the leader, and has all
+/// signals wait.
 pub(crate) fn reset(block: &Block) {
     // The host forgets those that are pending when it is told their default, which ignores them.
     const FORGOTTEN: u64 =
@@ -754,7 +756,7 @@ struct Context {
     mask: u64,
 }
 
-/// What a handler of the guest finds at its stack pointer.
+/// Frame that a handler of the guest finds at its stack pointer.
 #[repr(C)]
 struct GuestFrame {
     returns_to: u64,
@@ -800,7 +802,7 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     unsafe { fdtable_run_sigreturn() }
 }
 
-/// What the host reports about `int3`, and about what only the kernel may do.
+/// Code of the host's signals for `int3`, and for instructions that only the kernel may run.
 const SI_KERNEL: i32 = 0x80;
 
 /// Sends a signal of a thread of the runner's libraries, which runs no guest, to another thread.

@@ -1,4 +1,4 @@
-//! What the runner has for each thread of the guest: a block that `gs` leads to, a stack, and the
+//! State of the runner for each thread of the guest: a block that `gs` leads to, a stack, and the
 //! host's settings for interception.
 
 use std::cell::Cell;
@@ -26,22 +26,22 @@ pub(crate) struct Block {
     pub(crate) host_fs: u64,
     pub(crate) guest_fs: Cell<u64>,
     pub(crate) guest_rsp: u64,
-    /// Where the guest continues after the call.
+    /// Address at which the guest continues after the call.
     pub(crate) guest_rip: u64,
     /// Read by the host's kernel: whether system calls are caught.
     pub(crate) selector: u8,
-    /// Whether the thread is in the runner: 1, and 2 from the end of the call on.
+    /// Not 0 if the thread is in the runner: 1, and 2 from the end of the call on.
     pub(crate) inside: Cell<u8>,
     /// The host's number of the thread.
     pub(crate) id: Cell<i32>,
-    /// Whether signals wait for the end of the call.
+    /// Not 0 if signals wait for the end of the call.
     pub(crate) waiting: Cell<u8>,
     /// The signal mask of the guest while signals wait.
     pub(crate) mask: Cell<u64>,
     /// Registers of the guest while the mask is set on the way out.
     pub(crate) kept: Kept,
-    /// Whether the thread is on its way out, or was when it last was in the runner, and returns to
-    /// the place of a call that has trapped, or to what a handler has interrupted.
+    /// Not 0 if the thread returns to the site of a call that has trapped, or to the code that a
+    /// handler has interrupted. It is set on the way out, and stays until the next call begins.
     pub(crate) returns: Cell<u8>,
     /// The site at which the current call has trapped; 0 if it has not.
     pub(crate) trapped_at: Cell<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Block {
     /// Set by other threads: an [`interrupt_guests`] waits for the thread; the thread ends.
     is_asked: AtomicBool,
     ends: AtomicBool,
-    /// Where the guest wants to see the end of the thread.
+    /// Address of the guest's word that the runner clears at the end of the thread; 0 for none.
     pub(crate) clear_on_exit: Cell<u64>,
     /// The stack pointer with which the child of the current call continues; 0 for the same.
     pub(crate) child_stack: Cell<u64>,
@@ -62,15 +62,15 @@ pub(crate) struct Block {
     pub(crate) signal_stack: Cell<libc::stack_t>,
     /// A mask to restore after the next handler, for `sigsuspend` and its relatives.
     pub(crate) suspended: Cell<Option<u64>>,
-    /// Where a signal that has to wait finds the mask of the guest.
+    /// Place of the guest's mask, for a signal that has to wait.
     pub(crate) mask_is: Cell<MaskIs>,
     /// Signals that were sent to the thread again, and may have been for the process.
     pub(crate) taken: Cell<u64>,
-    /// Where the last handler of the guest has begun, its stack pointer, and its signal.
+    /// Address and stack pointer with which the last handler of the guest began, and its signal.
     pub(crate) delivered: Cell<Option<([i64; 2], Info)>>,
 }
 
-/// Where the mask of the guest is, inside of a call and while no signal waits.
+/// Place of the guest's mask, inside of a call and while no signal waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MaskIs {
     /// It is set on the host.
@@ -166,7 +166,7 @@ impl Block {
     /// Prepares the calling thread to run a guest.
     ///
     /// # Errors
-    /// Those of the host's calls.
+    /// Errors of the host's calls.
     pub(crate) fn prepare() -> io::Result<Box<Block>> {
         let fs: u64;
         // SAFETY: reads a register.
@@ -271,7 +271,7 @@ impl Block {
     /// Has the host's kernel catch the system calls of this thread while the selector says so.
     ///
     /// # Errors
-    /// Those of the host's call.
+    /// Errors of the host's call.
     pub(crate) fn intercept(&self) -> io::Result<()> {
         const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
         const PR_SYS_DISPATCH_ON: i32 = 1;

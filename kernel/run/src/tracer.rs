@@ -60,12 +60,12 @@ const PASSED: [i64; 29] = [
     libc::SYS_exit_group,
 ];
 
-/// What the runner has for the process.
+/// State of the runner for the process.
 struct Tracer {
     block: Box<Block>,
     /// The registers with which it begins.
     frame: Frame,
-    /// For its calls.
+    /// The stack for its calls.
     stack: Vec<u128>,
     /// The threads of the guest when it began.
     threads: Vec<(i32, *const Block)>,

@@ -52,7 +52,7 @@ impl Event {
     }
 }
 
-/// What is known about descriptors.
+/// Recorded opens and closes, by descriptor.
 struct Known {
     opened: Option<HashMap<i32, Event>>,
     closed: Option<HashMap<i32, (Event, Option<Event>)>>,

@@ -10,7 +10,7 @@ use fdtable_posix::runner;
 use super::{Call, Sink};
 use crate::memory::pointer;
 
-/// What an argument is.
+/// Kind of an argument, which decides how it is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Fd,

@@ -15,9 +15,9 @@
 //!
 //! # What is answered
 //!
-//! What is the same on each CPU of the machine: not the numbers of CPUs, nor what a
-//! hypervisor tells about itself, and nothing where CPUs differ in kind. All other questions
-//! of a rewritten site go to the CPU.
+//! The stub gives the answers that are the same on each CPU of the machine. The numbers of CPUs are
+//! not among them, nor the answers of a hypervisor about itself. If the CPUs differ in kind, the
+//! runner searches for no sites. All other questions of a rewritten site go to the CPU.
 
 use std::arch::global_asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -33,7 +33,7 @@ use crate::entry::address;
 use crate::memory::pointer;
 use crate::tracer;
 
-/// What an answer costs, from which on it is worth to have it in memory.
+/// Time of one `cpuid` above which answers in memory are worth it.
 const SLOW: Duration = Duration::from_micros(1);
 
 /// The most answers.
@@ -89,7 +89,7 @@ struct Noted {
     registers: [AtomicU32; 4],
 }
 
-/// Whether `cpuid` faults on the only thread of this process.
+/// True while `cpuid` faults on the only thread of this process.
 static FAULTS: AtomicBool = AtomicBool::new(false);
 static QUESTIONS: [Noted; NOTED] = [const {
     Noted {
@@ -232,8 +232,8 @@ pub(crate) fn begin(code: u64) {
     }
 }
 
-/// Ends it: the program has set up its thread, or begins another one. What was found is known to
-/// all processes.
+/// Ends the search for sites, when the program has set up its thread, begins another one, or ends.
+/// Makes the sites and the answers known to all processes.
 pub(crate) fn end() {
     if !FAULTS.swap(false, SeqCst) {
         return;

@@ -1,4 +1,4 @@
-//! What all processes know of the sites of files, so that a new process does not trap at them.
+//! Sites of files, known to all processes, so that a new process does not trap at them.
 //!
 //! In a tree that is traced a trap costs some tens of microseconds, because the host wakes the
 //! tracer for each signal. A short program makes most of its calls once, while it is linked and
@@ -41,7 +41,7 @@ const SETTLED: i64 = 2;
 /// The kinds of file systems in memory: `tmpfs`, which ours shows too, and `ramfs`.
 const IN_MEMORY: [libc::__fsword_t; 2] = [libc::TMPFS_MAGIC, 0x8584_58F6];
 
-/// What distinguishes a file from others, and from itself at another time.
+/// Identity of a file, which distinguishes it from others, and from itself at another time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -53,7 +53,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// That of no file.
+    /// Identity of no file.
     #[cfg(test)]
     pub(super) const EMPTY: Self = Self {
         device: 0,
@@ -64,7 +64,8 @@ impl Identity {
         is_in_memory: false,
     };
 
-    /// Returns that of a descriptor of ours, if it is a file that was not changed lately.
+    /// Returns the identity of the file at a descriptor of ours, if it is a regular one that was
+    /// not changed lately.
     pub(super) fn of(fd: i32) -> Option<Self> {
         // SAFETY: all zeroes is a valid value of this struct of integers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -98,7 +99,7 @@ impl Identity {
     }
 }
 
-/// What is known of a site.
+/// Record of a site: its traps, its mappings without a change, and the answer about it.
 struct Site {
     traps: u32,
     /// How many mappings were made without a change.
@@ -106,14 +107,15 @@ struct Site {
     answer: Answer,
 }
 
-/// What is to be done with a site. Addresses in changes are places in the file.
+/// Answer about a site, which tells a process what to do there. Addresses in changes are places in
+/// the file.
 #[derive(Clone)]
 pub(super) enum Answer {
-    /// It traps: not enough of its calls have.
+    /// The site continues to trap: not enough of its calls have trapped.
     Wait,
-    /// It is to be looked at, by the process that has this answer.
+    /// The process that gets this answer looks at the site.
     Look,
-    /// It cannot be changed.
+    /// The site cannot be changed.
     Leave,
     Change(Change),
 }
@@ -122,7 +124,7 @@ struct Known {
     identity: Identity,
     mapped: u32,
     sites: BTreeMap<u64, Site>,
-    /// Whether a process finds its sites of `cpuid`, or has.
+    /// True if a process finds the sites of `cpuid` in the file, or has found them.
     is_asked: bool,
 }
 
@@ -148,7 +150,7 @@ impl Files {
 }
 
 impl Site {
-    /// Returns true if each mapping is to be changed here: the traps are not counted.
+    /// Returns true if each mapping gets the change of this site: its traps are not counted.
     fn is_always(&self) -> bool {
         self.traps == u32::MAX
     }
@@ -191,7 +193,7 @@ impl Known {
     }
 }
 
-/// Counts a mapping of a file, and returns the changes that are to be made in it.
+/// Counts a mapping of a file, and returns the changes to make in it.
 pub(super) fn map(identity: &Identity) -> Vec<Change> {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
@@ -209,7 +211,7 @@ pub(super) fn count() -> u32 {
     FILES_KNOWN.lock().changes
 }
 
-/// Returns the changes that are to be made in a file that is mapped already.
+/// Returns the changes to make in a file that is mapped already.
 pub(super) fn changes(identity: &Identity) -> Vec<Change> {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
@@ -218,7 +220,7 @@ pub(super) fn changes(identity: &Identity) -> Vec<Change> {
         .map_or_else(Vec::new, |file| file.worthy(|_| true))
 }
 
-/// Counts a trap at a place of a file, and returns what is to be done there.
+/// Counts a trap at a place of a file, and returns the answer about this site.
 pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
@@ -257,7 +259,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
     }
 }
 
-/// Notes what is to be done at a place of a file: the change, or nothing.
+/// Records the change for a place of a file, or that the place cannot be changed.
 pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
@@ -271,8 +273,8 @@ pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
     }
 }
 
-/// Returns true, once, if a file is mapped so often that its sites of `cpuid` are to be found, by
-/// the process that has this answer.
+/// Returns true, once, if a file is mapped so often that its sites of `cpuid` are worth a search.
+/// The process that gets this answer finds them.
 pub(super) fn asks_first(identity: &Identity) -> bool {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
@@ -280,7 +282,7 @@ pub(super) fn asks_first(identity: &Identity) -> bool {
     file.is_some_and(|file| file.mapped >= HOT && !std::mem::replace(&mut file.is_asked, true))
 }
 
-/// Notes a change that each process is to make at once.
+/// Records a change that each process makes at once.
 pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
