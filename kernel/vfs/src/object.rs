@@ -132,7 +132,7 @@ pub trait Object: Any + Send + Sync {
     /// a message may get.
     ///
     /// # Errors
-    /// Those of `try_write`.
+    /// Errors of `try_write`.
     fn try_write_as(&self, _writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
         self.try_write(bytes)
     }
@@ -140,7 +140,7 @@ pub trait Object: Any + Send + Sync {
     /// Reads like [`try_read`](Self::try_read), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
-    /// Those of `try_read`, without `EAGAIN`.
+    /// Errors of `try_read`, without `EAGAIN`.
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.try_read(buf)
     }
@@ -149,7 +149,7 @@ pub trait Object: Any + Send + Sync {
     /// of this kernel may call its own.
     ///
     /// # Errors
-    /// Those of `try_read`.
+    /// Errors of `try_read`.
     fn read_now(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.try_read(buf)
     }
@@ -157,7 +157,7 @@ pub trait Object: Any + Send + Sync {
     /// Writes like [`try_write`](Self::try_write), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
-    /// Those of `try_write`, without `EAGAIN`.
+    /// Errors of `try_write`, without `EAGAIN`.
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.try_write(bytes)
     }
@@ -165,7 +165,7 @@ pub trait Object: Any + Send + Sync {
     /// Writes like [`write`](Self::write), for a process.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// Errors of `write`.
     fn write_as(&self, _writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
         self.write(bytes)
     }
@@ -193,7 +193,7 @@ pub trait Object: Any + Send + Sync {
     /// Reads like [`try_read_at`](Self::try_read_at), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
-    /// Those of `try_read_at`, without `EAGAIN`.
+    /// Errors of `try_read_at`, without `EAGAIN`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.try_read_at(buf, offset)
     }
@@ -201,7 +201,7 @@ pub trait Object: Any + Send + Sync {
     /// Writes like [`try_write_at`](Self::try_write_at), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
-    /// Those of `try_write_at`, without `EAGAIN`.
+    /// Errors of `try_write_at`, without `EAGAIN`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         self.try_write_at(bytes, offset)
     }
@@ -210,7 +210,7 @@ pub trait Object: Any + Send + Sync {
     /// unless the file is [non-blocking](Self::is_nonblocking).
     ///
     /// # Errors
-    /// Those of `read`; `ENOMEM`.
+    /// Errors of `read`; `ENOMEM`.
     #[doc(alias = "readv")]
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         vectored::scatter(bufs, |buf| match self.is_nonblocking() {
@@ -223,7 +223,7 @@ pub trait Object: Any + Send + Sync {
     /// the file is [non-blocking](Self::is_nonblocking).
     ///
     /// # Errors
-    /// Those of `write`; `ENOMEM`.
+    /// Errors of `write`; `ENOMEM`.
     #[doc(alias = "writev")]
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         vectored::gather(bufs, |bytes| match self.is_nonblocking() {
@@ -235,7 +235,7 @@ pub trait Object: Any + Send + Sync {
     /// Writes like [`write_vectored`](Self::write_vectored), for a process.
     ///
     /// # Errors
-    /// Those of `write_vectored`.
+    /// Errors of `write_vectored`.
     fn write_vectored_as(&self, _writer: &Process, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         self.write_vectored(bufs)
     }
@@ -244,7 +244,7 @@ pub trait Object: Any + Send + Sync {
     /// alone.
     ///
     /// # Errors
-    /// Those of `read_at`; `ENOMEM`.
+    /// Errors of `read_at`; `ENOMEM`.
     #[doc(alias = "preadv")]
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
         vectored::scatter(bufs, |buf| match self.is_nonblocking() {
@@ -257,7 +257,7 @@ pub trait Object: Any + Send + Sync {
     /// position alone.
     ///
     /// # Errors
-    /// Those of `write_at`; `ENOMEM`.
+    /// Errors of `write_at`; `ENOMEM`.
     #[doc(alias = "pwritev")]
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
         vectored::gather(bufs, |bytes| match self.is_nonblocking() {
@@ -431,9 +431,9 @@ pub trait Object: Any + Send + Sync {
     }
 }
 
-/// What the tables of this kernel hold. The calls that neither sleep nor keep the file, such as a
-/// poll or a transfer that need not wait, borrow it without a reference. So `Drop` of an object
-/// runs late: what must happen at the end is in [`Object::release`].
+/// Object that the tables of this kernel hold. Calls that neither sleep nor keep the file, such as
+/// a poll or a transfer that need not wait, borrow it without a reference. So `Drop` of an object
+/// runs late: an object does the work of its last close in [`Object::release`].
 pub type RcuObject = Rcu<dyn Object>;
 
 /// Makes an open file of an object that is on no file system. Allocates.

@@ -17,7 +17,7 @@ const MAX_READ: usize = 1 << 20;
 /// not empty.
 ///
 /// # Errors
-/// Those of `read`; `ENOMEM`.
+/// Errors of `read`; `ENOMEM`.
 pub(crate) fn scatter(
     bufs: &mut [IoSliceMut<'_>],
     read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
@@ -45,7 +45,7 @@ pub(crate) fn scatter(
 /// not empty.
 ///
 /// # Errors
-/// Those of `write`; `ENOMEM`.
+/// Errors of `write`; `ENOMEM`.
 pub(crate) fn gather(
     bufs: &[IoSlice<'_>],
     write: impl FnOnce(&[u8]) -> Result<usize, Errno>,

@@ -41,7 +41,7 @@ pub enum OwnerKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(align(8))]
 pub struct Owner {
-    /// What the ID identifies.
+    /// Kind of owner that the ID identifies.
     pub kind: OwnerKind,
     /// ID; 0 if the file has no owner.
     pub id: i32,

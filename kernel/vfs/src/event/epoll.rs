@@ -416,7 +416,8 @@ impl Set {
             if count > 0 || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(count);
             }
-            // What expired during the collection is in the list now, so there is no sleep.
+            // This call puts members that expired during the collection into the list, and the
+            // sleep then returns at once.
             let next_change = self.next_change();
             self.sleep([deadline, next_change].into_iter().flatten().min())?;
         }

@@ -101,7 +101,7 @@ pub enum WaitEnd {
     Interrupted,
 }
 
-/// What threads run before they sleep.
+/// Hook that every thread runs before it sleeps.
 static BEFORE_SLEEPS: AtomicCell<Option<fn()>> = AtomicCell::new(None);
 
 /// Makes every thread call `hook` just before it sleeps, outside the freezer and without a lock. An

@@ -1,7 +1,8 @@
 //! Flags of `fallocate`.
 
 bitflags::bitflags! {
-    /// What to do with a range of a file; without flags, memory is allocated and the file extended.
+    /// Operation on a range of a file. Without flags, the call allocates memory and extends the
+    /// file.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct FallocateFlags: u32 {
         /// Leaves the length of the file as it is.

@@ -31,7 +31,7 @@ pub trait FileSystem: Any + Send + Sync {
     /// directories.
     ///
     /// # Errors
-    /// Those of [`Process::renameat2`](crate::Process::renameat2); those of `may`; `EPERM` if the
+    /// Errors of [`Process::renameat2`](crate::Process::renameat2); those of `may`; `EPERM` if the
     /// file system does not support it (the default).
     fn rename(
         &self,
@@ -95,7 +95,7 @@ pub struct StatFs {
     pub free_inodes: u64,
     /// Longest name in bytes.
     pub name_max: u32,
-    /// Whether it is read-only now.
+    /// True if the file system is read-only now.
     pub is_read_only: bool,
 }
 

@@ -259,7 +259,7 @@ pub enum Target {
     MagicLink {
         /// The target.
         path: VfsPath,
-        /// What `readlink` returns.
+        /// Text that `readlink` returns.
         shown: Vec<u8>,
     },
 }
@@ -270,7 +270,7 @@ pub enum Target {
 /// [permissions](Inode::permissions), which do not take it.
 pub type MayUnlink<'a> = &'a dyn Fn(&dyn Inode) -> Result<(), Errno>;
 
-/// What kind of inode to remove.
+/// Kind of inode to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlink {
     /// Anything but a directory.
@@ -279,7 +279,7 @@ pub enum Unlink {
     Directory,
 }
 
-/// Whether an unnamed file can be given a name.
+/// Permission to give an unnamed file a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaterName {
     /// `linkat` may name it.

@@ -1,7 +1,7 @@
 //! Inode numbers, unique in the host process and handed out without a shared cache line.
 //!
-//! A thread takes a thousand numbers at a time (Linux `get_next_ino`). Those that it does not use
-//! are lost: 64 bits last.
+//! A thread takes a thousand numbers at a time (Linux `get_next_ino`). The numbers that the thread
+//! does not use are lost: 64 bits are enough.
 
 use std::cell::Cell;
 

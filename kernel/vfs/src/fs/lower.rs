@@ -1,7 +1,8 @@
-//! What lies below a file system in memory: directories and files of the embedder, only read.
+//! Directories and files of the embedder below a file system in memory. The file system only reads
+//! them.
 //!
 //! [`MemFs::over`](crate::MemFs::over) shows a lower directory, and keeps all changes in memory.
-//! How it does that is at the head of `memfs/lower.rs`.
+//! The head of `memfs/lower.rs` describes the implementation.
 //!
 //! The operations are called outside of read-side sections, some of them with the lock of a file
 //! held. They must not call the file system. They must not change while the file system exists:

@@ -129,7 +129,7 @@ impl MemFs {
     /// changed.
     ///
     /// # Errors
-    /// Those of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.
+    /// Errors of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.
     #[doc(alias = "overlayfs")]
     pub fn over(lower: Arc<dyn LowerDirectory>, limits: MemFsLimits) -> Result<Self, Errno> {
         let superblock = Self::new_superblock();
@@ -168,7 +168,7 @@ impl MemFs {
     /// Allocates.
     ///
     /// # Errors
-    /// Those of [`Process::openat`](crate::Process::openat), without those of the table.
+    /// Errors of [`Process::openat`](crate::Process::openat), without the errors of the table.
     pub fn open(
         &self,
         path: impl AsRef<[u8]>,
@@ -182,7 +182,7 @@ impl MemFs {
     /// Makes an empty directory with all access for everyone. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if the name exists; `EROFS`; `ENOMEM`.
+    /// Errors of path lookup; `EEXIST` if the name exists; `EROFS`; `ENOMEM`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().mkdir(At::Cwd, path.as_ref(), Mode::ALL)
     }
@@ -190,7 +190,7 @@ impl MemFs {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// Those of [`Process::unlinkat`](crate::Process::unlinkat) with
+    /// Errors of [`Process::unlinkat`](crate::Process::unlinkat) with
     /// [`REMOVEDIR`](crate::UnlinkFlags::REMOVEDIR).
     pub fn rmdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().rmdir(At::Cwd, path.as_ref())
@@ -200,7 +200,7 @@ impl MemFs {
     /// gone.
     ///
     /// # Errors
-    /// Those of [`Process::unlinkat`](crate::Process::unlinkat).
+    /// Errors of [`Process::unlinkat`](crate::Process::unlinkat).
     pub fn unlink(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().unlink(At::Cwd, path.as_ref())
     }
@@ -208,7 +208,7 @@ impl MemFs {
     /// Renames `old` to `new`, atomically. Allocates.
     ///
     /// # Errors
-    /// Those of [`Process::renameat2`](crate::Process::renameat2).
+    /// Errors of [`Process::renameat2`](crate::Process::renameat2).
     pub fn rename(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> Result<(), Errno> {
         let (old, new) = ((At::Cwd, old.as_ref()), (At::Cwd, new.as_ref()));
         self.path_context().rename(old, new, RenameFlags::empty())
@@ -217,7 +217,7 @@ impl MemFs {
     /// Returns the attributes of the inode at `path`. May wait for writers of the file.
     ///
     /// # Errors
-    /// Those of path lookup.
+    /// Errors of path lookup.
     pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Stat, Errno> {
         let found = self
             .path_context()

@@ -131,7 +131,7 @@ pub(crate) struct Mounts {
     table: RcuMap<Key, Mounted, RandomState, Changes>,
 }
 
-/// What the lock of the mount table guards besides the mounts.
+/// State that the lock of the mount table guards besides the mounts.
 #[derive(Default)]
 struct Changes {
     /// Pins on the directories under the mounts, by the ID of the mount. They end with the mount,

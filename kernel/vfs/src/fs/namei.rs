@@ -26,7 +26,7 @@ use crate::Errno;
 /// Most symbolic links that a walk follows: 40 (Linux `MAXSYMLINKS`).
 const MAX_SYMLINKS: u32 = 40;
 
-/// Whether to follow a symbolic link in the last component.
+/// Choice to follow a symbolic link in the last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
     Yes,
@@ -43,7 +43,7 @@ impl From<AtFlags> for Follow {
     }
 }
 
-/// Where an RCU walk is.
+/// Position of an RCU walk.
 #[derive(Clone, Copy)]
 struct Place<'s> {
     mount: Option<&'s MountRef>,
@@ -61,7 +61,7 @@ impl PathContext<'_> {
     /// Finds the inode at a path.
     ///
     /// # Errors
-    /// Those of path lookup.
+    /// Errors of path lookup.
     pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<VfsPath, Errno> {
         let path = Path::parse(path)?;
         self.find_parsed(at, &path, follow)
@@ -70,7 +70,7 @@ impl PathContext<'_> {
     /// Finds the inode at a path that is split already.
     ///
     /// # Errors
-    /// Those of path lookup.
+    /// Errors of path lookup.
     #[inline]
     pub(crate) fn find_parsed(
         &self,
@@ -184,7 +184,7 @@ impl PathContext<'_> {
     /// of the descriptor.
     ///
     /// # Errors
-    /// Those of path lookup; `EBADF` if the descriptor's file has no path.
+    /// Errors of path lookup; `EBADF` if the descriptor's file has no path.
     pub(crate) fn find_at(
         &self,
         at: At,
@@ -204,7 +204,7 @@ impl PathContext<'_> {
     /// Finds the parent directory of the last component of a path.
     ///
     /// # Errors
-    /// Those of path lookup.
+    /// Errors of path lookup.
     pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
         let parent = self.find_parent_of_any(at, path)?;
         if let Last::Name(name) = path.last {
@@ -217,7 +217,7 @@ impl PathContext<'_> {
     /// name.
     ///
     /// # Errors
-    /// Those of path lookup.
+    /// Errors of path lookup.
     pub(crate) fn find_parent_of_any(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
         let mut parent = self.start(at, path.from_root)?;
         PathWalk::new(self).link_path_walk(&mut parent, path.parent)?;

@@ -1,7 +1,7 @@
 //! Seals of a file.
 
 bitflags::bitflags! {
-    /// What can never happen to a file again, with the values of Linux.
+    /// Changes that can never happen to a file again, with the values of Linux.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Seals: u32 {
         /// No seal can be added.

@@ -27,7 +27,7 @@ pub trait SharedMemory: Any + Debug + Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
 
     /// Copies `bytes` to position `offset`, extends the length to their end, and returns how many
-    /// it copied. What lies between the old end and `offset` becomes a hole.
+    /// it copied. The range from the old end to `offset` becomes a hole.
     ///
     /// # Errors
     /// `ENOSPC` or `ENOMEM` if it finds no memory.
@@ -65,13 +65,13 @@ pub trait SharedMemory: Any + Debug + Send + Sync {
     fn add_seals(&self, seals: Seals) -> Result<(), Errno>;
 }
 
-/// What a [`SharedMemory`] holds.
+/// Length, pages and time of the last change of a [`SharedMemory`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
     /// Length in bytes.
     pub len: u64,
     /// Pages of 4,096 bytes that exist.
     pub pages: u64,
-    /// When the bytes were last changed, by a call or through a mapping.
+    /// Time of the last change of the bytes, by a call or through a mapping.
     pub modified: Timestamp,
 }

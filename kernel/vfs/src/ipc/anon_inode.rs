@@ -19,7 +19,7 @@ use crate::{Errno, RcuObject};
 pub(crate) struct AnonInode {
     stat: Mutex<Stat>,
     kind: FileKind,
-    /// What an open of a pipe opens.
+    /// FIFO that an open of a pipe opens; `None` for a socket.
     fifo: Option<Arc<Fifo>>,
 }
 
@@ -87,7 +87,7 @@ impl Inode for AnonInode {
     /// Opens a further end of a pipe, as of a FIFO.
     ///
     /// # Errors
-    /// Those of [`Fifo::open`]; `ENXIO` if it is a socket.
+    /// Errors of [`Fifo::open`]; `ENXIO` if it is a socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let fifo = self.fifo.clone().ok_or(Errno::ENXIO)?;
         fifo.open_in(opening.flags(), None, Some(self), file)

@@ -151,7 +151,7 @@ impl Buffer {
     /// data.
     ///
     /// # Errors
-    /// Those of `check`, which runs after each wake-up of the readers; those of `read`.
+    /// Errors of `check`, which runs after each wake-up of the readers; those of `read`.
     pub(crate) fn read_while(
         &self,
         check: impl Fn() -> Result<(), Errno>,
@@ -212,7 +212,7 @@ impl Buffer {
     /// Writes like [`write`](Self::write), as long as `check` succeeds.
     ///
     /// # Errors
-    /// Those of `check`, which runs after each wake-up of the writers; those of `write`.
+    /// Errors of `check`, which runs after each wake-up of the writers; those of `write`.
     pub(crate) fn write_while(
         &self,
         check: impl Fn() -> Result<(), Errno>,
@@ -252,7 +252,7 @@ impl Buffer {
     /// the write is all or nothing: a partial count would be returned as the final one.
     ///
     /// # Errors
-    /// Those of `try_write`; `EAGAIN` also if only a part fits, and the end may block.
+    /// Errors of `try_write`; `EAGAIN` also if only a part fits, and the end may block.
     pub(crate) fn try_write_by(&self, status: &Status, bytes: &[u8]) -> Result<usize, Errno> {
         self.try_write_if(bytes, |state| state.has_room(status, bytes.len()))
     }
@@ -261,7 +261,7 @@ impl Buffer {
     /// bytes.
     ///
     /// # Errors
-    /// Those of `try_write_by`.
+    /// Errors of `try_write_by`.
     pub(crate) fn try_write_unsigned(
         &self,
         status: &Status,

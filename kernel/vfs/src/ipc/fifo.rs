@@ -6,9 +6,9 @@
 //!
 //! # How an open waits
 //!
-//! An open for reading waits until there is a writer, and vice versa. What counts is that one
-//! *came*, not that it still exists: an opener that got in and closed at once lets the other in
-//! too. So opens are counted, and a waiting open looks for a higher count (Linux
+//! An open for reading waits until there is a writer, and vice versa. It is enough that the other
+//! opener *came*; it need not still exist. An opener that got in and closed at once lets the other
+//! in too. So opens are counted, and a waiting open looks for a higher count (Linux
 //! `wait_for_partner`). An open for both never waits. With `O_NONBLOCK`, an open for reading does
 //! not wait, and an open for writing returns `ENXIO` if there is no reader.
 
@@ -117,7 +117,7 @@ impl Fifo {
     /// this inode. `make` makes the open file.
     ///
     /// # Errors
-    /// Those of `open`, and of `make`.
+    /// Errors of `open`, and of `make`.
     pub(crate) fn open_in(
         self: &Arc<Self>,
         flags: OpenFlags,

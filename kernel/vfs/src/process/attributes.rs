@@ -12,7 +12,7 @@ impl Process {
     /// of the file.
     ///
     /// # Errors
-    /// Those of path lookup; `EINVAL` if `flags` has other bits; those of [`fstat`](Self::fstat).
+    /// Errors of path lookup; `EINVAL` if `flags` has other bits; those of [`fstat`](Self::fstat).
     #[doc(alias = "newfstatat")]
     #[doc(alias = "statx")]
     pub fn fstatat(
@@ -36,7 +36,7 @@ impl Process {
     /// Returns the attributes like [`fstatat`](Self::fstatat), relative to the working directory.
     ///
     /// # Errors
-    /// Those of `fstatat`.
+    /// Errors of `fstatat`.
     pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Stat, Errno> {
         self.fstatat(At::Cwd, path, AtFlags::empty())
     }
@@ -55,8 +55,8 @@ impl Process {
     /// takes an empty path as the file of the descriptor.
     ///
     /// # Errors
-    /// Those of path lookup; `EACCES` if the access is denied; `EROFS` for `WRITE` on a file system
-    /// that is mounted read-only; `EINVAL` if `wanted` or `flags` has other bits.
+    /// Errors of path lookup; `EACCES` if the access is denied; `EROFS` for `WRITE` on a file
+    /// system that is mounted read-only; `EINVAL` if `wanted` or `flags` has other bits.
     pub fn faccessat(
         &self,
         at: impl Into<At>,
@@ -74,7 +74,7 @@ impl Process {
     /// Sets the permission bits of the inode at a path.
     ///
     /// # Errors
-    /// Those of path lookup; `EPERM` if the file belongs to another user, or cannot be changed;
+    /// Errors of path lookup; `EPERM` if the file belongs to another user, or cannot be changed;
     /// `EOPNOTSUPP` for a symbolic link with `SYMLINK_NOFOLLOW`; `EINVAL` if `flags` has bits other
     /// than that and `EMPTY_PATH`; `EROFS`.
     pub fn fchmodat(
@@ -110,7 +110,7 @@ impl Process {
     /// `SYMLINK_NOFOLLOW` takes a symbolic link itself, `EMPTY_PATH` the file of the descriptor.
     ///
     /// # Errors
-    /// Those of path lookup; `EPERM` if this does more than give an own file to the own group,
+    /// Errors of path lookup; `EPERM` if this does more than give an own file to the own group,
     /// without [`Capabilities::CHOWN`](crate::fs::Capabilities::CHOWN), or the inode cannot be
     /// changed; `EINVAL` if `flags` has other bits; `EROFS`.
     pub fn fchownat(
@@ -140,12 +140,12 @@ impl Process {
     /// Sets access and modification time of the inode at a path.
     ///
     /// Flag `SYMLINK_NOFOLLOW` takes a symbolic link itself, `EMPTY_PATH` the file of the
-    /// descriptor. If neither time is to be set, nothing is checked, and there is no error.
+    /// descriptor. If both times are [`Time::Omit`], the call checks nothing and succeeds.
     ///
     /// # Errors
-    /// Those of path lookup; `EACCES` if both are the current time, and the file belongs to another
-    /// user and is not writable; `EPERM` if they are not, and the file belongs to another user;
-    /// `EINVAL` if nanoseconds are above 999,999,999, or `flags` has other bits; `EROFS`.
+    /// Errors of path lookup; `EACCES` if both are the current time, and the file belongs to
+    /// another user and is not writable; `EPERM` if they are not, and the file belongs to another
+    /// user; `EINVAL` if nanoseconds are above 999,999,999, or `flags` has other bits; `EROFS`.
     pub fn utimensat(
         &self,
         at: impl Into<At>,
@@ -177,7 +177,7 @@ impl Process {
     /// transfers.
     ///
     /// # Errors
-    /// Those of path lookup; `EISDIR` if it is a directory, and `EINVAL` if it is another kind of
+    /// Errors of path lookup; `EISDIR` if it is a directory, and `EINVAL` if it is another kind of
     /// inode; `EACCES` if the user may not write it; `EFBIG` above the size limit; `EROFS`;
     /// `ENOMEM`.
     pub fn truncate(&self, path: impl AsRef<[u8]>, length: u64) -> Result<(), Errno> {

@@ -17,7 +17,7 @@ use crate::fs::locks::TableLocks;
 use crate::{Errno, RcuObject};
 
 bitflags::bitflags! {
-    /// What a new process shares with the old one, with the values of Linux.
+    /// Resources that a new process shares with the old one, with the values of Linux.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CloneFlags: u32 {
         /// The working directory and the umask.

@@ -78,7 +78,7 @@ impl Process {
     /// it ends the close.
     ///
     /// # Errors
-    /// Those of `dup3`.
+    /// Errors of `dup3`.
     pub fn dup3_file(
         &self,
         old: impl FdArg,
@@ -184,7 +184,7 @@ impl Process {
         let file = self.files.get(fd)?;
         let is_new = |flag| flags.contains(flag) && !file.status().contains(flag);
         if is_new(OpenFlags::NOATIME) {
-            // What has no inode belongs to user 0.
+            // A file without an inode belongs to user 0.
             let owner = match file.stat() {
                 Err(Errno::EOPNOTSUPP) => 0,
                 stat => stat?.uid,

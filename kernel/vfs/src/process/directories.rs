@@ -10,7 +10,7 @@ impl Process {
     /// Makes an empty directory with permissions `mode`, less the umask. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if the name exists; `EACCES` if the user may not change the
+    /// Errors of path lookup; `EEXIST` if the name exists; `EACCES` if the user may not change the
     /// parent directory; `EPERM` if the file system does not support it; `EROFS`; `ENOMEM`.
     pub fn mkdirat(
         &self,
@@ -26,7 +26,7 @@ impl Process {
     /// It has all permissions that the umask allows.
     ///
     /// # Errors
-    /// Those of `mkdirat`.
+    /// Errors of `mkdirat`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.mkdirat(At::Cwd, path, Mode::ALL)
     }
@@ -35,7 +35,7 @@ impl Process {
     /// the working directory.
     ///
     /// # Errors
-    /// Those of `unlinkat`.
+    /// Errors of `unlinkat`.
     pub fn rmdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.unlinkat(At::Cwd, path, UnlinkFlags::REMOVEDIR)
     }
@@ -69,7 +69,7 @@ impl Process {
     /// with the position locked, and must not use the descriptor.
     ///
     /// # Errors
-    /// Those of `read_dir`; `EINVAL` if not even the first name fits.
+    /// Errors of `read_dir`; `EINVAL` if not even the first name fits.
     #[doc(alias = "getdents64")]
     pub fn read_dir_sized(
         &self,
@@ -83,7 +83,7 @@ impl Process {
     /// Sets the working directory, by path.
     ///
     /// # Errors
-    /// Those of path lookup; `ENOTDIR` if it is not a directory; `EACCES` if the user may not
+    /// Errors of path lookup; `ENOTDIR` if it is not a directory; `EACCES` if the user may not
     /// search it.
     pub fn chdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         let vfs_path = self.path_context().find_directory(path.as_ref())?;

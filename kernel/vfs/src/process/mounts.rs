@@ -14,7 +14,7 @@ impl Process {
     /// Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `ENOTDIR` if `path` is not a directory; `EBUSY` if `fs` is mounted
+    /// Errors of path lookup; `ENOTDIR` if `path` is not a directory; `EBUSY` if `fs` is mounted
     /// already, or is the root file system; `EINVAL` for the root directory, and for directories on
     /// which nothing can be mounted; `ENOENT` if the directory is removed; `EPERM` without
     /// [`Capabilities::SYS_ADMIN`](crate::fs::Capabilities::SYS_ADMIN); `ENOMEM`.
@@ -25,7 +25,7 @@ impl Process {
     /// Unmounts the file system whose root is at `path`. None of its files can be opened any more.
     ///
     /// # Errors
-    /// Those of path lookup; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is
+    /// Errors of path lookup; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is
     /// open or being changed (if it has a superblock, which tracks that), a process has its working
     /// directory in it, or something is mounted in it; `EPERM` without
     /// [`Capabilities::SYS_ADMIN`](crate::fs::Capabilities::SYS_ADMIN).
@@ -37,7 +37,7 @@ impl Process {
     /// Describes the file system at a path.
     ///
     /// # Errors
-    /// Those of path lookup.
+    /// Errors of path lookup.
     pub fn statfs(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<StatFs, Errno> {
         self.path_context().statfs(at.into(), path.as_ref())
     }

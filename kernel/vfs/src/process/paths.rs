@@ -35,7 +35,7 @@ impl Process {
     /// [`DevFs`](crate::DevFs) may have been opened and released; there is no other effect.
     ///
     /// # Errors
-    /// Those of path lookup, and
+    /// Errors of path lookup, and
     /// - `ENOENT` if the file does not exist and `flags` lacks `CREAT`.
     /// - `EEXIST` if it exists and `flags` has `CREAT` and `EXCL`.
     /// - `EISDIR` if it is a directory and `flags` ask for writing, `CREAT` or `TRUNC`, or if a
@@ -101,7 +101,7 @@ impl Process {
     /// an embedder that keeps open files elsewhere.
     ///
     /// # Errors
-    /// Those of `openat`; of those of the table, only `EBADF`.
+    /// Errors of `openat`; of the errors of the table, only `EBADF`.
     #[doc(alias = "filp_open")]
     pub fn open_file(
         &self,
@@ -118,7 +118,7 @@ impl Process {
     /// and write permission as far as the umask allows.
     ///
     /// # Errors
-    /// Those of `openat`.
+    /// Errors of `openat`.
     pub fn open(&self, path: impl AsRef<[u8]>, flags: OpenFlags) -> Result<Fd, Errno> {
         self.openat(At::Cwd, path, flags, Mode::DEFAULT_FILE)
     }
@@ -127,8 +127,8 @@ impl Process {
     /// permissions `mode`, less the umask. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if the name exists; `EPERM` for any other `kind`; `EACCES` if
-    /// the user may not change the parent directory; `EROFS`; `ENOMEM`.
+    /// Errors of path lookup; `EEXIST` if the name exists; `EPERM` for any other `kind`; `EACCES`
+    /// if the user may not change the parent directory; `EROFS`; `ENOMEM`.
     pub fn mknodat(
         &self,
         at: impl Into<At>,
@@ -151,7 +151,7 @@ impl Process {
     /// Makes a symbolic link to `target`, which need not exist. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if the name exists; `ENOENT` if `target` is empty, and
+    /// Errors of path lookup; `EEXIST` if the name exists; `ENOENT` if `target` is empty, and
     /// `ENAMETOOLONG` if it is too long; `EACCES` if the user may not change the parent directory;
     /// `EPERM` if the file system does not support it; `EROFS`; `ENOMEM`.
     pub fn symlinkat(
@@ -168,7 +168,7 @@ impl Process {
     /// opened on, with `PATH` and `NOFOLLOW`. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EINVAL` if it is not a symbolic link, or `ENOENT` if the path is
+    /// Errors of path lookup; `EINVAL` if it is not a symbolic link, or `ENOENT` if the path is
     /// empty as well.
     pub fn readlinkat(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Errno> {
         self.path_context().readlink(at.into(), path.as_ref())
@@ -197,7 +197,7 @@ impl Process {
     /// empty `old` as the file of the descriptor itself, even one made with `TMPFILE`. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup, and
+    /// Errors of path lookup, and
     /// - `EEXIST` if `new` exists.
     /// - `EPERM` if `old` is a directory, or the file system does not support hard links; or if
     ///   `old` belongs to another user, and is not a regular file that the caller may read and
@@ -224,7 +224,7 @@ impl Process {
     /// its last name and its last open file are gone.
     ///
     /// # Errors
-    /// Those of path lookup, and
+    /// Errors of path lookup, and
     /// - `EISDIR` if it is a directory and `flags` lacks `REMOVEDIR`; `ENOTDIR` in the opposite
     ///   case.
     /// - `ENOTEMPTY` if a directory is not empty, or the path ends in `..`; `EINVAL` if it ends in
@@ -252,7 +252,7 @@ impl Process {
     /// directory.
     ///
     /// # Errors
-    /// Those of `unlinkat`.
+    /// Errors of `unlinkat`.
     pub fn unlink(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.unlinkat(At::Cwd, path, UnlinkFlags::empty())
     }
@@ -264,7 +264,7 @@ impl Process {
     /// Allocates.
     ///
     /// # Errors
-    /// Those of path lookup, and
+    /// Errors of path lookup, and
     /// - `ENOENT` if `old` does not exist, or with `EXCHANGE` `new`.
     /// - `EEXIST` if `new` exists and `flags` has `NOREPLACE`.
     /// - `EISDIR` if only `new` is a directory; `ENOTDIR` if only `old` is.
@@ -292,7 +292,7 @@ impl Process {
     /// Renames like [`renameat2`](Self::renameat2), relative to the working directory.
     ///
     /// # Errors
-    /// Those of `renameat2`.
+    /// Errors of `renameat2`.
     pub fn rename(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.renameat2(At::Cwd, old, At::Cwd, new, RenameFlags::empty())
     }
@@ -303,7 +303,7 @@ impl Process {
     /// stays, and the file can be opened again. Returns how many open files there were. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EPERM` if it belongs to another user; `EOPNOTSUPP` if open files are
+    /// Errors of path lookup; `EPERM` if it belongs to another user; `EOPNOTSUPP` if open files are
     /// not tracked; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
         self.path_context().revoke(At::Cwd, path.as_ref())
@@ -313,7 +313,7 @@ impl Process {
     /// a path. The name gets all permissions that the umask allows. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EADDRINUSE` if the name exists; `EACCES` if the user may not change
+    /// Errors of path lookup; `EADDRINUSE` if the name exists; `EACCES` if the user may not change
     /// the parent directory; `EROFS`; `ENOMEM`.
     #[doc(alias = "bind")]
     pub fn bind_name(
@@ -343,7 +343,7 @@ impl Process {
     /// Returns the value that is [bound](Self::bind_name) to a path, for `connect`.
     ///
     /// # Errors
-    /// Those of path lookup; `ECONNREFUSED` if it is not a socket; `EACCES` if the user may not
+    /// Errors of path lookup; `ECONNREFUSED` if it is not a socket; `EACCES` if the user may not
     /// write it.
     #[doc(alias = "connect")]
     pub fn bound_to(&self, path: impl AsRef<[u8]>) -> Result<Arc<dyn Any + Send + Sync>, Errno> {

@@ -119,7 +119,7 @@ impl Process {
     /// Synchronises like [`fsync`](Self::fsync): no timestamp survives a crash either.
     ///
     /// # Errors
-    /// Those of `fsync`.
+    /// Errors of `fsync`.
     pub fn fdatasync(&self, fd: impl FdArg) -> Result<(), Errno> {
         self.fsync(fd)
     }

@@ -14,7 +14,7 @@ impl Process {
     /// read atomically, and a message is read by one call. Allocates, except for a regular file.
     ///
     /// # Errors
-    /// Those of `read`; `EINVAL` for more than 1,024 buffers, or if their total length is above
+    /// Errors of `read`; `EINVAL` for more than 1,024 buffers, or if their total length is above
     /// `isize::MAX`; `ENOMEM`.
     pub fn readv(&self, fd: impl FdArg, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         check_read(bufs)?;
@@ -25,7 +25,7 @@ impl Process {
     /// Allocates, except for a regular file.
     ///
     /// # Errors
-    /// Those of `write`; `EINVAL` as for [`readv`](Self::readv); `ENOMEM`.
+    /// Errors of `write`; `EINVAL` as for [`readv`](Self::readv); `ENOMEM`.
     pub fn writev(&self, fd: impl FdArg, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let (fd, total) = (fd.to_raw(), check_written(bufs)?);
         let bufs = first(bufs, total, self.writable_bytes(fd, None, total)?)?;
@@ -38,7 +38,7 @@ impl Process {
     /// Reads at `offset` like [`readv`](Self::readv), and leaves the file position alone.
     ///
     /// # Errors
-    /// Those of [`pread`](Self::pread); `EINVAL` as for `readv`; `ENOMEM`.
+    /// Errors of [`pread`](Self::pread); `EINVAL` as for `readv`; `ENOMEM`.
     pub fn preadv(
         &self,
         fd: impl FdArg,
@@ -52,7 +52,7 @@ impl Process {
     /// Writes at `offset` like [`writev`](Self::writev), and leaves the file position alone.
     ///
     /// # Errors
-    /// Those of [`pwrite`](Self::pwrite); `EINVAL` as for `readv`; `ENOMEM`.
+    /// Errors of [`pwrite`](Self::pwrite); `EINVAL` as for `readv`; `ENOMEM`.
     pub fn pwritev(
         &self,
         fd: impl FdArg,

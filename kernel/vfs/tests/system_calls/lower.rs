@@ -33,7 +33,7 @@ struct Calls {
     fails: Mutex<Option<Errno>>,
     /// The error of the next searches for data.
     seek_fails: Mutex<Option<Errno>>,
-    /// Where the threads in calls about names meet.
+    /// Barrier at which the threads in calls about names meet.
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
@@ -757,7 +757,7 @@ fn threads_that_use_a_directory_at_once_see_all_of_it() {
                     })
                     .collect();
                 assert_eq!(list(&process, "d").len(), FILES);
-                // What one writes, the others read: there is one inode.
+                // All threads append to one inode.
                 let path = format!("d/{}", names[0]);
                 write(&process, &path, OpenFlags::APPEND, b"y");
                 numbers.sort_unstable();

@@ -296,7 +296,7 @@ fn a_write_through_a_mapping_changes_the_times() {
     };
     memory.0.lock().modified = later;
     assert_eq!(times(), (later, later));
-    // What is set by a call is newer than the change.
+    // A call that sets the times is newer than the change through the mapping.
     process.futimens(fd, [Time::Omit, Time::At(5, 0)]).unwrap();
     assert_eq!(times().0.seconds, 5);
     assert!(times().1 < later);

@@ -37,7 +37,7 @@ pub trait HostSet: Pollee + Watcher + Any {
     /// section.
     ///
     /// # Errors
-    /// Those of the host, such as `EINTR`.
+    /// Errors of the host, such as `EINTR`.
     fn wait(&self, events: &mut [EpollEvent], until: Option<Instant>) -> Result<usize, Errno>;
 
     /// Takes events like [`wait`](Self::wait), without blocking. Returns how many it took. The
@@ -113,7 +113,7 @@ impl Epoll {
         let host = self.set.host.get()?;
         let next_change = match self.set.host.alone.load() {
             true => None,
-            // What has expired is in the ready list now.
+            // This call puts members that have expired into the ready list.
             false => self.set.next_change(),
         };
         let mut waiting = self.set.enter_host(host)?;

@@ -25,9 +25,9 @@ pub(super) struct Item {
     /// Interest registered with the file. Guarded by the lock of the members.
     registered: AtomicCell<Events>,
     data: AtomicCell<u64>,
-    /// Whether it is in the ready list. Guarded by the lock of the list.
+    /// True if the item is in the ready list. Guarded by the lock of the list.
     pub(super) listed: AtomicCell<bool>,
-    /// Whether it was removed from the set. Guarded by the lock of the ready list.
+    /// True if the item was removed from the set. Guarded by the lock of the ready list.
     pub(super) removed: AtomicCell<bool>,
 }
 

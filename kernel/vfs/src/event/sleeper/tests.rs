@@ -135,7 +135,7 @@ fn a_sleeper_chosen_after_its_deadline_looks_again() {
 
 #[cfg(target_os = "linux")]
 thread_local! {
-    /// What the thread does before its next sleep.
+    /// Action of the thread before its next sleep.
     static BEFORE_SLEEP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 

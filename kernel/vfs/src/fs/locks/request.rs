@@ -26,7 +26,7 @@ pub enum LockOwner {
     OpenFile,
 }
 
-/// Whether a call waits for a conflicting lock to be released.
+/// Behaviour of a call that meets a conflicting lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockWait {
     /// It returns `EAGAIN`.

@@ -32,7 +32,7 @@ pub(super) struct Contents {
     space: Space,
 }
 
-/// Where a write goes.
+/// Destination of a write.
 enum Place {
     /// Into the extent that begins here, or after its end.
     In { start: u64, room: u64 },
@@ -126,7 +126,7 @@ impl Contents {
     }
 
     /// Copies `bytes` to position `at`, and returns how many were below `limit` and found memory.
-    /// What lies between the end of the file and `at` becomes a hole.
+    /// The range from the end of the file to `at` becomes a hole.
     ///
     /// # Errors
     /// `EFBIG` if not even the first is below the limit; `ENOSPC`, `ENOMEM` if it finds no memory.
@@ -214,7 +214,7 @@ impl Contents {
     /// Copies everything to memory of the embedder, which is empty, with the same holes.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of the embedder's `write_at`; `ENOSPC` if the memory takes no bytes.
     pub(super) fn copy_to(&self, memory: &dyn SharedMemory) -> Result<(), Errno> {
         let mut end = 0;
         for (start, extent) in iter::once((0, &self.head)).chain(self.extents_after_head()) {
@@ -418,11 +418,11 @@ fn before_mut<'e>(
     }
 }
 
-/// What was put into an extent.
+/// Number of bytes that were put into an extent, and of its new pages.
 struct Put {
     /// Bytes.
     count: usize,
-    /// Pages that the extent takes more.
+    /// Number of pages that the extent takes more.
     pages: u64,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Data {
     space: Space,
 }
 
-/// Where the bytes of a file are.
+/// Location of the bytes of a file.
 #[derive(Debug)]
 enum Place {
     /// In memory of this library.
@@ -120,7 +120,7 @@ impl Data {
     /// Opens the lower file that has the bytes, if it does. Returns true then.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of the lower file.
     pub(super) fn open_lower(&mut self) -> Result<bool, Errno> {
         match &mut self.place {
             Place::Lower(lower) => lower.open().map(|()| true),
@@ -142,8 +142,8 @@ impl Data {
     /// Copies the bytes of a lower file to memory, up to a position, before they change.
     ///
     /// # Errors
-    /// Those of the embedder; `EIO` if it has fewer bytes than it had; `ENOSPC`, `ENOMEM` if there
-    /// is no memory. Nothing has changed then.
+    /// Errors of the lower file; `EIO` if it has fewer bytes than it had; `ENOSPC`, `ENOMEM` if
+    /// there is no memory. Nothing has changed then.
     fn copy_up(&mut self, end: u64) -> Result<(), Errno> {
         let Place::Lower(lower) = &self.place else {
             return Ok(());
@@ -177,7 +177,7 @@ impl Data {
     /// Copies the bytes at `offset` into `buf`, and returns how many: 0 at the end and after it.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of the embedder.
     #[inline]
     pub(super) fn copy_out(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
         match &self.place {
@@ -188,7 +188,7 @@ impl Data {
     }
 
     /// Copies `bytes` to position `at`, and returns how many were below `limit` and found memory.
-    /// What lies between the end of the file and `at` becomes a hole.
+    /// The range from the end of the file to `at` becomes a hole.
     ///
     /// # Errors
     /// `EFBIG` if not even the first is below the limit; `EPERM` if the file is sealed; `ENOSPC`,
@@ -313,7 +313,7 @@ impl Data {
     /// Returns the first position at or after `from` that is no hole; nothing if there is none.
     ///
     /// # Errors
-    /// Those of a lower file.
+    /// Errors of a lower file.
     pub(super) fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {
         match &self.place {
             Place::Contents => Ok(self.contents.next_data(from)),
@@ -326,7 +326,7 @@ impl Data {
     /// nothing if that is before.
     ///
     /// # Errors
-    /// Those of a lower file.
+    /// Errors of a lower file.
     pub(super) fn next_hole(&self, from: u64) -> Result<Option<u64>, Errno> {
         match &self.place {
             Place::Contents => Ok(self.contents.next_hole(from)),
@@ -371,7 +371,7 @@ impl Data {
     /// Moves the bytes into memory that `make` returns, unless they are shared already.
     ///
     /// # Errors
-    /// Those of `make`, of the memory and of a lower file; `ENOSPC` if its pages are not free. The
+    /// Errors of `make`, of the memory and of a lower file; `ENOSPC` if its pages are not free. The
     /// bytes stay where they are.
     pub(super) fn share(
         &mut self,
@@ -401,7 +401,7 @@ impl Data {
 /// of the copy, so that a large file does not take all memory.
 ///
 /// # Errors
-/// Those of [`LowerContents::copy_to`] and of the memory; `ENOSPC` if the pages are not free.
+/// Errors of [`LowerContents::copy_to`] and of the memory; `ENOSPC` if the pages are not free.
 fn copy_to_shared(
     lower: &LowerContents,
     memory: &dyn SharedMemory,

@@ -43,7 +43,7 @@ use crate::{Errno, RcuObject};
 pub(crate) struct Directory {
     me: Weak<Directory>,
     meta: Meta,
-    /// What a file that is created here may use.
+    /// Limits of the files that are created here.
     file_limits: FileLimits,
     /// Empty until the names are taken from the lower directory.
     names: OnceCell<Names>,
@@ -88,7 +88,7 @@ impl Directory {
     /// Returns the names. The first call takes them from the lower directory, if there is one.
     ///
     /// # Errors
-    /// Those of the embedder; `ENOMEM`. Nothing has changed then.
+    /// Errors of the lower directory; `ENOMEM`. Nothing has changed then.
     pub(super) fn name_map(&self) -> Result<&Names, Errno> {
         match self.names.get() {
             Some(names) => Ok(names),
@@ -106,8 +106,8 @@ impl Directory {
                 names => Names::of_lower(names?, number)?,
             });
         }
-        // Another thread may have published the same. What the growth of the map has left is freed
-        // by other calls: the caller may hold a lock.
+        // Another thread may have published the same names. Other calls free the memory that the
+        // map has outgrown: the caller may hold a lock.
         Ok(self.names.get_or_init(|| taken.unwrap_or_else(Names::new)))
     }
 
@@ -115,7 +115,7 @@ impl Directory {
     /// can be taken.
     ///
     /// # Errors
-    /// Those of [`name_map`](Self::name_map); those of the embedder.
+    /// Errors of [`name_map`](Self::name_map), and of a lookup in the lower directory.
     fn names_with(&self, name: &[u8]) -> Result<&Names, Errno> {
         let names = self.name_map()?;
         if names.is_unlisted() {
@@ -412,7 +412,7 @@ impl Inode for Directory {
         let permissions = new.permissions_in(self.meta.permissions());
         let made = RegularInode::new(self.meta.device(), permissions, self.file_limits.clone());
         let meta = made.meta();
-        // What `/proc` shows, as a name that was removed.
+        // Name that `/proc` shows, as one that was removed.
         let shown = format!("#{}", meta.number()).into_bytes();
         meta.set_dentry(Weak::clone(&self.me), shown.into());
         Ok(Arc::new(made.without_name(later, self.me.upgrade())))

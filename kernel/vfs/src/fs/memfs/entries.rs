@@ -42,13 +42,13 @@ type FoundNames = Mutex<HashSet<Arc<[u8]>>>;
 #[derive(Debug)]
 pub(super) struct Entries<'a>(Writer<'a, Arc<[u8]>, Slot, RandomState, State>);
 
-/// What the lock of a directory guards besides the names.
+/// State that the lock of a directory guards besides the names.
 #[derive(Debug)]
 struct State {
     next_cookie: u64,
-    /// How many of the names are directories.
+    /// Number of names that are directories.
     directories: u32,
-    /// How many were when the names were taken from a lower directory.
+    /// Number of such names when they were taken from a lower directory.
     lower_directories: u32,
     /// The directory has lost its name, and gets no names.
     is_removed: bool,
@@ -60,7 +60,7 @@ struct Slot {
     cookie: u64,
 }
 
-/// What a name refers to.
+/// Inode or lower file that a name refers to.
 #[derive(Clone)]
 pub(super) enum Named {
     Inode {

@@ -57,7 +57,7 @@ impl Default for MemFsLimits {
     }
 }
 
-/// What a new file may use.
+/// Limits of a new file.
 #[derive(Clone, Debug)]
 pub(super) struct FileLimits {
     /// Size limit in bytes, at most `i64::MAX`.

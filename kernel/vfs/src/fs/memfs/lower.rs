@@ -50,7 +50,7 @@ use crate::ipc::fifo::Fifo;
 /// First number of an inode that does not have that of a lower file.
 pub(super) const FIRST_INODE: u64 = 1 << 52;
 
-/// What the directories over one lower tree share.
+/// State that the directories over one lower tree share.
 #[derive(Debug)]
 pub(super) struct LowerTree {
     device: Device,
@@ -78,7 +78,7 @@ impl LowerTree {
     /// Makes the root directory of a file system over a lower directory.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.
     pub(super) fn root(
         directory: Arc<dyn LowerDirectory>,
         device: Device,

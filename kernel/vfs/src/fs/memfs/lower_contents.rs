@@ -49,7 +49,7 @@ impl LowerContents {
     /// Opens the lower file, unless it is open.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of the embedder's `open`.
     pub(super) fn open(&mut self) -> Result<(), Errno> {
         if self.opened.is_none() {
             self.opened = Some(self.file.open()?);
@@ -65,7 +65,7 @@ impl LowerContents {
     /// Copies the bytes at `offset` into `buf`, and returns how many: 0 at the end and after it.
     ///
     /// # Errors
-    /// Those of the embedder; `EIO` if the lower file is not open.
+    /// Errors of the embedder's `read_at`; `EIO` if the lower file is not open.
     pub(super) fn copy_out(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
         let count = self.clipped(offset, buf.len());
         if count == 0 {
@@ -75,11 +75,11 @@ impl LowerContents {
         opened.read_at(&mut buf[..count], offset)
     }
 
-    /// Passes all bytes before a position to `put`, except those of holes. It returns how many it
-    /// has taken.
+    /// Passes all bytes before a position to `put`, except those of holes. `put` returns how many
+    /// it has taken.
     ///
     /// # Errors
-    /// Those of the embedder and of `put`; `EIO` if the lower file ends too early; `ENOSPC` if
+    /// Errors of the embedder and of `put`; `EIO` if the lower file ends too early; `ENOSPC` if
     /// `put` takes nothing; `ENOMEM`.
     pub(super) fn copy_to(
         &self,
@@ -119,7 +119,7 @@ impl LowerContents {
     /// Returns the first position at or after `from` that is no hole; nothing if there is none.
     ///
     /// # Errors
-    /// Those of the embedder; `EIO` if the lower file is not open.
+    /// Errors of the embedder's `next_data`; `EIO` if the lower file is not open.
     pub(super) fn next_data(&self, from: u64) -> Result<Option<u64>, Errno> {
         let opened = self.opened.as_ref().ok_or(Errno::EIO)?;
         let data = opened.next_data(from)?;
@@ -130,7 +130,7 @@ impl LowerContents {
     /// before.
     ///
     /// # Errors
-    /// Those of the embedder; `EIO` if the lower file is not open.
+    /// Errors of the embedder's `next_hole`; `EIO` if the lower file is not open.
     pub(super) fn next_hole(&self, from: u64) -> Result<Option<u64>, Errno> {
         if from >= self.len() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What all inodes in memory share: number, owner, permissions, timestamps, dentry.
+//! Metadata that all inodes in memory have: number, owner, permissions, timestamps, dentry.
 
 use std::sync::{Arc, Weak};
 

@@ -19,7 +19,7 @@ impl MemFs {
     /// stays, and the file can be opened again. Returns how many open files there were. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EOPNOTSUPP` if open files are not tracked; `ENOMEM`.
+    /// Errors of path lookup; `EOPNOTSUPP` if open files are not tracked; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
         self.path_context().revoke(At::Cwd, path.as_ref())
     }

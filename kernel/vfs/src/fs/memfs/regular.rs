@@ -68,7 +68,7 @@ struct Holders {
     open: usize,
     /// Made without a name, and not linked since.
     is_new: bool,
-    /// Whether it can be linked.
+    /// Permission to give the file a first name.
     later: LaterName,
     /// Directory in which it was made without a name, as long as it has none: `/proc` shows it.
     unnamed_in: Option<Arc<Directory>>,
@@ -184,7 +184,7 @@ impl RegularInode {
     /// keeps it open.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of the embedder's `open`.
     fn open_lower(&self) -> Result<(), Errno> {
         if self.is_lower.load() {
             self.data.write().open_lower()?;
@@ -342,7 +342,7 @@ pub(super) struct RegularFile {
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
     status: Status,
-    /// Whether `O_DIRECT` can be set.
+    /// True if `O_DIRECT` can be set.
     takes_direct: bool,
     /// The error that all operations return once the file is released or revoked.
     ended: OnceCell<Errno>,
@@ -368,7 +368,7 @@ impl RegularFile {
             takes_direct: true,
             ended: OnceCell::new(),
         };
-        // What is truncated next is not read.
+        // An open with `TRUNC` empties the file next, and reads none of its bytes.
         if !flags.contains(OpenFlags::TRUNC) {
             opened.inode.open_lower()?;
         }
@@ -509,8 +509,8 @@ impl RegularFile {
         Ok(count)
     }
 
-    /// Checks that the file is not released or revoked. What follows under the lock of the bytes
-    /// sees bytes that are still held.
+    /// Checks that the file is not released or revoked. If the caller holds the lock of the bytes,
+    /// they are not freed before it releases the lock.
     fn check_not_ended(&self) -> Result<(), Errno> {
         self.ended.get().copied().map_or(Ok(()), Err)
     }
@@ -613,7 +613,7 @@ impl Object for RegularFile {
     }
 
     /// # Errors
-    /// Those of [`write`](Object::write).
+    /// Errors of [`write`](Object::write).
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         self.check_writable()?;
         let mut offset = self.offset.lock();
@@ -651,7 +651,7 @@ impl Object for RegularFile {
     /// Appends if the file is open for appending, as on Linux.
     ///
     /// # Errors
-    /// Those of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
+    /// Errors of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
     fn try_write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         self.check_writable()?;
         check_end(offset, bytes.len())?;
@@ -664,7 +664,7 @@ impl Object for RegularFile {
     /// Appends if the file is open for appending, as on Linux.
     ///
     /// # Errors
-    /// Those of [`write`](Object::write); `EINVAL` if `offset` is above `i64::MAX`.
+    /// Errors of [`write`](Object::write); `EINVAL` if `offset` is above `i64::MAX`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         self.write_vectored_at(&[IoSlice::new(bytes)], offset)
     }
@@ -672,7 +672,7 @@ impl Object for RegularFile {
     /// Appends if the file is open for appending, as on Linux.
     ///
     /// # Errors
-    /// Those of [`write_at`](Object::write_at).
+    /// Errors of [`write_at`](Object::write_at).
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
         self.check_writable()?;
         check_end(offset, bufs.iter().map(|buf| buf.len()).sum())?;

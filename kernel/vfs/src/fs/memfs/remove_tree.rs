@@ -16,7 +16,7 @@ impl MemFs {
     /// stack, so any depth is possible. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `ENOENT` if it does not exist; `EBUSY` for the root; `EINVAL` if the
+    /// Errors of path lookup; `ENOENT` if it does not exist; `EBUSY` for the root; `EINVAL` if the
     /// path ends in `.` or `..`.
     #[doc(alias = "rm -r")]
     pub fn remove_tree(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {

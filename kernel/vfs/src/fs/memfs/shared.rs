@@ -122,7 +122,7 @@ impl SharedBytes {
     /// Sets the length.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of the embedder's `set_len`.
     pub(super) fn set_len(&mut self, len: u64) -> Result<(), Errno> {
         self.memory.set_len(len)?;
         self.count_pages();
@@ -147,7 +147,7 @@ impl SharedBytes {
     /// Makes a range a hole, and leaves the length as it is.
     ///
     /// # Errors
-    /// Those of the embedder.
+    /// Errors of the embedder's `punch`.
     pub(super) fn punch(&mut self, from: u64, to: u64) -> Result<(), Errno> {
         self.memory.punch(from, to)?;
         self.count_pages();

@@ -129,7 +129,7 @@ impl Inode for SpecialInode {
     }
 
     /// # Errors
-    /// Those of [`Fifo::open`], or of the embedder for a device; `ENXIO` if it is a socket.
+    /// Errors of [`Fifo::open`], or of the embedder for a device; `ENXIO` if it is a socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let path = VfsPath {
             mount: opening.mount(),

@@ -117,11 +117,11 @@ impl PathContext<'_> {
         })
     }
 
-    /// Finds the parent directory of a name that is to be created.
+    /// Finds the parent directory of a new name.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if the name exists; `ENOENT` if the path has a trailing slash
-    /// and no directory is to be created.
+    /// Errors of path lookup; `EEXIST` if the name exists; `ENOENT` if the path has a trailing
+    /// slash and `takes_slash` is false.
     fn parent_for<'p>(
         &self,
         at: At,

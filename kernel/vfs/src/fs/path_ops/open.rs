@@ -64,7 +64,7 @@ impl<'p> OpenRequest<'p> {
     }
 }
 
-/// File that was found and is to be opened.
+/// File that was found, for [`open_later`](PathContext::open_later) to open.
 pub(crate) struct ToOpen {
     vfs_path: VfsPath,
     flags: OpenFlags,

@@ -84,7 +84,7 @@ impl Buffer {
     /// read.
     ///
     /// # Errors
-    /// Those of [`receive`](Self::receive).
+    /// Errors of [`receive`](Self::receive).
     pub(crate) fn take_into(
         &self,
         bufs: &mut [IoSliceMut<'_>],
@@ -96,7 +96,7 @@ impl Buffer {
     /// Copies the first bytes, and leaves them in the buffer. Blocks while there are none.
     ///
     /// # Errors
-    /// Those of [`receive`](Self::receive).
+    /// Errors of [`receive`](Self::receive).
     pub(crate) fn peek(&self, buf: &mut [u8], policy: WaitPolicy) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
         Ok(self.receive(bufs, Reading::new(Look::Peek), policy)?.count)
@@ -105,7 +105,7 @@ impl Buffer {
     /// Takes as many bytes out as `buf` has, or as there are.
     ///
     /// # Errors
-    /// Those of [`receive`](Self::receive), except for `EAGAIN`.
+    /// Errors of [`receive`](Self::receive), except for `EAGAIN`.
     pub(crate) fn discard(&self, buf: &mut [u8]) -> Result<(), Errno> {
         match self.try_read(buf) {
             Ok(_) | Err(Errno::EAGAIN) => Ok(()),
@@ -435,7 +435,7 @@ impl State {
         arrived.credentials = reach.sender;
         if look == Look::Take && !self.marks.is_empty() {
             let reached = self.taken + reach.count as u64;
-            // What is left of a message whose files are taken needs a mark for its sender alone.
+            // The rest of a message whose files are taken needs a mark only for its sender.
             let stays = |mark: &Mark| mark.end > reached && !mark.ancillary.is_empty();
             while self.marks.front().is_some_and(|mark| !stays(mark)) {
                 self.marks.pop_front();

@@ -18,7 +18,7 @@ pub struct Ucred {
 }
 
 impl Ucred {
-    /// What a receiver gets for a message without credentials, as on Linux: no process, and the
+    /// Credentials that a receiver gets for a message without any, as on Linux: no process, and the
     /// overflow user and group.
     pub(crate) const NOBODY: Self = Ucred {
         pid: 0,

@@ -11,7 +11,7 @@
 //! 2. From the count of each candidate, subtract the references in the queues of candidates. If
 //!    some are left, a message somewhere else holds the socket, or is just being sent: the socket
 //!    is reachable.
-//! 3. What is in the queues of a reachable candidate is reachable.
+//! 3. A socket in a queue of a reachable candidate is reachable.
 //! 4. The other candidates are garbage. Their queues are emptied of files, which are dropped. That
 //!    breaks the cycles, and the sockets are released like any others.
 //!

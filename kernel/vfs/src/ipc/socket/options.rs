@@ -128,7 +128,7 @@ pub enum OptionValue {
     Time(Option<Duration>),
     /// Credentials.
     Credentials(Ucred),
-    /// Whether to linger, and how many seconds.
+    /// Linger flag and time in seconds.
     #[doc(alias = "struct linger")]
     Linger(bool, i32),
 }

@@ -149,7 +149,7 @@ impl RecvQueue {
     /// message is left in `message`.
     ///
     /// # Errors
-    /// Those of `check`, which runs again after each wake-up; `EAGAIN` if the wait ends;
+    /// Errors of `check`, which runs again after each wake-up; `EAGAIN` if the wait ends;
     /// `ECONNREFUSED` if the receiver is closed, `EPIPE` if it or the connection is shut down;
     /// `ENOMEM`.
     pub(crate) fn send(

@@ -1,4 +1,4 @@
-//! What a rename does, and what it refuses.
+//! Tests of `rename`: its effects and its errors.
 
 use super::*;
 
