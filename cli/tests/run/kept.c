@@ -350,8 +350,8 @@ static void check(int signal) {
   int bad = 0;
   for (int i = 0; i < 20; i++) bad += write(ends[1], "a", 1) != 1 || read(ends[0], &byte, 1) != 1 || syscall(SYS_getpid) != getpid();
   child = often(signal, 100);
-  time_t end = time(0) + 3;
-  for (int i = 0; (i < 3000 || seen < 100) && time(0) < end; i++) {
+  time_t until = time(0) + 3;
+  for (int i = 0; (i < 3000 || seen < 100) && time(0) < until; i++) {
     if (write(ends[1], "a", 1) != 1 || read(ends[0], &byte, 1) != 1) bad++;
     if (syscall(SYS_getpid) != getpid()) bad++;
   }
@@ -363,8 +363,8 @@ static void check(int signal) {
   handle(signal, note, SA_RESTART);
   seen = 0;
   child = often(signal, 50);
-  end = time(0) + 3;
-  for (int i = 0; (i < 1500 || seen < 6) && time(0) < end; i++) {
+  until = time(0) + 3;
+  for (int i = 0; (i < 1500 || seen < 6) && time(0) < until; i++) {
     pthread_t all[4];
     for (int j = 0; j < 4; j++) if (pthread_create(&all[j], 0, empty, 0)) exit(1);
     for (int j = 0; j < 4; j++) pthread_join(all[j], 0);
