@@ -11,9 +11,9 @@ use crate::lock::Mutex;
 /// A cell that is filled once, also in memory that processes share.
 ///
 /// [`OnceLock`](std::sync::OnceLock) wakes the threads of its own process alone, and waits forever
-/// for a thread that was killed while it filled the cell. Here the right to fill is a [`Mutex`],
-/// which passes from a dead owner to the next thread: that one fills the cell anew, and what the
-/// first has made is leaked.
+/// for a thread that was killed while it filled the cell. Here the right to fill is a [`Mutex`].
+/// With shared memory it passes from a dead owner to the next thread, which fills the cell anew;
+/// the value of the dead thread is leaked.
 ///
 /// ```
 /// let cell = fdtable_shm::OnceCell::new();

@@ -96,8 +96,9 @@ const PERSONS: &[&str] = &[
 
 /// The comments of Rust source, with a line for each line.
 pub(super) fn of_source(text: &str) -> Vec<Prose> {
-    let lines = source::lines(text).into_iter().zip(text.lines());
-    let mut prose: Vec<Prose> = lines
+    let lines = source::lines(text);
+    let with_texts = lines.iter().zip(text.lines());
+    let mut prose: Vec<Prose> = with_texts
         .map(|(line, text)| Prose {
             text: text.to_owned(),
             words: split(&line.comment),
@@ -109,8 +110,7 @@ pub(super) fn of_source(text: &str) -> Vec<Prose> {
             },
         })
         .collect();
-    let comments = source::lines(text).into_iter().map(|line| line.comment);
-    find_sentences(&mut prose, comments);
+    find_sentences(&mut prose, lines.into_iter().map(|line| line.comment));
     prose
 }
 

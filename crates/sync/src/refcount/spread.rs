@@ -179,7 +179,7 @@ own! {
 }
 
 /// Makes the parts of this process, unless there are some, or no memory for them. Without parts no
-/// count is spread. To be called where slots are made. Does not enter the global allocator, and may
+/// count is spread. Code that makes slots calls it. Does not enter the global allocator, and may
 /// change errno. Callable anywhere.
 #[inline]
 pub fn prepare() {
