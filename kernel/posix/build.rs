@@ -14,7 +14,7 @@ fn main() {
     };
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfdtable.so.{abi}");
     let here = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
-    let script = Path::new(&here).join("../../crates/shm/shared-statics.ld");
+    let script = Path::new(&here).join("../shm/shared-statics.ld");
     println!("cargo::rerun-if-changed={}", script.display());
     println!("cargo::rustc-link-arg-tests=-Wl,-T,{}", script.display());
 }

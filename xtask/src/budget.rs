@@ -23,7 +23,6 @@ const LIBRARY: &[&str] = &[
 /// The counts: a name in the file of budgets, its folders, and how to count.
 const COUNTS: &[(&str, &[&str], Kind)] = &[
     ("library", LIBRARY, Kind::Lines),
-    ("crates/shm", &["crates/shm"], Kind::Lines),
     ("crates/sync", &["crates/sync"], Kind::Lines),
     ("crates/slab", &["crates/slab"], Kind::Lines),
     ("crates/objects", &["crates/objects"], Kind::Lines),

@@ -210,7 +210,7 @@ fn with_checks() -> String {
 /// Its C library registers no area for restartable sequences, and counts CPUs in another way.
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// The crates of the library.
+/// The crates of the library, and the memory that processes of the kernel share.
 pub(crate) const LIBRARY: &str = "-p fdtable-shm -p fdtable-sync -p fdtable-slab -p fdtable-objects \
                        -p fdtable -p fdtable-listing";
 

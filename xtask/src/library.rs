@@ -6,8 +6,7 @@ use std::path::Path;
 use crate::{Result, root};
 
 /// The crates and their packages: folders below `crates`, the lowest first.
-pub(crate) const CRATES: [(&str, &str); 6] = [
-    ("shm", "fdtable-shm"),
+pub(crate) const CRATES: [(&str, &str); 5] = [
     ("sync", "fdtable-sync"),
     ("slab", "fdtable-slab"),
     ("objects", "fdtable-objects"),

@@ -17,6 +17,7 @@ use super::chunk::CHUNK;
 use super::options::{Checks, Colouring, Options};
 use super::registry;
 use fdtable_sync::fallible::OnceBox;
+use fdtable_sync::platform::shared;
 
 /// The largest alignment of a class.
 const MAX_ALIGN: usize = 64;
@@ -121,8 +122,7 @@ fn alloc_alone(layout: Layout) -> Option<NonNull<u8>> {
     if layout.size() == 0 {
         return NonNull::new(ptr::without_provenance_mut(layout.align()));
     }
-    #[cfg(feature = "processes")]
-    let _inside = fdtable_shm::enter();
+    let _shared = shared::allocate();
     // SAFETY: the size is not zero.
     NonNull::new(unsafe { global_alloc(layout) })
 }

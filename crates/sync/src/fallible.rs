@@ -8,6 +8,7 @@ use core::ptr::{self, NonNull};
 
 use crate::platform::atomic::AtomicPtr;
 use crate::platform::atomic::Ordering::{Acquire, Release};
+use crate::platform::shared;
 
 /// The error of an allocation that failed. Callers of the table see it as `ENOMEM`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,7 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
         // A box of nothing does not allocate.
         return Ok(Box::new(value));
     }
-    #[cfg(feature = "processes")]
-    let _inside = fdtable_shm::enter();
+    let _shared = shared::allocate();
     // SAFETY: the size is not zero.
     let place = unsafe { alloc(layout) }.cast::<T>();
     if place.is_null() {

@@ -23,8 +23,8 @@
 //!
 //! With `membarrier(2)` of Linux ≥ 5.10 and rseq areas, a heavy fence also restarts the
 //! [restartable sequences](mod@crate::sequence) of this process. So a sequence needs no light
-//! fence. Where processes share memory, it does not: no heavy fence restarts the sequences of
-//! another process. A [`restart`] does, by a visit to each CPU (`visit.rs`), which takes longer.
+//! fence. Where processes [share memory](crate::platform::shared), it does not: no heavy fence
+//! restarts the sequences of another process. A [`restart`] does, which takes longer.
 //!
 //! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
 //! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for
@@ -34,12 +34,11 @@
 mod membarrier;
 #[cfg(loom)]
 pub mod model;
-#[cfg(all(feature = "processes", target_os = "linux", not(loom)))]
-mod visit;
 
 use crate::platform::atomic::Ordering::SeqCst;
 #[cfg(not(feature = "std"))]
 use crate::platform::hooks;
+use crate::platform::shared::registered;
 use crate::sequence::Area;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 use membarrier::Registered;
@@ -67,6 +66,9 @@ pub fn light() {
 /// Returns true if [`light`] may be used: if [`heavy`] reaches other CPUs. Enters the operating
 /// system at the first call.
 pub fn prepare() -> bool {
+    if let Some(hooks) = registered() {
+        return (hooks.has_heavy_fence)();
+    }
     #[cfg(loom)]
     return model::register();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -85,6 +87,9 @@ pub fn prepare() -> bool {
 /// that they read.
 #[cfg_attr(loom, track_caller)]
 pub fn heavy() {
+    if let Some(hooks) = registered() {
+        return (hooks.heavy_fence)();
+    }
     #[cfg(loom)]
     return model::heavy();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -113,16 +118,13 @@ impl core::error::Error for NotRestarted {}
 /// Returns true if [`restart`] may be used. Enters the operating system at the first call.
 #[must_use]
 pub fn prepare_restart() -> bool {
+    if registered().is_some() {
+        return true;
+    }
     #[cfg(loom)]
     return crate::sequence::model::are_there();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    return match membarrier::register() {
-        Registered::Restarting => true,
-        #[cfg(feature = "processes")]
-        _ => fdtable_shm::is_shared(),
-        #[cfg(not(feature = "processes"))]
-        _ => false,
-    };
+    return membarrier::register() == Registered::Restarting;
     #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
     return false;
     #[cfg(all(not(feature = "std"), not(loom)))]
@@ -134,20 +136,17 @@ pub fn prepare_restart() -> bool {
 /// before has either ended or begun again. The argument shows that [`prepare_restart`] has returned
 /// true.
 ///
-/// Where processes share memory, it moves the calling thread to each CPU and back.
-///
 /// Aborts the process if `membarrier(2)` worked at first and fails now, as `heavy` does.
 ///
 /// # Errors
 /// [`NotRestarted`], where processes share memory, if this thread may not run on each CPU that is
 /// online: sequences there may go on. Never else.
 pub fn restart(_: Area) -> Result<(), NotRestarted> {
+    if let Some(hooks) = registered() {
+        return (hooks.restart)();
+    }
     #[cfg(loom)]
     return model::restart();
-    #[cfg(all(feature = "processes", target_os = "linux", not(loom)))]
-    if fdtable_shm::is_shared() {
-        return visit::each_cpu();
-    }
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     membarrier::expedited();
     #[cfg(all(not(feature = "std"), not(loom)))]

@@ -90,10 +90,12 @@ use std::sync::{Mutex, PoisonError};
 
 #[cfg(unix)]
 use crate::fallible::OutOfMemory;
+use crate::platform::shared::registered;
 use crate::rcu;
 
 pub mod freezer;
 
+pub use crate::platform::shared::is_shared as shares_memory;
 pub use freezer::{
     BlockingSection, ForkGuard, blocking_section, enter, freeze, is_frozen_here, on_leaving,
     put_off, thaw,
@@ -168,9 +170,8 @@ pub extern "C" fn parent() {
 pub unsafe extern "C" fn child() {
     // Relaxed, all: there is one thread, and it starts the others.
     if !IS_TOLD.swap(true, Relaxed) {
-        #[cfg(feature = "processes")]
-        fdtable_shm::forget_thread();
-        if shares_memory() {
+        if let Some(hooks) = registered() {
+            (hooks.forked)();
             // The records of the other threads are theirs, in the parent.
             rcu::leave_to_parent();
         } else {
@@ -180,17 +181,4 @@ pub unsafe extern "C" fn child() {
         GENERATION.fetch_add(1, Relaxed);
     }
     thaw();
-}
-
-/// Returns true if the child of a fork shares the memory of the kernel with its parent, as
-/// [`fdtable_shm`](https://docs.rs/fdtable-shm) has begun: then the threads of both may wait for
-/// each other. Never without the feature `processes`. Neither blocks nor allocates; callable
-/// anywhere.
-#[must_use]
-#[inline]
-pub fn shares_memory() -> bool {
-    #[cfg(feature = "processes")]
-    return fdtable_shm::is_shared();
-    #[cfg(not(feature = "processes"))]
-    false
 }

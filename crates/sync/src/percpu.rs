@@ -21,6 +21,7 @@ pub mod rseq;
 use crate::fallible::{OutOfMemory, try_box};
 #[cfg(all(not(feature = "std"), not(loom)))]
 use crate::platform::hooks;
+use crate::platform::shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
@@ -286,8 +287,7 @@ impl<T> PerCpu<T> {
         make: impl FnMut(usize) -> T,
     ) -> Result<Self, OutOfMemory> {
         assert!(count.is_power_of_two(), "an index is a mask");
-        #[cfg(feature = "processes")]
-        let _inside = fdtable_shm::enter();
+        let _shared = shared::allocate();
         let mut values = Vec::new();
         values.try_reserve_exact(count).map_err(|_| OutOfMemory)?;
         values.extend((0..count).map(make).map(CachePadded::new));

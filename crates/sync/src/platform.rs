@@ -7,9 +7,16 @@
 #[cfg(loom)]
 #[allow(missing_docs, reason = "they are those of the standard library")]
 pub mod atomic;
+#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg_attr(loom, allow(dead_code, reason = "models have locks of their own"))]
+pub mod futex;
 #[cfg(not(feature = "std"))]
 pub(crate) mod hooks;
 pub mod kernel;
+mod mutex;
+pub mod shared;
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+pub mod sleeping;
 #[cfg(not(feature = "std"))]
 pub mod thread;
 
@@ -18,58 +25,7 @@ pub use core::sync::atomic;
 
 #[cfg(loom)]
 pub use loom::sync::Arc;
-
-/// The lock that sleeps.
-#[cfg(all(not(loom), feature = "std", not(feature = "processes")))]
-mod sleeping {
-    pub(super) use parking_lot::{Mutex, MutexGuard};
-
-    /// Hands the lock to a thread that sleeps on it, if one does, and takes it again.
-    pub(super) fn bump<T>(guard: &mut MutexGuard<'_, T>) {
-        MutexGuard::bump(guard);
-    }
-}
-
-/// The lock that sleeps, in memory that processes may share.
-#[cfg(all(not(loom), feature = "processes"))]
-mod sleeping {
-    pub(super) use fdtable_shm::{Mutex, MutexGuard};
-
-    /// Releases the lock to a thread that sleeps on it, if one does, and takes it again.
-    pub(super) fn bump<T>(guard: &mut MutexGuard<'_, T>) {
-        MutexGuard::unlocked(guard, std::thread::yield_now);
-    }
-}
-
-/// A lock for the update side. It is held for a bounded number of steps and never while a
-/// caller's code runs.
-#[cfg(loom)]
-pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-/// A lock for the update side. It is held for a bounded number of steps and never while a
-/// caller's code runs.
-#[cfg(all(not(loom), feature = "std"))]
-pub struct Mutex<T>(sleeping::Mutex<T>);
-
-/// A lock for the update side. It is held for a bounded number of steps and never while a
-/// caller's code runs.
-#[cfg(all(not(loom), not(feature = "std")))]
-pub struct Mutex<T>(crate::spin::SpinLock<T>);
-
-#[cfg(loom)]
-type RawGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
-#[cfg(all(not(loom), feature = "std"))]
-type RawGuard<'a, T> = sleeping::MutexGuard<'a, T>;
-#[cfg(all(not(loom), not(feature = "std")))]
-type RawGuard<'a, T> = crate::spin::SpinGuard<'a, T>;
-
-/// The right to use what a [`Mutex`] guards.
-pub struct MutexGuard<'a, T> {
-    #[cfg(any(loom, not(feature = "std")))]
-    lock: &'a Mutex<T>,
-    /// Absent only inside [`MutexGuard::let_others`].
-    raw: Option<RawGuard<'a, T>>,
-}
+pub use mutex::{Mutex, MutexGuard};
 
 /// Keeps other code that uses the library off this CPU until [`leave_lock`], where a kernel
 /// [can](kernel::Platform::enter_lock). Nests. Does nothing with `std`: a thread that waits for a
@@ -118,130 +74,6 @@ pub unsafe fn free_page(page: core::ptr::NonNull<u8>) {
     // SAFETY: as the caller promises.
     unsafe {
         <kernel::Defaults as kernel::Platform>::free_page(page);
-    }
-}
-
-/// Panic message of a guard that is used inside of its own method.
-const HELD: &str = "the lock is held outside of let_others";
-
-impl<T> MutexGuard<'_, T> {
-    /// Releases the lock to a thread that waits for it, if one does, and takes it again. The
-    /// guarded value may have changed.
-    ///
-    /// A thread that only released and took the lock would keep it: the others look for it too
-    /// rarely to find it free. With `std` the lock is handed to a thread that sleeps on it. Without
-    /// `std` it is free briefly.
-    #[allow(
-        clippy::missing_panics_doc,
-        reason = "only this function takes the inner guard away, and it puts it back"
-    )]
-    pub fn let_others(&mut self) {
-        #[cfg(all(not(loom), feature = "std"))]
-        sleeping::bump(self.raw.as_mut().expect(HELD));
-        #[cfg(any(loom, not(feature = "std")))]
-        {
-            self.raw = None;
-            #[cfg(not(loom))]
-            relax(0);
-            self.raw = self.lock.lock().raw.take();
-        }
-    }
-}
-
-impl<T> core::ops::Deref for MutexGuard<'_, T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        self.raw.as_ref().expect(HELD)
-    }
-}
-
-impl<T> core::ops::DerefMut for MutexGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        self.raw.as_mut().expect(HELD)
-    }
-}
-
-impl<T> Mutex<T> {
-    /// Makes an unlocked lock around `value`.
-    #[cfg(not(loom))]
-    pub const fn new(value: T) -> Self {
-        #[cfg(feature = "std")]
-        return Self(sleeping::Mutex::new(value));
-        #[cfg(not(feature = "std"))]
-        return Self(crate::spin::SpinLock::new(value));
-    }
-
-    /// Makes an unlocked lock around `value`.
-    #[cfg(loom)]
-    pub fn new(value: T) -> Self {
-        Self(loom::sync::Mutex::new(value))
-    }
-
-    /// Waits for the lock and takes it. May sleep; never call it inside a read-side section
-    /// that the holder of the lock may wait for.
-    #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        #[cfg(loom)]
-        return self.guard(
-            self.0
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        );
-        #[cfg(not(loom))]
-        return self.try_lock().unwrap_or_else(|| self.wait());
-    }
-
-    /// Keeps away a few times before it sleeps. A holder nearly always runs on, and is done before
-    /// this thread could be suspended and woken. And where more threads run than there are CPUs, a
-    /// thread that yields its CPU at each contention waits for all others. The first wait is longer
-    /// than for a lock of one word, since a search takes longer than a change in a leaf.
-    #[cfg(not(loom))]
-    #[cold]
-    fn wait(&self) -> MutexGuard<'_, T> {
-        for attempts in LONG..WAITS {
-            keep_away(attempts);
-            if let Some(guard) = self.try_lock() {
-                return guard;
-            }
-        }
-        self.guard(self.0.lock())
-    }
-
-    /// Takes the lock if no thread holds it. Never waits.
-    #[inline]
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        #[cfg(loom)]
-        return self.0.try_lock().ok().map(|raw| self.guard(raw));
-        #[cfg(not(loom))]
-        return self.0.try_lock().map(|raw| self.guard(raw));
-    }
-
-    #[inline]
-    fn guard<'a>(&'a self, raw: RawGuard<'a, T>) -> MutexGuard<'a, T> {
-        MutexGuard {
-            #[cfg(any(loom, not(feature = "std")))]
-            lock: self,
-            raw: Some(raw),
-        }
-    }
-
-    /// Borrows the value. No other thread can, as `self` is borrowed exclusively.
-    pub fn get_mut(&mut self) -> &mut T {
-        #[cfg(loom)]
-        return self
-            .0
-            .get_mut()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        #[cfg(not(loom))]
-        return self.0.get_mut();
-    }
-}
-
-impl<T: Default> Default for Mutex<T> {
-    fn default() -> Self {
-        Self::new(T::default())
     }
 }
 
@@ -314,10 +146,10 @@ pub fn back_off(attempts: u32) {
     }
 }
 
-/// Declares a static of the kernel: one that all processes share, if they share anything. Loom
-/// makes it anew for every execution of a model. Without both it is a plain constant-initialised
-/// static.
-#[cfg(all(feature = "processes", not(loom)))]
+/// Declares a static of the library, in the section that a program can [share](shared) among its
+/// processes. Loom makes it anew for every execution of a model. Elsewhere it is a plain
+/// constant-initialised static.
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 #[macro_export]
 macro_rules! global {
     ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {
@@ -327,10 +159,10 @@ macro_rules! global {
     };
 }
 
-/// Declares a static of the kernel: one that all processes share, if they share anything. Loom
-/// makes it anew for every execution of a model. Without both it is a plain constant-initialised
-/// static.
-#[cfg(not(all(feature = "processes", not(loom))))]
+/// Declares a static of the library, in the section that a program can [share](shared) among its
+/// processes. Loom makes it anew for every execution of a model. Elsewhere it is a plain
+/// constant-initialised static.
+#[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
 #[macro_export]
 macro_rules! global {
     ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {

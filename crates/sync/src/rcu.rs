@@ -301,9 +301,9 @@ pub(crate) fn leave_to_parent() {
 /// the callbacks that they were invoking. These leak. Neither blocks nor allocates.
 ///
 /// # Safety
-/// The process with this [name](fdtable_shm::process) has ended.
-#[cfg(feature = "processes")]
-pub unsafe fn bury_process(name: u32) {
+/// The process with this [name](crate::platform::shared::SharedMemory::process) has ended.
+#[cfg(feature = "std")]
+pub unsafe fn forget_process(name: u32) {
     // SAFETY: as the caller promises.
     unsafe { reader::RECORDS.forget_process(name) };
     callbacks::forget_invocations_of(name);

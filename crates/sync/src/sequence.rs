@@ -48,10 +48,8 @@
         target_pointer_width = "64"
     )
 )))]
-mod missing;
-#[cfg(loom)]
-#[path = "sequence/model.rs"]
-pub mod model;
+#[path = "sequence/missing.rs"]
+mod areas;
 #[cfg(all(
     any(
         all(feature = "std", target_os = "linux"),
@@ -62,32 +60,14 @@ pub mod model;
     not(loom)
 ))]
 #[path = "sequence/x86_64.rs"]
-mod x86_64;
-
-#[cfg(not(any(
-    loom,
-    all(
-        any(
-            all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"))
-        ),
-        target_arch = "x86_64",
-        target_pointer_width = "64"
-    )
-)))]
-pub use missing::Area;
+mod areas;
 #[cfg(loom)]
-pub use model::Area;
-#[cfg(all(
-    any(
-        all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"))
-    ),
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(loom)
-))]
-pub use x86_64::Area;
+#[path = "sequence/model.rs"]
+pub mod model;
+
+pub use areas::Area;
+#[cfg(loom)]
+use model as areas;
 
 /// Returns where a thread continues that was interrupted at the given address: at the beginning of
 /// the restartable sequence around it, or there. For the interrupt handlers of a kernel that has
@@ -97,18 +77,5 @@ pub use x86_64::Area;
 /// it.
 #[must_use]
 pub fn resume_address(interrupted: usize) -> usize {
-    #[cfg(all(
-        any(feature = "processes", all(feature = "platform", not(feature = "std"))),
-        target_arch = "x86_64",
-        target_pointer_width = "64",
-        not(loom)
-    ))]
-    return x86_64::resume_address(interrupted);
-    #[cfg(not(all(
-        any(feature = "processes", all(feature = "platform", not(feature = "std"))),
-        target_arch = "x86_64",
-        target_pointer_width = "64",
-        not(loom)
-    )))]
-    interrupted
+    areas::resume_address(interrupted)
 }

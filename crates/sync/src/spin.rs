@@ -57,7 +57,6 @@ impl<T> SpinLock<T> {
     }
 
     /// Takes the lock if no thread holds it. Never waits.
-    #[cfg(not(feature = "std"))]
     #[inline(always)]
     pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
         self.lock.try_lock(TAG).then(|| SpinGuard {
@@ -67,7 +66,6 @@ impl<T> SpinLock<T> {
     }
 
     /// Borrows the value. No other thread can, as `self` is borrowed exclusively.
-    #[cfg(not(feature = "std"))]
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }

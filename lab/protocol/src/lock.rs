@@ -1,4 +1,5 @@
-//! A model of the mutex of `crates/shm/src/lock.rs`, for each order of steps of three threads.
+//! A model of the mutex of `crates/sync/src/platform/sleeping.rs`, for each order of steps of three
+//! threads.
 //!
 //! Each thread takes the lock some times. The times after which a thread wakes by itself are left
 //! out, and so are those for which stores are invisible: a thread that sleeps needs a wake-up.

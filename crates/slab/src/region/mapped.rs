@@ -15,7 +15,7 @@ use core::ptr::{self, NonNull};
 
 use crate::chunk::CHUNK;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
-use fdtable_sync::platform::{Mutex, global};
+use fdtable_sync::platform::{Mutex, global, shared};
 
 /// How many bytes a region has.
 const REGION: usize = 2 * 1024 * 1024;
@@ -109,18 +109,16 @@ pub(super) unsafe fn free(start: NonNull<u8>, origin: Origin) {
 
 /// The advice that frees pages: those of one process, or those that processes share.
 fn given_up() -> libc::c_int {
-    #[cfg(feature = "processes")]
-    if fdtable_shm::is_shared() {
-        return libc::MADV_REMOVE;
+    if shared::is_shared() {
+        libc::MADV_REMOVE
+    } else {
+        libc::MADV_DONTNEED
     }
-    libc::MADV_DONTNEED
 }
 
 impl Regions {
     /// Makes a region and puts it on the list.
     fn grow(&mut self) -> Result<NonNull<Region>, OutOfMemory> {
-        #[cfg(feature = "processes")]
-        let _inside = fdtable_shm::enter();
         let mut region = try_box(Region {
             start: NonNull::dangling(),
             free: Cell::new(ALL),
@@ -172,9 +170,8 @@ impl Regions {
 
 /// Maps a region: maps twice as much as needed, and unmaps the parts before and after it.
 fn map() -> Result<NonNull<u8>, OutOfMemory> {
-    #[cfg(feature = "processes")]
-    if fdtable_shm::is_shared() {
-        return fdtable_shm::map_pages(REGION).ok_or(OutOfMemory);
+    if let Some(mapped) = shared::map(REGION) {
+        return mapped.ok_or(OutOfMemory);
     }
     const LARGE: usize = 2 * REGION;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -202,12 +199,10 @@ fn map() -> Result<NonNull<u8>, OutOfMemory> {
 
 /// Unmaps a region. Returns true if the kernel did.
 fn unmap(start: NonNull<u8>) -> bool {
-    #[cfg(feature = "processes")]
-    if fdtable_shm::is_shared() {
-        // SAFETY: as below; `map` took the pages.
-        unsafe { fdtable_shm::unmap_pages(start, REGION) };
+    // SAFETY: the caller found all chunks of the region free, so it is no longer used.
+    if unsafe { shared::unmap(start, REGION) } {
         return true;
     }
-    // SAFETY: the caller found all chunks of the region free, so it is no longer used.
+    // SAFETY: as above.
     unsafe { libc::munmap(start.as_ptr().cast(), REGION) == 0 }
 }

@@ -20,10 +20,6 @@ static REGISTRATION: OnceLock<Registered> = OnceLock::new();
 /// Registers the process at the first call. Every call gives the same answer.
 pub(super) fn register() -> Registered {
     *REGISTRATION.get_or_init(|| {
-        #[cfg(feature = "processes")]
-        if fdtable_shm::is_shared() {
-            return reach_other_processes();
-        }
         if restarts() {
             Registered::Restarting
         } else if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
@@ -34,19 +30,6 @@ pub(super) fn register() -> Registered {
             Registered::No
         }
     })
-}
-
-/// Registers for fences that reach all processes that have registered: those of a tree, as a fork
-/// passes it on. No command restarts the sequences of another process: see `visit`.
-#[cfg(feature = "processes")]
-fn reach_other_processes() -> Registered {
-    let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED)
-        && membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED);
-    if registered {
-        Registered::Fences
-    } else {
-        Registered::No
-    }
 }
 
 /// Registers for the command that restarts sequences, where there may be some.
@@ -60,8 +43,6 @@ fn restarts() -> bool {
 /// the process has registered for that. Only after [`register`] has not returned `No`.
 pub(super) fn expedited() {
     let command = match register() {
-        #[cfg(feature = "processes")]
-        _ if fdtable_shm::is_shared() => libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED,
         Registered::Restarting => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ,
         Registered::Fences | Registered::No => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
     };

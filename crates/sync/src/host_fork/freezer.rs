@@ -90,7 +90,7 @@ use crossbeam_utils::CachePadded;
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
-use crate::platform::{own, relax};
+use crate::platform::{own, relax, shared};
 use crate::rcu::reader::{RECORDS, Record, fence_for_claimed_of, own_record, thread_name};
 
 /// Set while entering threads must take a full fence.
@@ -623,14 +623,6 @@ fn leave_all_levels() -> Option<(&'static Record, usize)> {
     Some((record, word & !ADMITTED))
 }
 
-/// Returns the name of this process, where it matters.
-fn process_name() -> u32 {
-    #[cfg(feature = "processes")]
-    return fdtable_shm::process();
-    #[cfg(not(feature = "processes"))]
-    0
-}
-
 /// The thread that has set "frozen".
 struct Turn(&'static Record);
 
@@ -649,7 +641,7 @@ fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
 impl Turn {
     /// Waits until all other threads are outside.
     fn wait_for_others(self) {
-        let process = process_name();
+        let process = shared::process();
         // (Q) pairs with (B).
         fence_for_claimed_of(process);
         // (R)

@@ -8,11 +8,17 @@ use core::cell::Cell;
 #[cfg(not(loom))]
 use core::ptr;
 #[cfg(not(loom))]
+use core::time::Duration;
+#[cfg(not(loom))]
 use std::time::Instant;
 
 use super::{Restart, Wake};
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+#[cfg(not(loom))]
+use crate::platform::futex::{self, AGES};
+#[cfg(not(loom))]
+use crate::platform::shared::is_shared;
 
 /// The owner must wake.
 const NOTIFIED: u32 = 1;
@@ -135,7 +141,7 @@ impl Word {
         let before = self.word.fetch_or(NOTIFIED, Release);
         if before & PARKED != 0 {
             #[cfg(not(loom))]
-            wake(&self.word);
+            futex::wake(&self.word, 1);
             #[cfg(loom)]
             self.queue.wake();
         }
@@ -159,56 +165,35 @@ impl Drop for Began {
 /// it. Preserves `errno`: a call that sleeps and succeeds leaves it unchanged.
 #[cfg(not(loom))]
 fn sleep(word: &AtomicU32, deadline: Option<Instant>, restart: Restart) -> bool {
-    // SAFETY: it takes nothing.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the C library keeps one for each thread, for as long as that runs.
-    let errno_before = unsafe { errno.read() };
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     // A process that has died may have owed a wake-up.
-    #[cfg(feature = "processes")]
-    let left = match fdtable_shm::is_shared() {
+    let left = match is_shared() {
         true => Some(left.map_or(NAP, |left| left.min(NAP))),
         false => left,
     };
+    let wait = |time| futex::wait(word, PARKED, time);
     let answer = match (left, restart) {
-        (None, Restart::Allowed) => wait(word, None),
-        (None, Restart::Never) => wait(word, Some(AGES)),
-        (Some(left), Restart::Never) => wait(word, Some(left)),
+        (None, Restart::Allowed) => wait(None),
+        (None, Restart::Never) => wait(Some(AGES)),
+        (Some(left), Restart::Never) => wait(Some(left)),
         (Some(left), Restart::Allowed) => match wait_restarted(word, left) {
             // An old kernel, or a filter of system calls. Every handler ends the sleep then.
-            libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL => wait(word, Some(left)),
+            libc::ENOSYS | libc::EPERM | libc::EACCES | libc::EINVAL => wait(Some(left)),
             answer => answer,
         },
     };
-    // SAFETY: as above.
-    unsafe { errno.write(errno_before) };
     answer == libc::EINTR
 }
 
 /// How long a thread sleeps before it looks for itself, where the thread that is to wake it may be
 /// that of a process that has died.
-#[cfg(all(feature = "processes", not(loom)))]
-const NAP: core::time::Duration = core::time::Duration::from_secs(1);
-
-/// A time that does not end: 30 years.
 #[cfg(not(loom))]
-const AGES: core::time::Duration = core::time::Duration::from_secs(1_000_000_000);
-
-/// Sleeps at most for a time. Returns the error, or 0.
-#[cfg(not(loom))]
-fn wait(word: &AtomicU32, time: Option<core::time::Duration>) -> libc::c_int {
-    let operation = libc::FUTEX_WAIT | SCOPE;
-    let limit = time.map(timespec);
-    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the word is alive during the call, and the limit is null or a valid time.
-    let done = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, PARKED, limit) };
-    error_of(done)
-}
+const NAP: Duration = Duration::from_secs(1);
 
 /// Sleeps at most for a time, without giving that up when a handler restarts the call. Returns the
 /// error, or 0.
 #[cfg(not(loom))]
-fn wait_restarted(word: &AtomicU32, time: core::time::Duration) -> libc::c_int {
+fn wait_restarted(word: &AtomicU32, time: Duration) -> libc::c_int {
     /// `struct futex_waitv` of the kernel.
     #[repr(C)]
     struct Waiter {
@@ -222,13 +207,13 @@ fn wait_restarted(word: &AtomicU32, time: core::time::Duration) -> libc::c_int {
     let waiter = Waiter {
         value: PARKED.into(),
         address: word.as_ptr().addr() as u64,
-        flags: SIZE_U32 | SCOPE.cast_unsigned(),
+        flags: SIZE_U32 | futex::scope().cast_unsigned(),
         reserved: 0,
     };
-    let mut now = timespec(core::time::Duration::ZERO);
+    let mut now = futex::timespec(Duration::ZERO);
     // SAFETY: there is room for the time.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let left = timespec(time);
+    let left = futex::timespec(time);
     let mut until = libc::timespec {
         tv_sec: now.tv_sec.saturating_add(left.tv_sec),
         tv_nsec: now.tv_nsec + left.tv_nsec,
@@ -238,7 +223,7 @@ fn wait_restarted(word: &AtomicU32, time: core::time::Duration) -> libc::c_int {
         until.tv_nsec -= NANOSECONDS;
     }
     // SAFETY: the word is alive during the call, the waiter and the time are valid.
-    let done = unsafe {
+    futex::keeping_errno(|| unsafe {
         libc::syscall(
             libc::SYS_futex_waitv,
             &raw const waiter,
@@ -247,50 +232,12 @@ fn wait_restarted(word: &AtomicU32, time: core::time::Duration) -> libc::c_int {
             &raw const until,
             libc::CLOCK_MONOTONIC,
         )
-    };
-    error_of(done)
+    })
 }
-
-/// The flag of a word that no other process can have. `FUTEX2_PRIVATE` of the kernel is the same.
-#[cfg(not(loom))]
-const SCOPE: libc::c_int = match cfg!(feature = "processes") {
-    true => 0,
-    false => libc::FUTEX_PRIVATE_FLAG,
-};
 
 /// Nanoseconds in a second.
 #[cfg(not(loom))]
 const NANOSECONDS: libc::c_long = 1_000_000_000;
-
-/// Converts a time. One that is too long becomes 30 years.
-#[cfg(not(loom))]
-fn timespec(time: core::time::Duration) -> libc::timespec {
-    let time = time.min(AGES);
-    libc::timespec {
-        tv_sec: time.as_secs() as _,
-        tv_nsec: time.subsec_nanos() as libc::c_long,
-    }
-}
-
-/// Returns the error of a system call, or 0.
-#[cfg(not(loom))]
-fn error_of(result: libc::c_long) -> libc::c_int {
-    if result >= 0 {
-        return 0;
-    }
-    // SAFETY: it takes nothing.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the C library keeps one for each thread, for as long as that runs.
-    unsafe { errno.read() }
-}
-
-/// Wakes the thread that sleeps on the word.
-#[cfg(not(loom))]
-fn wake(word: &AtomicU32) {
-    let operation = libc::FUTEX_WAKE | SCOPE;
-    // SAFETY: the word is alive during the call, which only compares its address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
-}
 
 /// Stand-in for the kernel, which compares the word under the lock of a queue. A wake-up takes it
 /// too.

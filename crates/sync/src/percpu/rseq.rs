@@ -13,7 +13,7 @@ const CPU_ID: isize = 4;
 
 /// Returns how far the index of the CPU is from the thread pointer of a thread, or nothing where
 /// there are no areas. A thread with a negative one has none.
-#[cfg(all(feature = "processes", target_arch = "x86_64"))]
+#[cfg(target_arch = "x86_64")]
 pub fn cpu_id_offset() -> Option<isize> {
     Some(area_offset()? + CPU_ID)
 }

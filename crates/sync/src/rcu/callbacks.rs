@@ -67,7 +67,7 @@ use crate::percpu::PerCpu;
 use crate::platform::atomic::AtomicPtr;
 #[cfg(not(loom))]
 use crate::platform::atomic::Ordering::Relaxed;
-use crate::platform::relax;
+use crate::platform::{relax, shared};
 use crate::prefetch::prefetch;
 #[cfg(not(loom))]
 use crate::spin::SpinLock;
@@ -411,11 +411,11 @@ impl Queue {
 /// Names the calling thread as one that invokes. Without `std` all threads have the same name.
 fn invoker_name() -> NonZeroUsize {
     // Threads of two processes may have one name. All threads of a process end together.
-    #[cfg(feature = "processes")]
-    if fdtable_shm::is_shared() {
-        return NonZeroUsize::new(fdtable_shm::process() as usize).unwrap_or(NonZeroUsize::MIN);
-    }
-    NonZeroUsize::new(thread_name()).unwrap_or(NonZeroUsize::MIN)
+    let name = match shared::process() {
+        0 => thread_name(),
+        process => process as usize,
+    };
+    NonZeroUsize::new(name).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The queues of one CPU, on cache lines of their own.
@@ -460,33 +460,20 @@ impl Queues {
 #[cfg(not(loom))]
 mod queues {
     use super::{PerCpu, Queue, Queues, SpinLock};
-    use crate::fallible::OutOfMemory;
     use crate::platform::global;
 
-    #[cfg(any(not(feature = "std"), feature = "processes"))]
     global! {
         pub(super) static QUEUES: crate::fallible::OnceBox<PerCpu<Queues>> =
             crate::fallible::OnceBox::new();
     }
-    #[cfg(all(feature = "std", not(feature = "processes")))]
-    static QUEUES: std::sync::LazyLock<Option<PerCpu<Queues>>> =
-        std::sync::LazyLock::new(|| make().ok());
     global! {
         pub(super) static SHARED: Queues = Queues::new();
     }
 
-    fn make() -> Result<PerCpu<Queues>, OutOfMemory> {
-        #[cfg(feature = "processes")]
-        let _inside = fdtable_shm::enter();
-        PerCpu::try_new(|_cpu| Queues::new())
-    }
-
+    /// Returns the queues of the CPUs. Where there is no memory, the next call tries again.
     #[inline]
     fn per_cpu() -> Option<&'static PerCpu<Queues>> {
-        #[cfg(all(feature = "std", not(feature = "processes")))]
-        return QUEUES.as_ref();
-        // Where there is no memory, the next call tries again.
-        #[cfg(any(not(feature = "std"), feature = "processes"))]
+        let make = || PerCpu::try_new(|_cpu| Queues::new());
         QUEUES.get_or_try_init(make).ok()
     }
 
@@ -743,8 +730,7 @@ fn invoke_ready(queue: &SpinLock<Queue>, max: usize) {
         true => usize::MAX,
         false => max,
     };
-    #[cfg(feature = "processes")]
-    let _inside = fdtable_shm::enter();
+    let _shared = shared::allocate();
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
@@ -981,7 +967,7 @@ pub(super) fn forget_invocations() {
 }
 
 /// Counts the lists that threads of a process were invoking as run. The process has ended.
-#[cfg(feature = "processes")]
+#[cfg(feature = "std")]
 pub(super) fn forget_invocations_of(process: u32) {
     for queue in queues::all() {
         let mut queue = queue.lock();
@@ -1074,6 +1060,7 @@ pub(super) use ticks::{begin as begin_tick, want as want_tick};
 mod end {
     use super::{drain_briefly, inside_callback, inside_section};
     use crate::host_fork::freezer;
+    use crate::platform::shared;
     use core::cell::Cell;
 
     std::thread_local! {
@@ -1099,10 +1086,7 @@ mod end {
                 }
             };
             // The queues have locks that all processes share.
-            #[cfg(feature = "processes")]
-            fdtable_shm::last_call(drain);
-            #[cfg(not(feature = "processes"))]
-            drain();
+            shared::call_at_end(drain);
         }
     }
 

@@ -35,7 +35,7 @@ use super::reader::Guard;
 use crate::fallible::{OutOfMemory, try_box};
 use crate::platform::atomic::AtomicPtr;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{Mutex, MutexGuard};
+use crate::platform::{Mutex, MutexGuard, shared};
 
 /// Buckets of the first table.
 const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -217,8 +217,7 @@ unsafe fn follow<'s, K, V>(link: &Link<K, V>) -> Option<&'s Node<K, V>> {
 impl<K, V> Table<K, V> {
     /// Makes a table of empty lists.
     fn new(buckets: usize) -> Result<Box<Self>, OutOfMemory> {
-        #[cfg(feature = "processes")]
-        let _inside = fdtable_shm::enter();
+        let _shared = shared::allocate();
         let mut lists = Vec::new();
         lists.try_reserve_exact(buckets).map_err(|_| OutOfMemory)?;
         lists.resize_with(buckets, || Link::new(ptr::null_mut()));

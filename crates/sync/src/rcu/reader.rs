@@ -4,6 +4,7 @@ use crate::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicIsize as UnmodelledOffset;
+use core::sync::atomic::AtomicU32 as UnmodelledName;
 use core::sync::atomic::AtomicUsize as Unmodelled;
 
 #[cfg(not(loom))]
@@ -15,7 +16,7 @@ use crate::fallible::{OutOfMemory, try_box};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
-use crate::platform::{enter_lock, global, leave_lock, own, relax};
+use crate::platform::{enter_lock, global, leave_lock, own, relax, shared};
 use crate::sequence::Area;
 
 /// The low bits of a word of a section count the nesting.
@@ -157,10 +158,9 @@ pub(crate) struct Record {
     /// Written by the reader that claimed the record, read by updaters.
     own: CachePadded<Own>,
     claimed: AtomicBool,
-    /// The process that claimed it, where processes share their records. It is not part of what is
-    /// modelled.
-    #[cfg(feature = "processes")]
-    process: core::sync::atomic::AtomicU32,
+    /// The process that claimed it, where processes share their records, or 0. It is not part of
+    /// what is modelled.
+    process: UnmodelledName,
     /// The [name](thread::name) of the thread that claimed it, or 0. Only a child of a fork reads
     /// it. It is not part of what is modelled.
     owner: Unmodelled,
@@ -378,19 +378,12 @@ impl Record {
         &self.own.freezer
     }
 
-    /// Returns true if the record is that of a thread of this process, which has this name. Where
-    /// processes do not share them, all records are.
-    #[cfg_attr(
-        not(feature = "processes"),
-        expect(clippy::unused_self, reason = "there is one")
-    )]
-    pub(crate) fn is_of(&self, _process: u32) -> bool {
-        #[cfg(feature = "processes")]
+    /// Returns true if the record is that of a thread of the process with this name. Where
+    /// processes do not share them, all records are: each has the name 0.
+    pub(crate) fn is_of(&self, process: u32) -> bool {
         // Acquire: pairs with the release in `unclaim`, so that what the thread has done inside
         // comes before, if this finds its record released.
-        return !fdtable_shm::is_shared() || self.process.load(Acquire) == _process;
-        #[cfg(not(feature = "processes"))]
-        true
+        self.process.load(Acquire) == process
     }
 
     /// Returns the word of what is put off. Only the owner and its signal handlers write it.
@@ -565,8 +558,7 @@ impl Record {
                 local: ThreadState::new(),
             }),
             claimed: AtomicBool::new(true),
-            #[cfg(feature = "processes")]
-            process: core::sync::atomic::AtomicU32::new(0),
+            process: UnmodelledName::new(0),
             owner: Unmodelled::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }
@@ -588,8 +580,7 @@ impl Record {
                 local: ThreadState::new(),
             }),
             claimed: AtomicBool::new(true),
-            #[cfg(feature = "processes")]
-            process: core::sync::atomic::AtomicU32::new(0),
+            process: UnmodelledName::new(0),
             owner: Unmodelled::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }
@@ -611,7 +602,6 @@ impl Record {
     fn unclaim(&self) {
         // It is not that of a process until another thread has claimed it. Release: pairs with the
         // acquire in `is_of`.
-        #[cfg(feature = "processes")]
         self.process.store(0, Release);
         // Relaxed: as in `claim`.
         self.owner.store(0, Relaxed);
@@ -636,8 +626,6 @@ impl Record {
 /// Makes a claimed record. Where there is no memory, returns one of a few reserved records: a
 /// lookup cannot fail for it.
 fn new_record() -> &'static Record {
-    #[cfg(feature = "processes")]
-    let _inside = fdtable_shm::enter();
     match try_box(Record::new_claimed(0)) {
         Ok(record) => Box::leak(record),
         Err(OutOfMemory) => kept_record(),
@@ -719,9 +707,8 @@ impl Records {
         }
         // Relaxed: read by a child of a fork, which has one thread and a copy of its memory.
         record.owner.store(thread::name(), Relaxed);
-        #[cfg(feature = "processes")]
         // Relaxed: the fence below is before each entry to the freezer, whose holder reads it.
-        record.process.store(fdtable_shm::process(), Relaxed);
+        record.process.store(shared::process(), Relaxed);
         // Relaxed: only this thread reads it.
         record.own.area.store(area_of_thread(), Relaxed);
         // Pairs with the fence before the search for other readers in `Grace::start`: either
@@ -786,7 +773,7 @@ impl Records {
     }
 }
 
-#[cfg(feature = "processes")]
+#[cfg(feature = "std")]
 impl Records {
     /// Releases the records of a process. They say then that no thread is inside of anything.
     ///

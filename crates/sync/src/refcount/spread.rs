@@ -90,6 +90,7 @@ use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicIsize, AtomicPtr, AtomicU16, AtomicU64, AtomicUsize};
 use crate::platform::own;
+use crate::platform::shared::is_shared;
 use core::ptr::{self, NonNull};
 
 pub mod pace;
@@ -217,8 +218,7 @@ impl Parts {
     /// Makes the rows. The parts are of this process: where processes share counts, there are none.
     #[cold]
     fn make(&self) {
-        #[cfg(feature = "processes")]
-        if fdtable_shm::is_shared() {
+        if is_shared() {
             return;
         }
         let count = if cfg!(loom) {
@@ -349,8 +349,7 @@ impl Drawn {
         if !PARTS.are_made() {
             return None;
         }
-        #[cfg(feature = "processes")]
-        debug_assert!(!fdtable_shm::is_shared(), "a tree was made before");
+        debug_assert!(!is_shared(), "a tree was made before");
         for (index, word) in self.0.iter().enumerate() {
             // Relaxed: a hint.
             let mut bits = word.load(Relaxed);

@@ -21,6 +21,7 @@ use crate::fence;
 use crate::percpu::rseq;
 #[cfg(not(feature = "std"))]
 use crate::platform::hooks;
+use crate::platform::shared::is_shared;
 
 /// Where each thread has its rseq area, in a process whose sequences can be restarted from other
 /// CPUs.
@@ -48,8 +49,7 @@ impl Area {
     /// or if processes share memory: then no heavy fence restarts the sequences of the others.
     pub(crate) fn offset_of_thread() -> isize {
         let area = Self::find();
-        #[cfg(feature = "processes")]
-        let area = area.filter(|_| !fdtable_shm::is_shared());
+        let area = area.filter(|_| !is_shared());
         #[cfg(feature = "std")]
         let area = area.filter(|_| rseq::cpu_id().is_some());
         area.map_or(0, Self::offset)
@@ -71,7 +71,6 @@ impl Area {
 }
 
 /// A descriptor, as the kernel reads it.
-#[cfg(any(feature = "processes", not(feature = "std")))]
 #[repr(C, align(32))]
 struct Descriptor {
     version: u32,
@@ -96,7 +95,7 @@ fn section() -> (*const Descriptor, *const Descriptor) {
 
 /// Returns where the section of descriptors begins and ends, or twice the same if there is none.
 /// The linker defines both for a section whose name is an identifier.
-#[cfg(all(feature = "processes", feature = "std"))]
+#[cfg(feature = "std")]
 fn section() -> (*const Descriptor, *const Descriptor) {
     let (first, end);
     // SAFETY: it loads two words of the linker's table.
@@ -115,7 +114,6 @@ fn section() -> (*const Descriptor, *const Descriptor) {
 }
 
 /// As [`resume_address`](super::resume_address).
-#[cfg(any(feature = "processes", not(feature = "std")))]
 pub(super) fn resume_address(interrupted: usize) -> usize {
     let is_inside =
         |sequence: &&Descriptor| interrupted.wrapping_sub(sequence.start) < sequence.length;
@@ -124,7 +122,6 @@ pub(super) fn resume_address(interrupted: usize) -> usize {
 }
 
 /// Returns the descriptors of all sequences of the program.
-#[cfg(any(feature = "processes", not(feature = "std")))]
 fn descriptors() -> &'static [Descriptor] {
     let (first, end) = section();
     let count = (end.addr() - first.addr()) / size_of::<Descriptor>();
@@ -237,7 +234,7 @@ macro_rules! restartable_in {
     };
 }
 
-#[cfg(all(test, feature = "processes"))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
     use crate::sequence::resume_address;

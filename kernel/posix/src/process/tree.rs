@@ -347,7 +347,7 @@ unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
             let burial = TREE.lock().begin_burial(&is_it);
             if let Burial::Ours(name, member) = burial {
                 // SAFETY: as the caller promises.
-                unsafe { rcu::bury_process(name) };
+                unsafe { rcu::forget_process(name) };
                 member.process.end();
                 TREE.lock().take(name);
                 // SAFETY: as the caller promises, the threads of the process do not exist, and no

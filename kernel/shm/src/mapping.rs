@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 
+use crate::hooks::HOOKS;
 use crate::lock::Mutex;
 
 /// The size of the range in bytes: 64 GiB. It is never used up before the memory of the machine.
@@ -254,6 +255,8 @@ pub unsafe fn begin() -> io::Result<Begun> {
     // Relaxed, both: there is one thread.
     START.store(start, Relaxed);
     IS_SHARED.store(true, Relaxed);
+    // SAFETY: as the caller promises; the section is mapped shared, and the heap is.
+    unsafe { fdtable_sync::platform::shared::register(&HOOKS) };
     Ok(Begun::Shared)
 }
 

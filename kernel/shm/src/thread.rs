@@ -43,65 +43,76 @@ pub struct Side {
 /// Nests. Callable anywhere.
 #[inline]
 pub fn enter() -> Side {
-    let before = WORDS.with(|words| words.state.get());
-    go((before + CALL) | usize::from(is_shared()), before)
+    Side {
+        before: enter_call(),
+        stays: PhantomData,
+    }
+}
+
+/// As [`enter`], without a guard. Returns the state to restore.
+#[inline]
+pub(crate) fn enter_call() -> usize {
+    let before = state();
+    restore((before + CALL) | usize::from(is_shared()));
+    before
 }
 
 /// Has the calling thread allocate private memory, inside of a call or outside. Nests. Callable
 /// anywhere.
 #[inline]
 pub fn leave() -> Side {
-    let before = WORDS.with(|words| words.state.get());
-    go(before & !SHARED, before)
-}
-
-#[inline]
-fn go(state: usize, before: usize) -> Side {
-    WORDS.with(|words| words.state.set(state));
+    let before = state();
+    restore(before & !SHARED);
     Side {
         before,
         stays: PhantomData,
     }
 }
 
-/// Function that a thread calls after a [last call](last_call).
+#[inline]
+fn state() -> usize {
+    WORDS.with(|words| words.state.get())
+}
+
+#[inline]
+pub(crate) fn restore(state: usize) {
+    WORDS.with(|words| words.state.set(state));
+}
+
+/// Function that a thread calls after its last call.
 static AFTER_LAST: OnceLock<fn()> = OnceLock::new();
 
-/// Sets what threads call after a [last call](last_call), outside of it. The first one stays.
+/// Sets what threads call after their last calls, outside of them, where there is shared memory. A
+/// thread that completes the calls of another one hears of its end by it. The first one stays.
 pub fn after_last_calls(act: fn()) {
     let _ = AFTER_LAST.set(act);
 }
 
-/// Makes a call of the kernel for a thread that is ending, after which it makes no other one. A
-/// thread that completes the calls of another one hears of its end ([`after_last_calls`]).
-pub fn last_call<R>(work: impl FnOnce() -> R) -> R {
-    let call = enter();
-    let result = work();
-    drop(call);
+/// Tells that the calling thread has made its last call.
+pub(crate) fn after_last_call() {
     if let Some(act) = AFTER_LAST.get() {
         act();
     }
-    result
 }
 
 impl Drop for Side {
     #[inline]
     fn drop(&mut self) {
-        WORDS.with(|words| words.state.set(self.before));
+        restore(self.before);
     }
 }
 
 /// Returns true if the calling thread allocates shared memory.
 #[inline]
 pub(crate) fn is_inside() -> bool {
-    WORDS.with(|words| words.state.get()) & SHARED != 0
+    state() & SHARED != 0
 }
 
 /// Returns true from [`enter`] until what it returned is dropped, on the calling thread.
 #[inline]
 #[must_use]
 pub fn is_in_call() -> bool {
-    WORDS.with(|words| words.state.get()) >= CALL
+    state() >= CALL
 }
 
 /// Note of a thread of another process.

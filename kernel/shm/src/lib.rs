@@ -23,16 +23,18 @@
 #![cfg(target_os = "linux")]
 
 mod heap;
+mod hooks;
 mod lock;
 mod mapping;
 mod once;
 mod thread;
+mod visit;
 
 pub use heap::Heap;
-pub use lock::{Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use lock::{Mutex, MutexGuard, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Threads};
 pub use mapping::{Begun, aside, begin, is_shared, map_pages, unmap_pages};
 pub use once::OnceCell;
 pub use thread::{
-    FIRST, Noted, Side, after_last_calls, enter, forget_thread, has_died, is_in_call, last_call,
-    leave, name_child, process, words_of_thread,
+    FIRST, Noted, Side, after_last_calls, enter, forget_thread, has_died, is_in_call, leave,
+    name_child, process, words_of_thread,
 };
