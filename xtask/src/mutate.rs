@@ -7,8 +7,8 @@
 //!   atomics of the crate look at their caller's place (`crates/sync/src/platform/atomic.rs`). A
 //!   run that records these places says which models can catch a mutation. Mutations that no model
 //!   catches are on a list, with reasons (`allowed`); the list must be exact.
-//! - Checks, locks and steps that are left out: a table of texts to replace, in a copy that is
-//!   built for each (`structural`).
+//! - Checks, locks and steps that are left out: markers in the source, and a list of what happens
+//!   to the code behind each, in a copy that is built for each (`structural`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -26,7 +26,7 @@ mod source;
 mod structural;
 
 use source::Site;
-use structural::{Copy, TABLE};
+use structural::{Copy, Structural};
 
 /// The crates with orderings, below `crates`.
 const CRATES: [&str; 3] = ["sync", "slab", "objects"];
@@ -122,8 +122,8 @@ pub(crate) fn mutate(arguments: &[String]) -> Result {
         .into_iter()
         .filter(|mutation| mutation.key.contains(word))
         .collect();
-    let structural: Vec<_> = TABLE
-        .iter()
+    let structural: Vec<_> = structural::read()?
+        .into_iter()
         .filter(|mutation| mutation.name.contains(word) || mutation.model.contains(word))
         .collect();
     if mutations.is_empty() && structural.is_empty() {
@@ -441,7 +441,7 @@ fn models() -> Result<Vec<Model>> {
 }
 
 /// Tries mutations of the text of the source, and adds to `wrong` those that survive.
-fn replace(mutations: &[&structural::Structural], wrong: &mut Vec<String>) -> Result {
+fn replace(mutations: &[Structural], wrong: &mut Vec<String>) -> Result {
     let start = Instant::now();
     let copy = Copy::new(&scratch())?;
     let mut caught = 0;

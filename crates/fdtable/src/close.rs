@@ -182,6 +182,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // the fence of `is_vacant`: nearly always it is open.
         let Some(found) = found.filter(|found| found.looks_open(bit)) else {
             cold_path();
+            // weaken: close-that-looks-once
             return match reader.is_vacant(index_of(fd)) {
                 true => NotOpen,
                 false => Undecided,

@@ -158,6 +158,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(file);
         }
         // A search takes over the claim, or goes elsewhere. (e)
+        // weaken: first-leaf-that-is-looked-at-once
         let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == 0 && first.is_full();
         self.open_in(second, hint, permit, file, data, mode)
     }
@@ -179,6 +180,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(file);
         };
         let number = found.index() * BITS + bit;
+        // weaken: open-that-does-not-confirm-its-hint
         if !permit(&leaf) || number >= self.free_hint.limit() || !self.free_hint.is_confirmed(hint)
         {
             cold_path();
@@ -354,6 +356,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             }
             Mark::Full => {}
             // (p) It stays on its list, and the search starts over.
+            // weaken: listed-leaf-that-a-search-passes-over
             Mark::FreedSince => self.free_hint.mark(),
         }
         Ok(true)

@@ -133,6 +133,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(pair);
         };
         let base = hint.leaf() * BITS;
+        // weaken: pair-that-does-not-confirm-its-hint
         if base + second >= self.free_hint.limit() || !self.free_hint.is_confirmed(hint) {
             cold_path();
             return Err(pair);

@@ -223,11 +223,13 @@ impl FreeHint {
     /// (a), (l), (c) Returns true if at one moment of this call no slot below the limit was free.
     /// Returns false if that takes a search to find out. Writes nothing.
     pub fn is_exhausted(&self) -> bool {
+        // weaken: marked-hint-that-shows-a-full-table
         let Some(hint) = self.hint() else {
             return false;
         };
         // (l) Acquire: pairs with the release in `set_limit`, so (c) sees the marks before it.
         let limit = self.limit.load(Acquire);
+        // weaken: full-table-that-is-not-confirmed
         hint.leaf() * BITS >= limit && self.is_confirmed(hint)
     }
 
@@ -237,6 +239,7 @@ impl FreeHint {
         // Acquire: pairs with the release in (v), so the search's view of the leaves, and the
         // second leaf, are visible.
         let hint = Hint(self.searched.hint.load(Acquire));
+        // weaken: stale-hint-that-is-used
         hint.is_good().then_some(hint)
     }
 
@@ -255,6 +258,7 @@ impl FreeHint {
     #[inline]
     pub fn is_confirmed(&self, hint: Hint) -> bool {
         // Relaxed: the lock of the leaf, and (e), acquire what must come before it.
+        // weaken: hint-that-is-not-looked-at-again
         self.searched.hint.load(Relaxed) == hint.0
     }
 
@@ -266,6 +270,7 @@ impl FreeHint {
     /// Without [`prepare`](Self::prepare).
     pub fn report(&self, index: usize, set_next: impl FnMut(u32)) -> Reports {
         let reports = self.list(index, set_next);
+        // weaken: report-without-a-mark
         self.mark();
         reports
     }
@@ -289,6 +294,7 @@ impl FreeHint {
                 .compare_exchange_weak(first, index as u32 + 1, Release, Relaxed)
             {
                 Ok(_) => break,
+                // weaken: report-that-hides-another
                 Err(now) => first = now,
             }
         }
@@ -372,6 +378,7 @@ impl FreeHint {
     /// (s) Marks the hint as stale, until [`set_hint`](Self::set_hint), and clears its mark.
     pub fn begin_search(&self) {
         // Relaxed: the fence orders it with (t).
+        // weaken: hint-that-is-not-stale
         self.change(Relaxed, |hint| (hint | STALE) & !MARKED);
         // Pairs with the fence in (m).
         fence::full();
@@ -410,6 +417,8 @@ impl FreeHint {
         self.searched.second.store(second, Relaxed);
         // Release: pairs with the acquire in (a), so the second leaf is visible there.
         self.change(Release, |hint| {
+            // weaken: hint-without-a-version
+            // weaken: mark-that-a-search-takes-away
             (hint & !(INDEX | STALE)).wrapping_add(VERSION) | leaf as u64
         });
     }

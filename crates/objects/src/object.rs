@@ -281,9 +281,11 @@ impl<T: ?Sized> Ref<T> {
             // Nothing keeps a block whose count was dead: it is not touched. A sealed part has
             // given no reference either, and another walk finds a count that is not spread.
             if raw.addr().get() & IN_PART != 0 || RefCount::is_dead(before) {
+                // weaken: repair-of-a-dead-count-after-a-sequence
                 return None;
             }
             // SAFETY: the add has taken a reference, which keeps the block.
+            // weaken: completion-of-a-revival-after-a-sequence
             unsafe { Header::of(raw) }.count.complete_get(before);
         }
         Some(Self {
@@ -957,6 +959,7 @@ impl Drop for Reclaim {
             unsafe { rcu::call_timely(head) };
         } else {
             // SAFETY: as above; without contents it is memory that no code of others is called for.
+            // weaken: block-that-is-freed-by-the-last-put
             unsafe { rcu::call(effect, head) };
         }
     }

@@ -435,6 +435,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         // SAFETY: the ownership is checked next.
         let guard = unsafe { leaf.try_lock(index) }?;
         // After the lock: the leaf may have been removed before.
+        // weaken: look-at-the-token-of-a-leaf-that-was-found
         if self.owns(&guard, index) {
             return Some(guard);
         }
@@ -498,10 +499,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
         let section = self.reader.section();
         loop {
             // (N)
+            // weaken: section-around-the-reference-of-a-duplicate
             if let Some(object) = self.tree.borrow(slot, &section)?.upgrade() {
                 return Some(object);
             }
             // (O)
+            // weaken: second-walk-of-a-duplicate
             cold_path();
             relax(0);
         }
@@ -620,6 +623,8 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> UnlockedLeaf<'e, T, S, D> {
     #[inline(always)]
     pub fn is_full(self) -> bool {
         // In either order: bits no longer change in a leaf that the tree does not own.
+        // weaken: full-leaf-that-was-copied
+        // weaken: full-leaf-that-was-removed
         self.leaf.open.is_full_acquire() && self.tree.owns(self.leaf, self.index)
     }
 

@@ -282,13 +282,17 @@ impl<T: ?Sized> SlotMap<T> {
         let entry = self.entry_of(handle)?;
         // (L) Acquire: pairs with the release in (J), so that (M) loads the address of this
         // opening, or of a later one.
+        // weaken: slot-map-no-first-look
         if entry.word.load(Acquire) != handle.generation {
             return None;
         }
         // (M) Acquire: pairs with the release in (I): the object is complete, and if it is that
         // of a later opening, (N) sees that this one is over.
+        // weaken: slot-map-second-look-before-the-address
         let raw = NonNull::new(entry.raw.load(Acquire))?;
         // (N) Relaxed: it comes after (M) by the acquire there, and nothing depends on it.
+        // weaken: slot-map-second-look-before-the-address
+        // weaken: slot-map-no-second-look
         if entry.word.load(Relaxed) != handle.generation {
             return None;
         }
@@ -350,6 +354,7 @@ impl<T: ?Sized> SlotMap<T> {
         // opening. Relaxed on failure: the handle names nothing.
         entry
             .word
+            // weaken: slot-map-removal-in-two-steps
             .compare_exchange(old, new, Acquire, Relaxed)
             .ok()?;
         // (Y) Relaxed: ordered by (X). Never null, since (I) came before.
@@ -457,6 +462,7 @@ impl<T: ?Sized> SlotMap<T> {
     /// Takes a free entry from any list, under the locks of all. Only for the holder of the map's
     /// lock.
     fn last_place(&self) -> Option<OwnedEntry<'_>> {
+        // weaken: slot-map-full-list-by-list
         AllLocked::new(&self.lists).pop(&self.segments)
     }
 

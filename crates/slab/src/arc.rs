@@ -177,6 +177,7 @@ impl<T> SlabWeak<T> {
     #[must_use]
     pub fn upgrade(&self) -> Option<SlabArc<T>> {
         // Constructed only after the increment succeeded: dropping it decrements.
+        // weaken: upgrade-of-what-is-gone
         if !self.counts().users.get() {
             return None;
         }

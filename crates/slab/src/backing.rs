@@ -109,6 +109,7 @@ impl Choice {
         let code = backing as u8;
         // Relaxed, both: the word publishes nothing but itself. Of all threads that exchange, one
         // finds it open, and the others find the value that it stored.
+        // weaken: choice-that-is-made-twice
         match self.0.compare_exchange(OPEN, code, Relaxed, Relaxed) {
             Ok(_) => backing,
             Err(there) => Backing::of(there).unwrap_or(backing),

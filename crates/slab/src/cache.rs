@@ -187,6 +187,7 @@ impl RawCache {
 
     /// Returns the figures of the cache. Takes its locks, each for a short time.
     pub(super) fn info(&self) -> Info {
+        // weaken: magazine-that-goes-while-it-is-looked-at
         let _draining = self.draining.lock();
         // SAFETY: magazines are freed only under the lock that is held here.
         let held = unsafe { self.local.held() };
@@ -439,6 +440,7 @@ impl RawCache {
             // SAFETY: the slab is off its lists, so no other thread accesses its head, and it stays
             // until the callback. Its objects are all free; those that were constructed may be
             // destroyed on any thread, as their type is `Send`.
+            // weaken: slab-that-goes-at-once
             unsafe { rcu::call_later(slab.effect(), WEIGHT, slab.head()) };
         }
         bytes

@@ -105,6 +105,7 @@ impl<T> LgLock<T> {
     /// Locks all parts. May wait for each of their holders.
     #[doc(alias = "lg_global_lock")]
     pub fn lock_global(&self) -> GlobalGuard<'_, T> {
+        // weaken: global-lock-of-one-part
         for part in self.parts.iter() {
             part.lock_raw();
         }

@@ -222,6 +222,7 @@ impl RefCount {
         // acquire in `pass`.
         // Acquire: pairs with the release in `pass`, so the mark of a spread count is visible.
         match self.0.fetch_sub(1, AcqRel) {
+            // weaken: spread-count-without-a-bias
             BIASED.. => AfterPut::Biased,
             1.. => AfterPut::NotLast,
             before if self.put_outside_live_zone(before) => AfterPut::Last,
@@ -259,6 +260,7 @@ impl RefCount {
             }
             // Acquire: pairs with the release in `unbias`, so that what was done to the parts
             // before it comes before what this thread does to them.
+            // weaken: spread-count-without-a-bias
             let biased = self.0.compare_exchange(word, word + BIAS, Acquire, Relaxed);
             match biased {
                 Ok(_) => return true,
@@ -271,10 +273,12 @@ impl RefCount {
     /// Removes the bias, and adds the references that were counted elsewhere. Returns true if there
     /// is none: then the caller releases the object.
     fn unbias(&self, elsewhere: isize) -> bool {
+        // weaken: spread-count-without-a-bias
         let change = elsewhere - BIAS;
         // Release: pairs with the acquire in `bias`, and with that of the thread that buries the
         // object: it passes on what the puts elsewhere have released.
         let before = self.0.fetch_add(change, Release);
+        // weaken: last-put-that-is-not-buried-by-the-gatherer
         before + change == -1 && self.bury()
     }
 
@@ -292,6 +296,7 @@ impl RefCount {
     pub fn all_references(&self) -> Option<usize> {
         // Relaxed: the word is all that is looked at.
         let word = self.0.load(Relaxed);
+        // weaken: count-at-one-moment-without-its-parts
         (word < BIASED).then(|| Self::references_in(word).unwrap_or(0))
     }
 
@@ -312,6 +317,7 @@ impl RefCount {
         match before {
             // Relaxed: as the add in `get`; the put of this reference orders it.
             -1 => {
+                // weaken: revival-without-a-hold
                 self.0.fetch_add(HOLD, Relaxed);
                 true
             }
@@ -335,6 +341,7 @@ impl RefCount {
     #[cold]
     fn put_outside_live_zone(&self, before: isize) -> bool {
         match before {
+            // weaken: drop-before-the-burial
             0 => return self.bury(),
             // The reviver has its reference.
             DEAD_END..0 => {}
@@ -358,6 +365,7 @@ impl RefCount {
             }
             // Release: the thread that releases the object also frees the word, after this last
             // look.
+            // weaken: revival-without-a-hold
             if self.0.fetch_sub(HOLD, Release) != HOLD_IN {
                 return false;
             }

@@ -404,14 +404,17 @@ where
     }
     if state & State::QUIET != 0 {
         // SAFETY: as the caller promises.
+        // weaken: prompt-object-that-is-dropped-again
         return unsafe { free::<T, S, H, L>(raw, state & State::LATE != 0) };
     }
     let release = || {
+        // weaken: revoked-object-that-ends-again
         if state & State::REVOKED == 0 {
             // SAFETY: as the caller promises.
             unsafe { call_hook::<T, S, H, L>(raw, ReleaseReason::Released) };
         }
     };
+    // weaken: late-object-that-is-dropped-by-the-last-put
     if state & State::LATE != 0 {
         return release();
     }

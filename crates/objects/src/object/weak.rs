@@ -125,6 +125,7 @@ unsafe fn make_node(raw: NonNull<RawObject>) -> Result<Ref<Node>, OutOfMemory> {
     let node = node.into_raw();
     // Release: pairs with the acquire in `node_of`, so the node is whole there.
     // Acquire on failure: as in `node_of`.
+    // weaken: first-weak-reference-of-two-threads
     let made = header.rcu.owner_word().compare_exchange(
         ptr::null_mut(),
         node.as_ptr().cast(),
@@ -137,6 +138,7 @@ unsafe fn make_node(raw: NonNull<RawObject>) -> Result<Ref<Node>, OutOfMemory> {
         // SAFETY: the exchange found a pointer that is not null.
         unsafe { NonNull::new_unchecked(first) }.cast()
     } else {
+        // weaken: first-weak-reference-of-a-quiet-object
         header.state.end_quiet();
         node
     };
@@ -182,6 +184,7 @@ unsafe fn detach_from(node: NonNull<RawObject>, end: impl FnOnce()) {
     // SAFETY: as the caller promises.
     let node = unsafe { Ref::<Node>::from_raw(node) };
     // Relaxed: the grace period of the block, whose callback is queued later, orders it.
+    // weaken: node-that-still-leads-to-an-ended-block
     node.block.store(ptr::null_mut(), Relaxed);
     end();
 }
@@ -203,9 +206,12 @@ impl<T: ?Sized> Weak<T> {
     #[must_use]
     pub fn upgrade(&self) -> Option<Ref<T>> {
         let node = self.node.as_ref()?;
+        // weaken: pointer-of-a-node-read-before-the-section
+        // weaken: upgrade-outside-of-a-section
         let _section = rcu::read_lock();
         // Relaxed: it was stored before the node was known to others, and null comes only once. The
         // section is entered before this load.
+        // weaken: pointer-of-a-node-read-before-the-section
         let raw = NonNull::new(node.block.load(Relaxed))?;
         // SAFETY: the node is that of a block of a `T`, as `try_downgrade` made it. The block is
         // freed after this section, since its address was found in it: see the head of this file.

@@ -214,6 +214,7 @@ impl ListHead {
     fn shut(&self, parts: &mut fdtable_sync::lglock::GlobalGuard<'_, Part>) {
         let users: usize = parts.iter().map(Part::users).sum();
         // Relaxed: (H) publishes it to the threads that come to (C).
+        // weaken: list-that-ends-before-its-detacher
         self.remaining.store(users + 1, Relaxed);
         for part in parts.iter_mut() {
             part.is_detached = true;

@@ -73,6 +73,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // put of the original is the last of no object. No hook runs here.
         // SAFETY: the tree owns it.
         let guard = unsafe { copy.lock(index) };
+        // weaken: copied-leaf-that-stays-named
         self.forget(there);
         if old.head.is_sole() {
             // SAFETY: the original is frozen, the copy unpublished. No other tree has the original
@@ -209,6 +210,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         let sole = old.head.is_sole();
         if !sole {
             // SAFETY: the children of a node that is kept are kept.
+            // weaken: copy-that-is-not-counted
             unsafe { copy.count_children() };
         }
         let copy = copy.into_raw().as_ptr().cast();
@@ -256,9 +258,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
                 return Ok(None);
             }
             // SAFETY: the tree is locked, and so is the leaf.
+            // weaken: token-of-a-leaf-that-was-taken-out
             unsafe { leaf.head.set_owner(DETACHED) };
         }
         self.freed.0.set(true);
+        // weaken: removed-leaf-that-stays-named
         self.forget(place.as_ptr().cast());
         self.mark_free(index);
         parent.set_child(index, 1, ptr::null_mut());

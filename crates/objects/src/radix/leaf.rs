@@ -395,6 +395,7 @@ impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
     {
         enter_lock();
         // SAFETY: the leaf is not written here.
+        // weaken: data-that-is-read-without-the-lock
         let locked = unsafe { self.leaf.lock(index) };
         let object = self.borrow(bit);
         let data = object.is_some().then(|| locked.data(bit));

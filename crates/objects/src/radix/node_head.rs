@@ -136,6 +136,8 @@ pub(super) unsafe fn free_after_readers(node: *mut Erased) {
     let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
     // Later: the caller may hold the tree's lock, and other callbacks run foreign code.
     // SAFETY: the memory stays until `free` is called, and any thread may call it.
+    // weaken: moved-leaf-that-is-freed-at-once
+    // weaken: removed-leaf-that-is-freed-at-once
     unsafe { rcu::call_later(rcu::Effect::FreesMemory, 1, rcu) };
 }
 

@@ -13,6 +13,7 @@ struct Admits<'l>(&'l BrLock);
 
 impl Drop for Admits<'_> {
     fn drop(&mut self) {
+        // weaken: share-without-excluding-readers
         self.0.admit_readers();
     }
 }
@@ -40,6 +41,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             return self.share_first(other);
         }
         let tree = self.tree;
+        // weaken: share-without-excluding-readers
         tree.shared.lock.exclude_readers();
         let _admits = Admits(&tree.shared.lock);
         self.share_first(other)
@@ -49,6 +51,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {
         // SAFETY: the tree owns the first leaf. Its lock excludes the threads that only use this
         // leaf: readers are excluded only if there are nodes.
+        // weaken: share-of-the-first-leaf-unlocked
         let guard = unsafe { self.tree.first.lock(0) };
         // SAFETY: locked above, and the other tree is borrowed mutably.
         unsafe { guard.copy_to(&mut other.first) }
@@ -134,6 +137,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // The count alone is not enough. A node with an earlier owner ID was shared with a tree
         // that may have copied it since, and that tree's readers may still be in the original. The
         // tree frees nodes with its own owner ID at once.
+        // weaken: node-that-is-kept-for-its-count-alone
         if node.owner() != before || !node.is_sole() {
             return false;
         }

@@ -156,6 +156,8 @@ impl Table {
             // (D) Relaxed: ordered by the acquires of (B) and (C).
             let after = Stamp(cells.stamp.load(Relaxed));
             // (E)
+            // weaken: second-look-at-a-stamp
+            // weaken: look-at-the-mark-of-an-exchange
             if stamp == after && !stamp.is_changing() {
                 let flags = stamp.flags();
                 return Ok(Some((found, SlotData { flags, word })));
@@ -197,9 +199,11 @@ impl Table {
     pub(super) fn clear(&self, bit: usize) {
         let cells = &self.0[bit];
         // (I) Release: a reader that sees the new version sees the slot without the object.
+        // weaken: version-of-a-closed-slot
         cells.stamp.store(self.stamp(bit).next().0, Release);
         // (I) Release: a reader that finds this word, or one that is stored later, sees the
         // version.
+        // weaken: word-of-a-closed-slot
         cells.word.store(0, Release);
         self.set_tag(bit, 0);
     }
@@ -208,15 +212,20 @@ impl Table {
     /// release: one change for readers. With the lock.
     pub(super) fn replace<R>(&self, bit: usize, data: SlotData, exchange: impl FnOnce() -> R) -> R {
         let cells = &self.0[bit];
+        // weaken: version-of-an-exchange
         let next = self.stamp(bit).next();
         // (J) Relaxed: the two stores that follow release it.
+        // weaken: mark-of-an-exchange-under-way
         cells.stamp.store(next.0 | Stamp::CHANGING, Relaxed);
         // (J) Release: a reader that finds the new word sees that a change is under way.
+        // weaken: word-that-is-stored-after-an-exchange
         cells.word.store(data.word, Release);
         let before = exchange();
         // (K) Release: a reader that sees the new version finds the new object and the new word.
+        // weaken: version-of-an-exchange
         let stamp = next.next().with_flags(data.flags);
         cells.stamp.store(stamp.0, Release);
+        // weaken: word-that-is-stored-after-an-exchange
         before
     }
 

@@ -76,6 +76,7 @@ impl FreeList {
         // read.
         let taken = self
             .locked
+            // weaken: slot-map-list-without-its-lock
             .compare_exchange(false, true, Acquire, Relaxed)
             .is_ok();
         if !taken {

@@ -73,9 +73,11 @@ impl Cpu {
     /// Runs `use_it` on the magazines. It does not panic.
     #[inline]
     fn with<A>(&self, use_it: impl FnOnce(&Pair) -> A) -> A {
+        // weaken: magazines-without-their-lock
         self.lock.lock(TAG);
         let answer = use_it(&self.pair);
         // SAFETY: taken above.
+        // weaken: magazines-without-their-lock
         unsafe { self.lock.unlock(TAG) };
         answer
     }

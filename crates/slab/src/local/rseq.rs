@@ -189,8 +189,11 @@ impl Cpus {
     pub(super) fn drain(&self, drained: &mut MagazineList) -> Result<(), NotRestarted> {
         let mut taken = self.drains.lock();
         // (S) Relaxed, as are the next: the restarts order them.
+        // weaken: drain-that-stops-no-magazine
+        // weaken: drain-that-stops-no-exchange
         self.stopped.store(true, Relaxed);
         // (T)
+        // weaken: drain-without-the-first-restart
         if let Err(refused) = sequence::restart(self.area) {
             if taken.len() == 0 {
                 self.stopped.store(false, Relaxed);
@@ -201,6 +204,8 @@ impl Cpus {
         let magazines = self.pairs.iter().flat_map(Pair::take).flatten();
         magazines.for_each(|magazine| taken.push(magazine));
         // (V)
+        // weaken: drain-that-ends-before-the-second-restart
+        // weaken: drain-without-the-second-restart
         if let Err(refused) = sequence::restart(self.area) {
             if taken.len() == 0 {
                 self.stopped.store(false, Relaxed);

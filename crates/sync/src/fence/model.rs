@@ -84,6 +84,7 @@ pub(super) fn heavy() {
             WORDS.words[other].fetch_add(0, AcqRel);
         });
     });
+    // weaken: restart-of-sequences-in-a-grace-period
     if sequence::model::are_there() {
         sequence::model::interrupt_all();
     }

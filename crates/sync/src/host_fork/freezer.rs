@@ -399,6 +399,7 @@ impl Freezer {
             return;
         }
         // (T) Release: pairs with the acquire in (C).
+        // weaken: turn-that-is-given-back-too-early
         self.word.fetch_and(!FROZEN, Release);
         // Release: pairs with the acquire in (P).
         self.holder.store(0, Release);
@@ -464,6 +465,7 @@ impl Record {
     /// Goes one level deeper.
     #[cold]
     fn nest_in_freezer(&self, word: usize) {
+        // weaken: handler-that-takes-its-thread-for-admitted
         if word & ADMITTED != 0 {
             // Relaxed: as in (A). It stays inside.
             self.freezer().store(word + LEVEL, Relaxed);
@@ -521,6 +523,7 @@ impl Record {
                 }
             }
             // Relaxed: as in (A). It stays inside.
+            // weaken: inner-entry-that-ends-the-outer
             _ => self.freezer().store(word - LEVEL, Relaxed),
         }
     }
@@ -541,6 +544,7 @@ impl Record {
 
     /// Enters again, as deep as it was.
     fn enter_again(&self, word: usize) {
+        // weaken: blocking-section-that-ends-without-a-look
         if !self.try_inside(word) {
             self.wait_inside(word);
         }
@@ -643,6 +647,7 @@ impl Turn {
     fn wait_for_others(self) {
         let process = shared::process();
         // (Q) pairs with (B).
+        // weaken: fences-of-a-freeze
         fence_for_claimed_of(process);
         // (R)
         for record in RECORDS.iter().filter(|record| record.is_of(process)) {

@@ -372,9 +372,11 @@ impl Queue {
 
     /// Takes the callbacks that can run, for the caller to invoke.
     fn take_ready(&mut self) -> Option<List> {
+        // weaken: two-invoke-a-queue
         if self.invoking.is_some() {
             return None;
         }
+        // weaken: list-without-a-look-at-its-ticket
         if self.waiting.weight > 0 && GRACE.is_over(self.ticket) {
             self.ready.append(self.waiting.take());
         }
@@ -388,6 +390,7 @@ impl Queue {
     /// Takes back the callbacks of a list of this weight that the caller has not invoked.
     fn end_invocation(&mut self, weight: usize, mut rest: List) {
         self.invoking = None;
+        // weaken: chunk-that-counts-as-all
         self.invoked += (weight - rest.weight) as u64;
         rest.append(self.ready.take());
         self.ready = rest;

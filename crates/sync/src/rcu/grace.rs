@@ -72,6 +72,8 @@ impl Grace {
         // An exchange, so that it has a place among those in `start`. Release: the next of
         // those reads from this one, and what the caller has unpublished comes before that
         // grace period.
+        // weaken: ticket-of-the-grace-period-under-way
+        // weaken: ticket-without-a-place
         Ticket(self.numbered.fetch_add(0, Release).wrapping_add(NUMBER))
     }
 
@@ -136,6 +138,7 @@ impl Grace {
         STARTED.advance();
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.
+        // weaken: fences-of-a-grace-period
         fence_for_claimed();
     }
 

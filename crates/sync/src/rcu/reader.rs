@@ -473,6 +473,8 @@ impl Record {
             self.begin_counted(0);
         } else {
             self.nest(word);
+            // weaken: fence-of-a-reader-without-membarrier
+            // weaken: light-fence-of-a-reader
             Self::fence(word);
         }
         Some(Section::counted(self))
@@ -616,9 +618,12 @@ impl Record {
         // before it come before whatever the updater does next.
         let is_past = |section: &AtomicU64| {
             let word = section.load(Acquire);
+            // weaken: number-of-a-section-ignored
             word & DEPTH == 0 || number_of(word) == number
         };
         // A section stays in one of the words for its whole life.
+        // weaken: look-at-the-counted-sections
+        // weaken: look-at-the-plain-section
         is_past(&self.own.plain) && is_past(&self.own.counted)
     }
 }
@@ -691,6 +696,7 @@ impl Records {
             STARTED.free_readers_of_fences();
             0
         } else {
+            // weaken: plain-section-of-a-reader-that-fences
             NOT_PLAIN
         };
         let record = match self.iter().find(|record| record.try_claim()) {
@@ -956,6 +962,7 @@ fn first_section() -> Section {
 #[must_use]
 pub fn sequence_area() -> Option<Area> {
     // Relaxed: a thread sees its own stores.
+    // weaken: sequence-of-a-thread-without-a-record
     Area::with_offset(own_or_none().own.area.load(Relaxed))
 }
 

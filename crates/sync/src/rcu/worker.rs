@@ -260,6 +260,7 @@ impl Worker {
     pub(super) fn note_call(&'static self) {
         // (B) Relaxed: see "No call is missed".
         let state = self.state.load(Relaxed);
+        // weaken: call-that-leaves-its-queue-to-the-last-note
         if state < CALLED {
             self.note_first_call(state);
         }
@@ -274,6 +275,7 @@ impl Worker {
             }
             // (D) Relaxed, both: as in (B).
             match self.state.compare_exchange(state, CALLED, Relaxed, Relaxed) {
+                // weaken: call-that-wakes-no-worker
                 Ok(PARKED) => return self.bell.ring(),
                 Ok(_) => return,
                 Err(now) => state = now,
@@ -363,12 +365,14 @@ impl Worker {
     /// The second half of a look. `reached` is true if (R) has reached all marks.
     fn settle(&self, reached: bool) -> Next {
         // (C) Relaxed, all: as in (B).
+        // weaken: queues-noted-before-the-worker-watches
         let state = match self
             .state
             .compare_exchange(CALLED, WATCHING, Relaxed, Relaxed)
         {
             Ok(_) => {
                 // (N)
+                // weaken: queues-noted-before-the-worker-watches
                 callbacks::note_due();
                 return Next::Sleep;
             }
@@ -378,9 +382,11 @@ impl Worker {
             return Next::End;
         }
         // (P)
+        // weaken: worker-that-parks-behind-a-reader
         if reached
             && self
                 .state
+                // weaken: worker-that-parks-whatever-the-state
                 .compare_exchange(WATCHING, PARKED, Relaxed, Relaxed)
                 .is_ok()
         {

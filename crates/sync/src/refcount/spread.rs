@@ -441,6 +441,7 @@ impl Spread {
         // Release: as in `RefCount::put`; pairs with the acquire of (F). In a sealed part nothing
         // is dropped.
         self.part_of(cpu)
+            // weaken: sealed-part-that-counts
             .is_some_and(|part| part.fetch_sub(1, Release) >= 0)
     }
 
@@ -471,6 +472,7 @@ impl Spread {
         match count.put_noting_bias() {
             AfterPut::Last => true,
             AfterPut::NotLast => false,
+            // weaken: put-that-does-not-gather
             AfterPut::Biased => self.gather(count),
         }
     }
@@ -478,6 +480,7 @@ impl Spread {
     /// Gathers the count of a slot's reference that is kept. The slot was emptied.
     pub fn unslot(&self, count: &RefCount) {
         // (P)
+        // weaken: kept-reference-that-does-not-gather
         if count.is_biased_now() {
             let was_last = self.gather(count);
             debug_assert!(!was_last, "the caller has a reference");
@@ -526,9 +529,13 @@ impl Spread {
             part.swap(OPEN, Relaxed);
         }
         // (C) Release: to the gets and puts that read the mark, with the open parts.
+        // weaken: second-look-before-the-mark
         self.home.store(number | MARK, Release);
         // (D)
+        // weaken: spread-that-does-not-pass-through-the-word
         count.pass();
+        // weaken: second-look-before-the-mark
+        // weaken: spread-without-a-second-look
         if !is_in_slot() {
             let was_last = self.gather(count);
             debug_assert!(!was_last, "the caller has a reference");
@@ -547,6 +554,7 @@ impl Spread {
             || self
                 .home
                 .compare_exchange(home, unmarked, Acquire, Relaxed)
+                // weaken: gather-by-two
                 .is_err()
         {
             return false;
@@ -554,6 +562,7 @@ impl Spread {
         // (F) Acquire: pairs with the release of each put, which (G) passes on.
         let sum = PARTS
             .all_of(unmarked)
+            // weaken: part-that-is-read-and-then-sealed
             .map(|part| part.swap(SEALED, Acquire) - OPEN)
             .sum();
         // (G), (H)

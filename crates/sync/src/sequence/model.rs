@@ -78,6 +78,7 @@ impl Sequence {
     fn begin() -> Self {
         let cpu = cpu();
         let mut interruptions = INTERRUPTIONS[cpu].lock();
+        // weaken: sequence-that-is-not-interrupted
         *interruptions += 1;
         Self {
             cpu,
@@ -115,6 +116,7 @@ pub fn run<A>(steps: impl Fn(&Sequence) -> Result<A, Interrupted>) -> A {
 /// Interrupts every sequence that has begun and not ended.
 pub(crate) fn interrupt_all() {
     for interruptions in INTERRUPTIONS.iter() {
+        // weaken: sequence-that-is-not-restarted
         *interruptions.lock() += 1;
     }
 }

@@ -26,16 +26,19 @@ pub(super) fn add<T: ?Sized, S: LeafState, D>(tree: &Tree<T, S, D>, slot: usize,
         before: 0,
         noted: 0,
     };
+    // weaken: walk-outside-of-the-sequence
     run(|sequence| {
         let Some(leaf) = walk(tree, slot / BITS, sequence)? else {
             return Ok(NOTHING);
         };
         // (L) Acquire: as in `Slot::borrow`.
+        // weaken: revocations-that-a-sequence-reads-first
         let raw = sequence.step(|| leaf.slots.0[slot % BITS].raw.load(Acquire))?;
         let Some(block) = NonNull::new(raw) else {
             return Ok(NOTHING);
         };
         // (V)
+        // weaken: revocations-that-a-sequence-reads-first
         let mut noted = sequence.step(|| usize::from(REVOCATIONS.any()))?;
         // (S)
         let mut part = None;

@@ -54,6 +54,7 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
         let Some(last) = (tally & COUNT).checked_sub(1) else {
             return Ok(core::ptr::null_mut());
         };
+        // weaken: commit-before-the-object-is-taken
         let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
         sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;
         Ok(object)
@@ -68,6 +69,7 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
             return Ok(false);
         }
         let place = &rounds.objects[tally & COUNT];
+        // weaken: commit-before-the-object-is-stored
         sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
         sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;
         Ok(true)
@@ -81,6 +83,7 @@ pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
             return Ok(false);
         }
         let previous = sequence.previous()?;
+        // weaken: exchange-that-is-not-stopped
         if sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {
             return Ok(false);
         }
@@ -96,6 +99,7 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
             return Ok(magazine);
         }
         let previous = sequence.previous()?;
+        // weaken: magazine-that-is-not-stopped
         if !sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {
             return Ok(magazine);
         }
