@@ -80,7 +80,7 @@ use crossbeam_utils::CachePadded;
 use fdtable_sync::hint::cold_path;
 use fdtable_sync::platform::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicU32, AtomicUsize};
-use fdtable_sync::platform::global;
+use fdtable_sync::platform::{const_fn, global};
 #[cfg(not(loom))]
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Effect, Guard};
@@ -973,14 +973,10 @@ global! {
 pub(crate) struct Revocations(CachePadded<AtomicUsize>);
 
 impl Revocations {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self(CachePadded::new(AtomicUsize::new(0)))
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self(CachePadded::new(AtomicUsize::new(0)))
+    const_fn! {
+        fn new() -> Self {
+            Self(CachePadded::new(AtomicUsize::new(0)))
+        }
     }
 
     /// Returns the address of the count, for a sequence that reads it.

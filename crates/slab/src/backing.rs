@@ -10,7 +10,7 @@ use core::fmt;
 
 use fdtable_sync::platform::atomic::AtomicU8;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
-use fdtable_sync::platform::global;
+use fdtable_sync::platform::{const_fn, global};
 
 /// The source of memory for open files and for the nodes of tables.
 ///
@@ -88,14 +88,10 @@ pub(super) fn settled() -> Backing {
 }
 
 impl Choice {
-    #[cfg(not(loom))]
-    const fn new(code: u8) -> Self {
-        Self(AtomicU8::new(code))
-    }
-
-    #[cfg(loom)]
-    fn new(code: u8) -> Self {
-        Self(AtomicU8::new(code))
+    const_fn! {
+        fn new(code: u8) -> Self {
+            Self(AtomicU8::new(code))
+        }
     }
 
     /// Makes the choice, if it is still open.

@@ -8,7 +8,7 @@ use core::ptr::{self, NonNull};
 
 use crate::platform::atomic::AtomicPtr;
 use crate::platform::atomic::Ordering::{Acquire, Release};
-use crate::platform::shared;
+use crate::platform::{const_fn, shared};
 
 /// The error of an allocation that failed. Callers of the table see it as `ENOMEM`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,21 +65,13 @@ unsafe impl<T: Send> Send for OnceBox<T> {}
 unsafe impl<T: Send + Sync> Sync for OnceBox<T> {}
 
 impl<T> OnceBox<T> {
-    /// Makes an empty place.
-    #[cfg(not(loom))]
-    pub const fn new() -> Self {
-        Self {
-            place: AtomicPtr::new(ptr::null_mut()),
-            owns: PhantomData,
-        }
-    }
-
-    /// Makes an empty place.
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        Self {
-            place: AtomicPtr::new(ptr::null_mut()),
-            owns: PhantomData,
+    const_fn! {
+        /// Makes an empty place.
+        pub fn new() -> Self {
+            Self {
+                place: AtomicPtr::new(ptr::null_mut()),
+                owns: PhantomData,
+            }
         }
     }
 

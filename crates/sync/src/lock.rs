@@ -20,7 +20,7 @@
 
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{back_off, enter_lock, leave_lock};
+use crate::platform::{back_off, const_fn, enter_lock, leave_lock};
 
 /// Set while a thread holds the lock. The tag is in the bits above.
 const TAKEN: u32 = 1;
@@ -43,16 +43,11 @@ impl LockTag {
 pub struct RawLock(AtomicU32);
 
 impl RawLock {
-    /// Makes a free lock.
-    #[cfg(not(loom))]
-    pub const fn new(tag: LockTag) -> Self {
-        Self(AtomicU32::new(tag.0))
-    }
-
-    /// Makes a free lock.
-    #[cfg(loom)]
-    pub fn new(tag: LockTag) -> Self {
-        Self(AtomicU32::new(tag.0))
+    const_fn! {
+        /// Makes a free lock.
+        pub fn new(tag: LockTag) -> Self {
+            Self(AtomicU32::new(tag.0))
+        }
     }
 
     /// Returns true if the lock has this tag.

@@ -188,7 +188,21 @@ macro_rules! own {
         }
     };
 }
-pub use crate::{global, own};
+
+/// Defines a function that is `const`, but for loom, which makes its atomics when a model runs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! const_fn {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($argument:tt)*) -> $answer:ty $body:block) => {
+        #[cfg(not(loom))]
+        $(#[$meta])*
+        $vis const fn $name($($argument)*) -> $answer $body
+        #[cfg(loom)]
+        $(#[$meta])*
+        $vis fn $name($($argument)*) -> $answer $body
+    };
+}
+pub use crate::{const_fn, global, own};
 #[cfg(loom)]
 #[doc(hidden)]
 pub use loom::lazy_static;

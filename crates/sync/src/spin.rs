@@ -1,5 +1,6 @@
 //! A spin lock: a value under a [lock of one word](crate::lock).
 
+use crate::platform::const_fn;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -28,21 +29,13 @@ pub struct SpinGuard<'l, T> {
 }
 
 impl<T> SpinLock<T> {
-    /// Makes an unlocked lock around `value`.
-    #[cfg(not(loom))]
-    pub const fn new(value: T) -> Self {
-        Self {
-            lock: RawLock::new(TAG),
-            value: UnsafeCell::new(value),
-        }
-    }
-
-    /// Makes an unlocked lock around `value`.
-    #[cfg(loom)]
-    pub fn new(value: T) -> Self {
-        Self {
-            lock: RawLock::new(TAG),
-            value: UnsafeCell::new(value),
+    const_fn! {
+        /// Makes an unlocked lock around `value`.
+        pub fn new(value: T) -> Self {
+            Self {
+                lock: RawLock::new(TAG),
+                value: UnsafeCell::new(value),
+            }
         }
     }
 

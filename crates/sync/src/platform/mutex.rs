@@ -1,5 +1,6 @@
 //! The lock of the update side. It sleeps where the library knows how, and spins elsewhere.
 
+use super::const_fn;
 #[cfg(all(not(loom), feature = "std", target_os = "linux"))]
 use super::sleeping::{Mutex as Raw, MutexGuard as RawGuard};
 #[cfg(not(loom))]
@@ -55,16 +56,11 @@ impl<T> core::ops::DerefMut for MutexGuard<'_, T> {
 }
 
 impl<T> Mutex<T> {
-    /// Makes an unlocked lock around `value`.
-    #[cfg(not(loom))]
-    pub const fn new(value: T) -> Self {
-        Self(Raw::new(value))
-    }
-
-    /// Makes an unlocked lock around `value`.
-    #[cfg(loom)]
-    pub fn new(value: T) -> Self {
-        Self(Raw::new(value))
+    const_fn! {
+        /// Makes an unlocked lock around `value`.
+        pub fn new(value: T) -> Self {
+            Self(Raw::new(value))
+        }
     }
 
     /// Waits for the lock and takes it. May sleep; never call it inside a read-side section

@@ -89,8 +89,8 @@ use super::{AfterPut, RefCount};
 use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicIsize, AtomicPtr, AtomicU16, AtomicU64, AtomicUsize};
-use crate::platform::own;
 use crate::platform::shared::is_shared;
+use crate::platform::{const_fn, own};
 use core::ptr::{self, NonNull};
 
 pub mod pace;
@@ -190,21 +190,13 @@ pub fn prepare() {
 }
 
 impl Parts {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self {
-            _distance: 0,
-            used: AtomicUsize::new(0),
-            rows: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self {
-            _distance: 0,
-            used: AtomicUsize::new(0),
-            rows: AtomicPtr::new(ptr::null_mut()),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                _distance: 0,
+                used: AtomicUsize::new(0),
+                rows: AtomicPtr::new(ptr::null_mut()),
+            }
         }
     }
 

@@ -4,6 +4,10 @@ use core::time::Duration;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 use crate::platform::atomic::{AtomicU32, Ordering::Relaxed};
+#[cfg(any(not(target_os = "linux"), loom))]
+use crate::platform::const_fn;
+#[cfg(all(target_os = "linux", not(loom)))]
+use crate::platform::futex;
 
 /// On Linux it uses `futex(2)`: neither takes memory, nor leaves anything locked in the child of a
 /// fork.
@@ -28,36 +32,21 @@ impl Bell {
     pub(super) fn ring(&self) {
         // Relaxed: the state of the worker says what there is to do.
         self.rung.store(1, Relaxed);
-        let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is alive during the call, which only compares its address.
-        unsafe { libc::syscall(libc::SYS_futex, self.rung.as_ptr(), operation, 1) };
+        futex::wake(&self.rung, 1);
     }
 
     pub(super) fn wait(&self) {
         // Relaxed: as in `ring`.
         while self.rung.swap(0, Relaxed) == 0 {
-            self.sleep(core::ptr::null());
+            futex::wait(&self.rung, 0, None);
         }
     }
 
     /// Waits for this time at most. May return earlier.
     pub(super) fn wait_for(&self, time: Duration) {
-        let mut limit = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // A tick is less than a second.
-        limit.tv_nsec = time.subsec_nanos() as _;
-        self.sleep(&raw const limit);
+        futex::wait(&self.rung, 0, Some(time));
         // Relaxed: as in `ring`.
         self.rung.store(0, Relaxed);
-    }
-
-    /// Sleeps until a ring, if there was none.
-    fn sleep(&self, limit: *const libc::timespec) {
-        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is alive during the call, and the limit is null or a valid time.
-        unsafe { libc::syscall(libc::SYS_futex, self.rung.as_ptr(), operation, 0, limit) };
     }
 }
 
@@ -73,17 +62,11 @@ pub(super) struct Bell {
 
 #[cfg(any(not(target_os = "linux"), loom))]
 impl Bell {
-    #[cfg(not(loom))]
-    pub(super) const fn new() -> Self {
-        Self {
-            thread: crate::platform::Mutex::new(None),
-        }
-    }
-
-    #[cfg(loom)]
-    pub(super) fn new() -> Self {
-        Self {
-            thread: crate::platform::Mutex::new(None),
+    const_fn! {
+        pub(super) fn new() -> Self {
+            Self {
+                thread: crate::platform::Mutex::new(None),
+            }
         }
     }
 
