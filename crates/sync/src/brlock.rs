@@ -7,30 +7,29 @@
 //!
 //! | | reader | | writer |
 //! |---|---|---|---|
-//! | (E) | store the lock's address in the thread's own record, release | (S) | count the lock as excluding |
-//! | (F) | light fence | (G) | heavy fence |
-//! | (H) | load the count, acquire: leave again if it is not 0 | (W) | load every record, acquire, until it has another address |
-//! | (J) | work, then store 0, release | (K) | work, then lower the count, release |
+//! | (A) | store the lock's address in a word of the thread's record | (P) | count the lock as excluding |
+//! | (B) | light fence | (Q) | heavy fence |
+//! | (C) | load the count, acquire: leave again if it is not 0 | (R) | load the word of every record until it has another address |
+//! | (D) | work, then store 0 | (K) | work, then lower the count, release |
 //!
-//! The fences order (E) with (H) and (S) with (W) (see [`fence`](mod@crate::fence)): either (H)
-//! sees (S), and the reader does no work; or (W) sees (E), or a later store of the same thread, and
-//! is satisfied only by (J) or one that comes after it: a later (J), or the (E) of another lock.
-//! All are releases, and (W) acquires, so the writer sees what the reader did. A reader that loads
-//! in (H) the count that (K) stored acquires what the writer did.
+//! The argument is that of [announcements](crate::announce): either (C) sees (P), and the reader
+//! does no work; or (R) sees (A) or a later store, and is satisfied only by (D) or one that comes
+//! after it: a later (D), or the (A) of another lock. A reader that loads in (C) the count that (K)
+//! stored acquires what the writer did.
 //!
-//! The record is the one of [read-side sections](crate::rcu), which has the thread's own cache
-//! line. A reader of the lock also enters a section: two stores, and one fence for both. The name
-//! is the one of the kernel; the fence is moved from the reader to the writer, as in its
-//! `percpu_rw_semaphore`.
+//! A reader of the lock also enters a [read-side section](crate::rcu): two stores, and one fence
+//! for both. The name is the one of the kernel; the fence is moved from the reader to the writer,
+//! as in its `percpu_rw_semaphore`.
 
-use crate::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr;
 
+use crate::announce::{RECORDS, Record, fence_all, own_or_none, own_record};
+use crate::hint::cold_path;
 use crate::platform::atomic::AtomicUsize;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{enter_lock, leave_lock};
-use crate::rcu::{self, Guard, Section};
+use crate::platform::{enter_lock, leave_lock, relax};
+use crate::rcu::{Guard, Section, first_record};
 
 /// A big-reader lock. It guards no memory of its own.
 ///
@@ -74,8 +73,7 @@ impl BrLock {
     /// release it before it waits for a thread that may exclude readers.
     #[inline(always)]
     pub fn read(&self) -> Option<ReadGuard<'_>> {
-        // (E), (F)
-        self.admit(rcu::enter_brlock)
+        self.admit(|lock| own_record().or_else(first_record)?.read(lock))
     }
 
     /// Takes the read side as [`read`](Self::read) does, but may refuse inside of two sections or
@@ -83,16 +81,22 @@ impl BrLock {
     /// that must not call anything.
     #[inline(always)]
     pub fn try_read(&self) -> Option<ReadGuard<'_>> {
-        // (E), (F)
-        self.admit(rcu::enter_brlock_plainly)
+        self.admit(|lock| own_or_none().try_read(lock))
+    }
+
+    /// Returns what readers announce.
+    #[inline(always)]
+    fn name(&self) -> u64 {
+        ptr::from_ref(self).addr() as u64
     }
 
     /// Has a reader announce itself by `enter`, and admits it, or makes it leave again.
     #[inline(always)]
-    fn admit(&self, enter: impl FnOnce(usize) -> Option<Section>) -> Option<ReadGuard<'_>> {
+    fn admit(&self, enter: impl FnOnce(u64) -> Option<Section>) -> Option<ReadGuard<'_>> {
         // A writer that waits for a reader keeps its CPU: the reader is on another one.
         enter_lock();
-        let Some(section) = enter(ptr::from_ref(self).addr()) else {
+        // (A), (B)
+        let Some(section) = enter(self.name()) else {
             // SAFETY: entered above.
             unsafe { leave_lock() };
             return None;
@@ -101,7 +105,7 @@ impl BrLock {
             section,
             lock: PhantomData,
         };
-        // (H) Acquire: pairs with the release in (K).
+        // (C) Acquire: pairs with the release in (K).
         if self.exclusions.load(Acquire) == 0 {
             return Some(guard);
         }
@@ -118,7 +122,7 @@ impl BrLock {
     ///
     /// Blocks forever if the calling thread holds the read side.
     pub fn exclude_readers(&self) {
-        // (S) Relaxed, and no exchange: only the holder of the caller's lock writes it, and the
+        // (P) Relaxed, and no exchange: only the holder of the caller's lock writes it, and the
         // fence below orders it with what follows.
         self.exclusions
             .store(self.exclusions.load(Relaxed) + 1, Relaxed);
@@ -126,8 +130,15 @@ impl BrLock {
         if self.exclusions.load(Relaxed) > 1 {
             return;
         }
-        // (G), (W)
-        rcu::wait_for_readers(ptr::from_ref(self).addr());
+        fence_all();
+        for record in RECORDS.iter() {
+            let mut attempts = 0;
+            // (R)
+            while record.words.brlock.seen() == self.name() {
+                relax(attempts);
+                attempts = attempts.saturating_add(1);
+            }
+        }
     }
 
     /// Undoes one [`exclude_readers`](Self::exclude_readers), with the same lock held. Never
@@ -138,9 +149,33 @@ impl BrLock {
     pub fn admit_readers(&self) {
         // Relaxed: only the holder of the caller's lock writes it.
         let left = self.exclusions.load(Relaxed).checked_sub(1);
-        // (K) Release: pairs with the acquire in (H).
+        // (K) Release: pairs with the acquire in (C).
         self.exclusions
             .store(left.expect("readers are excluded"), Release);
+    }
+}
+
+/// The half that touches the thread's own record.
+impl Record {
+    /// Enters a section, and announces the thread as a reader of the lock. Refuses if it reads a
+    /// lock already.
+    #[inline(always)]
+    fn read(&'static self, lock: u64) -> Option<Section> {
+        self.try_read(lock).or_else(|| {
+            let is_free = self.words.brlock.get() == 0;
+            is_free.then(|| self.enter_with(|record| record.words.brlock.set(lock)))
+        })
+    }
+
+    /// As [`read`](Self::read), but may refuse inside of two sections or more.
+    #[inline(always)]
+    fn try_read(&'static self, lock: u64) -> Option<Section> {
+        // The thread may read a lock in a counted section.
+        if self.words.brlock.get() != 0 {
+            cold_path();
+            return None;
+        }
+        self.try_enter_with(|record| record.words.brlock.set(lock))
     }
 }
 
@@ -163,11 +198,9 @@ impl ReadGuard<'_> {
 impl Drop for ReadGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // (J)
-        // SAFETY: this thread took the read side when this was made. The locks that it has taken
-        // since borrow this.
-        unsafe { self.section.record().leave_brlock() };
-        // SAFETY: as above; the section ends once, here, and was entered with the read side.
+        // (D) The locks that the thread has taken since borrow this.
+        self.section.record().words.brlock.set(0);
+        // SAFETY: this thread entered the section with the read side, and it ends once, here.
         unsafe { self.section.leave_kept() };
         // SAFETY: entered before this was made.
         unsafe { leave_lock() };
@@ -180,6 +213,7 @@ mod loom;
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::rcu;
 
     #[test]
     fn readers_are_excluded_until_they_are_admitted_as_often() {

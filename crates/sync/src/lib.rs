@@ -69,6 +69,7 @@ extern crate alloc;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+mod announce;
 pub mod bitmap;
 pub mod brlock;
 pub mod fallible;

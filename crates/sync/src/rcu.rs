@@ -8,9 +8,10 @@
 //!
 //! # How it works
 //!
-//! Grace periods are numbered. Every reader has a [record](reader::Record) with a word, which
-//! it alone writes: 0 outside of sections; inside, the number of the grace period that had begun
-//! last when the section began. The steps, with letters that stand at the same steps in the code:
+//! Grace periods are numbered. Every reader [announces](crate::announce) its section in a word
+//! which it alone writes: 0 outside of sections; inside, the number of the grace period that had
+//! begun last when the section began. The steps, with letters that stand at the same steps in the
+//! code:
 //!
 //! | | reader | | updater |
 //! |---|---|---|---|
@@ -75,16 +76,17 @@ mod worker;
 
 pub use callbacks::{Effect, Head, call, call_timely, defer};
 pub use callbacks::{call_later, catch_up};
-#[cfg(not(any(feature = "std", loom)))]
-pub(crate) use reader::ThreadState;
 pub use reader::{Guard, end_thread, read_lock, sequence_area};
-pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_readers};
+pub(crate) use reader::{Section, first_record};
 #[cfg(feature = "std")]
 pub use worker::use_ticks;
 #[cfg(all(feature = "std", unix, not(loom)))]
 pub use worker::{block_faults, without_thread};
 
 use core::fmt;
+
+#[cfg(feature = "std")]
+use crate::announce::RECORDS;
 
 /// The error of waiting for a grace period from a place that the grace period waits for:
 /// inside a read-side section, on a thread with an online [`qsbr::Reader`], or, for
@@ -283,7 +285,7 @@ impl Default for Barrier {
 #[cfg(feature = "std")]
 pub(crate) unsafe fn forget_other_threads() {
     // SAFETY: as the caller promises.
-    unsafe { reader::RECORDS.forget_others() };
+    unsafe { RECORDS.forget_others() };
     callbacks::forget_invocations();
     worker::WORKER.forget_thread();
 }
@@ -292,7 +294,7 @@ pub(crate) unsafe fn forget_other_threads() {
 /// its own. The one that it had is that of the parent's thread.
 #[cfg(feature = "std")]
 pub(crate) fn leave_to_parent() {
-    reader::leave_to_parent();
+    RECORDS.leave_to_parent();
     worker::WORKER.forget_thread();
 }
 
@@ -305,7 +307,7 @@ pub(crate) fn leave_to_parent() {
 #[cfg(feature = "std")]
 pub unsafe fn forget_process(name: u32) {
     // SAFETY: as the caller promises.
-    unsafe { reader::RECORDS.forget_process(name) };
+    unsafe { RECORDS.forget_process(name) };
     callbacks::forget_invocations_of(name);
 }
 

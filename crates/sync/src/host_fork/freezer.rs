@@ -16,19 +16,17 @@
 //!
 //! | | entering thread | | freezing thread |
 //! |---|---|---|---|
-//! | (A) | store "inside" in the thread's own record | (P) | take the turn, for one thread at a time; set "frozen" |
+//! | (A) | store "inside" in a word of the thread's record | (P) | take the turn, for one thread at a time; set "frozen" |
 //! | (B) | light fence | (Q) | heavy fence |
-//! | (C) | load "frozen", acquire: leave again, wait and begin anew if it is set | (R) | load every other record, acquire, until it says "outside" |
-//! | (D) | work, then store "outside", release | (T) | work, then clear "frozen", release; release the turn, and wake waiting threads |
+//! | (C) | load "frozen", acquire: leave again, wait and begin anew if it is set | (R) | load the word of every other record until it says "outside" |
+//! | (D) | work, then store "outside" | (T) | work, then clear "frozen", release; release the turn, and wake waiting threads |
 //!
-//! The fences order (A) with (C) and (P) with (R) (see [`fence`](mod@crate::fence)): either (C)
-//! sees (P), and the thread does nothing inside; or (R) sees (A) or a later store of the same
-//! thread, and only "outside" satisfies it. Each store of "outside" is a release and (R) acquires:
-//! the freezing thread sees what was done inside. And a thread that enters after (T) acquires in
-//! (C) what was done meanwhile.
+//! The argument is that of [announcements](crate::announce): either (C) sees (P), and the thread
+//! does nothing inside; or (R) sees (A) or a later store, and only "outside" satisfies it. A thread
+//! that enters after (T) acquires in (C) what was done meanwhile.
 //!
-//! The record is the one of [read-side sections](crate::rcu), on its owner's own cache line. The
-//! word of (C) also says whether the light fence suffices, so that the frequent path loads it once.
+//! The word of (C) also says whether the light fence suffices, so that the frequent path loads it
+//! once.
 //!
 //! # Nesting, signals, the freezing thread
 //!
@@ -87,11 +85,11 @@ use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
 
+use crate::announce::{RECORDS, Record, fence_all_of, name, own_record};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
-use crate::platform::{own, relax, shared};
-use crate::rcu::reader::{RECORDS, Record, fence_for_claimed_of, own_record, thread_name};
+use crate::platform::{const_fn, own, relax, shared};
 
 /// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
@@ -100,16 +98,16 @@ const FENCED: u32 = 1;
 const FROZEN: u32 = 2;
 
 /// Set when the thread was let in. Before that, the thread has announced itself and must look.
-const ADMITTED: usize = 1;
+const ADMITTED: u64 = 1;
 
 /// Set while a thread that is ending borrows the record, for the duration of its entry.
-const LENT: usize = 2;
+const LENT: u64 = 2;
 
 /// One level of nesting, in the bits above. A word without any is 0.
-const LEVEL: usize = 4;
+const LEVEL: u64 = 4;
 
 /// The word of a thread that entered once and was let in: the frequent case.
-const ONCE: usize = LEVEL | ADMITTED;
+const ONCE: u64 = LEVEL | ADMITTED;
 
 /// The freezer of the process.
 pub(crate) struct Freezer {
@@ -142,7 +140,7 @@ pub struct ForkGuard {
 #[must_use = "the thread enters again when this is dropped"]
 pub struct BlockingSection {
     /// The record, and the word that it had, of a thread that was inside.
-    before: Option<(&'static Record, usize)>,
+    before: Option<(&'static Record, u64)>,
     /// Not `Send`: stays on its thread.
     stays: PhantomData<*const ()>,
 }
@@ -296,30 +294,22 @@ pub fn put_off() -> bool {
     let Some(record) = own_record() else {
         return false;
     };
-    // Relaxed, both: a handler sees the stores of its thread, and the thread those of its handlers.
-    let is_inside = record.freezer().load(Relaxed) & ADMITTED != 0;
+    let is_inside = record.words.freezer.get() & ADMITTED != 0;
     if is_inside {
-        record.put_off().store(1, Relaxed);
+        // Relaxed: the thread sees the stores of its handlers.
+        record.words.put_off.store(1, Relaxed);
     }
     is_inside
 }
 
 impl Freezer {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self {
-            word: CachePadded::new(AtomicU32::new(FENCED)),
-            holder: AtomicUsize::new(0),
-            depth: AtomicUsize::new(0),
-        }
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self {
-            word: CachePadded::new(AtomicU32::new(FENCED)),
-            holder: AtomicUsize::new(0),
-            depth: AtomicUsize::new(0),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                word: CachePadded::new(AtomicU32::new(FENCED)),
+                holder: AtomicUsize::new(0),
+                depth: AtomicUsize::new(0),
+            }
         }
     }
 
@@ -367,14 +357,14 @@ impl Freezer {
 
     /// (P)
     fn take_turn(&self) {
-        let name = thread_name();
+        let own = name();
         let mut attempts = 0;
         // Acquire: pairs with the release with which the last freezing thread released the turn, so
         // that "frozen" is set after it was cleared. No model sees it, since exchanges happen there
         // in the order of their steps. Relaxed on failure: nothing is done then.
         while self
             .holder
-            .compare_exchange(0, name, Acquire, Relaxed)
+            .compare_exchange(0, own, Acquire, Relaxed)
             .is_err()
         {
             self.wait();
@@ -412,7 +402,7 @@ impl Freezer {
     /// Returns true if the calling thread has frozen it, or is about to.
     fn is_held(&self) -> bool {
         // Relaxed: a thread sees its own stores, and no other stores its name.
-        self.holder.load(Relaxed) == thread_name()
+        self.holder.load(Relaxed) == name()
     }
 }
 
@@ -420,8 +410,7 @@ impl Freezer {
 impl Record {
     #[inline(always)]
     fn enter_freezer(&self) {
-        // Relaxed: a thread sees its own stores.
-        let word = self.freezer().load(Relaxed);
+        let word = self.words.freezer.get();
         if word != 0 {
             return self.nest_in_freezer(word);
         }
@@ -433,16 +422,14 @@ impl Record {
 
     /// Announces that the thread is inside. Returns true if it was let in.
     #[inline(always)]
-    fn try_inside(&self, word: usize) -> bool {
-        // (A) Relaxed: the fence orders it with (C), and the freezing thread acquires only from
-        // stores of "outside".
-        self.freezer().store(word, Relaxed);
+    fn try_inside(&self, word: u64) -> bool {
+        // (A)
+        self.words.freezer.set(word);
         // (B) pairs with the heavy fence (Q). Where that is not available, (C) takes a full one.
         fence::light();
         let admitted = FREEZER.admits();
         if admitted {
-            // Relaxed: for the thread itself, and its signal handlers.
-            self.freezer().store(word | ADMITTED, Relaxed);
+            self.words.freezer.set(word | ADMITTED);
             // A handler that interrupts what follows finds it stored.
             compiler_fence(SeqCst);
         }
@@ -451,10 +438,9 @@ impl Record {
 
     /// Waits until the thread is let in.
     #[cold]
-    fn wait_inside(&self, word: usize) {
+    fn wait_inside(&self, word: u64) {
         loop {
-            // Release: as in (D), whose store this one hides.
-            self.freezer().store(0, Release);
+            self.words.freezer.set(0);
             FREEZER.wait();
             if self.try_inside(word) {
                 return;
@@ -464,11 +450,10 @@ impl Record {
 
     /// Goes one level deeper.
     #[cold]
-    fn nest_in_freezer(&self, word: usize) {
+    fn nest_in_freezer(&self, word: u64) {
         // weaken: handler-that-takes-its-thread-for-admitted
         if word & ADMITTED != 0 {
-            // Relaxed: as in (A). It stays inside.
-            self.freezer().store(word + LEVEL, Relaxed);
+            self.words.freezer.set(word + LEVEL);
         } else if !self.try_inside(word + LEVEL) {
             // In a signal handler that came between (A) and (C).
             self.wait_inside(word + LEVEL);
@@ -478,13 +463,11 @@ impl Record {
     /// (D) Leaves the freezer, or goes one level up.
     #[inline(always)]
     fn leave_freezer(&self) {
-        // Relaxed: a thread sees its own stores.
-        let word = self.freezer().load(Relaxed);
+        let word = self.words.freezer.get();
         if word != ONCE {
             return self.unnest_in_freezer(word);
         }
-        // Release: pairs with the acquire in (R).
-        self.freezer().store(0, Release);
+        self.words.freezer.set(0);
         self.resume();
     }
 
@@ -494,7 +477,7 @@ impl Record {
         // A handler that interrupts what follows finds the thread outside, and puts nothing off.
         compiler_fence(SeqCst);
         // Relaxed: only this thread and its handlers write it.
-        if self.put_off().load(Relaxed) != 0 {
+        if self.words.put_off.load(Relaxed) != 0 {
             self.resume_now();
         }
     }
@@ -502,59 +485,49 @@ impl Record {
     #[cold]
     fn resume_now(&self) {
         // Relaxed: as above. First, as the function may enter and leave.
-        self.put_off().store(0, Relaxed);
+        self.words.put_off.store(0, Relaxed);
         if let Some(function) = ON_LEAVING.get() {
             function();
         }
     }
 
     #[cold]
-    fn unnest_in_freezer(&self, word: usize) {
+    fn unnest_in_freezer(&self, word: u64) {
         match word / LEVEL {
             // Its guards were dropped in a wrong order, so it has left already.
             0 => {}
             1 => {
-                // Release: as in (D).
-                self.freezer().store(0, Release);
+                // (D)
+                self.words.freezer.set(0);
                 if word & LENT != 0 {
                     self.return_lent();
                 } else {
                     self.resume();
                 }
             }
-            // Relaxed: as in (A). It stays inside.
             // weaken: inner-entry-that-ends-the-outer
-            _ => self.freezer().store(word - LEVEL, Relaxed),
+            _ => self.words.freezer.set(word - LEVEL),
         }
     }
 
     /// Ends a blocking section that began with these levels. They are added to those of entries
     /// that the thread has made since and still has. So there are never fewer levels than guards,
     /// and a borrowed record is not returned while a guard may still write there.
-    fn end_blocking_section(&self, levels: usize) {
-        // Relaxed: a thread sees its own stores.
-        let now = self.freezer().load(Relaxed);
+    fn end_blocking_section(&self, levels: u64) {
+        let now = self.words.freezer.get();
         if now & ADMITTED != 0 {
-            // Relaxed: as in (A). It stays inside.
-            self.freezer().store(now + levels, Relaxed);
+            self.words.freezer.set(now + levels);
         } else {
             self.enter_again(levels);
         }
     }
 
     /// Enters again, as deep as it was.
-    fn enter_again(&self, word: usize) {
+    fn enter_again(&self, word: u64) {
         // weaken: blocking-section-that-ends-without-a-look
         if !self.try_inside(word) {
             self.wait_inside(word);
         }
-    }
-
-    /// (R)
-    fn is_outside_of_freezer(&self) -> bool {
-        // Acquire: pairs with the release in (D), or with that of a later store of 0, which hides
-        // it.
-        self.freezer().load(Acquire) == 0
     }
 }
 
@@ -575,8 +548,7 @@ fn enter_record() -> &'static Record {
 #[cold]
 fn try_enter_record() -> Option<&'static Record> {
     let (record, lent) = own_or_lent_record();
-    // Relaxed: a thread sees its own stores.
-    let before = record.freezer().load(Relaxed);
+    let before = record.words.freezer.get();
     if before & ADMITTED != 0 {
         record.nest_in_freezer(before);
         return Some(record);
@@ -585,8 +557,7 @@ fn try_enter_record() -> Option<&'static Record> {
     if record.try_inside((before + LEVEL) | lent) {
         return Some(record);
     }
-    // Release: as in (D), whose store this one hides.
-    record.freezer().store(before, Release);
+    record.words.freezer.set(before);
     if lent != 0 {
         record.return_lent();
     }
@@ -601,7 +572,7 @@ fn enter_first() -> &'static Record {
 }
 
 /// Returns the thread's own record, claimed now if it had none; and [`LENT`] if it is borrowed.
-fn own_or_lent_record() -> (&'static Record, usize) {
+fn own_or_lent_record() -> (&'static Record, u64) {
     let (record, is_lent) = Record::own_or_lent();
     (record, if is_lent { LENT } else { 0 })
 }
@@ -614,15 +585,14 @@ fn leave_freezer() {
 }
 
 /// Leaves all levels of the freezer. Returns the record and the levels, if there are any.
-fn leave_all_levels() -> Option<(&'static Record, usize)> {
+fn leave_all_levels() -> Option<(&'static Record, u64)> {
     let record = own_record()?;
-    // Relaxed: a thread sees its own stores.
-    let word = record.freezer().load(Relaxed);
+    let word = record.words.freezer.get();
     if word == 0 {
         return None;
     }
-    // Release: as in (D).
-    record.freezer().store(0, Release);
+    // (D)
+    record.words.freezer.set(0);
     record.resume();
     Some((record, word & !ADMITTED))
 }
@@ -636,9 +606,7 @@ fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
     let (record, lent) = own_or_lent_record();
     let before = leave_all_levels().map_or(lent, |(_, word)| word);
     take_turn();
-    // Relaxed: only this thread looks at other records, and it skips its own.
-    let word = (before + LEVEL) | ADMITTED;
-    record.freezer().store(word, Relaxed);
+    record.words.freezer.set((before + LEVEL) | ADMITTED);
     Turn(record)
 }
 
@@ -648,11 +616,11 @@ impl Turn {
         let process = shared::process();
         // (Q) pairs with (B).
         // weaken: fences-of-a-freeze
-        fence_for_claimed_of(process);
+        fence_all_of(process);
         // (R)
         for record in RECORDS.iter().filter(|record| record.is_of(process)) {
             let mut attempts = 0;
-            while !ptr::eq(record, self.0) && !record.is_outside_of_freezer() {
+            while !ptr::eq(record, self.0) && record.words.freezer.seen() != 0 {
                 relax(attempts);
                 attempts = attempts.saturating_add(1);
             }

@@ -89,7 +89,7 @@ pub(crate) fn process() -> u32 {
 }
 
 /// Uses the library on a thread that is ending, as in [`allocate`], for the last time.
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", not(loom)))]
 pub(crate) fn call_at_end(work: impl FnOnce()) {
     let allocating = allocate();
     work();

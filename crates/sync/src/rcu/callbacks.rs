@@ -62,12 +62,13 @@ use core::ptr::{self, NonNull};
 use crossbeam_utils::CachePadded;
 
 use super::grace::{GRACE, Ticket, check_progress};
-use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
+use super::reader::{inside_read_lock, inside_section};
+use crate::announce::{self, RECORDS};
 use crate::percpu::PerCpu;
 use crate::platform::atomic::AtomicPtr;
 #[cfg(not(loom))]
 use crate::platform::atomic::Ordering::Relaxed;
-use crate::platform::{relax, shared};
+use crate::platform::{const_fn, relax, shared};
 use crate::prefetch::prefetch;
 #[cfg(not(loom))]
 use crate::spin::SpinLock;
@@ -133,23 +134,14 @@ pub struct Head {
 }
 
 impl Head {
-    /// Makes a head that will call `invoke` with its own address, on any thread.
-    #[cfg(not(loom))]
-    #[must_use]
-    pub const fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
-        Self {
-            link: AtomicPtr::new(ptr::null_mut()),
-            invoke,
-        }
-    }
-
-    /// Makes a head that will call `invoke` with its own address, on any thread.
-    #[cfg(loom)]
-    #[must_use]
-    pub fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
-        Self {
-            link: AtomicPtr::new(ptr::null_mut()),
-            invoke,
+    const_fn! {
+        /// Makes a head that will call `invoke` with its own address, on any thread.
+        #[must_use]
+        pub fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
+            Self {
+                link: AtomicPtr::new(ptr::null_mut()),
+                invoke,
+            }
         }
     }
 
@@ -307,8 +299,8 @@ struct Queue {
     ticket: Ticket,
     /// Callbacks whose grace period is over.
     ready: List,
-    /// The [name](thread_name) of the thread that invokes a list of this queue, if there is one. No
-    /// other thread may, so that callbacks of a queue run in order and `barrier` can count them.
+    /// The [name](announce::name) of the thread that invokes a list of this queue, if there is one.
+    /// No other thread may, so that callbacks of a queue run in order and `barrier` can count them.
     invoking: Option<NonZeroUsize>,
     /// The next thread that queues should look for what is due.
     is_time: bool,
@@ -415,7 +407,7 @@ impl Queue {
 fn invoker_name() -> NonZeroUsize {
     // Threads of two processes may have one name. All threads of a process end together.
     let name = match shared::process() {
-        0 => thread_name(),
+        0 => announce::name(),
         process => process as usize,
     };
     NonZeroUsize::new(name).unwrap_or(NonZeroUsize::MIN)
@@ -428,19 +420,12 @@ struct Queues {
 }
 
 impl Queues {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self {
-            frees_memory: CachePadded::new(SpinLock::new(Queue::new())),
-            runs_code: CachePadded::new(SpinLock::new(Queue::new())),
-        }
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self {
-            frees_memory: CachePadded::new(SpinLock::new(Queue::new())),
-            runs_code: CachePadded::new(SpinLock::new(Queue::new())),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                frees_memory: CachePadded::new(SpinLock::new(Queue::new())),
+                runs_code: CachePadded::new(SpinLock::new(Queue::new())),
+            }
         }
     }
 
@@ -1014,8 +999,8 @@ mod thread {
 
 #[cfg(not(any(feature = "std", loom)))]
 mod thread {
+    use crate::announce::ThreadState;
     use crate::platform::atomic::Ordering::Relaxed;
-    use crate::rcu::reader::ThreadState;
 
     // Relaxed, all: only the thread uses it.
     pub(super) fn inside_callback() -> bool {

@@ -2,10 +2,11 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::reader::{NUMBER, RECORDS, STARTED, fence_for_claimed, knows_caller};
+use super::reader::{NUMBER, STARTED, knows_caller};
+use crate::announce::{RECORDS, fence_all};
 use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Release};
-use crate::platform::{Mutex, global, relax};
+use crate::platform::{Mutex, const_fn, global, relax};
 
 /// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
 /// that readers can store them beside their depth.
@@ -49,21 +50,13 @@ pub(super) fn check_progress(attempts: u32) {
 }
 
 impl Grace {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self {
-            numbered: AtomicU64::new(0),
-            completed: AtomicU64::new(0),
-            running: Mutex::new(false),
-        }
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self {
-            numbered: AtomicU64::new(0),
-            completed: AtomicU64::new(0),
-            running: Mutex::new(false),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                numbered: AtomicU64::new(0),
+                completed: AtomicU64::new(0),
+                running: Mutex::new(false),
+            }
         }
     }
 
@@ -139,7 +132,7 @@ impl Grace {
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.
         // weaken: fences-of-a-grace-period
-        fence_for_claimed();
+        fence_all();
     }
 
     /// (S) Ends the grace period that runs, if no reader is in a section that began before it.

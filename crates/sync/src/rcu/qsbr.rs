@@ -2,7 +2,8 @@
 //! hold nothing.
 
 use super::WouldDeadlock;
-use super::reader::{Guard, Record};
+use super::reader::Guard;
+use crate::announce::Record;
 use core::marker::PhantomData;
 
 /// A reader whose section lasts from one quiescent state to the next.

@@ -237,7 +237,7 @@ fn sections_work_while_a_thread_ends() {
 
 #[test]
 fn records_of_threads_that_ended_are_used_again() {
-    let count = || reader::RECORDS.iter().count();
+    let count = || RECORDS.iter().count();
     let visit = || {
         let visitor = thread::spawn(|| drop(read_lock()));
         visitor.join().expect("the thread ends");

@@ -72,8 +72,8 @@ pub fn note_look() -> bool {
 #[cfg(all(not(feature = "std"), not(loom)))]
 mod kernel {
     use super::{CHANGES, LOOKS};
+    use crate::announce::ThreadState;
     use crate::platform::hooks;
-    use crate::rcu::ThreadState;
     use core::sync::atomic::AtomicUsize;
     use core::sync::atomic::Ordering::Relaxed;
 
