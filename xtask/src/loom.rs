@@ -331,7 +331,8 @@ impl Exploration {
 pub(crate) fn build() -> Process {
     Process::cargo("test")
         .words("--package fdtable-sync --package fdtable-slab")
-        .words("--package fdtable-objects --package fdtable --profile loom --lib")
+        .words("--package fdtable-objects --package fdtable --package fdtable-rcu-map")
+        .words("--profile loom --lib")
         .words("--test linearizable --test races")
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", target().join("loom"))

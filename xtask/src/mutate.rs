@@ -28,8 +28,13 @@ mod structural;
 use source::Site;
 use structural::{Copy, Structural};
 
-/// The crates with orderings, below `crates`.
-const CRATES: [&str; 3] = ["sync", "slab", "objects"];
+/// The crates with orderings and models.
+const CRATES: [&str; 4] = [
+    "crates/sync",
+    "crates/slab",
+    "crates/objects",
+    "kernel/rcu-map",
+];
 
 /// Files and directories that are no part of the product: models and tests, and the definitions of
 /// atomics and fences, which are mutated where they are used.
@@ -159,7 +164,7 @@ pub(crate) fn mutate(arguments: &[String]) -> Result {
 fn enumerate() -> Result<Vec<Mutation>> {
     let mut files = Vec::new();
     for name in CRATES {
-        product_files(&root().join("crates").join(name).join("src"), &mut files)?;
+        product_files(&root().join(name).join("src"), &mut files)?;
     }
     files.sort();
     let mut mutations = Vec::new();

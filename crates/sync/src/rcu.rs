@@ -68,14 +68,13 @@
 
 mod callbacks;
 mod grace;
-pub mod map;
 pub mod qsbr;
 pub(crate) mod reader;
 #[cfg(feature = "std")]
 mod worker;
 
 pub use callbacks::{Effect, Head, call, call_timely, defer};
-pub use callbacks::{call_later, catch_up};
+pub use callbacks::{bound_wait, call_later, catch_up};
 pub use reader::{Guard, end_thread, read_lock, sequence_area};
 pub(crate) use reader::{Section, first_record};
 #[cfg(feature = "std")]

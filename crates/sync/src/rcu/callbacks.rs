@@ -563,6 +563,13 @@ pub unsafe fn call(effect: Effect, head: NonNull<Head>) {
 pub unsafe fn call_timely(head: NonNull<Head>) {
     // SAFETY: as the caller promises.
     unsafe { call(Effect::RunsCode, head) };
+    bound_wait();
+}
+
+/// Bounds the time until what was queued last is run, as [`call_timely`] does: for callers of
+/// [`call_later`].
+#[inline]
+pub fn bound_wait() {
     #[cfg(feature = "std")]
     super::worker::WORKER.note_call();
     #[cfg(not(any(feature = "std", loom)))]

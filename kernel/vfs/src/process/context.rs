@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::rcu;
-use fdtable::rcu::map::RcuMap;
+use fdtable_rcu_map::RcuMap;
 use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
 

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use fdtable::rcu;
-use fdtable::rcu::map::{Prepared, RcuMap, Writer};
+use fdtable_rcu_map::{Prepared, RcuMap, Writer};
 use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
 

@@ -16,26 +16,23 @@
 //! lists no longer change. That is why keys and values are [`Clone`]; they are usually counted
 //! pointers. Copies avoid a second link in each node, and a search that looks at two tables.
 //!
-//! A node that a writer takes out is freed a grace period later, by a [callback](super::call): a
-//! reader borrows it until its section ends. The thread of
-//! [timely callbacks](super::call_timely) frees it if no other does. A writer runs no callbacks,
-//! which may take locks: its caller calls [`catch_up`](super::catch_up) after it has released the
-//! lock of the map and its own.
+//! A node that a writer takes out is freed a grace period later, by a
+//! [callback](fdtable_sync::rcu::call): a reader borrows it until its section ends. The thread of
+//! [timely callbacks](fdtable_sync::rcu::call_timely) frees it if no other does. A writer runs no
+//! callbacks, which may take locks: its caller calls [`catch_up`](fdtable_sync::rcu::catch_up)
+//! after it has released the lock of the map and its own.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::borrow::Borrow;
-use core::fmt;
-use core::hash::{BuildHasher, Hash};
-use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
 
-use super::callbacks::{Effect, Head, call_later};
-use super::reader::Guard;
-use crate::fallible::{OutOfMemory, try_box};
-use crate::platform::atomic::AtomicPtr;
-use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{Mutex, MutexGuard, shared};
+use fdtable_sync::fallible::{OutOfMemory, try_box};
+use fdtable_sync::platform::atomic::AtomicPtr;
+use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use fdtable_sync::platform::{Mutex, MutexGuard, shared};
+use fdtable_sync::rcu::{Effect, Guard, Head, call_later};
 
 /// Buckets of the first table.
 const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -47,7 +44,8 @@ const SPARSE: usize = 16;
 ///
 /// ```
 /// use std::collections::hash_map::RandomState;
-/// use fdtable_sync::rcu::{self, map::RcuMap};
+/// use fdtable_rcu_map::RcuMap;
+/// use fdtable_sync::rcu;
 ///
 /// let routes: RcuMap<&str, u32, RandomState> = RcuMap::default();
 /// let mut writer = routes.lock();
@@ -310,9 +308,9 @@ impl<K, V, S, T> Writer<'_, K, V, S, T> {
         // SAFETY: this writer keeps others away, and is borrowed, so nothing is taken out.
         let next = |link| unsafe { follow(link) };
         let lists = self.table().map_or(&[][..], |table| &table.buckets);
-        lists.iter().flat_map(move |first| {
-            core::iter::successors(next(first), move |node| next(&node.next))
-        })
+        lists
+            .iter()
+            .flat_map(move |first| std::iter::successors(next(first), move |node| next(&node.next)))
     }
 
     fn table(&self) -> Option<&Table<K, V>> {
@@ -506,13 +504,10 @@ where
 }
 
 /// Bounds the time until what was taken out is freed, also if no other callback follows: a value
-/// may hold much memory.
+/// may hold much memory. A model has no worker.
 fn note_call() {
-    // A model has no worker.
-    #[cfg(all(feature = "std", not(loom)))]
-    super::worker::WORKER.note_call();
-    #[cfg(not(any(feature = "std", loom)))]
-    super::callbacks::want_tick();
+    #[cfg(not(loom))]
+    fdtable_sync::rcu::bound_wait();
 }
 
 impl<K, V, S, T> fmt::Debug for Writer<'_, K, V, S, T> {

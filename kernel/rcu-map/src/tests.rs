@@ -8,7 +8,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::RcuMap;
-use crate::rcu;
+use fdtable_sync::rcu;
 
 type Map<V> = RcuMap<u16, V, RandomState>;
 

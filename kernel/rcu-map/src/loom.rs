@@ -1,13 +1,13 @@
 //! Models of the map: a reader searches while a writer changes it. A failure shows as a value that
 //! was freed, as one that was not initialized, or as a key that is missing.
 
-use core::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher};
 
 use super::*;
-use crate::model::Preemptions::AtMost;
-use crate::model::{Dropped, Ends, explore, join, spawn};
-use crate::platform::Arc;
-use crate::rcu::{barrier, read_lock};
+use fdtable_sync::model::Preemptions::AtMost;
+use fdtable_sync::model::{Dropped, Ends, explore, join, spawn};
+use fdtable_sync::platform::Arc;
+use fdtable_sync::rcu::{barrier, read_lock};
 
 /// Hashes all keys alike, so that they share a list.
 #[derive(Default)]
