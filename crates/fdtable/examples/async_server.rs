@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, Opened};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files};
 
 /// The tasks that are ready to run, on one thread.
 #[derive(Clone, Default)]
@@ -103,21 +103,21 @@ impl Server {
     }
 
     async fn accept(self: Arc<Self>, clients: Arc<Channel<Connection>>) {
-        let mut spare = self.files.spare(FdFlags::CLOEXEC).expect("room");
+        let reserve = || self.files.reserve(FdFlags::CLOEXEC);
+        // Kept for a client that comes when no other descriptor is free.
+        let mut spare = reserve().ok();
         while let Some(client) = clients.receive().await {
-            match spare.open(Self::file(client)) {
-                Ok(Opened::Free(fd)) => self.executor.spawn(self.clone().serve(fd)),
-                Ok(Opened::Spare(fd)) => {
-                    let refused = self.files.close(fd).expect("opened above");
-                    refused.output.send(Some("busy".into()));
-                    // Keep the descriptor from others now, not only at the next client.
-                    if let Ok(again) = self.files.spare(FdFlags::CLOEXEC) {
-                        spare = again;
-                    }
-                }
-                // Another task has taken that descriptor too. The hook has ended the stream.
-                Err(error) => println!("async_server: {error}"),
+            spare = spare.or_else(|| reserve().ok());
+            let file = Self::file(client);
+            if let Ok(free) = reserve() {
+                self.executor.spawn(self.clone().serve(free.install(file)));
+            } else if let Some(kept) = spare.take() {
+                let refused = self.files.close(kept.install(file)).expect("just opened");
+                refused.output.send(Some("busy".into()));
+                // Keep the descriptor from others now, not only at the next client.
+                spare = reserve().ok();
             }
+            // Otherwise the file is dropped, and its hook ends the stream.
         }
     }
 

@@ -58,7 +58,6 @@
 //! [`Rcu`]: crate::Rcu
 //! [`Reservation`]: crate::Reservation
 //! [`Reservations`]: crate::Reservations
-//! [`Spare`]: crate::Spare
 //! [`SuperBlock`]: crate::SuperBlock
 //! [`WeakFile`]: crate::WeakFile
 //! [`close_and_wait`]: crate::Files::close_and_wait

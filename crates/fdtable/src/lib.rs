@@ -65,11 +65,11 @@
 //!
 //! [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and one file for
 //! each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`. The rarer
-//! operations follow: `data`, `replace`, `iterate`, `pair`, `any`, `reserve`, `spare`, `limits`,
-//! `wait`, `in_use`, `tag`, `quarantine`. Each file has the public functions first, and the
-//! mechanism below them, on top of [`fdtable_objects`]. Then `superblock`, a file system's view of
-//! the same files. `private` is independent of all that: no search, `close_range`, fork or exec
-//! touches its descriptors.
+//! operations follow: `data`, `replace`, `iterate`, `pair`, `any`, `reserve`, `limits`, `wait`,
+//! `in_use`, `tag`, `quarantine`. Each file has the public functions first, and the mechanism below
+//! them, on top of [`fdtable_objects`]. Then `superblock`, a file system's view of the same files.
+//! `private` is independent of all that: no search, `close_range`, fork or exec touches its
+//! descriptors.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -117,8 +117,6 @@ mod reserve;
 mod pair;
 
 mod any;
-
-mod spare;
 
 mod wait;
 
@@ -171,6 +169,5 @@ pub use limits::Limits;
 pub use lookup::Block;
 pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{OwnedReservation, Reservation, Reservations};
-pub use spare::{Opened, Spare};
 pub use superblock::{Access, OpenFiles, Statistics, SuperBlock, WantWrite};
 pub use weak::WeakFile;

@@ -477,7 +477,6 @@ const RESERVES_LOWEST: &[(&str, ReserveLowest)] = &[
         let mut some = files.reserve_many(70, CLOEXEC).expect(ROOM);
         drop(some.next());
     }),
-    ("spare", |files| drop(files.spare(CLOEXEC).expect(ROOM))),
     ("reserve_many of too many", |files| refuse_many(files, 67)),
     ("reserve_many of too many, in steps", |files| refuse_many(files, 300)),
     ("open_pair of too many", |files| {

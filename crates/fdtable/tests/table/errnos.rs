@@ -280,7 +280,6 @@ const TAKE_FLAGS: &[(&str, Flagged)] = &[
     ("reserve_many", |files, _, flags| files.reserve_many(2, flags).map(drop)),
     ("reserve_many of none", |files, _, flags| files.reserve_many(0, flags).map(drop)),
     ("reserve_many of too many", |files, _, flags| files.reserve_many(100, flags).map(drop)),
-    ("spare", |files, _, flags| files.spare(flags).map(drop)),
     ("dup_min", |files, _, flags| files.dup_min(0, 1, flags).map(drop)),
     ("dup_min a closed one", |files, _, flags| files.dup_min(CLOSED, 1, flags).map(drop)),
     ("dup3", |files, _, flags| files.dup3(0, 1, flags).map(drop)),

@@ -1,11 +1,10 @@
-//! Reservations of many descriptors at once, and the spare descriptor.
+//! Reservations of many descriptors at once.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
-use fdtable::{Error, FdFlags, FileRef, Files, Opened, RawFd, Reservations};
+use fdtable::{Error, FdFlags, FileRef, Files, RawFd, Reservations};
 
 use crate::rounds::rounds;
 
@@ -197,47 +196,4 @@ fn nothing_is_lost_while_others_open_and_close() {
         }
     });
     assert_eq!(files.open_count(), 0);
-}
-
-/// A file that is counted when it is released.
-fn counted(released: &Arc<AtomicUsize>) -> FileRef<u32> {
-    let released = Arc::clone(released);
-    FileRef::builder(0)
-        .on_release(move |_, _| _ = released.fetch_add(1, Relaxed))
-        .build()
-}
-
-#[test]
-fn the_spare_number_is_used_when_no_other_is_free() {
-    let released = Arc::new(AtomicUsize::new(0));
-    let files = Files::with_limit(3);
-    let mut spare = files.spare(FdFlags::CLOEXEC).expect("there is room");
-    assert_eq!(files.open_count(), 1, "it is taken");
-    let mut open = || spare.open(counted(&released));
-    let (Ok(Opened::Free(first)), Ok(Opened::Free(second))) = (open(), open()) else {
-        panic!("two are free");
-    };
-    let Ok(Opened::Spare(last)) = open() else {
-        panic!("no other is free");
-    };
-    assert_eq!([first, second, last].map(RawFd::from), [1, 2, 0]);
-    assert_eq!(files.fd_flags(last), Ok(FdFlags::CLOEXEC));
-    assert_eq!(files.fd_flags(first), Ok(FdFlags::CLOEXEC));
-    // It is in use, and the file is dropped.
-    assert_eq!(open(), Err(Error::TooManyFiles));
-    assert_eq!(released.load(Relaxed), 1);
-    drop(files.close(second).expect("it is open"));
-    // That one is kept in reserve now, and used, since no other is free.
-    assert!(matches!(open(), Ok(Opened::Spare(fd)) if fd == second));
-    drop(files.close(first).expect("it is open"));
-    drop(files.close(last).expect("it is open"));
-    assert!(matches!(open(), Ok(Opened::Free(_))));
-    drop(spare);
-    assert_eq!((files.open_count(), released.load(Relaxed)), (2, 4));
-}
-
-#[test]
-fn there_is_no_spare_number_where_none_is_free() {
-    let files: Files<u32> = Files::with_limit(0);
-    assert_eq!(files.spare(NONE).map(drop), Err(Error::TooManyFiles));
 }

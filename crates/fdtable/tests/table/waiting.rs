@@ -162,12 +162,12 @@ fn a_reservation_that_is_dropped_wakes_waiters_and_one_that_is_installed_frees_n
 }
 
 #[test]
-fn a_spare_that_is_dropped_wakes_waiters() {
+fn a_reservation_that_is_dropped_wakes_waiters() {
     let files: Files<u32> = Files::with_limit(1);
-    let spare = files.spare(NONE).expect("there is room");
+    let reserved = files.reserve(NONE).expect("there is room");
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
-    drop(spare);
+    drop(reserved);
     assert_eq!(count.woken(), 1);
 }
 
