@@ -16,7 +16,6 @@ use fdtable_sync::rcu;
 use crate::data::ClosedFd;
 use crate::fd::{index_of, place_of};
 use crate::table::{LeafGuard, Mark};
-use crate::tag::check_tag;
 use crate::{Error, FdArg, FdData, FileRef, Files, RawFd};
 
 /// # Closing
@@ -43,13 +42,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or only reserved.
-    /// - [`Error::NotOwner`] (EPERM) if the descriptor has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied, or there is no memory for the [quarantine](Self::set_quarantine). The descriptor
     ///   stays open.
     #[inline]
     pub fn close(&self, fd: impl FdArg) -> Result<ClosedFile<T>, Error> {
-        self.take_out(fd.to_raw(), 0).map(ClosedFile::new)
+        self.take_out(fd.to_raw()).map(ClosedFile::new)
     }
 
     /// Closes a descriptor like [`close`](Self::close), and returns its data with its file: for
@@ -66,9 +64,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// EBADF, EPERM and ENOMEM as for [`close`](Self::close).
+    /// EBADF and ENOMEM as for [`close`](Self::close).
     pub fn close_fd(&self, fd: impl FdArg) -> Result<ClosedFd<T>, Error> {
-        self.close_expected(fd.to_raw(), None)
+        let (file, data) = self.close_expected(fd.to_raw(), None)?;
+        Ok(ClosedFd::new(file, data))
     }
 
     /// Returns true if a descriptor is open and refers to `file`, revoked or not. May wait for the
@@ -153,22 +152,21 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for ClosedFile<T> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Removes the file of an open descriptor, if the tag matches, and frees the descriptor. The
-    /// caller drops the file.
+    /// Removes the file of an open descriptor, and frees the descriptor. The caller drops the file.
     #[inline]
-    pub(crate) fn take_out(&self, fd: RawFd, tag: u64) -> Result<SlotRef<T>, Error> {
-        match self.try_close(fd, tag) {
+    fn take_out(&self, fd: RawFd) -> Result<SlotRef<T>, Error> {
+        match self.try_close(fd) {
             Attempt::Closed(file) => Ok(file),
             Attempt::NotOpen => Err(Error::BadFd),
-            Attempt::Undecided => self.close_blocking(fd, tag),
+            Attempt::Undecided => self.close_blocking(fd),
         }
     }
 
-    /// The common cases: the descriptor is not open; or no thread holds the lock of the leaf, no
-    /// descriptor there is tagged, and the leaf is not to be reported. There are no calls, so no
-    /// registers have to be saved; and the result fits into two registers.
+    /// The common cases: the descriptor is not open; or no thread holds the lock of the leaf, and
+    /// the leaf is not to be reported. There are no calls, so no registers have to be saved; and
+    /// the result fits into two registers.
     #[inline(never)]
-    fn try_close(&self, fd: RawFd, tag: u64) -> Attempt<T> {
+    fn try_close(&self, fd: RawFd) -> Attempt<T> {
         use Attempt::{Closed, NotOpen, Undecided};
         if self.tree.is_plainly_vacant(index_of(fd)) {
             return NotOpen;
@@ -201,9 +199,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Undecided;
         }
-        // A leaf without a table has no tags.
-        let is_tagged = tag != 0 || leaf.has_table() && leaf.tag(bit) != 0;
-        if is_tagged || !leaf.has(bit) {
+        if !leaf.has(bit) {
             cold_path();
             return Undecided;
         }
@@ -212,19 +208,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     #[inline(never)]
-    fn close_blocking(&self, fd: RawFd, tag: u64) -> Result<SlotRef<T>, Error> {
+    fn close_blocking(&self, fd: RawFd) -> Result<SlotRef<T>, Error> {
         if self.is_closed(fd) {
             return Err(Error::BadFd);
         }
-        let has_tag = |leaf: &LeafGuard<'_, T>, bit: usize| check_tag(leaf, bit, tag);
-        match self.close_unshared(fd, has_tag) {
-            Some(closed) => {
-                let (closed, reports) = closed?;
-                self.drain_if_many(reports);
-                Ok(closed.0)
-            }
-            None => self.close_shared(fd, has_tag).map(|(file, _)| file),
-        }
+        self.close_expected(fd, None).map(|(file, _)| file)
     }
 
     /// Closes a descriptor if `expected` is open there, or any file if it is nothing. Returns the
@@ -233,26 +221,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         fd: RawFd,
         expected: Option<&Ref<T>>,
-    ) -> Result<ClosedFd<T>, Error> {
-        let allow = |leaf: &LeafGuard<'_, T>, bit: usize| {
-            check_tag(leaf, bit, 0)?;
-            // A reference that is dropped under the lock is not the last one: the slot has another.
-            match (expected, leaf.get(bit)) {
-                (Some(expected), Some(there)) if !Ref::ptr_eq(expected, &there) => {
-                    Err(Error::Stale)
-                }
-                _ => Ok(()),
-            }
-        };
-        let (file, data) = match self.close_unshared(fd, allow) {
+    ) -> Result<Removed<T>, Error> {
+        match self.close_unshared(fd, expected) {
             Some(closed) => {
                 let (closed, reports) = closed?;
                 self.drain_if_many(reports);
-                closed
+                Ok(closed)
             }
-            None => self.close_shared(fd, allow)?,
-        };
-        Ok(ClosedFd::new(file, data))
+            None => self.close_shared(fd, expected),
+        }
     }
 
     /// Returns true if a descriptor is not open. Then what the thread that closed it did before is
@@ -270,22 +247,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn close_unshared(
         &self,
         fd: RawFd,
-        allow: impl FnOnce(&LeafGuard<'_, T>, usize) -> Result<(), Error>,
+        expected: Option<&Ref<T>>,
     ) -> Option<Result<(Removed<T>, Reports), Error>> {
         let (index, bit) = place_of(index_of(fd));
         let reader = self.tree.read()?;
         let mut leaf = reader.lock_leaf(index)?;
         let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
-        Some(take_file(&mut leaf, bit, allow, free))
+        Some(take_file(&mut leaf, bit, expected, free))
     }
 
     /// Closes on the slow path.
     #[cold]
-    fn close_shared(
-        &self,
-        fd: RawFd,
-        allow: impl FnOnce(&LeafGuard<'_, T>, usize) -> Result<(), Error>,
-    ) -> Result<Removed<T>, Error> {
+    fn close_shared(&self, fd: RawFd, expected: Option<&Ref<T>>) -> Result<Removed<T>, Error> {
         let number = index_of(fd);
         let (index, bit) = place_of(number);
         let mut writer = self.tree.write();
@@ -294,7 +267,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let quarantine = writer.quarantine.is_on();
         let (removed, mut reports) = {
             let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
-            take_file(&mut leaf, bit, allow, |leaf| match quarantine {
+            take_file(&mut leaf, bit, expected, |leaf| match quarantine {
                 true => Reports::Few,
                 false => self.free_in(leaf, index, bit),
             })?
@@ -332,19 +305,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// The file of a descriptor that was closed, and the data that the descriptor had.
 pub(crate) type Removed<T> = (SlotRef<T>, FdData);
 
-/// Removes the file of an open descriptor of a locked leaf, if `allow` returns no error. Calls
-/// `free` just before.
+/// Removes the file of an open descriptor of a locked leaf. If there is an `expected` file, it must
+/// be that one. Calls `free` just before.
 #[inline(always)]
 pub(crate) fn take_file<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
-    allow: impl FnOnce(&LeafGuard<'_, T>, usize) -> Result<(), Error>,
+    expected: Option<&Ref<T>>,
     free: impl FnOnce(&mut LeafGuard<'_, T>) -> Reports,
 ) -> Result<(Removed<T>, Reports), Error> {
     if !leaf.has(bit) {
         return Err(Error::BadFd);
     }
-    allow(leaf, bit)?;
+    // A reference that is dropped under the lock is not the last one: the slot has another.
+    let is_other = |expected| {
+        leaf.get(bit)
+            .is_some_and(|there| !Ref::ptr_eq(expected, &there))
+    };
+    if expected.is_some_and(is_other) {
+        return Err(Error::Stale);
+    }
     let data = FdData::from_slot(leaf.data(bit));
     let reports = free(leaf);
     let file = leaf.remove(bit).ok_or(Error::BadFd)?;

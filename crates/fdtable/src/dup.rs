@@ -71,7 +71,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if `old` is not open, or `new` is negative, or at or above the
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
-    /// - [`Error::NotOwner`] (EPERM) if the open descriptor `new` has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, a part of it that is shared since a
     ///   fork cannot be copied, or there is no memory for the word.
     pub fn dup3(
@@ -95,7 +94,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// read-side section, nor by the holder of the reservation.
     ///
     /// # Errors
-    /// EINVAL, EBADF, EPERM and ENOMEM as for [`dup3`](Self::dup3), never EBUSY; and
+    /// EINVAL, EBADF and ENOMEM as for [`dup3`](Self::dup3), never EBUSY; and
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
     pub fn dup3_waiting(
         &self,
@@ -112,7 +111,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// is open. It locks and allocates like [`dup3`](Self::dup3).
     ///
     /// # Errors
-    /// EBADF, EBUSY, EPERM and ENOMEM as for [`dup3`](Self::dup3). Equal descriptors are no error
+    /// EBADF, EBUSY and ENOMEM as for [`dup3`](Self::dup3). Equal descriptors are no error
     /// if they are open.
     pub fn dup2(&self, old: impl FdArg, new: impl FdArg) -> Result<Option<ClosedFile<T>>, Error> {
         if old.to_raw() != new.to_raw() {

@@ -16,8 +16,6 @@ pub enum Error {
     /// The descriptor is reserved, or files are open on the superblock. A reserved descriptor
     /// belongs to an operation that has not installed its file yet. EBUSY.
     Busy,
-    /// The descriptor has another owner: its tag is not the given one. EPERM.
-    NotOwner,
     /// The file was revoked. EIO.
     Revoked,
     /// The descriptor is open already. EEXIST.
@@ -37,7 +35,6 @@ impl Error {
     #[must_use]
     pub const fn errno(self) -> i32 {
         match self {
-            Self::NotOwner => 1,
             Self::Revoked => 5,
             Self::BadFd => 9,
             Self::NoMemory => 12,
@@ -55,7 +52,6 @@ impl Error {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::NotOwner => "EPERM",
             Self::Revoked => "EIO",
             Self::BadFd => "EBADF",
             Self::NoMemory => "ENOMEM",
@@ -73,7 +69,6 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
-            Self::NotOwner => "descriptor has another owner",
             Self::Revoked => "file was revoked",
             Self::BadFd => "bad file descriptor",
             Self::NoMemory => "out of memory",

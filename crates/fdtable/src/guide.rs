@@ -35,7 +35,6 @@
 //! [`Files::dup2`]: crate::Files::dup2
 //! [`Files::dup3`]: crate::Files::dup3
 //! [`Files::dup_min`]: crate::Files::dup_min
-//! [`Files::exchange_tag`]: crate::Files::exchange_tag
 //! [`Files::fd_flags`]: crate::Files::fd_flags
 //! [`Files::fork`]: crate::Files::fork
 //! [`Files::fork_keeping`]: crate::Files::fork_keeping

@@ -16,7 +16,6 @@ use fdtable_sync::unwind;
 use crate::close::take_file;
 use crate::fd::place_of;
 use crate::table::WriteGuard;
-use crate::tag::untagged;
 use crate::{Error, Fd, FdArg, FileRef, Files, RawFd};
 
 /// A registered use of a descriptor. It ends when this is dropped.
@@ -81,8 +80,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::BadFd`] (EBADF), [`Error::NotOwner`] (EPERM) and [`Error::NoMemory`] (ENOMEM) as
-    ///   for [`close`](Self::close); the descriptor stays open.
+    /// - [`Error::BadFd`] (EBADF) and [`Error::NoMemory`] (ENOMEM) as for [`close`](Self::close);
+    ///   the descriptor stays open.
     /// - [`Error::NoMemory`] (ENOMEM) also if there is no memory to wait; the descriptor is closed
     ///   then, as by `close`.
     pub fn close_and_wait(&self, fd: impl FdArg) -> Result<(), Error> {
@@ -194,7 +193,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let file = {
             let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
             // The descriptor stays taken.
-            let ((file, _), _) = take_file(&mut leaf, bit, untagged, |_| Reports::Few)?;
+            let ((file, _), _) = take_file(&mut leaf, bit, None, |_| Reports::Few)?;
             file
         };
         writer.reserved.add(index);

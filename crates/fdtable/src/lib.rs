@@ -66,7 +66,7 @@
 //! [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and one file for
 //! each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`. The rarer
 //! operations follow: `data`, `replace`, `iterate`, `pair`, `any`, `reserve`, `limits`, `wait`,
-//! `in_use`, `tag`, `quarantine`. Each file has the public functions first, and the mechanism below
+//! `in_use`, `quarantine`. Each file has the public functions first, and the mechanism below
 //! them, on top of [`fdtable_objects`]. Then `superblock`, a file system's view of the same files.
 //! `private` is independent of all that: no search, `close_range`, fork or exec touches its
 //! descriptors.
@@ -121,8 +121,6 @@ mod any;
 mod wait;
 
 mod in_use;
-
-mod tag;
 
 mod quarantine;
 

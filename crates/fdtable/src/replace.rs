@@ -14,7 +14,6 @@ use crate::data::ClosedFd;
 use crate::dup::TwoLeaves;
 use crate::fd::{index_of, place_of};
 use crate::table::{LeafGuard, WriteGuard, set_cloexec};
-use crate::tag::{check_tag, untagged};
 use crate::{Error, Fd, FdArg, FdData, FileRef, Files, RawFd};
 
 /// # At a given descriptor
@@ -39,7 +38,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
     /// - [`Error::BadFd`] (EBADF) if the descriptor is negative, or at or above the limit.
     /// - [`Error::Busy`] (EBUSY) if the descriptor is reserved.
-    /// - [`Error::NotOwner`] (EPERM) if the open descriptor has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, a part of it that is shared since a
     ///   fork cannot be copied, or there is no memory for the word.
     pub fn replace(
@@ -56,7 +54,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// holder of the reservation.
     ///
     /// # Errors
-    /// EINVAL, EBADF, EPERM and ENOMEM as for [`replace`](Self::replace), never EBUSY; and
+    /// EINVAL, EBADF and ENOMEM as for [`replace`](Self::replace), never EBUSY; and
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
     pub fn replace_waiting(
         &self,
@@ -93,7 +91,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
     /// - [`Error::Stale`] (ESTALE) if another file is open there.
-    /// - EINVAL, EBADF, EPERM and ENOMEM as for [`replace`](Self::replace).
+    /// - EINVAL, EBADF and ENOMEM as for [`replace`](Self::replace).
     pub fn replace_if(
         &self,
         fd: impl FdArg,
@@ -111,9 +109,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// - [`Error::Stale`] (ESTALE) if another file is open there.
-    /// - EBADF, EPERM and ENOMEM as for [`close`](Self::close).
+    /// - EBADF and ENOMEM as for [`close`](Self::close).
     pub fn close_if(&self, fd: impl FdArg, expected: &FileRef<T>) -> Result<ClosedFd<T>, Error> {
-        self.close_expected(fd.to_raw(), Some(&expected.0))
+        let (file, data) = self.close_expected(fd.to_raw(), Some(&expected.0))?;
+        Ok(ClosedFd::new(file, data))
     }
 
     /// Moves what is open at `from` to the descriptor `to`, with its data, and frees `from`,
@@ -138,7 +137,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if `from` is not open, or `to` is negative, or at or above the
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `to` is reserved.
-    /// - [`Error::NotOwner`] (EPERM) if one of them is open and has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, a part of it that is shared since a
     ///   fork cannot be copied, or there is no memory for the word or the quarantine.
     #[doc(alias = "fd_renumber")]
@@ -155,7 +153,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// must not be called inside a read-side section, nor by the holder of the reservation.
     ///
     /// # Errors
-    /// EBADF, EPERM and ENOMEM as for [`rename`](Self::rename), never EBUSY; and
+    /// EBADF and ENOMEM as for [`rename`](Self::rename), never EBUSY; and
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
     pub fn rename_waiting(
         &self,
@@ -311,7 +309,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // quarantine. The fast path may still change it meanwhile.
         {
             let old = writer.lock_leaf(from.0).ok_or(Error::BadFd)?;
-            check_tag(&old, from.1, 0)?;
             let data = FdData::from_slot(old.data(from.1));
             drop(old);
             if data.needs_table() && table.is_none() && !has_table(&writer, to.0) {
@@ -391,7 +388,6 @@ fn put_in<T: ?Sized>(
         Expected::File(expected) => {
             // Dropped under the lock: the slot holds another reference.
             let there = leaf.get(bit).ok_or(Error::BadFd)?;
-            check_tag(leaf, bit, 0)?;
             if !Ref::ptr_eq(&there, expected) {
                 return Err(Error::Stale);
             }
@@ -407,9 +403,7 @@ fn put_in<T: ?Sized>(
 
 /// Checks that a file may be put at a descriptor of a locked leaf.
 pub(crate) fn check_target<T: ?Sized>(leaf: &LeafGuard<'_, T>, bit: usize) -> Result<(), Error> {
-    if leaf.has(bit) {
-        check_tag(leaf, bit, 0)
-    } else if leaf.open.test(bit) {
+    if leaf.open.test(bit) && !leaf.has(bit) {
         Err(Error::Busy)
     } else {
         Ok(())
@@ -456,7 +450,6 @@ impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {
     ) -> Result<Option<Moved<T>>, Error> {
         let old = self.old();
         let file = old.get(from).ok_or(Error::BadFd)?;
-        check_tag(old, from, 0)?;
         let data = FdData::from_slot(old.data(from));
         let new = &mut self.to;
         check_target(new, to)?;
@@ -467,7 +460,7 @@ impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {
         let before = FdData::from_slot(new.data(to));
         let displaced = store(new, to, file, data);
         let old = self.old();
-        let ((moved, _), reports) = take_file(old, from, untagged, free)?;
+        let ((moved, _), reports) = take_file(old, from, None, free)?;
         Ok(Some(Moved {
             before: displaced.map(|file| (file, before)),
             reports,

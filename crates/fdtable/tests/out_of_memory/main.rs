@@ -438,7 +438,7 @@ fn a_call_that_finds_no_memory_for_a_word_leaves_its_target_in_quarantine() {
 fn a_call_that_finds_no_memory_for_a_word_leaves_no_trace() {
     let _alone = alone();
     #[rustfmt::skip]
-    let calls: [(&str, OnTable); 9] = [
+    let calls: [(&str, OnTable); 8] = [
         ("open", |t, f| number(t.open(f, WORD))),
         ("open_any", |t, f| number(t.open_any(f, WORD))),
         ("dup_min", |t, _| number(t.dup_min(1, 64, WORD))),
@@ -447,7 +447,6 @@ fn a_call_that_finds_no_memory_for_a_word_leaves_no_trace() {
         ("replace_if", |t, f| t.replace_if(1, &t.get(1)?, f, WORD).map(|_| 0)),
         ("install_with", |t, f| number(t.reserve(NONE)?.install_with(f, WORD))),
         ("set_word", |t, _| t.set_word(1, 7).map(word)),
-        ("exchange_tag", |t, _| t.exchange_tag(1, 0, 7).map(|()| 0)),
     ];
     begin_rcu();
     for (what, call) in calls {

@@ -325,22 +325,10 @@ const CLOSES: &[(&str, Close)] = &[
         let file = files.get(fd).expect(OPEN);
         drop(files.close_if(fd, &file).expect(OPEN));
     }),
-    ("close_with_tag", |files, fd| {
-        files.exchange_tag(fd, 0, 1).expect(OPEN);
-        drop(files.close_with_tag(fd, 1).expect(OPEN));
-    }),
     ("close_and_wait", |files, fd| files.close_and_wait(fd).expect(OPEN)),
     ("close_range", |files, fd| files.close_range(fd, fd, drop).expect("in order")),
     ("close_range of the leaf", |files, fd| files.close_range(fd & !63, fd | 63, drop).expect("in order")),
-    ("close_range of a tagged one", |files, fd| {
-        files.exchange_tag(fd, 0, 1).expect(OPEN);
-        files.close_range(fd, fd, drop).expect("in order");
-    }),
     ("close_on_exec", |files, _| files.close_on_exec(drop).expect(MEMORY)),
-    ("close_on_exec of a tagged one", |files, fd| {
-        files.exchange_tag(fd, 0, 1).expect(OPEN);
-        files.close_on_exec(drop).expect(MEMORY);
-    }),
     ("rename", |files, fd| drop(files.rename(fd, fd ^ 32).expect(OPEN))),
     ("rename to another leaf", |files, fd| drop(files.rename(fd, fd ^ 4096).expect(OPEN))),
 ];
@@ -367,8 +355,7 @@ fn check_plain<const N: usize>(what: &str, fd: RawFd, scenario: impl Fn() -> [Fi
             assert!(files.get(fd).is_err(), "{what} of {fd}");
             open(&files, fd);
             assert_eq!(data(&files, fd), PLAIN, "{what}, {how} of {fd}");
-            assert_eq!(files.tag(fd), Ok(0), "{what}, {how} of {fd}");
-            drop(files.close(fd).expect("it has no tag"));
+            drop(files.close(fd).expect(OPEN));
         }
     }
     check_lowest(what, scenario());

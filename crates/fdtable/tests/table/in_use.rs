@@ -184,17 +184,6 @@ fn a_use_is_one_of_the_number_also_when_its_file_was_replaced() {
 }
 
 #[test]
-fn a_close_that_is_refused_leaves_the_descriptor_as_it_is() {
-    let (files, released) = files();
-    files.exchange_tag(64, 0, 9).expect("it is open");
-    let count = files.open_count();
-    assert_eq!(files.close_and_wait(64), Err(Error::NotOwner));
-    assert_eq!(files.get(64).as_deref(), Ok(&7));
-    assert_eq!((files.open_count(), files.tag(64)), (count, Ok(9)));
-    assert_eq!(released.load(Relaxed), 0);
-}
-
-#[test]
 fn dup_to_waiting_waits_for_the_close() {
     within_a_minute(|| {
         let (files, _) = files();

@@ -47,7 +47,6 @@ mod rounds;
 mod stress;
 mod superblock;
 mod superblock_races;
-mod tags;
 mod two_leaves;
 mod unshare;
 mod waiting;

@@ -126,16 +126,15 @@ type Call = fn(&Files<u32>, FileRef<u32>) -> Result<(), Error>;
 
 const LIMIT: RawFd = 300;
 const RESERVED: RawFd = 70;
-const TAGGED: RawFd = 71;
+const BESIDE: RawFd = 71;
 const ABOVE: RawFd = 400;
 
-/// 0, 1, 65 and [`ABOVE`] are open, and so is [`TAGGED`] with a tag; [`RESERVED`] is reserved.
+/// 0, 1, 65, [`BESIDE`] and [`ABOVE`] are open; [`RESERVED`] is reserved.
 fn usual() -> Files<u32> {
     let files = unlimited();
-    for (name, fd) in (0..).zip([0, 1, 65, TAGGED, ABOVE]) {
+    for (name, fd) in (0..).zip([0, 1, 65, BESIDE, ABOVE]) {
         open(&files, fd, name, (CLOEXEC, 7));
     }
-    files.exchange_tag(TAGGED, 0, 9).expect(OPEN);
     std::mem::forget(files.reserve_from(RESERVED, NONE).expect(ROOM));
     files
         .set_limit(LIMIT.unsigned_abs())
@@ -165,11 +164,9 @@ const CASES: &[(&str, Call, Error)] = &[
     ("replace what is open above the limit", |t, f| t.replace(ABOVE, f, NONE).map(drop), Error::BadFd),
     ("replace MAX", |t, f| t.replace(RawFd::MAX, f, NONE).map(drop), Error::BadFd),
     ("replace a reserved one", |t, f| t.replace(RESERVED, f, ALL).map(drop), Error::Busy),
-    ("replace a tagged one", |t, f| t.replace(TAGGED, f, ALL).map(drop), Error::NotOwner),
     ("replace_waiting with an unknown flag", |t, f| t.replace_waiting(RESERVED, f, UNKNOWN).map(drop), Error::InvalidArgument),
     ("replace_waiting -1", |t, f| t.replace_waiting(-1, f, NONE).map(drop), Error::BadFd),
     ("replace_waiting the limit", |t, f| t.replace_waiting(LIMIT, f, NONE).map(drop), Error::BadFd),
-    ("replace_waiting a tagged one", |t, f| t.replace_waiting(TAGGED, f, NONE).map(drop), Error::NotOwner),
 
     ("open_at with an unknown flag, open", |t, f| t.open_at(0, f, UNKNOWN), Error::InvalidArgument),
     ("open_at -1", |t, f| t.open_at(-1, f, NONE), Error::BadFd),
@@ -177,7 +174,7 @@ const CASES: &[(&str, Call, Error)] = &[
     ("open_at what is open above the limit", |t, f| t.open_at(ABOVE, f, NONE), Error::BadFd),
     ("open_at a reserved one", |t, f| t.open_at(RESERVED, f, ALL), Error::Busy),
     ("open_at an open one", |t, f| t.open_at(65, f, ALL), Error::Exists),
-    ("open_at an open and tagged one", |t, f| t.open_at(TAGGED, f, ALL), Error::Exists),
+    ("open_at an open one beside a reserved one", |t, f| t.open_at(BESIDE, f, ALL), Error::Exists),
 
     ("replace_if with an unknown flag, closed", |t, f| t.replace_if(2, &f, f.clone(), UNKNOWN).map(drop), Error::InvalidArgument),
     ("replace_if -1", |t, f| t.replace_if(-1, &f, f.clone(), NONE).map(drop), Error::BadFd),
@@ -186,19 +183,14 @@ const CASES: &[(&str, Call, Error)] = &[
     ("replace_if a closed one", |t, f| t.replace_if(2, &f, f.clone(), ALL).map(drop), Error::BadFd),
     ("replace_if one in no leaf", |t, f| t.replace_if(200, &f, f.clone(), ALL).map(drop), Error::BadFd),
     ("replace_if a reserved one", |t, f| t.replace_if(RESERVED, &f, f.clone(), ALL).map(drop), Error::BadFd),
-    ("replace_if another file, tagged", |t, f| t.replace_if(TAGGED, &f, f.clone(), ALL).map(drop), Error::NotOwner),
-    ("replace_if a tagged one", |t, f| t.replace_if(TAGGED, &t.get(TAGGED)?, f, ALL).map(drop), Error::NotOwner),
     ("replace_if another file", |t, f| t.replace_if(65, &f, f.clone(), ALL).map(drop), Error::Stale),
 
     ("close_if -1", |t, f| t.close_if(-1, &f).map(drop), Error::BadFd),
     ("close_if MAX", |t, f| t.close_if(RawFd::MAX, &f).map(drop), Error::BadFd),
     ("close_if a closed one", |t, f| t.close_if(2, &f).map(drop), Error::BadFd),
     ("close_if a reserved one", |t, f| t.close_if(RESERVED, &f).map(drop), Error::BadFd),
-    ("close_if another file, tagged", |t, f| t.close_if(TAGGED, &f).map(drop), Error::NotOwner),
-    ("close_if a tagged one", |t, _| t.close_if(TAGGED, &t.get(TAGGED)?).map(drop), Error::NotOwner),
     ("close_if another file", |t, f| t.close_if(65, &f).map(drop), Error::Stale),
     ("close_fd a reserved one", |t, _| t.close_fd(RESERVED).map(drop), Error::BadFd),
-    ("close_fd a tagged one", |t, _| t.close_fd(TAGGED).map(drop), Error::NotOwner),
 
     ("rename -1", |t, _| t.rename(-1, 0).map(drop), Error::BadFd),
     ("rename -1 to itself", |t, _| t.rename(-1, -1).map(drop), Error::BadFd),
@@ -206,25 +198,18 @@ const CASES: &[(&str, Call, Error)] = &[
     ("rename a reserved one to itself", |t, _| t.rename(RESERVED, RESERVED).map(drop), Error::BadFd),
     ("rename a closed one", |t, _| t.rename(2, 3).map(drop), Error::BadFd),
     ("rename a closed one to a reserved one", |t, _| t.rename(2, RESERVED).map(drop), Error::BadFd),
-    ("rename a closed one to a tagged one", |t, _| t.rename(66, TAGGED).map(drop), Error::BadFd),
+    ("rename a closed one to an open one", |t, _| t.rename(66, BESIDE).map(drop), Error::BadFd),
     ("rename one in no leaf", |t, _| t.rename(200, 0).map(drop), Error::BadFd),
     ("rename a reserved one", |t, _| t.rename(RESERVED, 0).map(drop), Error::BadFd),
     ("rename to -1", |t, _| t.rename(0, -1).map(drop), Error::BadFd),
     ("rename to MIN", |t, _| t.rename(0, RawFd::MIN).map(drop), Error::BadFd),
     ("rename to the limit", |t, _| t.rename(0, LIMIT).map(drop), Error::BadFd),
     ("rename to what is open above the limit", |t, _| t.rename(0, ABOVE).map(drop), Error::BadFd),
-    ("rename a tagged one to MAX", |t, _| t.rename(TAGGED, RawFd::MAX).map(drop), Error::BadFd),
-    ("rename a tagged one", |t, _| t.rename(TAGGED, 2).map(drop), Error::NotOwner),
-    ("rename a tagged one to no leaf", |t, _| t.rename(TAGGED, 200).map(drop), Error::NotOwner),
-    ("rename a tagged one to a reserved one", |t, _| t.rename(TAGGED, RESERVED).map(drop), Error::NotOwner),
+    ("rename to MAX", |t, _| t.rename(BESIDE, RawFd::MAX).map(drop), Error::BadFd),
     ("rename to a reserved one", |t, _| t.rename(0, RESERVED).map(drop), Error::Busy),
     ("rename to a reserved one of the leaf", |t, _| t.rename(65, RESERVED).map(drop), Error::Busy),
-    ("rename to a tagged one", |t, _| t.rename(0, TAGGED).map(drop), Error::NotOwner),
-    ("rename to a tagged one of the leaf", |t, _| t.rename(65, TAGGED).map(drop), Error::NotOwner),
     ("rename_waiting a closed one", |t, _| t.rename_waiting(2, RESERVED).map(drop), Error::BadFd),
-    ("rename_waiting a tagged one", |t, _| t.rename_waiting(TAGGED, RESERVED).map(drop), Error::NotOwner),
     ("rename_waiting to the limit", |t, _| t.rename_waiting(0, LIMIT).map(drop), Error::BadFd),
-    ("rename_waiting to a tagged one", |t, _| t.rename_waiting(0, TAGGED).map(drop), Error::NotOwner),
 ];
 
 #[test]
@@ -238,7 +223,6 @@ fn a_refused_call_changes_nothing_and_drops_its_file() {
             assert_eq!(FileRef::strong_count(&file), 1, "{name}, {path}");
             let after = (seen(&files), files.open_count());
             assert_eq!(after, before, "{name}, {path}");
-            assert_eq!(files.tag(TAGGED), Ok(9), "{name}, {path}");
         }
     }
 }
@@ -248,7 +232,7 @@ fn a_refused_call_changes_nothing_and_drops_its_file() {
 const NO_ERRORS: &[(&str, Call)] = &[
     ("rename to itself", |t, _| t.rename(0, 0).map(drop)),
     ("rename to itself, above the limit", |t, _| t.rename(ABOVE, ABOVE).map(drop)),
-    ("rename to itself, tagged", |t, _| t.rename(TAGGED, TAGGED).map(drop)),
+    ("rename to itself, beside a reserved one", |t, _| t.rename(BESIDE, BESIDE).map(drop)),
     ("rename_waiting to itself", |t, _| t.rename_waiting(0, 0).map(drop)),
 ];
 
@@ -446,10 +430,9 @@ fn a_refused_rename_leaves_its_target_in_quarantine() {
         let files = unlimited();
         files.set_quarantine(1000);
         open(&files, from, 1, NONE);
-        files.exchange_tag(from, 0, 1).expect(OPEN);
         open(&files, to, 2, NONE);
         drop(files.close(to).expect(OPEN));
-        assert_eq!(files.rename(from, to).map(drop), Err(Error::NotOwner));
+        assert_eq!(files.rename(from ^ 1, to).map(drop), Err(Error::BadFd));
         assert_eq!(files.open_count(), 2, "it still waits");
         let next = files.dup_min(from, to, NONE).expect(ROOM);
         assert_ne!(next.raw(), to);

@@ -82,10 +82,6 @@ type Frees = fn(&Files<u32>);
 const FREES: &[(&str, Frees)] = &[
     ("close", |files| drop(files.close(70).expect("it is open"))),
     ("take", |files| drop(files.close(3).expect("it is open"))),
-    ("close_with_tag", |files| {
-        files.exchange_tag(70, 0, 1).expect("it is open");
-        drop(files.close_with_tag(70, 1).expect("it is its tag"));
-    }),
     ("close_range", |files| {
         files.close_range(70, 75, drop).expect("in order");
     }),
@@ -345,13 +341,11 @@ fn dup3_waiting_answers_as_dup3_where_nothing_is_reserved() {
     let copy = files.dup3_waiting(0, 2, FdFlags::CLOEXEC);
     assert_eq!(copy.map(drop), Ok(()));
     assert_eq!(files.fd_flags(2), Ok(FdFlags::CLOEXEC));
-    files.exchange_tag(1, 0, 1).expect("it is open");
     for (old, new, error) in [
         (0, 0, Error::InvalidArgument),
         (0, -1, Error::BadFd),
         (0, 3, Error::BadFd),
         (7, 1, Error::BadFd),
-        (0, 1, Error::NotOwner),
     ] {
         assert_eq!(
             files.dup3_waiting(old, new, NONE).map(drop),

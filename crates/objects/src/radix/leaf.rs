@@ -447,7 +447,7 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
         unsafe { self.leaf.slots.0[bit].share() }
     }
 
-    /// Removes the object of a slot, and clears the slot's data and tag. Returns the object like
+    /// Removes the object of a slot, and clears the slot's data. Returns the object like
     /// [`exchange`](Self::exchange).
     ///
     /// # Panics
@@ -530,7 +530,7 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
         }
     }
 
-    /// Clears the data and the tag of a slot that has no object.
+    /// Clears the data of a slot that has no object.
     ///
     /// # Panics
     /// If the slot is not below [`BITS`].
@@ -538,24 +538,6 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     pub fn clear_data(&mut self, bit: usize) {
         if let Some(table) = self.leaf.table.get() {
             table.clear(bit);
-        }
-    }
-
-    /// Returns the owner tag of a slot; 0 if it has none.
-    ///
-    /// # Panics
-    /// If the slot is not below [`BITS`].
-    pub fn tag(&self, bit: usize) -> u64 {
-        self.leaf.table.get().map_or(0, |table| table.tag(bit))
-    }
-
-    /// Sets the owner tag of a slot. Does nothing if the leaf has no table.
-    ///
-    /// # Panics
-    /// If the slot is not below [`BITS`].
-    pub fn set_tag(&mut self, bit: usize, tag: u64) {
-        if let Some(table) = self.leaf.table.get() {
-            table.set_tag(bit, tag);
         }
     }
 

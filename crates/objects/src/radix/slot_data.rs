@@ -1,6 +1,6 @@
-//! Data of a slot besides its object: flags, a word, and an owner tag.
+//! Data of a slot besides its object: flags and a word.
 //!
-//! Most leaves need none of them. A leaf gets a table of them with the first slot that does, and
+//! Most leaves need neither. A leaf gets a table of them with the first slot that does, and
 //! keeps it. A leaf without a table costs one pointer, and every slot of it has the default data.
 //!
 //! # A consistent read
@@ -81,8 +81,6 @@ pub(super) struct Table([Cells; BITS]);
 struct Cells {
     stamp: AtomicU64,
     word: AtomicU64,
-    /// Read with the lock alone.
-    tag: AtomicU64,
 }
 
 /// The value of [`Cells::stamp`].
@@ -121,7 +119,6 @@ impl Table {
         Self(core::array::from_fn(|_| Cells {
             stamp: AtomicU64::new(0),
             word: AtomicU64::new(0),
-            tag: AtomicU64::new(0),
         }))
     }
 
@@ -130,7 +127,6 @@ impl Table {
         let copy = Self::new();
         for bit in bits_of(bits) {
             copy.set(bit, other.get(bit));
-            copy.set_tag(bit, other.tag(bit));
         }
         copy
     }
@@ -195,7 +191,7 @@ impl Table {
         cells.stamp.store(stamp.0, Release);
     }
 
-    /// Clears the data and the tag of a slot, with the lock. Its object is removed already.
+    /// Clears the data of a slot, with the lock. Its object is removed already.
     pub(super) fn clear(&self, bit: usize) {
         let cells = &self.0[bit];
         // (I) Release: a reader that sees the new version sees the slot without the object.
@@ -205,7 +201,6 @@ impl Table {
         // version.
         // weaken: word-of-a-closed-slot
         cells.word.store(0, Release);
-        self.set_tag(bit, 0);
     }
 
     /// Sets the data of a slot and calls `exchange`, which stores another object there with
@@ -241,18 +236,6 @@ impl Table {
         let stamp = self.stamp(bit).next().with_flags(flags);
         // Release: a reader that sees it finds a word that was set before.
         self.0[bit].stamp.store(stamp.0, Release);
-    }
-
-    /// Returns the tag of a slot, with the lock.
-    pub(super) fn tag(&self, bit: usize) -> u64 {
-        // Relaxed: the lock orders this.
-        self.0[bit].tag.load(Relaxed)
-    }
-
-    /// Sets the tag of a slot, with the lock.
-    pub(super) fn set_tag(&self, bit: usize, tag: u64) {
-        // Relaxed: the lock orders this.
-        self.0[bit].tag.store(tag, Relaxed);
     }
 }
 
