@@ -59,7 +59,6 @@
 //! [`Reservations`]: crate::Reservations
 //! [`SuperBlock`]: crate::SuperBlock
 //! [`WeakFile`]: crate::WeakFile
-//! [`close_and_wait`]: crate::Files::close_and_wait
 //! [`dup3_waiting`]: crate::Files::dup3_waiting
 //! [`host_fork`]: crate::host_fork
 //! [`install`]: crate::Reservation::install

@@ -66,10 +66,9 @@
 //! [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and one file for
 //! each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`. The rarer
 //! operations follow: `data`, `replace`, `iterate`, `pair`, `any`, `reserve`, `limits`, `wait`,
-//! `in_use`, `quarantine`. Each file has the public functions first, and the mechanism below
-//! them, on top of [`fdtable_objects`]. Then `superblock`, a file system's view of the same files.
-//! `private` is independent of all that: no search, `close_range`, fork or exec touches its
-//! descriptors.
+//! `quarantine`. Each file has the public functions first, and the mechanism below them, on top of
+//! [`fdtable_objects`]. Then `superblock`, a file system's view of the same files. `private` is
+//! independent of all that: no search, `close_range`, fork or exec touches its descriptors.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -120,8 +119,6 @@ mod any;
 
 mod wait;
 
-mod in_use;
-
 mod quarantine;
 
 // Their parts, and the modules beside them.
@@ -161,7 +158,6 @@ pub use error::Error;
 pub use fd::{Fd, FdArg, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};
 pub use files::Files;
-pub use in_use::InUse;
 pub use iterate::Iter;
 pub use limits::Limits;
 pub use lookup::Block;

@@ -71,9 +71,9 @@
 //! - drop a table, which leaves the `Drop` of its `Rcu` files to a later call.
 //!
 //! It must not block: on a lock of its own, on input, or in
-//! [`wait_until_free`](crate::Files::wait_until_free), [`dup3_waiting`](crate::Files::dup3_waiting)
-//! or [`close_and_wait`](crate::Files::close_and_wait). It upgrades the file and ends the section
-//! first. [`rcu::synchronize`](crate::rcu::synchronize) and [`rcu::barrier`](crate::rcu::barrier)
+//! [`wait_until_free`](crate::Files::wait_until_free) or
+//! [`dup3_waiting`](crate::Files::dup3_waiting). It upgrades the file and ends the section first.
+//! [`rcu::synchronize`](crate::rcu::synchronize) and [`rcu::barrier`](crate::rcu::barrier)
 //! return an error inside a section.
 //!
 //! Sections nest, and a thread may hold several.

@@ -117,9 +117,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Moves what is open at `from` to the descriptor `to`, with its data, and frees `from`,
     /// atomically. Returns what was open at `to`. The same descriptor twice is no change. A lookup
-    /// may find the file at both descriptors for a moment, and never at neither. A registered use
-    /// (`begin_use`) stays with the descriptor at which it began. May wait for the lock, and
-    /// allocates when the table grows.
+    /// may find the file at both descriptors for a moment, and never at neither. May wait for the
+    /// lock, and allocates when the table grows.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};

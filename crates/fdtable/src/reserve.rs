@@ -412,23 +412,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.drain_if_many(reports);
     }
 
-    /// Frees a reserved descriptor that was open before. It goes into quarantine, if that is on and
-    /// there is memory.
-    pub(crate) fn unreserve_closed(&self, fd: Fd) {
-        let mut writer = self.tree.write();
-        let waits = writer.quarantine.is_on() && Self::prepare_quarantine(&mut writer).is_ok();
-        let reports = if waits {
-            writer.reserved.remove(place_of(fd.index()).0);
-            self.enter_quarantine(&mut writer, fd.index())
-        } else {
-            self.free_reserved(&mut writer, fd)
-        };
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
-        self.drain_if_many(reports);
-    }
-
     fn free_reserved(&self, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Reports {
         let (index, bit) = place_of(fd.index());
         writer.reserved.remove(index);

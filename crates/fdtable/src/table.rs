@@ -43,7 +43,6 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::OutOfMemory;
 
 use crate::fd::{index_of, place_of};
-use crate::in_use::UseCounts;
 use crate::quarantine::Quarantine;
 use crate::reserve::Reserved;
 use crate::wait::Waiters;
@@ -72,7 +71,6 @@ pub(crate) struct TableState {
     pub(crate) reserved: Reserved,
     pub(crate) idle: Idle,
     pub(crate) quarantine: Quarantine,
-    pub(crate) in_use: UseCounts,
     pub(crate) waiters: Waiters,
 }
 
@@ -106,17 +104,13 @@ impl TableState {
             reserved: Reserved::default(),
             idle: Idle::default(),
             quarantine: Quarantine::new(),
-            in_use: UseCounts::default(),
             waiters: Waiters::default(),
         }
     }
 
-    /// Returns true if nothing is reserved, in quarantine, in use or awaited.
+    /// Returns true if nothing is reserved, in quarantine or awaited.
     pub(crate) fn is_new(&self) -> bool {
-        self.reserved.is_empty()
-            && self.quarantine.is_new()
-            && self.in_use.is_empty()
-            && self.waiters.is_empty()
+        self.reserved.is_empty() && self.quarantine.is_new() && self.waiters.is_empty()
     }
 }
 

@@ -58,7 +58,6 @@ invariant! {
     // Types that borrow one of these.
     Reservation: "fdtable::Reservation<'static, T>",
     Reservations: "fdtable::Reservations<'static, T>",
-    InUse: "fdtable::InUse<'static, T>",
     Block: "fdtable::Block<'static, T>",
     WantWrite: "fdtable::WantWrite<'static, T>",
     OpenFiles: "fdtable::OpenFiles<'static, T>",

@@ -1,10 +1,9 @@
 //! Waiting for a free descriptor, and for other changes of a table.
 //!
-//! Threads and tasks wait until a descriptor is free, a reservation ends, or no thread uses a file
-//! through a descriptor. While there are waiters, the fast path is closed, so every change holds
-//! the lock of the table. A change that may meet a condition takes the waiters and wakes them after
-//! the lock is released. They check again, and wait again if their condition is not met. Without
-//! waiters this costs nothing.
+//! Threads and tasks wait until a descriptor is free, or a reservation ends. While there are
+//! waiters, the fast path is closed, so every change holds the lock of the table. A change that may
+//! meet a condition takes the waiters and wakes them after the lock is released. They check again,
+//! and wait again if their condition is not met. Without waiters this costs nothing.
 //!
 //! *No wake-up is lost.* A waiter closes the fast path, and only then checks its condition and
 //! joins the list, with the lock of the table. A change that was on the fast path has left it

@@ -332,14 +332,13 @@ fn generations_that_are_gone_keep_nothing() {
 }
 
 #[test]
-fn words_uses_waiters_and_quarantine_keep_nothing() {
+fn words_waiters_and_quarantine_keep_nothing() {
     let _alone = alone();
     let before = bytes();
     let files = with(500);
     for fd in 0..500 {
         files.set_word(fd, 9).expect("it is open");
     }
-    drop(files.begin_use(7).expect("it is open"));
     let child = files.fork().expect("there is memory");
     child.set_quarantine(100);
     child.close_range(0, u32::MAX, drop).expect("in order");

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use fdtable::{Error, FdData, FdFlags, FileRef, Files, RawFd, rcu};
 
@@ -325,7 +324,6 @@ const CLOSES: &[(&str, Close)] = &[
         let file = files.get(fd).expect(OPEN);
         drop(files.close_if(fd, &file).expect(OPEN));
     }),
-    ("close_and_wait", |files, fd| files.close_and_wait(fd).expect(OPEN)),
     ("close_range", |files, fd| files.close_range(fd, fd, drop).expect("in order")),
     ("close_range of the leaf", |files, fd| files.close_range(fd & !63, fd | 63, drop).expect("in order")),
     ("close_on_exec", |files, _| files.close_on_exec(drop).expect(MEMORY)),
@@ -518,29 +516,6 @@ fn a_descriptor_in_quarantine_leaves_no_flags() {
             let child = files.fork().expect(MEMORY);
             child.set_quarantine(0);
             files.set_quarantine(0);
-            [files, child]
-        });
-    }
-}
-
-#[test]
-fn a_descriptor_whose_close_waits_leaves_no_flags() {
-    for &base in BASES {
-        check_plain("close_and_wait", base, || {
-            let files = table();
-            files.open_at(base, FileRef::new(1), CLOEXEC).expect(ROOM);
-            let used = files.begin_use(base).expect(OPEN);
-            let child = thread::scope(|scope| {
-                let closer = scope.spawn(|| files.close_and_wait(base));
-                while files.get(base).is_ok() {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                add_table(&files, base);
-                let child = files.fork().expect(MEMORY);
-                drop(used);
-                closer.join().expect("no panic").expect(OPEN);
-                child
-            });
             [files, child]
         });
     }

@@ -133,7 +133,7 @@ fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Resu
         let data = data_of(&file);
         (file, data)
     };
-    match rng.u8(0..64) {
+    match rng.u8(0..61) {
         0..4 => {
             let (file, data) = file();
             files.open(file, data)?;
@@ -201,13 +201,7 @@ fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Resu
                 .iter()
                 .for_each(|(_, file, data)| check_owned(&file, data));
         }
-        60 => files.set_quarantine(rng.u32(0..2) * 3),
-        61 => files.close_and_wait(one)?,
-        _ => {
-            let used = files.begin_use(one)?;
-            thread::yield_now();
-            drop(used);
-        }
+        _ => files.set_quarantine(rng.u32(0..2) * 3),
     }
     Ok(())
 }

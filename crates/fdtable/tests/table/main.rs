@@ -30,7 +30,6 @@ mod errnos;
 mod fork;
 mod fork_stress;
 mod hot;
-mod in_use;
 mod limits;
 mod made_files;
 mod panicking_hooks;

@@ -477,20 +477,6 @@ mod contained {
         ledger.assert_all_ended();
     }
 
-    #[test]
-    fn a_use_ends_though_the_hook_of_its_file_panics() {
-        let ledger = Ledger::take_turn(2);
-        let files = table(&ledger, |number| number == 0);
-        let in_use = files.begin_use(0).expect("open");
-        drop(files.close(0).expect("open"));
-        assert_eq!(number_of_panic(|| drop(in_use)), 0);
-        files.dup3(1, 0, NONE).expect("open");
-        // Would wait forever for the use that has ended.
-        assert_eq!(files.close_and_wait(0), Ok(()));
-        drop(files);
-        ledger.assert_all_ended();
-    }
-
     struct PanickingWaker(AtomicUsize);
 
     impl Wake for PanickingWaker {

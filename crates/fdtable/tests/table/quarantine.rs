@@ -254,13 +254,6 @@ fn a_waiter_gets_a_descriptor_that_is_in_quarantine() {
 }
 
 #[test]
-fn close_and_wait_goes_through_quarantine() {
-    let files = with(5, 1024, 3);
-    files.close_and_wait(1).expect("it is open");
-    assert_eq!(open(&files), Ok(3));
-}
-
-#[test]
 fn what_a_child_does_not_keep_is_free_in_it() {
     let parent = with(5, 1024, 3);
     let child = parent.fork_keeping(|fd, _, _| fd.raw() != 1);

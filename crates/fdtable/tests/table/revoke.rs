@@ -26,7 +26,6 @@ fn lookups_of_every_kind_answer_eio() {
     let section = rcu::read_lock();
     assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
     assert_eq!(files.get_rcu(fd, &section).unwrap_err(), Error::Revoked);
-    assert_eq!(files.begin_use(fd).unwrap_err(), Error::Revoked);
     assert_eq!(private.get(other).unwrap_err(), Error::Revoked);
     assert_eq!(
         private.get_rcu(other, &section).unwrap_err(),

@@ -138,8 +138,8 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
                                     }
                                 }
                                 8 => {
-                                    let _ = files.begin_use(fd).map(|file| file.look());
-                                    let _ = files.close_and_wait(fd);
+                                    let _ = files.get(fd).map(|file| file.look());
+                                    drop(files.close(fd));
                                 }
                                 9 => {
                                     for fd in private.iter() {
