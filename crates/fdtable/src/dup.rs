@@ -89,23 +89,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(replaced.map(ClosedFile::new))
     }
 
-    /// Duplicates `old` to `new` like [`dup3`](Self::dup3), but waits while `new` is reserved. The
-    /// wait ends when its file is installed or it is free. Blocks; must not be called inside a
-    /// read-side section, nor by the holder of the reservation.
-    ///
-    /// # Errors
-    /// EINVAL, EBADF and ENOMEM as for [`dup3`](Self::dup3), never EBUSY; and
-    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
-    pub fn dup3_waiting(
-        &self,
-        old: impl FdArg,
-        new: impl FdArg,
-        data: impl Into<FdData>,
-    ) -> Result<Option<ClosedFile<T>>, Error> {
-        let data = data.into();
-        self.while_busy(new.to_raw(), || self.dup3(old, new, data))
-    }
-
     /// Duplicates `old` to the descriptor `new`, with no flags. It closes the file that was open
     /// there, atomically, and returns it. If the descriptors are equal, it only checks that `old`
     /// is open. It locks and allocates like [`dup3`](Self::dup3).

@@ -59,7 +59,6 @@
 //! [`Reservations`]: crate::Reservations
 //! [`SuperBlock`]: crate::SuperBlock
 //! [`WeakFile`]: crate::WeakFile
-//! [`dup3_waiting`]: crate::Files::dup3_waiting
 //! [`host_fork`]: crate::host_fork
 //! [`install`]: crate::Reservation::install
 //! [`lifetimes`]: crate::lifetimes
@@ -68,6 +67,7 @@
 //! [`rcu::read_lock`]: crate::rcu::read_lock
 //! [`upgrade`]: crate::WeakFile::upgrade
 //! [`wait_until_free`]: crate::Files::wait_until_free
+//! [`wait_while_reserved`]: crate::Files::wait_while_reserved
 //!
 #![doc = include_str!("../guide.md")]
 

@@ -72,9 +72,9 @@
 //!
 //! It must not block: on a lock of its own, on input, or in
 //! [`wait_until_free`](crate::Files::wait_until_free) or
-//! [`dup3_waiting`](crate::Files::dup3_waiting). It upgrades the file and ends the section first.
-//! [`rcu::synchronize`](crate::rcu::synchronize) and [`rcu::barrier`](crate::rcu::barrier)
-//! return an error inside a section.
+//! [`wait_while_reserved`](crate::Files::wait_while_reserved). It upgrades the file and ends the
+//! section first. [`rcu::synchronize`](crate::rcu::synchronize) and
+//! [`rcu::barrier`](crate::rcu::barrier) return an error inside a section.
 //!
 //! Sections nest, and a thread may hold several.
 //!

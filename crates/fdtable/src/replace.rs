@@ -49,24 +49,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.put_at(fd.to_raw(), &mut Some(file.0), data.into(), &Expected::Any)
     }
 
-    /// Puts `file` at the descriptor `fd` like [`replace`](Self::replace), but waits while the
-    /// descriptor is reserved. Blocks; must not be called inside a read-side section, nor by the
-    /// holder of the reservation.
-    ///
-    /// # Errors
-    /// EINVAL, EBADF and ENOMEM as for [`replace`](Self::replace), never EBUSY; and
-    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
-    pub fn replace_waiting(
-        &self,
-        fd: impl FdArg,
-        file: FileRef<T>,
-        data: impl Into<FdData>,
-    ) -> Result<Option<ClosedFd<T>>, Error> {
-        let (fd, data) = (fd.to_raw(), data.into());
-        let mut file = Some(file.0);
-        self.while_busy(fd, || self.put_at(fd, &mut file, data, &Expected::Any))
-    }
-
     /// Opens `file` at the free descriptor `fd`. Waits and allocates as [`replace`](Self::replace)
     /// does.
     ///
@@ -146,21 +128,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Ok(None);
         }
         self.move_to(from, Fd::new(to)?)
-    }
-
-    /// Moves a descriptor like [`rename`](Self::rename), but waits while `to` is reserved. Blocks;
-    /// must not be called inside a read-side section, nor by the holder of the reservation.
-    ///
-    /// # Errors
-    /// EBADF and ENOMEM as for [`rename`](Self::rename), never EBUSY; and
-    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
-    pub fn rename_waiting(
-        &self,
-        from: impl FdArg,
-        to: impl FdArg,
-    ) -> Result<Option<ClosedFd<T>>, Error> {
-        let (from, to) = (from.to_raw(), to.to_raw());
-        self.while_busy(to, || self.rename(from, to))
     }
 }
 
@@ -338,32 +305,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         drop(writer);
         drop(woken);
         Ok(Some(moved))
-    }
-
-    /// Calls `change` until it does not find a descriptor reserved, and waits in between.
-    pub(crate) fn while_busy<R>(
-        &self,
-        fd: RawFd,
-        mut change: impl FnMut() -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        loop {
-            match change() {
-                Err(Error::Busy) => {
-                    let fd = Fd::new(fd)?;
-                    self.wait(|table, writer| Ok(table.is_not_busy(writer, fd).then_some(())))?;
-                }
-                done => return done,
-            }
-        }
-    }
-
-    /// Returns true if a descriptor is not reserved. One in quarantine is not.
-    fn is_not_busy(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
-        let (index, bit) = place_of(fd.index());
-        writer
-            .leaf(index)
-            .is_none_or(|leaf| !leaf.open.test(bit) || leaf.has(bit))
-            || writer.quarantine.contains(fd.index())
     }
 }
 

@@ -20,10 +20,11 @@ use std::thread;
 use fdtable_sync::platform::thread;
 use fdtable_sync::unwind;
 
+use crate::fd::{index_of, place_of};
 use crate::table::WriteGuard;
-use crate::{Error, Files};
+use crate::{Error, FdArg, Files};
 
-/// # Waiting for a free descriptor
+/// # Waiting
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Polls for a free descriptor, and wakes the task when one may be free. A free descriptor
     /// wakes all waiters; another thread may take it first, so open, and poll again if that fails.
@@ -69,8 +70,34 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.wait(|table, writer| table.has_free(writer))
     }
 
+    /// Waits until a descriptor is not reserved: a file is installed there, or it is free. For a
+    /// caller that got [`Error::Busy`]; another thread may reserve it again first. Blocks, outside
+    /// of the [freezer](crate::host_fork); must not be called inside a read-side section, nor by
+    /// the holder of the reservation.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let reserved = files.reserve(FdFlags::empty())?;
+    /// let fd = reserved.fd();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| reserved.install(FileRef::new("log")));
+    ///     files.wait_while_reserved(fd)
+    /// })?;
+    /// assert_eq!(*files.get(fd)?, "log");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to register the thread.
+    pub fn wait_while_reserved(&self, fd: impl FdArg) -> Result<(), Error> {
+        let number = index_of(fd.to_raw());
+        self.wait(|_, writer| Ok((!is_reserved(writer, number)).then_some(())))
+    }
+
     /// Waits until `ask` returns a value. It is called with the lock of the table held.
-    pub(crate) fn wait<R>(
+    fn wait<R>(
         &self,
         ask: impl Fn(&Self, &mut WriteGuard<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
@@ -86,6 +113,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             thread::park();
         }
     }
+}
+
+/// Returns true if a descriptor is reserved. One in quarantine is not.
+fn is_reserved<T: ?Sized + Send + Sync>(writer: &WriteGuard<'_, T>, number: usize) -> bool {
+    let (index, bit) = place_of(number);
+    writer
+        .leaf(index)
+        .is_some_and(|leaf| leaf.open.test(bit) && !leaf.has(bit))
+        && !writer.quarantine.contains(number)
 }
 
 /// The waiters, in the order of their arrival.

@@ -79,7 +79,15 @@ impl FdTables {
             return Err(Error::BadFd);
         }
         let under = self.count(entry)?;
-        let replaced = cage.replace_waiting(fd, under.clone(), data(entry));
+        let replaced = loop {
+            let replaced = cage.replace(fd, under.clone(), data(entry));
+            let Err(Error::Busy) = replaced else {
+                break replaced;
+            };
+            if let Err(no_memory) = cage.wait_while_reserved(fd) {
+                break Err(no_memory);
+            }
+        };
         let replaced = replaced.inspect_err(|_| close(&under, data(entry)));
         replaced.map(|displaced| displaced.into_iter().for_each(close_one))
     }

@@ -88,10 +88,8 @@ type OpenWith = fn(&Files<u32>, RawFd, FdData) -> Result<(), Error>;
 const OPENS: &[(&str, OpenWith)] = &[
     ("open_at", |files, fd, data| files.open_at(fd, FileRef::new(1), data)),
     ("replace", |files, fd, data| files.replace(fd, FileRef::new(1), data).map(drop)),
-    ("replace_waiting", |files, fd, data| files.replace_waiting(fd, FileRef::new(1), data).map(drop)),
     ("dup_min", |files, fd, data| files.dup_min(SOURCE, fd, data).map(drop)),
     ("dup3", |files, fd, data| files.dup3(SOURCE, fd, data).map(drop)),
-    ("dup3_waiting", |files, fd, data| files.dup3_waiting(SOURCE, fd, data).map(drop)),
     ("install_with", |files, fd, data| {
         let reserved = files.reserve_from(fd, NONE)?;
         reserved.install_with(FileRef::new(1), data).map(drop)

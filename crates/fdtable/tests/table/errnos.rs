@@ -285,7 +285,6 @@ const TAKE_FLAGS: &[(&str, Flagged)] = &[
     ("dup3", |files, _, flags| files.dup3(0, 1, flags).map(drop)),
     ("dup3 a reserved one", |files, _, flags| files.dup3(0, RESERVED, flags).map(drop)),
     ("dup3 from a closed one", |files, _, flags| files.dup3(CLOSED, 1, flags).map(drop)),
-    ("dup3_waiting", |files, _, flags| files.dup3_waiting(0, RESERVED, flags).map(drop)),
     ("set_flags", |files, _, flags| files.set_fd_flags(2, flags)),
     ("set_flags of a closed one", |files, _, flags| files.set_fd_flags(CLOSED, flags)),
 ];

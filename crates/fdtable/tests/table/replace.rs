@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use fdtable::{ClosedFd, Error, FdData, FdFlags, FileRef, Files, RawFd};
 
+use crate::waiting::patiently;
+
 const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
 const UNKNOWN: FdFlags = FdFlags::from_bits_retain(2);
@@ -164,9 +166,6 @@ const CASES: &[(&str, Call, Error)] = &[
     ("replace what is open above the limit", |t, f| t.replace(ABOVE, f, NONE).map(drop), Error::BadFd),
     ("replace MAX", |t, f| t.replace(RawFd::MAX, f, NONE).map(drop), Error::BadFd),
     ("replace a reserved one", |t, f| t.replace(RESERVED, f, ALL).map(drop), Error::Busy),
-    ("replace_waiting with an unknown flag", |t, f| t.replace_waiting(RESERVED, f, UNKNOWN).map(drop), Error::InvalidArgument),
-    ("replace_waiting -1", |t, f| t.replace_waiting(-1, f, NONE).map(drop), Error::BadFd),
-    ("replace_waiting the limit", |t, f| t.replace_waiting(LIMIT, f, NONE).map(drop), Error::BadFd),
 
     ("open_at with an unknown flag, open", |t, f| t.open_at(0, f, UNKNOWN), Error::InvalidArgument),
     ("open_at -1", |t, f| t.open_at(-1, f, NONE), Error::BadFd),
@@ -208,8 +207,6 @@ const CASES: &[(&str, Call, Error)] = &[
     ("rename to MAX", |t, _| t.rename(BESIDE, RawFd::MAX).map(drop), Error::BadFd),
     ("rename to a reserved one", |t, _| t.rename(0, RESERVED).map(drop), Error::Busy),
     ("rename to a reserved one of the leaf", |t, _| t.rename(65, RESERVED).map(drop), Error::Busy),
-    ("rename_waiting a closed one", |t, _| t.rename_waiting(2, RESERVED).map(drop), Error::BadFd),
-    ("rename_waiting to the limit", |t, _| t.rename_waiting(0, LIMIT).map(drop), Error::BadFd),
 ];
 
 #[test]
@@ -233,7 +230,6 @@ const NO_ERRORS: &[(&str, Call)] = &[
     ("rename to itself", |t, _| t.rename(0, 0).map(drop)),
     ("rename to itself, above the limit", |t, _| t.rename(ABOVE, ABOVE).map(drop)),
     ("rename to itself, beside a reserved one", |t, _| t.rename(BESIDE, BESIDE).map(drop)),
-    ("rename_waiting to itself", |t, _| t.rename_waiting(0, 0).map(drop)),
 ];
 
 #[test]
@@ -444,11 +440,11 @@ type Waiting = fn(&Files<u32>) -> Result<Option<u32>, Error>;
 
 #[rustfmt::skip]
 const WAITING: &[(&str, Waiting)] = &[
-    ("replace_waiting", |files| files.replace_waiting(64, FileRef::new(1), (NONE, 3)).map(name)),
-    ("rename_waiting", |files| files.rename_waiting(0, 64).map(name)),
-    ("rename_waiting in the leaf", |files| files.rename_waiting(66, 64).map(name)),
-    ("dup3_waiting", |files| {
-        let before = files.dup3_waiting(0, 64, (NONE, 3))?;
+    ("replace", |files| patiently(files, 64, || files.replace(64, FileRef::new(1), (NONE, 3))).map(name)),
+    ("rename", |files| patiently(files, 64, || files.rename(0, 64)).map(name)),
+    ("rename in the leaf", |files| patiently(files, 64, || files.rename(66, 64)).map(name)),
+    ("dup3", |files| {
+        let before = patiently(files, 64, || files.dup3(0, 64, (NONE, 3)))?;
         Ok(before.map(|closed| *closed))
     }),
 ];
@@ -512,18 +508,18 @@ fn a_waiting_call_tells_what_has_changed_meanwhile() {
     let files = to_be_renamed();
     let reserved = files.reserve_from(64, NONE).expect(ROOM);
     thread::scope(|scope| {
-        let moved = scope.spawn(|| files.rename_waiting(0, 64).map(name));
+        let moved = scope.spawn(|| patiently(&files, 64, || files.rename(0, 64)).map(name));
         let put = scope.spawn(|| {
             let file = FileRef::new(1);
-            let refused = files.replace_waiting(64, file.clone(), NONE).map(name);
+            let refused = patiently(&files, 64, || files.replace(64, file.clone(), NONE)).map(name);
             (refused, FileRef::strong_count(&file))
         });
         thread::sleep(Duration::from_millis(20));
         drop(files.close(0).expect(OPEN));
         files.set_limit(10).expect("below the hard limit");
         drop(reserved);
-        assert_eq!(join(moved, "rename_waiting"), Err(Error::BadFd));
-        assert_eq!(join(put, "replace_waiting"), (Err(Error::BadFd), 1));
+        assert_eq!(join(moved, "rename"), Err(Error::BadFd));
+        assert_eq!(join(put, "replace"), (Err(Error::BadFd), 1));
     });
 }
 

@@ -333,30 +333,34 @@ fn no_task_waits_for_ever_where_there_are_few_numbers() {
     });
 }
 
-#[test]
-fn dup3_waiting_answers_as_dup3_where_nothing_is_reserved() {
-    let files = full(3);
-    assert_eq!(files.dup3_waiting(0, 2, NONE).map(drop), Ok(()));
-    drop(files.close(2).expect("it is open"));
-    let copy = files.dup3_waiting(0, 2, FdFlags::CLOEXEC);
-    assert_eq!(copy.map(drop), Ok(()));
-    assert_eq!(files.fd_flags(2), Ok(FdFlags::CLOEXEC));
-    for (old, new, error) in [
-        (0, 0, Error::InvalidArgument),
-        (0, -1, Error::BadFd),
-        (0, 3, Error::BadFd),
-        (7, 1, Error::BadFd),
-    ] {
-        assert_eq!(
-            files.dup3_waiting(old, new, NONE).map(drop),
-            Err(error),
-            "{old}, {new}"
-        );
+/// Calls `change` until it does not find a descriptor reserved, and waits in between.
+pub(crate) fn patiently<R>(
+    files: &Files<u32>,
+    fd: RawFd,
+    mut change: impl FnMut() -> Result<R, Error>,
+) -> Result<R, Error> {
+    loop {
+        match change() {
+            Err(Error::Busy) => files.wait_while_reserved(fd)?,
+            done => return done,
+        }
     }
 }
 
 #[test]
-fn dup3_waiting_waits_for_the_end_of_a_reservation() {
+fn no_call_waits_for_what_is_not_reserved() {
+    within_a_minute(|| {
+        let files = full(3);
+        drop(files.close(2).expect("it is open"));
+        let _reserved = files.reserve(NONE).expect("2 is free");
+        for fd in [0, 1, 3, 64, 40_000, -1, RawFd::MIN, RawFd::MAX] {
+            assert_eq!(files.wait_while_reserved(fd), Ok(()), "{fd}");
+        }
+    });
+}
+
+#[test]
+fn a_dup3_can_wait_for_the_end_of_a_reservation() {
     for install in [true, false] {
         for new in [1, 63, 64, 40_000] {
             within_a_minute(move || {
@@ -366,7 +370,7 @@ fn dup3_waiting_waits_for_the_end_of_a_reservation() {
                 let ended = AtomicUsize::new(0);
                 thread::scope(|scope| {
                     let waiter = scope.spawn(|| {
-                        let copy = files.dup3_waiting(0, new, NONE);
+                        let copy = patiently(&files, new, || files.dup3(0, new, NONE));
                         assert_eq!(ended.load(Relaxed), 1, "it has waited");
                         copy
                     });
@@ -389,13 +393,13 @@ fn dup3_waiting_waits_for_the_end_of_a_reservation() {
 }
 
 #[test]
-fn dup3_waiting_tells_that_the_old_number_was_closed_meanwhile() {
+fn a_dup3_that_waits_tells_that_the_old_number_was_closed_meanwhile() {
     within_a_minute(|| {
         let files = full(1);
         files.set_limit(10).expect("below the hard limit");
         let reservation = files.reserve(NONE).expect("there is room");
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| files.dup3_waiting(0, 1, NONE));
+            let waiter = scope.spawn(|| patiently(&files, 1, || files.dup3(0, 1, NONE)));
             drop(files.close(0).expect("it is open"));
             drop(reservation);
             let answer = waiter.join().expect("no panic").map(drop);
@@ -405,7 +409,7 @@ fn dup3_waiting_tells_that_the_old_number_was_closed_meanwhile() {
 }
 
 #[test]
-fn dup3_waiting_ends_where_many_reserve_the_same_number() {
+fn a_dup3_that_waits_ends_where_many_reserve_the_same_number() {
     within_a_minute(|| {
         let files: Files<u32> = Files::with_limit(u32::MAX);
         files.open(FileRef::new(7), NONE).expect("there is room");
@@ -422,7 +426,7 @@ fn dup3_waiting_ends_where_many_reserve_the_same_number() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
-                        files.dup3_waiting(0, 1, NONE).expect("it is not busy");
+                        patiently(&files, 1, || files.dup3(0, 1, NONE)).expect("it is not busy");
                     }
                 });
             }
