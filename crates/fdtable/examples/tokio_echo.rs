@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, OwnedReservation};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, Reservation};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
@@ -82,7 +82,7 @@ impl AsyncWrite for Stream {
 type Table = Arc<Files<dyn File>>;
 
 /// Waits for a descriptor.
-async fn reserve(files: &Table) -> Result<OwnedReservation<dyn File>, Error> {
+async fn reserve(files: &Table) -> Result<Reservation<'static, dyn File>, Error> {
     loop {
         match Files::reserve_owned(files, FdFlags::CLOEXEC) {
             Err(Error::TooManyFiles) => poll_fn(|context| files.poll_until_free(context)).await?,

@@ -162,6 +162,6 @@ pub use iterate::Iter;
 pub use limits::Limits;
 pub use lookup::Block;
 pub use private::{PrivateFd, PrivateFiles};
-pub use reserve::{OwnedReservation, Reservation, Reservations};
+pub use reserve::{Reservation, Reservations};
 pub use superblock::{Access, OpenFiles, Statistics, SuperBlock, WantWrite};
 pub use weak::WeakFile;

@@ -13,7 +13,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem;
+use core::ops::Deref;
 
 use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
@@ -40,8 +40,27 @@ use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
 /// ```
 #[must_use = "dropping a reservation frees the descriptor"]
 pub struct Reservation<'f, T: ?Sized + Send + Sync> {
-    files: &'f Files<T>,
+    /// Nothing once a file is installed.
+    files: Option<Holder<'f, T>>,
     fd: Fd,
+}
+
+/// How a reservation refers to its table.
+enum Holder<'f, T: ?Sized> {
+    Borrowed(&'f Files<T>),
+    Owned(Arc<Files<T>>),
+}
+
+impl<T: ?Sized> Deref for Holder<'_, T> {
+    type Target = Files<T>;
+
+    #[inline]
+    fn deref(&self) -> &Files<T> {
+        match self {
+            Self::Borrowed(files) => files,
+            Self::Owned(files) => files,
+        }
+    }
 }
 
 /// # Reserving
@@ -58,7 +77,34 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn reserve(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
         flags.check()?;
         let fd = self.reserve_lowest(Fd::MIN, flags)?;
-        Ok(Reservation { files: self, fd })
+        Ok(Reservation::of(self, fd))
+    }
+
+    /// Reserves the lowest free descriptor, like [`reserve`](Self::reserve), for a holder that
+    /// keeps the table: for completion queues, and others that outlive the call that reserves.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Arc::new(Files::new());
+    /// let reserved = Files::reserve_owned(&files, FdFlags::CLOEXEC)?;
+    /// let completion = std::thread::spawn(move || reserved.install(FileRef::new("connection")));
+    /// let fd = completion.join().unwrap();
+    /// assert_eq!(*files.get(fd)?, "connection");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
+    pub fn reserve_owned(this: &Arc<Self>, flags: FdFlags) -> Result<Reservation<'static, T>, Error>
+    where
+        T: 'static,
+    {
+        flags.check()?;
+        let fd = this.reserve_lowest(Fd::MIN, flags)?;
+        let files = Some(Holder::Owned(Arc::clone(this)));
+        Ok(Reservation { files, fd })
     }
 
     /// Reserves the lowest free descriptor that is `min` or more. May wait for the lock, and
@@ -80,7 +126,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(Error::InvalidArgument);
         }
         let fd = self.reserve_lowest(min, flags)?;
-        Ok(Reservation { files: self, fd })
+        Ok(Reservation::of(self, fd))
     }
 }
 
@@ -120,10 +166,7 @@ impl<'f, T: ?Sized + Send + Sync> Iterator for Reservations<'f, T> {
 
     fn next(&mut self) -> Option<Reservation<'f, T>> {
         let fd = self.fds.next()?;
-        Some(Reservation {
-            files: self.files,
-            fd,
-        })
+        Some(Reservation::of(self.files, fd))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -146,11 +189,16 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservations<'_, T> {
 }
 
 impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
+    fn of(files: &'f Files<T>, fd: Fd) -> Self {
+        let files = Some(Holder::Borrowed(files));
+        Reservation { files, fd }
+    }
+
     /// Takes over a descriptor of `files` that was taken without a file in this hold of the lock.
     /// [`Reserved::prepare`] was called in it.
     pub(crate) fn new(files: &'f Files<T>, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Self {
         writer.reserved.add(place_of(fd.index()).0);
-        Reservation { files, fd }
+        Self::of(files, fd)
     }
 
     /// Returns the descriptor.
@@ -162,12 +210,12 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     /// Installs `file` at the descriptor: from now on every lookup finds it. May wait for the lock;
     /// does not allocate, and cannot fail.
     #[inline]
-    pub fn install(self, file: FileRef<T>) -> Fd {
-        let (files, fd) = (self.files, self.fd);
+    pub fn install(mut self, file: FileRef<T>) -> Fd {
         // The descriptor is open from here on, also if a waker panics.
-        mem::forget(self);
-        files.install(fd, file.0);
-        fd
+        if let Some(files) = self.files.take() {
+            files.install(self.fd, file.0);
+        }
+        self.fd
     }
 
     /// Installs `file` like [`install`](Self::install), with other flags than the descriptor was
@@ -182,94 +230,19 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     pub fn install_with(self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
         let data = data.into();
         data.flags.check()?;
-        self.files.set_reserved_data(self.fd, data)?;
+        if let Some(files) = &self.files {
+            files.set_reserved_data(self.fd, data)?;
+        }
         Ok(self.install(file))
     }
 }
 
-/// A descriptor that is taken and has no file yet, like a [`Reservation`], which keeps its table:
-/// for completion queues, and others that outlive the call that reserves. Dropping it frees the
-/// descriptor.
-///
-/// ```
-/// use std::sync::Arc;
-/// use fdtable::{Error, FdFlags, FileRef, Files};
-///
-/// let files = Arc::new(Files::new());
-/// let reserved = Files::reserve_owned(&files, FdFlags::CLOEXEC)?;
-/// let completion = std::thread::spawn(move || reserved.install(FileRef::new("connection")));
-/// let fd = completion.join().unwrap();
-/// assert_eq!(*files.get(fd)?, "connection");
-/// # Ok::<(), Error>(())
-/// ```
-#[must_use = "dropping a reservation frees the descriptor"]
-pub struct OwnedReservation<T: ?Sized + Send + Sync> {
-    /// Nothing once a file is installed.
-    files: Option<Arc<Files<T>>>,
-    fd: Fd,
-}
-
-impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Reserves the lowest free descriptor, like [`reserve`](Self::reserve), for a holder that
-    /// keeps the table.
-    ///
-    /// # Errors
-    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
-    pub fn reserve_owned(this: &Arc<Self>, flags: FdFlags) -> Result<OwnedReservation<T>, Error> {
-        flags.check()?;
-        let fd = this.reserve_lowest(Fd::MIN, flags)?;
-        Ok(OwnedReservation {
-            files: Some(Arc::clone(this)),
-            fd,
-        })
-    }
-}
-
-impl<T: ?Sized + Send + Sync> OwnedReservation<T> {
-    /// Returns the descriptor.
-    #[must_use]
-    pub fn fd(&self) -> Fd {
-        self.fd
-    }
-
-    /// Installs `file`, as [`Reservation::install`] does.
-    pub fn install(self, file: FileRef<T>) -> Fd {
-        let (files, fd) = self.into_parts();
-        Reservation { files: &files, fd }.install(file)
-    }
-
-    /// Installs `file` with data, as [`Reservation::install_with`] does.
-    ///
-    /// # Errors
-    /// EINVAL and ENOMEM as for [`Reservation::install_with`].
-    pub fn install_with(self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
-        let (files, fd) = self.into_parts();
-        Reservation { files: &files, fd }.install_with(file, data)
-    }
-
-    fn into_parts(mut self) -> (Arc<Files<T>>, Fd) {
-        let files = self.files.take().expect("taken only here");
-        (files, self.fd)
-    }
-}
-
-impl<T: ?Sized + Send + Sync> Drop for OwnedReservation<T> {
+impl<T: ?Sized + Send + Sync> Drop for Reservation<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(files) = &self.files {
             files.unreserve(self.fd);
         }
-    }
-}
-
-impl<T: ?Sized + Send + Sync> fmt::Debug for OwnedReservation<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OwnedReservation").field(&self.fd()).finish()
-    }
-}
-
-impl<T: ?Sized + Send + Sync> Drop for Reservation<'_, T> {
-    fn drop(&mut self) {
-        self.files.unreserve(self.fd);
     }
 }
 
