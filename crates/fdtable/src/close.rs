@@ -13,7 +13,6 @@ use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_sync::hint::cold_path;
 use fdtable_sync::rcu;
 
-use crate::data::ClosedFd;
 use crate::fd::{index_of, place_of};
 use crate::table::{LeafGuard, Mark};
 use crate::{Error, FdArg, FdData, FileRef, Files, RawFd};
@@ -47,7 +46,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   stays open.
     #[inline]
     pub fn close(&self, fd: impl FdArg) -> Result<ClosedFile<T>, Error> {
-        self.take_out(fd.to_raw()).map(ClosedFile::new)
+        let fd = fd.to_raw();
+        match self.try_close(fd) {
+            Attempt::Closed(file) => Ok(ClosedFile::new(file)),
+            Attempt::NotOpen => Err(Error::BadFd),
+            Attempt::Undecided => self.close_blocking(fd),
+        }
     }
 
     /// Closes a descriptor like [`close`](Self::close), and returns its data with its file: for
@@ -58,16 +62,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// let files = Files::new();
     /// let fd = files.open(FileRef::new("log"), (FdFlags::empty(), 7))?;
-    /// let closed = files.close_fd(fd)?;
-    /// assert_eq!((*closed, closed.data().word), ("log", 7));
+    /// let (closed, data) = files.close_with_data(fd)?;
+    /// assert_eq!((*closed, data.word), ("log", 7));
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     /// EBADF and ENOMEM as for [`close`](Self::close).
-    pub fn close_fd(&self, fd: impl FdArg) -> Result<ClosedFd<T>, Error> {
-        let (file, data) = self.close_expected(fd.to_raw(), None)?;
-        Ok(ClosedFd::new(file, data))
+    pub fn close_with_data(&self, fd: impl FdArg) -> Result<(ClosedFile<T>, FdData), Error> {
+        self.close_expected(fd.to_raw(), None)
     }
 
     /// Returns true if a descriptor is open and refers to `file`, revoked or not. May wait for the
@@ -152,16 +155,6 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for ClosedFile<T> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Removes the file of an open descriptor, and frees the descriptor. The caller drops the file.
-    #[inline]
-    fn take_out(&self, fd: RawFd) -> Result<SlotRef<T>, Error> {
-        match self.try_close(fd) {
-            Attempt::Closed(file) => Ok(file),
-            Attempt::NotOpen => Err(Error::BadFd),
-            Attempt::Undecided => self.close_blocking(fd),
-        }
-    }
-
     /// The common cases: the descriptor is not open; or no thread holds the lock of the leaf, and
     /// the leaf is not to be reported. There are no calls, so no registers have to be saved; and
     /// the result fits into two registers.
@@ -208,7 +201,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     #[inline(never)]
-    fn close_blocking(&self, fd: RawFd) -> Result<SlotRef<T>, Error> {
+    fn close_blocking(&self, fd: RawFd) -> Result<ClosedFile<T>, Error> {
         if self.is_closed(fd) {
             return Err(Error::BadFd);
         }
@@ -303,7 +296,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 /// The file of a descriptor that was closed, and the data that the descriptor had.
-pub(crate) type Removed<T> = (SlotRef<T>, FdData);
+pub(crate) type Removed<T> = (ClosedFile<T>, FdData);
 
 /// Removes the file of an open descriptor of a locked leaf. If there is an `expected` file, it must
 /// be that one. Calls `free` just before.
@@ -328,5 +321,5 @@ pub(crate) fn take_file<T: ?Sized>(
     let data = FdData::from_slot(leaf.data(bit));
     let reports = free(leaf);
     let file = leaf.remove(bit).ok_or(Error::BadFd)?;
-    Ok(((file, data), reports))
+    Ok(((ClosedFile(file), data), reports))
 }

@@ -8,9 +8,7 @@
 //! the first lookup that asks for one. [`fdtable_objects::radix::leaf`] has the protocol of
 //! lookups.
 
-use core::fmt;
-
-use fdtable_objects::object::{Borrowed, SlotRef};
+use fdtable_objects::object::Borrowed;
 use fdtable_objects::radix::leaf::{NeedsLock, NewTable, SlotData};
 use fdtable_sync::hint::cold_path;
 
@@ -347,52 +345,5 @@ fn set_data<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, before: FdData, 
     }
     if new.bits != before.bits {
         leaf.set_flags(bit, new.into_slot().flags);
-    }
-}
-
-/// A descriptor that was closed: its file, with the reference that the table had, and its data.
-///
-/// Dropping it drops the reference, like [`ClosedFile`](crate::ClosedFile).
-#[must_use = "dropping it releases the file: drop it outside of your locks"]
-pub struct ClosedFd<T: ?Sized> {
-    file: crate::ClosedFile<T>,
-    data: FdData,
-}
-
-impl<T: ?Sized> ClosedFd<T> {
-    pub(crate) fn new(file: SlotRef<T>, data: FdData) -> Self {
-        Self {
-            file: crate::ClosedFile::new(file),
-            data,
-        }
-    }
-
-    /// Returns the data that the descriptor had.
-    #[must_use]
-    pub fn data(&self) -> FdData {
-        self.data
-    }
-
-    /// Returns the reference, to keep the file.
-    #[must_use]
-    pub fn into_file(self) -> FileRef<T> {
-        self.file.into_file()
-    }
-}
-
-impl<T: ?Sized> core::ops::Deref for ClosedFd<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.file
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for ClosedFd<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClosedFd")
-            .field("file", &&**self)
-            .field("data", &self.data)
-            .finish()
     }
 }

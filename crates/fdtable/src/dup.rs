@@ -3,7 +3,7 @@
 //! At a descriptor that the caller chooses, the file is found and opened atomically: both leaves
 //! are locked, the one with the lower index first.
 
-use fdtable_objects::object::{Ref, SlotRef};
+use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::NewTable;
 use fdtable_sync::bitmap::BITS;
 
@@ -85,8 +85,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if old == new {
             return Err(Error::InvalidArgument);
         }
-        let replaced = self.open_exact(old, Fd::new(new)?, data)?;
-        Ok(replaced.map(ClosedFile::new))
+        self.open_exact(old, Fd::new(new)?, data)
     }
 
     /// Duplicates `old` to the descriptor `new`, with no flags. It closes the file that was open
@@ -121,7 +120,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 /// The file that was open at a descriptor before.
-type Before<T> = Option<SlotRef<T>>;
+type Before<T> = Option<ClosedFile<T>>;
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Duplicates `old` to `new`. The caller drops the file that was open there.

@@ -153,7 +153,7 @@ pub use fdtable_sync::unwind::contained_panics;
 pub use builder::FileBuilder;
 pub use close::ClosedFile;
 pub use close_range::{CloseRangeFlags, ClosedFiles};
-pub use data::{ClosedFd, FdData};
+pub use data::FdData;
 pub use error::Error;
 pub use fd::{Fd, FdArg, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};

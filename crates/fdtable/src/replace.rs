@@ -6,11 +6,10 @@
 //! moment, and never at neither.
 
 use fdtable_objects::free_hint::Reports;
-use fdtable_objects::object::{Ref, SlotRef};
+use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::NewTable;
 
-use crate::close::{Removed, take_file};
-use crate::data::ClosedFd;
+use crate::close::{ClosedFile, Removed, take_file};
 use crate::dup::TwoLeaves;
 use crate::fd::{index_of, place_of};
 use crate::table::{LeafGuard, WriteGuard, set_cloexec};
@@ -28,7 +27,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let files = Files::new();
     /// assert!(files.replace(7, FileRef::new("old"), FdFlags::empty())?.is_none());
     /// let displaced = files.replace(7, FileRef::new("new"), (FdFlags::CLOEXEC, 1))?;
-    /// assert_eq!(displaced.as_deref(), Some(&"old"));
+    /// assert_eq!(displaced.map(|(file, _)| *file), Some("old"));
     /// assert_eq!(*files.get(7)?, "new");
     /// # Ok::<(), Error>(())
     /// ```
@@ -45,7 +44,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fd: impl FdArg,
         file: FileRef<T>,
         data: impl Into<FdData>,
-    ) -> Result<Option<ClosedFd<T>>, Error> {
+    ) -> Result<Option<(ClosedFile<T>, FdData)>, Error> {
         self.put_at(fd.to_raw(), &mut Some(file.0), data.into(), &Expected::Any)
     }
 
@@ -80,7 +79,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         expected: &FileRef<T>,
         file: FileRef<T>,
         data: impl Into<FdData>,
-    ) -> Result<ClosedFd<T>, Error> {
+    ) -> Result<(ClosedFile<T>, FdData), Error> {
         let (file, data) = (&mut Some(file.0), data.into());
         let displaced = self.put_at(fd.to_raw(), file, data, &Expected::File(&expected.0))?;
         displaced.ok_or(Error::BadFd)
@@ -92,9 +91,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// - [`Error::Stale`] (ESTALE) if another file is open there.
     /// - EBADF and ENOMEM as for [`close`](Self::close).
-    pub fn close_if(&self, fd: impl FdArg, expected: &FileRef<T>) -> Result<ClosedFd<T>, Error> {
-        let (file, data) = self.close_expected(fd.to_raw(), Some(&expected.0))?;
-        Ok(ClosedFd::new(file, data))
+    pub fn close_if(
+        &self,
+        fd: impl FdArg,
+        expected: &FileRef<T>,
+    ) -> Result<(ClosedFile<T>, FdData), Error> {
+        self.close_expected(fd.to_raw(), Some(&expected.0))
     }
 
     /// Moves what is open at `from` to the descriptor `to`, with its data, and frees `from`,
@@ -121,7 +123,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, a part of it that is shared since a
     ///   fork cannot be copied, or there is no memory for the word or the quarantine.
     #[doc(alias = "fd_renumber")]
-    pub fn rename(&self, from: impl FdArg, to: impl FdArg) -> Result<Option<ClosedFd<T>>, Error> {
+    pub fn rename(
+        &self,
+        from: impl FdArg,
+        to: impl FdArg,
+    ) -> Result<Option<(ClosedFile<T>, FdData)>, Error> {
         let (from, to) = (from.to_raw(), to.to_raw());
         if from == to {
             self.fd_flags(from)?;
@@ -157,7 +163,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         file: &mut Option<Ref<T>>,
         data: FdData,
         expected: &Expected<'_, T>,
-    ) -> Result<Option<ClosedFd<T>>, Error> {
+    ) -> Result<Option<Removed<T>>, Error> {
         data.flags.check()?;
         let number = Fd::new(fd)?.index();
         if number >= self.free_hint.limit() {
@@ -170,9 +176,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 None => self.put_shared(number, file, data, expected, &mut table)?,
             };
             match change {
-                Change::Done(before) => {
-                    return Ok(before.map(|(file, data)| ClosedFd::new(file, data)));
-                }
+                Change::Done(before) => return Ok(before),
                 Change::NeedsTable => table = Some(NewTable::try_new()?),
             }
         }
@@ -224,7 +228,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Moves an open descriptor to another one.
-    fn move_to(&self, from: RawFd, to: Fd) -> Result<Option<ClosedFd<T>>, Error> {
+    fn move_to(&self, from: RawFd, to: Fd) -> Result<Option<Removed<T>>, Error> {
         if to.index() >= self.free_hint.limit() {
             return Err(Error::BadFd);
         }
@@ -238,7 +242,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             match moved {
                 Some(moved) => {
                     self.drain_if_many(moved.reports);
-                    return Ok(moved.before.map(|(file, data)| ClosedFd::new(file, data)));
+                    return Ok(moved.before);
                 }
                 None => table = Some(NewTable::try_new()?),
             }
@@ -357,16 +361,17 @@ pub(crate) fn store<T: ?Sized>(
     bit: usize,
     file: Ref<T>,
     data: FdData,
-) -> Option<SlotRef<T>> {
+) -> Option<ClosedFile<T>> {
     // (o)
     leaf.open.set_release(bit);
     set_cloexec(leaf, bit, data.flags);
-    if leaf.has_table() {
+    let displaced = if leaf.has_table() {
         leaf.replace(bit, file, data.into_slot())
     } else {
         // One store: lookups find either the one file or the other.
         leaf.exchange(bit, Some(file))
-    }
+    };
+    displaced.map(ClosedFile::new)
 }
 
 /// A descriptor that was moved.
@@ -375,7 +380,7 @@ struct Moved<T: ?Sized> {
     before: Option<Removed<T>>,
     reports: Reports,
     /// The reference of the old descriptor, which is dropped outside of the locks.
-    _moved: SlotRef<T>,
+    _moved: ClosedFile<T>,
 }
 
 impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {

@@ -159,7 +159,7 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("rename, in the leaf", NeverNeeded, |t, _| t.rename(9_000_001, 9_000_000).map(|_| 0), |t, _| t.rename(9_000_001, 9_000_000).map(|_| 0)),
     ("replace_if, with a word", NeverNeeded, |t, f| t.replace_if(9_000_000, &t.get(9_000_000)?, f, WORD).map(|_| 0), |t, f| t.replace_if(9_000_000, |_| true, f, WORD).map(|_| 0)),
     ("close_if", NeverNeeded, |t, _| t.close_if(9_000_000, &t.get(9_000_000)?).map(|_| 0), |t, _| t.close_if(9_000_000, |_| true).map(|_| 0)),
-    ("close_fd", NeverNeeded, |t, _| t.close_fd(6_000_000).map(|_| 0), |t, _| t.close(6_000_000).map(|_| 0)),
+    ("close_with_data", NeverNeeded, |t, _| t.close_with_data(6_000_000).map(|_| 0), |t, _| t.close(6_000_000).map(|_| 0)),
     ("dup_min with a word, a new leaf", MayGrow, |t, _| number(t.dup_min(0, 10_000_000, WORD)), |t, _| t.dup_min(0, 10_000_000, WORD)),
     ("dup3 with a word, a new leaf", MayGrow, |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0), |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0)),
     ("install with a word, a new leaf", MayGrow, |t, f| number(t.reserve_from(12_000_000, NONE)?.install_with(f, WORD)), |t, f| { let n = t.reserve_from(12_000_000, NONE)?; t.install_with(n, f, WORD) }),

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use fdtable::{ClosedFd, ClosedFiles, Error, Fd, FdData, FdFlags, FileRef, Files};
+use fdtable::{ClosedFile, ClosedFiles, Error, Fd, FdData, FdFlags, FileRef, Files};
 
 type Result<T = ()> = std::result::Result<T, Error>;
 
@@ -106,7 +106,7 @@ impl FdTables {
     }
 
     pub(crate) fn close_virtualfd(&self, cage: i32, fd: i32) -> Result {
-        self.cages.get(cage)?.close_fd(fd).map(close_one)
+        self.cages.get(cage)?.close_with_data(fd).map(close_one)
     }
 
     pub(crate) fn copy_fdtable_for_cage(&self, source: i32, new: i32) -> Result {
@@ -202,8 +202,7 @@ fn close(under: &FileRef<Under>, data: FdData) {
     under.kind.handlers[usize::from(left == 0)](under.entry(data), left);
 }
 
-fn close_one(closed: ClosedFd<Under>) {
-    let data = closed.data();
+fn close_one((closed, data): (ClosedFile<Under>, FdData)) {
     close(&closed.into_file(), data);
 }
 

@@ -16,7 +16,8 @@ use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};
 
 use fdtable::{
-    CloseRangeFlags, ClosedFd, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, Reservation, rcu,
+    CloseRangeFlags, ClosedFile, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, Reservation,
+    rcu,
 };
 use fdtable_sync::percpu::PerCpu;
 use history::subject::{Subject, answer};
@@ -427,7 +428,10 @@ impl<'p> Replay<'p> {
             }
             WithData::CloseFd(fd) => {
                 let fd = find(fd);
-                displaced(files.close_fd(fd).map(Some), oracle.close(fd).map(Some))?;
+                displaced(
+                    files.close_with_data(fd).map(Some),
+                    oracle.close(fd).map(Some),
+                )?;
             }
             WithData::Replace(fd, data) => {
                 let fd = find(fd);
@@ -649,10 +653,10 @@ impl<'p> Replay<'p> {
 
 /// Compares what a call has displaced, and drops it.
 fn displaced(
-    closed: Result<Option<ClosedFd<Rcu<Object>>>, Error>,
+    closed: Result<Option<(ClosedFile<Rcu<Object>>, FdData)>, Error>,
     expected: Result<Option<(Arc<Token>, FdData)>, i32>,
 ) -> Verdict {
-    let number = |closed: &ClosedFd<Rcu<Object>>| (closed.number, closed.data());
+    let number = |(closed, data): &(ClosedFile<Rcu<Object>>, FdData)| (closed.number, *data);
     let found = closed.as_ref().map(|closed| closed.as_ref().map(number));
     let number = |(token, data): &(Arc<Token>, FdData)| (token.number, *data);
     let expected_number = expected.as_ref().map(|open| open.as_ref().map(number));

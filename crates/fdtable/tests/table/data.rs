@@ -260,7 +260,7 @@ fn a_descriptor_that_is_not_open_has_no_data() {
             assert_eq!(files.exchange_word(fd, 0, 1), Err(Error::BadFd));
             assert_eq!(files.exchange_word(fd, 1, 1), Err(Error::BadFd));
             assert_eq!(files.change_bits(fd, 0, 1), Err(Error::BadFd));
-            assert_eq!(files.close_fd(fd).map(drop), Err(Error::BadFd));
+            assert_eq!(files.close_with_data(fd).map(drop), Err(Error::BadFd));
         }
         assert_eq!(reserved.fd().raw(), 64);
         drop(reserved);
@@ -280,7 +280,7 @@ fn a_revoked_file_is_eio_and_its_data_can_be_changed() {
         let listed = files.iter().find(|(fd, ..)| fd.raw() == *base);
         let (_, file, data) = listed.expect("revoked ones are listed");
         assert_eq!((*file, data), (1, FdData { word: 3, ..ALL }));
-        assert_eq!(files.close_fd(*base).expect(OPEN).data().word, 3);
+        assert_eq!(files.close_with_data(*base).expect(OPEN).1.word, 3);
     }
 }
 
@@ -317,7 +317,7 @@ type Close = fn(&Files<u32>, RawFd);
 #[rustfmt::skip]
 const CLOSES: &[(&str, Close)] = &[
     ("close", |files, fd| drop(files.close(fd).expect(OPEN))),
-    ("close_fd", |files, fd| drop(files.close_fd(fd).expect(OPEN))),
+    ("close_with_data", |files, fd| drop(files.close_with_data(fd).expect(OPEN))),
     ("close_if", |files, fd| {
         let file = files.get(fd).expect(OPEN);
         drop(files.close_if(fd, &file).expect(OPEN));
@@ -654,8 +654,8 @@ fn a_closed_descriptor_comes_with_the_data_that_it_had() {
             for &kind in KINDS {
                 files.open_at(*base, FileRef::new(1), kind).expect(ROOM);
                 let file = files.get(*base).expect(OPEN);
-                let closed = files.close_fd(*base).expect(OPEN);
-                assert_eq!((*closed, closed.data()), (1, kind));
+                let (closed, data) = files.close_with_data(*base).expect(OPEN);
+                assert_eq!((*closed, data), (1, kind));
                 assert_eq!(FileRef::strong_count(&file), 2);
                 assert!(FileRef::ptr_eq(&closed.into_file(), &file));
                 assert_eq!(FileRef::strong_count(&file), 1);

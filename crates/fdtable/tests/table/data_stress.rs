@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use fdtable::{ClosedFiles, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
+use fdtable::{ClosedFile, ClosedFiles, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 /// The bit that belongs to no file.
@@ -127,7 +127,7 @@ fn closed(files: ClosedFiles<Rcu<File>>) {
 /// Makes a random change. An error is what other threads have caused.
 fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Result<(), Error> {
     let (one, other) = (number(rng), number(rng));
-    let displaced = |closed: fdtable::ClosedFd<Rcu<File>>| check_owned(&closed, closed.data());
+    let displaced = |(closed, data): (ClosedFile<Rcu<File>>, FdData)| check_owned(&closed, data);
     let file = || {
         let file = make(counts);
         let data = data_of(&file);
@@ -159,7 +159,7 @@ fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Resu
             let expected = files.get(other)?;
             displaced(files.close_if(one, &expected)?);
         }
-        22..26 => displaced(files.close_fd(one)?),
+        22..26 => displaced(files.close_with_data(one)?),
         26..29 => drop(files.close(one)?),
         29..36 => _ = files.rename(one, other)?.map(displaced),
         36..40 => {

@@ -45,7 +45,7 @@ fn check(end: impl Fn(Files<u32>, RawFd)) {
 #[test]
 fn a_close_releases_a_hot_file() {
     check(|files, fd| drop(files.close(fd)));
-    check(|files, fd| drop(files.close_fd(fd)));
+    check(|files, fd| drop(files.close_with_data(fd)));
     check(|files, fd| drop(files.close(fd).map(|closed| closed.into_file())));
     check(|files, fd| {
         let file = files.get(fd).expect("open");

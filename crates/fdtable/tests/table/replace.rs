@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use fdtable::{ClosedFd, Error, FdData, FdFlags, FileRef, Files, RawFd};
+use fdtable::{ClosedFile, Error, FdData, FdFlags, FileRef, Files, RawFd};
 
 use crate::waiting::patiently;
 
@@ -42,8 +42,8 @@ fn open(files: &Files<u32>, fd: RawFd, name: u32, data: impl Into<FdData>) {
 }
 
 /// Returns the file and data that a call has displaced.
-fn displaced(closed: Option<ClosedFd<u32>>) -> Option<(u32, FdData)> {
-    closed.map(|closed| (*closed, closed.data()))
+fn displaced(closed: Option<(ClosedFile<u32>, FdData)>) -> Option<(u32, FdData)> {
+    closed.map(|(closed, data)| (*closed, data))
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn replace_if_and_close_if_change_a_descriptor_with_the_expected_file_alone() {
         for files in [&parent.fork().expect(MEMORY), &parent] {
             let replace = |expected, name| {
                 let before = files.replace_if(fd, expected, FileRef::new(name), (NONE, 3));
-                before.map(|closed| (*closed, closed.data()))
+                before.map(|(closed, data)| (*closed, data))
             };
             assert_eq!(replace(&other, 2), Err(Error::Stale));
             assert_eq!(files.close_if(fd, &other).map(drop), Err(Error::Stale));
@@ -114,8 +114,8 @@ fn replace_if_and_close_if_change_a_descriptor_with_the_expected_file_alone() {
             assert_eq!(seen(files), [(fd, 3, (NONE, 3).into())]);
             assert_eq!(replace(&one, 4), Err(Error::Stale));
             let three = files.get(fd).expect(OPEN);
-            let closed = files.close_if(fd, &three).expect(OPEN);
-            assert_eq!((*closed, closed.data()), (3, (NONE, 3).into()));
+            let (closed, data) = files.close_if(fd, &three).expect(OPEN);
+            assert_eq!((*closed, data), (3, (NONE, 3).into()));
             assert_eq!(replace(&three, 4), Err(Error::BadFd));
             assert_eq!(files.close_if(fd, &three).map(drop), Err(Error::BadFd));
             assert_eq!(seen(files), []);
@@ -189,7 +189,7 @@ const CASES: &[(&str, Call, Error)] = &[
     ("close_if a closed one", |t, f| t.close_if(2, &f).map(drop), Error::BadFd),
     ("close_if a reserved one", |t, f| t.close_if(RESERVED, &f).map(drop), Error::BadFd),
     ("close_if another file", |t, f| t.close_if(65, &f).map(drop), Error::Stale),
-    ("close_fd a reserved one", |t, _| t.close_fd(RESERVED).map(drop), Error::BadFd),
+    ("close_with_data a reserved one", |t, _| t.close_with_data(RESERVED).map(drop), Error::BadFd),
 
     ("rename -1", |t, _| t.rename(-1, 0).map(drop), Error::BadFd),
     ("rename -1 to itself", |t, _| t.rename(-1, -1).map(drop), Error::BadFd),
@@ -449,8 +449,8 @@ const WAITING: &[(&str, Waiting)] = &[
     }),
 ];
 
-fn name(closed: Option<ClosedFd<u32>>) -> Option<u32> {
-    closed.map(|closed| *closed)
+fn name(closed: Option<(ClosedFile<u32>, FdData)>) -> Option<u32> {
+    closed.map(|(closed, _)| *closed)
 }
 
 /// 0 and 66 are open, both with the word 3.

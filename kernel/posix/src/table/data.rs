@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 
-use fdtable::{ClosedFd, FdData, FileRef, Rcu};
+use fdtable::{ClosedFile, FdData, FileRef, Rcu};
 use fdtable_vfs::Errno;
 
 use super::{
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn fdt_table_close_data(
         check_if_any(file)?;
         check_if_any(data)?;
         // SAFETY: as the caller promises.
-        let closed = unsafe { table_ref(table) }?.files.close_fd(fd)?;
+        let closed = unsafe { table_ref(table) }?.files.close_with_data(fd)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { pass(Some(closed), file, data) };
         Ok(0)
@@ -291,11 +291,11 @@ pub(super) unsafe fn put_if_any<T>(at: *mut T, value: T) {
 /// # Safety
 /// As for [`put_if_any`], for both places.
 pub(super) unsafe fn pass(
-    closed: Option<ClosedFd<Rcu<Object>>>,
+    closed: Option<(ClosedFile<Rcu<Object>>, FdData)>,
     file: *mut *mut fdt_file,
     data: *mut fdt_data,
 ) {
-    let its = closed.as_ref().map(ClosedFd::data);
+    let (closed, its) = closed.unzip();
     // SAFETY: as the caller promises.
     unsafe { put_if_any(data, its.unwrap_or_default().into()) };
     if file.is_null() {
