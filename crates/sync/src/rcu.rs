@@ -69,12 +69,14 @@
 mod callbacks;
 mod grace;
 pub mod qsbr;
+mod queue;
 pub(crate) mod reader;
 #[cfg(feature = "std")]
 mod worker;
 
-pub use callbacks::{Effect, Head, call, call_timely, defer};
 pub use callbacks::{bound_wait, call_later, catch_up};
+pub use callbacks::{call, call_timely, defer};
+pub use queue::{Effect, Head};
 pub use reader::{Guard, end_thread, read_lock, sequence_area};
 pub(crate) use reader::{Section, first_record};
 #[cfg(feature = "std")]

@@ -5,7 +5,6 @@
 #![cfg(not(loom))]
 
 use std::cell::Cell;
-use std::collections::hash_map::RandomState;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -13,7 +12,6 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use fdtable_sync::rcu::map::RcuMap;
 use fdtable_sync::rcu::{self, Effect, Head};
 use fdtable_sync::unwind::contained_panics;
 
@@ -102,27 +100,20 @@ fn run_code() {
 /// A callback that may block, or wait for readers, runs inside a section.
 #[test]
 fn code_of_others_runs_outside_of_sections_alone() {
-    /// Runs code when it is dropped.
-    #[derive(Clone)]
-    struct Value;
-    impl Drop for Value {
-        fn drop(&mut self) {
-            run_code();
-        }
+    unsafe fn run(head: NonNull<Head>) {
+        // SAFETY: the box was leaked below, and the callback is invoked once.
+        drop(unsafe { Box::from_raw(head.as_ptr()) });
+        run_code();
     }
     let _alone = alone();
     let before = contained_panics();
-    let map: RcuMap<u32, Arc<Value>, RandomState> = RcuMap::default();
-    for key in 0..100_000 {
+    for _ in 0..100_000 {
         inside(|| {
             rcu::defer(run_code);
             queue(Effect::FreesMemory);
-            let mut writer = map.lock();
-            let entry = writer
-                .prepare(key % 8, Arc::new(Value))
-                .expect("there is memory");
-            writer.insert(entry).expect("there is memory");
-            drop(writer);
+            let head = NonNull::from(Box::leak(Box::new(Head::new(run))));
+            // SAFETY: it stays until its callback frees it, which any thread may do.
+            unsafe { rcu::call_later(Effect::RunsCode, 1, head) };
             rcu::catch_up();
         });
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{Ends, explore, join, spawn};
 use crate::platform::Arc;
-use crate::rcu::callbacks::{Effect, Head, call_later};
+use crate::rcu::{Effect, Head, call_later};
 
 /// Says that a callback has run.
 #[derive(Clone)]
