@@ -48,8 +48,10 @@ pub use iter::Iter;
 pub use list_head::{Access, Refused};
 pub use statistics::Statistics;
 
+use crate::object::end::abandon;
+use crate::object::header::RawObject;
 use crate::object::make::make;
-use crate::object::{Hook, Kind, Prompt, RawObject, Ref, ReleaseReason, abandon};
+use crate::object::{Hook, Kind, Prompt, Ref, ReleaseReason};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use list_head::{ListHead, Node, Part};

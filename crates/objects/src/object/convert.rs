@@ -59,8 +59,10 @@ use core::ptr;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
+use super::end::take;
+use super::header::{Header, RawObject, State};
 use super::make::{NoHook, assert_unsized, layout, make, value_type};
-use super::{Header, Prompt, RawObject, Ref, State, take};
+use super::{Prompt, Ref};
 
 impl<T: ?Sized> Ref<T> {
     /// Returns the address of the object. It stays the same for as long as there are references.

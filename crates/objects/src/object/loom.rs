@@ -9,6 +9,7 @@ use fdtable_sync::model::Preemptions::{Any, AtMost};
 use fdtable_sync::model::{Dropped, Ends, JoinHandle, Watched, explore, join, spawn};
 use fdtable_sync::platform::Arc;
 use fdtable_sync::platform::atomic::AtomicPtr;
+use fdtable_sync::platform::atomic::Ordering::Acquire;
 use fdtable_sync::rcu;
 
 /// An object of two parts: one ends at the release, one at the drop.

@@ -9,11 +9,12 @@ use core::marker::PhantomData;
 use core::mem::{self, needs_drop};
 use core::ptr::NonNull;
 
-use super::kind::{Kind, Late, Prompt, Rcu};
-use super::{
-    Header, Prefix, RawObject, Ref, ReleaseReason, State, front_distance, is_thin, prefix_distance,
+use super::header::{
+    self, Header, Prefix, RawObject, State, front_distance, is_thin, prefix_distance,
     uncount_revocation,
 };
+use super::kind::{Kind, Late, Prompt, Rcu};
+use super::{Ref, ReleaseReason};
 use crate::memory;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
@@ -356,7 +357,7 @@ where
     // SAFETY: fresh memory; what is in front of a value ends at a header's alignment.
     unsafe { place.write(header) };
     // SAFETY: the shape has put an `L` in front.
-    let place = unsafe { super::prefix::<K::Object<T>, L>(raw.cast()) };
+    let place = unsafe { header::prefix::<K::Object<T>, L>(raw.cast()) };
     // SAFETY: the front has room for the prefix there, aligned as the trait demands.
     unsafe { place.write(prefix) };
     // SAFETY: the shape puts the hook there.

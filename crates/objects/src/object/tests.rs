@@ -1,6 +1,7 @@
 use super::*;
 use crate::slot_map::SlotMap;
 use fdtable_sync::rcu;
+use fdtable_sync::unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 

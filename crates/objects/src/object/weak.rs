@@ -49,8 +49,10 @@ use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::rcu;
 
+use super::Ref;
+use super::end::abandon;
+use super::header::{Header, RawObject, State};
 use super::make::{NoHook, layout};
-use super::{Header, RawObject, Ref, State, abandon};
 
 /// A reference that does not keep its object.
 ///

@@ -9,7 +9,8 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use super::statistics::Statistics;
-use crate::object::{Prefix, RawObject, Ref, block_of, list_word, prefix, set_list_word};
+use crate::object::Ref;
+use crate::object::header::{Prefix, RawObject, block_of, list_word, prefix, set_list_word};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use fdtable_sync::percpu;

@@ -57,7 +57,8 @@ use fdtable_sync::hint::cold_path;
 
 #[cfg(not(loom))]
 use crate::object;
-use crate::object::{Borrowed, RawObject, Ref, SlotRef};
+use crate::object::header::RawObject;
+use crate::object::{Borrowed, Ref, SlotRef};
 use crate::radix::node_head::NodeHead;
 use crate::radix::slot_data::{CLOEXEC, TablePlace};
 pub use crate::radix::slot_data::{NeedsLock, NewTable, SlotData};
@@ -662,7 +663,7 @@ impl<T: ?Sized> Slot<T> {
     fn prefetch(&self) {
         // Relaxed: the pointer is not dereferenced.
         #[cfg(not(loom))]
-        object::prefetch_count(self.raw.load(Relaxed));
+        object::header::prefetch_count(self.raw.load(Relaxed));
     }
 
     /// Takes the slot's reference, and leaves the pointer for readers.

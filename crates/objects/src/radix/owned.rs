@@ -61,7 +61,8 @@ use fdtable_sync::sequence::Area;
 
 use super::Tree;
 use super::leaf::LeafState;
-use crate::object::{IN_PART, REVOCATIONS, RawObject, Ref};
+use crate::object::header::{REVOCATIONS, RawObject};
+use crate::object::{IN_PART, Ref};
 
 #[cfg(not(any(
     loom,

@@ -10,7 +10,7 @@
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::{self, NonNull};
 
-use crate::object::RawObject;
+use crate::object::header::RawObject;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU32};

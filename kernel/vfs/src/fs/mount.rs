@@ -26,8 +26,8 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable_rcu_map::RcuMap;
 use fdtable::{SuperBlock, rcu};
+use fdtable_rcu_map::RcuMap;
 use fdtable_shm::{Mutex, OnceCell};
 use foldhash::fast::RandomState;
 

@@ -45,7 +45,7 @@ pub(super) fn add<T: ?Sized, S: LeafState, D>(tree: &Tree<T, S, D>, slot: usize,
         // Relaxed: a hint.
         if sequence.step(|| tree.shared.hot.load(Relaxed))? & hot_bit(slot) != 0 {
             // SAFETY: that the block is there is what the models check.
-            let home = sequence.step(|| unsafe { object::home(block) })?;
+            let home = sequence.step(|| unsafe { object::header::home(block) })?;
             part = spread::part(home, sequence.cpu());
             if home & spread::MARK == 0 {
                 noted |= COLD;
@@ -55,7 +55,7 @@ pub(super) fn add<T: ?Sized, S: LeafState, D>(tree: &Tree<T, S, D>, slot: usize,
         let before = sequence.step(|| match part {
             Some(part) => part.fetch_add(1, Relaxed),
             // SAFETY: as above.
-            None => unsafe { object::add(block) },
+            None => unsafe { object::header::add(block) },
         })?;
         Ok(Added {
             raw: part.map_or(raw, |_| raw.map_addr(|address| address | IN_PART)),

@@ -14,7 +14,8 @@ use super::super::leaf::{Leaf, LeafState, Slot, Slots};
 use super::super::node::{FANOUT_BITS, HEIGHT, Interior};
 use super::super::{Shared, Tree};
 use super::{Added, COLD, REVOCATIONS, RawObject};
-use crate::object::{COUNT_DISTANCE, HOME_DISTANCE, IN_PART};
+use crate::object::IN_PART;
+use crate::object::header::{COUNT_DISTANCE, HOME_DISTANCE};
 
 // The walk multiplies the height by 9, and takes 9 bits for each level.
 const _: () = assert!(FANOUT_BITS == 9 && HEIGHT == 63);
