@@ -165,7 +165,14 @@ fn run_tests(binaries: &mut [TestBinary], tally: &mut Tally) -> Result {
 }
 
 /// The binaries of tests that take longest, which start first: none of them runs alone at the end.
-const LONGEST: &[&str] = &["run", "c_programs", "table", "lowest_judge", "experiments"];
+const LONGEST: &[&str] = &[
+    "run",
+    "posix",
+    "c_programs",
+    "table",
+    "lowest_judge",
+    "experiments",
+];
 
 /// Explores the models to their own bounds, but for the long ones.
 fn models() -> Result<Verdict> {

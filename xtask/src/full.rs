@@ -350,7 +350,8 @@ fn properties() -> Result<Verdict> {
 }
 
 fn random_calls() -> Result<Verdict> {
-    let tests = "test --profile ci --no-fail-fast -p fdtable-posix --test c_programs fuzz::";
+    let tests = "test --profile ci --no-fail-fast -p fdtable-cli --no-default-features --test posix \
+        fuzz::";
     // The reason of a comparison that is skipped goes to the log.
     let process = cargo("random-calls", tests).words("-- --nocapture");
     all([process.env("FDTABLE_FUZZ_SEEDS", RANDOM_SEEDS)])

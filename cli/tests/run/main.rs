@@ -4,21 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-// The list of known differences of the C interface, and its lines.
-#[allow(dead_code)]
-#[path = "../../../kernel/posix/tests/c_programs/differences.rs"]
-mod differences;
 mod killed;
-#[allow(dead_code)]
-#[path = "../../../kernel/posix/tests/c_programs/line.rs"]
-mod line;
 mod observing;
 mod one_kernel;
 mod overlay;
 mod overlay_files;
 mod overlay_links;
 mod overlay_programs;
-mod posix_checks;
 mod refused;
 mod sockets;
 

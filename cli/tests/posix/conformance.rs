@@ -10,10 +10,10 @@ use crate::names::call_of;
 
 const HEAD: &str = "# POSIX calls, checked against the host
 
-A C program, `kernel/posix/tests/c`, makes each call of the C interface, once on the host's kernel
-and once on fdtable. The results must be equal, line by line, except for the differences below. This
-page is generated from the output of the program (`FDTABLE_BLESS=1 cargo test -p fdtable-posix
---test c_programs the_table`).
+A C program, `cli/tests/posix/c`, makes each call, once on the host's kernel and once under
+`fdtable run`. It is the same binary. The results must be equal, line by line, except for the
+differences below. This page is generated from the output of the program (`FDTABLE_BLESS=1 cargo test
+-p fdtable-cli --test posix the_table`).
 
 A call is implemented with the flags and errors of its row: the program provoked each of them, and
 fdtable returned the same as the host. The number after an error refers to a difference below: either

@@ -1,7 +1,8 @@
-//! Runs the program, theme by theme.
+//! Runs the program of the checks, theme by theme.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Permissions};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -9,9 +10,39 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::compile::{self, Subject};
+use crate::compile;
 use crate::host_lock::HostLock;
 use crate::line::{self, Line};
+
+/// The kernel on which a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    Host,
+    /// The kernel of `fdtable run`.
+    Ours,
+}
+
+/// The runner, which Cargo has built.
+const RUNNER: &str = env!("CARGO_BIN_EXE_fdtable");
+
+impl Subject {
+    /// Returns the words before those of a program.
+    fn prefix(self) -> &'static [&'static str] {
+        match self {
+            Subject::Host => &[],
+            Subject::Ours => &[RUNNER, "run"],
+        }
+    }
+
+    /// Returns a command that runs a program. Its arguments are still to be added.
+    pub(crate) fn command(self, program: impl AsRef<OsStr>) -> Command {
+        let program = program.as_ref();
+        let mut words = self.prefix().iter().map(OsStr::new).chain([program]);
+        let mut command = Command::new(words.next().unwrap_or(program));
+        command.args(words);
+        command
+    }
+}
 
 type Outcomes = BTreeMap<(Subject, String), Arc<OnceLock<Vec<Line>>>>;
 
@@ -25,12 +56,10 @@ pub(crate) fn outcome(subject: Subject, theme: &str) -> Vec<Line> {
 
 /// Runs a theme in a directory of its own.
 fn run(subject: Subject, theme: &str) -> Vec<Line> {
-    let directory = match subject {
-        Subject::Host => Directory::of_host(theme),
-        Subject::ByHeader | Subject::BySymbols => Directory::of_mount(),
-    };
+    let directory = Directory::of(subject, theme);
     let _locks = (subject == Subject::Host && theme == "locks").then(HostLock::take);
-    let run = Command::new(compile::program(subject))
+    let run = subject
+        .command(compile::checks())
         .args([directory.path.as_os_str(), theme.as_ref()])
         .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .stdin(Stdio::null())
@@ -49,9 +78,10 @@ fn run(subject: Subject, theme: &str) -> Vec<Line> {
     line::parse(&printed)
 }
 
-/// Returns what the program writes to standard error with `FDT_VERBOSE=1`, in one section.
+/// Returns what the runner writes to standard error with `FDT_VERBOSE=1`, in one section.
 pub(crate) fn trace(theme: &str, section: &str) -> String {
-    let run = Command::new(compile::program(Subject::ByHeader))
+    let run = Subject::Ours
+        .command(compile::checks())
         .args(["/fdt", theme, section])
         .env("FDT_VERBOSE", "1")
         .stdin(Stdio::null())
@@ -62,30 +92,38 @@ pub(crate) fn trace(theme: &str, section: &str) -> String {
 
 /// Runs one section of a theme with this `FDT_MOUNT`, as another user if there is one.
 ///
-/// The program is executed by its descriptor: the other user may have no right to search the
-/// directories above it.
+/// The runner is executed by its descriptor, and the program is a copy in the folder of temporary
+/// files: the other user may have no right to search the directories of the originals.
 pub(crate) fn with_mounts(mounts: &str, user: Option<u32>, section: [&str; 2]) -> Output {
-    let program = File::open(compile::program(Subject::ByHeader)).unwrap();
-    program
-        .set_permissions(Permissions::from_mode(0o755))
-        .unwrap();
-    let mut run = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
-    run.arg("/fdt").args(section).env("FDT_MOUNT", mounts);
+    static COPIES: Mutex<u32> = Mutex::new(0);
+    let number = {
+        let mut copies = COPIES.lock().unwrap();
+        *copies += 1;
+        *copies
+    };
+    let name = format!("fdtable-checks-{}-{number}", std::process::id());
+    let copy = std::env::temp_dir().join(name);
+    fs::copy(compile::checks(), &copy).unwrap();
+    fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
+    let runner = File::open(RUNNER).unwrap();
+    let mut run = Command::new(format!("/proc/self/fd/{}", runner.as_raw_fd()));
+    run.arg("run").arg(&copy).arg("/fdt").args(section);
+    run.env("FDT_MOUNT", mounts);
     if let Some(user) = user {
         run.uid(user);
     }
-    run.current_dir("/").stdin(Stdio::null()).output().unwrap()
+    let output = run.current_dir("/").stdin(Stdio::null()).output().unwrap();
+    fs::remove_file(copy).unwrap();
+    output
 }
 
 /// Runs one section of a theme in a shell that has limited the size of files to 16 blocks.
 pub(crate) fn with_size_limit(subject: Subject, section: [&str; 2]) -> Vec<Line> {
-    let directory = match subject {
-        Subject::Host => Directory::of_host("size-limit"),
-        Subject::ByHeader | Subject::BySymbols => Directory::of_mount(),
-    };
+    let directory = Directory::of(subject, "size-limit");
     let run = Command::new("sh")
         .args(["-c", "ulimit -S -f 16 && exec \"$@\"", "sh"])
-        .arg(compile::program(subject))
+        .args(subject.prefix())
+        .arg(compile::checks())
         .arg(&directory.path)
         .args(section)
         .current_dir("/")
@@ -98,9 +136,8 @@ pub(crate) fn with_size_limit(subject: Subject, section: [&str; 2]) -> Vec<Line>
 
 /// Returns the themes of the program, in its order.
 pub(crate) fn themes() -> Vec<String> {
-    let program = compile::program(Subject::Host);
-    let run = Command::new(program).arg("--list").output().unwrap();
-    let names = String::from_utf8(run.stdout).unwrap();
+    let run = Command::new(compile::checks()).arg("--list").output();
+    let names = String::from_utf8(run.unwrap().stdout).unwrap();
     names.lines().map(str::to_owned).collect()
 }
 
@@ -111,6 +148,16 @@ struct Directory {
 }
 
 impl Directory {
+    fn of(subject: Subject, theme: &str) -> Self {
+        match subject {
+            Subject::Host => Self::of_host(theme),
+            Subject::Ours => Self {
+                path: PathBuf::from("/fdt"),
+                on_host: false,
+            },
+        }
+    }
+
     /// Creates a directory in memory if the host has one, because fdtable's files are in memory
     /// too.
     fn of_host(theme: &str) -> Self {
@@ -120,18 +167,11 @@ impl Directory {
             false => std::env::temp_dir(),
         };
         let path = parent.join(format!("fdtable-checks-{}-{theme}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).unwrap();
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
         Self {
             path,
             on_host: true,
-        }
-    }
-
-    fn of_mount() -> Self {
-        Self {
-            path: PathBuf::from("/fdt"),
-            on_host: false,
         }
     }
 }
@@ -139,7 +179,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if self.on_host {
-            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(&self.path);
         }
     }
 }

@@ -1,8 +1,4 @@
-//! Maps checks to calls, and lists the calls of fdtable.
-
-use std::collections::BTreeSet;
-
-const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
+//! Maps checks to calls.
 
 /// The call behind each helper function of the program.
 const HELPERS: &[(&str, &str)] = &[
@@ -37,7 +33,7 @@ const HELPERS: &[(&str, &str)] = &[
     ("pending", "fcntl"),
 ];
 
-/// Functions in checks that are not part of the interface: libc's own, also on our streams.
+/// Functions in checks that are not part of the interface: libc's own.
 const OTHERS: &[&str] = &[
     "strcmp",
     "strncmp",
@@ -100,15 +96,6 @@ pub(crate) fn call_of(check: &str) -> Option<&str> {
         rest = &rest[open + 1..];
     }
     None
-}
-
-/// Returns the names that the list for `objcopy` renames.
-pub(crate) fn mapped() -> BTreeSet<&'static str> {
-    REDEFINED
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_whitespace().next())
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Generates a random script from a seed.
 //!
-//! The calls and the kinds of their arguments are in `tests/c_fuzz/calls.txt`. A descriptor of the
+//! The calls and the kinds of their arguments are in `tests/posix/c_fuzz/calls.txt`. A descriptor of the
 //! right kind is in most cases in a slot, because the generator keeps track of what it opens. Some
 //! arguments are wrong on purpose.
 
 use std::collections::HashMap;
 
-const FILE: &str = include_str!("../../c_fuzz/calls.txt");
+const FILE: &str = include_str!("../c_fuzz/calls.txt");
 
 /// Slots that the generator uses.
 const SLOTS: usize = 20;

@@ -6,8 +6,7 @@
  *     write(s3, data, 100)
  *
  * A slot (s0 to s31) is a variable with a descriptor, so a script keeps its meaning when a call is
- * removed. server.c and script.c use the host. The files with calls are compiled for the host, and
- * a copy with the symbols renamed for fdtable. */
+ * removed. The same binary runs on the host and under `fdtable run`. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

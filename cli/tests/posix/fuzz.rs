@@ -1,14 +1,14 @@
-//! Random calls: a script of calls runs on the host and on fdtable.
+//! Random calls: a script of calls runs on the host and under `fdtable run`.
 //!
 //! Every call must have the same result, except for the differences that
-//! `tests/c_fuzz/differences.txt` explains. A second test runs scripts in several threads on one
+//! `tests/posix/c_fuzz/differences.txt` explains. A second test runs scripts in several threads on one
 //! table of fdtable.
 //!
 //! A seed is a script. Other seeds than those of continuous integration, and longer scripts:
 //!
 //! ```console
-//! $ FDTABLE_FUZZ_SEEDS=1-1000 FDTABLE_FUZZ_CALLS=200 cargo test --release -p fdtable-posix \
-//!     --test c_programs fuzz:: -- --nocapture
+//! $ FDTABLE_FUZZ_SEEDS=1-1000 FDTABLE_FUZZ_CALLS=200 cargo test --release -p fdtable-cli \
+//!     --test posix fuzz:: -- --nocapture
 //! ```
 //!
 //! A call that differs is left out of the script, and the script runs again, so what follows is
@@ -23,7 +23,7 @@ mod server;
 
 use std::ops::RangeInclusive;
 
-use crate::compile::{self, Subject};
+use crate::program::Subject;
 use known::Known;
 use report::Report;
 use server::{Pair, Server};
@@ -232,7 +232,7 @@ fn each_known_difference_of_random_calls_is_still_there() {
 
 #[test]
 fn random_calls_of_threads_leave_a_consistent_table() {
-    let mut server = match Server::start(Subject::BySymbols) {
+    let mut server = match Server::start(Subject::Ours) {
         Ok(server) => server,
         Err(why) => return eprintln!("skipped: no random calls of threads: {why}"),
     };
@@ -273,15 +273,4 @@ fn each_script_of_the_list_has_the_results_of_the_host() {
 /// Returns true if only root can make a call.
 fn needs_root(line: &str) -> bool {
     OF_ROOT.contains(&call_of(line).split('(').next().unwrap())
-}
-
-/// Otherwise the fuzzer would compare the host with itself.
-#[test]
-fn no_random_call_is_the_hosts() {
-    let none: [&str; 0] = [];
-    assert_eq!(
-        compile::leaks(&compile::fuzz_objects(Subject::BySymbols)),
-        none
-    );
-    assert!(!compile::leaks(&compile::fuzz_objects(Subject::Host)).is_empty());
 }

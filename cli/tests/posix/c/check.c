@@ -137,7 +137,7 @@ int wait_for(pid_t child) {
 }
 
 /* Most milliseconds that a section may take. */
-#define PATIENCE 10000
+#define PATIENCE 60000
 
 /* Waits for the process of a section, as `wait_for` does. Ends it if a call never returns, and says
  * so. It is not a thread of that process: such a thread would get the signals that a section has
@@ -180,8 +180,7 @@ static void run(const struct section *section) {
     _exit(0);
 }
 
-/* Runs a section in a process of its own, forked before the first call: nothing of fdtable is
- * open yet. */
+/* Runs a section in a process of its own: the next one finds nothing that it has changed. */
 static void run_in_child(const struct section *section) {
     fflush(stdout);
     pid_t child = fork();

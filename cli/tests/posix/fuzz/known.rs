@@ -1,4 +1,4 @@
-//! The list of known differences, `tests/c_fuzz/differences.txt`.
+//! The list of known differences, `tests/posix/c_fuzz/differences.txt`.
 //!
 //! A difference is a line `call | host's result | fdtable's result`, in which `*` stands for any
 //! text and `?` for one byte, and below it, indented, a script whose last call shows it. A comment
@@ -6,10 +6,10 @@
 
 use super::Difference;
 
-const FILE: &str = include_str!("../../c_fuzz/differences.txt");
+const FILE: &str = include_str!("../c_fuzz/differences.txt");
 
-/// Scripts without a difference: see `tests/c_fuzz/equal.txt`.
-const EQUAL: &str = include_str!("../../c_fuzz/equal.txt");
+/// Scripts without a difference: see `tests/posix/c_fuzz/equal.txt`.
+const EQUAL: &str = include_str!("../c_fuzz/equal.txt");
 
 /// Reads the scripts without a difference. Lines that begin with `#` are comments.
 pub(crate) fn equal_scripts() -> Vec<Vec<String>> {

@@ -2,10 +2,11 @@
 //! another.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use crate::compile::{self, Subject};
+use crate::compile;
 use crate::host_lock::HostLock;
+use crate::program::Subject;
 
 /// A process that runs scripts.
 pub(crate) struct Server {
@@ -21,9 +22,10 @@ impl Server {
     pub(crate) fn start(subject: Subject) -> Result<Self, String> {
         let side = match subject {
             Subject::Host => "host",
-            Subject::ByHeader | Subject::BySymbols => "ours",
+            Subject::Ours => "ours",
         };
-        let mut process = Command::new(compile::fuzz_program(subject))
+        let mut process = subject
+            .command(compile::fuzz())
             .arg(side)
             .env("FDT_MOUNT", "/tmp,mode=0777")
             .stdin(Stdio::piped())
@@ -89,7 +91,7 @@ impl Pair {
     pub(crate) fn start() -> Result<Self, String> {
         Ok(Self {
             host: Server::start(Subject::Host)?,
-            ours: Server::start(Subject::BySymbols)?,
+            ours: Server::start(Subject::Ours)?,
         })
     }
 

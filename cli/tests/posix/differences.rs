@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use crate::line::Line;
 
-const FILE: &str = include_str!("../c/differences.txt");
+const FILE: &str = include_str!("c/differences.txt");
 
 pub(crate) struct Difference {
     pub(crate) theme: String,

@@ -1,10 +1,9 @@
 /* Checks of the POSIX calls, one line of output for each: "section: call -> result".
  *
- * The same source is compiled twice: against the host, whose results are the reference, and with
- * fdtable/posix.h first, which maps every call to fdtable. Both print the same lines, except for
- * those that differences.txt lists with a reason. So the source has no expected results. Values
- * that may differ from run to run (pointers, times, inode numbers) are never printed, only
- * compared.
+ * The same binary runs twice: on the host, whose results are the reference, and under `fdtable run`.
+ * Both print the same lines, except for those that differences.txt lists with a reason. So the
+ * source has no expected results. Values that may differ from run to run (pointers, times, inode
+ * numbers) are never printed, only compared.
  *
  * A theme is a file with a list of sections. A section starts in an empty directory of its own,
  * with only descriptors 0, 1 and 2 open. So its first new descriptor is 3, and a failure in one

@@ -1,2 +1,0 @@
-long copy(const char *from, const char *to);
-long size_of(const char *path);
