@@ -1,17 +1,16 @@
-# Where programs come from: Debian's source packages, Debian's packages, and crates, by name, through
-# apt and cargo. Nothing is installed, and nothing of theirs is in this repository.
+# Where programs come from: Debian's packages and crates, by name, through apt and cargo. Nothing is
+# installed, and nothing of theirs is in this repository.
 #
 # Sourced by the scripts of this directory. `$programs` is the directory for everything, made by
-# `ways.sh`.
+# `runner.sh`.
 
-# A line for each source, made from the machine's own list of packages: many machines list packages
-# only. A version that this release's mirror no longer has may be in another release.
+# The component non-free, which machines seldom list, at the mirror of the machine's own list. A
+# version that this release's mirror no longer has may be in another release.
 apt_sources() {
     local keyring=/usr/share/keyrings/debian-archive-keyring.gpg suite mirror
     mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
         sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb (\[[^]]*\] )?([^ ]+) .*/\2/p' | grep -m 1 '/debian/*$')
     for suite in bookworm trixie sid; do
-        echo "deb-src [signed-by=$keyring] $mirror $suite main"
         echo "deb [signed-by=$keyring] $mirror $suite non-free"
     done
 }
@@ -36,40 +35,6 @@ apt_sources_update() {
 
 # The status of a script whose program the mirror does not have: that is no failure of fdtable.
 no_source=77
-
-# debian_source PACKAGE FILE: unpacks the upstream source of a Debian source package that has FILE,
-# and prints the directory that FILE is in. Every version that apt knows is tried, newest last. Returns
-# $no_source if the mirror lists versions and answers 404 for the archive of each.
-debian_source() {
-    local package=$1 file=$2 into=$programs/src/$1 version archive errors
-    if [[ ! -d $into ]]; then
-        apt_sources_update >&2
-        mkdir -p "$programs/archives"
-        errors=$programs/archives/$package.errors
-        : >"$errors"
-        for version in $(apt_own apt-cache showsrc "$package" | sed -n 's/^Version: //p' | uniq); do
-            (cd "$programs/archives" &&
-                apt_own apt-get source -qq --download-only --tar-only "$package=$version") 2>>"$errors" >&2 &&
-                break
-        done
-        cat "$errors" >&2
-        archive=$(find "$programs/archives" -name "${package}_*.orig.tar.*" | head -n 1)
-        [[ -n $archive ]] || {
-            # Each answer was a 404, if there is an error that is one and none that is another.
-            if grep -q '^E: Failed to fetch .* 404 ' "$errors" &&
-                ! grep -v '^W:' "$errors" | grep -vqE ' 404 |^E: Failed to fetch some archives'; then
-                echo "the mirror has no source of $package" >&2
-                return "$no_source"
-            fi
-            echo "the source of $package could not be fetched" >&2
-            return 1
-        }
-        mkdir -p "$into.new"
-        tar -xf "$archive" -C "$into.new" --strip-components=1
-        mv "$into.new" "$into"
-    fi
-    dirname "$(find "$into" -name "$file" | head -n 1)"
-}
 
 # debian_package PACKAGE...: unpacks Debian packages of this machine's release, and prints where.
 debian_package() {

@@ -7,15 +7,7 @@ use crate::Result;
 use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 
-const PROGRAMS: &[&str] = &[
-    "hackbench",
-    "dbench",
-    "fsx",
-    "sqlite",
-    "python",
-    "binaries",
-    "trees",
-];
+const PROGRAMS: &[&str] = &["sqlite", "python", "binaries", "trees"];
 
 /// The status of a script whose program the mirror does not have (`scripts/programs/sources.sh`).
 const NO_SOURCE: i32 = 77;

@@ -1,7 +1,7 @@
 /* fdtable: a table of descriptors, and POSIX calls on descriptors of its own.
  *
  * Each fdt_ function of the POSIX part is the system call of that name: see its man page, and
- * docs/posix.md for the differences. <fdtable/posix.h> maps the plain names to these functions.
+ * docs/posix.md for the differences. Structs and constants are those of the system's headers.
  *
  * The binary interface: before 1.0, a new minor version may change or remove functions and structs.
  * The soname has the minor version, so a program runs only with the one that it was linked with. A
@@ -17,10 +17,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/select.h>
-#include "fdtable/types.h"
+#if !defined(__linux__) || !defined(__LP64__)
+#error "fdtable's C interface is for 64-bit Linux"
+#endif
+
+struct stat;
+struct statx;
+struct statfs;
+struct sigaction;
 struct timespec;
 struct timeval;
-struct fdt_sigaction;
 struct pollfd;
 struct rlimit;
 struct epoll_event;
@@ -29,11 +35,7 @@ struct msghdr;
 struct mmsghdr;
 struct sockaddr;
 struct utimbuf;
-struct termios;
 struct itimerspec;
-struct __dirstream;
-struct dirent;
-struct _IO_FILE;
 
 #ifdef __cplusplus
 extern "C" {
@@ -76,9 +78,6 @@ struct fdt_private;
 // reservation was used before, and no handler of a signal may call it.
 struct fdt_table;
 
-// Handler of a signal; null is the default action, and 1 ignores the signal.
-typedef void (*fdt_handler)(int signal);
-
 // Callback of a table, with the pointer of an open file and the table's `user` pointer.
 typedef void (*fdt_callback)(void *object, void *user);
 
@@ -114,30 +113,8 @@ struct fdt_data {
 extern "C" {
 #endif // __cplusplus
 
-// Opens a descriptor for a process: `pidfd_open(2)`.
-int fdt_pidfd_open(pid_t process, unsigned int flags);
-
-// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
-int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
-
-// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
-int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
-
-// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
-// (`EOPNOTSUPP`).
-int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
-
-// Opens a host file by its handle: `open_by_handle_at(2)`.
-int fdt_open_by_handle_at(int mount, void *handle, int flags);
-
 // Creates a counter: `eventfd(2)`.
 int fdt_eventfd(unsigned int initial, int flags);
-
-// Reads a counter: `eventfd_read(3)`.
-int fdt_eventfd_read(int fd, uint64_t *value);
-
-// Adds to a counter: `eventfd_write(3)`.
-int fdt_eventfd_write(int fd, uint64_t value);
 
 // Creates a timer: `timerfd_create(2)`.
 int fdt_timerfd_create(int clock, int flags);
@@ -198,9 +175,6 @@ int fdt_pselect(int count,
 // Checks permissions on a path, for the real user: `access(2)`.
 int fdt_access(const char *path, int mode);
 
-// Checks permissions on a path, for the effective user: `euidaccess(3)`.
-int fdt_euidaccess(const char *path, int mode);
-
 // Checks permissions on a path relative to a directory: `faccessat(2)`.
 int fdt_faccessat(int directory, const char *path, int mode, int flags);
 
@@ -235,17 +209,8 @@ int fdt_truncate(const char *path, off_t length);
 // path, sets those of the open file `directory`.
 int fdt_utimensat(int directory, const char *path, const struct timespec *times, int flags);
 
-// Sets the times of an open file, in nanoseconds: `futimens(3)`.
-int fdt_futimens(int fd, const struct timespec *times);
-
 // Sets the times of a path, in microseconds: `utimes(2)`.
 int fdt_utimes(const char *path, const struct timeval *times);
-
-// Sets the times of a path, in microseconds, without following a symbolic link: `lutimes(3)`.
-int fdt_lutimes(const char *path, const struct timeval *times);
-
-// Sets the times of an open file, in microseconds: `futimes(3)`.
-int fdt_futimes(int fd, const struct timeval *times);
 
 // Sets the times of a path relative to a directory, in microseconds: `futimesat(2)`.
 int fdt_futimesat(int directory, const char *path, const struct timeval *times);
@@ -266,9 +231,6 @@ ssize_t fdt_copy_file_range(int from,
 
 // Allocates or frees space for a range of a file: `fallocate(2)`.
 int fdt_fallocate(int fd, int how, off_t offset, off_t length);
-
-// Allocates space for a range of a file, and returns the error number: `posix_fallocate(3)`.
-int fdt_posix_fallocate(int fd, off_t offset, off_t length);
 
 // Announces how a file will be used, and returns the error number: `posix_fadvise(2)`. It has no
 // effect on fdtable's files.
@@ -298,32 +260,11 @@ int fdt_fchdir(int fd);
 // `malloc`.
 char *fdt_getcwd(char *buf, size_t size);
 
-// Returns the path of the working directory, allocated with `malloc`: `get_current_dir_name(3)`.
-char *fdt_get_current_dir_name(void);
-
 // Reads directory entries: `getdents64(2)`.
 ssize_t fdt_getdents64(int fd, void *buf, size_t size);
 
 // Takes or releases a lock on a whole file: `flock(2)`.
 int fdt_flock(int fd, int operation);
-
-// Takes, tests or releases a lock on bytes from the position on: `lockf(3)`.
-int fdt_lockf(int fd, int command, off_t length);
-
-// Creates and opens a file, replacing the final `XXXXXX` of the template: `mkstemp(3)`.
-int fdt_mkstemp(char *template_);
-
-// Like `mkstemp`, with flags: `mkostemp(3)`.
-int fdt_mkostemp(char *template_, int flags);
-
-// Like `mkstemp`, with `suffix` bytes after the `XXXXXX`: `mkstemps(3)`.
-int fdt_mkstemps(char *template_, int suffix);
-
-// Like `mkstemps`, with flags: `mkostemps(3)`.
-int fdt_mkostemps(char *template_, int suffix, int flags);
-
-// Creates a directory, replacing the final `XXXXXX` of the template: `mkdtemp(3)`.
-char *fdt_mkdtemp(char *template_);
 
 // Creates an anonymous file: `memfd_create(2)`.
 int fdt_memfd_create(const char *name, unsigned int flags);
@@ -347,12 +288,6 @@ int fdt_mkdir(const char *path, mode_t mode);
 // Creates a directory relative to another: `mkdirat(2)`.
 int fdt_mkdirat(int directory, const char *path, mode_t mode);
 
-// Creates a FIFO: `mkfifo(3)`.
-int fdt_mkfifo(const char *path, mode_t mode);
-
-// Creates a FIFO relative to a directory: `mkfifoat(3)`.
-int fdt_mkfifoat(int directory, const char *path, mode_t mode);
-
 // Creates a file or a FIFO: `mknod(2)`.
 int fdt_mknod(const char *path, mode_t mode, dev_t device);
 
@@ -367,9 +302,6 @@ int fdt_rmdir(const char *path);
 
 // Removes a name relative to a directory: `unlinkat(2)`.
 int fdt_unlinkat(int directory, const char *path, int flags);
-
-// Removes a name of a file, or an empty directory: `remove(3)`.
-int fdt_remove(const char *path);
 
 // Renames a file: `rename(2)`.
 int fdt_rename(const char *old, const char *new_);
@@ -405,50 +337,26 @@ ssize_t fdt_readlinkat(int directory, const char *path, char *buf, size_t size);
 // Creates or truncates a file, and opens it for writing: `creat(2)`.
 int fdt_creat(const char *path, mode_t mode);
 
-// Returns a configuration value of a path: `pathconf(3)`.
-long fdt_pathconf(const char *path, int name);
-
-// Returns a configuration value of an open file: `fpathconf(3)`.
-long fdt_fpathconf(int fd, int name);
-
-// Resolves a path to one without symbolic links: `realpath(3)`. The result is in `resolved` (4,096
-// bytes), or allocated with `malloc`.
-char *fdt_realpath(const char *path, char *resolved);
-
-// Resolves a path to one without symbolic links, allocated with `malloc`:
-// `canonicalize_file_name(3)`.
-char *fdt_canonicalize_file_name(const char *path);
-
 // Returns the status of a path: `stat(2)`.
-int fdt_stat(const char *path, struct fdt_stat *stat);
+int fdt_stat(const char *path, struct stat *stat);
 
 // Returns the status of a path, without following a symbolic link: `lstat(2)`.
-int fdt_lstat(const char *path, struct fdt_stat *stat);
+int fdt_lstat(const char *path, struct stat *stat);
 
 // Returns the status of an open file: `fstat(2)`.
-int fdt_fstat(int fd, struct fdt_stat *stat);
+int fdt_fstat(int fd, struct stat *stat);
 
 // Returns the status of a path relative to a directory: `fstatat(2)`.
-int fdt_fstatat(int directory, const char *path, struct fdt_stat *stat, int flags);
+int fdt_fstatat(int directory, const char *path, struct stat *stat, int flags);
 
 // Returns the status of a path relative to a directory, with the birth time: `statx(2)`.
-int fdt_statx(int directory,
-              const char *path,
-              int flags,
-              unsigned int mask,
-              struct fdt_statx *statx);
+int fdt_statx(int directory, const char *path, int flags, unsigned int mask, struct statx *statx);
 
 // Returns the status of the file system of a path: `statfs(2)`.
-int fdt_statfs(const char *path, struct fdt_statfs *statfs);
+int fdt_statfs(const char *path, struct statfs *statfs);
 
 // Returns the status of the file system of an open file: `fstatfs(2)`.
-int fdt_fstatfs(int fd, struct fdt_statfs *statfs);
-
-// Returns the status of the file system of a path, in the POSIX form: `statvfs(3)`.
-int fdt_statvfs(const char *path, struct fdt_statvfs *statvfs);
-
-// Returns the status of the file system of an open file, in the POSIX form: `fstatvfs(3)`.
-int fdt_fstatvfs(int fd, struct fdt_statvfs *statvfs);
+int fdt_fstatfs(int fd, struct statfs *statfs);
 
 // Reads at the position: `read(2)`.
 ssize_t fdt_read(int fd, void *buf, size_t count);
@@ -492,6 +400,22 @@ ssize_t fdt_preadv2(int fd, const struct iovec *bufs, int count, off_t offset, i
 // Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
 ssize_t fdt_pwritev2(int fd, const struct iovec *bufs, int count, off_t offset, int flags);
 
+// Opens a descriptor for a process: `pidfd_open(2)`.
+int fdt_pidfd_open(pid_t process, unsigned int flags);
+
+// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
+int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
+
+// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
+int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
+
+// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
+// (`EOPNOTSUPP`).
+int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
+
+// Opens a host file by its handle: `open_by_handle_at(2)`.
+int fdt_open_by_handle_at(int mount, void *handle, int flags);
+
 // Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 // fdtable is copied.
 ssize_t fdt_splice(int from,
@@ -522,54 +446,6 @@ int fdt_inotify_rm_watch(int fd, int watch);
 
 // Creates a file that receives signals, or changes its mask: `signalfd(2)`.
 int fdt_signalfd(int fd, const sigset_t *mask, int flags);
-
-// Copies the path of a terminal, and returns the error number: `ttyname_r(3)`.
-int fdt_ttyname_r(int fd, char *buf, size_t size);
-
-// Returns the path of a terminal, valid until the next call: `ttyname(3)`.
-char *fdt_ttyname(int fd);
-
-// Returns the settings of a terminal: `tcgetattr(3)`.
-int fdt_tcgetattr(int fd, struct termios *settings);
-
-// Changes the settings of a terminal: `tcsetattr(3)`.
-int fdt_tcsetattr(int fd, int when, const struct termios *settings);
-
-// Discards input that was not read, or output that was not sent: `tcflush(3)`.
-int fdt_tcflush(int fd, int which);
-
-// Waits until all output is sent: `tcdrain(3)`.
-int fdt_tcdrain(int fd);
-
-// Suspends or resumes input or output: `tcflow(3)`.
-int fdt_tcflow(int fd, int action);
-
-// Sends a break: `tcsendbreak(3)`.
-int fdt_tcsendbreak(int fd, int duration);
-
-// Returns the foreground process group: `tcgetpgrp(3)`.
-pid_t fdt_tcgetpgrp(int fd);
-
-// Sets the foreground process group: `tcsetpgrp(3)`.
-int fdt_tcsetpgrp(int fd, pid_t group);
-
-// Returns the session of a terminal: `tcgetsid(3)`.
-pid_t fdt_tcgetsid(int fd);
-
-// Opens a new pseudoterminal: `posix_openpt(3)`.
-int fdt_posix_openpt(int flags);
-
-// Gives the slave of a pseudoterminal to the user: `grantpt(3)`.
-int fdt_grantpt(int fd);
-
-// Unlocks the slave of a pseudoterminal: `unlockpt(3)`.
-int fdt_unlockpt(int fd);
-
-// Returns the path of the slave of a pseudoterminal, valid until the next call: `ptsname(3)`.
-char *fdt_ptsname(int fd);
-
-// Copies the path of the slave of a pseudoterminal, and returns the error number: `ptsname_r(3)`.
-int fdt_ptsname_r(int fd, char *buf, size_t size);
 
 // Sends bytes to the peer of a socket: `send(2)`.
 ssize_t fdt_send(int fd, const void *bytes, size_t count, int flags);
@@ -692,9 +568,6 @@ int fdt_close(int fd);
 // Closes all descriptors from `first` to `last`, or sets their flags: `close_range(2)`.
 int fdt_close_range(unsigned int first, unsigned int last, int flags);
 
-// Closes all descriptors from `first` on: `closefrom(3)`.
-void fdt_closefrom(int first);
-
 // Duplicates a descriptor to the lowest free one: `dup(2)`.
 int fdt_dup(int old);
 
@@ -712,12 +585,6 @@ int fdt_hostfd(int fd);
 // owns it: closing the last descriptor of the file closes it. After an error it is unchanged.
 int fdt_adopt(int host_fd);
 
-// Returns the maximum number of descriptors of the process: `getdtablesize(3)`.
-int fdt_getdtablesize(void);
-
-// Returns 1 if a descriptor is a terminal, otherwise 0 with the reason in errno: `isatty(3)`.
-int fdt_isatty(int fd);
-
 // Returns a limit: `getrlimit(2)`.
 int fdt_getrlimit(int resource, struct rlimit *limit);
 
@@ -727,77 +594,8 @@ int fdt_setrlimit(int resource, const struct rlimit *limit);
 // Returns a limit, and optionally sets it: `prlimit(2)`.
 int fdt_prlimit(pid_t process, int resource, const struct rlimit *new_, struct rlimit *old);
 
-// Returns a system value: `sysconf(3)`.
-long fdt_sysconf(int name);
-
 // Returns and changes the action for a signal: `sigaction(2)`.
-int fdt_sigaction(int signal, const struct fdt_sigaction *new_, struct fdt_sigaction *old);
-
-// Sets the handler of a signal, which stays blocked in it and restarts calls: `signal(2)`.
-fdt_handler fdt_signal(int signal, fdt_handler handler);
-
-// Sets the handler of a signal once, without blocking the signal in it: `sysv_signal(3)`.
-fdt_handler fdt_sysv_signal(int signal, fdt_handler handler);
-
-// Sets the handler of a signal and unblocks the signal, or blocks it for `SIG_HOLD`: `sigset(3)`.
-fdt_handler fdt_sigset(int signal, fdt_handler handler);
-
-// Ignores a signal: `sigignore(3)`.
-int fdt_sigignore(int signal);
-
-// Chooses whether a signal interrupts calls or restarts them: `siginterrupt(3)`.
-int fdt_siginterrupt(int signal, int interrupts);
-
-// Opens a directory stream: `opendir(3)`.
-struct __dirstream *fdt_opendir(const char *path);
-
-// Opens a stream on a directory descriptor, and takes ownership of the descriptor: `fdopendir(3)`.
-struct __dirstream *fdt_fdopendir(int fd);
-
-// Closes a stream and its descriptor: `closedir(3)`.
-int fdt_closedir(struct __dirstream *directory);
-
-// Returns the descriptor of a stream: `dirfd(3)`.
-int fdt_dirfd(struct __dirstream *directory);
-
-// Returns the next entry, valid until the next call, or null at the end: `readdir(3)`.
-struct dirent *fdt_readdir(struct __dirstream *directory);
-
-// Copies the next entry to the caller: `readdir_r(3)`.
-int fdt_readdir_r(struct __dirstream *directory, struct dirent *entry, struct dirent **result);
-
-// Resets a stream to the start: `rewinddir(3)`.
-void fdt_rewinddir(struct __dirstream *directory);
-
-// Returns the position of a stream: `telldir(3)`.
-long fdt_telldir(struct __dirstream *directory);
-
-// Sets the position of a stream to one from `telldir`: `seekdir(3)`.
-void fdt_seekdir(struct __dirstream *directory, long position);
-
-// Lists the entries of a directory that `filter` selects, sorted by `compare`: `scandir(3)`. The
-// list and its entries are allocated with `malloc`.
-int fdt_scandir(const char *path,
-                struct dirent ***list,
-                int (*filter)(const struct dirent *entry),
-                int (*compare)(const struct dirent **one, const struct dirent **other));
-
-// Opens another file for a stream, or the same file with another mode if `path` is null:
-// `freopen(3)`. A standard stream may be replaced by another stream, which is returned and which
-// `stdin`, `stdout` or `stderr` is from then on.
-struct _IO_FILE *fdt_freopen(const char *path, const char *mode, struct _IO_FILE *stream);
-
-// Opens a path as a stream: `fopen(3)`.
-struct _IO_FILE *fdt_fopen(const char *path, const char *mode);
-
-// Opens a stream on a descriptor, and takes ownership of the descriptor: `fdopen(3)`.
-struct _IO_FILE *fdt_fdopen(int fd, const char *mode);
-
-// Opens an anonymous file in memory: `tmpfile(3)`.
-struct _IO_FILE *fdt_tmpfile(void);
-
-// Returns the descriptor of a stream: `fileno(3)`. Streams of the C library have host descriptors.
-int fdt_fileno(struct _IO_FILE *stream);
+int fdt_sigaction(int signal, const struct sigaction *new_, struct sigaction *old);
 
 // Creates an empty table whose descriptors are below `limit`.
 //

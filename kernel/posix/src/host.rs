@@ -12,7 +12,6 @@ pub(crate) mod memfd;
 pub(crate) mod number;
 pub(crate) mod other_files;
 mod scm_rights;
-pub(crate) mod terminals;
 pub(crate) mod watch;
 
 use std::ffi::{CStr, CString, c_int, c_long, c_uint, c_ulong, c_void};
@@ -24,12 +23,11 @@ use std::time::Duration;
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use crate::abi::call::{errno, set_errno};
+use crate::abi::call::errno;
 use crate::abi::target::HostPath;
 use direct::{Wait, direct, transfer};
 
 pub use other_files::*;
-pub use terminals::*;
 
 /// Host descriptor, which is closed at the end.
 #[derive(Debug)]
@@ -610,12 +608,6 @@ pub(crate) fn map_anonymous(
     Ok(place)
 }
 
-/// Returns 1 if a descriptor is a terminal.
-pub(crate) fn isatty(fd: RawFd) -> c_int {
-    // SAFETY: the call takes no pointer.
-    unsafe { libc::isatty(fd) }
-}
-
 /// Renames a file.
 pub(crate) fn renameat2(old: &HostPath<'_>, new: &HostPath<'_>, flags: u32) -> Result<(), Errno> {
     // SAFETY: the paths are C strings.
@@ -887,20 +879,6 @@ pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, before.as_mut_ptr()) };
     // SAFETY: the call has initialized it.
     unsafe { before.assume_init() }
-}
-
-/// Blocks or unblocks a signal for the thread, and returns true if it was blocked.
-pub(crate) fn mask_signal(how: c_int, signal: c_int) -> Result<bool, Errno> {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the call initializes the set.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: the set is initialized.
-    check(unsafe { libc::sigaddset(set.as_mut_ptr(), signal) })?;
-    // SAFETY: both sets are valid.
-    unsafe { libc::pthread_sigmask(how, set.as_ptr(), before.as_mut_ptr()) };
-    // SAFETY: the call has initialized it.
-    Ok(unsafe { libc::sigismember(before.as_ptr(), signal) } == 1)
 }
 
 /// Takes or releases a lock on a whole file. May block.
@@ -1184,22 +1162,6 @@ pub(crate) fn random() -> u64 {
     bits
 }
 
-/// Sorts directory entries with a comparison function of C.
-///
-/// # Safety
-/// The function takes pointers to entries.
-pub(crate) unsafe fn sort(
-    entries: &mut [*mut libc::dirent],
-    compare: unsafe extern "C" fn(*mut *const libc::dirent, *mut *const libc::dirent) -> c_int,
-) {
-    type Compare = unsafe extern "C" fn(*const c_void, *const c_void) -> c_int;
-    // SAFETY: both types take two pointers to elements.
-    let compare = unsafe { std::mem::transmute::<*const (), Compare>(compare as *const ()) };
-    let (first, count) = (entries.as_mut_ptr().cast(), entries.len());
-    // SAFETY: the elements are pointers, as the function expects.
-    unsafe { libc::qsort(first, count, size_of::<*mut libc::dirent>(), Some(compare)) };
-}
-
 /// Returns the umask. The host returns it only from a call that sets it.
 pub(crate) fn current_umask() -> libc::mode_t {
     // SAFETY: the call takes no pointer.
@@ -1289,20 +1251,6 @@ pub(crate) fn keeps_capabilities_of_access() -> bool {
     // SAFETY: the call takes no pointer.
     let bits = unsafe { libc::prctl(libc::PR_GET_SECUREBITS) };
     bits != -1 && bits & NO_SETUID_FIXUP != 0
-}
-
-/// Runs a call for which -1 may be a valid value: only a change of errno indicates an error. On
-/// success errno is left unchanged.
-pub(crate) fn value(call: impl FnOnce() -> c_long) -> Result<c_long, Errno> {
-    let before = errno();
-    set_errno(Errno::from_raw(0));
-    match call() {
-        -1 if errno() != Errno::from_raw(0) => Err(errno()),
-        value => {
-            set_errno(before);
-            Ok(value)
-        }
-    }
 }
 
 /// Registers a function that runs in each child of a fork.

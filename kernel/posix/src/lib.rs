@@ -10,8 +10,8 @@
 //!
 //! Reading order: `abi` (how every call is made), then `host` (the calls of the host's kernel). One
 //! file for each group of calls follows, in the directories that the vfs has too: `process`, `fs`,
-//! `ipc`, `event`. `stdio` builds on them, and `aliases` has further names of the same calls.
-//! `table` stands alone: it is the table for embedders that bring their own objects.
+//! `ipc`, `event`. `aliases` has the same calls by number. `table` stands alone: it is the table for
+//! embedders that bring their own objects.
 //!
 //! # Safety
 //! The functions are for C, and as safe as the calls that they are named after. The caller meets
@@ -35,7 +35,6 @@ mod host;
 mod ipc;
 mod process;
 pub mod runner;
-mod stdio;
 mod table;
 pub mod timed;
 
@@ -45,5 +44,4 @@ pub use fs::*;
 pub use host::*;
 pub use ipc::*;
 pub use process::*;
-pub use stdio::*;
 pub use table::*;

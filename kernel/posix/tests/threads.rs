@@ -1,8 +1,8 @@
-//! Thread cancellation, forks in programs with streams, and signal handlers.
+//! Thread cancellation, and signal handlers during forks.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,6 @@ use fdtable_posix::*;
 
 unsafe extern "C" {
     fn pthread_cancel(thread: libc::pthread_t) -> c_int;
-    fn fputs(text: *const std::ffi::c_char, stream: *mut libc::FILE) -> c_int;
 }
 
 /// Waits for a condition, with a time limit.
@@ -73,53 +72,6 @@ fn a_thread_is_not_cancelled_in_a_host_call() {
     assert_eq!(answer.addr(), 1, "cancelled after the calls, or not at all");
     // SAFETY: nothing else uses it.
     unsafe { libc::close(pipe[1]) };
-}
-
-#[test]
-fn forks_and_streams_do_not_wait_for_each_other() {
-    // SAFETY: both are C strings.
-    let stream = unsafe { fdt_fopen(c"/fdt/flushed".as_ptr(), c"w".as_ptr()) };
-    assert!(!stream.is_null());
-    let address = stream.expose_provenance();
-    let is_over = AtomicBool::new(false);
-    let forks = AtomicI32::new(0);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(SeqCst) {
-                // SAFETY: null means all streams.
-                unsafe { libc::fflush(ptr::null_mut()) };
-            }
-        });
-        scope.spawn(|| {
-            while !is_over.load(SeqCst) {
-                // SAFETY: the stream is closed after the threads end.
-                unsafe { fputs(c"text".as_ptr(), ptr::with_exposed_provenance_mut(address)) };
-            }
-        });
-        scope.spawn(|| {
-            while !is_over.load(SeqCst) {
-                // SAFETY: both are C strings.
-                let other = unsafe { fdt_fopen(c"/fdt/opened".as_ptr(), c"w".as_ptr()) };
-                // SAFETY: it is closed once.
-                unsafe { libc::fclose(other) };
-            }
-        });
-        scope.spawn(|| {
-            for _ in 0..100 {
-                fork();
-                forks.fetch_add(1, SeqCst);
-            }
-        });
-        let all_forked = comes_true(|| forks.load(SeqCst) == 100);
-        if !all_forked {
-            // The threads are deadlocked, and cannot be joined.
-            eprintln!("forks: {forks:?}");
-            std::process::abort();
-        }
-        is_over.store(true, SeqCst);
-    });
-    // SAFETY: it is closed once.
-    unsafe { libc::fclose(stream) };
 }
 
 static IS_HANDLED: AtomicBool = AtomicBool::new(false);

@@ -8,9 +8,9 @@
 //! routines, the handler sets the program counter to their common exit, and the routine returns how
 //! far it came. The routines use no stack, so there is nothing to unwind.
 //!
-//! Every other fault is the program's. `sigaction` and its relatives record the program's action
-//! for the two signals and return it, while our handler stays installed, with the flags and the
-//! mask of the program's action. So the kernel itself blocks what that action blocks and chooses
+//! Every other fault is the program's. `fdt_sigaction` records the program's action for the two
+//! signals and returns it, while our handler stays installed, with the flags and the mask of the
+//! program's action. So the kernel itself blocks what that action blocks and chooses
 //! its stack. The handler then does what the action says: it calls the program's handler, or, for
 //! the default action, restores it and returns, so that the fault repeats and ends the program.
 //!
@@ -23,8 +23,8 @@
 //! - Transfers copy between the objects and the caller's memory without these routines, after a
 //!   probe. Memory that another thread unmaps or protects in between ends the program.
 //! - A thread that blocks SIGSEGV or SIGBUS is ended by the kernel if a probe faults.
-//! - A handler that is installed without the mapped names (`syscall` by number, a library that was
-//!   not mapped) replaces ours. Then bad pointers lead to that handler.
+//! - A handler that the host's `sigaction` installs replaces ours. Then bad pointers lead to that
+//!   handler.
 
 use std::arch::global_asm;
 use std::ffi::{c_int, c_void};

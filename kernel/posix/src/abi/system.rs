@@ -23,7 +23,6 @@ use crate::host::lower::open_directory;
 use crate::process::credentials::copy_credentials;
 use crate::process::io_signals::HostSignals;
 use crate::process::tree;
-use crate::stdio::atfork;
 
 /// The process, and the routing of paths. Each process of a tree that shares a kernel has its own,
 /// in memory of its own.
@@ -143,7 +142,7 @@ impl System {
         let private = fdtable_shm::leave();
         // If there is no memory for the handlers, a fork of the host copies the table in its
         // current state, which may be inconsistent.
-        let _ = host_fork::register().map(|()| atfork::register());
+        let _ = host_fork::register();
         host::in_children(set_process_id);
         faults::install();
         handlers::install();

@@ -15,7 +15,6 @@ use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::{handlers, uaccess};
 use crate::event::polling::{duration, time_of};
-use crate::fs::transfers::{fdt_read, fdt_write};
 use crate::host::epoll::HostEpoll;
 use crate::host::file::HostFile;
 use crate::host::watch;
@@ -27,22 +26,6 @@ pub extern "C" fn fdt_eventfd(initial: c_uint, flags: c_int) -> c_int {
         let flags = EventFdFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         Ok(system.process.eventfd(initial.into(), flags)?.raw())
     })
-}
-
-/// Reads a counter: `eventfd_read(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_eventfd_read(fd: c_int, value: *mut u64) -> c_int {
-    // SAFETY: as the caller promises.
-    let count = unsafe { fdt_read(fd, value.cast(), size_of::<u64>()) };
-    if count == 8 { 0 } else { -1 }
-}
-
-/// Adds to a counter: `eventfd_write(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_eventfd_write(fd: c_int, value: u64) -> c_int {
-    // SAFETY: the value is there.
-    let count = unsafe { fdt_write(fd, (&raw const value).cast(), size_of::<u64>()) };
-    if count == 8 { 0 } else { -1 }
 }
 
 /// Creates a timer: `timerfd_create(2)`.

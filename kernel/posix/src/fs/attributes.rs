@@ -21,13 +21,6 @@ pub unsafe extern "C" fn fdt_access(path: *const c_char, mode: c_int) -> c_int {
     unsafe { fdt_faccessat(AT_FDCWD, path, mode, 0) }
 }
 
-/// Checks permissions on a path, for the effective user: `euidaccess(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_euidaccess(path: *const c_char, mode: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { fdt_faccessat(AT_FDCWD, path, mode, libc::AT_EACCESS) }
-}
-
 /// Checks permissions on a path relative to a directory: `faccessat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_faccessat(
@@ -198,34 +191,20 @@ pub unsafe extern "C" fn fdt_utimensat(
     times: *const timespec,
     flags: c_int,
 ) -> c_int {
-    if path.is_null() && directory != AT_FDCWD {
-        // SAFETY: as the caller promises.
-        return unsafe { fdt_futimens(directory, times) };
-    }
     call(|system| {
         // SAFETY: as the caller promises.
         let times = unsafe { uaccess::get_if_any(times.cast::<[timespec; 2]>()) }?;
-        if is_nothing(times.as_ref()) {
-            // The path is not looked up.
+        let is_of_file = path.is_null() && directory != AT_FDCWD;
+        if is_nothing(times.as_ref()) && (!is_of_file || directory >= 0) {
+            // Neither the path nor the descriptor is looked up.
             return Ok(0);
+        }
+        if is_of_file {
+            return system.set_times_of(directory, times);
         }
         // SAFETY: as the caller promises.
         let target = unsafe { system.target(directory, path, LastLink::of(flags)) }?;
         system.set_times(&target, times, flags)
-    })
-}
-
-/// Sets the times of an open file, in nanoseconds: `futimens(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_futimens(fd: c_int, times: *const timespec) -> c_int {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let times = unsafe { uaccess::get_if_any(times.cast::<[timespec; 2]>()) }?;
-        if fd >= 0 && is_nothing(times.as_ref()) {
-            // The descriptor is not looked up.
-            return Ok(0);
-        }
-        system.set_times_of(fd, times)
     })
 }
 
@@ -234,28 +213,6 @@ pub unsafe extern "C" fn fdt_futimens(fd: c_int, times: *const timespec) -> c_in
 pub unsafe extern "C" fn fdt_utimes(path: *const c_char, times: *const timeval) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_futimesat(AT_FDCWD, path, times) }
-}
-
-/// Sets the times of a path, in microseconds, without following a symbolic link: `lutimes(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_lutimes(path: *const c_char, times: *const timeval) -> c_int {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let times = unsafe { read_timevals(times) }?;
-        // SAFETY: as the caller promises.
-        let target = unsafe { system.target(AT_FDCWD, path, LastLink::Keep) }?;
-        system.set_times(&target, times, AT_SYMLINK_NOFOLLOW)
-    })
-}
-
-/// Sets the times of an open file, in microseconds: `futimes(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_futimes(fd: c_int, times: *const timeval) -> c_int {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let times = unsafe { read_timevals(times) }?;
-        system.set_times_of(fd, times)
-    })
 }
 
 /// Sets the times of a path relative to a directory, in microseconds: `futimesat(2)`.

@@ -85,17 +85,6 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
     })
 }
 
-/// Allocates space for a range of a file, and returns the error number: `posix_fallocate(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_posix_fallocate(fd: c_int, offset: off_t, length: off_t) -> c_int {
-    call_returning_errno(|system| {
-        let (offset, length) = (to_unsigned(offset)?, to_unsigned(length)?);
-        system
-            .process
-            .fallocate(fd, FallocateFlags::empty(), offset, length)
-    })
-}
-
 /// Announces how a file will be used, and returns the error number: `posix_fadvise(2)`. It has no
 /// effect on fdtable's files.
 #[unsafe(no_mangle)]

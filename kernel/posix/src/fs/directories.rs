@@ -1,7 +1,6 @@
 //! The working directory, and reads of directories by descriptor.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr;
 
 use fdtable::FileRef;
 use fdtable_vfs::{DirEntry, Errno, FileKind, RcuObject, Stat};
@@ -98,13 +97,6 @@ pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_cha
         copy.copy_from_slice(&path);
         Ok(place.cast())
     })
-}
-
-/// Returns the path of the working directory, allocated with `malloc`: `get_current_dir_name(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_get_current_dir_name() -> *mut c_char {
-    // SAFETY: there is no buffer.
-    unsafe { fdt_getcwd(ptr::null_mut(), 0) }
 }
 
 /// Reads directory entries: `getdents64(2)`.

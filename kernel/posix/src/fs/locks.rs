@@ -1,4 +1,4 @@
-//! File locks: the lock commands of `fcntl`, `flock`, `lockf`.
+//! File locks: the lock commands of `fcntl`, and `flock`.
 
 use std::ffi::{c_int, c_short, c_ulong};
 use std::ptr;
@@ -32,52 +32,6 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
         system.process.flock(fd, known)?;
         Ok(0)
     })
-}
-
-/// Takes, tests or releases a lock on bytes from the position on: `lockf(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_lockf(fd: c_int, command: c_int, length: libc::off_t) -> c_int {
-    call(|system| {
-        let (command, kind) = match command {
-            libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
-            libc::F_TLOCK => (libc::F_SETLK, libc::F_WRLCK),
-            libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
-            // As in glibc, a read lock of another process is no obstacle.
-            libc::F_TEST => (libc::F_GETLK, libc::F_RDLCK),
-            _ => return Err(Errno::EINVAL),
-        };
-        let mut lock = libc::flock {
-            l_type: kind as c_short,
-            l_whence: libc::SEEK_CUR as c_short,
-            l_start: 0,
-            l_len: length,
-            l_pid: 0,
-        };
-        let argument = (&raw mut lock).expose_provenance() as c_ulong;
-        // SAFETY: the lock is valid.
-        unsafe { lock_command(system, fd, command, argument) }?;
-        let found = command == libc::F_GETLK && c_int::from(lock.l_type) != libc::F_UNLCK;
-        if found { Err(Errno::EACCES) } else { Ok(0) }
-    })
-}
-
-/// Runs a lock command on a file of either side.
-///
-/// # Safety
-/// The argument is a `struct flock`, or cannot be an address.
-unsafe fn lock_command(
-    system: &System,
-    fd: c_int,
-    command: c_int,
-    argument: c_ulong,
-) -> Result<c_int, Errno> {
-    let file = system.file(fd)?;
-    match HostFile::below(&**file) {
-        // SAFETY: as the caller promises.
-        Some(host_file) => unsafe { host::fcntl_pointer(host_file.fd().get(), command, argument) },
-        // SAFETY: as the caller promises.
-        None => unsafe { record_lock(system, fd, command, argument) },
-    }
 }
 
 /// Runs a lock command of `fcntl` on one of our files.

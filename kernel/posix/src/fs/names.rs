@@ -39,25 +39,6 @@ pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode
     })
 }
 
-/// Creates a FIFO: `mkfifo(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_mkfifo(path: *const c_char, mode: mode_t) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { fdt_mkfifoat(AT_FDCWD, path, mode) }
-}
-
-/// Creates a FIFO relative to a directory: `mkfifoat(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_mkfifoat(
-    directory: c_int,
-    path: *const c_char,
-    mode: mode_t,
-) -> c_int {
-    let mode = mode | libc::S_IFIFO;
-    // SAFETY: as the caller promises.
-    unsafe { fdt_mknodat(directory, path, mode, 0) }
-}
-
 /// Creates a file or a FIFO: `mknod(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mknod(
@@ -135,29 +116,6 @@ pub unsafe extern "C" fn fdt_unlinkat(
                 host::done(unsafe {
                     libc::unlinkat(path.directory().get(), path.as_ptr(), flags)
                 })?;
-            }
-        }
-        Ok(0)
-    })
-}
-
-/// Removes a name of a file, or an empty directory: `remove(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_remove(path: *const c_char) -> c_int {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        match unsafe { system.target(AT_FDCWD, path, LastLink::Parent) }? {
-            Target::Ours(at, path) => {
-                let removed = system.process.unlinkat(at, &path, UnlinkFlags::empty());
-                if removed == Err(Errno::EISDIR) {
-                    system.process.unlinkat(at, &path, UnlinkFlags::REMOVEDIR)?;
-                } else {
-                    removed?;
-                }
-            }
-            Target::Host(path) => {
-                // SAFETY: the path is a C string.
-                host::done(unsafe { libc::remove(path.as_ptr()) })?;
             }
         }
         Ok(0)

@@ -136,29 +136,6 @@ pub unsafe extern "C" fn fdt_fstatfs(fd: c_int, statfs: *mut libc::statfs64) -> 
     })
 }
 
-/// Returns the status of the file system of a path, in the POSIX form: `statvfs(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_statvfs(path: *const c_char, statvfs: *mut libc::statvfs) -> c_int {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let described = unsafe { system.describe_fs(path) }?;
-        // SAFETY: as the caller promises.
-        unsafe { uaccess::put(statvfs, to_statvfs(&described)) }?;
-        Ok(0)
-    })
-}
-
-/// Returns the status of the file system of an open file, in the POSIX form: `fstatvfs(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_fstatvfs(fd: c_int, statvfs: *mut libc::statvfs) -> c_int {
-    call(|system| {
-        let described = system.describe_fs_of(fd)?;
-        // SAFETY: as the caller promises.
-        unsafe { uaccess::put(statvfs, to_statvfs(&described)) }?;
-        Ok(0)
-    })
-}
-
 impl System {
     /// Returns the status of an open file of either side.
     pub(crate) fn describe(&self, fd: c_int) -> Result<libc::stat, Errno> {
@@ -289,24 +266,5 @@ fn to_statfs(statfs: &StatFs) -> libc::statfs64 {
     if statfs.is_read_only {
         out.f_flags = libc::ST_RDONLY.cast_signed();
     }
-    out
-}
-
-fn to_statvfs(statfs: &libc::statfs64) -> libc::statvfs {
-    // SAFETY: all zeroes is a valid value of this struct of integers.
-    let mut out: libc::statvfs = unsafe { mem::zeroed() };
-    out.f_bsize = statfs.f_bsize.cast_unsigned();
-    out.f_frsize = statfs.f_frsize.cast_unsigned();
-    out.f_blocks = statfs.f_blocks;
-    out.f_bfree = statfs.f_bfree;
-    out.f_bavail = statfs.f_bavail;
-    out.f_files = statfs.f_files;
-    out.f_ffree = statfs.f_ffree;
-    out.f_favail = statfs.f_ffree;
-    // SAFETY: both are 64 bits, and every bit pattern is valid.
-    out.f_fsid = unsafe { mem::transmute::<libc::fsid_t, u64>(statfs.f_fsid) };
-    // The host sets a bit that marks the flags as valid and is not in POSIX (`ST_VALID`).
-    out.f_flag = statfs.f_flags.cast_unsigned() & !0x20;
-    out.f_namemax = statfs.f_namelen.cast_unsigned();
     out
 }

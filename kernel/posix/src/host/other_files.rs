@@ -7,7 +7,7 @@ use fdtable::{FdFlags, FileRef, host_fork};
 use fdtable_vfs::{Errno, FileKind, RcuObject, SpliceFlags};
 use libc::{iovec, off_t, ssize_t};
 
-use crate::abi::call::{call, call_returning_errno};
+use crate::abi::call::call;
 use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::Target;
@@ -225,31 +225,6 @@ pub unsafe extern "C" fn fdt_signalfd(
         // SAFETY: as the caller promises.
         let host_fd = host::done(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
         adopt_new(system, host_fd, ours)
-    })
-}
-
-/// Copies the path of a terminal, and returns the error number: `ttyname_r(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
-    call_returning_errno(|system| {
-        let file = system.file(fd)?;
-        let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
-        // SAFETY: as the caller promises.
-        match unsafe { libc::ttyname_r(host_fd.get(), buf, size) } {
-            0 => Ok(()),
-            errno => Err(Errno::from_raw(errno)),
-        }
-    })
-}
-
-/// Returns the path of a terminal, valid until the next call: `ttyname(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
-    call(|system| {
-        let file = system.file(fd)?;
-        let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
-        // SAFETY: the C library returns its own buffer.
-        host::check_pointer(unsafe { libc::ttyname(host_fd.get()) })
     })
 }
 

@@ -5,32 +5,27 @@ use std::ffi::{c_int, c_uint, c_ulong};
 use fdtable::{CloseRangeFlags, FdFlags};
 use fdtable_vfs::{Errno, OpenFlags, Seals};
 
-use crate::abi::call::{call, set_errno};
+use crate::abi::call::call;
 use crate::abi::system::{System, system};
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::number::{closing, drop_closed, without_moves};
 use crate::process::{io_signals, tree};
-use crate::stdio::standard;
 
 /// Closes a descriptor: `close(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close(fd: c_int) -> c_int {
-    let closed = call(|system| {
+    call(|system| {
         drop_closed(system, system.process.close_file(fd)?);
         Ok(0)
-    });
-    if (0..=2).contains(&fd) && closed == 0 {
-        standard::follow(fd);
-    }
-    closed
+    })
 }
 
 /// Closes all descriptors from `first` to `last`, or sets their flags: `close_range(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    let closed = call(|_| {
+    call(|_| {
         let flags = CloseRangeFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         if flags.contains(CloseRangeFlags::UNSHARE) {
             tree::unshare_files()?;
@@ -41,17 +36,7 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
             system.process.close_range(first, last, flags)
         })?;
         Ok(0)
-    });
-    if closed == 0 {
-        (first.min(3)..=last.min(2)).for_each(|fd| standard::follow(fd.cast_signed()));
-    }
-    closed
-}
-
-/// Closes all descriptors from `first` on: `closefrom(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_closefrom(first: c_int) {
-    fdt_close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0);
+    })
 }
 
 /// Duplicates a descriptor to the lowest free one: `dup(2)`.
@@ -66,25 +51,24 @@ pub extern "C" fn fdt_dup(old: c_int) -> c_int {
 /// Duplicates a descriptor to `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup2(old: c_int, new: c_int) -> c_int {
-    followed(call(|system| {
+    call(|system| {
         if old == new {
             return Ok(system.process.dup2(old, new)?.raw());
         }
         duplicate_at(system, old, new, FdFlags::empty())
-    }))
+    })
 }
 
 /// Duplicates a descriptor to `new`, with `O_CLOEXEC` or 0: `dup3(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-    let duplicate = call(|system| {
+    call(|system| {
         if flags & !libc::O_CLOEXEC != 0 {
             return Err(Errno::EINVAL);
         }
         let flags = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
         duplicate_at(system, old, new, flags)
-    });
-    followed(duplicate)
+    })
 }
 
 fn duplicate_at(system: &System, old: c_int, new: c_int, flags: FdFlags) -> Result<c_int, Errno> {
@@ -96,15 +80,6 @@ fn duplicate_at(system: &System, old: c_int, new: c_int, flags: FdFlags) -> Resu
         drop_closed(system, replaced);
     }
     Ok(new)
-}
-
-/// Has the standard stream of a descriptor follow it: see [`standard`].
-#[inline]
-fn followed(fd: c_int) -> c_int {
-    if (0..=2).contains(&fd) {
-        standard::follow(fd);
-    }
-    fd
 }
 
 /// Runs a command on a descriptor: `fcntl(2)`. `argument` is the third argument in C, if the
@@ -203,28 +178,4 @@ pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_adopt(host_fd: c_int) -> c_int {
     call(|system| system.adopt(host_fd, FdFlags::empty()))
-}
-
-/// Returns the maximum number of descriptors of the process: `getdtablesize(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_getdtablesize() -> c_int {
-    call(|system| Ok(c_int::try_from(system.process.files().limit()).unwrap_or(c_int::MAX)))
-}
-
-/// Returns 1 if a descriptor is a terminal, otherwise 0 with the reason in errno: `isatty(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_isatty(fd: c_int) -> c_int {
-    let result = call(|system| {
-        let file = system.file(fd)?;
-        let host_file = HostFile::below(&**file).ok_or(Errno::ENOTTY)?;
-        Ok(host::isatty(host_file.fd().get()))
-    });
-    match result {
-        1 => 1,
-        0 => {
-            set_errno(Errno::ENOTTY);
-            0
-        }
-        _ => 0,
-    }
 }

@@ -1,7 +1,7 @@
 //! Limits: `getrlimit`, `setrlimit` and `prlimit` of descriptors and of file sizes, and
 //! `sysconf(_SC_OPEN_MAX)`. All other limits are the host's.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::c_int;
 use std::ptr;
 
 use fdtable_vfs::{Errno, Limit, Resource};
@@ -47,15 +47,6 @@ pub unsafe extern "C" fn fdt_prlimit(
         }
         Ok(0)
     })
-}
-
-/// Returns a system value: `sysconf(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_sysconf(name: c_int) -> c_long {
-    if name != libc::_SC_OPEN_MAX {
-        return host::sysconf(name);
-    }
-    call(|system| Ok(c_long::from(system.process.files().limit())))
 }
 
 impl System {

@@ -6,4 +6,3 @@
 mod boundary;
 mod misuse;
 mod plain_table;
-mod terminals;
