@@ -1,8 +1,8 @@
 //! Reports as one self-contained HTML page: plots are inline, and the page loads no script, style
 //! or font.
 //!
-//! Every plot is in the page twice, for a wide screen and for a phone, and the style shows one of
-//! them. Each plot is also written to a file of its own, for other pages.
+//! A plot that is wider than the screen scrolls. Each plot is also written to a file of its own,
+//! for other pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::compare::Comparison;
 use crate::machine::Machine;
 use crate::plot::Plot;
 use crate::report::{Figure, Report, Table, machine_line, ratio};
-use crate::svg::{self, Width};
+use crate::svg;
 
 /// Layout of the page.
 const STYLE: &str = include_str!("html/style.css");
@@ -171,10 +171,9 @@ fn configuration(report: &Report) -> String {
 
 fn figure(plot: &Plot) -> Markup {
     html! {
-        figure {
+        figure tabindex="0" {
             figcaption { (plot.caption) }
-            (svg::inline(plot, Width::Wide))
-            (svg::inline(plot, Width::Narrow))
+            (svg::inline(plot))
         }
     }
 }

@@ -1,15 +1,20 @@
-//! Plots as SVG: drawn for a wide page, for a narrow one, or as a file of its own.
+//! Plots as SVG, drawn by `plotters`.
 //!
-//! Colours are classes in one style sheet, which follows the reader's theme. Our curves have the
-//! same colour everywhere and lie on top; floors are grey; the others differ in colour, dash and
-//! marker, so that a reader need not distinguish colours.
+//! Our curves have the same colour everywhere and lie on top; floors are grey; the others differ in
+//! colour, dash and marker, so that a reader need not distinguish colours. The colours in a picture
+//! are those for a light page; the style sheet replaces each for a dark one.
 //!
 //! 1. [`scale`]: from values to positions along an axis, and its ticks.
-//! 2. [`text`]: the width of words, and how names are broken into lines.
-//! 3. [`series_style`]: colour, dash and marker of each subject.
-//! 4. [`curves`], [`bars`] and [`heat_map`]: the kinds of plots.
+//! 2. [`style`]: colours, and the size of text.
+//! 3. [`curves`], [`bars`] and [`heat_map`]: the kinds of plots.
+
+use std::io;
+use std::ops::Range;
 
 use maud::{Markup, PreEscaped, html};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
+use plotters::prelude::*;
 
 use crate::plot::{Kind, Plot};
 
@@ -17,102 +22,144 @@ mod bars;
 mod curves;
 mod heat_map;
 mod scale;
-mod series_style;
-mod text;
+mod style;
 
-/// Colours of everything in a plot, light and dark.
+/// Colours of everything in a plot on a dark page.
 pub(crate) const STYLE: &str = include_str!("svg/style.css");
 
 /// XML namespace of the format, without which a file is not an image.
 const NAMESPACE: &str = "http://www.w3.org/2000/svg";
 
-/// Width for which a plot is drawn. Text has the same size in each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
-    /// A desktop, or a page of documentation.
-    Wide,
-    /// A phone.
-    Narrow,
+/// Width of every plot in pixels.
+const WIDTH: i32 = 720;
+
+/// Height of the labels of a horizontal axis in pixels.
+const AXIS_HEIGHT: i32 = 24;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Labels, Labels>>;
+type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<io::Error>>;
+
+/// Content of a plot, before it is drawn.
+struct Drawing<'a> {
+    height: i32,
+    /// The plot in words, for readers who do not see it.
+    words: String,
+    draw: Box<dyn Fn(&Area<'_>) -> Drawn + 'a>,
 }
 
-impl Width {
-    /// Returns the pixels.
-    fn pixels(self) -> f64 {
-        match self {
-            Width::Wide => 720.0,
-            Width::Narrow => 360.0,
-        }
+/// Label of an axis, at a position from 0 to 1.
+type Label = (f64, String);
+
+/// Axis from 0 to 1.
+#[derive(Clone)]
+struct Labels(Vec<Label>);
+
+impl Ranged for Labels {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, place: &f64, (low, high): (i32, i32)) -> i32 {
+        low + (f64::from(high - low) * place).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        let is_bold = !hint.weight().allow_light_points();
+        let places = self.0.iter().map(|(place, _)| *place);
+        places.filter(|_| is_bold).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        0.0..1.0
     }
 }
 
-/// Content of a plot, and its size.
-struct Drawing {
-    width: f64,
-    height: f64,
-    body: Markup,
-    /// The plot in words, for readers who do not see it.
-    words: String,
+impl ValueFormatter<f64> for Labels {
+    fn format_ext(&self, place: &f64) -> String {
+        let label = self.0.iter().find(|(other, _)| other == place);
+        label.map_or(String::new(), |(_, text)| text.clone())
+    }
 }
 
 /// Draws a plot as the text of a self-contained SVG file, which follows the reader's theme.
 pub fn file(plot: &Plot) -> String {
-    let Drawing {
-        width,
-        height,
-        body,
-        words,
-    } = draw(plot, Width::Wide);
-    let view = view(width, height);
-    let picture = html! {
-        svg xmlns=(NAMESPACE) class="plot" role="img" viewBox=(view) width=(width) height=(height) {
-            title { (plot.caption) }
-            desc { (words) }
-            style { (PreEscaped(STYLE)) }
-            rect.ground width=(width) height=(height) rx="6" {}
-            (body)
-        }
-    };
-    picture.into_string() + "\n"
+    let style = html! { style { (PreEscaped(STYLE)) } };
+    picture(plot, Some(NAMESPACE), &style).into_string() + "\n"
 }
 
 /// Draws a plot as a part of a page that has the [`STYLE`].
-pub(crate) fn inline(plot: &Plot, room: Width) -> Markup {
+pub(crate) fn inline(plot: &Plot) -> Markup {
+    picture(plot, None, &html! {})
+}
+
+fn picture(plot: &Plot, namespace: Option<&str>, style: &Markup) -> Markup {
     let Drawing {
-        width,
         height,
-        body,
         words,
-    } = draw(plot, room);
-    let class = match room {
-        Width::Wide => "plot wide",
-        Width::Narrow => "plot narrow",
+        draw,
+    } = match &plot.kind {
+        Kind::Curves { x, y, curves } => curves::growth(x, y, curves),
+        Kind::Percentiles { y, curves } => curves::percentiles(y, curves),
+        Kind::Bars { value, groups } => bars::drawing(value, groups),
+        Kind::HeatMap { names, rows } => heat_map::drawing(names, rows),
     };
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, (WIDTH as u32, height as u32));
+    let area = area.into_drawing_area();
+    let ground = match namespace {
+        Some(_) => area.fill(&style::GROUND),
+        None => Ok(()),
+    };
+    ground
+        .and_then(|()| draw(&area))
+        .and_then(|()| area.present())
+        .expect("a string takes everything");
+    drop(area);
+    let body = text.split_once('>').map_or("", |(_, body)| body);
+    let body = body.trim_end().trim_end_matches("</svg>");
     html! {
-        svg class=(class) role="img" viewBox=(view(width, height)) {
+        svg xmlns=[namespace] class="plot" role="img" viewBox={ "0 0 " (WIDTH) " " (height) }
+            width=[namespace.map(|_| WIDTH)] height=[namespace.map(|_| height)] {
             title { (plot.caption) }
             desc { (words) }
-            (body)
+            (style)
+            (PreEscaped(body))
         }
     }
 }
 
-fn view(width: f64, height: f64) -> String {
-    format!("0 0 {} {}", px(width), px(height))
-}
-
-fn draw(plot: &Plot, width: Width) -> Drawing {
-    match &plot.kind {
-        Kind::Curves { x, y, curves } => curves::growth(x, y, curves, width),
-        Kind::Percentiles { y, curves } => curves::percentiles(y, curves, width),
-        Kind::Bars { value, groups } => bars::draw(value, groups, width),
-        Kind::HeatMap { names, rows } => heat_map::draw(names, rows, width),
+/// Draws axes with labels and lines, `left` pixels from the left edge.
+fn chart<'a, 'b>(
+    area: &'a Area<'b>,
+    left: i32,
+    [across, up]: [Labels; 2],
+    has_lines: [bool; 2],
+) -> Drawn<Chart<'a, 'b>> {
+    let mut chart = ChartBuilder::on(area)
+        .x_label_area_size(AXIS_HEIGHT)
+        .y_label_area_size(left)
+        .build_cartesian_2d(across, up)?;
+    let mut mesh = chart.configure_mesh();
+    if !has_lines[0] {
+        mesh.disable_x_mesh();
     }
+    if !has_lines[1] {
+        mesh.disable_y_mesh();
+    }
+    mesh.bold_line_style(style::GRID)
+        .axis_style(style::AXIS)
+        .label_style(style::text(style::TEXT))
+        .set_all_tick_mark_size(4)
+        .draw()?;
+    Ok(chart)
 }
 
-/// Writes a length in pixels, to a tenth.
-fn px(value: f64) -> String {
-    let text = format!("{value:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+/// Returns a label for each row, from top to bottom.
+fn rows<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Labels {
+    let number = names.len() as f64;
+    let place = |nth: usize| 1.0 - (nth as f64 + 0.5) / number;
+    let row = |(nth, name): (usize, &str)| (place(nth), name.to_owned());
+    Labels(names.enumerate().map(row).collect())
 }
 
 #[cfg(test)]

@@ -1,39 +1,103 @@
 //! A curve for each subject, over numbers or over percentiles.
 
-use maud::{Markup, html};
+use std::f64::consts::{PI, TAU};
+use std::vec::IntoIter;
+
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
 use super::scale::{Foot, Ruler, short};
-use super::series_style::{SeriesStyle, series_styles};
-use super::{Drawing, Width, px, text};
+use super::style::{LINE, RIVALS, TEXT, beside, colour, text, widest, width};
+use super::{Area, Drawing, Drawn, WIDTH, chart};
 use crate::plot::{Axis, Curve, Point, Role};
 
 /// Height of the plot area in pixels.
-const WIDE_HEIGHT: f64 = 300.0;
-const NARROW_HEIGHT: f64 = 240.0;
-
-/// Room for a tick's label on the horizontal axis, in pixels.
-const TICK_ROOM: f64 = 56.0;
+const HEIGHT: i32 = 300;
 
 /// Most markers of a curve.
 const MARKED: usize = 16;
 
-/// Length of a curve's sample in the legend, in pixels.
-const SAMPLE: f64 = 30.0;
+/// Length of a curve's sample in the legend, and distance of two entries, in pixels.
+const SAMPLE: i32 = 30;
+const GAP: i32 = 18;
 
-/// Distance between two entries of the legend, in pixels.
-const GAP: f64 = 18.0;
+/// Lengths of dashes and of the gaps between them; the first is a solid line.
+const DASHES: [(i32, i32); 4] = [(WIDTH, 0), (7, 3), (2, 3), (12, 4)];
+
+/// Markers: how many corners they have, and the angle of the first one.
+const SHAPES: [(u32, f64); 4] = [(12, 0.0), (4, PI / 4.0), (3, -PI / 2.0), (4, 0.0)];
+
+/// Appearance of a subject among the others.
+#[derive(Clone, Copy, PartialEq)]
+struct Look {
+    colour: RGBColor,
+    dash: (i32, i32),
+    shape: (u32, f64),
+    stroke: u32,
+}
+
+impl Look {
+    fn new(colour: RGBColor, dash: usize, shape: usize, stroke: u32) -> Self {
+        Look {
+            colour,
+            dash: DASHES[dash % DASHES.len()],
+            shape: SHAPES[shape % SHAPES.len()],
+            stroke,
+        }
+    }
+
+    /// Draws a line through places of a chart or of an area.
+    fn line<C: Clone>(self, places: &[C]) -> DashedPathElement<IntoIter<C>, i32> {
+        let style = self.colour.stroke_width(self.stroke);
+        let (dash, gap) = self.dash;
+        DashedPathElement::new(places.to_vec(), dash, gap, style)
+    }
+
+    /// Draws a marker around a place of an area.
+    fn marker(self, (x, y): (i32, i32)) -> Polygon<(i32, i32)> {
+        let (corners, first) = self.shape;
+        let corner = |nth| {
+            let (sin, cos) = (first + TAU * f64::from(nth) / f64::from(corners)).sin_cos();
+            (
+                x + (5.0 * cos).round() as i32,
+                y + (5.0 * sin).round() as i32,
+            )
+        };
+        let corners: Vec<_> = (0..corners).map(corner).collect();
+        Polygon::new(corners, self.colour)
+    }
+}
+
+/// Chooses a different look for each name of a plot, with up to 20 rivals.
+fn looks<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Look> {
+    let (mut ours, mut rivals) = (0.., 0..);
+    let mut look = |name| match Role::of(name) {
+        Role::Ours => {
+            let nth = ours.next().unwrap_or(0);
+            Look::new(colour(name), nth, nth, 3)
+        }
+        Role::Floor => Look::new(colour(name), 2, 1, 2),
+        Role::Literature => Look::new(colour(name), 1, 3, 2),
+        Role::Rival => {
+            let nth = rivals.next().unwrap_or(0);
+            Look::new(RIVALS[nth % RIVALS.len()], nth / RIVALS.len(), nth + 1, 2)
+        }
+    };
+    names.map(&mut look).collect()
+}
 
 /// Draws values over numbers.
-pub(super) fn growth(x: &Axis, y: &Axis, curves: &[Curve], width: Width) -> Drawing {
+pub(super) fn growth<'a>(x: &'a Axis, y: &'a Axis, curves: &'a [Curve]) -> Drawing<'a> {
     let across = Ruler::new(x.scale, points(curves).map(|it| it.x), Foot::AtSmallest);
-    draw(across, &x.label, y, curves, width, short)
+    drawing(across, &x.label, y, curves, short)
 }
 
 /// Draws values over percentiles.
-pub(super) fn percentiles(y: &Axis, curves: &[Curve], width: Width) -> Drawing {
+pub(super) fn percentiles<'a>(y: &'a Axis, curves: &'a [Curve]) -> Drawing<'a> {
     let across = Ruler::nines(points(curves).map(|it| it.x));
     let label = "part of the samples that is at most as large";
-    draw(across, label, y, curves, width, |part| {
+    drawing(across, label, y, curves, |part| {
         format!("{} %", short(part * 100.0))
     })
 }
@@ -42,190 +106,82 @@ fn points(curves: &[Curve]) -> impl Iterator<Item = &Point> {
     curves.iter().flat_map(|curve| &curve.points)
 }
 
-/// Lists the values on the vertical axis, with the ends of spreads.
-fn heights(curves: &[Curve]) -> impl Iterator<Item = f64> {
-    points(curves).flat_map(|point| {
-        let (low, high) = point.spread.unwrap_or((point.y, point.y));
-        [low, point.y, high]
-    })
-}
-
-/// The plot area in pixels, and its two rulers.
-struct Area {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+fn drawing<'a>(
     across: Ruler,
-    up: Ruler,
-}
-
-impl Area {
-    fn x(&self, value: f64) -> Option<f64> {
-        Some(self.left + self.across.place(value)? * (self.right - self.left))
-    }
-
-    fn y(&self, value: f64) -> Option<f64> {
-        Some(self.bottom - self.up.place(value)? * (self.bottom - self.top))
-    }
-
-    /// Returns the position of a point, if it has one on both axes.
-    fn at(&self, x: f64, y: f64) -> Option<(f64, f64)> {
-        Some((self.x(x)?, self.y(y)?))
-    }
-}
-
-fn draw(
-    across: Ruler,
-    label: &str,
-    y: &Axis,
-    curves: &[Curve],
-    width: Width,
-    written: impl Fn(f64) -> String,
-) -> Drawing {
-    let up = Ruler::new(y.scale, heights(curves), Foot::AtSmallest);
-    let height = match width {
-        Width::Wide => WIDE_HEIGHT,
-        Width::Narrow => NARROW_HEIGHT,
-    };
-    let ticks = up.ticks(7);
-    let widest = ticks
-        .iter()
-        .map(|tick| text::width(&tick.label))
-        .fold(0.0, f64::max);
-    let width = width.pixels();
-    let top = 2.0 * text::LINE;
-    let area = Area {
-        left: widest + 14.0,
-        right: width - 20.0,
-        top,
-        bottom: top + height,
-        across,
-        up,
-    };
-    let styles = series_styles(curves.iter().map(|curve| &*curve.name));
-    let (legend, height) = legend(curves, &styles, area.bottom + 54.0, width);
-    let body = html! {
-        (frame(&area, label, &y.label))
-        @for (curve, style) in in_front_last(curves, &styles) {
-            g class=(style.class) { (line(&area, curve, style)) }
-        }
-        (legend)
-    };
+    label: &'a str,
+    y: &'a Axis,
+    curves: &'a [Curve],
+    written: fn(f64) -> String,
+) -> Drawing<'a> {
+    let spread = |point: &Point| point.spread.unwrap_or((point.y, point.y));
+    let heights = points(curves).flat_map(|it| [it.y, spread(it).0, spread(it).1]);
+    let up = Ruler::new(y.scale, heights, Foot::AtSmallest);
+    let looks = looks(curves.iter().map(|curve| &*curve.name));
+    let (entries, legend) = legend(curves);
     Drawing {
-        width,
-        height,
-        body,
+        height: HEIGHT + legend + 30,
         words: words(curves, &y.label, label, written),
-    }
-}
-
-/// Draws axes, grid and labels.
-fn frame(area: &Area, across_label: &str, up_label: &str) -> Markup {
-    let most = ((area.right - area.left) / TICK_ROOM) as usize;
-    let across = area.across.ticks(most.max(2));
-    let up = area.up.ticks(7);
-    let [left, right, top, bottom] = [area.left, area.right, area.top, area.bottom].map(px);
-    let middle = f64::midpoint(area.left, area.right);
-    html! {
-        @for tick in &up {
-            @if let Some(y) = area.y(tick.value) {
-                line.grid x1=(left) x2=(right) y1=(px(y)) y2=(px(y)) {}
-                text.faint x=(px(area.left - 7.0)) y=(px(y + 4.0)) text-anchor="end" { (tick.label) }
+        draw: Box::new(move |area| {
+            area.draw(&Text::new(&*y.label, (8, 4), text(TEXT)))?;
+            let (chart, below) = area.split_vertically(HEIGHT + 10);
+            let middle = beside(HPos::Center);
+            below.draw(&Text::new(label, (WIDTH / 2, 10), middle))?;
+            for ((curve, look), (x, y)) in curves.iter().zip(&looks).zip(&entries) {
+                below.draw(&look.line(&[(*x, *y), (x + SAMPLE, *y)]))?;
+                below.draw(&look.marker((x + SAMPLE / 2, *y)))?;
+                let place = (x + SAMPLE + 8, *y);
+                below.draw(&Text::new(&*curve.name, place, beside(HPos::Left)))?;
             }
-        }
-        @for tick in &across {
-            @if let Some(x) = area.x(tick.value) {
-                line.grid x1=(px(x)) x2=(px(x)) y1=(top) y2=(bottom) {}
-                text.faint x=(px(x)) y=(px(area.bottom + 18.0)) text-anchor="middle" { (tick.label) }
-            }
-        }
-        line.axis x1=(left) x2=(right) y1=(bottom) y2=(bottom) {}
-        line.axis x1=(left) x2=(left) y1=(top) y2=(bottom) {}
-        text x="8" y="16" { (up_label) }
-        text x=(px(middle)) y=(px(area.bottom + 36.0)) text-anchor="middle" { (across_label) }
+            draw(&chart.margin(26, 0, 0, 20), (across, up), curves, &looks)
+        }),
     }
 }
 
-/// Draws a curve with its spread and its markers.
-fn line(area: &Area, curve: &Curve, style: &SeriesStyle) -> Markup {
-    let places: Vec<_> = curve
-        .points
-        .iter()
-        .filter_map(|it| area.at(it.x, it.y))
-        .collect();
-    let band = band(area, curve);
-    let every = places.len().div_ceil(MARKED).max(1);
-    html! {
-        @if band.len() > 2 { path.band d={ (path(&band)) "Z" } {} }
-        path.line d=(path(&places)) stroke-dasharray=[style.dash] {}
-        @for &(x, y) in places.iter().step_by(every) { (style.marker(x, y)) }
-    }
-}
-
-/// Lists the corners of the area between the lower and the upper ends of the spreads.
-fn band(area: &Area, curve: &Curve) -> Vec<(f64, f64)> {
-    let ends = |point: &Point| {
-        let (low, high) = point.spread?;
-        Some((area.at(point.x, low)?, area.at(point.x, high)?))
-    };
-    let (lower, upper): (Vec<_>, Vec<_>) = curve.points.iter().filter_map(ends).unzip();
-    lower.into_iter().chain(upper.into_iter().rev()).collect()
-}
-
-fn path(places: &[(f64, f64)]) -> String {
-    let step = |(nth, (x, y)): (usize, &(f64, f64))| {
-        let command = if nth == 0 { 'M' } else { 'L' };
-        format!("{command}{} {}", px(*x), px(*y))
-    };
-    places.iter().enumerate().map(step).collect()
-}
-
-/// Draws the legend below `top`, with as many entries in a line as fit. Also returns the height of
-/// the whole plot.
-fn legend(curves: &[Curve], styles: &[SeriesStyle], top: f64, width: f64) -> (Markup, f64) {
-    let (mut x, mut y) = (8.0, top);
-    let mut entries = Vec::new();
-    for (curve, style) in curves.iter().zip(styles) {
-        let lines = text::wrap(&curve.name, width - SAMPLE - 24.0);
-        let widest = lines.iter().map(|it| text::width(it)).fold(0.0, f64::max);
-        let takes = SAMPLE + 8.0 + widest + GAP;
-        if x > 8.0 && x + takes > width {
-            (x, y) = (8.0, y + text::LINE + 4.0);
+fn draw(area: &Area<'_>, (across, up): (Ruler, Ruler), curves: &[Curve], looks: &[Look]) -> Drawn {
+    let labels = [across.labels(11), up.labels(7)];
+    let left = widest(labels[1].0.iter().map(|(_, label)| &**label)) + 12;
+    let mut chart = chart(area, left, labels, [true, true])?;
+    let at = |x, y| Some((across.place(x)?, up.place(y)?));
+    let mut pairs: Vec<_> = curves.iter().zip(looks).collect();
+    // Ours is on top.
+    pairs.sort_by_key(|(curve, _)| Role::of(&curve.name) == Role::Ours);
+    for (Curve { points, .. }, look) in pairs {
+        let ends = points.iter().filter_map(|point| {
+            let (low, high) = point.spread?;
+            Some((at(point.x, low)?, at(point.x, high)?))
+        });
+        let (mut band, mut upper): (Vec<_>, Vec<_>) = ends.unzip();
+        upper.reverse();
+        band.extend(upper);
+        let places: Vec<_> = points.iter().filter_map(|it| at(it.x, it.y)).collect();
+        let every = places.len().div_ceil(MARKED).max(1);
+        chart.draw_series([Polygon::new(band, look.colour.mix(0.15))])?;
+        chart.draw_series([look.line(&places)])?;
+        let (screen, plane) = (area.use_screen_coord(), chart.plotting_area());
+        for place in places.iter().step_by(every) {
+            screen.draw(&look.marker(plane.map_coordinate(place)))?;
         }
-        entries.push(entry(&lines, style, x, y));
-        y += text::LINE * (lines.len() - 1) as f64;
+    }
+    Ok(())
+}
+
+/// Places the entries of the legend, with as many in a line as fit. Also returns its height.
+fn legend(curves: &[Curve]) -> (Vec<(i32, i32)>, i32) {
+    let (mut x, mut y) = (8, 32);
+    let mut places = Vec::new();
+    for curve in curves {
+        let takes = SAMPLE + 8 + width(&curve.name) + GAP;
+        if x > 8 && x + takes > WIDTH {
+            (x, y) = (8, y + LINE);
+        }
+        places.push((x, y));
         x += takes;
     }
-    (html! { @for entry in &entries { (entry) } }, y + 14.0)
-}
-
-fn entry(lines: &[String], style: &SeriesStyle, x: f64, y: f64) -> Markup {
-    let (middle, end, words) = (x + SAMPLE / 2.0, x + SAMPLE, x + SAMPLE + 8.0);
-    let line_y = px(y - 4.0);
-    html! {
-        g class=(style.class) {
-            line.line x1=(px(x)) x2=(px(end)) y1=(line_y) y2=(line_y) stroke-dasharray=[style.dash] {}
-            (style.marker(middle, y - 4.0))
-            @for (nth, line) in lines.iter().enumerate() {
-                text x=(px(words)) y=(px(y + text::LINE * nth as f64)) { (line) }
-            }
-        }
-    }
-}
-
-/// Puts the curves in the order in which they are drawn: ours on top.
-fn in_front_last<'a>(
-    curves: &'a [Curve],
-    styles: &'a [SeriesStyle],
-) -> Vec<(&'a Curve, &'a SeriesStyle)> {
-    let mut pairs: Vec<_> = curves.iter().zip(styles).collect();
-    pairs.sort_by_key(|(curve, _)| Role::of(&curve.name) == Role::Ours);
-    pairs
+    (places, y)
 }
 
 /// Describes the first and the last value of each curve.
-fn words(curves: &[Curve], up: &str, across: &str, written: impl Fn(f64) -> String) -> String {
+fn words(curves: &[Curve], up: &str, across: &str, written: fn(f64) -> String) -> String {
     let at = |point: &Point| format!("{} at {}", short(point.y), written(point.x));
     let course = |curve: &Curve| {
         let ends = curve.points.first().zip(curve.points.last());
@@ -233,4 +189,28 @@ fn words(curves: &[Curve], up: &str, across: &str, written: impl Fn(f64) -> Stri
     };
     let courses: String = curves.iter().filter_map(course).collect();
     format!("{up} over {across}.{courses}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_has_the_same_colour_in_every_plot() {
+        let colour = |names: &[&str]| looks(names.iter().copied()).pop().map(|it| it.colour);
+        assert_eq!(
+            colour(&["a", "b", "fdtable"]),
+            colour(&["fdtable, any free number"])
+        );
+    }
+
+    #[test]
+    fn twenty_rivals_look_different() {
+        let names: Vec<String> = (0..20).map(|nth| format!("rival {nth}")).collect();
+        let looks = looks(names.iter().map(String::as_str));
+        for (nth, look) in looks.iter().enumerate() {
+            let same = |it: &&Look| (it.colour, it.dash) == (look.colour, look.dash);
+            assert_eq!(looks.iter().filter(same).count(), 1, "{nth}");
+        }
+    }
 }

@@ -1,80 +1,56 @@
 //! A shaded cell for each unordered pair of names: the lower triangle of a matrix.
 
-use maud::{Markup, html};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
-use super::{Drawing, Width, px, text};
+use super::style::{LIGHT, NONE, RIVALS, beside, widest, width};
+use super::{AXIS_HEIGHT, Drawing, Label, Labels, WIDTH, chart, rows};
 use crate::plot::Shade;
 
 /// Height of a row, in pixels.
-const ROW: f64 = 19.0;
+const ROW: i32 = 19;
 
-/// Relative size of the text in a cell.
-const SMALL: f64 = 0.75;
-
-/// Draws the rows from top to bottom, and above the columns the indices of the rows.
-pub(super) fn draw(names: &[String], rows: &[Vec<Option<Shade>>], width: Width) -> Drawing {
-    let width = width.pixels();
+/// Draws the rows from top to bottom, and below the columns the indices of the rows.
+pub(super) fn drawing<'a>(names: &'a [String], cells: &'a [Vec<Option<Shade>>]) -> Drawing<'a> {
     let name = |(nth, name): (usize, &String)| format!("{name} {}", nth + 1);
-    let names: Vec<_> = names.iter().enumerate().map(name).collect();
-    let widest = names
-        .iter()
-        .map(|name| text::width(name))
-        .fold(0.0, f64::max);
-    let left = widest + 16.0;
-    let column = (width - left - 10.0) / names.len().max(1) as f64;
-    let top = 8.0;
-    let place = |row: usize, column_number: usize| Place {
-        x: left + column * column_number as f64,
-        y: top + ROW * row as f64,
-        width: column,
-    };
-    let bottom = top + ROW * rows.len() as f64;
-    let body = html! {
-        @for (nth, row) in rows.iter().enumerate() {
-            text x=(px(left - 8.0)) y=(px(top + ROW * nth as f64 + 14.0)) text-anchor="end" {
-                (names[nth])
-            }
-            @for (column, shade) in row.iter().enumerate() {
-                (cell(&place(nth, column), shade.as_ref()))
-            }
-            @let below = place(nth, nth);
-            text.faint x=(px(below.x + below.width / 2.0)) y=(px(bottom + 14.0))
-                text-anchor="middle" { (nth + 1) }
-        }
-    };
+    let names: Vec<String> = names.iter().enumerate().map(name).collect();
+    let words = words(&names, cells);
     Drawing {
-        width,
-        height: bottom + 22.0,
-        body,
-        words: words(&names, rows),
-    }
-}
-
-/// Position of a cell.
-struct Place {
-    x: f64,
-    y: f64,
-    width: f64,
-}
-
-fn cell(place: &Place, shade: Option<&Shade>) -> Markup {
-    let (x, y) = (px(place.x + 0.5), px(place.y + 0.5));
-    let (width, height) = (px(place.width - 1.0), px(ROW - 1.0));
-    let Some(shade) = shade else {
-        return html! { rect.none x=(x) y=(y) width=(width) height=(height) {} };
-    };
-    let fits = text::width(&shade.label) * SMALL <= place.width;
-    html! {
-        rect.free x=(x) y=(y) width=(width) height=(height) {}
-        @if shade.depth > 0.0 {
-            // A slightly dark cell must be visible too.
-            rect.shade x=(x) y=(y) width=(width) height=(height)
-                fill-opacity=(format!("{:.2}", 0.25 + 0.75 * shade.depth.min(1.0))) {}
-        }
-        @if fits {
-            text x=(px(place.x + place.width / 2.0)) y=(px(place.y + 13.0))
-                text-anchor="middle" font-size=(px(text::SIZE * SMALL)) { (shade.label) }
-        }
+        height: ROW * names.len() as i32 + AXIS_HEIGHT + 8,
+        words,
+        draw: Box::new(move |area| {
+            let left = widest(names.iter().map(String::as_str)) + 16;
+            let up = rows(names.iter().map(String::as_str));
+            let column = |(nth, (y, _)): (usize, &Label)| (1.0 - y, (nth + 1).to_string());
+            let across = Labels(up.0.iter().enumerate().map(column).collect());
+            let area = area.margin(8, 0, 0, 10);
+            let mut chart = chart(&area, left, [across.clone(), up.clone()], [false, false])?;
+            let half = 0.5 / names.len() as f64;
+            for (row, (y, _)) in cells.iter().zip(&up.0) {
+                for (shade, (x, _)) in row.iter().zip(&across.0) {
+                    let corners = [(x - half, y - half), (x + half, y + half)];
+                    let mut fill = |colour: RGBAColor| {
+                        let mut cell = Rectangle::new(corners, colour.filled());
+                        cell.set_margin(1, 0, 1, 0);
+                        chart.draw_series([cell]).map(drop)
+                    };
+                    let Some(shade) = shade else {
+                        fill(NONE.mix(1.0))?;
+                        continue;
+                    };
+                    fill(LIGHT.mix(1.0))?;
+                    if shade.depth > 0.0 {
+                        // A slightly dark cell must be visible too.
+                        fill(RIVALS[0].mix(0.25 + 0.75 * shade.depth.min(1.0)))?;
+                    }
+                    if width(&shade.label) <= (WIDTH - left) / names.len() as i32 {
+                        let label = Text::new(shade.label.clone(), (0, 0), beside(HPos::Center));
+                        chart.draw_series([EmptyElement::at((*x, *y)) + label])?;
+                    }
+                }
+            }
+            Ok(())
+        }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! From values to positions along an axis, and its ticks.
 
+use super::Labels;
 use crate::plot::Scale;
 
 /// Steps of a decade that make round ticks.
@@ -23,13 +24,6 @@ pub(super) struct Ruler {
     high: f64,
 }
 
-/// Tick of an axis.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tick {
-    pub(super) value: f64,
-    pub(super) label: String,
-}
-
 /// Position of a ruler's lower end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foot {
@@ -51,7 +45,7 @@ impl Ruler {
     fn linear(values: impl Iterator<Item = f64>) -> Self {
         let (low, high) = ends(values.filter(|it| it.is_finite()).chain([0.0]));
         let high = if high > low { high } else { low + 1.0 };
-        let step = round_step((high - low) / 5.0);
+        let step = round_above((high - low) / 5.0);
         Ruler {
             spacing: Spacing::Linear,
             low: (low / step).floor() * step,
@@ -107,24 +101,33 @@ impl Ruler {
     }
 
     /// Lists at most about `most` ticks.
-    pub(super) fn ticks(&self, most: usize) -> Vec<Tick> {
-        match self.spacing {
+    pub(super) fn labels(&self, most: usize) -> Labels {
+        let ticks = match self.spacing {
             Spacing::Linear => self.linear_ticks(most),
             Spacing::Log => self.log_ticks(most),
             Spacing::Nines => self.nines_ticks(most),
+        };
+        let label = |value| Some((self.place(value)?, self.written(value)));
+        Labels(ticks.into_iter().filter_map(label).collect())
+    }
+
+    fn written(&self, value: f64) -> String {
+        match self.spacing {
+            Spacing::Nines if value >= 1.0 => "max".to_owned(),
+            // Without the error of the logarithm.
+            Spacing::Nines => format!("{} %", (value * 1e12).round() / 1e10),
+            _ => short(value),
         }
     }
 
-    fn linear_ticks(&self, most: usize) -> Vec<Tick> {
-        let step = round_step((self.high - self.low) / most.max(1) as f64);
+    fn linear_ticks(&self, most: usize) -> Vec<f64> {
+        let step = round_above((self.high - self.low) / most.max(1) as f64);
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
-        (first..=last)
-            .map(|nth| Tick::of(nth as f64 * step))
-            .collect()
+        (first..=last).map(|nth| nth as f64 * step).collect()
     }
 
-    fn log_ticks(&self, most: usize) -> Vec<Tick> {
+    fn log_ticks(&self, most: usize) -> Vec<f64> {
         let decades = self.low.floor() as i32..=self.high.ceil() as i32;
         let inside = |value: &f64| (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10());
         let fine: Vec<f64> = decades
@@ -133,40 +136,23 @@ impl Ruler {
             .filter(inside)
             .collect();
         if fine.len() <= most {
-            return fine.into_iter().map(Tick::of).collect();
+            return fine;
         }
         let whole: Vec<f64> = decades
             .map(|decade| 10_f64.powi(decade))
             .filter(inside)
             .collect();
         let every = whole.len().div_ceil(most.max(1)).max(1);
-        whole.into_iter().step_by(every).map(Tick::of).collect()
+        whole.into_iter().step_by(every).collect()
     }
 
-    fn nines_ticks(&self, most: usize) -> Vec<Tick> {
+    fn nines_ticks(&self, most: usize) -> Vec<f64> {
         let end = self.high.round() as usize;
         let every = (end + 1).div_ceil(most.max(2));
-        let tick = |nines: usize| Tick {
-            value: 1.0 - 10_f64.powi(-(nines as i32)),
-            label: percentile(nines),
-        };
-        let max = Tick {
-            value: 1.0,
-            label: "max".to_owned(),
-        };
-        let ticks = (0..end).step_by(every);
         // A tick too close to the end is left out.
-        let ticks = ticks.filter(|nines| nines + every <= end);
-        ticks.map(tick).chain([max]).collect()
-    }
-}
-
-impl Tick {
-    fn of(value: f64) -> Self {
-        Tick {
-            value,
-            label: short(value),
-        }
+        let ticks = (0..end).step_by(every).filter(|nth| nth + every <= end);
+        let below_all = ticks.map(|nth| 1.0 - 10_f64.powi(-(nth as i32)));
+        below_all.chain([1.0]).collect()
     }
 }
 
@@ -180,21 +166,7 @@ fn nines(fraction: f64) -> f64 {
     -(1.0 - fraction).log10()
 }
 
-/// Formats the fraction with `nines` nines: 0 %, 90 %, 99 %, 99.9 %.
-fn percentile(nines: usize) -> String {
-    match nines {
-        0 => "0 %".to_owned(),
-        1 => "90 %".to_owned(),
-        2 => "99 %".to_owned(),
-        more => format!("99.{} %", "9".repeat(more - 2)),
-    }
-}
-
-/// Returns the round step that is at least `step`.
-fn round_step(step: f64) -> f64 {
-    round_above(step)
-}
-
+/// Returns the round value that is at least `value`.
 fn round_above(value: f64) -> f64 {
     let decade = 10_f64.powf(value.log10().floor());
     let step = ROUND
@@ -238,7 +210,7 @@ mod tests {
     use super::*;
 
     fn labels(ruler: &Ruler, most: usize) -> Vec<String> {
-        ruler.ticks(most).into_iter().map(|it| it.label).collect()
+        ruler.labels(most).0.into_iter().map(|it| it.1).collect()
     }
 
     fn log(values: &[f64]) -> Ruler {
