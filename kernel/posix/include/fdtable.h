@@ -86,7 +86,7 @@ typedef void (*fdt_callback)(void *object, void *user);
 // is all zero, does nothing.
 struct fdt_reservation {
     // Opaque to the caller.
-    size_t opaque[2];
+    size_t opaque[3];
 };
 
 // Read-side section of a thread: returned by `fdt_read_lock`, passed to `fdt_read_unlock`.
@@ -112,6 +112,22 @@ struct fdt_data {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// Opens a descriptor for a process: `pidfd_open(2)`.
+int fdt_pidfd_open(pid_t process, unsigned int flags);
+
+// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
+int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
+
+// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
+int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
+
+// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
+// (`EOPNOTSUPP`).
+int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
+
+// Opens a host file by its handle: `open_by_handle_at(2)`.
+int fdt_open_by_handle_at(int mount, void *handle, int flags);
 
 // Creates a counter: `eventfd(2)`.
 int fdt_eventfd(unsigned int initial, int flags);
@@ -399,22 +415,6 @@ ssize_t fdt_preadv2(int fd, const struct iovec *bufs, int count, off_t offset, i
 
 // Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
 ssize_t fdt_pwritev2(int fd, const struct iovec *bufs, int count, off_t offset, int flags);
-
-// Opens a descriptor for a process: `pidfd_open(2)`.
-int fdt_pidfd_open(pid_t process, unsigned int flags);
-
-// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
-int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
-
-// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
-int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
-
-// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
-// (`EOPNOTSUPP`).
-int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
-
-// Opens a host file by its handle: `open_by_handle_at(2)`.
-int fdt_open_by_handle_at(int mount, void *handle, int flags);
 
 // Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 // fdtable is copied.

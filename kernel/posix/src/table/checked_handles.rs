@@ -298,7 +298,7 @@ pub(super) unsafe fn mark_as_used(at: *mut fdt_reservation) {
 /// # Safety
 /// There is room at `at`.
 unsafe fn store(at: *mut fdt_reservation, number: usize) {
-    let opaque = [MaybeUninit::new(number), MaybeUninit::new(0)];
+    let opaque = [number, 0, 0].map(MaybeUninit::new);
     // SAFETY: as the caller promises.
     unsafe { at.write_unaligned(fdt_reservation { opaque }) };
 }
