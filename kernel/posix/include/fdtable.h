@@ -24,6 +24,7 @@
 struct stat;
 struct statx;
 struct statfs;
+struct open_how;
 struct sigaction;
 struct timespec;
 struct timeval;
@@ -52,9 +53,6 @@ int fdt_fcntl(int fd, int command, ...);
 
 // Runs a request on an open file: `ioctl(2)`.
 int fdt_ioctl(int fd, unsigned long request, ...);
-
-// Makes a system call by its number: `syscall(2)`.
-long fdt_syscall(long number, ...);
 
 #ifdef __cplusplus
 }
@@ -352,6 +350,10 @@ ssize_t fdt_readlinkat(int directory, const char *path, char *buf, size_t size);
 
 // Creates or truncates a file, and opens it for writing: `creat(2)`.
 int fdt_creat(const char *path, mode_t mode);
+
+// Opens a path by a struct: `openat2(2)`. On our side, `resolve` may have only `RESOLVE_CACHED`,
+// which is true of all files in memory.
+int fdt_openat2(int directory, const char *path, const struct open_how *how, size_t size);
 
 // Returns the status of a path: `stat(2)`.
 int fdt_stat(const char *path, struct stat *stat);

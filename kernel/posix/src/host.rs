@@ -3,6 +3,7 @@
 //! A call that may block leaves the freezer while it blocks, so a fork by another thread does not
 //! wait for it.
 
+pub(crate) mod calls;
 pub(crate) mod direct;
 pub(crate) mod epoll;
 pub(crate) mod file;
@@ -27,6 +28,10 @@ use crate::abi::call::errno;
 use crate::abi::target::HostPath;
 use direct::{Wait, direct, transfer};
 
+pub use calls::{
+    fdt_name_to_handle_at, fdt_open_by_handle_at, fdt_pidfd_getfd, fdt_pidfd_open,
+    fdt_pidfd_send_signal,
+};
 pub use other_files::*;
 
 /// Host descriptor, which is closed at the end.

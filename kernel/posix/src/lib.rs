@@ -10,8 +10,7 @@
 //!
 //! Reading order: `abi` (how every call is made), then `host` (the calls of the host's kernel). One
 //! file for each group of calls follows, in the directories that the vfs has too: `process`, `fs`,
-//! `ipc`, `event`. `aliases` has the same calls by number. `table` stands alone: it is the table for
-//! embedders that bring their own objects.
+//! `ipc`, `event`. `table` stands alone: it is the table for embedders that bring their own objects.
 //!
 //! # Safety
 //! The functions are for C, and as safe as the calls that they are named after. The caller meets
@@ -28,7 +27,6 @@
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 mod abi;
-mod aliases;
 mod event;
 mod fs;
 mod host;
@@ -38,7 +36,6 @@ pub mod runner;
 mod table;
 pub mod timed;
 
-pub use aliases::*;
 pub use event::*;
 pub use fs::*;
 pub use host::*;

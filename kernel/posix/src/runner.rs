@@ -12,6 +12,7 @@ use crate::host::number::closing;
 pub use crate::host::number::tell_threads;
 use crate::process::{keeper, tree};
 
+pub use crate::host::calls::host_call;
 pub use crate::host::direct::{DirectCall, DirectCalls};
 pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
 pub use crate::process::tree::{Child, ask_to_end, bury, end, is_to_end, next_name};
@@ -107,6 +108,15 @@ pub unsafe fn string_below(at: *const c_char, limit: usize) -> Result<Option<CSt
 pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
     // SAFETY: as the caller promises.
     unsafe { uaccess::get(at) }.ok()
+}
+
+/// Writes a value of the program, if the memory can be written. It may be unaligned.
+///
+/// # Safety
+/// If `at` can be an address, the program has a `T` there.
+pub unsafe fn put<T: Copy>(at: *mut T, value: T) {
+    // SAFETY: as the caller promises.
+    let _ = unsafe { uaccess::put(at, value) };
 }
 
 /// Ends the calling thread if it stands in for one that was killed. It is in no call.

@@ -1,16 +1,83 @@
 //! Dispatches the system calls of the guest.
 //!
 //! `fdtable-posix` serves calls on descriptors and paths. The runner serves calls about threads,
-//! signals, memory and exec. All other calls go to the host.
+//! signals, memory and exec. All other calls go to the host: see [`on_host`].
 
-use std::ffi::c_long;
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::time::{Duration, Instant};
 
-use fdtable_posix::{fdt_getsockopt, fdt_read, fdt_syscall, fdt_write, runner};
+use fdtable_posix::*;
 
 use crate::entry::{Frame, fdtable_run_host};
 use crate::memory::{self, pointer};
 use crate::thread::Block;
 use crate::{code, exec, patch, process, signals};
+
+/// Calls a function of the C interface with words of a system call, of which the kernel uses as many
+/// bytes as the parameters have. Returns what the guest gets.
+macro_rules! call {
+    ($function:ident($($word:expr),*)) => {{
+        // SAFETY: the guest's own call, with what it passed.
+        #[allow(unused_unsafe, reason = "some functions take no pointer")]
+        let result = unsafe { $function($($crate::calls::Word::of($word)),*) };
+        $crate::calls::result_of($crate::calls::Returned::word(result))
+    }};
+}
+
+pub(crate) use call;
+
+/// A parameter that is a word of a system call.
+pub(crate) trait Word {
+    fn of(word: i64) -> Self;
+}
+
+/// A result that is a word of a system call.
+pub(crate) trait Returned {
+    fn word(self) -> i64;
+}
+
+macro_rules! integers {
+    ($($integer:ty)*) => {$(
+        impl Word for $integer {
+            fn of(word: i64) -> Self {
+                word as Self
+            }
+        }
+
+        impl Returned for $integer {
+            fn word(self) -> i64 {
+                self as i64
+            }
+        }
+    )*};
+}
+
+integers!(i32 u32 i64 u64 isize usize);
+
+impl<T> Word for *const T {
+    fn of(word: i64) -> Self {
+        ptr::with_exposed_provenance(word as usize)
+    }
+}
+
+impl<T> Word for *mut T {
+    fn of(word: i64) -> Self {
+        ptr::with_exposed_provenance_mut(word as usize)
+    }
+}
+
+impl Returned for *mut c_void {
+    fn word(self) -> i64 {
+        self.expose_provenance() as i64
+    }
+}
+
+impl Returned for () {
+    fn word(self) -> i64 {
+        0
+    }
+}
 
 /// Converts a result of the C interface, where -1 means that `errno` says why.
 pub(crate) fn checked(result: i64) -> Result<i64, i32> {
@@ -21,7 +88,7 @@ pub(crate) fn checked(result: i64) -> Result<i64, i32> {
 }
 
 /// Converts the address that a mapping returns.
-pub(crate) fn checked_address(place: *mut std::ffi::c_void) -> Result<u64, i32> {
+pub(crate) fn checked_address(place: *mut c_void) -> Result<u64, i32> {
     if place == libc::MAP_FAILED {
         return Err(errno());
     }
@@ -62,17 +129,18 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
         if block.is_to_end() {
             process::end_thread(0);
         }
+        let a = frame.arguments();
         let result = match number {
             // The most frequent ones, without a choice among all.
-            libc::SYS_read => read(frame),
-            libc::SYS_write => write(frame),
-            libc::SYS_close
-            | libc::SYS_lseek
-            | libc::SYS_pread64
-            | libc::SYS_pwrite64
-            | libc::SYS_sendto
-            | libc::SYS_recvfrom => posix(number, frame.arguments()),
-            _ => dispatch(block, frame, number, frame.arguments()),
+            libc::SYS_read => call!(fdt_read(a[0], a[1], a[2])),
+            libc::SYS_write => call!(fdt_write(a[0], a[1], a[2])),
+            libc::SYS_close => call!(fdt_close(a[0])),
+            libc::SYS_lseek => call!(fdt_lseek(a[0], a[1], a[2])),
+            libc::SYS_pread64 => call!(fdt_pread(a[0], a[1], a[2], a[3])),
+            libc::SYS_pwrite64 => call!(fdt_pwrite(a[0], a[1], a[2], a[3])),
+            libc::SYS_sendto => call!(fdt_sendto(a[0], a[1], a[2], a[3], a[4], a[5])),
+            libc::SYS_recvfrom => call!(fdt_recvfrom(a[0], a[1], a[2], a[3], a[4], a[5])),
+            _ => dispatch(block, frame, number, a),
         };
         if !signals::is_in_vain(block, result) {
             break result;
@@ -212,18 +280,6 @@ fn has_timeout(fd: i64, option: i32) -> bool {
     result == 0 && (time.tv_sec, time.tv_usec) != (0, 0)
 }
 
-fn read(frame: &Frame) -> i64 {
-    let (fd, place) = (frame.rdi as i32, pointer(frame.rsi));
-    // SAFETY: the guest's own call, with what it passed.
-    result_of(unsafe { fdt_read(fd, place, frame.rdx as usize) } as i64)
-}
-
-fn write(frame: &Frame) -> i64 {
-    let (fd, place) = (frame.rdi as i32, pointer(frame.rsi));
-    // SAFETY: the guest's own call, with what it passed.
-    result_of(unsafe { fdt_write(fd, place, frame.rdx as usize) } as i64)
-}
-
 /// Serves a call by its number. Not a part of `serve`: the compiler computes what many arms use
 /// before it looks at the number, which took 10 ns of each call.
 #[inline(never)]
@@ -235,12 +291,12 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
             let _closed = (a[2] != patch::CODE.into())
                 .then(|| patch::restore(memory::range(address(0), address(1))));
-            posix(number, a)
+            on_host(number, a)
         }
         libc::SYS_madvise => {
             let _closed =
                 discards(a[2]).then(|| patch::discard(memory::range(address(0), address(1))));
-            posix(number, a)
+            on_host(number, a)
         }
         libc::SYS_process_madvise => {
             let ranges = if discards(a[3]) {
@@ -256,15 +312,15 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
                 Some(patch::discard(memory::range(start, length)))
             };
             let _closed: Vec<_> = (0..ranges).map_while(range).collect();
-            posix(number, a)
+            on_host(number, a)
         }
         libc::SYS_seccomp => {
             code::keep();
-            posix(number, a)
+            on_host(number, a)
         }
         libc::SYS_munmap => {
             let _closed = patch::forget([memory::range(address(0), address(1))]);
-            memory::unmap(address(0), address(1), || posix(number, a))
+            memory::unmap(address(0), address(1), || on_host(number, a))
         }
         libc::SYS_mremap => {
             let replaced = match a[3] & i64::from(libc::MREMAP_FIXED) {
@@ -276,7 +332,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
                 0 => address(1),
                 _ => 0,
             };
-            let result = memory::unmap(address(0), unmapped, || posix(number, a));
+            let result = memory::unmap(address(0), unmapped, || on_host(number, a));
             if result >= 0 {
                 memory::note(result.cast_unsigned(), address(2));
             }
@@ -286,7 +342,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             let size = segment_size(a[0] as i32);
             let _closed = (a[2] & i64::from(libc::SHM_REMAP) != 0)
                 .then(|| patch::forget([memory::range(address(1), size)]));
-            let result = posix(number, a);
+            let result = on_host(number, a);
             if !(-4095..0).contains(&result) {
                 memory::note(result.cast_unsigned(), size);
             }
@@ -294,7 +350,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_shmdt => {
             let size = memory::size_at(address(0));
-            memory::unmap(address(0), size, || posix(number, a))
+            memory::unmap(address(0), size, || on_host(number, a))
         }
         libc::SYS_brk => memory::set_break(address(0)).cast_signed(),
         // Signals.
@@ -310,18 +366,26 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         | libc::SYS_tgkill
         | libc::SYS_rt_sigqueueinfo
         | libc::SYS_rt_tgsigqueueinfo => {
-            signals::send(block, number, a).unwrap_or_else(|| posix(number, a))
+            signals::send(block, number, a).unwrap_or_else(|| on_host(number, a))
         }
         libc::SYS_ppoll => signals::with_mask(block, a[3], a[4], || {
-            signals::or_interrupted(block, posix(number, [a[0], a[1], a[2], 0, 0, 0]))
+            let poll = || call!(fdt_ppoll(a[0], a[1], a[2], 0));
+            signals::or_interrupted(block, with_time_left(a[2], poll))
         }),
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
             signals::with_mask(block, a[4], a[5], || {
-                let result = posix(number, [a[0], a[1], a[2], a[3], 0, 0]);
-                let waits = match number {
-                    libc::SYS_epoll_pwait => a[3] as i32 != 0,
-                    // SAFETY: the call has read the time there.
-                    _ => a[3] == 0 || unsafe { *pointer::<[i64; 2]>(address(3)) } != [0, 0],
+                let (result, waits) = match number {
+                    libc::SYS_epoll_pwait => {
+                        let result = call!(fdt_epoll_wait(a[0], a[1], a[2], a[3]));
+                        (result, a[3] as i32 != 0)
+                    }
+                    _ => {
+                        let result = call!(fdt_epoll_pwait2(a[0], a[1], a[2], a[3], 0));
+                        // SAFETY: the call has read the time there.
+                        let waits =
+                            a[3] == 0 || unsafe { *pointer::<[i64; 2]>(address(3)) } != [0, 0];
+                        (result, waits)
+                    }
                 };
                 if waits && result >= 0 {
                     return signals::or_interrupted(block, result);
@@ -340,7 +404,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         // The runner's C library has registered its own.
         libc::SYS_rseq => -i64::from(libc::ENOSYS),
         libc::SYS_set_robust_list => {
-            let result = posix(number, a);
+            let result = on_host(number, a);
             if result == 0 {
                 block.robust_list.set(address(0));
             }
@@ -361,13 +425,17 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         libc::SYS_prctl if a[0] == 59 => -i64::from(libc::EINVAL),
         libc::SYS_prctl if a[0] == libc::PR_SET_SECCOMP.into() => {
             code::keep();
-            posix(number, a)
+            on_host(number, a)
         }
         libc::SYS_prctl if a[0] == libc::PR_SET_DUMPABLE.into() => process::set_dumpable(a),
         libc::SYS_prctl if a[0] == libc::PR_GET_DUMPABLE.into() => process::dumpable(a),
         // Calls with a relative timeout. One with an absolute timeout is made again as it is.
-        libc::SYS_poll => signals::with_milliseconds(block, a, 2, |a| posix(number, a)),
-        libc::SYS_epoll_wait => signals::with_milliseconds(block, a, 3, |a| posix(number, a)),
+        libc::SYS_poll => {
+            signals::with_milliseconds(block, a, 2, |a| call!(fdt_poll(a[0], a[1], a[2])))
+        }
+        libc::SYS_epoll_wait => signals::with_milliseconds(block, a, 3, |a| {
+            call!(fdt_epoll_wait(a[0], a[1], a[2], a[3]))
+        }),
         libc::SYS_nanosleep => signals::with_time(block, a, 0, |a| host(number, a)),
         libc::SYS_clock_nanosleep if is_of_wall_clock(&a) => {
             signals::with_time(block, a, 2, |a| host(number, a))
@@ -384,7 +452,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             host_now(number, a)
         }
         libc::SYS_wait4 => process::wait(number, a, |a| host(number, a)),
-        libc::SYS_waitid => process::wait(number, a, |a| posix(number, a)),
+        libc::SYS_waitid => process::wait(number, a, |a| on_host(number, a)),
         libc::SYS_futex
         | libc::SYS_clock_nanosleep
         | libc::SYS_pause
@@ -393,19 +461,145 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         | libc::SYS_msgrcv
         | libc::SYS_msgsnd
         | libc::SYS_futex_waitv => host(number, a),
-        _ => posix(number, a),
+        // Descriptors and transfers.
+        libc::SYS_openat => call!(fdt_openat(a[0], a[1], a[2], a[3])),
+        libc::SYS_open => call!(fdt_open(a[0], a[1], a[2])),
+        libc::SYS_creat => call!(fdt_creat(a[0], a[1])),
+        libc::SYS_openat2 => call!(fdt_openat2(a[0], a[1], a[2], a[3])),
+        libc::SYS_close_range => call!(fdt_close_range(a[0], a[1], a[2])),
+        libc::SYS_dup => call!(fdt_dup(a[0])),
+        libc::SYS_dup2 => call!(fdt_dup2(a[0], a[1])),
+        libc::SYS_dup3 => call!(fdt_dup3(a[0], a[1], a[2])),
+        libc::SYS_fcntl => call!(fdt_fcntl(a[0], a[1], a[2])),
+        libc::SYS_ioctl => call!(fdt_ioctl(a[0], a[1], a[2])),
+        libc::SYS_readv => call!(fdt_readv(a[0], a[1], a[2])),
+        libc::SYS_writev => call!(fdt_writev(a[0], a[1], a[2])),
+        libc::SYS_preadv => call!(fdt_preadv(a[0], a[1], a[2], a[3])),
+        libc::SYS_pwritev => call!(fdt_pwritev(a[0], a[1], a[2], a[3])),
+        libc::SYS_preadv2 => call!(fdt_preadv2(a[0], a[1], a[2], a[3], a[5])),
+        libc::SYS_pwritev2 => call!(fdt_pwritev2(a[0], a[1], a[2], a[3], a[5])),
+        libc::SYS_pipe => call!(fdt_pipe(a[0])),
+        libc::SYS_pipe2 => call!(fdt_pipe2(a[0], a[1])),
+        libc::SYS_memfd_create => call!(fdt_memfd_create(a[0], a[1])),
+        libc::SYS_sendfile => call!(fdt_sendfile(a[0], a[1], a[2], a[3])),
+        libc::SYS_copy_file_range => call!(fdt_copy_file_range(a[0], a[1], a[2], a[3], a[4], a[5])),
+        libc::SYS_splice => call!(fdt_splice(a[0], a[1], a[2], a[3], a[4], a[5])),
+        libc::SYS_tee => call!(fdt_tee(a[0], a[1], a[2], a[3])),
+        libc::SYS_vmsplice => call!(fdt_vmsplice(a[0], a[1], a[2], a[3])),
+        libc::SYS_flock => call!(fdt_flock(a[0], a[1])),
+        libc::SYS_truncate => call!(fdt_truncate(a[0], a[1])),
+        libc::SYS_ftruncate => call!(fdt_ftruncate(a[0], a[1])),
+        libc::SYS_fallocate => call!(fdt_fallocate(a[0], a[1], a[2], a[3])),
+        libc::SYS_fsync => call!(fdt_fsync(a[0])),
+        libc::SYS_fdatasync => call!(fdt_fdatasync(a[0])),
+        libc::SYS_syncfs => call!(fdt_syncfs(a[0])),
+        libc::SYS_sync => call!(fdt_sync()),
+        libc::SYS_sync_file_range => call!(fdt_sync_file_range(a[0], a[1], a[2], a[3])),
+        libc::SYS_readahead => call!(fdt_readahead(a[0], a[1], a[2])),
+        libc::SYS_fadvise64 => error_of(call!(fdt_posix_fadvise(a[0], a[1], a[2], a[3]))),
+        // Paths and attributes.
+        libc::SYS_stat => call!(fdt_stat(a[0], a[1])),
+        libc::SYS_lstat => call!(fdt_lstat(a[0], a[1])),
+        libc::SYS_fstat => call!(fdt_fstat(a[0], a[1])),
+        libc::SYS_newfstatat => call!(fdt_fstatat(a[0], a[1], a[2], a[3])),
+        libc::SYS_statx => call!(fdt_statx(a[0], a[1], a[2], a[3], a[4])),
+        libc::SYS_statfs => call!(fdt_statfs(a[0], a[1])),
+        libc::SYS_fstatfs => call!(fdt_fstatfs(a[0], a[1])),
+        libc::SYS_access => call!(fdt_access(a[0], a[1])),
+        // The kernel's call has no flags.
+        libc::SYS_faccessat => call!(fdt_faccessat(a[0], a[1], a[2], 0)),
+        libc::SYS_faccessat2 => call!(fdt_faccessat(a[0], a[1], a[2], a[3])),
+        libc::SYS_chmod => call!(fdt_chmod(a[0], a[1])),
+        libc::SYS_fchmod => call!(fdt_fchmod(a[0], a[1])),
+        libc::SYS_fchmodat => call!(fdt_fchmodat(a[0], a[1], a[2], 0)),
+        libc::SYS_chown => call!(fdt_chown(a[0], a[1], a[2])),
+        libc::SYS_lchown => call!(fdt_lchown(a[0], a[1], a[2])),
+        libc::SYS_fchown => call!(fdt_fchown(a[0], a[1], a[2])),
+        libc::SYS_fchownat => call!(fdt_fchownat(a[0], a[1], a[2], a[3], a[4])),
+        libc::SYS_utime => call!(fdt_utime(a[0], a[1])),
+        libc::SYS_utimes => call!(fdt_utimes(a[0], a[1])),
+        libc::SYS_futimesat => call!(fdt_futimesat(a[0], a[1], a[2])),
+        libc::SYS_utimensat => call!(fdt_utimensat(a[0], a[1], a[2], a[3])),
+        libc::SYS_umask => call!(fdt_umask(a[0])),
+        libc::SYS_mkdir => call!(fdt_mkdir(a[0], a[1])),
+        libc::SYS_mkdirat => call!(fdt_mkdirat(a[0], a[1], a[2])),
+        libc::SYS_mknod => call!(fdt_mknod(a[0], a[1], a[2])),
+        libc::SYS_mknodat => call!(fdt_mknodat(a[0], a[1], a[2], a[3])),
+        libc::SYS_rmdir => call!(fdt_rmdir(a[0])),
+        libc::SYS_unlink => call!(fdt_unlink(a[0])),
+        libc::SYS_unlinkat => call!(fdt_unlinkat(a[0], a[1], a[2])),
+        libc::SYS_rename => call!(fdt_rename(a[0], a[1])),
+        libc::SYS_renameat => call!(fdt_renameat(a[0], a[1], a[2], a[3])),
+        libc::SYS_renameat2 => call!(fdt_renameat2(a[0], a[1], a[2], a[3], a[4])),
+        libc::SYS_link => call!(fdt_link(a[0], a[1])),
+        libc::SYS_linkat => call!(fdt_linkat(a[0], a[1], a[2], a[3], a[4])),
+        libc::SYS_symlink => call!(fdt_symlink(a[0], a[1])),
+        libc::SYS_symlinkat => call!(fdt_symlinkat(a[0], a[1], a[2])),
+        libc::SYS_readlink => call!(fdt_readlink(a[0], a[1], a[2])),
+        libc::SYS_readlinkat => call!(fdt_readlinkat(a[0], a[1], a[2], a[3])),
+        libc::SYS_chdir => call!(fdt_chdir(a[0])),
+        libc::SYS_fchdir => call!(fdt_fchdir(a[0])),
+        libc::SYS_getdents64 => call!(fdt_getdents64(a[0], a[1], a[2])),
+        libc::SYS_getdents => old_entries(a),
+        libc::SYS_getcwd => working_directory(a),
+        // Sockets.
+        libc::SYS_socket => call!(fdt_socket(a[0], a[1], a[2])),
+        libc::SYS_socketpair => call!(fdt_socketpair(a[0], a[1], a[2], a[3])),
+        libc::SYS_bind => call!(fdt_bind(a[0], a[1], a[2])),
+        libc::SYS_listen => call!(fdt_listen(a[0], a[1])),
+        libc::SYS_accept => call!(fdt_accept(a[0], a[1], a[2])),
+        libc::SYS_accept4 => call!(fdt_accept4(a[0], a[1], a[2], a[3])),
+        libc::SYS_connect => call!(fdt_connect(a[0], a[1], a[2])),
+        libc::SYS_shutdown => call!(fdt_shutdown(a[0], a[1])),
+        libc::SYS_getsockname => call!(fdt_getsockname(a[0], a[1], a[2])),
+        libc::SYS_getpeername => call!(fdt_getpeername(a[0], a[1], a[2])),
+        libc::SYS_getsockopt => call!(fdt_getsockopt(a[0], a[1], a[2], a[3], a[4])),
+        libc::SYS_setsockopt => call!(fdt_setsockopt(a[0], a[1], a[2], a[3], a[4])),
+        libc::SYS_sendmsg => call!(fdt_sendmsg(a[0], a[1], a[2])),
+        libc::SYS_sendmmsg => call!(fdt_sendmmsg(a[0], a[1], a[2], a[3])),
+        libc::SYS_recvmsg => call!(fdt_recvmsg(a[0], a[1], a[2])),
+        libc::SYS_recvmmsg => call!(fdt_recvmmsg(a[0], a[1], a[2], a[3], a[4])),
+        // Events.
+        libc::SYS_select => call!(fdt_select(a[0], a[1], a[2], a[3], a[4])),
+        libc::SYS_eventfd => call!(fdt_eventfd(a[0], 0)),
+        libc::SYS_eventfd2 => call!(fdt_eventfd(a[0], a[1])),
+        libc::SYS_timerfd_create => call!(fdt_timerfd_create(a[0], a[1])),
+        libc::SYS_timerfd_settime => call!(fdt_timerfd_settime(a[0], a[1], a[2], a[3])),
+        libc::SYS_timerfd_gettime => call!(fdt_timerfd_gettime(a[0], a[1])),
+        libc::SYS_epoll_create => call!(fdt_epoll_create(a[0])),
+        libc::SYS_epoll_create1 => call!(fdt_epoll_create1(a[0])),
+        libc::SYS_epoll_ctl => call!(fdt_epoll_ctl(a[0], a[1], a[2], a[3])),
+        libc::SYS_signalfd => signal_descriptor(a, 0),
+        libc::SYS_signalfd4 => signal_descriptor(a, a[3]),
+        libc::SYS_inotify_init => call!(fdt_inotify_init()),
+        libc::SYS_inotify_init1 => call!(fdt_inotify_init1(a[0])),
+        libc::SYS_inotify_add_watch => call!(fdt_inotify_add_watch(a[0], a[1], a[2])),
+        libc::SYS_inotify_rm_watch => call!(fdt_inotify_rm_watch(a[0], a[1])),
+        // Limits and credentials.
+        libc::SYS_getrlimit => call!(fdt_getrlimit(a[0], a[1])),
+        libc::SYS_setrlimit => call!(fdt_setrlimit(a[0], a[1])),
+        libc::SYS_prlimit64 => call!(fdt_prlimit(a[0], a[1], a[2], a[3])),
+        libc::SYS_setuid => call!(fdt_setuid(a[0])),
+        libc::SYS_setgid => call!(fdt_setgid(a[0])),
+        libc::SYS_setreuid => call!(fdt_setreuid(a[0], a[1])),
+        libc::SYS_setregid => call!(fdt_setregid(a[0], a[1])),
+        libc::SYS_setresuid => call!(fdt_setresuid(a[0], a[1], a[2])),
+        libc::SYS_setresgid => call!(fdt_setresgid(a[0], a[1], a[2])),
+        libc::SYS_setfsuid => call!(fdt_setfsuid(a[0])),
+        libc::SYS_setfsgid => call!(fdt_setfsgid(a[0])),
+        libc::SYS_capset => call!(fdt_capset(a[0], a[1])),
+        _ => on_host(number, a),
     }
 }
 
-/// Makes a call of the C interface.
-pub(crate) fn posix(number: i64, a: [i64; 6]) -> i64 {
-    let [a, b, c, d, e, f]: [c_long; 6] = a;
+/// Makes a call that is not served here or by a function of the C interface.
+pub(crate) fn on_host(number: i64, a: [i64; 6]) -> i64 {
     // SAFETY: the guest's own call, with what it passed.
-    result_of(unsafe { fdt_syscall(number, a, b, c, d, e, f) })
+    result_of(unsafe { runner::host_call(number, a) })
 }
 
 /// Returns what the guest gets for the result of a C function.
-fn result_of(result: i64) -> i64 {
+pub(crate) fn result_of(result: i64) -> i64 {
     checked(result).unwrap_or_else(|errno| -i64::from(errno))
 }
 
@@ -439,7 +633,7 @@ fn discards(advice: i64) -> bool {
 fn map(a: [i64; 6]) -> i64 {
     let replaced = || memory::range(a[0].cast_unsigned(), a[1].cast_unsigned());
     let closed = (a[3] & i64::from(libc::MAP_FIXED) != 0).then(|| patch::forget([replaced()]));
-    let result = posix(libc::SYS_mmap, a);
+    let result = call!(fdt_mmap(a[0], a[1], a[2], a[3], a[4], a[5]));
     drop(closed);
     if !(-4095..0).contains(&result) {
         memory::note(result.cast_unsigned(), a[1].cast_unsigned());
@@ -452,4 +646,167 @@ fn map(a: [i64; 6]) -> i64 {
         patch::map(result.cast_unsigned(), a[1].cast_unsigned(), mapping);
     }
     result
+}
+
+/// Makes a call with a timeout, and writes the time left to it, as the kernel does.
+pub(crate) fn with_time_left(at: i64, wait: impl FnOnce() -> i64) -> i64 {
+    let begun = Instant::now();
+    let at = pointer::<[i64; 2]>(at.cast_unsigned());
+    // SAFETY: words have any value.
+    let limit = unsafe { runner::value(at) }.and_then(duration);
+    let result = wait();
+    if let Some(limit) = limit {
+        let left = limit.saturating_sub(begun.elapsed());
+        let left = [left.as_secs().cast_signed(), left.subsec_nanos().into()];
+        // It may be read-only data, which a call that ended at once leaves unchanged.
+        // SAFETY: the guest's time.
+        unsafe { runner::put(at, left) };
+    }
+    result
+}
+
+/// Returns a time of the guest, if it is valid.
+fn duration([seconds, nanoseconds]: [i64; 2]) -> Option<Duration> {
+    let (seconds, nanoseconds) = (seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
+    (nanoseconds < 1_000_000_000).then(|| Duration::new(seconds, nanoseconds))
+}
+
+/// Makes `signalfd`, whose mask has the kernel's length: shorter than that of the C library.
+fn signal_descriptor(a: [i64; 6], flags: i64) -> i64 {
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
+    if a[1] == 0 {
+        return call!(fdt_signalfd(a[0], 0, flags));
+    }
+    if a[2] as usize != size_of::<u64>() {
+        return -i64::from(libc::EINVAL);
+    }
+    // SAFETY: a word has any value.
+    let Some(signals) = (unsafe { runner::value(pointer::<u64>(a[1].cast_unsigned())) }) else {
+        return -i64::from(libc::EFAULT);
+    };
+    // SAFETY: the set begins with the 64 signals of the kernel.
+    unsafe { (&raw mut mask).cast::<u64>().write_unaligned(signals) };
+    call!(fdt_signalfd(
+        a[0],
+        (&raw const mask).expose_provenance() as i64,
+        flags
+    ))
+}
+
+/// Returns the length of the working directory's path with the null, unlike the C library.
+fn working_directory(a: [i64; 6]) -> i64 {
+    // The C library has another error for the first, and allocates for the second.
+    match (a[1], a[0]) {
+        (0, _) => return -i64::from(libc::ERANGE),
+        (_, 0) => return -i64::from(libc::EFAULT),
+        _ => {}
+    }
+    let place = pointer(a[0].cast_unsigned());
+    // SAFETY: the guest's own call, with what it passed.
+    let path = unsafe { fdt_getcwd(place, a[1] as usize) };
+    if path.is_null() {
+        return -i64::from(errno());
+    }
+    // SAFETY: the call has written a C string.
+    unsafe { CStr::from_ptr(path) }.count_bytes() as i64 + 1
+}
+
+/// Reads directory entries in the old layout, where the type is the last byte of a record. Records
+/// have the same lengths in both layouts.
+fn old_entries(a: [i64; 6]) -> i64 {
+    const LENGTH: usize = 16;
+    const TYPE: usize = 18;
+    let read = call!(fdt_getdents64(a[0], a[1], a[2]));
+    if read <= 0 {
+        return read;
+    }
+    let place = pointer::<u8>(a[1].cast_unsigned());
+    // SAFETY: the call has written so many bytes.
+    let mut records = unsafe { std::slice::from_raw_parts_mut(place, read as usize) };
+    while !records.is_empty() {
+        let length = u16::from_ne_bytes([records[LENGTH], records[LENGTH + 1]]);
+        let (record, rest) = records.split_at_mut(length.into());
+        record[TYPE..].rotate_left(1);
+        records = rest;
+    }
+    read
+}
+
+/// Converts a returned error number.
+fn error_of(error: i64) -> i64 {
+    -error
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    /// The dispatcher, and the calls that only the host has.
+    const SOURCES: [&str; 2] = [
+        include_str!("calls.rs"),
+        include_str!("../../posix/src/host/calls.rs"),
+    ];
+
+    /// Calls that return `ENOSYS`.
+    const REFUSED: &[&str] = &[
+        "io_setup",
+        "io_destroy",
+        "io_getevents",
+        "io_submit",
+        "io_cancel",
+        "io_pgetevents",
+        "io_uring_setup",
+        "io_uring_enter",
+        "io_uring_register",
+        "bpf",
+        "fanotify_init",
+        "fanotify_mark",
+        "landlock_create_ruleset",
+        "landlock_add_rule",
+        "landlock_restrict_self",
+        "kcmp",
+        "kexec_file_load",
+        "lookup_dcookie",
+        "nfsservctl",
+        "uselib",
+        "_sysctl",
+        "create_module",
+        "get_kernel_syms",
+        "query_module",
+        "getpmsg",
+        "putpmsg",
+        "afs_syscall",
+        "tuxcall",
+        "security",
+        "epoll_ctl_old",
+        "epoll_wait_old",
+        "vserver",
+    ];
+
+    #[test]
+    fn every_number_of_the_system_header_is_classified() {
+        let path = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
+        let Ok(header) = fs::read_to_string(path) else {
+            eprintln!("{path} is missing");
+            return;
+        };
+        let names: Vec<_> = header
+            .lines()
+            .filter_map(|line| line.strip_prefix("#define __NR_"))
+            .filter_map(|rest| rest.split_whitespace().next())
+            .collect();
+        assert!(names.len() > 300, "{path} has few names");
+        let is_in_sources = |name: &str| {
+            let is_whole =
+                |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            let number = format!("libc::SYS_{name}");
+            let mut sources = SOURCES.iter();
+            sources.any(|text| text.split(&number).skip(1).any(is_whole))
+        };
+        for name in names {
+            let is_refused = REFUSED.contains(&name);
+            assert!(is_refused != is_in_sources(name), "{name}: {is_refused}");
+        }
+    }
 }

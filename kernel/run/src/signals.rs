@@ -30,10 +30,11 @@ use std::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use fdtable::host_fork;
+use fdtable_posix::fdt_pselect;
 use fdtable_posix::runner::{self, DirectCalls};
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
-use crate::calls::{self, host, host_now};
+use crate::calls::{self, call, host, host_now};
 use crate::entry::*;
 use crate::exec;
 use crate::guarded::Guarded;
@@ -507,11 +508,11 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
         // SAFETY: the guest's struct.
         unsafe { pointer::<[i64; 2]>(a[5].cast_unsigned()).read_unaligned() }
     };
-    let number = libc::SYS_pselect6;
     with_mask(block, at, size, || {
         // A call that fails leaves the sets as they are.
         let kept = if block.waits() { sets(a) } else { Vec::new() };
-        let result = calls::posix(number, [a[0], a[1], a[2], a[3], a[4], 0]);
+        let select = || call!(fdt_pselect(a[0], a[1], a[2], a[3], a[4], 0));
+        let result = calls::with_time_left(a[4], select);
         let ended = or_interrupted(block, result);
         if ended != result {
             for (place, bytes) in kept {
@@ -607,7 +608,7 @@ fn less([seconds, nanoseconds]: [i64; 2], passed: Duration) -> [i64; 2] {
 
 /// Returns the pending signals: `rt_sigpending(2)`.
 pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
-    let result = calls::posix(libc::SYS_rt_sigpending, a);
+    let result = calls::on_host(libc::SYS_rt_sigpending, a);
     let kept = block.mailbox.pending() & block.mailbox.blocked();
     if result == 0 && kept != 0 {
         // The host writes as many bytes as it was told.
@@ -679,7 +680,7 @@ fn kill_another(number: i64, a: [i64; 6]) -> Option<i64> {
         return None;
     }
     let was_there = process::end_before_kill(a[0] as i32);
-    let result = calls::posix(number, a);
+    let result = calls::on_host(number, a);
     // Its parent may have learned of its end already.
     let is_gone = was_there && result == -i64::from(libc::ESRCH);
     Some(if is_gone { 0 } else { result })

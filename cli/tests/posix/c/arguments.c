@@ -194,11 +194,30 @@ static void long_lengths(void) {
     CALL(readlink("file", page, (size_t)-1));
 }
 
+/* Masks have the kernel's length, which is shorter than that of the C library: here nothing can be
+ * read behind one. */
+static void kernel_masks(void) {
+    int protection = PROT_READ | PROT_WRITE;
+    char *pages = mmap(NULL, 2 * 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    void *mask = pages + 4096 - 8;
+    struct timespec now = {0};
+    struct {
+        void *at;
+        size_t length;
+    } behind = {mask, 8};
+    CALL(syscall(SYS_ppoll, NULL, 0, &now, mask, 8));
+    CALL(syscall(SYS_ppoll, NULL, 0, &now, mask, 128));
+    CALL(syscall(SYS_pselect6, 0, NULL, NULL, NULL, &now, &behind));
+    CALL(syscall(SYS_signalfd4, -1, mask, 8, 0));
+}
+
 static const struct section sections[] = {
     {"closed_descriptor", closed_descriptor},
     {"wrong_kind", wrong_kind},
     {"wild_addresses", wild_addresses},
     {"long_lengths", long_lengths},
+    {"kernel_masks", kernel_masks},
     {NULL, NULL},
 };
 const struct theme arguments = {"arguments", sections};

@@ -2,14 +2,17 @@
 
 use std::ffi::{c_char, c_int};
 
-use fdtable::{FdFlags, Reservation};
+use fdtable::{FdFlags, Reservation, host_fork};
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 
 use crate::abi::call::call;
+use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
+use crate::abi::uaccess;
 use crate::host::file::HostFile;
-use crate::host::{self, HostFd};
+use crate::host::other_files::adopt_new;
+use crate::host::{self, HostFd, OpenHow};
 
 /// Opens a path: `open(2)`. `mode` is the third argument in C, if the flags require one.
 #[unsafe(no_mangle)]
@@ -56,6 +59,83 @@ pub unsafe extern "C" fn fdt_creat(path: *const c_char, mode: libc::mode_t) -> c
     let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
     // SAFETY: as the caller promises.
     unsafe { fdt_openat(libc::AT_FDCWD, path, flags, mode) }
+}
+
+/// Opens a path by a struct: `openat2(2)`. On our side, `resolve` may have only `RESOLVE_CACHED`,
+/// which is true of all files in memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_openat2(
+    directory: c_int,
+    path: *const c_char,
+    how: *const libc::open_how,
+    size: usize,
+) -> c_int {
+    const RESOLVE_CACHED: u64 = 0x20;
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let how = unsafe { argument(how.cast(), size) }?;
+        let flags = how.flags as c_int;
+        let target = match how.resolve {
+            // SAFETY: as the caller promises.
+            0 => unsafe {
+                system.target_to_open(directory, path, flags, &mut |directory, path| {
+                    let resolve = libc::RESOLVE_NO_SYMLINKS;
+                    let _out = host_fork::blocking_section();
+                    host::openat2_inside(directory, path, OpenHow { resolve, ..how })
+                })
+            },
+            // SAFETY: as the caller promises.
+            _ => unsafe { system.target(directory, path, LastLink::of_open(flags)) },
+        };
+        match target? {
+            Target::Host(path) => {
+                let opened = match (path.into_result(), how.resolve) {
+                    (Ok(opened), _) => opened,
+                    (Err(path), 0) => {
+                        host::openat2_inside(path.directory().get(), path.path(), how)?
+                    }
+                    // The way to a file is restricted for the path as it was given.
+                    (Err(path), _) => {
+                        host::openat2_inside(path.directory().get(), path.as_given(), how)?
+                    }
+                };
+                adopt_new(system, opened.into_raw(), flags & libc::O_CLOEXEC)
+            }
+            Target::Ours(..) if how.resolve & !RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
+            Target::Ours(at, path) => {
+                let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+                let (known, mode) = (how.flags & !(host::OPEN_FLAGS as u64) == 0, how.mode);
+                if !known || mode > 0o7777 || mode != 0 && how.flags as c_int & makes == 0 {
+                    return Err(Errno::EINVAL);
+                }
+                system.open_ours(at, &path, flags, mode as libc::mode_t)
+            }
+        }
+    })
+}
+
+/// Reads the argument of `openat2`. A longer struct must have zeroes at its end.
+///
+/// # Errors
+/// `EINVAL` if it is too short; `E2BIG` if it has more; `EFAULT`.
+///
+/// # Safety
+/// If `at` can be an address, so many bytes are there.
+unsafe fn argument(at: *const OpenHow, size: usize) -> Result<OpenHow, Errno> {
+    const PAGE: usize = 4096;
+    if size < size_of::<OpenHow>() {
+        return Err(Errno::EINVAL);
+    }
+    if size > PAGE {
+        return Err(Errno::from_raw(libc::E2BIG));
+    }
+    // SAFETY: as the caller promises.
+    let more = unsafe { uaccess::bytes(at.cast(), size) }?;
+    if more[size_of::<OpenHow>()..].iter().any(|&byte| byte != 0) {
+        return Err(Errno::from_raw(libc::E2BIG));
+    }
+    // SAFETY: as the caller promises.
+    unsafe { uaccess::get(at) }
 }
 
 /// An open on the host. The descriptor is reserved before the file is created.

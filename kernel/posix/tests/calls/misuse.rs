@@ -1,9 +1,8 @@
 //! Unusual but valid uses of calls.
 //!
-//! Sets that are shorter than the count, transfers above 2^31 bytes, unaligned arrays, signal masks
-//! of the kernel's length, null tables.
+//! Sets that are shorter than the count, transfers above 2^31 bytes, unaligned arrays, null tables.
 
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use fdtable_posix::*;
@@ -119,32 +118,6 @@ fn arrays_may_be_unaligned() {
     let told = unsafe { place.cast::<libc::pollfd>().read_unaligned() };
     assert_eq!(told.revents, libc::POLLIN);
     fdt_close(zero);
-}
-
-#[test]
-fn a_system_call_takes_a_mask_of_the_kernels_length() {
-    let mask = at_the_edge::<u64>(8).expose_provenance() as c_long;
-    let now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let now = (&raw const now).expose_provenance() as c_long;
-    // SAFETY: the arguments are no entries, a time and a mask.
-    let waited = |size| unsafe { fdt_syscall(libc::SYS_ppoll, 0, 0, now, mask, size, 0) };
-    assert_eq!(waited(8), 0);
-    assert_eq!((waited(128), errno()), (-1, libc::EINVAL));
-    let behind = [mask, 8];
-    let behind = (&raw const behind).expose_provenance() as c_long;
-    // SAFETY: the arguments are no sets, a time, and a mask with its length.
-    let selected = unsafe { fdt_syscall(libc::SYS_pselect6, 0, 0, 0, 0, now, behind) };
-    assert_eq!(selected, 0);
-    // SAFETY: the mask is valid.
-    let fd = unsafe { fdt_syscall(libc::SYS_signalfd4, -1, mask, 8, 0, 0, 0) };
-    assert!(
-        fd >= 0 && fdt_hostfd(fd as c_int) >= 0,
-        "not a descriptor of ours: {fd}"
-    );
-    fdt_close(fd as c_int);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! System calls by number that only the host has.
+//! System calls that only the host has, by number.
 //!
 //! Each number is in one of three groups:
 //!
@@ -19,11 +19,11 @@ use crate::abi::links::LastLink;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
-use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
 use crate::host::other_files::adopt_new;
+use crate::process::credentials::{prctl, setgroups};
 use crate::process::tree;
 
 /// Makes a system call that is not ours. Fails with `EPERM`, as without the capability, if it could
@@ -31,7 +31,7 @@ use crate::process::tree;
 ///
 /// # Safety
 /// The arguments are those that the system call expects.
-pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
+pub unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
     if escapes_overlays(number, a[0]) {
         let allowed = call(|system| match system.routes.load().links() {
             Links::Stay => Ok(0),
@@ -47,6 +47,14 @@ pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
             return unshared;
         }
     }
+    if number == libc::SYS_prctl {
+        // SAFETY: as the caller promises.
+        return unsafe { prctl(a) };
+    }
+    if number == libc::SYS_setgroups {
+        // SAFETY: as the caller promises.
+        return unsafe { setgroups(a) };
+    }
     if passes_on(number) {
         // SAFETY: as the caller promises.
         return call(|_| unsafe { host::syscall(number, a) });
@@ -56,8 +64,7 @@ pub(super) unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
         if number == libc::SYS_pidfd_getfd && system.routes.load().links() == Links::Cross {
             return Err(Errno::EPERM);
         }
-        // SAFETY: as the caller promises.
-        let shape = unsafe { shape(number, &a) }?.ok_or(Errno::ENOSYS)?;
+        let shape = shape(number, &a).ok_or(Errno::ENOSYS)?;
         // SAFETY: as the caller promises.
         unsafe { shape.call(system, number, a) }
     })
@@ -103,10 +110,6 @@ fn passes_on(number: c_long) -> bool {
         number,
         libc::SYS_mprotect
             | libc::SYS_munmap
-            | libc::SYS_brk
-            | libc::SYS_rt_sigaction
-            | libc::SYS_rt_sigprocmask
-            | libc::SYS_rt_sigreturn
             | libc::SYS_sched_yield
             | libc::SYS_mremap
             | libc::SYS_msync
@@ -115,22 +118,15 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_shmget
             | libc::SYS_shmat
             | libc::SYS_shmctl
-            | libc::SYS_nanosleep
             | libc::SYS_getitimer
             | libc::SYS_setitimer
             | libc::SYS_getpid
-            | libc::SYS_execve
-            | libc::SYS_exit
-            | libc::SYS_wait4
             | libc::SYS_kill
             | libc::SYS_uname
             | libc::SYS_semget
-            | libc::SYS_semop
             | libc::SYS_semctl
             | libc::SYS_shmdt
             | libc::SYS_msgget
-            | libc::SYS_msgsnd
-            | libc::SYS_msgrcv
             | libc::SYS_msgctl
             | libc::SYS_gettimeofday
             | libc::SYS_getrusage
@@ -152,10 +148,7 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_getsid
             | libc::SYS_capget
             | libc::SYS_rt_sigpending
-            | libc::SYS_rt_sigtimedwait
             | libc::SYS_rt_sigqueueinfo
-            | libc::SYS_rt_sigsuspend
-            | libc::SYS_sigaltstack
             | libc::SYS_personality
             | libc::SYS_getpriority
             | libc::SYS_setpriority
@@ -188,23 +181,16 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_quotactl
             | libc::SYS_gettid
             | libc::SYS_tkill
-            | libc::SYS_futex
             | libc::SYS_sched_setaffinity
             | libc::SYS_sched_getaffinity
             | libc::SYS_remap_file_pages
-            | libc::SYS_set_tid_address
             | libc::SYS_restart_syscall
-            | libc::SYS_semtimedop
-            | libc::SYS_timer_create
             | libc::SYS_timer_settime
             | libc::SYS_timer_gettime
             | libc::SYS_timer_getoverrun
-            | libc::SYS_timer_delete
             | libc::SYS_clock_settime
             | libc::SYS_clock_gettime
             | libc::SYS_clock_getres
-            | libc::SYS_clock_nanosleep
-            | libc::SYS_exit_group
             | libc::SYS_tgkill
             | libc::SYS_mbind
             | libc::SYS_set_mempolicy
@@ -234,8 +220,6 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_pkey_mprotect
             | libc::SYS_pkey_alloc
             | libc::SYS_pkey_free
-            | libc::SYS_rseq
-            | libc::SYS_futex_waitv
             | libc::SYS_set_mempolicy_home_node
     )
 }
@@ -245,15 +229,11 @@ fn passes_on(number: c_long) -> bool {
 fn passes_on_legacy(number: c_long) -> bool {
     matches!(
         number,
-        libc::SYS_pause
-            | libc::SYS_alarm
-            | libc::SYS_fork
-            | libc::SYS_vfork
+        libc::SYS_alarm
             | libc::SYS_getpgrp
             | libc::SYS_ustat
             | libc::SYS_sysfs
             | libc::SYS_modify_ldt
-            | libc::SYS_arch_prctl
             | libc::SYS_iopl
             | libc::SYS_ioperm
             | libc::SYS_set_thread_area
@@ -293,7 +273,6 @@ const FSCONFIG_SET_PATH_EMPTY: c_int = 4;
 const FSCONFIG_SET_FD: c_int = 5;
 const PERF_FLAG_PID_CGROUP: c_long = 4;
 const PERF_FLAG_FD_CLOEXEC: c_long = 8;
-const CLONE_PIDFD: u64 = 0x1000;
 const SECCOMP_SET_MODE_FILTER: c_long = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: c_long = 8;
 
@@ -301,13 +280,7 @@ const FD: &[usize] = &[0];
 const AT: &[(usize, usize)] = &[(0, 1)];
 
 /// Returns the descriptors of a call, or `None` if the call is not made.
-///
-/// # Errors
-/// `EFAULT`.
-///
-/// # Safety
-/// As [`host_call`].
-unsafe fn shape(number: c_long, a: &[c_long; 6]) -> Result<Option<Shape>, Errno> {
+fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
     let of_fds = |fds| Shape {
         fds,
         ..Shape::default()
@@ -322,7 +295,7 @@ unsafe fn shape(number: c_long, a: &[c_long; 6]) -> Result<Option<Shape>, Errno>
         ..Shape::default()
     };
     let o_cloexec = c_long::from(libc::O_CLOEXEC);
-    Ok(Some(match number {
+    Some(match number {
         // The kernel gives these descriptors the flag always.
         libc::SYS_pidfd_open | libc::SYS_mq_open => opens(Returns::Fd { cloexec: true }),
         libc::SYS_pidfd_getfd => Shape {
@@ -388,27 +361,16 @@ unsafe fn shape(number: c_long, a: &[c_long; 6]) -> Result<Option<Shape>, Errno>
             ..Shape::default()
         },
         libc::SYS_fsconfig => match a[1] as c_int {
-            FSCONFIG_SET_PATH | FSCONFIG_SET_PATH_EMPTY => return Ok(None),
+            FSCONFIG_SET_PATH | FSCONFIG_SET_PATH_EMPTY => return None,
             FSCONFIG_SET_FD => of_fds(&[0, 4]),
             _ => of_fds(FD),
         },
         libc::SYS_move_mount => of_path(&[(0, 1), (2, 3)]),
-        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at | libc::SYS_execveat => of_path(AT),
-        libc::SYS_seccomp if returns_listener(a) => return Ok(None),
-        // They write the new descriptor to memory.
-        libc::SYS_clone if a[0].cast_unsigned() & CLONE_PIDFD != 0 => return Ok(None),
-        libc::SYS_clone3 => {
-            // SAFETY: as the caller promises; the struct begins with the flags.
-            let flags =
-                unsafe { uaccess::get(ptr::with_exposed_provenance::<u64>(a[0] as usize)) }?;
-            if flags & CLONE_PIDFD != 0 {
-                return Ok(None);
-            }
-            Shape::default()
-        }
-        libc::SYS_seccomp | libc::SYS_clone => Shape::default(),
-        _ => return Ok(None),
-    }))
+        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at => of_path(AT),
+        libc::SYS_seccomp if returns_listener(a) => return None,
+        libc::SYS_seccomp => Shape::default(),
+        _ => return None,
+    })
 }
 
 /// Returns what a call does with a symbolic link at the end of its path.
@@ -421,7 +383,6 @@ fn last_link(number: c_long, a: &[c_long; 6]) -> LastLink {
         libc::SYS_name_to_handle_at if a[4] as c_int & libc::AT_SYMLINK_FOLLOW == 0 => {
             LastLink::Keep
         }
-        libc::SYS_execveat => LastLink::of(a[4] as c_int),
         // Others with flags are refused where links lead from one side to the other.
         _ => LastLink::Follow,
     }
@@ -552,76 +513,4 @@ pub unsafe extern "C" fn fdt_open_by_handle_at(
     let a = [mount.into(), handle, flags.into(), 0, 0, 0];
     // SAFETY: as the caller promises.
     unsafe { host_call(libc::SYS_open_by_handle_at, a) as c_int }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    const SOURCES: [&str; 2] = [
-        include_str!("system_calls.rs"),
-        include_str!("host_calls.rs"),
-    ];
-
-    /// Calls that return `ENOSYS`.
-    const REFUSED: &[&str] = &[
-        "io_setup",
-        "io_destroy",
-        "io_getevents",
-        "io_submit",
-        "io_cancel",
-        "io_pgetevents",
-        "io_uring_setup",
-        "io_uring_enter",
-        "io_uring_register",
-        "bpf",
-        "fanotify_init",
-        "fanotify_mark",
-        "landlock_create_ruleset",
-        "landlock_add_rule",
-        "landlock_restrict_self",
-        "kcmp",
-        "kexec_file_load",
-        "lookup_dcookie",
-        "nfsservctl",
-        "uselib",
-        "_sysctl",
-        "create_module",
-        "get_kernel_syms",
-        "query_module",
-        "getpmsg",
-        "putpmsg",
-        "afs_syscall",
-        "tuxcall",
-        "security",
-        "epoll_ctl_old",
-        "epoll_wait_old",
-        "vserver",
-    ];
-
-    #[test]
-    fn every_number_of_the_system_header_is_classified() {
-        let path = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
-        let Ok(header) = fs::read_to_string(path) else {
-            eprintln!("{path} is missing");
-            return;
-        };
-        let names: Vec<_> = header
-            .lines()
-            .filter_map(|line| line.strip_prefix("#define __NR_"))
-            .filter_map(|rest| rest.split_whitespace().next())
-            .collect();
-        assert!(names.len() > 300, "{path} has few names");
-        let is_in_sources = |name: &str| {
-            let is_whole =
-                |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-            let number = format!("libc::SYS_{name}");
-            let mut sources = SOURCES.iter();
-            sources.any(|text| text.split(&number).skip(1).any(is_whole))
-        };
-        for name in names {
-            let is_refused = REFUSED.contains(&name);
-            assert!(is_refused != is_in_sources(name), "{name}: {is_refused}");
-        }
-    }
 }
