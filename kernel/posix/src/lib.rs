@@ -10,7 +10,8 @@
 //!
 //! Reading order: `abi` (how every call is made), then `host` (the calls of the host's kernel). One
 //! file for each group of calls follows, in the directories that the vfs has too: `process`, `fs`,
-//! `ipc`, `event`. `table` stands alone: it is the table for embedders that bring their own objects.
+//! `ipc`, `event`. `table` stands alone: it is the table for embedders that bring their own
+//! objects.
 //!
 //! # Safety
 //! The functions are for C, and as safe as the calls that they are named after. The caller meets

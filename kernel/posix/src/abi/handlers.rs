@@ -7,8 +7,8 @@
 //!
 //! # How it works
 //!
-//! `fdt_sigaction` records the program's action and installs [`handle`] in its place, with the flags
-//! and the mask of the program's action. It returns the recorded action.
+//! `fdt_sigaction` records the program's action and installs [`handle`] in its place, with the
+//! flags and the mask of the program's action. It returns the recorded action.
 //!
 //! A thread inside the [freezer](host_fork) may hold locks, and outside it holds none. If `handle`
 //! finds its thread outside, it calls the program's handler. If not, it sends the signal to its
@@ -34,8 +34,8 @@
 //! - A handler that interrupts the allocator of the program, and makes a call that allocates, waits
 //!   forever. On the host, `open` and its relatives are safe there.
 //! - The first call of a thread allocates, also in a handler.
-//! - A handler that the host's `sigaction` installs runs at once, wherever it interrupts. If it makes
-//!   a call, that may wait forever.
+//! - A handler that the host's `sigaction` installs runs at once, wherever it interrupts. If it
+//!   makes a call, that may wait forever.
 //! - A handler that leaves a sleeping call by `siglongjmp` leaks what the call holds: a reference
 //!   to the open file, and an entry in a wait queue, which may take a wake-up that was for another
 //!   thread.
