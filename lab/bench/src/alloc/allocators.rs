@@ -1,12 +1,10 @@
-//! Allocators of descriptors or keys: our table, the baselines, slabs, and the host.
+//! Allocators of descriptors or keys: our table, the baselines, and slabs.
 
-use std::fs::File;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fdtable::{Files, Rcu};
-use nix::unistd::dup;
 
 use crate::any_free::AnyFree;
 use crate::baseline::{RwLockBitmap, RwLockVec};
@@ -15,11 +13,9 @@ use crate::table::{NewFile, Table};
 pub(super) const LOWEST: &str = "fdtable, lowest free number";
 pub(super) const ANY: &str = "fdtable, any free number";
 pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
-pub(super) const STD_MUTEX_SLAB: &str = "slab under std's mutex";
 pub(super) const SHARDED_SLAB: &str = "sharded-slab";
 pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
 pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
-pub(super) const HOST: &str = "the host, dup and close";
 pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
 
 /// Spare descriptors below the limit. CPUs that allocate in leaves of their own need some.
@@ -117,33 +113,6 @@ impl Allocator for MutexSlab {
     }
 }
 
-/// The same with the standard library's mutex.
-pub(super) struct StdMutexSlab(std::sync::Mutex<slab::Slab<Arc<Apart>>>);
-
-impl Allocator for StdMutexSlab {
-    type Ref = Arc<Apart>;
-    type Key = usize;
-    const NAME: &'static str = STD_MUTEX_SLAB;
-
-    fn with_room(_most: u32) -> Self {
-        StdMutexSlab(std::sync::Mutex::default())
-    }
-
-    fn object() -> anyhow::Result<Arc<Apart>> {
-        Ok(Arc::default())
-    }
-
-    #[inline]
-    fn open(&self, object: Arc<Apart>) -> Option<usize> {
-        Some(self.0.lock().ok()?.insert(object))
-    }
-
-    #[inline]
-    fn take(&self, key: usize) -> Option<Arc<Apart>> {
-        self.0.lock().ok()?.try_remove(key)
-    }
-}
-
 /// A slab in which each thread inserts into a part of its own.
 pub(super) struct ShardedSlab(sharded_slab::Slab<Arc<Apart>>);
 
@@ -168,34 +137,6 @@ impl Allocator for ShardedSlab {
     #[inline]
     fn take(&self, key: usize) -> Option<Arc<Apart>> {
         self.0.take(key)
-    }
-}
-
-/// The host's own table; the object is an open file of its own.
-pub(super) struct Host;
-
-impl Allocator for Host {
-    type Ref = Arc<File>;
-    type Key = (OwnedFd, Arc<File>);
-    const NAME: &'static str = HOST;
-
-    fn with_room(_most: u32) -> Self {
-        Host
-    }
-
-    fn object() -> anyhow::Result<Arc<File>> {
-        Ok(Arc::new(File::open("/dev/null")?))
-    }
-
-    #[inline]
-    fn open(&self, object: Arc<File>) -> Option<Self::Key> {
-        Some((dup(&*object).ok()?, object))
-    }
-
-    #[inline]
-    fn take(&self, (descriptor, object): Self::Key) -> Option<Arc<File>> {
-        drop(descriptor);
-        Some(object)
     }
 }
 
@@ -253,9 +194,7 @@ mod tests {
         allocates_and_frees::<RwLockVec<Apart>>();
         allocates_and_frees::<RwLockBitmap<Apart>>();
         allocates_and_frees::<MutexSlab>();
-        allocates_and_frees::<StdMutexSlab>();
         allocates_and_frees::<ShardedSlab>();
-        allocates_and_frees::<Host>();
         allocates_and_frees::<TwoAdds>();
     }
 
@@ -266,7 +205,6 @@ mod tests {
         refuses_a_key_that_was_taken::<RwLockVec<Apart>>();
         refuses_a_key_that_was_taken::<RwLockBitmap<Apart>>();
         refuses_a_key_that_was_taken::<MutexSlab>();
-        refuses_a_key_that_was_taken::<StdMutexSlab>();
         refuses_a_key_that_was_taken::<ShardedSlab>();
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use fdtable::{Files, Rcu};
 use serde::Serialize;
 
-use super::allocators::{Allocator, Apart, Host, MutexSlab, ShardedSlab, StdMutexSlab, TwoAdds};
+use super::allocators::{Allocator, Apart, MutexSlab, ShardedSlab, TwoAdds};
 use crate::any_free::AnyFree;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::turn::{self, Worker};
@@ -58,11 +58,9 @@ pub(super) fn all(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     entries.extend(empty_and_full::<Files<Rcu<Apart>>>(most)?);
     entries.extend(empty_and_full::<AnyFree<Apart>>(most)?);
     entries.extend(empty_and_full::<MutexSlab>(most)?);
-    entries.extend(empty_and_full::<StdMutexSlab>(most)?);
     entries.extend(empty_and_full::<ShardedSlab>(most)?);
     entries.extend(empty_and_full::<RwLockVec<Apart>>(most)?);
     entries.extend(empty_and_full::<RwLockBitmap<Apart>>(most)?);
-    entries.extend(cases::<Host>(1, &[1, THREADS])?);
     entries.extend(cases::<TwoAdds>(1, &[1, THREADS])?);
     Ok(entries)
 }
@@ -106,8 +104,6 @@ impl<N: Allocator> Filled<N> {
         allocator
             .take(middle)
             .with_context(|| format!("{}: the middle one is not open", N::NAME))?;
-        // The host closes the dropped descriptors, and has no others then.
-        drop(keys);
         let objects = (0..THREADS)
             .map(|_| N::object())
             .collect::<anyhow::Result<_>>()?;
@@ -197,7 +193,7 @@ mod tests {
     #[test]
     fn every_subject_has_both_kinds_of_work() {
         let entries = all(3).unwrap();
-        // Seven with three cases of each kind, two with two.
-        assert_eq!(entries.len(), 7 * 6 + 2 * 4);
+        // Six with three cases of each kind, one with two.
+        assert_eq!(entries.len(), 6 * 6 + 4);
     }
 }

@@ -1,7 +1,7 @@
 //! The summary of `alloc`: tables, figures, and remarks.
 
 use super::allocators::{
-    ANY, FILES_STRUCT, HOST, LOWEST, MUTEX_SLAB, RWLOCK_VEC, SHARDED_SLAB, STD_MUTEX_SLAB, TWO_ADDS,
+    ANY, FILES_STRUCT, LOWEST, MUTEX_SLAB, RWLOCK_VEC, SHARDED_SLAB, TWO_ADDS,
 };
 use super::footprint::Footprint;
 use super::pairs::{Case, Work};
@@ -10,15 +10,13 @@ use crate::report::{Figure, Goal, Table, nanoseconds};
 use crate::stats::{Summary, paired_ratio};
 
 /// The subjects that have a row in the tables.
-pub(super) const SUBJECTS: [&str; 9] = [
+pub(super) const SUBJECTS: [&str; 7] = [
     LOWEST,
     ANY,
     MUTEX_SLAB,
-    STD_MUTEX_SLAB,
     SHARDED_SLAB,
     RWLOCK_VEC,
     FILES_STRUCT,
-    HOST,
     TWO_ADDS,
 ];
 
