@@ -243,7 +243,10 @@ fn statement(code: &str) -> Option<usize> {
 /// Returns the part of the code that begins on the first line and is `text` but for blanks.
 fn find(code: &str, text: &str) -> Option<Range<usize>> {
     let line = code.lines().next()?;
-    line.char_indices().find_map(|(start, _)| {
+    let starts = line
+        .char_indices()
+        .filter(|(_, first)| !first.is_whitespace());
+    starts.map(|(start, _)| start).find_map(|start| {
         let mut end = start;
         for expected in text.split_whitespace().flat_map(str::chars) {
             let rest = code[end..].trim_start();
@@ -286,6 +289,7 @@ mod tests {
             ("insert k();", "k();\ng(x, [y;\n2]);"),
             ("x, ==>", "g( [y;\n2]);"),
             ("y; 2 ==> z", "g(x, [z]);"),
+            ("[y; 2] ==> z", "g(x, z);"),
         ] {
             let expected = [before, changed, after].concat();
             assert_eq!(mutated(source, &[operation]).unwrap(), expected);

@@ -189,7 +189,7 @@ impl<'t> Recorder<'t> {
         let object = FileRef::new(file);
         self.record(|| {
             let replaced = files.replace(fd, object, NONE);
-            Operation::Replace(fd, file, replaced.map(|before| before.map(|it| *it)))
+            Operation::Replace(fd, file, replaced.map(|before| before.map(|(it, _)| *it)))
         });
     }
 
@@ -228,7 +228,7 @@ impl<'t> Recorder<'t> {
         let files = self.files;
         self.record(|| {
             let renamed = files.rename(from, to);
-            Operation::Rename(from, to, renamed.map(|before| before.map(|it| *it)))
+            Operation::Rename(from, to, renamed.map(|before| before.map(|(it, _)| *it)))
         });
     }
 

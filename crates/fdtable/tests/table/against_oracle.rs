@@ -323,7 +323,7 @@ impl<'p> Replay<'p> {
             Action::Take(fd) => {
                 let fd = fd.find(&of.files);
                 self.hold(
-                    of.files.close(fd).map(fdtable::ClosedFile::into_file),
+                    of.files.close(fd).map(ClosedFile::into_file),
                     of.oracle().take(fd),
                 )
             }

@@ -76,7 +76,7 @@ fn what_is_displaced_is_released_when_the_caller_drops_it() {
         drop(closed);
         assert_eq!(FileRef::strong_count(&one), 1);
         let closed = files.replace_if(fd, &two, one.clone(), NONE);
-        assert!(FileRef::ptr_eq(&closed.expect(OPEN).into_file(), &two));
+        assert!(FileRef::ptr_eq(&closed.expect(OPEN).0.into_file(), &two));
         drop(files.close_if(fd, &one).expect(OPEN));
         assert_eq!(FileRef::strong_count(&one), 1);
         assert_eq!(FileRef::strong_count(&two), 1);
