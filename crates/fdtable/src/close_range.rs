@@ -8,7 +8,6 @@
 //! A release hook that panics does not end the work: the rest of the range is closed, and then the
 //! panic is resumed.
 
-use alloc::sync::Arc;
 use core::fmt;
 
 use arrayvec::ArrayVec;
@@ -81,49 +80,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.close_leaves(0, Fd::MAX.index(), chosen, each)
     }
 
-    /// Closes every open descriptor from `first` to `last`, or changes them as the flags say. The
-    /// closed files are passed to `each` like [`close_range`](Self::close_range) does. To unshare a
-    /// table and close most of it is cheap: descriptors that are closed are not copied. May wait
-    /// for the lock, and allocates.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files};
-    ///
-    /// let shared = Arc::new(Files::new());
-    /// let fd = shared.open(FileRef::new("terminal"), FdFlags::empty())?;
-    /// let mut own = Arc::clone(&shared);
-    /// Files::close_range_with(&mut own, 0, u32::MAX, CloseRangeFlags::UNSHARE, drop)?;
-    /// assert!(shared.get(fd).is_ok() && own.get(fd).is_err());
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown, or `first` is greater than
-    ///   `last`.
-    /// - [`Error::NoMemory`] (ENOMEM) as for [`unshare`](Self::unshare) and
-    ///   [`close_range`](Self::close_range).
-    pub fn close_range_with(
-        this: &mut Arc<Self>,
-        first: impl FdArg,
-        last: impl FdArg,
-        flags: CloseRangeFlags,
-        each: impl FnMut(ClosedFiles<T>),
-    ) -> Result<(), Error> {
-        if !CloseRangeFlags::all().contains(flags) {
-            return Err(Error::InvalidArgument);
-        }
-        range_of(first, last)?;
-        if flags.contains(CloseRangeFlags::UNSHARE) {
-            Self::unshare(this)?;
-        }
-        if flags.contains(CloseRangeFlags::CLOEXEC) {
-            this.set_cloexec_range(first, last)
-        } else {
-            this.close_range(first, last, each)
-        }
-    }
-
     /// Sets close-on-exec on every open descriptor from `first` to `last`, both included. May wait
     /// for the lock, and allocates where a part of the table is shared since a fork.
     ///
@@ -163,7 +119,9 @@ fn range_of(first: impl FdArg, last: impl FdArg) -> Result<(usize, usize), Error
 }
 
 bitflags::bitflags! {
-    /// The flags of [`close_range_with`](Files::close_range_with).
+    /// The flags of `close_range(2)`, for the system call of a kernel. The table has a function for
+    /// each: [`Files::unshare`], and [`Files::set_cloexec_range`] instead of
+    /// [`Files::close_range`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct CloseRangeFlags: u32 {
         /// Unshares the table first. `CLOSE_RANGE_UNSHARE`.

@@ -117,9 +117,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Replaces `this`, if it is shared, by a [fork](Self::fork). If two holders unshare at the
     /// same time, both may get a new one. May wait for the lock, and allocates.
     ///
+    /// To unshare a table and [close](Self::close_range) most of it is cheap, as
+    /// `CLOSE_RANGE_UNSHARE` is meant: descriptors that are closed are not copied.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let shared = Arc::new(Files::new());
+    /// let fd = shared.open(FileRef::new("terminal"), FdFlags::empty())?;
+    /// let mut own = Arc::clone(&shared);
+    /// Files::unshare(&mut own)?;
+    /// own.close_range(0, u32::MAX, drop)?;
+    /// assert!(shared.get(fd).is_ok() && own.get(fd).is_err());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork); `this` is unchanged.
     #[doc(alias = "CLONE_FILES")]
+    #[doc(alias = "CLOSE_RANGE_UNSHARE")]
     pub fn unshare(this: &mut Arc<Self>) -> Result<(), Error> {
         if Arc::strong_count(this) > 1 {
             *this = Arc::new(this.fork()?);

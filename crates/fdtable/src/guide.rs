@@ -30,7 +30,6 @@
 //! [`Files::close`]: crate::Files::close
 //! [`Files::close_on_exec`]: crate::Files::close_on_exec
 //! [`Files::close_range`]: crate::Files::close_range
-//! [`Files::close_range_with`]: crate::Files::close_range_with
 //! [`Files::dup`]: crate::Files::dup
 //! [`Files::dup2`]: crate::Files::dup2
 //! [`Files::dup3`]: crate::Files::dup3
@@ -49,6 +48,7 @@
 //! [`Files::refers_to`]: crate::Files::refers_to
 //! [`Files::reserve`]: crate::Files::reserve
 //! [`Files::reserve_many`]: crate::Files::reserve_many
+//! [`Files::set_cloexec_range`]: crate::Files::set_cloexec_range
 //! [`Files::set_fd_flags`]: crate::Files::set_fd_flags
 //! [`Files::set_limits`]: crate::Files::set_limits
 //! [`Files::set_quarantine`]: crate::Files::set_quarantine

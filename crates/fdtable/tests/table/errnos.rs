@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use fdtable::{CloseRangeFlags, Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 /// Makes a table.
 type Table = fn() -> Files<Rcu<()>>;
@@ -312,18 +312,6 @@ fn an_unknown_flag_is_einval_and_changes_nothing() {
                 assert_eq!(released.load(SeqCst), made.get(), "{what} drops its files");
             }
         }
-    }
-}
-
-#[test]
-fn an_unknown_flag_of_a_range_is_einval_and_changes_nothing() {
-    let unknown = [1, 1 << 3, u32::MAX].map(CloseRangeFlags::from_bits_retain);
-    for flags in unknown {
-        let mut files = Arc::new(usual());
-        let other = Arc::clone(&files);
-        let mut call = || Files::close_range_with(&mut files, 0, u32::MAX, flags, drop);
-        check(&other, &mut call, "EINVAL", &format!("{flags:?}"));
-        assert!(Arc::ptr_eq(&files, &other), "{flags:?} unshares nothing");
     }
 }
 
