@@ -257,7 +257,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let mut writer = self.tree.write();
         self.make_open_writable(&mut writer, number)?;
         Self::prepare_quarantine(&mut writer)?;
-        let quarantine = writer.quarantine.is_on();
+        let quarantine = writer.is_quarantine_on();
         let (removed, mut reports) = {
             let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
             take_file(&mut leaf, bit, expected, |leaf| match quarantine {
@@ -268,9 +268,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if quarantine {
             reports = self.enter_quarantine(&mut writer, number);
         }
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
+        Self::release_and_wake(writer);
         self.drain_if_many(reports);
         Ok(removed)
     }

@@ -18,8 +18,8 @@ use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::{rcu, unwind};
 
 use crate::fd::index_of;
+use crate::rare::Woken;
 use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, mask, set_flags};
-use crate::wait::Woken;
 use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
 
 /// # Closing many
@@ -322,7 +322,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let Some((_, seen_all)) = seen.filter(|&(chosen, _)| chosen != 0) else {
             return Ok(None);
         };
-        if seen_all && !writer.quarantine.is_on() {
+        if seen_all && !writer.is_quarantine_on() {
             closed.leaf = self.remove_leaf(writer, index, is_all)?;
         }
         // It may have become empty and gone meanwhile.
@@ -342,7 +342,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         closed: &mut ClosedFiles<T>,
     ) -> Result<(), Error> {
         Self::prepare_quarantine(writer)?;
-        let quarantine = writer.quarantine.is_on();
+        let quarantine = writer.is_quarantine_on();
         let mut chosen = 0;
         let mut reports = Reports::Few;
         if let Some(mut leaf) = writer.lock_leaf(index) {

@@ -156,7 +156,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(Error::BadFd);
         }
         self.make_writable(&mut writer, to.0)?;
-        if writer.quarantine.is_on() {
+        if writer.is_quarantine_on() {
             self.free_from_quarantine(&mut writer, to);
         }
         if let Some(leaves) = TwoLeaves::lock(|index| writer.lock_leaf(index), from.0, to.0) {

@@ -1,6 +1,8 @@
-//! Descriptors and their flags.
+//! Descriptors, their flags, and their data.
 
 use core::fmt;
+
+use fdtable_objects::radix::leaf::{NewTable, SlotData};
 use fdtable_sync::bitmap::BITS;
 
 use crate::Error;
@@ -205,6 +207,96 @@ impl FdFlags {
         } else {
             Err(Error::InvalidArgument)
         }
+    }
+}
+
+/// The data of a descriptor: what it has besides its file.
+///
+/// Functions that open take it, or only flags: then word and bits are 0.
+///
+/// | | flags | bits and word |
+/// |---|---|---|
+/// | open, `dup_min`, `dup3`, [`replace`](crate::Files::replace) | as given | as given |
+/// | `dup`, `dup2` | none | 0 |
+/// | [`rename`](crate::Files::rename), [`fork`](crate::Files::fork), exec | kept | kept |
+///
+/// ```
+/// use fdtable::{Error, FdData, FdFlags, FileRef, Files};
+///
+/// const RIGHT_TO_READ: u64 = 1;
+/// let files = Files::new();
+/// let fd = files.open(FileRef::new("motd"), (FdFlags::CLOEXEC, RIGHT_TO_READ))?;
+/// let (file, data) = files.get_with_data(fd)?;
+/// assert_eq!((*file, data.flags, data.word), ("motd", FdFlags::CLOEXEC, RIGHT_TO_READ));
+/// // The copy has no rights.
+/// let copy = files.dup(fd)?;
+/// assert_eq!(files.get_with_data(copy)?.1, FdData::default());
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FdData {
+    /// The flags that `fcntl(2)` knows.
+    pub flags: FdFlags,
+    /// Eight flags of the caller's. The table does not look at them.
+    pub bits: u8,
+    /// A word of the caller's. The table does not look at it.
+    pub word: u64,
+}
+
+impl From<FdFlags> for FdData {
+    /// Makes data with flags alone.
+    #[inline(always)]
+    fn from(flags: FdFlags) -> Self {
+        Self {
+            flags,
+            bits: 0,
+            word: 0,
+        }
+    }
+}
+
+impl From<(FdFlags, u64)> for FdData {
+    /// Makes data with flags and a word.
+    #[inline(always)]
+    fn from((flags, word): (FdFlags, u64)) -> Self {
+        Self {
+            flags,
+            bits: 0,
+            word,
+        }
+    }
+}
+
+impl FdData {
+    /// Position of the bits in the flags of a slot. The lowest flag is close-on-exec.
+    const BITS: u32 = 1;
+
+    pub(crate) fn into_slot(self) -> SlotData {
+        // Flags are checked before: close-on-exec alone.
+        SlotData {
+            flags: self.flags.bits() as u16 | u16::from(self.bits) << Self::BITS,
+            word: self.word,
+        }
+    }
+
+    pub(crate) fn from_slot(data: SlotData) -> Self {
+        Self {
+            flags: FdFlags::from_bits_truncate(u32::from(data.flags)),
+            bits: (data.flags >> Self::BITS) as u8,
+            word: data.word,
+        }
+    }
+
+    /// Returns true if the leaf of the descriptor has to have a table.
+    #[inline(always)]
+    pub(crate) fn needs_table(self) -> bool {
+        self.word != 0 || self.bits != 0
+    }
+
+    /// Makes the table for the leaf, if one may be needed. To be called outside of locks, as is the
+    /// drop of a table that was not.
+    pub(crate) fn new_table(self) -> Result<Option<NewTable>, Error> {
+        Ok(self.needs_table().then(NewTable::try_new).transpose()?)
     }
 }
 

@@ -70,16 +70,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if !child.is_new() {
             *child = Self::new();
         }
-        match self.share_with(child) {
-            Ok(quarantine) => {
-                child.inherit_quarantine(quarantine);
-                Ok(())
-            }
-            Err(error) => {
-                *child = Self::new();
-                Err(error)
-            }
-        }
+        let shared = self.share_with(child);
+        let inherited = shared.and_then(|opens| child.set_quarantine(opens));
+        inherited.inspect_err(|_| *child = Self::new())
     }
 
     /// Makes a child's table like [`fork`](Self::fork), with only the descriptors for which `keep`
@@ -110,7 +103,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let mut child = Self::new();
         let quarantine = self.share_with(&mut child)?;
         child.close_unkept(keep)?;
-        child.inherit_quarantine(quarantine);
+        child.set_quarantine(quarantine)?;
         Ok(child)
     }
 
@@ -149,12 +142,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // Without memory for lists and claims no search has marked the first leaf.
         self.tree.is_new() && !self.free_hint.is_prepared() && self.tree.data_mut().is_new()
     }
-
-    fn inherit_quarantine(&self, opens: u32) {
-        if opens > 0 {
-            self.set_quarantine(opens);
-        }
-    }
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -162,7 +149,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// yet. Returns the number of opens that a descriptor waits for in this table's quarantine.
     fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
         let mut writer = self.tree.write();
-        let quarantine = writer.quarantine.opens();
+        let quarantine = writer.rare.as_ref().map_or(0, |it| it.quarantine.opens);
         child.end.set_origin(Origin::Fork);
         child.free_hint.set_limit(self.free_hint.limit());
         child.tree.data_mut().hard_limit = writer.hard_limit;

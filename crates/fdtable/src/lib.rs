@@ -132,6 +132,7 @@ pub mod lifetimes;
 #[cfg(all(test, loom))]
 mod loom;
 mod private;
+mod rare;
 mod superblock;
 mod table;
 #[cfg(doctest)]
@@ -153,9 +154,8 @@ pub use fdtable_sync::unwind::contained_panics;
 pub use builder::FileBuilder;
 pub use close::ClosedFile;
 pub use close_range::{CloseRangeFlags, ClosedFiles};
-pub use data::FdData;
 pub use error::Error;
-pub use fd::{Fd, FdArg, FdFlags, RawFd};
+pub use fd::{Fd, FdArg, FdData, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};
 pub use files::Files;
 pub use iterate::Iter;

@@ -77,9 +77,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // Opens look only at leaves below it.
         self.drain_and_hint(&mut writer);
         // There may be free descriptors below the new limit.
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
+        Self::release_and_wake(writer);
         Ok(())
     }
 }

@@ -10,12 +10,11 @@
 //! A descriptor in quarantine is taken and has no file, like a reserved one, and is kept out of the
 //! tables of children in the same way.
 
-use alloc::collections::VecDeque;
-
 use fdtable_objects::free_hint::Reports;
 use fdtable_sync::bitmap::BITS;
 
 use crate::fd::place_of;
+use crate::rare::Quarantine;
 use crate::table::WriteGuard;
 use crate::{Error, Fd, Files};
 
@@ -36,7 +35,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// use fdtable::{Error, FdFlags, FileRef, Files};
     ///
     /// let files = Files::new();
-    /// files.set_quarantine(1);
+    /// files.set_quarantine(1)?;
     /// let fd = files.open(FileRef::new("a"), FdFlags::empty())?;
     /// drop(files.close(fd)?);
     /// let other = files.open(FileRef::new("b"), FdFlags::empty())?;
@@ -44,94 +43,37 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// assert_eq!((fd.raw(), other.raw()), (0, 1));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn set_quarantine(&self, opens: u32) {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to begin the mode.
+    pub fn set_quarantine(&self, opens: u32) -> Result<(), Error> {
         let mut writer = self.tree.write();
-        let was_on = writer.quarantine.is_on();
-        writer.quarantine.opens = u64::from(opens);
+        let was_on = writer.is_quarantine_on();
+        if !was_on && opens == 0 {
+            return Ok(());
+        }
+        writer.make_rare()?.quarantine.opens = opens;
         if !was_on && opens > 0 {
             writer.exclude_readers();
         }
         self.free_due(&mut writer);
         if opens == 0 {
-            writer.quarantine.waiting = VecDeque::new();
+            writer.make_rare()?.quarantine = Quarantine::default();
             self.drain_and_hint(&mut writer);
-            if was_on {
-                // Last: to the fast path, a descriptor in quarantine is a reserved one.
-                writer.admit_readers();
-            }
+            // Last: to the fast path, a descriptor in quarantine is a reserved one.
+            writer.admit_readers();
         }
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
-    }
-
-    /// Returns the number of opens that closed descriptors wait for; 0 if the mode is off. May wait
-    /// for the lock.
-    pub fn quarantine(&self) -> u32 {
-        self.tree.write().quarantine.opens()
-    }
-}
-
-/// The maximum number of descriptors in quarantine. It bounds the work to free them all, to find
-/// one of them, or to keep them out of a child.
-const MAX_WAITING: usize = 1024;
-
-/// The descriptors in quarantine.
-pub(crate) struct Quarantine {
-    /// How many opens a descriptor waits for; 0 if the mode is off.
-    opens: u64,
-    /// The number of opens so far.
-    now: u64,
-    /// The descriptors, and the number of opens before each was closed.
-    waiting: VecDeque<(usize, u64)>,
-}
-
-impl Quarantine {
-    /// Returns true if it is off, and no descriptor is in it.
-    pub(crate) fn is_new(&self) -> bool {
-        !self.is_on() && self.waiting.is_empty()
-    }
-
-    pub(crate) const fn new() -> Self {
-        Self {
-            opens: 0,
-            now: 0,
-            waiting: VecDeque::new(),
-        }
-    }
-
-    pub(crate) fn is_on(&self) -> bool {
-        self.opens > 0
-    }
-
-    /// Returns how many opens a descriptor waits for.
-    pub(crate) fn opens(&self) -> u32 {
-        // It was set from a `u32`.
-        self.opens as u32
-    }
-
-    /// Returns true if a descriptor is in quarantine.
-    pub(crate) fn contains(&self, number: usize) -> bool {
-        self.waiting.iter().any(|&(waiting, _)| waiting == number)
-    }
-
-    /// Removes the oldest descriptor if it has waited for long enough.
-    fn pop_due(&mut self) -> Option<usize> {
-        let &(number, since) = self.waiting.front()?;
-        (self.now - since >= self.opens).then(|| {
-            self.waiting.pop_front();
-            number
-        })
+        Self::release_and_wake(writer);
+        Ok(())
     }
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes room for as many descriptors as a leaf has, if the mode is on.
     pub(crate) fn prepare_quarantine(writer: &mut WriteGuard<'_, T>) -> Result<(), Error> {
-        if writer.quarantine.is_on() {
+        if writer.is_quarantine_on() {
             writer.reserved.prepare(1)?;
-            let waiting = &mut writer.quarantine.waiting;
-            waiting.try_reserve(BITS).map_err(|_| Error::NoMemory)?;
+            writer.make_rare()?.quarantine.prepare()?;
         }
         Ok(())
     }
@@ -144,16 +86,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer: &mut WriteGuard<'_, T>,
         number: usize,
     ) -> Reports {
-        let mut reports = Reports::Few;
-        if writer.quarantine.waiting.len() >= MAX_WAITING
-            && let Some((oldest, _)) = writer.quarantine.waiting.pop_front()
-        {
-            reports = self.free_quarantined(writer, oldest);
-        }
-        let now = writer.quarantine.now;
-        writer.quarantine.waiting.push_back((number, now));
+        let rare = writer.rare.as_mut();
+        let oldest = rare.and_then(|it| it.quarantine.push(number));
+        let reports = self.free_taken(writer, oldest);
         writer.reserved.add(place_of(number).0);
-        reports
+        reports.unwrap_or(Reports::Few)
     }
 
     /// Frees the descriptor that a call targets, if it is in quarantine.
@@ -163,12 +100,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         (index, bit): (usize, usize),
     ) {
         let wanted = index * BITS + bit;
-        let waiting = &mut writer.quarantine.waiting;
-        let found = waiting.iter().position(|&(number, _)| number == wanted);
-        if let Some((number, _)) = found.and_then(|at| waiting.remove(at)) {
-            // The search that follows drains the lists.
-            let _ = self.free_quarantined(writer, number);
-        }
+        let rare = writer.rare.as_mut();
+        let found = rare.and_then(|it| it.quarantine.take(|number| number == wanted));
+        // The search that follows drains the lists.
+        let _ = self.free_taken(writer, found);
     }
 
     /// Calls `search` to take a descriptor, and counts the open. First it frees the descriptors
@@ -196,57 +131,52 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Counts opens, for the waiting descriptors.
     pub(crate) fn count_opens(writer: &mut WriteGuard<'_, T>, opens: usize) {
-        writer.quarantine.now += opens as u64;
+        if let Some(rare) = &mut writer.rare {
+            rare.quarantine.now += opens as u64;
+        }
     }
 
     /// Frees the descriptors that have waited for long enough.
     pub(crate) fn free_due(&self, writer: &mut WriteGuard<'_, T>) {
-        while let Some(number) = writer.quarantine.pop_due() {
+        loop {
+            let due = (writer.rare.as_mut()).and_then(|it| it.quarantine.pop_due());
             // The search that follows drains the lists.
-            let _ = self.free_quarantined(writer, number);
+            if self.free_taken(writer, due).is_none() {
+                return;
+            }
         }
-    }
-
-    /// Finds the oldest descriptor from `min` to the limit.
-    fn oldest(&self, writer: &WriteGuard<'_, T>, min: usize) -> Option<usize> {
-        let limit = self.free_hint.limit();
-        let mut waiting = writer.quarantine.waiting.iter();
-        waiting.position(|&(number, _)| (min..limit).contains(&number))
     }
 
     /// Frees the oldest descriptor from `min` to the limit, since no other is left. Returns true if
     /// there was one.
     fn free_oldest(&self, writer: &mut WriteGuard<'_, T>, min: usize) -> bool {
-        let found = self.oldest(writer, min);
-        let oldest = found.and_then(|at| writer.quarantine.waiting.remove(at));
-        if let Some((number, _)) = oldest {
-            // The search that follows drains the lists.
-            let _ = self.free_quarantined(writer, number);
-        }
-        oldest.is_some()
+        let allowed = min..self.free_hint.limit();
+        let rare = writer.rare.as_mut();
+        let oldest = rare.and_then(|it| it.quarantine.take(|number| allowed.contains(&number)));
+        // The search that follows drains the lists.
+        self.free_taken(writer, oldest).is_some()
     }
 
     /// Frees the `count` oldest descriptors below the limit, or none if there are fewer. Returns
     /// true if it freed them.
     pub(crate) fn free_several(&self, writer: &mut WriteGuard<'_, T>, count: usize) -> bool {
+        self.count_waiting(writer) >= count && (0..count).all(|_| self.free_oldest(writer, 0))
+    }
+
+    /// Counts the descriptors in quarantine that are below the limit.
+    fn count_waiting(&self, writer: &WriteGuard<'_, T>) -> usize {
         let limit = self.free_hint.limit();
-        let waiting = writer.quarantine.waiting.iter();
-        let waiting = waiting.filter(|&&(number, _)| number < limit).count();
-        waiting >= count && (0..count).all(|_| self.free_oldest(writer, 0))
+        let rare = writer.rare.as_ref();
+        rare.map_or(0, |it| it.quarantine.count(|number| number < limit))
     }
 
     /// Returns true if a search that finds nothing free would free a descriptor.
     pub(crate) fn can_free_one(&self, writer: &WriteGuard<'_, T>) -> bool {
-        self.oldest(writer, 0).is_some()
+        self.count_waiting(writer) > 0
     }
 
-    /// Frees a descriptor that was removed from the list.
-    fn free_quarantined(&self, writer: &mut WriteGuard<'_, T>, number: usize) -> Reports {
-        let (index, bit) = place_of(number);
-        writer.reserved.remove(index);
-        let leaf = writer.lock_leaf(index);
-        leaf.map_or(Reports::Few, |mut leaf| {
-            self.free_without_file(&mut leaf, index, bit)
-        })
+    /// Frees a descriptor that was taken out of the list, if there is one.
+    fn free_taken(&self, writer: &mut WriteGuard<'_, T>, number: Option<usize>) -> Option<Reports> {
+        Some(self.free_reserved(writer, number?))
     }
 }

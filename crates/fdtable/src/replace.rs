@@ -218,7 +218,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 return Ok(Change::NeedsTable);
             }
             self.make_writable(&mut writer, index)?;
-            if writer.quarantine.is_on() {
+            if writer.is_quarantine_on() {
                 self.free_from_quarantine(&mut writer, (index, bit));
             }
         }
@@ -287,7 +287,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         Self::prepare_quarantine(&mut writer)?;
         self.make_writable(&mut writer, to.0)?;
-        let quarantine = writer.quarantine.is_on();
+        let quarantine = writer.is_quarantine_on();
         if quarantine {
             self.free_from_quarantine(&mut writer, to);
         }
@@ -305,9 +305,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if quarantine {
             moved.reports = self.enter_quarantine(&mut writer, number);
         }
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
+        Self::release_and_wake(writer);
         Ok(Some(moved))
     }
 }

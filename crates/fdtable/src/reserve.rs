@@ -11,13 +11,11 @@
 //! reservation can always be installed or dropped without memory.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
 use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
-use fdtable_sync::fallible::OutOfMemory;
 
 use crate::fd::place_of;
 use crate::table::{AT_ONCE, LeafGuard, WriteGuard, set_cloexec, take};
@@ -195,7 +193,7 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     }
 
     /// Takes over a descriptor of `files` that was taken without a file in this hold of the lock.
-    /// [`Reserved::prepare`] was called in it.
+    /// [`Reserved::prepare`](crate::table::Reserved::prepare) was called in it.
     pub(crate) fn new(files: &'f Files<T>, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Self {
         writer.reserved.add(place_of(fd.index()).0);
         Self::of(files, fd)
@@ -252,50 +250,6 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
     }
 }
 
-/// The number of reserved descriptors in each leaf.
-#[derive(Default)]
-pub(crate) struct Reserved {
-    /// In ascending order of the leaves.
-    leaves: Vec<(usize, u32)>,
-}
-
-impl Reserved {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.leaves.is_empty()
-    }
-
-    /// Makes room for `leaves` more leaves.
-    pub(crate) fn prepare(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
-        self.leaves.try_reserve(leaves).map_err(|_| OutOfMemory)
-    }
-
-    fn place(&self, index: usize) -> Result<usize, usize> {
-        self.leaves.binary_search_by_key(&index, |&(leaf, _)| leaf)
-    }
-
-    /// Counts one more reservation in a leaf. Call [`prepare`](Self::prepare) first.
-    pub(crate) fn add(&mut self, index: usize) {
-        match self.place(index) {
-            Ok(there) => self.leaves[there].1 += 1,
-            Err(there) => self.leaves.insert(there, (index, 1)),
-        }
-    }
-
-    pub(crate) fn remove(&mut self, index: usize) {
-        if let Ok(there) = self.place(index) {
-            self.leaves[there].1 -= 1;
-            if self.leaves[there].1 == 0 {
-                self.leaves.remove(there);
-            }
-        }
-    }
-
-    /// The indexes of the leaves.
-    pub(crate) fn leaves(&self) -> impl Iterator<Item = usize> {
-        self.leaves.iter().map(|&(index, _)| index)
-    }
-}
-
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
     fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
@@ -313,16 +267,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Frees descriptors that the caller has reserved, [`AT_ONCE`] in one hold of the lock.
     pub(crate) fn unreserve_locked(&self, mut writer: WriteGuard<'_, T>, fds: &[Fd]) {
         for some in fds.chunks(AT_ONCE) {
-            let freed = some.iter().map(|&fd| self.free_reserved(&mut writer, fd));
+            let freed = some
+                .iter()
+                .map(|&fd| self.free_reserved(&mut writer, fd.index()));
             let reports = freed.max().unwrap_or(Reports::Few);
             if reports == Reports::Many || self.free_hint.is_marked() {
                 self.drain_and_hint(&mut writer);
             }
             writer.let_others();
         }
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
+        Self::release_and_wake(writer);
     }
 
     fn reserve_locked(
@@ -356,9 +310,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             leaf.exchange(bit, Some(file))
         };
         debug_assert!(before.is_none(), "only its holder installs a reservation");
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
+        Self::release_and_wake(writer);
     }
 
     /// Sets the data of a descriptor that the caller has reserved.
@@ -378,15 +330,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Frees a descriptor that the caller has reserved.
     fn unreserve(&self, fd: Fd) {
         let mut writer = self.tree.write();
-        let reports = self.free_reserved(&mut writer, fd);
-        let woken = Self::take_waiters(&mut writer);
-        drop(writer);
-        drop(woken);
+        let reports = self.free_reserved(&mut writer, fd.index());
+        Self::release_and_wake(writer);
         self.drain_if_many(reports);
     }
 
-    fn free_reserved(&self, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Reports {
-        let (index, bit) = place_of(fd.index());
+    /// Frees a descriptor that is taken and has no file.
+    pub(crate) fn free_reserved(&self, writer: &mut WriteGuard<'_, T>, number: usize) -> Reports {
+        let (index, bit) = place_of(number);
         writer.reserved.remove(index);
         let leaf = writer.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf with a reservation stays");

@@ -36,16 +36,17 @@
 //! after it, if it is still empty. A search finds an idle leaf like any other, and an open takes
 //! its descriptors without a special case.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use fdtable_objects::object::Ref;
 use fdtable_objects::radix;
 use fdtable_objects::radix::leaf::{self, LeafState};
 use fdtable_sync::bitmap::BITS;
-use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::fallible::{OutOfMemory, try_box};
 
 use crate::fd::{index_of, place_of};
-use crate::quarantine::Quarantine;
-use crate::reserve::Reserved;
-use crate::wait::Waiters;
+use crate::rare::Rare;
 use crate::{Error, Fd, FdData, FdFlags, Files, RawFd};
 
 /// A limit above the highest descriptor has no effect.
@@ -70,8 +71,8 @@ pub(crate) struct TableState {
     pub(crate) hard_limit: usize,
     pub(crate) reserved: Reserved,
     pub(crate) idle: Idle,
-    pub(crate) quarantine: Quarantine,
-    pub(crate) waiters: Waiters,
+    /// Made with the first quarantine or waiter.
+    pub(crate) rare: Option<Box<Rare>>,
 }
 
 /// The data of the table in each leaf.
@@ -103,14 +104,30 @@ impl TableState {
             hard_limit: MAX_LIMIT,
             reserved: Reserved::default(),
             idle: Idle::default(),
-            quarantine: Quarantine::new(),
-            waiters: Waiters::default(),
+            rare: None,
         }
     }
 
     /// Returns true if nothing is reserved, in quarantine or awaited.
     pub(crate) fn is_new(&self) -> bool {
-        self.reserved.is_empty() && self.quarantine.is_new() && self.waiters.is_empty()
+        self.reserved.is_empty() && self.rare.as_ref().is_none_or(|rare| rare.is_new())
+    }
+
+    /// Returns true if a thread or a task waits for a change.
+    pub(crate) fn is_awaited(&self) -> bool {
+        (self.rare.as_ref()).is_some_and(|rare| !rare.waiters.is_empty())
+    }
+
+    /// Returns true if a closed descriptor enters quarantine.
+    pub(crate) fn is_quarantine_on(&self) -> bool {
+        (self.rare.as_ref()).is_some_and(|rare| rare.quarantine.is_on())
+    }
+
+    /// Returns the state of rare operations. Makes it if there is none.
+    pub(crate) fn make_rare(&mut self) -> Result<&mut Rare, OutOfMemory> {
+        let there = self.rare.take();
+        let rare = there.map_or_else(|| try_box(Rare::default()), Ok)?;
+        Ok(self.rare.insert(rare))
     }
 }
 
@@ -235,6 +252,50 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns true if a leaf exists that [`remove_if_empty`](Self::remove_if_empty) would remove.
     pub(crate) fn is_empty(writer: &WriteGuard<'_, T>, index: usize) -> bool {
         writer.lock_leaf(index).is_some_and(|leaf| may_go(&leaf))
+    }
+}
+
+/// The number of reserved descriptors in each leaf.
+#[derive(Default)]
+pub(crate) struct Reserved {
+    /// In ascending order of the leaves.
+    leaves: Vec<(usize, u32)>,
+}
+
+impl Reserved {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    /// Makes room for `leaves` more leaves.
+    pub(crate) fn prepare(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
+        self.leaves.try_reserve(leaves).map_err(|_| OutOfMemory)
+    }
+
+    fn place(&self, index: usize) -> Result<usize, usize> {
+        self.leaves.binary_search_by_key(&index, |&(leaf, _)| leaf)
+    }
+
+    /// Counts one more reservation in a leaf. Call [`prepare`](Self::prepare) first.
+    pub(crate) fn add(&mut self, index: usize) {
+        match self.place(index) {
+            Ok(there) => self.leaves[there].1 += 1,
+            Err(there) => self.leaves.insert(there, (index, 1)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        if let Ok(there) = self.place(index) {
+            self.leaves[there].1 -= 1;
+            if self.leaves[there].1 == 0 {
+                self.leaves.remove(there);
+            }
+        }
+    }
+
+    /// The indexes of the leaves.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = usize> {
+        self.leaves.iter().map(|&(index, _)| index)
     }
 }
 

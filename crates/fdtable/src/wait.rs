@@ -10,17 +10,10 @@
 //! before the check, which sees it. A later change finds the fast path closed, takes the lock, and
 //! finds the waiter on the list.
 
-use alloc::vec::Vec;
-use core::mem;
-use core::task::{Context, Poll, Waker};
-#[cfg(feature = "std")]
-use std::thread;
-
-#[cfg(not(feature = "std"))]
-use fdtable_sync::platform::thread;
-use fdtable_sync::unwind;
+use core::task::{Context, Poll};
 
 use crate::fd::{index_of, place_of};
+use crate::rare::{Waiter, Woken, thread};
 use crate::table::WriteGuard;
 use crate::{Error, FdArg, Files};
 
@@ -121,83 +114,8 @@ fn is_reserved<T: ?Sized + Send + Sync>(writer: &WriteGuard<'_, T>, number: usiz
     writer
         .leaf(index)
         .is_some_and(|leaf| leaf.open.test(bit) && !leaf.has(bit))
-        && !writer.quarantine.contains(number)
-}
-
-/// The waiters, in the order of their arrival.
-#[derive(Default)]
-pub(crate) struct Waiters(Vec<Waiter>);
-
-impl Waiters {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// A waiting task or thread.
-pub(crate) enum Waiter {
-    Task(Waker),
-    Thread(thread::Thread),
-}
-
-/// The waiters to wake. They are woken when this is dropped: after the lock is released.
-#[must_use = "dropping this wakes the waiters; do it outside of the lock"]
-pub(crate) struct Woken(Vec<Waiter>);
-
-impl Waiter {
-    fn wake(self) {
-        match self {
-            Self::Task(waker) => waker.wake(),
-            Self::Thread(thread) => thread.unpark(),
-        }
-    }
-}
-
-impl Drop for Woken {
-    /// Wakes each waiter. A panic of a waker is contained: the thread that wakes the task is not
-    /// responsible for it, and must complete its change.
-    fn drop(&mut self) {
-        unwind::finish(|| {
-            while let Some(waiter) = self.0.pop() {
-                unwind::contain(|| waiter.wake());
-            }
-        });
-    }
-}
-
-/// A table may end while abandoned tasks wait: their wakers are dropped, and that may panic.
-impl Drop for Waiters {
-    fn drop(&mut self) {
-        unwind::finish(|| {
-            while let Some(waiter) = self.0.pop() {
-                drop(waiter);
-            }
-        });
-    }
-}
-
-impl Waiters {
-    /// Adds a waiter, unless it waits already. If it is not added, it stays with the caller:
-    /// dropping it runs a caller's code, which must not run under the lock.
-    fn add(&mut self, waiter: &mut Option<Waiter>) -> Result<(), Error> {
-        let is_new = |new: &Waiter| !self.0.iter().any(|there| there.is_same(new));
-        if waiter.as_ref().is_some_and(is_new) {
-            self.0.try_reserve(1).map_err(|_| Error::NoMemory)?;
-            self.0.extend(waiter.take());
-        }
-        Ok(())
-    }
-}
-
-impl Waiter {
-    /// Returns true if waking one also wakes the other.
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Task(one), Self::Task(other)) => one.will_wake(other),
-            (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
-            _ => false,
-        }
-    }
+        && (writer.rare.as_ref())
+            .is_none_or(|it| it.quarantine.count(|waiting| waiting == number) == 0)
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -215,14 +133,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer.exclude_readers();
         let answer = ask(self, &mut writer);
         if matches!(answer, Ok(None)) {
-            let first = writer.waiters.is_empty();
-            match writer.waiters.add(&mut waiter) {
+            let first = !writer.is_awaited();
+            let rare = writer.make_rare();
+            match rare.and_then(|rare| rare.waiters.add(&mut waiter)) {
                 // It stays shut until the waiters are taken.
                 Ok(()) if first => return answer,
                 Ok(()) => {}
                 Err(error) => {
                     writer.admit_readers();
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
         }
@@ -230,12 +149,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         answer
     }
 
+    /// Releases the lock after a change, and wakes all waiters.
+    pub(crate) fn release_and_wake(mut writer: WriteGuard<'_, T>) {
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
+        drop(woken);
+    }
+
     /// Takes all waiters after a change.
     pub(crate) fn take_waiters(writer: &mut WriteGuard<'_, T>) -> Woken {
-        if writer.waiters.is_empty() {
-            return Woken(Vec::new());
+        if !writer.is_awaited() {
+            return Woken::none();
         }
         writer.admit_readers();
-        Woken(mem::take(&mut writer.waiters.0))
+        let rare = writer.rare.as_mut();
+        rare.map_or(Woken::none(), |rare| rare.waiters.take())
     }
 }

@@ -340,7 +340,7 @@ fn words_waiters_and_quarantine_keep_nothing() {
         files.set_word(fd, 9).expect("it is open");
     }
     let child = files.fork().expect("there is memory");
-    child.set_quarantine(100);
+    child.set_quarantine(100).expect("there is memory");
     child.close_range(0, u32::MAX, drop).expect("in order");
     let waker = std::task::Waker::noop();
     child.set_limit(0).expect("below the hard limit");
@@ -358,7 +358,7 @@ fn check_that_most_leaves_go(close: impl FnOnce(&Files<()>, RawFd)) {
     let _alone = alone();
     let files = with(LEAVES * 64);
     let full = bytes();
-    files.set_quarantine(1_000_000);
+    files.set_quarantine(1_000_000).expect("there is memory");
     close(&files, LEAVES * 64);
     rcu::barrier().expect("outside of sections");
     // 16 leaves have numbers that wait; 16 empty ones for each CPU, and some that are idle, stay.

@@ -111,9 +111,8 @@ pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
     if options.descriptors.choice == Choice::Any {
         fdtable_posix::runner::open_any_descriptor();
     }
-    if options.descriptors.quarantine > 0 {
-        files.set_quarantine(options.descriptors.quarantine);
-    }
+    let set = files.set_quarantine(options.descriptors.quarantine);
+    set.map_err(|error| ("a quarantine".to_owned(), error.into()))?;
     let watches_closes = options.descriptors.quarantine > 0 || options.owners == Owners::Recorded;
     let closes = match watches_closes {
         true => Report::StandardError,

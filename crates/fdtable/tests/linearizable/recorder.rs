@@ -235,7 +235,7 @@ impl<'t> Recorder<'t> {
     pub(crate) fn set_quarantine(&mut self, opens: u32) {
         let files = self.files;
         self.record(|| {
-            files.set_quarantine(opens);
+            files.set_quarantine(opens).expect("there is memory");
             Operation::SetQuarantine(opens)
         });
     }

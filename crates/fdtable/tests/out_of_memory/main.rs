@@ -164,6 +164,9 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("dup3 with a word, a new leaf", MayGrow, |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0), |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0)),
     ("install with a word, a new leaf", MayGrow, |t, f| number(t.reserve_from(12_000_000, NONE)?.install_with(f, WORD)), |t, f| { let n = t.reserve_from(12_000_000, NONE)?; t.install_with(n, f, WORD) }),
 
+    ("set_quarantine", MayGrow, |t, _| t.set_quarantine(5).map(|()| 0), |_, _| Ok(0)),
+    ("set_quarantine, off", NeverNeeded, |t, _| t.set_quarantine(0).map(|()| 0), |_, _| Ok(0)),
+
     ("open a number that was closed", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
     ("where a leaf has become empty", MayGrow, |t, _| number(t.dup_min(0, 20_000_000, NONE)), |t, _| t.dup_min(0, 20_000_000, NONE)),
     ("fork of nodes that are far apart", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
@@ -413,7 +416,7 @@ fn a_call_that_finds_no_memory_for_a_word_leaves_its_target_in_quarantine() {
     let mut hog = Hog::new();
     for (what, call) in calls {
         let files = Files::new();
-        files.set_quarantine(1000);
+        files.set_quarantine(1000).expect("there is memory");
         for (fd, data) in [(1, WORD), (70, WORD), (130, NONE.into())] {
             let opened = files.open_at(fd, play.make().0, data);
             opened.expect("there is memory");

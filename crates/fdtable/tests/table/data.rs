@@ -376,10 +376,10 @@ fn a_closed_descriptor_leaves_no_data() {
             for quarantine in [0, 3] {
                 check_plain(name, base, || {
                     let files = with_tables();
-                    files.set_quarantine(quarantine);
+                    files.set_quarantine(quarantine).expect("there is memory");
                     files.open_at(base, FileRef::new(1), ALL).expect(ROOM);
                     close(&files, base);
-                    files.set_quarantine(0);
+                    files.set_quarantine(0).expect("there is memory");
                     [files]
                 });
             }
@@ -507,13 +507,13 @@ fn a_descriptor_in_quarantine_leaves_no_flags() {
     for &base in BASES {
         check_plain("quarantine", base, || {
             let files = table();
-            files.set_quarantine(2);
+            files.set_quarantine(2).expect("there is memory");
             files.open_at(base, FileRef::new(1), CLOEXEC).expect(ROOM);
             drop(files.close(base).expect(OPEN));
             add_table(&files, base);
             let child = files.fork().expect(MEMORY);
-            child.set_quarantine(0);
-            files.set_quarantine(0);
+            child.set_quarantine(0).expect("there is memory");
+            files.set_quarantine(0).expect("there is memory");
             [files, child]
         });
     }
@@ -622,7 +622,7 @@ fn a_range_that_is_closed_has_its_descriptors_with_their_data() {
             let reserved = parent.reserve_from(70, NONE).expect(ROOM);
             let child = parent.fork().expect(MEMORY);
             for files in [&child, &parent] {
-                files.set_quarantine(quarantine);
+                files.set_quarantine(quarantine).expect("there is memory");
                 let in_range = |(fd, file, data): (fdtable::Fd, FileRef<u32>, FdData)| {
                     (first..=last)
                         .contains(&fd.raw())

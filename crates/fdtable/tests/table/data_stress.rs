@@ -201,7 +201,9 @@ fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Resu
                 .iter()
                 .for_each(|(_, file, data)| check_owned(&file, data));
         }
-        _ => files.set_quarantine(rng.u32(0..2) * 3),
+        _ => files
+            .set_quarantine(rng.u32(0..2) * 3)
+            .expect("there is memory"),
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ fn open(files: &Files<u32>) -> Result<RawFd, Error> {
 /// A table with the mode on and that many descriptors.
 fn with(opens: u32, limit: u32, count: RawFd) -> Files<u32> {
     let files = Files::with_limit(limit);
-    files.set_quarantine(opens);
+    files.set_quarantine(opens).expect("there is memory");
     for fd in 0..count {
         assert_eq!(open(&files), Ok(fd));
     }
@@ -27,12 +27,18 @@ fn with(opens: u32, limit: u32, count: RawFd) -> Files<u32> {
 }
 
 #[test]
-fn it_is_off_at_first_and_tells_for_how_many_opens_it_is_on() {
-    let files: Files<()> = Files::new();
-    assert_eq!(files.quarantine(), 0);
-    for opens in [1, 7, u32::MAX, 0] {
-        files.set_quarantine(opens);
-        assert_eq!(files.quarantine(), opens);
+fn it_is_off_at_first_and_is_set_anew_at_any_time() {
+    let files = Files::with_limit(1024);
+    assert_eq!(open(&files), Ok(0));
+    drop(files.close(0).expect("it is open"));
+    assert_eq!(open(&files), Ok(0), "it is off");
+    for opens in [1, 7, 3, 0, 0, 2] {
+        files.set_quarantine(opens).expect("there is memory");
+        drop(files.close(0).expect("it is open"));
+        for _ in 0..opens {
+            assert_ne!(open(&files), Ok(0), "it waits for {opens} opens");
+        }
+        assert_eq!(open(&files), Ok(0));
     }
 }
 
@@ -88,9 +94,9 @@ fn a_pair_is_in_ascending_order_though_the_lower_number_comes_from_quarantine() 
     drop(files.close(70).expect("it is open"));
     let kept = files.open_any(FileRef::new(0), NONE);
     assert_eq!(kept.map(RawFd::from), Ok(70), "nothing else is free");
-    files.set_quarantine(0);
+    files.set_quarantine(0).expect("there is memory");
     drop(files.close(100).expect("it is open"));
-    files.set_quarantine(1000);
+    files.set_quarantine(1000).expect("there is memory");
     drop(files.close(70).expect("it is open"));
     let pair = (FileRef::new(1), FileRef::new(2));
     let (one, two) = files
@@ -193,14 +199,17 @@ fn a_child_inherits_the_mode_and_none_of_the_numbers() {
         drop(parent.close(fd).expect("it is open"));
     }
     let child = parent.fork().expect("there is memory");
-    assert_eq!((child.quarantine(), child.open_count()), (2, 198));
+    assert_eq!(child.open_count(), 198);
     assert_eq!(open(&child), Ok(1));
     assert_eq!(open(&child), Ok(100));
     drop(child.close(0).expect("it is open"));
     assert_eq!(open(&child), Ok(200), "the mode is on");
+    assert_eq!(open(&child), Ok(201));
+    assert_eq!(open(&child), Ok(0), "after two opens");
     assert_eq!(open(&parent), Ok(200), "the parent's own still wait");
-    child.set_quarantine(0);
-    assert_eq!(parent.quarantine(), 2);
+    child.set_quarantine(0).expect("there is memory");
+    assert_eq!(open(&parent), Ok(201), "the parent's mode stays");
+    assert_eq!(open(&parent), Ok(1));
 }
 
 #[test]
@@ -209,7 +218,7 @@ fn the_end_of_the_mode_frees_all_numbers() {
     for fd in [150, 1, 64] {
         drop(files.close(fd).expect("it is open"));
     }
-    files.set_quarantine(0);
+    files.set_quarantine(0).expect("there is memory");
     assert_eq!(files.open_count(), 197);
     for fd in [1, 64, 150, 200] {
         assert_eq!(open(&files), Ok(fd));
@@ -226,9 +235,9 @@ fn a_shorter_time_holds_for_numbers_that_wait_already() {
         open(&files).expect("there is room");
     }
     drop(files.close(2).expect("it is open"));
-    files.set_quarantine(5);
+    files.set_quarantine(5).expect("there is memory");
     assert_eq!(open(&files), Ok(1));
-    files.set_quarantine(1);
+    files.set_quarantine(1).expect("there is memory");
     assert_eq!(open(&files), Ok(2));
 }
 
@@ -236,7 +245,7 @@ fn a_shorter_time_holds_for_numbers_that_wait_already() {
 fn what_was_closed_before_the_mode_began_does_not_wait() {
     let files = with(0, 1024, 10);
     drop(files.close(1).expect("it is open"));
-    files.set_quarantine(5);
+    files.set_quarantine(5).expect("there is memory");
     assert_eq!(open(&files), Ok(1));
 }
 
@@ -281,7 +290,7 @@ fn beside_the_end(limit: u32, act: impl FnOnce(&Files<u32>)) {
         drop(files.close(fd).expect("it is open"));
     }
     std::thread::scope(|scope| {
-        scope.spawn(|| files.set_quarantine(0));
+        scope.spawn(|| files.set_quarantine(0).expect("there is memory"));
         act(&files);
     });
 }
@@ -465,7 +474,7 @@ fn replay(limit: RawFd, steps: &[Step]) -> Result<(), TestCaseError> {
                 model.close_all(|_, cloexec| cloexec);
             }
             Step::Set(opens) => {
-                files.set_quarantine(opens);
+                files.set_quarantine(opens).expect("there is memory");
                 model.set(opens);
             }
             Step::Fork => {

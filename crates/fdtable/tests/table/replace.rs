@@ -150,7 +150,7 @@ fn usual_on_each_path() -> [Files<u32>; 4] {
     let child = parent.fork().expect(MEMORY);
     // The child has no reservation.
     std::mem::forget(child.reserve_from(RESERVED, NONE).expect(ROOM));
-    quarantine.set_quarantine(5);
+    quarantine.set_quarantine(5).expect("there is memory");
     [usual(), parent, child, quarantine]
 }
 
@@ -378,7 +378,7 @@ fn a_rename_wakes_those_who_wait_for_a_free_descriptor() {
 fn the_old_descriptor_of_a_rename_goes_into_quarantine() {
     for (from, to) in [(0, 5), (70, 3), (3, 70)] {
         let files = unlimited();
-        files.set_quarantine(2);
+        files.set_quarantine(2).expect("there is memory");
         open(&files, from, 1, ALL);
         drop(files.rename(from, to).expect(OPEN));
         assert_eq!(seen(&files), [(to, 1, ALL)]);
@@ -409,12 +409,12 @@ fn a_descriptor_in_quarantine_is_a_target() {
     for (name, put) in put {
         for fd in [0, 64] {
             let files = unlimited();
-            files.set_quarantine(3);
+            files.set_quarantine(3).expect("there is memory");
             open(&files, fd, 1, CLOEXEC);
             drop(files.close(fd).expect(OPEN));
             put(&files, fd);
             assert_eq!(seen(&files), [(fd, 5, ALL)], "{name}");
-            files.set_quarantine(0);
+            files.set_quarantine(0).expect("there is memory");
             assert_eq!(files.open_count(), 1, "{name}");
         }
     }
@@ -424,7 +424,7 @@ fn a_descriptor_in_quarantine_is_a_target() {
 fn a_refused_rename_leaves_its_target_in_quarantine() {
     for (from, to) in [(0, 5), (70, 3), (3, 70)] {
         let files = unlimited();
-        files.set_quarantine(1000);
+        files.set_quarantine(1000).expect("there is memory");
         open(&files, from, 1, NONE);
         open(&files, to, 2, NONE);
         drop(files.close(to).expect(OPEN));
@@ -529,7 +529,7 @@ fn a_waiting_call_does_not_wait_for_the_end_of_a_quarantine() {
     for (what, call) in WAITING {
         let files = to_be_renamed();
         open(&files, 64, 2, NONE);
-        files.set_quarantine(1000);
+        files.set_quarantine(1000).expect("there is memory");
         drop(files.close(64).expect(OPEN));
         thread::scope(|scope| {
             let waiting = scope.spawn(|| call(&files));

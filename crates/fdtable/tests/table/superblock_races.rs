@@ -94,7 +94,7 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
         let files: Files<Rcu<Probe>> = Files::with_limit(64);
         let private: PrivateFiles<Rcu<Probe>> = PrivateFiles::with_limit(64);
         if round % 5 == 0 {
-            files.set_quarantine(3);
+            files.set_quarantine(3).expect("there is memory");
         }
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

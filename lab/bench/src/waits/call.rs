@@ -125,7 +125,7 @@ pub(super) fn all() -> Vec<Call> {
             "set_quarantine(0), all that wait",
             quarantined,
             |files, _| {
-                files.set_quarantine(0);
+                files.set_quarantine(0)?;
                 Ok(())
             },
         ),
@@ -219,7 +219,7 @@ fn every_other_on_exec(count: u32) -> anyhow::Result<Files<u32>> {
 /// The quarantine is full, with each descriptor in a leaf of its own as far as possible.
 fn quarantined(count: u32) -> anyhow::Result<Files<u32>> {
     let files = full(count)?;
-    files.set_quarantine(u32::MAX);
+    files.set_quarantine(u32::MAX)?;
     for fd in (1..count).rev().step_by(64).chain([count - 1]) {
         // The last one may be closed already.
         let closed = files.close(fd.cast_signed()).map(drop);

@@ -1,0 +1,173 @@
+//! The state of operations that few tables use: quarantine, and waiters.
+//!
+//! A table allocates it with the first quarantine or the first waiter, in one box. The operations
+//! are in [`quarantine`](crate::quarantine) and [`wait`](crate::wait).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::task::Waker;
+#[cfg(feature = "std")]
+pub(crate) use std::thread;
+
+use fdtable_sync::bitmap::BITS;
+use fdtable_sync::fallible::OutOfMemory;
+#[cfg(not(feature = "std"))]
+pub(crate) use fdtable_sync::platform::thread;
+use fdtable_sync::unwind;
+
+/// The state, with the lock of the table.
+#[derive(Default)]
+pub(crate) struct Rare {
+    pub(crate) quarantine: Quarantine,
+    pub(crate) waiters: Waiters,
+}
+
+impl Rare {
+    /// Returns true if the quarantine is off, and nothing is in it or waits.
+    pub(crate) fn is_new(&self) -> bool {
+        let quarantine = &self.quarantine;
+        !quarantine.is_on() && quarantine.waiting.is_empty() && self.waiters.is_empty()
+    }
+}
+
+/// The maximum number of descriptors in quarantine. It bounds the work to free them all, to find
+/// one of them, or to keep them out of a child.
+const MAX_WAITING: usize = 1024;
+
+/// The descriptors in quarantine.
+#[derive(Default)]
+pub(crate) struct Quarantine {
+    /// How many opens a descriptor waits for; 0 if the mode is off.
+    pub(crate) opens: u32,
+    /// The number of opens so far.
+    pub(crate) now: u64,
+    /// The descriptors, and the number of opens before each was closed.
+    waiting: VecDeque<(usize, u64)>,
+}
+
+impl Quarantine {
+    /// Returns true if a closed descriptor enters quarantine.
+    pub(crate) fn is_on(&self) -> bool {
+        self.opens > 0
+    }
+
+    /// Returns how many descriptors in quarantine `choose` picks.
+    pub(crate) fn count(&self, choose: impl Fn(usize) -> bool) -> usize {
+        let chosen = |&&(number, _): &&(usize, u64)| choose(number);
+        self.waiting.iter().filter(chosen).count()
+    }
+
+    /// Makes room for as many descriptors as a leaf has.
+    pub(crate) fn prepare(&mut self) -> Result<(), OutOfMemory> {
+        self.waiting.try_reserve(BITS).map_err(|_| OutOfMemory)
+    }
+
+    /// Adds a descriptor. If there are too many, removes the oldest and returns it. Call
+    /// [`prepare`](Self::prepare) first.
+    pub(crate) fn push(&mut self, number: usize) -> Option<usize> {
+        let is_full = self.waiting.len() >= MAX_WAITING;
+        let oldest = is_full.then(|| self.waiting.pop_front()).flatten();
+        self.waiting.push_back((number, self.now));
+        oldest.map(|(number, _)| number)
+    }
+
+    /// Removes the oldest descriptor that `choose` picks.
+    pub(crate) fn take(&mut self, choose: impl Fn(usize) -> bool) -> Option<usize> {
+        let found = self.waiting.iter().position(|&(number, _)| choose(number));
+        let (number, _) = self.waiting.remove(found?)?;
+        Some(number)
+    }
+
+    /// Removes the oldest descriptor if it has waited for long enough.
+    pub(crate) fn pop_due(&mut self) -> Option<usize> {
+        let &(number, since) = self.waiting.front()?;
+        (self.now - since >= u64::from(self.opens)).then(|| {
+            self.waiting.pop_front();
+            number
+        })
+    }
+}
+
+/// The waiters, in the order of their arrival.
+#[derive(Default)]
+pub(crate) struct Waiters(Vec<Waiter>);
+
+/// A waiting task or thread.
+pub(crate) enum Waiter {
+    Task(Waker),
+    Thread(thread::Thread),
+}
+
+/// The waiters to wake. They are woken when this is dropped: after the lock is released.
+#[must_use = "dropping this wakes the waiters; do it outside of the lock"]
+pub(crate) struct Woken(Vec<Waiter>);
+
+impl Waiters {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a waiter, unless it waits already. If it is not added, it stays with the caller:
+    /// dropping it runs a caller's code, which must not run under the lock.
+    pub(crate) fn add(&mut self, waiter: &mut Option<Waiter>) -> Result<(), OutOfMemory> {
+        let is_new = |new: &Waiter| !self.0.iter().any(|there| there.is_same(new));
+        if waiter.as_ref().is_some_and(is_new) {
+            self.0.try_reserve(1).map_err(|_| OutOfMemory)?;
+            self.0.extend(waiter.take());
+        }
+        Ok(())
+    }
+
+    /// Takes all waiters.
+    pub(crate) fn take(&mut self) -> Woken {
+        Woken(core::mem::take(&mut self.0))
+    }
+}
+
+impl Waiter {
+    fn wake(self) {
+        match self {
+            Self::Task(waker) => waker.wake(),
+            Self::Thread(thread) => thread.unpark(),
+        }
+    }
+
+    /// Returns true if waking one also wakes the other.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task(one), Self::Task(other)) => one.will_wake(other),
+            (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
+            _ => false,
+        }
+    }
+}
+
+impl Woken {
+    /// No waiters.
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl Drop for Woken {
+    /// Wakes each waiter. A panic of a waker is contained: the thread that wakes the task is not
+    /// responsible for it, and must complete its change.
+    fn drop(&mut self) {
+        unwind::finish(|| {
+            while let Some(waiter) = self.0.pop() {
+                unwind::contain(|| waiter.wake());
+            }
+        });
+    }
+}
+
+/// A table may end while abandoned tasks wait: their wakers are dropped, and that may panic.
+impl Drop for Waiters {
+    fn drop(&mut self) {
+        unwind::finish(|| {
+            while let Some(waiter) = self.0.pop() {
+                drop(waiter);
+            }
+        });
+    }
+}
