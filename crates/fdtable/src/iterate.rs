@@ -62,17 +62,24 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// files.open(FileRef::new("in"), FdFlags::empty())?;
     /// files.replace(9, FileRef::new("log"), (FdFlags::CLOEXEC, 7))?;
     /// let mut open = vec![];
-    /// for (fd, file, data) in &files {
+    /// for (fd, file, data) in files.iter() {
     ///     open.push((fd.raw(), *file, data.word));
     /// }
     /// assert_eq!(open, [(0, "in", 0), (9, "log", 7)]);
     /// # Ok::<(), fdtable::Error>(())
     /// ```
-    pub fn iter(&self) -> Iter<'_, T> {
-        Iter {
-            files: self,
-            from: 0,
-        }
+    pub fn iter(&self) -> impl Iterator<Item = (Fd, FileRef<T>, FdData)> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            loop {
+                let fd = self.next_open_at(from)?;
+                from = fd.index() + 1;
+                // It may have been closed since.
+                if let Some((file, data)) = self.peek(fd.index()) {
+                    return Some((fd, file, data));
+                }
+            }
+        })
     }
 
     /// Finds the lowest open descriptor whose index is `from` or more.
@@ -89,43 +96,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             }
             first = (index + 1) * BITS;
         }
-    }
-}
-
-/// An iterator over the open descriptors of a table: see [`Files::iter`].
-pub struct Iter<'f, T: ?Sized> {
-    files: &'f Files<T>,
-    /// The index of the first descriptor that was not looked at.
-    from: usize,
-}
-
-impl<T: ?Sized + Send + Sync> Iterator for Iter<'_, T> {
-    type Item = (Fd, FileRef<T>, FdData);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let fd = self.files.next_open_at(self.from)?;
-            self.from = fd.index() + 1;
-            // It may have been closed since.
-            if let Some((file, data)) = self.files.peek(fd.index()) {
-                return Some((fd, file, data));
-            }
-        }
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for Iter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("from", &self.from).finish()
-    }
-}
-
-impl<'f, T: ?Sized + Send + Sync> IntoIterator for &'f Files<T> {
-    type Item = (Fd, FileRef<T>, FdData);
-    type IntoIter = Iter<'f, T>;
-
-    fn into_iter(self) -> Iter<'f, T> {
-        self.iter()
     }
 }
 

@@ -158,7 +158,6 @@ pub use error::Error;
 pub use fd::{Fd, FdArg, FdData, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};
 pub use files::Files;
-pub use iterate::Iter;
 pub use limits::Limits;
 pub use lookup::Block;
 pub use private::{PrivateFd, PrivateFiles};

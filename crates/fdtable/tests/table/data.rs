@@ -301,8 +301,8 @@ fn an_iteration_is_in_order_and_finds_files_with_their_data() {
     let files = table();
     files.open_at(3, FileRef::new(1), ALL).expect(ROOM);
     let reserved = files.reserve_from(5, CLOEXEC).expect(ROOM);
-    let found: Vec<_> = (&files)
-        .into_iter()
+    let found: Vec<_> = files
+        .iter()
         .map(|(fd, file, data)| (fd.raw(), *file, data))
         .collect();
     let rest = [64 + 1, 40_000 + 1, SOURCE].map(|fd| (fd, 99, PLAIN));
