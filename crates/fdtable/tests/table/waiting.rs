@@ -94,9 +94,6 @@ const FREES: &[(&str, Frees)] = &[
     ("exec", |files| {
         files.close_on_exec(drop).expect("there is memory");
     }),
-    ("close_and_wait", |files| {
-        files.close_and_wait(70).expect("it is open");
-    }),
     ("set_limit", |files| {
         files.set_limit(201).expect("below the hard limit");
     }),
