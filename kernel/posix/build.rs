@@ -12,7 +12,7 @@ fn main() {
         "0" => format!("0.{}", part("MINOR")),
         major => major.to_owned(),
     };
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfdtable.so.{abi}");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfdtable-posix.so.{abi}");
     let here = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
     let script = Path::new(&here).join("../shm/shared-statics.ld");
     println!("cargo::rerun-if-changed={}", script.display());

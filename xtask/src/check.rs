@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             .run()
     })?;
     // After the tests: it puts another library in the place of theirs.
-    lane.step("misuses of the plain table, with checks", || {
+    lane.step("misuses of the table for C, with checks", || {
         let finished = tests(&with_checks()).quiet().finish()?;
         tally.add(&finished.output);
         succeeded(&finished, "cargo test")
@@ -207,11 +207,11 @@ const WITHOUT_EXPERIMENTS: &str = "--workspace --exclude fdtable-bench --exclude
     fdtable-sync/default,fdtable-slab/default,fdtable-objects/default,fdtable/default,\
     fdtable-listing/default";
 
-/// The C programs that use the plain table, on a library that checks its caller. With the features
-/// of the other tests, only this library is built again.
+/// The C programs that use the table, on a library that checks its caller. With the features of the
+/// other tests, only this library is built again.
 fn with_checks() -> String {
-    let programs = "misuse:: operations::a_plain_table freed::objects_are_freed";
-    format!("{WITHOUT_EXPERIMENTS},fdtable-posix/debug --test c_programs -- {programs}")
+    let programs = "misuse:: operations::a_table freed::objects_are_freed";
+    format!("{WITHOUT_EXPERIMENTS},fdtable-capi/debug --test c_programs -- {programs}")
 }
 
 /// Its C library registers no area for restartable sequences, and counts CPUs in another way.
@@ -236,7 +236,7 @@ fn lints() -> Result {
         "--workspace --all-targets",
         "-p fdtable-slab -p fdtable-listing --all-features --all-targets",
         // With checks of its caller. Of the workspace, because that has checked what is below.
-        "--workspace --features fdtable-posix/debug --test c_programs",
+        "--workspace --features fdtable-capi/debug --test c_programs",
         // The feature adds a file and changes no other.
         "-p fdtable-listing --no-default-features --features serde",
         // On the hooks of a platform, without `std`, and without either.

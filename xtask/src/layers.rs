@@ -2,10 +2,10 @@
 //!
 //! That layer is `crates/sync`, `crates/slab` and `crates/objects`, and `kernel/shm` and
 //! `kernel/rcu-map` of the kernel; the heaps of rivals have one of their own, `lab/heap`. The C
-//! interface in `kernel/posix` is `unsafe` towards its callers and has no orderings. The loader in
-//! `kernel/run` shares an address space with programs that it does not know. The tracer in
-//! `lab/conflict-tracer` steps machine code, for development only: nothing that is shipped depends
-//! on it. It asks for a promise, which `lab/bench` gives in one file.
+//! interfaces in `crates/capi` and `kernel/posix` are `unsafe` towards their callers and have no
+//! orderings. The loader in `kernel/run` shares an address space with programs that it does not
+//! know. The tracer in `lab/conflict-tracer` steps machine code, for development only: nothing that
+//! is shipped depends on it. It asks for a promise, which `lab/bench` gives in one file.
 
 use crate::source::{self, has_word};
 use crate::{Result, no_arguments, root};
@@ -26,6 +26,7 @@ const PROMISE: &str = "lab/bench/src/conflicts/simulation.rs";
 const UNORDERED: &[&str] = &[
     "crates/fdtable",
     "crates/listing",
+    "crates/capi",
     "kernel/vfs",
     "kernel/posix",
     "cli",
@@ -43,6 +44,7 @@ const WITHOUT_TRACER: &[&str] = &[
     "crates/objects",
     "crates/fdtable",
     "crates/listing",
+    "crates/capi",
     "kernel/shm",
     "kernel/vfs",
     "kernel/posix",

@@ -1,4 +1,4 @@
-//! The C interface: POSIX calls on descriptors of this library, and the plain table.
+//! The C interface: POSIX calls on descriptors of this library.
 //!
 //! Each `fdt_` function is the system call of that name: `fdt_open` is `open(2)`. All of them act
 //! on one [`Process`](fdtable_vfs::Process), which stands for the whole host process and is created
@@ -10,8 +10,7 @@
 //!
 //! Reading order: `abi` (how every call is made), then `host` (the calls of the host's kernel). One
 //! file for each group of calls follows, in the directories that the vfs has too: `process`, `fs`,
-//! `ipc`, `event`. `table` stands alone: it is the table for embedders that bring their own
-//! objects.
+//! `ipc`, `event`.
 //!
 //! # Safety
 //! The functions are for C, and as safe as the calls that they are named after. The caller meets
@@ -20,7 +19,7 @@
 //! during the call, or unmap it.
 //!
 //! No function unwinds or ends the process. A panic, which would be a bug of this library, becomes
-//! `EIO`. With the feature `debug`, a misuse of the plain table ends the process with a sentence.
+//! `EIO`.
 
 // The requirements are the same for all functions: see above.
 #![allow(clippy::missing_safety_doc)]
@@ -34,7 +33,6 @@ mod host;
 mod ipc;
 mod process;
 pub mod runner;
-mod table;
 pub mod timed;
 
 pub use event::*;
@@ -42,4 +40,3 @@ pub use fs::*;
 pub use host::*;
 pub use ipc::*;
 pub use process::*;
-pub use table::*;

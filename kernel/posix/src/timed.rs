@@ -9,9 +9,8 @@ use std::ptr;
 
 use crate::{
     fdt_accept, fdt_bind, fdt_close, fdt_connect, fdt_dup, fdt_epoll_create1, fdt_epoll_ctl,
-    fdt_epoll_wait, fdt_fcntl, fdt_file, fdt_file_put, fdt_getsockname, fdt_listen, fdt_open,
-    fdt_read, fdt_read_lock, fdt_read_unlock, fdt_socket, fdt_table, fdt_table_borrow,
-    fdt_table_free, fdt_table_get, fdt_table_new, fdt_table_open, fdt_write,
+    fdt_epoll_wait, fdt_fcntl, fdt_getsockname, fdt_listen, fdt_open, fdt_read, fdt_socket,
+    fdt_write,
 };
 
 /// The five POSIX functions that are timed.
@@ -107,60 +106,6 @@ impl Calls {
     pub fn close(&self, fd: c_int) -> c_int {
         // SAFETY: the call takes no pointer.
         unsafe { (self.close)(fd) }
-    }
-}
-
-/// Plain table, as an embedder in C uses it.
-pub struct PlainTable {
-    table: *mut fdt_table,
-    get: unsafe extern "C" fn(*const fdt_table, c_int) -> *mut fdt_file,
-    put: unsafe extern "C" fn(*mut fdt_file),
-}
-
-impl PlainTable {
-    /// Creates a table with `count` open descriptors. Returns `None` without memory.
-    pub fn with_descriptors(count: u32) -> Option<Self> {
-        let table = fdt_table_new(count, None, None, ptr::null_mut());
-        if table.is_null() {
-            return None;
-        }
-        let made = black_box(PlainTable {
-            table,
-            get: fdt_table_get,
-            put: fdt_file_put,
-        });
-        for _ in 0..count {
-            // SAFETY: the table exists, and the object is never dereferenced.
-            let fd = unsafe { fdt_table_open(table, ptr::null_mut(), 0) };
-            if fd < 0 {
-                return None;
-            }
-        }
-        Some(made)
-    }
-
-    /// Takes and drops a reference.
-    pub fn get_and_put(&self, fd: c_int) {
-        // SAFETY: the table exists.
-        let file = unsafe { (self.get)(self.table, fd) };
-        // SAFETY: the reference was taken above, and is dropped once.
-        unsafe { (self.put)(file) };
-    }
-
-    /// Looks up a descriptor without a reference, in a read-side section of its own.
-    pub fn borrow(&self, fd: c_int) {
-        let section = fdt_read_lock();
-        // SAFETY: the table exists, and the section lasts.
-        black_box(unsafe { fdt_table_borrow(self.table, fd, &raw const section) });
-        // SAFETY: it was begun above.
-        unsafe { fdt_read_unlock(section) };
-    }
-}
-
-impl Drop for PlainTable {
-    fn drop(&mut self) {
-        // SAFETY: this is the last use of the table.
-        unsafe { fdt_table_free(self.table) };
     }
 }
 

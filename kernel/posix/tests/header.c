@@ -1,6 +1,6 @@
 /* Includes the header before the system's, or after them. */
 #ifndef AFTER
-#include <fdtable.h>
+#include <fdtable-posix.h>
 #endif
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <utime.h>
 #ifdef AFTER
-#include <fdtable.h>
+#include <fdtable-posix.h>
 #endif
 
 /* The structs are the system's. */

@@ -8,8 +8,8 @@ use std::{env, fs};
 
 #[test]
 fn the_header_is_that_of_the_sources() {
-    let made = fdtable_h();
-    let file = path("include/fdtable.h");
+    let made = calls_h();
+    let file = path("include/fdtable-posix.h");
     if env::var_os("FDTABLE_BLESS").is_some() {
         fs::write(&file, &made).unwrap();
     }
@@ -62,7 +62,7 @@ fn compile(source: &str, how: &[&str], mode: &[&str]) {
 }
 
 /// Generates the header with cbindgen.
-fn fdtable_h() -> String {
+fn calls_h() -> String {
     let root = path("");
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let bindings = cbindgen::Builder::new()

@@ -2,7 +2,7 @@
 //!
 //! Three almost empty calls: the flags of a descriptor, one byte of `/dev/zero`, and a `dup` with
 //! its `close`. One thread makes each in a loop, through a pointer to the C function, here and on
-//! the host in turn. Then a lookup in the plain table, with a reference and without, in C and in
+//! the host in turn. Then a lookup in the table for C, with a reference and without, in C and in
 //! Rust. Then one thread and two threads open and close files in one directory, each its own
 //! (`posix/opens.rs`), and two event loops talk over sockets (`posix/sockets.rs`).
 
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
-use fdtable_posix::timed::{Calls, PlainTable};
+use fdtable_capi::timed;
+use fdtable_posix::timed::Calls;
 use serde::Serialize;
 use serde_json::{json, to_value};
 
@@ -25,7 +26,7 @@ mod opens;
 mod plots;
 mod sockets;
 
-/// Descriptors of the plain tables.
+/// Descriptors of the tables.
 const DESCRIPTORS: u32 = 64;
 
 /// Experiment that measures the C interface.
@@ -82,7 +83,7 @@ impl Posix {
         host: &Calls,
         progress: &dyn Progress,
     ) -> anyhow::Result<Vec<Row>> {
-        let plain = PlainTable::with_descriptors(DESCRIPTORS).context("no plain table")?;
+        let plain = timed::Table::with_descriptors(DESCRIPTORS).context("no table")?;
         let files = Files::new();
         let mut subjects = Vec::new();
         subjects.extend(calls(OURS, ours)?);
@@ -132,9 +133,9 @@ fn calls<'a>(side: &'static str, calls: &'a Calls) -> anyhow::Result<[Subject<'a
     ])
 }
 
-/// Lists the lookups in plain tables.
+/// Lists the lookups in tables.
 fn lookups<'a>(
-    plain: &'a PlainTable,
+    plain: &'a timed::Table,
     files: &'a Files<Rcu<usize>>,
 ) -> anyhow::Result<[Subject<'a>; 4]> {
     for object in 0..DESCRIPTORS as usize {
@@ -305,7 +306,7 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     vec![
         format!("The host takes longer by: {}.", times.join(", ")),
         "A call in C enters the freezer, so that a fork of the host process can wait for it, and \
-         catches panics: this is the difference between C and Rust for the plain table."
+         catches panics: this is the difference between C and Rust for a table."
             .to_owned(),
     ]
 }

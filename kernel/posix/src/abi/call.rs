@@ -30,11 +30,6 @@ impl ReturnValue for c_long {
     const FAILED: Self = -1;
 }
 
-/// A private descriptor.
-impl ReturnValue for u64 {
-    const FAILED: Self = 0;
-}
-
 impl<T> ReturnValue for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }

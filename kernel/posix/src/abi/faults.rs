@@ -15,8 +15,7 @@
 //! the default action, restores it and returns, so that the fault repeats and ends the program.
 //!
 //! [`install`] runs when the process is created, by the first call. It records the actions that the
-//! program had installed before. The plain table does not create a process, and trusts its
-//! pointers.
+//! program had installed before.
 //!
 //! # What remains
 //!

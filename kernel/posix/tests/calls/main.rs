@@ -5,4 +5,3 @@
 
 mod boundary;
 mod misuse;
-mod plain_table;

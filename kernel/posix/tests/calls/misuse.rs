@@ -1,6 +1,6 @@
 //! Unusual but valid uses of calls.
 //!
-//! Sets that are shorter than the count, transfers above 2^31 bytes, unaligned arrays, null tables.
+//! Sets that are shorter than the count, transfers above 2^31 bytes, unaligned arrays.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -118,18 +118,6 @@ fn arrays_may_be_unaligned() {
     let told = unsafe { place.cast::<libc::pollfd>().read_unaligned() };
     assert_eq!(told.revents, libc::POLLIN);
     fdt_close(zero);
-}
-
-#[test]
-fn a_null_table_is_efault() {
-    let none = ptr::null_mut();
-    // SAFETY: null is refused.
-    let closed = unsafe { fdt_table_close(none, 1) };
-    assert_eq!((closed, errno()), (-1, libc::EFAULT));
-    // SAFETY: null is refused.
-    assert!(unsafe { fdt_table_get(none, 1) }.is_null() && errno() == libc::EFAULT);
-    // SAFETY: null is refused.
-    assert!(unsafe { fdt_table_fork(none) }.is_null() && errno() == libc::EFAULT);
 }
 
 #[test]

@@ -6,17 +6,18 @@
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 
 use fdtable::rcu::Guard;
-use fdtable::{FileRef, Rcu, Reservation, host_fork, rcu};
-use fdtable_vfs::Errno;
+use fdtable::{FileRef, Rcu, Reservation, rcu};
 
 use super::{Object, fdt_file, fdt_reservation, fdt_section, fdt_table};
-use crate::abi::uaccess;
+use crate::errno::Errno;
+use crate::hosted::{Entry, enter};
+use crate::memory::check;
 
 /// Reservation in an [`fdt_reservation`], until it is used.
 type Unused<'t> = Option<Reservation<'t, Rcu<Object>>>;
 
 const _: () = assert!(size_of::<FileRef<Rcu<Object>>>() == size_of::<*mut fdt_file>());
-const _: () = assert!(size_of::<(host_fork::ForkGuard, Guard<'_>)>() <= size_of::<fdt_section>());
+const _: () = assert!(size_of::<(Entry, Guard<'_>)>() <= size_of::<fdt_section>());
 const _: () = assert!(size_of::<Unused<'_>>() <= size_of::<fdt_reservation>());
 
 /// Begins a function of the interface. `_body` names it.
@@ -115,7 +116,7 @@ pub(super) unsafe fn check_reservation(
     at: *const fdt_reservation,
     _table: *const fdt_table,
 ) -> Result<(), Errno> {
-    uaccess::check(at, 1)?;
+    check(at)?;
     // SAFETY: as the caller promises: this copy is not dropped.
     let held = unsafe { at.cast::<ManuallyDrop<Unused<'_>>>().read_unaligned() };
     if held.is_none() {
@@ -135,7 +136,7 @@ pub(super) unsafe fn check_reservation(
 pub(super) unsafe fn take_reservation<'t>(
     at: *mut fdt_reservation,
 ) -> Result<Reservation<'t, Rcu<Object>>, Errno> {
-    uaccess::check(at, 1)?;
+    check(at)?;
     // SAFETY: as the caller promises. The value that is read is the only one: it is overwritten.
     let held = unsafe { at.cast::<Unused<'t>>().read_unaligned() };
     // SAFETY: there is room, as above.
@@ -145,14 +146,14 @@ pub(super) unsafe fn take_reservation<'t>(
 
 /// Begins a section.
 pub(super) fn begin_section() -> fdt_section {
-    let inside = (host_fork::enter(), rcu::read_lock());
+    let inside = (enter(), rcu::read_lock());
     let mut section = fdt_section {
         opaque: [MaybeUninit::uninit(); 2],
     };
     // SAFETY: there is room, by the assertion above, and the alignment of a word suffices.
     unsafe {
         (&raw mut section.opaque)
-            .cast::<(host_fork::ForkGuard, Guard<'_>)>()
+            .cast::<(Entry, Guard<'_>)>()
             .write(inside);
     };
     section
@@ -163,7 +164,7 @@ pub(super) fn begin_section() -> fdt_section {
 /// # Safety
 /// [`begin_section`] returned it on this thread, and it is ended once.
 pub(super) unsafe fn end_section(section: &fdt_section) {
-    let inside = (&raw const section.opaque).cast::<(host_fork::ForkGuard, Guard<'static>)>();
+    let inside = (&raw const section.opaque).cast::<(Entry, Guard<'static>)>();
     // SAFETY: as the caller promises.
     let (entry, guard) = unsafe { inside.read() };
     drop(guard);
@@ -181,7 +182,7 @@ pub(super) unsafe fn end_section(section: &fdt_section) {
 pub(super) unsafe fn section_guard<'s>(
     section: *const fdt_section,
 ) -> Result<&'s Guard<'s>, Errno> {
-    let inside = section.cast::<(host_fork::ForkGuard, Guard<'s>)>();
+    let inside = section.cast::<(Entry, Guard<'s>)>();
     // SAFETY: as the caller promises.
     let (_, guard) = unsafe { inside.as_ref() }.ok_or(Errno::EFAULT)?;
     Ok(guard)

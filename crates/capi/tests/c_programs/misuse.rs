@@ -1,5 +1,5 @@
 //! Runs the program of `tests/c_table/misuse.c`: a library with checks ends a process that misuses
-//! a plain table.
+//! a table.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -129,7 +129,7 @@ const MISUSES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn each_misuse_of_a_plain_table_ends_the_process_with_a_sentence() {
+fn each_misuse_of_a_table_ends_the_process_with_a_sentence() {
     let program = with_table("misuse", &[]).unwrap_or_else(|said| panic!("{said}"));
     let mut wrong = Vec::new();
     for (misuse, sentence) in MISUSES {

@@ -1,4 +1,4 @@
-//! Runs the program of `tests/c_table/freed.c`: objects that a plain table released are freed.
+//! Runs the program of `tests/c_table/freed.c`: objects that a table released are freed.
 //!
 //! That happens at the latest when the table, the thread or the process ends. Leak checkers agree,
 //! where they are installed.
@@ -74,35 +74,6 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Scenarios that sleep in a call of the POSIX part, which keeps the memory of its first call.
-const SLEEPERS: &[(&str, &[&str])] = &[
-    (
-        "barrier in release",
-        &[
-            "child: 0",
-            "barrier in release: 0",
-            "after the tables: released 2, freed 2",
-        ],
-    ),
-    (
-        "table in release",
-        &[
-            "child: 0",
-            "table freed in release",
-            "after the tables: released 2, freed 2",
-        ],
-    ),
-    (
-        "child handler",
-        &[
-            "barrier in the child: -1, EDEADLK",
-            "table freed in the child",
-            "child: 0",
-            "after the table: released 1, freed 1",
-        ],
-    ),
-];
-
 /// Scenarios in which only the end of the process is certain to free everything.
 const UNTIL_THE_END: &[&str] = &["main", "other"];
 
@@ -121,7 +92,7 @@ fn said(scenario: &str) -> Vec<String> {
 
 #[test]
 fn objects_are_freed_after_a_barrier_a_table_and_a_thread() {
-    for (scenario, expected) in SCENARIOS.iter().chain(SLEEPERS) {
+    for (scenario, expected) in SCENARIOS {
         let mut said = said(scenario);
         said.pop();
         assert_eq!(said, *expected, "{scenario}");

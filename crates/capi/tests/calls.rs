@@ -1,4 +1,4 @@
-//! The plain table, as an embedder in C uses it.
+//! The C interface, called from Rust.
 
 #![allow(clippy::multiple_unsafe_ops_per_block)] // A test's promises hold for all of its calls.
 
@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Mutex;
 
-use fdtable_posix::*;
+use fdtable_capi::*;
 
 /// Arguments of the callbacks of a table.
 static RELEASED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -143,4 +143,16 @@ fn an_unknown_flag_is_einval_and_changes_nothing() {
         }
         fdt_table_free(table);
     }
+}
+
+#[test]
+fn a_null_table_is_efault() {
+    let none = ptr::null_mut();
+    // SAFETY: null is refused.
+    let closed = unsafe { fdt_table_close(none, 1) };
+    assert_eq!((closed, errno()), (-1, libc::EFAULT));
+    // SAFETY: null is refused.
+    assert!(unsafe { fdt_table_get(none, 1) }.is_null() && errno() == libc::EFAULT);
+    // SAFETY: null is refused.
+    assert!(unsafe { fdt_table_fork(none) }.is_null() && errno() == libc::EFAULT);
 }

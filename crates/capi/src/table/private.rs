@@ -5,12 +5,11 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use fdtable::{FileRef, PrivateFd, PrivateFiles, Rcu, host_fork};
-use fdtable_vfs::Errno;
+use fdtable::{FileRef, PrivateFd, PrivateFiles, Rcu};
 
 use super::{
-    Callbacks, Object, fdt_callback, fdt_file, file_into_raw, file_ref, run_callbacks_at_exit,
-    table_from_raw, table_into_raw, table_ref, wait_for_callbacks, with_errno,
+    Callbacks, Object, fdt_callback, fdt_file, file_into_raw, file_ref, prepare, table_from_raw,
+    table_into_raw, table_ref, wait_for_callbacks, with_errno,
 };
 
 /// Table of private descriptors.
@@ -32,8 +31,7 @@ pub extern "C" fn fdt_private_new(
     user: *mut c_void,
 ) -> *mut fdt_private {
     with_errno(|| {
-        host_fork::register().map_err(|_| Errno::ENOMEM)?;
-        run_callbacks_at_exit()?;
+        prepare()?;
         Ok(table_into_raw(fdt_private {
             files: PrivateFiles::with_limit(limit),
             callbacks: Callbacks {

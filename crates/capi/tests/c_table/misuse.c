@@ -1,4 +1,4 @@
-/* Misuses of a plain table, one for each run: the argument names it. Only a library with checks
+/* Misuses of a table, one for each run: the argument names it. Only a library with checks
  * finds them, and it ends the process. What comes back from a misuse that was not found is
  * printed. */
 

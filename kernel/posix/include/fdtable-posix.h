@@ -1,7 +1,7 @@
-/* fdtable: a table of descriptors, and POSIX calls on descriptors of its own.
+/* fdtable-posix: POSIX calls on descriptors of their own.
  *
- * Each fdt_ function of the POSIX part is the system call of that name: see its man page, and
- * docs/posix.md for the differences. Structs and constants are those of the system's headers.
+ * Each fdt_ function is the system call of that name: see its man page, and docs/posix.md for the
+ * differences. Structs and constants are those of the system's headers.
  *
  * The binary interface: before 1.0, a new minor version may change or remove functions and structs.
  * The soname has the minor version, so a program runs only with the one that it was linked with. A
@@ -10,8 +10,8 @@
  *
  * Generated from the Rust sources: FDTABLE_BLESS=1 cargo test -p fdtable-posix --test headers */
 
-#ifndef FDTABLE_H
-#define FDTABLE_H
+#ifndef FDTABLE_POSIX_CALLS_H
+#define FDTABLE_POSIX_CALLS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,73 +59,9 @@ int fdt_ioctl(int fd, unsigned long request, ...);
 #endif
 
 
-// Reference to an open file.
-struct fdt_file;
-
-// Table of private descriptors.
-struct fdt_private;
-
-// Table of descriptors.
-//
-// A null pointer to a table, reference, reservation or section, or to a place for a result that is
-// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined, and end
-// the process in a library that is built with the feature `debug`: to use what was freed, put,
-// ended before, or a copy of a reservation that was installed or cancelled; to use a reservation
-// with another table than its own; to end a section on another thread, or before one inside it; to
-// end a thread inside a section. Such a library also ends the process where `EINVAL` says that a
-// reservation was used before, and no handler of a signal may call it.
-struct fdt_table;
-
-// Callback of a table, with the pointer of an open file and the table's `user` pointer.
-typedef void (*fdt_callback)(void *object, void *user);
-
-// Reserved descriptor that has no file yet. It may be kept across calls, copied, and installed or
-// cancelled once, by any thread; its table outlives it. To cancel one that is marked as used, or
-// is all zero, does nothing.
-struct fdt_reservation {
-    // Opaque to the caller.
-    size_t opaque[3];
-};
-
-// Read-side section of a thread: returned by `fdt_read_lock`, passed to `fdt_read_unlock`.
-struct fdt_section {
-    // Opaque to the caller.
-    size_t opaque[2];
-};
-
-// Data of a descriptor besides its object.
-//
-// It belongs to the descriptor, as `FD_CLOEXEC` does: `fdt_table_dup` and `fdt_table_dup2` do not
-// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags, no
-// bits and the word 0.
-struct fdt_data {
-    // `FD_CLOEXEC` or 0.
-    unsigned int flags;
-    // Eight flags of the caller.
-    unsigned char bits;
-    // A word of the caller.
-    uint64_t word;
-};
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
-
-// Opens a descriptor for a process: `pidfd_open(2)`.
-int fdt_pidfd_open(pid_t process, unsigned int flags);
-
-// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
-int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
-
-// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
-int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
-
-// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
-// (`EOPNOTSUPP`).
-int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
-
-// Opens a host file by its handle: `open_by_handle_at(2)`.
-int fdt_open_by_handle_at(int mount, void *handle, int flags);
 
 // Creates a counter: `eventfd(2)`.
 int fdt_eventfd(unsigned int initial, int flags);
@@ -418,6 +354,22 @@ ssize_t fdt_preadv2(int fd, const struct iovec *bufs, int count, off_t offset, i
 // Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
 ssize_t fdt_pwritev2(int fd, const struct iovec *bufs, int count, off_t offset, int flags);
 
+// Opens a descriptor for a process: `pidfd_open(2)`.
+int fdt_pidfd_open(pid_t process, unsigned int flags);
+
+// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
+int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
+
+// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
+int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
+
+// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
+// (`EOPNOTSUPP`).
+int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
+
+// Opens a host file by its handle: `open_by_handle_at(2)`.
+int fdt_open_by_handle_at(int mount, void *handle, int flags);
+
 // Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 // fdtable is copied.
 ssize_t fdt_splice(int from,
@@ -599,305 +551,8 @@ int fdt_prlimit(pid_t process, int resource, const struct rlimit *new_, struct r
 // Returns and changes the action for a signal: `sigaction(2)`.
 int fdt_sigaction(int signal, const struct sigaction *new_, struct sigaction *old);
 
-// Creates an empty table whose descriptors are below `limit`.
-//
-// `release` is called when the last reference to an open file is dropped. `free` is called when no
-// read-side section can see the object any more: at the latest in `fdt_barrier`, or when the last
-// table that was forked from this one is freed. It may be called before, also at the end of a
-// thread or in `exit(3)`, if no section or fork is in the way. Each may be null, and may be called
-// on any thread, also while that thread ends. `user` may be freed when the last `fdt_table_free`
-// of this table and its forks has returned, outside of a section, of `free` and of a handler of a
-// fork; if a reference of `fdt_table_get` was put after that, `fdt_barrier` must have returned
-// too. Returns null with `ENOMEM`.
-//
-// `free` may take a lock, if no thread holds that lock in a call of `fork`, `fdt_barrier`,
-// `fdt_table_free`, or another call that may call `free`, or while it waits for the end of a
-// thread that has used a table.
-struct fdt_table *fdt_table_new(unsigned int limit,
-                                fdt_callback release,
-                                fdt_callback free,
-                                void *user);
-
-// Closes every descriptor of a table, and frees the table. Null is ignored.
-//
-// If it is the last of the tables that were forked from one another, waits for sections like
-// `fdt_barrier`: when it returns, `free` has been called for every object of theirs that was
-// released. Inside a section, a call of `free`, or a handler of a fork it does not wait.
-//
-// Calls `free` also for objects that other tables have released: the caller must not hold a lock
-// that a `free` function takes, or that a thread takes inside a section.
-void fdt_table_free(struct fdt_table *table);
-
-// Waits until `free` has been called for every object that was released before.
-//
-// That includes objects of any table, released by any thread; so it waits for the sections of all
-// threads. It calls some of the functions itself. Returns 0, or -1 with `EDEADLK` inside a section
-// of this thread, inside a call of `free`, or, if it would have to wait, in a handler of
-// `pthread_atfork` between those of this library.
-//
-// Objects that are released meanwhile do not delay it for long. It is no cancellation point. A
-// fork does not wait for it, also inside a call of `release`.
-//
-// The caller must not hold a lock that a `free` function takes, or that a thread takes inside a
-// section.
-int fdt_barrier(void);
-
-// Opens `object` at the lowest free descriptor, with `FD_CLOEXEC` or 0.
-//
-// Returns the descriptor, or -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`. After an
-// error the object belongs to the caller again, and no function is called for it.
-int fdt_table_open(const struct fdt_table *table, void *object, unsigned int flags);
-
-// Returns a reference to the open file of a descriptor, or null with `EBADF`. References to one
-// open file may have different addresses: `fdt_file_object` names it.
-struct fdt_file *fdt_table_get(const struct fdt_table *table, int fd);
-
-// Drops a reference. Null is ignored. If it was the last one, `release` is called here, and `free`
-// later: see `fdt_barrier`.
-void fdt_file_put(struct fdt_file *file);
-
-// Returns one more reference to the same open file.
-struct fdt_file *fdt_file_clone(struct fdt_file *file);
-
-// Returns the object of an open file, valid as long as the reference.
-void *fdt_file_object(struct fdt_file *file);
-
-// Closes a descriptor. Returns 0, or -1 with `EBADF` or `ENOMEM`.
-int fdt_table_close(const struct fdt_table *table, int fd);
-
-// Closes all descriptors from `first` to `last`. Returns 0, or -1 with `EINVAL` or `ENOMEM`.
-int fdt_table_close_range(const struct fdt_table *table, unsigned int first, unsigned int last);
-
-// Duplicates `old` to the lowest free descriptor: `dup(2)`.
-int fdt_table_dup(const struct fdt_table *table, int old);
-
-// Duplicates `old` to the descriptor `new`: `dup2(2)`.
-int fdt_table_dup2(const struct fdt_table *table, int old, int new_);
-
-// Duplicates `old` to the descriptor `new`, with `FD_CLOEXEC` or 0: `dup3(2)`.
-int fdt_table_dup3(const struct fdt_table *table, int old, int new_, unsigned int flags);
-
-// Returns the flags of a descriptor, 0 or `FD_CLOEXEC`, or -1 with `EBADF`.
-int fdt_table_get_flags(const struct fdt_table *table, int fd);
-
-// Sets the flags of a descriptor. Returns 0, or -1 with `EBADF`, `EINVAL` or `ENOMEM`.
-int fdt_table_set_flags(const struct fdt_table *table, int fd, unsigned int flags);
-
-// Reserves the lowest free descriptor for a file that is installed later.
-//
-// `flags` is `FD_CLOEXEC` or 0. Fills in `reservation`, and returns the descriptor; or marks it as
-// used, and returns -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
-int fdt_table_reserve(const struct fdt_table *table,
-                      unsigned int flags,
-                      struct fdt_reservation *reservation);
-
-// Installs `object` at a reserved descriptor of the same table, and marks the reservation as used.
-//
-// Returns the descriptor, or -1: then the object belongs to the caller again. After `ENOMEM` the
-// descriptor stays reserved. `EINVAL` means that the reservation was used before; copies of it are
-// not marked.
-int fdt_table_install(const struct fdt_table *table,
-                      struct fdt_reservation *reservation,
-                      void *object);
-
-// Frees a reserved descriptor, and marks the reservation as used. Null, and a reservation that is
-// marked, are ignored. Does not change errno.
-void fdt_table_cancel(struct fdt_reservation *reservation);
-
-// Creates a table with the same open files at the same descriptors: `fork(2)`. Returns null with
-// `ENOMEM`.
-struct fdt_table *fdt_table_fork(const struct fdt_table *table);
-
-// Closes the descriptors that have `FD_CLOEXEC`: `execve(2)`. Returns 0, or -1 with `ENOMEM`.
-int fdt_table_exec(const struct fdt_table *table);
-
-// Returns the lowest open descriptor at or above `from`. If there is none, returns -1 and leaves
-// errno unchanged.
-int fdt_table_next_open(const struct fdt_table *table, int from);
-
-// Sets the exclusive upper bound for new descriptors. Returns 0.
-int fdt_table_set_limit(const struct fdt_table *table, unsigned int limit);
-
-// Begins a read-side section of the calling thread. It must be short, and must not block. Sections
-// nest. A fork of the host process waits for its end.
-struct fdt_section fdt_read_lock(void);
-
-// Ends a section, on the thread that began it. Nested sections end in reverse order.
-void fdt_read_unlock(struct fdt_section section);
-
-// Returns the object of a descriptor, valid until the section of this thread ends, or null with
-// `EBADF`.
-void *fdt_table_borrow(const struct fdt_table *table, int fd, const struct fdt_section *section);
-
-// Opens `object` at the descriptor `fd`, open or free, in place of what was there, atomically.
-//
-// Stores the reference to the displaced file in `displaced`, or null if `fd` was free; if
-// `displaced` is null, drops the reference. Stores the data that the descriptor had in
-// `displaced_data`, unless that is null. `data` may be null.
-//
-// Returns 0, or -1 with `EINVAL` for unknown flags, `EBADF` if `fd` is negative or at or above the
-// limit, `EBUSY` if it is reserved, or `ENOMEM`. After an error the object belongs to the caller
-// again, no function is called for it, and nothing is stored.
-int fdt_table_replace(const struct fdt_table *table,
-                      int fd,
-                      void *object,
-                      const struct fdt_data *data,
-                      struct fdt_file **displaced,
-                      struct fdt_data *displaced_data);
-
-// Opens `object` at the free descriptor `fd`. `data` may be null.
-//
-// Returns 0, or -1 with `EEXIST` if the descriptor is open, `EINVAL` for unknown flags, `EBADF` if
-// it is negative or at or above the limit, `EBUSY` if it is reserved, or `ENOMEM`. After an error
-// the object belongs to the caller again, and no function is called for it.
-int fdt_table_open_at(const struct fdt_table *table,
-                      int fd,
-                      void *object,
-                      const struct fdt_data *data);
-
-// Opens `object` at the descriptor `fd` like `fdt_table_replace`, if `expected` is open there.
-//
-// Returns 0, or -1 with `EBADF` if the descriptor is not open, `ESTALE` if another file is open
-// there, `EINVAL` for unknown flags, or `ENOMEM`. After an error the object belongs to the caller
-// again, no function is called for it, and nothing is stored. The caller keeps the reference
-// `expected`.
-int fdt_table_replace_if(const struct fdt_table *table,
-                         int fd,
-                         struct fdt_file *expected,
-                         void *object,
-                         const struct fdt_data *data,
-                         struct fdt_data *displaced_data);
-
-// Closes the descriptor `fd`, if `expected` is open there.
-//
-// Stores the data that the descriptor had in `data`, unless that is null. Returns 0, or -1 with
-// `EBADF` if the descriptor is not open, `ESTALE` if another file is open there, or `ENOMEM`. The
-// caller keeps the reference `expected`.
-int fdt_table_close_if(const struct fdt_table *table,
-                       int fd,
-                       struct fdt_file *expected,
-                       struct fdt_data *data);
-
-// Moves what is open at `from` to the descriptor `to`, with its data, and frees `from`,
-// atomically.
-//
-// Stores what was open at `to` like `fdt_table_replace`. The same descriptor twice is no change. A
-// lookup in another thread may find the file at both descriptors for a moment, and never at
-// neither.
-//
-// Returns 0, or -1 with `EBADF` if `from` is not open, or `to` is negative or at or above the
-// limit, `EBUSY` if `to` is reserved, or `ENOMEM`. After an error nothing is stored.
-int fdt_table_rename(const struct fdt_table *table,
-                     int from,
-                     int to,
-                     struct fdt_file **displaced,
-                     struct fdt_data *displaced_data);
-
-// Opens `object` at the lowest free descriptor, with data.
-//
-// Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`. After an
-// error the object belongs to the caller again, and no function is called for it.
-int fdt_table_open_data(const struct fdt_table *table, void *object, const struct fdt_data *data);
-
-// Opens the file of a reference at the lowest free descriptor, as `fdt_table_dup` opens that of a
-// descriptor. `data` may be null.
-//
-// The caller keeps the reference, which may be from another table; the callbacks and `user` of
-// that one are then used as long as the file is open here.
-//
-// Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`.
-int fdt_table_open_file(const struct fdt_table *table,
-                        struct fdt_file *file,
-                        const struct fdt_data *data);
-
-// Installs `object` at a reserved descriptor, with other data than it was reserved with.
-//
-// Returns the descriptor, or -1; then the object belongs to the caller again. After `EINVAL` for
-// unknown flags the descriptor stays reserved. After `ENOMEM` it is free, and the reservation is
-// used up. `EINVAL` for a reservation that was used before is that of `fdt_table_install`.
-int fdt_table_install_data(const struct fdt_table *table,
-                           struct fdt_reservation *reservation,
-                           void *object,
-                           const struct fdt_data *data);
-
-// Returns a reference to the open file of a descriptor, and its data at that moment, or null with
-// `EBADF` or `EFAULT`.
-struct fdt_file *fdt_table_get_data(const struct fdt_table *table, int fd, struct fdt_data *data);
-
-// Sets the word of a descriptor. Stores the one that it had in `before`, unless that is null.
-//
-// Returns 0, or -1 with `EBADF` or `ENOMEM`.
-int fdt_table_set_word(const struct fdt_table *table, int fd, uint64_t word, uint64_t *before);
-
-// Sets the word of a descriptor to `new` if it is `*expected`. If it is not, stores it there.
-//
-// Returns 1 if the word was set, 0 if it was another one, or -1 with `EBADF` or `ENOMEM`.
-int fdt_table_exchange_word(const struct fdt_table *table,
-                            int fd,
-                            uint64_t *expected,
-                            uint64_t new_);
-
-// Clears some of the bits of a descriptor, and sets others. A bit that is in both is set.
-//
-// Returns the bits that it had, 0 to 255, or -1 with `EBADF` or `ENOMEM`.
-int fdt_table_change_bits(const struct fdt_table *table,
-                          int fd,
-                          unsigned char clear,
-                          unsigned char set);
-
-// Closes a descriptor, and returns its file and its data.
-//
-// Stores the reference that the table had in `file`; if that is null, drops it. Stores the data in
-// `data`, unless that is null. Returns 0, or -1 with `EBADF` or `ENOMEM`.
-int fdt_table_close_data(const struct fdt_table *table,
-                         int fd,
-                         struct fdt_file **file,
-                         struct fdt_data *data);
-
-// Returns the lowest open descriptor at or above `from`, with its file and its data.
-//
-// Stores a reference in `file` and the data in `data`, unless they are null. If there is no such
-// descriptor, returns -1 and leaves errno unchanged. To iterate, begin with 0, and go on with the
-// descriptor plus 1; descriptors that are opened or closed meanwhile may be found or not.
-int fdt_table_next(const struct fdt_table *table,
-                   int from,
-                   struct fdt_file **file,
-                   struct fdt_data *data);
-
-// Creates an empty table of private descriptors, at most `limit` open ones.
-//
-// A private descriptor has 64 bits, is neither 0 nor `UINT64_MAX`, and stays invalid once it was
-// closed. `release`, `free` and `user` are those of `fdt_table_new`. Returns null with `ENOMEM`.
-struct fdt_private *fdt_private_new(unsigned int limit,
-                                    fdt_callback release,
-                                    fdt_callback free,
-                                    void *user);
-
-// Closes every descriptor of a table, and frees the table. Null is ignored.
-//
-// Waits for sections and calls `free`, as `fdt_table_free` does for the last of the tables that
-// were forked from one another.
-void fdt_private_free(struct fdt_private *table);
-
-// Opens `object` at a descriptor that was never given out before.
-//
-// Returns the descriptor, or 0 with `EMFILE` or `ENOMEM`. After an error the object belongs to the
-// caller again, and no function is called for it.
-uint64_t fdt_private_open(const struct fdt_private *table, void *object);
-
-// Opens the file of a reference at a private descriptor. The caller keeps the reference, which may
-// be from another table, as for `fdt_table_open_file`. Returns the descriptor, or 0 with `EMFILE`
-// or `ENOMEM`.
-uint64_t fdt_private_open_file(const struct fdt_private *table, struct fdt_file *file);
-
-// Returns a reference to the open file of a private descriptor, or null with `EBADF`.
-struct fdt_file *fdt_private_get(const struct fdt_private *table, uint64_t fd);
-
-// Closes a private descriptor. Returns 0, or -1 with `EBADF`.
-int fdt_private_close(const struct fdt_private *table, uint64_t fd);
-
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* FDTABLE_H */
+#endif  /* FDTABLE_POSIX_CALLS_H */

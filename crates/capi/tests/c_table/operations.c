@@ -1,4 +1,4 @@
-/* What a plain table does at given descriptors, with data of descriptors, and with private
+/* What a table does at given descriptors, with data of descriptors, and with private
  * descriptors. Ends with an error message and the line of the first check that fails. Objects are
  * allocated with malloc: each is freed once, by the table, or here after an open that failed. */
 

@@ -3,13 +3,13 @@
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 
 use fdtable::{ClosedFile, FdData, FileRef, Rcu};
-use fdtable_vfs::Errno;
 
 use super::{
     Object, check_reservation, descriptor_flags, fdt_file, fdt_reservation, fdt_table,
     file_into_raw, file_ref, table_ref, take_reservation, with_errno,
 };
-use crate::abi::uaccess;
+use crate::errno::Errno;
+use crate::memory::{check, check_if_any, get_if_any, put_if_any};
 
 /// Data of a descriptor besides its object.
 ///
@@ -117,11 +117,11 @@ pub unsafe extern "C" fn fdt_table_get_data(
     data: *mut fdt_data,
 ) -> *mut fdt_file {
     with_errno(|| {
-        uaccess::check(data, 1)?;
+        check(data)?;
         // SAFETY: as the caller promises.
         let (file, found) = unsafe { table_ref(table) }?.files.get_with_data(fd)?;
         // SAFETY: as the caller promises, there is room.
-        unsafe { uaccess::put(data, found.into()) }?;
+        unsafe { put_if_any(data, found.into()) };
         Ok(file_into_raw(file))
     })
 }
@@ -157,13 +157,14 @@ pub unsafe extern "C" fn fdt_table_exchange_word(
     new: u64,
 ) -> c_int {
     with_errno(|| {
+        check(expected)?;
         // SAFETY: as the caller promises.
-        let wanted = unsafe { uaccess::get(expected) }?;
+        let wanted = unsafe { expected.read_unaligned() };
         // SAFETY: as above.
         let files = &unsafe { table_ref(table) }?.files;
         let was = files.exchange_word(fd, wanted, new)?;
         // SAFETY: as above.
-        unsafe { uaccess::put(expected, was) }?;
+        unsafe { expected.write_unaligned(was) };
         Ok(c_int::from(was == wanted))
     })
 }
@@ -253,7 +254,7 @@ pub unsafe extern "C" fn fdt_table_next(
 /// If `at` can be an address, an `fdt_data` is there.
 pub(super) unsafe fn read(at: *const fdt_data) -> Result<FdData, Errno> {
     // SAFETY: as the caller promises.
-    let Some(data) = (unsafe { uaccess::get_if_any(at) })? else {
+    let Some(data) = (unsafe { get_if_any(at) })? else {
         return Ok(FdData::default());
     };
     Ok(FdData {
@@ -261,28 +262,6 @@ pub(super) unsafe fn read(at: *const fdt_data) -> Result<FdData, Errno> {
         bits: data.bits,
         word: data.word,
     })
-}
-
-/// Checks an optional place for a result, so that a call that fails changes nothing.
-///
-/// # Errors
-/// `EFAULT` if it is not null and cannot be an address.
-pub(super) fn check_if_any<T>(at: *const T) -> Result<(), Errno> {
-    if at.is_null() {
-        return Ok(());
-    }
-    uaccess::check(at, 1)
-}
-
-/// Writes an optional result.
-///
-/// # Safety
-/// [`check_if_any`] has found no error, and there is room for a `T` unless `at` is null.
-pub(super) unsafe fn put_if_any<T>(at: *mut T, value: T) {
-    if !at.is_null() {
-        // SAFETY: as the caller promises.
-        unsafe { at.write_unaligned(value) };
-    }
 }
 
 /// Passes a descriptor that was closed or replaced to the caller, if there is one. If there is

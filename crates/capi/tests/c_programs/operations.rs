@@ -10,7 +10,7 @@ fn run(arguments: &[&str]) {
 }
 
 #[test]
-fn a_plain_table_has_data_and_operations_at_given_descriptors() {
+fn a_table_has_data_and_operations_at_given_descriptors() {
     run(&[]);
 }
 

@@ -17,11 +17,12 @@ use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use fdtable::rcu::Guard;
-use fdtable::{FileRef, Rcu, Reservation, host_fork, rcu};
-use fdtable_vfs::Errno;
+use fdtable::{FileRef, Rcu, Reservation, rcu};
 
 use super::{Object, fdt_file, fdt_private, fdt_reservation, fdt_section, fdt_table};
-use crate::abi::uaccess;
+use crate::errno::Errno;
+use crate::hosted::{Entry, enter};
+use crate::memory::check;
 
 /// Name of each kind of handle, and what ends one.
 const KINDS: [(&str, &str); 5] = [
@@ -74,7 +75,7 @@ struct Reserved {
 struct Section;
 
 /// Sections of a thread, innermost last.
-type OpenSections = Vec<(usize, (host_fork::ForkGuard, Guard<'static>))>;
+type OpenSections = Vec<(usize, (Entry, Guard<'static>))>;
 
 /// Open sections of a thread, and the runs of its destructors.
 struct OfThread {
@@ -141,7 +142,7 @@ impl Handle for Section {
 
 /// Runs `action` on the handles, inside the freezer: a child of a fork finds them unlocked.
 fn locked<R>(action: impl FnOnce(&mut Handles) -> R) -> R {
-    let _inside = host_fork::enter();
+    let _inside = enter();
     action(&mut HANDLES.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -376,14 +377,14 @@ pub(super) unsafe fn take_reservation(
 /// # Safety
 /// If `at` can be an address, a reservation is there.
 unsafe fn number_of(at: *const fdt_reservation) -> Result<usize, Errno> {
-    uaccess::check(at, 1)?;
+    check(at)?;
     // SAFETY: as the caller promises.
     Ok(unsafe { at.cast::<usize>().read_unaligned() })
 }
 
 /// Begins a section.
 pub(super) fn begin_section() -> fdt_section {
-    let inside = (host_fork::enter(), rcu::read_lock());
+    let inside = (enter(), rcu::read_lock());
     let number = add(Section);
     // SAFETY: nothing else uses the sections of this thread now.
     unsafe { &mut *open_sections() }.push((number, inside));
@@ -432,10 +433,7 @@ pub(super) unsafe fn section_guard<'s>(
 }
 
 /// Returns the entry of a section of this thread. Stops if it is none.
-fn check_is_here(
-    number: usize,
-    open: &OpenSections,
-) -> &(usize, (host_fork::ForkGuard, Guard<'static>)) {
+fn check_is_here(number: usize, open: &OpenSections) -> &(usize, (Entry, Guard<'static>)) {
     let here = open.iter().find(|(one, _)| *one == number);
     here.unwrap_or_else(|| {
         with(number, |_: &Section| ());
@@ -445,7 +443,7 @@ fn check_is_here(
 
 /// Returns the sections of this thread.
 fn open_sections() -> *mut OpenSections {
-    let _inside = host_fork::enter();
+    let _inside = enter();
     // SAFETY: the key was made by `key`.
     let mut sections = unsafe { libc::pthread_getspecific(key()) }.cast::<OfThread>();
     if sections.is_null() {

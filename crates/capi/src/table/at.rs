@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::data::{check_if_any, fdt_data, pass, read};
+use super::data::{fdt_data, pass, read};
 use super::{fdt_file, fdt_table, file_ref, table_ref, with_errno};
+use crate::memory::check_if_any;
 
 /// Opens `object` at the descriptor `fd`, open or free, in place of what was there, atomically.
 ///

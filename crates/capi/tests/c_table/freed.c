@@ -1,4 +1,4 @@
-/* Objects of a plain table, allocated with malloc: each is freed, at the latest when its table,
+/* Objects of a table, allocated with malloc: each is freed, at the latest when its table,
  * its thread or the process ends. The argument names a scenario. Prints which objects were
  * released and freed, and when. */
 
@@ -332,111 +332,6 @@ static void join_in_fork(void)
     say("after the table");
 }
 
-/* Calls of `free` that sleep until they are told. */
-static atomic_int asleep, awake, waits;
-
-static void sleep_in_free(void *object, void *given)
-{
-    asleep = 1;
-    while (!awake)
-        fdt_poll(NULL, 0, 1);
-    on_free(object, given);
-}
-
-static void *close_and_wait(void *table)
-{
-    fdt_table_close(table, 0);
-    fdt_barrier();
-    return NULL;
-}
-
-static void start_sleeping(struct fdt_table *table, pthread_t *thread)
-{
-    fdt_table_open(table, malloc(64), 0);
-    pthread_create(thread, NULL, close_and_wait, table);
-    while (!asleep)
-        usleep(100);
-}
-
-static void wait_in_release(void *object, void *given)
-{
-    waits = 1;
-    printf("barrier in release: %d\n", fdt_barrier());
-    on_release(object, given);
-}
-
-static void free_in_release(void *object, void *given)
-{
-    waits = 1;
-    fdt_table_free(kept);
-    puts("table freed in release");
-    on_release(object, given);
-}
-
-static void *close_first(void *table)
-{
-    fdt_table_close(table, 0);
-    return NULL;
-}
-
-/* A fork while one thread sleeps in `free`, and another waits for that in `release`. */
-static void fork_in(fdt_callback release)
-{
-    struct fdt_table *sleeping = fdt_table_new(8, on_release, sleep_in_free, &user);
-    struct fdt_table *waiting = fdt_table_new(8, release, on_free, &user);
-    kept = new_table();
-    pthread_t threads[2];
-    start_sleeping(sleeping, &threads[0]);
-    fdt_table_open(waiting, malloc(64), 0);
-    pthread_create(&threads[1], NULL, close_first, waiting);
-    while (!waits)
-        usleep(100);
-    usleep(10000);
-    fork_and_wait();
-    awake = 1;
-    for (int i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
-    fdt_table_free(sleeping);
-    fdt_table_free(waiting);
-    say("after the tables");
-}
-
-static void barrier_in_release(void)
-{
-    fork_in(wait_in_release);
-}
-
-static void table_in_release(void)
-{
-    fork_in(free_in_release);
-}
-
-/* A handler of a fork runs in the child before the one of the library. */
-static void free_in_child(void)
-{
-    errno = 0;
-    int answer = fdt_barrier();
-    printf("barrier in the child: %d, %s\n", answer, errno == EDEADLK ? "EDEADLK" : strerror(errno));
-    fdt_table_free(kept);
-    puts("table freed in the child");
-    fflush(stdout);
-}
-
-static void child_handler(void)
-{
-    pthread_atfork(NULL, NULL, free_in_child);
-    struct fdt_table *sleeping = fdt_table_new(8, on_release, sleep_in_free, &user);
-    kept = new_table();
-    pthread_t thread;
-    start_sleeping(sleeping, &thread);
-    fork_and_wait();
-    awake = 1;
-    pthread_join(thread, NULL);
-    fdt_table_free(sleeping);
-    fdt_table_free(kept);
-    say("after the table");
-}
-
 /* A thread is cancelled while it waits for a section. */
 static void *wait_until_cancelled(void *unused)
 {
@@ -516,9 +411,6 @@ int main(int count, char **arguments)
         {"main", main_},      {"other", other},   {"reader", reader},
         {"relays", relays},   {"cancel", cancel}, {"chain", chain},
         {"join in fork", join_in_fork},
-        {"barrier in release", barrier_in_release},
-        {"table in release", table_in_release},
-        {"child handler", child_handler},
     };
     /* A scenario that hangs ends by this signal. */
     alarm(120);

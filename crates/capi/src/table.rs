@@ -1,61 +1,3 @@
-//! The plain table, for embedders that bring their own objects.
-//!
-//! A table maps descriptors to pointers of the embedder, and counts the references to them. A
-//! reference to an *open file* is a descriptor in a table, or an [`fdt_file`] that a lookup
-//! returned. When the last one is dropped, the thread that drops it calls the table's `release`
-//! function with the pointer, once.
-//!
-//! `table/at.rs` has the operations at a descriptor that the caller chooses, `table/data.rs` those
-//! on the [data](fdt_data) of a descriptor, and `table/private.rs` a table of private descriptors.
-//! `table/handles.rs` passes tables, references, reservations and sections to the caller and takes
-//! them back; with the feature `debug`, `table/checked_handles.rs` does that, and finds misuses.
-//!
-//! Any thread may call any function. A lookup costs some nanoseconds more than in Rust, for the
-//! freezer and the guard against panics: see `docs/performance.md`. Errors are stored in errno, as
-//! in the POSIX part.
-//!
-//! # Borrowed access
-//!
-//! Between [`fdt_read_lock`] and [`fdt_read_unlock`] a lookup needs no reference.
-//! [`fdt_table_borrow`] returns the pointer. If another thread closes the descriptor meanwhile,
-//! `release` may already have been called for the object. So memory that `release` would free must
-//! outlive the section: free it in the table's `free` function, which is called when no section can
-//! see the object any more.
-//!
-//! # Lifetime of objects and of `user`
-//!
-//! `free` is called for an object some time after `release`, once no section can see the object any
-//! more, in batches with other objects. Until then everything that `free` uses must stay valid: the
-//! object, `user`, and the code. [`fdt_barrier`] returns when `free` has been called for all
-//! objects that were released before. `free` is also called, for all objects that were released
-//! before and that no section of another thread can see:
-//! - when the last table of a family (tables that were forked from one another) is freed.
-//!   [`fdt_table_free`] waits for sections then, so that `user` may be freed when it returns, if no
-//!   [`fdt_file`] of the tables is left;
-//! - when a thread ends that has released objects, without waiting, and not during a fork. Objects
-//!   that the thread releases after that stay for later: in destructors of `pthread_key_create(3)`,
-//!   or of thread locals, that run after those of this library;
-//! - when the process ends by `exit(3)` or by the end of `main`, after a short wait at most.
-//!   Handlers that were registered with `atexit(3)` before the first table was created run later;
-//!   they call `free` as at other times.
-//!
-//! `user` may be freed when all those tables and files are gone, and after that [`fdt_barrier`] has
-//! returned. The last [`fdt_table_free`] has the same effect, if it came after the last
-//! [`fdt_file_put`] and outside of a section, of `free`, and of a handler of `pthread_atfork(3)`.
-//!
-//! # Locks in `free`
-//!
-//! `free` is called for objects of all tables, in calls about any of them, and at the end of
-//! threads. So a thread must not hold a lock that `free` takes in a call of this library that
-//! closes, puts, frees or waits ([`fdt_barrier`]), in `pthread_join(3)` of a thread that has
-//! released objects, or in `fork(2)`, which waits for calls of `free` that are under way.
-//!
-//! # Safety
-//! A table is valid from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` until its one
-//! [`fdt_file_put`]; a reservation until its one [`fdt_table_install`], [`fdt_table_install_data`]
-//! or [`fdt_table_cancel`], and its table outlives it. The functions that are passed to a table are
-//! called on any thread, and do not unwind.
-
 mod at;
 #[cfg(feature = "debug")]
 mod checked_handles;
@@ -72,16 +14,12 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use fdtable::{Error, FdFlags, FileRef, Files, Rcu, host_fork, rcu};
-use fdtable_shm::Mutex;
-use fdtable_vfs::Errno;
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu};
 
-use crate::abi::call::{self, ReturnValue, guarded, set_errno};
-use crate::abi::uaccess;
-use crate::host::blocking;
+use crate::errno::{Errno, ReturnValue};
+use crate::hosted::{guarded, prepare, set_errno, wait_for_callbacks};
+use crate::memory;
 
 pub use at::*;
 pub use data::*;
@@ -90,12 +28,6 @@ use handles::{
     table_from_raw, table_into_raw, table_ref, take_reservation,
 };
 pub use private::*;
-
-/// How long a thread sleeps before it checks again for the end of sections.
-const PAUSE: Duration = Duration::from_micros(50);
-
-/// Maximum rounds of callbacks at process exit: callbacks of one round may queue more.
-const ROUNDS: usize = 16;
 
 /// Callback of a table, with the pointer of an open file and the table's `user` pointer.
 #[allow(non_camel_case_types)]
@@ -242,8 +174,7 @@ pub extern "C" fn fdt_table_new(
     user: *mut c_void,
 ) -> *mut fdt_table {
     with_errno(|| {
-        host_fork::register().map_err(|_| Errno::ENOMEM)?;
-        run_callbacks_at_exit()?;
+        prepare()?;
         Ok(table_into_raw(fdt_table {
             files: Files::with_limit(limit),
             callbacks: Callbacks {
@@ -466,7 +397,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
     reservation: *mut fdt_reservation,
 ) -> c_int {
     with_errno(|| {
-        uaccess::check(reservation, 1)?;
+        memory::check(reservation)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { mark_as_used(reservation) };
         // SAFETY: as the caller promises.
@@ -600,7 +531,7 @@ pub unsafe extern "C" fn fdt_table_borrow(
 #[inline(always)]
 fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
     handles::begin_call(&body);
-    call::with_errno(body)
+    or_errno(guarded(body))
 }
 
 /// Runs the body of a function that takes no lock, or that a section keeps from forks. An error is
@@ -608,61 +539,16 @@ fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
 #[inline(always)]
 fn without_freezer<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
     handles::begin_call(&body);
-    body().unwrap_or_else(|errno| {
+    or_errno(body())
+}
+
+/// Returns a result to the caller. An error is stored in errno.
+#[inline(always)]
+fn or_errno<R: ReturnValue>(result: Result<R, Errno>) -> R {
+    result.unwrap_or_else(|errno| {
         set_errno(errno);
         R::FAILED
     })
-}
-
-/// Waits until all callbacks that are queued now have run. It waits outside of the freezer: a
-/// callback may sleep in a call of this library, and wait at its end for a fork of the host
-/// process.
-///
-/// # Errors
-/// `EDEADLK` inside a section or a callback, and where it would wait in a handler of a fork.
-fn wait_for_callbacks() -> Result<(), Errno> {
-    let mut barrier = rcu::Barrier::new();
-    while !guarded(|| barrier.poll().map_err(|_| Errno::EDEADLK))? {
-        // The thread that runs a callback may wait for the end of the fork, or not exist in the
-        // child.
-        if host_fork::is_frozen_here() {
-            return Err(Errno::EDEADLK);
-        }
-        // In a call of `release` the thread is inside by the outer call.
-        blocking(|| {
-            thread::sleep(PAUSE);
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
-
-/// Registers an exit handler that runs the queued callbacks. Handlers that the embedder registers
-/// later run before it.
-///
-/// # Errors
-/// `ENOMEM`; the next call tries again.
-fn run_callbacks_at_exit() -> Result<(), Errno> {
-    extern "C" fn at_exit() {
-        // Each round runs what the previous one queued. The number is limited, because another
-        // thread may never leave its section.
-        for _ in 0..ROUNDS {
-            if !matches!(guarded(|| Ok(rcu::try_barrier())), Ok(Ok(_))) {
-                return;
-            }
-        }
-    }
-    static IS_REGISTERED: Mutex<bool> = Mutex::new(false);
-    let mut is_registered = IS_REGISTERED.lock();
-    if !*is_registered {
-        // SAFETY: the function stays valid for the life of the process: this library is never
-        // unloaded.
-        if unsafe { libc::atexit(at_exit) } != 0 {
-            return Err(Errno::ENOMEM);
-        }
-        *is_registered = true;
-    }
-    Ok(())
 }
 
 fn descriptor_flags(flags: c_uint) -> Result<FdFlags, Errno> {

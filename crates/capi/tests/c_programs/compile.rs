@@ -1,4 +1,4 @@
-//! Compiles the programs that use the plain table.
+//! Compiles the programs of `tests/c_table`, and links them with the static library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,8 +6,7 @@ use std::process::Command;
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Compiles a program of one source in `tests/c_table`, which uses the plain table. Fails with the
-/// output of the compiler.
+/// Compiles a program of one source in `tests/c_table`. Fails with the output of the compiler.
 pub(crate) fn with_table(source: &str, arguments: &[&str]) -> Result<PathBuf, String> {
     let tag = arguments.concat().replace(['-', '='], "_");
     let program = Path::new(BUILT).join(format!("table_{source}{tag}"));
@@ -31,26 +30,22 @@ pub(crate) fn with_table(source: &str, arguments: &[&str]) -> Result<PathBuf, St
 /// Cargo builds the static library beside the program of this test.
 pub(crate) fn static_library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
-    let library = program.with_file_name("libfdtable_posix.a");
+    let library = program.with_file_name("libfdtable_capi.a");
     assert!(library.exists(), "{} is missing", library.display());
     library
 }
 
-/// Returns the soname of the shared library, which cargo builds there too.
-pub(crate) fn soname() -> String {
-    let library = static_library().with_extension("so");
-    let dynamic = run("readelf", &["-d", text(&library)]);
-    let soname = dynamic.split_once("soname: [");
-    let (soname, _) = soname.and_then(|(_, rest)| rest.split_once(']')).unwrap();
-    soname.to_owned()
+/// Returns the shared library, which cargo builds there too.
+pub(crate) fn shared_library() -> PathBuf {
+    static_library().with_extension("so")
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// Runs a tool that must succeed, and returns its output.
-fn run(tool: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(tool: &str, arguments: &[&str]) -> String {
     try_run(tool, arguments).unwrap_or_else(|said| panic!("{said}"))
 }
 
