@@ -91,6 +91,7 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
     steps.judge("the example kernel, with 4 CPUs", || {
         kernel::boot(4, "release")
     })?;
+    steps.judge("the example kernel in C", kernel::boot_in_c)?;
     for features in FEATURES {
         steps.step(&format!("tests of {features}"), || {
             let finished = tests(features).quiet().finish()?;
@@ -205,7 +206,7 @@ fn succeeded(finished: &Finished, what: &str) -> Result {
 const WITHOUT_EXPERIMENTS: &str = "--workspace --exclude fdtable-bench --exclude fdtable-hooks \
     --exclude fdtable-instructions --exclude xtask --no-default-features --features \
     fdtable-sync/default,fdtable-slab/default,fdtable-objects/default,fdtable/default,\
-    fdtable-listing/default";
+    fdtable-listing/default,fdtable-capi/default";
 
 /// The C programs that use the table, on a library that checks its caller. With the features of the
 /// other tests, only this library is built again.
@@ -242,6 +243,8 @@ fn lints() -> Result {
         // On the hooks of a platform, without `std`, and without either.
         "-p fdtable-hooks --all-targets",
         "-p fdtable --no-default-features --features slab",
+        // The table for C in a kernel, which has no unwinding.
+        "-p fdtable-capi --no-default-features --profile freestanding",
     ] {
         Process::cargo("clippy")
             .words(what)

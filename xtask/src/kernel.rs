@@ -1,6 +1,6 @@
-//! `kernel`: builds the example kernel, boots it in QEMU, and waits for its verdict.
+//! `kernel`: builds an example kernel, boots it in QEMU, and waits for its verdict.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::process::{End, Process};
@@ -21,16 +21,22 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (cpus, profile) = match words[..] {
         [] => ("4", "release"),
+        ["--c"] => return required(boot_in_c()?),
         ["--debug"] => ("4", "dev"),
         ["--cpus", cpus] => (cpus, "release"),
         ["--cpus", cpus, "--debug"] => (cpus, "dev"),
-        _ => return Err("usage: cargo xtask kernel [--cpus N] [--debug]".into()),
+        _ => return Err("usage: cargo xtask kernel [--cpus N] [--debug], or --c".into()),
     };
     let cpus: u32 = cpus.parse()?;
     if !(1..=64).contains(&cpus) {
         return Err("the kernel knows 1 to 64 CPUs".into());
     }
-    match boot(cpus, profile)? {
+    required(boot(cpus, profile)?)
+}
+
+/// Fails unless a kernel was booted.
+fn required(verdict: Verdict) -> Result {
+    match verdict {
         Verdict::Skipped(why) | Verdict::NotFinished(why) => Err(why.into()),
         Verdict::Passed => Ok(()),
     }
@@ -38,6 +44,15 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 
 /// Builds the kernel and boots it. Skipped where there is no QEMU.
 pub(crate) fn boot(cpus: u32, profile: &str) -> Result<Verdict> {
+    boot_in_qemu(cpus, || build(profile))
+}
+
+/// Builds the kernel in C and boots it. Skipped where there is no QEMU.
+pub(crate) fn boot_in_c() -> Result<Verdict> {
+    boot_in_qemu(1, build_in_c)
+}
+
+fn boot_in_qemu(cpus: u32, build: impl FnOnce() -> Result<PathBuf>) -> Result<Verdict> {
     if Process::new("qemu-system-x86_64")
         .arg("--version")
         .quiet()
@@ -47,7 +62,7 @@ pub(crate) fn boot(cpus: u32, profile: &str) -> Result<Verdict> {
         let why = "no qemu-system-x86_64: Debian has it in qemu-system-x86";
         return Ok(Verdict::Skipped(why.to_owned()));
     }
-    let kernel = build(profile)?;
+    let kernel = build()?;
     let machine = Process::new("qemu-system-x86_64")
         .arg("-kernel")
         .arg(&kernel)
@@ -72,6 +87,26 @@ fn build(profile: &str) -> Result<PathBuf> {
     cargo("build", target).args(["--profile", profile]).run()?;
     let profile = if profile == "dev" { "debug" } else { profile };
     Ok(folder().join(target).join(profile).join("fdtable-kernel"))
+}
+
+/// Builds the table for C without `std`, and links it with the kernel in C.
+fn build_in_c() -> Result<PathBuf> {
+    let target = if is_installed(BARE)? { BARE } else { HOST };
+    cargo("rustc", target)
+        .directory(root())
+        .words("-p fdtable-capi --lib --crate-type staticlib")
+        .words("--no-default-features --profile freestanding")
+        .run()?;
+    let library = folder().join(target).join("freestanding/libfdtable_capi.a");
+    let kernel = folder().join("c-kernel");
+    Process::new("cc")
+        .directory(root().join("examples/c-kernel"))
+        .words("-std=c11 -O2 -g -Wall -Wextra -Werror -ffreestanding -fno-pic -fno-stack-protector")
+        .words("-mno-red-zone -nostdlib -static -no-pie -Wl,--build-id=none,--gc-sections")
+        .words("-I../../crates/capi/include -T kernel.ld boot.S machine.c kernel.c")
+        .args([&library, Path::new("-o"), &kernel])
+        .run()?;
+    Ok(kernel)
 }
 
 /// `cargo` for the kernel, which is a workspace of its own.

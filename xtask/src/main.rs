@@ -77,8 +77,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "kernel",
-        arguments: "[--cpus N] [--debug]",
-        summary: "boot the example kernel in QEMU, with 4 CPUs",
+        arguments: "[--cpus N] [--debug] | --c",
+        summary: "boot the example kernel in QEMU, with 4 CPUs, or the one in C",
         run: kernel::run,
     },
     Command {

@@ -4,13 +4,16 @@ use core::ffi::c_int;
 use core::ptr;
 
 use fdtable::Error;
+use fdtable_sync::fallible::OutOfMemory;
 
 /// Error number.
 #[derive(Clone, Copy)]
 pub(crate) struct Errno(c_int);
 
 impl Errno {
+    #[cfg(feature = "std")]
     pub(crate) const EIO: Self = Self(5);
+    #[cfg(feature = "std")]
     pub(crate) const ENOMEM: Self = Self(12);
     pub(crate) const EFAULT: Self = Self(14);
     pub(crate) const EINVAL: Self = Self(22);
@@ -25,6 +28,12 @@ impl Errno {
 impl From<Error> for Errno {
     fn from(error: Error) -> Self {
         Self(error.errno())
+    }
+}
+
+impl From<OutOfMemory> for Errno {
+    fn from(error: OutOfMemory) -> Self {
+        Error::from(error).into()
     }
 }
 

@@ -9,7 +9,9 @@
 //! on the [data](fdt_data) of a descriptor, and `table/private.rs` a table of private descriptors.
 //! `table/handles.rs` passes tables, references, reservations and sections to the caller and takes
 //! them back; with the feature `debug`, `table/checked_handles.rs` does that, and finds misuses.
-//! `hosted.rs` is the entry and the exit of every call.
+//! `hosted.rs` is the entry and the exit of every call in a process, and `freestanding.rs` in a
+//! kernel: the feature `std` chooses. Without it the library needs no operating system, and calls
+//! functions that the kernel defines.
 //!
 //! Any thread may call any function. A lookup costs some nanoseconds more than in Rust, for the
 //! freezer and the guard against panics: see `docs/performance.md`. Errors are stored in errno.
@@ -59,15 +61,29 @@
 //! or [`fdt_table_cancel`], and its table outlives it. The functions that are passed to a table are
 //! called on any thread, and do not unwind.
 
+#![cfg_attr(not(feature = "std"), no_std)]
 // The requirements are the same for all functions: see above.
 #![allow(clippy::missing_safety_doc)]
 // A C call and the pointer to its argument depend on one promise of the caller.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
+extern crate alloc;
+
 mod errno;
+#[cfg(not(feature = "std"))]
+mod freestanding;
+#[cfg(feature = "std")]
 mod hosted;
 mod memory;
 mod table;
 pub mod timed;
+
+#[cfg(not(feature = "std"))]
+use freestanding as environment;
+#[cfg(feature = "std")]
+use hosted as environment;
+
+#[cfg(not(feature = "std"))]
+pub use freestanding::*;
 
 pub use table::*;

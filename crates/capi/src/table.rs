@@ -9,16 +9,15 @@ mod private;
 #[cfg(feature = "debug")]
 use checked_handles as handles;
 
-use std::cell::Cell;
-use std::ffi::{c_int, c_uint, c_void};
-use std::marker::PhantomData;
-use std::mem::MaybeUninit;
-use std::sync::Arc;
+use core::cell::Cell;
+use core::ffi::{c_int, c_uint, c_void};
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 
 use fdtable::{Error, FdFlags, FileRef, Files, Rcu};
 
+use crate::environment::{guarded, prepare, set_errno, wait_for_callbacks};
 use crate::errno::{Errno, ReturnValue};
-use crate::hosted::{guarded, prepare, set_errno, wait_for_callbacks};
 use crate::memory;
 
 pub use at::*;
@@ -83,7 +82,7 @@ struct Callbacks {
 }
 
 /// Shared by tables that were forked from one another. `user` may be freed after the last of them.
-type Family = Arc<()>;
+type Family = FileRef<()>;
 
 /// Object of the embedder, in an open file.
 struct Object {
@@ -175,15 +174,15 @@ pub extern "C" fn fdt_table_new(
 ) -> *mut fdt_table {
     with_errno(|| {
         prepare()?;
-        Ok(table_into_raw(fdt_table {
+        table_into_raw(fdt_table {
             files: Files::with_limit(limit),
             callbacks: Callbacks {
                 release,
                 free,
                 user,
             },
-            family: Arc::new(()),
-        }))
+            family: FileRef::builder(()).try_build()?,
+        })
     })
 }
 
@@ -206,7 +205,7 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
         drop(files);
         // `into_inner` returns `None` if another thread is freeing another table: that one is the
         // last then.
-        Ok(c_int::from(Arc::into_inner(family).is_some()))
+        Ok(c_int::from(FileRef::into_inner(family).is_some()))
     });
     if is_last == 1 {
         // Fails inside a section or a callback, as documented.
@@ -454,11 +453,11 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
     with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { table_ref(table) }?;
-        Ok(table_into_raw(fdt_table {
+        table_into_raw(fdt_table {
             files: table.files.fork()?,
             callbacks: table.callbacks,
-            family: Arc::clone(&table.family),
-        }))
+            family: table.family.clone(),
+        })
     })
 }
 

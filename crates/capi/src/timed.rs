@@ -3,9 +3,9 @@
 //! Each call goes through a pointer to the C function that is opaque to the compiler, like a call
 //! from another language.
 
-use std::ffi::c_int;
-use std::hint::black_box;
-use std::ptr;
+use core::ffi::c_int;
+use core::hint::black_box;
+use core::ptr;
 
 use crate::{
     fdt_file, fdt_file_put, fdt_read_lock, fdt_read_unlock, fdt_table, fdt_table_borrow,

@@ -1,17 +1,22 @@
-//! Checks that the header matches the sources.
+//! Checks that the headers match the sources.
 //!
-//! `FDTABLE_BLESS=1 cargo test -p fdtable-capi --test headers` writes it.
+//! `FDTABLE_BLESS=1 cargo test -p fdtable-capi --test headers` writes them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The sources whose functions and types the header has.
+/// The sources whose functions and types the header of the table has.
 const TABLE: &[&str] = &["table", "table/data", "table/at", "table/private"];
+
+/// The source of the header for kernels.
+const PLATFORM: &[&str] = &["freestanding"];
 
 #[test]
 fn headers_are_those_of_the_sources() {
     compare("include/fdtable.h", &header("cbindgen.toml", TABLE));
+    let platform = header("cbindgen-platform.toml", PLATFORM);
+    compare("include/fdtable/platform.h", &platform);
 }
 
 /// A C compiler accepts the headers, also without a C library.

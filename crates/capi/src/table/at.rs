@@ -1,6 +1,7 @@
 //! An object at a descriptor that the caller chooses: replace, open there, rename, close if.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
+use core::ptr;
 
 use super::data::{fdt_data, pass, read};
 use super::{fdt_file, fdt_table, file_ref, table_ref, with_errno};
@@ -88,7 +89,7 @@ pub unsafe extern "C" fn fdt_table_replace_if(
         let replace = |file| table.files.replace_if(fd, &expected, file, data);
         let closed = table.callbacks.open(object, replace)?;
         // SAFETY: as the caller promises, there is room.
-        unsafe { pass(Some(closed), std::ptr::null_mut(), displaced_data) };
+        unsafe { pass(Some(closed), ptr::null_mut(), displaced_data) };
         Ok(0)
     })
 }
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn fdt_table_close_if(
         let expected = unsafe { file_ref(expected) }?;
         let closed = table.files.close_if(fd, &expected)?;
         // SAFETY: as the caller promises, there is room.
-        unsafe { pass(Some(closed), std::ptr::null_mut(), data) };
+        unsafe { pass(Some(closed), ptr::null_mut(), data) };
         Ok(0)
     })
 }

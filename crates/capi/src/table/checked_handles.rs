@@ -18,10 +18,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use fdtable::rcu::Guard;
 use fdtable::{FileRef, Rcu, Reservation, rcu};
+use fdtable_sync::fallible::try_box;
 
 use super::{Object, fdt_file, fdt_private, fdt_reservation, fdt_section, fdt_table};
+use crate::environment::{Entry, enter};
 use crate::errno::Errno;
-use crate::hosted::{Entry, enter};
 use crate::memory::check;
 
 /// Name of each kind of handle, and what ends one.
@@ -212,12 +213,15 @@ fn stop(fault: &str) -> ! {
 }
 
 /// Passes a table to the caller.
-pub(super) fn table_into_raw<T>(table: T) -> *mut T
+///
+/// # Errors
+/// `ENOMEM`.
+pub(super) fn table_into_raw<T>(table: T) -> Result<*mut T, Errno>
 where
     Table<T>: Handle,
 {
-    let table = Table(Box::into_raw(Box::new(table)));
-    ptr::without_provenance_mut(add(table))
+    let table = Table(Box::into_raw(try_box(table)?));
+    Ok(ptr::without_provenance_mut(add(table)))
 }
 
 /// Takes a table back from the caller.

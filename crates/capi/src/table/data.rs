@@ -1,6 +1,7 @@
 //! The data of a descriptor besides its object: flags, eight bits and a word of the embedder.
 
-use std::ffi::{c_int, c_uchar, c_uint, c_void};
+use core::ffi::{c_int, c_uchar, c_uint, c_void};
+use core::ptr;
 
 use fdtable::{ClosedFile, FdData, FileRef, Rcu};
 
@@ -280,7 +281,7 @@ pub(super) unsafe fn pass(
     if file.is_null() {
         return drop(closed);
     }
-    let raw = closed.map_or(std::ptr::null_mut(), |it| file_into_raw(it.into_file()));
+    let raw = closed.map_or(ptr::null_mut(), |it| file_into_raw(it.into_file()));
     // SAFETY: as the caller promises.
     unsafe { put_if_any(file, raw) };
 }

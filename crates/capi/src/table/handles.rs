@@ -3,21 +3,26 @@
 //! Here each of them is the Rust value itself, and costs nothing more. A library with the feature
 //! `debug` has `checked_handles.rs` instead, with the same functions.
 
-use std::mem::{self, ManuallyDrop, MaybeUninit};
+use alloc::boxed::Box;
+use core::mem::{self, ManuallyDrop, MaybeUninit};
 
 use fdtable::rcu::Guard;
 use fdtable::{FileRef, Rcu, Reservation, rcu};
+use fdtable_sync::fallible::try_box;
 
 use super::{Object, fdt_file, fdt_reservation, fdt_section, fdt_table};
+use crate::environment::{Entry, enter};
 use crate::errno::Errno;
-use crate::hosted::{Entry, enter};
 use crate::memory::check;
+
+/// Content of an [`fdt_section`]. The guard is dropped first.
+type Section<'s> = (Guard<'s>, Entry);
 
 /// Reservation in an [`fdt_reservation`], until it is used.
 type Unused<'t> = Option<Reservation<'t, Rcu<Object>>>;
 
 const _: () = assert!(size_of::<FileRef<Rcu<Object>>>() == size_of::<*mut fdt_file>());
-const _: () = assert!(size_of::<(Entry, Guard<'_>)>() <= size_of::<fdt_section>());
+const _: () = assert!(size_of::<Section<'_>>() <= size_of::<fdt_section>());
 const _: () = assert!(size_of::<Unused<'_>>() <= size_of::<fdt_reservation>());
 
 /// Begins a function of the interface. `_body` names it.
@@ -25,8 +30,11 @@ const _: () = assert!(size_of::<Unused<'_>>() <= size_of::<fdt_reservation>());
 pub(super) fn begin_call<F>(_body: &F) {}
 
 /// Passes a table to the caller.
-pub(super) fn table_into_raw<T>(table: T) -> *mut T {
-    Box::into_raw(Box::new(table))
+///
+/// # Errors
+/// `ENOMEM`.
+pub(super) fn table_into_raw<T>(table: T) -> Result<*mut T, Errno> {
+    Ok(Box::into_raw(try_box(table)?))
 }
 
 /// Takes a table back from the caller.
@@ -146,14 +154,15 @@ pub(super) unsafe fn take_reservation<'t>(
 
 /// Begins a section.
 pub(super) fn begin_section() -> fdt_section {
-    let inside = (enter(), rcu::read_lock());
+    let entry = enter();
+    let inside = (rcu::read_lock(), entry);
     let mut section = fdt_section {
         opaque: [MaybeUninit::uninit(); 2],
     };
     // SAFETY: there is room, by the assertion above, and the alignment of a word suffices.
     unsafe {
         (&raw mut section.opaque)
-            .cast::<(Entry, Guard<'_>)>()
+            .cast::<Section<'_>>()
             .write(inside);
     };
     section
@@ -164,11 +173,9 @@ pub(super) fn begin_section() -> fdt_section {
 /// # Safety
 /// [`begin_section`] returned it on this thread, and it is ended once.
 pub(super) unsafe fn end_section(section: &fdt_section) {
-    let inside = (&raw const section.opaque).cast::<(Entry, Guard<'static>)>();
+    let inside = (&raw const section.opaque).cast::<Section<'static>>();
     // SAFETY: as the caller promises.
-    let (entry, guard) = unsafe { inside.read() };
-    drop(guard);
-    drop(entry);
+    drop(unsafe { inside.read() });
 }
 
 /// Returns the guard of a section.
@@ -182,8 +189,8 @@ pub(super) unsafe fn end_section(section: &fdt_section) {
 pub(super) unsafe fn section_guard<'s>(
     section: *const fdt_section,
 ) -> Result<&'s Guard<'s>, Errno> {
-    let inside = section.cast::<(Entry, Guard<'s>)>();
+    let inside = section.cast::<Section<'s>>();
     // SAFETY: as the caller promises.
-    let (_, guard) = unsafe { inside.as_ref() }.ok_or(Errno::EFAULT)?;
+    let (guard, _) = unsafe { inside.as_ref() }.ok_or(Errno::EFAULT)?;
     Ok(guard)
 }

@@ -3,7 +3,7 @@
 //! A table of them has the same objects and callbacks as a plain table, and its references are
 //! `fdt_file` too. No search for a lowest descriptor, fork or exec touches it.
 
-use std::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 
 use fdtable::{FileRef, PrivateFd, PrivateFiles, Rcu};
 
@@ -32,14 +32,14 @@ pub extern "C" fn fdt_private_new(
 ) -> *mut fdt_private {
     with_errno(|| {
         prepare()?;
-        Ok(table_into_raw(fdt_private {
+        table_into_raw(fdt_private {
             files: PrivateFiles::with_limit(limit),
             callbacks: Callbacks {
                 release,
                 free,
                 user,
             },
-        }))
+        })
     })
 }
 
