@@ -70,7 +70,7 @@ pub struct fdt_section {
 #[repr(C)]
 pub struct fdt_reservation {
     /// Opaque to the caller.
-    opaque: [MaybeUninit<usize>; 3],
+    opaque: [MaybeUninit<usize>; 2],
 }
 
 /// Callbacks of a table for its objects.

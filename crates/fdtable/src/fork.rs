@@ -71,6 +71,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             *child = Self::new();
         }
         let shared = self.share_with(child);
+        if shared == Ok(0) {
+            return Ok(());
+        }
         let inherited = shared.and_then(|opens| child.set_quarantine(opens));
         inherited.inspect_err(|_| *child = Self::new())
     }

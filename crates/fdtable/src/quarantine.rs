@@ -25,7 +25,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// longest is reused. At most 1,024 descriptors wait at once: when another is closed, the one
     /// that has waited longest is freed, so no call searches more than that.
     /// [`dup3`](Self::dup3) may still target a descriptor in quarantine. Children inherit the
-    /// mode, and none of the descriptors. May wait for the lock.
+    /// mode, and none of the descriptors. May wait for the lock, and allocates when the mode
+    /// begins.
     ///
     /// The change is atomic for all threads that change the table: an open beside it finds all
     /// descriptors that it frees in quarantine, or all free. Lookups find no file in either case;
@@ -86,8 +87,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer: &mut WriteGuard<'_, T>,
         number: usize,
     ) -> Reports {
-        let rare = writer.rare.as_mut();
-        let oldest = rare.and_then(|it| it.quarantine.push(number));
+        let oldest = (writer.rare.as_mut()).and_then(|it| it.quarantine.push(number));
         let reports = self.free_taken(writer, oldest);
         writer.reserved.add(place_of(number).0);
         reports.unwrap_or(Reports::Few)

@@ -12,7 +12,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Deref;
+use core::mem;
 
 use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
@@ -37,26 +37,24 @@ use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
 /// # Ok::<(), Error>(())
 /// ```
 #[must_use = "dropping a reservation frees the descriptor"]
-pub struct Reservation<'f, T: ?Sized + Send + Sync> {
-    /// Nothing once a file is installed.
-    files: Option<Holder<'f, T>>,
-    fd: Fd,
+pub struct Reservation<'f, T: ?Sized + Send + Sync>(State<'f, T>);
+
+/// The descriptor of a reservation, and how it refers to its table. Two words: the descriptor is
+/// beside the tag.
+enum State<'f, T: ?Sized> {
+    Borrowed(Fd, &'f Files<T>),
+    Owned(Fd, Arc<Files<T>>),
+    /// A file is installed.
+    Used(Fd),
 }
 
-/// How a reservation refers to its table.
-enum Holder<'f, T: ?Sized> {
-    Borrowed(&'f Files<T>),
-    Owned(Arc<Files<T>>),
-}
-
-impl<T: ?Sized> Deref for Holder<'_, T> {
-    type Target = Files<T>;
-
+impl<T: ?Sized> State<'_, T> {
     #[inline]
-    fn deref(&self) -> &Files<T> {
+    fn parts(&self) -> (Fd, Option<&Files<T>>) {
         match self {
-            Self::Borrowed(files) => files,
-            Self::Owned(files) => files,
+            Self::Borrowed(fd, files) => (*fd, Some(files)),
+            Self::Owned(fd, files) => (*fd, Some(files)),
+            Self::Used(fd) => (*fd, None),
         }
     }
 }
@@ -101,8 +99,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     {
         flags.check()?;
         let fd = this.reserve_lowest(Fd::MIN, flags)?;
-        let files = Some(Holder::Owned(Arc::clone(this)));
-        Ok(Reservation { files, fd })
+        Ok(Reservation(State::Owned(fd, Arc::clone(this))))
     }
 
     /// Reserves the lowest free descriptor that is `min` or more. May wait for the lock, and
@@ -188,8 +185,7 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservations<'_, T> {
 
 impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     fn of(files: &'f Files<T>, fd: Fd) -> Self {
-        let files = Some(Holder::Borrowed(files));
-        Reservation { files, fd }
+        Reservation(State::Borrowed(fd, files))
     }
 
     /// Takes over a descriptor of `files` that was taken without a file in this hold of the lock.
@@ -202,18 +198,20 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     /// Returns the descriptor.
     #[must_use]
     pub fn fd(&self) -> Fd {
-        self.fd
+        self.0.parts().0
     }
 
     /// Installs `file` at the descriptor: from now on every lookup finds it. May wait for the lock;
     /// does not allocate, and cannot fail.
     #[inline]
     pub fn install(mut self, file: FileRef<T>) -> Fd {
+        let fd = self.fd();
         // The descriptor is open from here on, also if a waker panics.
-        if let Some(files) = self.files.take() {
-            files.install(self.fd, file.0);
+        let state = mem::replace(&mut self.0, State::Used(fd));
+        if let (_, Some(files)) = state.parts() {
+            files.install(fd, file.0);
         }
-        self.fd
+        fd
     }
 
     /// Installs `file` like [`install`](Self::install), with other flags than the descriptor was
@@ -228,8 +226,8 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     pub fn install_with(self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
         let data = data.into();
         data.flags.check()?;
-        if let Some(files) = &self.files {
-            files.set_reserved_data(self.fd, data)?;
+        if let (fd, Some(files)) = self.0.parts() {
+            files.set_reserved_data(fd, data)?;
         }
         Ok(self.install(file))
     }
@@ -238,8 +236,8 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
 impl<T: ?Sized + Send + Sync> Drop for Reservation<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(files) = &self.files {
-            files.unreserve(self.fd);
+        if let (fd, Some(files)) = self.0.parts() {
+            files.unreserve(fd);
         }
     }
 }

@@ -134,8 +134,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let answer = ask(self, &mut writer);
         if matches!(answer, Ok(None)) {
             let first = !writer.is_awaited();
-            let rare = writer.make_rare();
-            match rare.and_then(|rare| rare.waiters.add(&mut waiter)) {
+            match (writer.make_rare()).and_then(|rare| rare.waiters.add(&mut waiter)) {
                 // It stays shut until the waiters are taken.
                 Ok(()) if first => return answer,
                 Ok(()) => {}
@@ -162,7 +161,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Woken::none();
         }
         writer.admit_readers();
-        let rare = writer.rare.as_mut();
-        rare.map_or(Woken::none(), |rare| rare.waiters.take())
+        (writer.rare.as_mut()).map_or_else(Woken::none, |rare| rare.waiters.take())
     }
 }

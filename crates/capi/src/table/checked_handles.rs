@@ -303,7 +303,7 @@ pub(super) unsafe fn mark_as_used(at: *mut fdt_reservation) {
 /// # Safety
 /// There is room at `at`.
 unsafe fn store(at: *mut fdt_reservation, number: usize) {
-    let opaque = [number, 0, 0].map(MaybeUninit::new);
+    let opaque = [number, 0].map(MaybeUninit::new);
     // SAFETY: as the caller promises.
     unsafe { at.write_unaligned(fdt_reservation { opaque }) };
 }

@@ -391,7 +391,7 @@ impl Hog {
         Self { files, used: 0 }
     }
 
-    const LEAVES: RawFd = 20_000;
+    const LEAVES: RawFd = 40_000;
 
     fn use_up(&mut self) {
         let set = |leaf| under(Plan::AllFail(0), || self.files.set_word(leaf * 64, 1)).0;

@@ -102,7 +102,9 @@ fn section() -> (*const Descriptor, *const Descriptor) {
     unsafe {
         core::arch::asm!(
             ".weak __start___rseq_cs",
+            ".hidden __start___rseq_cs",
             ".weak __stop___rseq_cs",
+            ".hidden __stop___rseq_cs",
             "mov {first}, qword ptr [rip + __start___rseq_cs@GOTPCREL]",
             "mov {end}, qword ptr [rip + __stop___rseq_cs@GOTPCREL]",
             first = out(reg) first,
