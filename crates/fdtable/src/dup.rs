@@ -11,6 +11,7 @@ use crate::close::ClosedFile;
 use crate::fd::{index_of, place_of};
 use crate::replace::{check_target, store};
 use crate::table::{LeafGuard, LockMode, take};
+use crate::two_leaves::TwoLeaves;
 use crate::{Error, Fd, FdArg, FdData, FdFlags, Files, RawFd};
 
 /// # Duplicating
@@ -170,43 +171,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// The locked leaves of two descriptors.
-pub(crate) struct TwoLeaves<'l, T: ?Sized> {
-    /// The leaf of the old descriptor, if it is not that of the new one.
-    from: Option<LeafGuard<'l, T>>,
-    pub(crate) to: LeafGuard<'l, T>,
-}
-
-impl<'l, T: ?Sized + Send + Sync> TwoLeaves<'l, T> {
-    pub(crate) fn lock(
-        lock_leaf: impl Fn(usize) -> Option<LeafGuard<'l, T>>,
-        from: usize,
-        to: usize,
-    ) -> Option<Self> {
-        if from == to {
-            return Some(Self {
-                from: None,
-                to: lock_leaf(to)?,
-            });
-        }
-        let lower = lock_leaf(from.min(to))?;
-        let upper = lock_leaf(from.max(to))?;
-        let (from, to) = if from < to {
-            (lower, upper)
-        } else {
-            (upper, lower)
-        };
-        Some(Self {
-            from: Some(from),
-            to,
-        })
-    }
-
-    /// Returns the leaf of the old descriptor.
-    pub(crate) fn old(&mut self) -> &mut LeafGuard<'l, T> {
-        self.from.as_mut().unwrap_or(&mut self.to)
-    }
-
+impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {
+    /// Duplicates a descriptor, in locked leaves.
     fn open(
         mut self,
         from: usize,

@@ -135,6 +135,7 @@ mod private;
 mod rare;
 mod superblock;
 mod table;
+mod two_leaves;
 #[cfg(doctest)]
 mod variance;
 mod weak;

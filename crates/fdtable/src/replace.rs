@@ -10,9 +10,9 @@ use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::NewTable;
 
 use crate::close::{ClosedFile, Removed, take_file};
-use crate::dup::TwoLeaves;
 use crate::fd::{index_of, place_of};
 use crate::table::{LeafGuard, WriteGuard, set_cloexec};
+use crate::two_leaves::TwoLeaves;
 use crate::{Error, Fd, FdArg, FdData, FileRef, Files, RawFd};
 
 /// # At a given descriptor

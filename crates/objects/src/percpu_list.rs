@@ -48,8 +48,7 @@ pub use iter::Iter;
 pub use list_head::{Access, Refused};
 pub use statistics::Statistics;
 
-use crate::object::end::abandon;
-use crate::object::header::RawObject;
+use crate::object::header::{RawObject, abandon};
 use crate::object::make::make;
 use crate::object::{Hook, Kind, Prompt, Ref, ReleaseReason};
 use fdtable_sync::fallible::{OutOfMemory, try_box};

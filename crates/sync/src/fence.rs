@@ -38,6 +38,7 @@ pub mod model;
 use crate::platform::atomic::Ordering::SeqCst;
 #[cfg(not(feature = "std"))]
 use crate::platform::hooks;
+pub use crate::platform::shared::NotRestarted;
 use crate::platform::shared::registered;
 use crate::sequence::Area;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -101,19 +102,6 @@ pub fn heavy() {
     #[cfg(all(not(feature = "std"), not(loom)))]
     hooks::heavy_fence();
 }
-
-/// The reason why sequences may go on that had begun before a [`restart`]: processes share memory,
-/// and the calling thread may not run on one of the CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotRestarted;
-
-impl core::fmt::Display for NotRestarted {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("this thread may not run on a CPU whose sequences are to be restarted")
-    }
-}
-
-impl core::error::Error for NotRestarted {}
 
 /// Returns true if [`restart`] may be used. Enters the operating system at the first call.
 #[must_use]

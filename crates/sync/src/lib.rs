@@ -35,8 +35,8 @@
 //!
 //! The crate knows nothing of descriptors, nor of memory for objects. Read it in this order:
 //!
-//! 1. [`fence`](mod@fence): two fences, of which the frequent one is free, and `announce`: a word of
-//!    each thread, on which sections, the big-reader lock and the freezer stand.
+//! 1. [`fence`](mod@fence): two fences, of which the frequent one is free, and `announce`: a word
+//!    of each thread, on which sections, the big-reader lock and the freezer stand.
 //! 2. [`rcu`]: read-side critical sections, grace periods and callbacks.
 //! 3. [`refcount`]: a count that is taken with one add, and saturates instead of wrapping.
 //! 4. [`lock`] and [`spin`]: locks of one word, and [`brlock`](mod@brlock): a reader-writer lock

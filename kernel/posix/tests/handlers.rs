@@ -47,10 +47,8 @@ fn install(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) -> usize 
     new.sa_sigaction = handler as *const () as usize;
     new.sa_flags = flags;
     // SAFETY: the new action is valid, and there is room for the old one.
-    assert_eq!(
-        unsafe { fdt_sigaction(signal, &raw const new, &raw mut old) },
-        0
-    );
+    let answer = unsafe { fdt_sigaction(signal, &raw const new, &raw mut old) };
+    assert_eq!(answer, 0);
     old.sa_sigaction
 }
 
@@ -163,12 +161,14 @@ fn call_all() {
 }
 
 extern "C" fn call_in_handler(_signal: c_int) {
-    // SAFETY: each thread has an errno.
-    let before = unsafe { *libc::__errno_location() };
+    // SAFETY: it takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: each thread has an errno, for as long as it runs.
+    let before = unsafe { errno.read() };
     call_all();
     HANDLED.fetch_add(1, SeqCst);
     // SAFETY: as above.
-    unsafe { *libc::__errno_location() = before };
+    unsafe { errno.write(before) };
 }
 
 /// A handler that waited for what the interrupted call holds would wait forever.

@@ -648,9 +648,12 @@ impl<'p> Replay<'p> {
     }
 }
 
+/// A file that a close has taken out, and the data of its descriptor.
+type Closed = (ClosedFile<Rcu<Object>>, FdData);
+
 /// Compares what a call has displaced, and drops it.
 fn displaced(
-    closed: Result<Option<(ClosedFile<Rcu<Object>>, FdData)>, Error>,
+    closed: Result<Option<Closed>, Error>,
     expected: Result<Option<(Arc<Token>, FdData)>, i32>,
 ) -> Verdict {
     let number = |(closed, data): &(ClosedFile<Rcu<Object>>, FdData)| (closed.number, *data);

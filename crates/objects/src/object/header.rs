@@ -317,6 +317,24 @@ pub(crate) unsafe fn object<'a, T: ?Sized>(raw: NonNull<RawObject>) -> &'a T {
     unsafe { object.as_ref() }
 }
 
+/// Ends a block that only its maker knows: drops its contents, and runs no hook.
+///
+/// # Safety
+/// The block was just made, and the caller alone knows it.
+pub(crate) unsafe fn abandon(raw: NonNull<RawObject>) {
+    // SAFETY: as the caller promises.
+    let header = unsafe { Header::of(raw) };
+    // As if its callback ran, and had to drop everything. Relaxed: no other thread sees it.
+    let end = State::RELEASED | State::QUIET | State::LATE;
+    header.state.0.store(end, Relaxed);
+    let step = header.rcu.invoke();
+    // SAFETY: the header is in front of the value, in the same allocation.
+    let place = unsafe { raw.cast::<Header>().sub(1) };
+    // SAFETY: the function was made for this block, all of which the pointer may reach. No reader
+    // waits for a grace period.
+    unsafe { step(place.cast()) };
+}
+
 global! {
     pub(crate) static REVOCATIONS: Revocations = Revocations::new();
 }

@@ -50,8 +50,7 @@ use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::rcu;
 
 use super::Ref;
-use super::end::abandon;
-use super::header::{Header, RawObject, State};
+use super::header::{Header, RawObject, State, abandon};
 use super::make::{NoHook, layout};
 
 /// A reference that does not keep its object.

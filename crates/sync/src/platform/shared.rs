@@ -15,8 +15,6 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::fence::NotRestarted;
-
 /// Services of a program whose processes share memory.
 #[derive(Debug)]
 pub struct SharedMemory {
@@ -47,6 +45,19 @@ pub struct SharedMemory {
     /// Called by a thread that is ending, after its last use of the library.
     pub thread_ends: fn(),
 }
+
+/// The reason why sequences may go on that had begun before a [restart](crate::fence::restart):
+/// processes share memory, and the calling thread may not run on one of the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRestarted;
+
+impl core::fmt::Display for NotRestarted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("this thread may not run on a CPU whose sequences are to be restarted")
+    }
+}
+
+impl core::error::Error for NotRestarted {}
 
 /// The hooks, or null.
 static REGISTERED: AtomicPtr<SharedMemory> = AtomicPtr::new(ptr::null_mut());
