@@ -37,17 +37,18 @@
 //!
 //! All code knows a block by its *raw pointer*, the address of its value. In front of the value is
 //! the [`Header`], which is the same for all types. In front of that is the pointer to the object,
-//! if it is of a type with wide pointers (`dyn`); and in front of that is the [`Prefix`]: nothing,
-//! or the links of the list that the object is on. Code that knows the object's type `T` finds all
-//! of these. Only the header's one function, made for this block, knows what `T` does not
-//! determine: the sizes of the value and of the hook.
+//! if it is of a type with wide pointers (`dyn`); and in front of that is the
+//! [`Prefix`](header::Prefix): nothing, or the links of the list that the object is on. Code that
+//! knows the object's type `T` finds all of these. Only the header's one function, made for this
+//! block, knows what `T` does not determine: the sizes of the value and of the hook.
 //!
 //! # Lookups and revocations
 //!
-//! One word, [`REVOCATIONS`], counts the objects in the process that are revoked and not yet freed.
-//! Most programs revoke nothing, and then a lookup does not have to read the object's block. The
-//! block's state is on the cache line of the count, and every thread that takes a reference writes
-//! that line. So lookups read the word first, which stays in every CPU's cache.
+//! One word, [`REVOCATIONS`](header::REVOCATIONS), counts the objects in the process that are
+//! revoked and not yet freed. Most programs revoke nothing, and then a lookup does not have to read
+//! the object's block. The block's state is on the cache line of the count, and every thread that
+//! takes a reference writes that line. So lookups read the word first, which stays in every CPU's
+//! cache.
 //!
 //! *Why no thread misses a revocation.* A revocation is counted before the state of its object says
 //! that it is revoked, and no longer once its block is freed. A thread knows that the revocation

@@ -159,6 +159,7 @@ mod tests {
         impl<T: Send> Sent<u8> for T {}
         <spin::SpinGuard<'_, ()> as Sent<_>>::answer();
         <platform::MutexGuard<'_, ()> as Sent<_>>::answer();
+        <platform::shared::Allocating as Sent<_>>::answer();
         <lglock::LocalGuard<'_, ()> as Sent<_>>::answer();
         <lglock::GlobalGuard<'_, ()> as Sent<_>>::answer();
         <brlock::ReadGuard<'_> as Sent<_>>::answer();

@@ -307,6 +307,7 @@ pub(crate) fn leave_to_parent() {
 /// The process with this [name](crate::platform::shared::SharedMemory::process) has ended.
 #[cfg(feature = "std")]
 pub unsafe fn forget_process(name: u32) {
+    debug_assert!(name != 0, "all threads of a process alone have this name");
     // SAFETY: as the caller promises.
     unsafe { RECORDS.forget_process(name) };
     callbacks::forget_invocations_of(name);

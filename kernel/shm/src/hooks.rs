@@ -23,7 +23,7 @@ pub(crate) static HOOKS: SharedMemory = SharedMemory {
 
 /// Registers for fences that reach all processes that have registered: those of a tree, as a fork
 /// passes it on. Every call gives the same answer.
-fn has_heavy_fence() -> bool {
+pub(crate) fn has_heavy_fence() -> bool {
     static IS_REGISTERED: OnceLock<bool> = OnceLock::new();
     *IS_REGISTERED.get_or_init(|| {
         membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED)

@@ -22,7 +22,9 @@ use crate::thread;
 #[derive(Debug)]
 pub enum Threads {}
 
-impl Owners for Threads {
+// SAFETY: the id of a thread is not 0, and that of no other living thread. `begin` was promised
+// that the references of a leaked guard end with its thread.
+unsafe impl Owners for Threads {
     #[inline]
     fn caller() -> u32 {
         thread::id()

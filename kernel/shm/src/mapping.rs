@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 
-use crate::hooks::HOOKS;
+use crate::hooks::{HOOKS, has_heavy_fence};
 use crate::lock::Mutex;
 
 /// The size of the range in bytes: 64 GiB. It is never used up before the memory of the machine.
@@ -226,9 +226,9 @@ pub enum Begun {
 /// Errors of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`. The program should end then.
 ///
 /// # Safety
-/// The process has one thread, and no object of the kernel was made yet. If a guard of a lock of
-/// this crate is leaked, no reference that it gave out is used after the end of the thread that
-/// locked.
+/// The process has one thread, and has used nothing of the library or of the kernel yet. If a guard
+/// of a lock of either is leaked, no reference that it gave out is used after the end of the thread
+/// that locked.
 pub unsafe fn begin() -> io::Result<Begun> {
     let (first, end) = section();
     if !first.addr().is_multiple_of(PAGE) || !end.addr().is_multiple_of(PAGE) {
@@ -255,6 +255,8 @@ pub unsafe fn begin() -> io::Result<Begun> {
     // Relaxed, both: there is one thread.
     START.store(start, Relaxed);
     IS_SHARED.store(true, Relaxed);
+    // Here, so that all processes have one answer: a fork passes it on.
+    let _ = has_heavy_fence();
     // SAFETY: as the caller promises; the section is mapped shared, and the heap is.
     unsafe { fdtable_sync::platform::shared::register(&HOOKS) };
     Ok(Begun::Shared)

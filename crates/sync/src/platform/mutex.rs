@@ -1,8 +1,9 @@
-//! The lock of the update side. It sleeps where the library knows how, and spins elsewhere.
+//! The lock of the update side. It sleeps on Linux with `std`. Elsewhere it looks again and again,
+//! and yields its CPU in between.
 
 use super::const_fn;
 #[cfg(all(not(loom), feature = "std", target_os = "linux"))]
-use super::sleeping::{Mutex as Raw, MutexGuard as RawGuard};
+use super::sleeping::{self, Mutex as Raw, MutexGuard as RawGuard};
 #[cfg(not(loom))]
 use super::{LONG, WAITS, keep_away};
 #[cfg(all(not(loom), not(all(feature = "std", target_os = "linux"))))]
@@ -25,12 +26,17 @@ pub struct MutexGuard<'a, T> {
 const HELD: &str = "the lock is held outside of let_others";
 
 impl<T> MutexGuard<'_, T> {
-    /// Releases the lock to a thread that waits for it, if one does, and takes it again. The
-    /// guarded value may have changed.
+    /// Releases the lock if a thread may sleep on it, and takes it again. The guarded value may
+    /// have changed.
     ///
     /// A thread that only released and took the lock would keep it: the others look for it too
-    /// rarely to find it free. With `std` this thread yields its CPU in between.
+    /// rarely to find it free. With `std` this thread yields its CPU in between, where one may
+    /// sleep; another thread may still be first. Without `std` it is free briefly, each time.
     pub fn let_others(&mut self) {
+        #[cfg(all(not(loom), feature = "std", target_os = "linux"))]
+        if !sleeping::may_have_sleepers(&self.lock.0) {
+            return;
+        }
         self.raw = None;
         #[cfg(all(not(loom), feature = "std"))]
         std::thread::yield_now();

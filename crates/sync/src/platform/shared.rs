@@ -11,9 +11,12 @@
 //! [kernel](super::kernel): a program decides when it starts, and others that link the same library
 //! share nothing. No hook is called in a lookup, an open or a close that finds its memory.
 
+use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::Acquire;
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+use core::sync::atomic::Ordering::Release;
 
 /// Services of a program whose processes share memory.
 #[derive(Debug)]
@@ -68,9 +71,12 @@ const IS_POSSIBLE: bool = cfg!(all(feature = "std", target_os = "linux", not(loo
 /// Registers the services of the program. From here on, forks of this process share memory.
 ///
 /// # Safety
-/// The process has one thread and has not used the library. The hooks do what they say, and none
-/// calls the library or panics. The section `fdt_shared` is mapped shared, and so is what the
-/// allocator returns after `enter`.
+/// The process has one thread and has not used the library. The hooks do what they say, none
+/// panics, and of the library none calls more than fences and locks of its own. The section
+/// `fdt_shared` is mapped shared, and so is what the allocator returns after `enter`. If a guard of
+/// a lock of the library is leaked, no reference that it gave out is used after the end of the
+/// thread that locked.
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 pub unsafe fn register(hooks: &'static SharedMemory) {
     // Release: pairs with the acquire in `registered`.
     REGISTERED.store(ptr::from_ref(hooks).cast_mut(), Release);
@@ -113,18 +119,26 @@ pub(crate) fn call_at_end(work: impl FnOnce()) {
 /// The right to allocate what processes share, until this is dropped.
 #[must_use = "the allocator changes back when this is dropped"]
 #[derive(Debug)]
-pub struct Allocating(Option<(&'static SharedMemory, usize)>);
+pub struct Allocating {
+    /// The hooks, and what the thread allocated before.
+    before: Option<(&'static SharedMemory, usize)>,
+    /// Not `Send`: stays on its thread.
+    stays: PhantomData<*const ()>,
+}
 
 /// Has the calling thread allocate memory that processes share, if they share any. Nests.
 #[inline]
 pub fn allocate() -> Allocating {
-    Allocating(registered().map(|hooks| (hooks, (hooks.enter)())))
+    Allocating {
+        before: registered().map(|hooks| (hooks, (hooks.enter)())),
+        stays: PhantomData,
+    }
 }
 
 impl Drop for Allocating {
     #[inline]
     fn drop(&mut self) {
-        if let Some((hooks, before)) = self.0 {
+        if let Some((hooks, before)) = self.before {
             (hooks.leave)(before);
         }
     }

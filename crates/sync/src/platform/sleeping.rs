@@ -33,19 +33,34 @@ pub(super) type Mutex<T> = lock_api::Mutex<RawMutex<Registered>, T>;
 pub(super) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex<Registered>, T>;
 
 /// Names the threads that take a lock.
-pub trait Owners {
-    /// Returns the number of the calling thread, which is not 0.
+///
+/// # Safety
+/// `caller` is not 0. Where `has_ended` ever returns true, no two living threads have one number,
+/// and it returns true for a thread alone that has ended, whose guards' references are no longer
+/// used.
+pub unsafe trait Owners {
+    /// Returns the number of the calling thread.
     fn caller() -> u32;
 
-    /// Returns true if the lock may be taken from the thread with this number, which has ended.
+    /// Returns true if the lock may be taken from the thread with this number.
     fn has_ended(number: u32) -> bool;
+}
+
+/// Returns true if a thread may sleep on a lock.
+#[inline]
+pub(super) fn may_have_sleepers<T>(lock: &Mutex<T>) -> bool {
+    // SAFETY: the word is only read.
+    let raw = unsafe { lock.raw() };
+    // Relaxed: a hint.
+    raw.mark.load(Relaxed) != 0
 }
 
 /// The threads of processes that [share memory](super::shared); elsewhere all have one number.
 #[derive(Debug)]
 pub enum Registered {}
 
-impl Owners for Registered {
+// SAFETY: as `register` was promised. Without shared memory no thread has ended.
+unsafe impl Owners for Registered {
     #[inline]
     fn caller() -> u32 {
         registered().map_or(1, |hooks| (hooks.thread)())
@@ -79,8 +94,8 @@ pub const NAP: Duration = Duration::from_millis(100);
 /// The first nap of a thread, as its wake-up may be lost. The next ones are four times as long.
 const FIRST_NAP: Duration = Duration::from_millis(1);
 
-// SAFETY: of all threads that exchange 0 for their number, one succeeds, and the word keeps the
-// others out until `unlock`, or until that thread has ended.
+// SAFETY: of all threads that exchange 0 for their number, which `Owners` promises not to be 0, one
+// succeeds. The word keeps the others out until `unlock`, or until that thread has ended.
 unsafe impl<O: Owners> lock_api::RawMutex for RawMutex<O> {
     const INIT: Self = Self {
         owner: AtomicU32::new(0),
@@ -154,8 +169,18 @@ impl<O: Owners> RawMutex<O> {
             }
             // Relaxed: the mark says whether it is still so.
             let owner = self.owner.load(Relaxed);
-            if owner == 0 || futex::wait(&self.mark, 1, Some(nap)) != libc::ETIMEDOUT {
+            if owner == 0 {
                 continue;
+            }
+            match futex::wait(&self.mark, 1, Some(nap)) {
+                // A signal may come more often than the naps end.
+                libc::ETIMEDOUT | libc::EINTR => {}
+                // Woken, and another thread was first.
+                0 => {
+                    nap = FIRST_NAP;
+                    continue;
+                }
+                _ => continue,
             }
             if nap == NAP
                 && O::has_ended(owner)

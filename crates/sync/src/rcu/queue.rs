@@ -58,7 +58,8 @@ impl Head {
 
     /// Returns a place where the owner of the head may keep a pointer, null at first, until it
     /// queues the head. The queue keeps its link there. So the owner takes the pointer out before
-    /// [`call`], which demands that no other code touches the head, and it is lost afterwards.
+    /// [`call`](super::call), which demands that no other code touches the head, and it is lost
+    /// afterwards.
     pub fn owner_word(&self) -> &AtomicPtr<Self> {
         &self.link
     }

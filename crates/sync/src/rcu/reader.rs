@@ -34,8 +34,8 @@ pub(super) const NUMBER: u64 = 1 << 17;
 /// The number of the grace period that began last, [`FENCED`] while readers must take full fences,
 /// and [`BEGUN`].
 ///
-/// Every reader reads it at every section, so it has its own cache line. Only the beginning of a
-/// grace period writes it.
+/// Every reader reads it at every section, so it has its own cache line. The beginning of a grace
+/// period writes it, and one reader that finds that heavy fences work.
 pub(super) struct Started(CachePadded<AtomicU64>);
 
 global! {
@@ -260,8 +260,8 @@ impl Record {
     }
 
     /// Calls `announce`, and enters a section whose fence (B) is that of the announcement too.
-    /// Refuses, before the call, where more than two stores are needed: inside of two sections, at
-    /// a thread's first section, and where readers take full fences.
+    /// Refuses, before the call, inside of two sections, at a thread's first section, and where the
+    /// thread takes full fences. The first counted section of a process may look for the fence.
     #[inline(always)]
     pub(crate) fn try_enter_with(&'static self, announce: impl FnOnce(&Self)) -> Option<Section> {
         if self.can_begin_plain() {
