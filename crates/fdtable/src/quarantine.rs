@@ -53,6 +53,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if !was_on && opens == 0 {
             return Ok(());
         }
+        // A descriptor that has waited for long enough is free, whatever comes.
+        self.free_due(&mut writer);
         writer.make_rare()?.quarantine.opens = opens;
         if !was_on && opens > 0 {
             writer.exclude_readers();

@@ -296,6 +296,7 @@ impl State {
             for (_, waited) in &mut self.waiting {
                 *waited += numbers.len() as u32;
             }
+            self.end_due();
         }
         legal
     }
@@ -332,12 +333,10 @@ impl State {
     pub(crate) fn make(&mut self, step: &Step, found: &mut Option<File>) -> bool {
         match *step {
             Step::TakeLowest(min, ref numbers) => {
-                self.end_due();
                 let next = self.next(min, numbers.len());
                 self.reserve_if(next == *numbers, numbers)
             }
             Step::TakeAny(number) => {
-                self.end_due();
                 let free = number < self.limit && self.lowest(number) == number;
                 let legal = free || self.next(0, 1) == [number];
                 self.reserve_if(legal, &[number])
