@@ -38,7 +38,7 @@ typedef void (*fdt_callback)(void *object, void *user);
 // is all zero, does nothing.
 struct fdt_reservation {
     // Opaque to the caller.
-    size_t opaque[3];
+    size_t opaque[2];
 };
 
 // Read-side section of a thread: returned by `fdt_read_lock`, passed to `fdt_read_unlock`.
