@@ -73,14 +73,13 @@
 //! # What it does not do
 //!
 //! - References that other threads held are counted in the child too: a file that one of them slept
-//!   on is not released there. A reservation of theirs keeps its descriptor, and the child still
-//!   waits for a use that they began. Code that puts threads to sleep over such things has to know
-//!   them, and to put them in order in the child.
+//!   on is not released there. A reservation of theirs keeps its descriptor. Code that puts
+//!   threads to sleep over such things has to know them, and to put them in order in the child.
 //! - Records of threads that made their first call during the fork may leak, 256 bytes each.
 //! - Other locks, of the caller's own code and of its libraries, are their owners' responsibility.
 //!   Threads in a blocking section should not sleep on `parking_lot`: it keeps sleepers in a table
-//!   of the process, which the locks of this library share, and in the child their entries in it
-//!   are void. The standard library's locks on Linux keep theirs in the kernel.
+//!   of the process, and in the child their entries in it are void. The locks of this library and
+//!   of the standard library on Linux keep theirs in the kernel.
 //! - `vfork(2)`, and children that share memory: they must use nothing of the library.
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -7,7 +7,7 @@
 //! mark is cleared while no thread sleeps yet, the one that is about to finds another value, and
 //! looks.
 //!
-//! Where processes [share memory](super::shared), a thread that sleeps wakes ten times a second to
+//! A thread that sleeps wakes ten times a second, if processes [share memory](super::shared), to
 //! look whether the owner still lives. If not, it takes the lock: what the lock guards is as the
 //! owner has left it. So guards are not `Send`. Elsewhere a lock is never taken from its owner, and
 //! all threads have one number.
