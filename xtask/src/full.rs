@@ -1,16 +1,18 @@
 //! `full`: the checks that take long, in one run of hours.
 //!
 //! Each step is run, also after one that fails. There are two lanes, as most steps use one CPU: the
-//! models, and then what is built for other targets; and beside them all other steps. The output
-//! of a step goes to `target/full/STEP.log`; a table of all steps with their times comes at the
-//! end.
+//! models, and then what is built for other targets; and beside them all other steps, of which the
+//! first lane takes some when its own are done. The output of a step goes to
+//! `target/full/STEP.log`; a table of all steps with their times comes at the end.
 //!
-//! The two lanes build in different directories of the target, so neither waits for cargo's lock of
-//! the other for long: the models in `loom/loom`, the mutations in `loom/release`, all others
-//! elsewhere.
+//! The two longest steps build in different directories of the target, the models in `loom/loom`
+//! and the mutations in `loom/release`, so neither waits for cargo's lock of the other. Two steps
+//! that build in one directory wait for each other's builds alone, not for the tests.
 
 use std::fs;
+use std::iter;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -205,9 +207,11 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 fn run_lanes(steps: &[&Step]) -> Result<Steps> {
     let (beside, others): (Vec<&Step>, Vec<&Step>) =
         steps.iter().partition(|step| BESIDE.contains(&step.name));
+    let others = Mutex::new(others.into_iter());
+    let next = || others.lock().ok()?.next();
     thread::scope(|scope| {
-        let beside = scope.spawn(|| run_lane(&beside));
-        let others = run_lane(&others);
+        let beside = scope.spawn(|| run_lane(beside.into_iter().chain(iter::from_fn(next))));
+        let others = run_lane(iter::from_fn(next));
         let beside = beside
             .join()
             .map_err(|_| "the lane of the models panicked")?;
@@ -220,7 +224,7 @@ fn run_lanes(steps: &[&Step]) -> Result<Steps> {
 }
 
 /// Runs steps one after the other.
-fn run_lane(lane: &[&Step]) -> Result<Steps> {
+fn run_lane<'a>(lane: impl Iterator<Item = &'a Step>) -> Result<Steps> {
     let mut steps = Steps::lane();
     for step in lane {
         println!(
@@ -559,5 +563,17 @@ mod tests {
         let error = steps.finish().unwrap_err().to_string();
         assert_eq!(error, "failed: models, last");
         assert!(steps.table().find("first") < steps.table().find(BESIDE[0]));
+    }
+
+    #[test]
+    fn a_lane_that_is_done_takes_steps_of_the_other() {
+        static MEET: Barrier = Barrier::new(2);
+        let meet = || {
+            MEET.wait();
+            Ok(Verdict::Passed)
+        };
+        let others = [step("first", meet), step("second", meet)];
+        let steps = run_lanes(&[&others[0], &others[1]]).unwrap();
+        assert!(steps.finish().is_ok());
     }
 }
