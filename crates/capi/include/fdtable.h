@@ -50,13 +50,11 @@ struct fdt_section {
 // Data of a descriptor besides its object.
 //
 // It belongs to the descriptor, as `FD_CLOEXEC` does: `fdt_table_dup` and `fdt_table_dup2` do not
-// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags, no
-// bits and the word 0.
+// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags
+// and the word 0.
 struct fdt_data {
     // `FD_CLOEXEC` or 0.
     unsigned int flags;
-    // Eight flags of the caller.
-    unsigned char bits;
     // A word of the caller.
     uint64_t word;
 };
@@ -177,10 +175,6 @@ struct fdt_table *fdt_table_fork(const struct fdt_table *table);
 // Closes the descriptors that have `FD_CLOEXEC`: `execve(2)`. Returns 0, or -1 with `ENOMEM`.
 int fdt_table_exec(const struct fdt_table *table);
 
-// Returns the lowest open descriptor at or above `from`. If there is none, returns -1 and leaves
-// errno unchanged.
-int fdt_table_next_open(const struct fdt_table *table, int from);
-
 // Sets the exclusive upper bound for new descriptors. Returns 0.
 int fdt_table_set_limit(const struct fdt_table *table, unsigned int limit);
 
@@ -238,14 +232,6 @@ int fdt_table_exchange_word(const struct fdt_table *table,
                             int fd,
                             uint64_t *expected,
                             uint64_t new_);
-
-// Clears some of the bits of a descriptor, and sets others. A bit that is in both is set.
-//
-// Returns the bits that it had, 0 to 255, or -1 with `EBADF` or `ENOMEM`.
-int fdt_table_change_bits(const struct fdt_table *table,
-                          int fd,
-                          unsigned char clear,
-                          unsigned char set);
 
 // Closes a descriptor, and returns its file and its data.
 //

@@ -63,13 +63,6 @@ pub struct fdt_platform {
     pub free_page: Option<unsafe extern "C" fn(page: *mut c_void)>,
     /// Returns the time in nanoseconds, since any moment. Null: 0.
     pub nanoseconds: Option<unsafe extern "C" fn() -> u64>,
-    /// Returns a number that no other thread has or will have. Null: 0.
-    pub thread_id: Option<unsafe extern "C" fn() -> u64>,
-    /// Blocks the calling thread until `wake` is called with its number, or has been since it
-    /// blocked last. Null, together with `wake`: threads that wait look again and again.
-    pub block: Option<unsafe extern "C" fn()>,
-    /// Wakes a thread, or lets its next `block` return at once.
-    pub wake: Option<unsafe extern "C" fn(thread: u64)>,
     /// Asks for an `fdt_tick` within some milliseconds. Null: `free` functions run in later calls.
     pub want_tick: Option<unsafe extern "C" fn()>,
     /// Distance of the area for restartable sequences from the base of `gs`, on x86-64 and with a
@@ -125,9 +118,6 @@ unsafe impl Platform for Kernel {
         fn relax(attempts: u32);
         fn heavy_fence();
         fn nanoseconds() -> u64;
-        fn thread_id() -> u64;
-        fn block();
-        fn wake(thread: u64);
         fn want_tick();
     }
 

@@ -471,25 +471,12 @@ pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
     })
 }
 
-/// Returns the lowest open descriptor at or above `from`. If there is none, returns -1 and leaves
-/// errno unchanged.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_int) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let next = unsafe { table_ref(table) }?.files.next_open(from);
-        Ok(next.map_or(-1, |fd| fd.raw()))
-    })
-}
-
 /// Sets the exclusive upper bound for new descriptors. Returns 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_uint) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let files = &unsafe { table_ref(table) }?.files;
-        let hard = limit.max(files.limits().hard);
-        files.set_limits(fdtable::Limits { soft: limit, hard })?;
+        unsafe { table_ref(table) }?.files.set_limit(limit);
         Ok(0)
     })
 }

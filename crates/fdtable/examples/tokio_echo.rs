@@ -82,9 +82,9 @@ impl AsyncWrite for Stream {
 type Table = Arc<Files<dyn File>>;
 
 /// Waits for a descriptor.
-async fn reserve(files: &Table) -> Result<Reservation<'static, dyn File>, Error> {
+async fn reserve(files: &Table) -> Result<Reservation<'_, dyn File>, Error> {
     loop {
-        match Files::reserve_owned(files, FdFlags::CLOEXEC) {
+        match files.reserve(FdFlags::CLOEXEC) {
             Err(Error::TooManyFiles) => poll_fn(|context| files.poll_until_free(context)).await?,
             reserved => return reserved,
         }

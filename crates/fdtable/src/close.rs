@@ -54,23 +54,31 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Closes a descriptor like [`close`](Self::close), and returns its data with its file: for
-    /// kernels that keep a [word](FdData) for each descriptor. Waits and allocates as `close` does.
+    /// Closes a descriptor like [`close`](Self::close) if `expected` is open there, or is `None`.
+    /// Returns the [data](FdData) of the descriptor with its file. Waits and allocates as `close`
+    /// does.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
     ///
     /// let files = Files::new();
-    /// let fd = files.open(FileRef::new("log"), (FdFlags::empty(), 7))?;
-    /// let (closed, data) = files.close_with_data(fd)?;
+    /// let log = FileRef::new("log");
+    /// let fd = files.open(log.clone(), (FdFlags::empty(), 7))?;
+    /// assert_eq!(files.close_if(fd, Some(&FileRef::new("other"))).unwrap_err(), Error::Stale);
+    /// let (closed, data) = files.close_if(fd, Some(&log))?;
     /// assert_eq!((*closed, data.word), ("log", 7));
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
-    /// EBADF and ENOMEM as for [`close`](Self::close).
-    pub fn close_with_data(&self, fd: impl FdArg) -> Result<(ClosedFile<T>, FdData), Error> {
-        self.close_expected(fd.to_raw(), None)
+    /// - [`Error::Stale`] (ESTALE) if another file is open there.
+    /// - EBADF and ENOMEM as for [`close`](Self::close).
+    pub fn close_if(
+        &self,
+        fd: impl FdArg,
+        expected: Option<&FileRef<T>>,
+    ) -> Result<(ClosedFile<T>, FdData), Error> {
+        self.close_expected(fd.to_raw(), expected.map(|file| &file.0))
     }
 
     /// Returns true if a descriptor is open and refers to `file`, revoked or not. May wait for the

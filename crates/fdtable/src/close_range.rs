@@ -118,19 +118,6 @@ fn range_of(first: impl FdArg, last: impl FdArg) -> Result<(usize, usize), Error
     }
 }
 
-bitflags::bitflags! {
-    /// The flags of `close_range(2)`, for the system call of a kernel. The table has a function for
-    /// each: [`Files::unshare`], and [`Files::set_cloexec_range`] instead of
-    /// [`Files::close_range`].
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-    pub struct CloseRangeFlags: u32 {
-        /// Unshares the table first. `CLOSE_RANGE_UNSHARE`.
-        const UNSHARE = 1 << 1;
-        /// Sets close-on-exec instead of closing. `CLOSE_RANGE_CLOEXEC`.
-        const CLOEXEC = 1 << 2;
-    }
-}
-
 /// Files whose descriptors were closed in one step: 1 to 64. Dropping them drops the references
 /// that the table had, in ascending order of the descriptors.
 #[must_use = "dropping them releases the files: drop them outside of your locks"]
@@ -163,17 +150,10 @@ impl<T: ?Sized> ClosedFiles<T> {
         self.leaf.is_none() && self.files.is_empty()
     }
 
-    /// Takes a reference to each of the files, if the leaf stays.
-    fn references(&self) -> impl Iterator<Item = Ref<T>> {
-        self.files.iter().map(|file| Ref::clone(file))
-    }
-
     /// Returns each file once for each of its descriptors that was closed, also revoked files. Each
     /// has a reference of its own: one atomic add, and another to drop it.
     pub fn files(&self) -> impl Iterator<Item = FileRef<T>> {
-        let leaf = self.leaf.iter();
-        let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
-        of_leaf.chain(self.references()).map(FileRef)
+        self.descriptors().map(|(_, file, _)| file)
     }
 
     /// Returns each descriptor that was closed, with its file and its data, in ascending order.
@@ -185,7 +165,8 @@ impl<T: ?Sized> ClosedFiles<T> {
                 Some((bit, leaf.get(bit)?, data))
             })
         });
-        let files = self.references().zip(self.data.iter().copied());
+        let files = self.files.iter().map(|file| Ref::clone(file));
+        let files = files.zip(self.data.iter().copied());
         let of_some = bits_of(self.bits).zip(files);
         let of_some = of_some.map(|(bit, (file, data))| (bit, file, data));
         of_leaf

@@ -1,4 +1,4 @@
-//! The data of a descriptor besides its file: flags, a word of the caller's, and eight bits.
+//! The data of a descriptor besides its file: flags, and a word of the caller's.
 //!
 //! They belong to the descriptor, as close-on-exec does. A kernel with more than 64 bits for each
 //! descriptor stores an index into a table of its own. The word is an integer and not a type of the
@@ -68,8 +68,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Ok(before);
         }
         cold_path();
-        self.change_data(fd, |data| Some(FdData { word, ..data }))
-            .map(|before| before.word)
+        self.change_word(fd, |_| Some(word))
     }
 
     /// Sets the word of a descriptor to `new` if it is `expected`. Returns the word that it had:
@@ -95,24 +94,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// EBADF and ENOMEM as for [`set_word`](Self::set_word).
     pub fn exchange_word(&self, fd: impl FdArg, expected: u64, new: u64) -> Result<u64, Error> {
-        let exchange =
-            |data: FdData| (data.word == expected).then_some(FdData { word: new, ..data });
-        self.change_data(fd.to_raw(), exchange)
-            .map(|before| before.word)
-    }
-
-    /// Clears some of the caller's bits of a descriptor and sets others, and returns those that it
-    /// had. A bit that is in both is set. Waits and allocates as [`set_word`](Self::set_word) does.
-    ///
-    /// # Errors
-    /// EBADF and ENOMEM as for [`set_word`](Self::set_word).
-    pub fn change_bits(&self, fd: impl FdArg, clear: u8, set: u8) -> Result<u8, Error> {
-        let change = |data: FdData| {
-            let bits = data.bits & !clear | set;
-            Some(FdData { bits, ..data })
-        };
-        self.change_data(fd.to_raw(), change)
-            .map(|before| before.bits)
+        self.change_word(fd.to_raw(), |word| (word == expected).then_some(new))
     }
 }
 
@@ -215,13 +197,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Changes the data of an open descriptor to what `change` returns, if anything. Returns the
-    /// data before. `change` is called with the leaf locked, and maybe twice.
-    fn change_data(
-        &self,
-        fd: RawFd,
-        change: impl Fn(FdData) -> Option<FdData>,
-    ) -> Result<FdData, Error> {
+    /// Changes the word of an open descriptor to what `change` returns, if anything. Returns the
+    /// word before. `change` is called with the leaf locked, and maybe twice.
+    fn change_word(&self, fd: RawFd, change: impl Fn(u64) -> Option<u64>) -> Result<u64, Error> {
         let (_, bit) = place_of(index_of(fd));
         let mut table = None;
         loop {
@@ -230,14 +208,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                     return Err(Error::BadFd);
                 }
                 leaf.add_table(&mut table);
-                let before = FdData::from_slot(leaf.data(bit));
-                let Some(new) = change(before) else {
-                    return Ok(Some(before));
-                };
-                if new.needs_table() && !leaf.has_table() {
-                    return Ok(None);
+                let before = leaf.data(bit).word;
+                if let Some(new) = change(before).filter(|&new| new != before) {
+                    return Ok(leaf.exchange_word(bit, new));
                 }
-                set_data(leaf, bit, before, new);
                 Ok(Some(before))
             })?;
             match changed? {
@@ -245,15 +219,5 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 None => table = Some(NewTable::try_new()?),
             }
         }
-    }
-}
-
-/// Sets the bits and the word of an open descriptor, each where it differs.
-fn set_data<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, before: FdData, new: FdData) {
-    if new.word != before.word {
-        leaf.set_word(bit, new.word);
-    }
-    if new.bits != before.bits {
-        leaf.set_flags(bit, new.into_slot().flags);
     }
 }

@@ -212,9 +212,9 @@ impl FdFlags {
 
 /// The data of a descriptor: what it has besides its file.
 ///
-/// Functions that open take it, or only flags: then word and bits are 0.
+/// Functions that open take it, or only flags: then the word is 0.
 ///
-/// | | flags | bits and word |
+/// | | flags | word |
 /// |---|---|---|
 /// | open, `dup_min`, `dup3`, [`replace`](crate::Files::replace) | as given | as given |
 /// | `dup`, `dup2` | none | 0 |
@@ -237,8 +237,6 @@ impl FdFlags {
 pub struct FdData {
     /// The flags that `fcntl(2)` knows.
     pub flags: FdFlags,
-    /// Eight flags of the caller's. The table does not look at them.
-    pub bits: u8,
     /// A word of the caller's. The table does not look at it.
     pub word: u64,
 }
@@ -247,11 +245,7 @@ impl From<FdFlags> for FdData {
     /// Makes data with flags alone.
     #[inline(always)]
     fn from(flags: FdFlags) -> Self {
-        Self {
-            flags,
-            bits: 0,
-            word: 0,
-        }
+        Self { flags, word: 0 }
     }
 }
 
@@ -259,22 +253,15 @@ impl From<(FdFlags, u64)> for FdData {
     /// Makes data with flags and a word.
     #[inline(always)]
     fn from((flags, word): (FdFlags, u64)) -> Self {
-        Self {
-            flags,
-            bits: 0,
-            word,
-        }
+        Self { flags, word }
     }
 }
 
 impl FdData {
-    /// Position of the bits in the flags of a slot. The lowest flag is close-on-exec.
-    const BITS: u32 = 1;
-
     pub(crate) fn into_slot(self) -> SlotData {
         // Flags are checked before: close-on-exec alone.
         SlotData {
-            flags: self.flags.bits() as u16 | u16::from(self.bits) << Self::BITS,
+            flags: self.flags.bits() as u16,
             word: self.word,
         }
     }
@@ -282,7 +269,6 @@ impl FdData {
     pub(crate) fn from_slot(data: SlotData) -> Self {
         Self {
             flags: FdFlags::from_bits_truncate(u32::from(data.flags)),
-            bits: (data.flags >> Self::BITS) as u8,
             word: data.word,
         }
     }
@@ -290,7 +276,7 @@ impl FdData {
     /// Returns true if the leaf of the descriptor has to have a table.
     #[inline(always)]
     pub(crate) fn needs_table(self) -> bool {
-        self.word != 0 || self.bits != 0
+        self.word != 0
     }
 
     /// Makes the table for the leaf, if one may be needed. To be called outside of locks, as is the

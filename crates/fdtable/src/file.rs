@@ -9,7 +9,7 @@
 use core::fmt;
 use core::ops::Deref;
 
-use fdtable_objects::object::{Borrowed, Late, NoHook, Ref, try_make};
+use fdtable_objects::object::{Borrowed, Ref};
 pub use fdtable_objects::object::{Rcu, ReleaseReason};
 use fdtable_sync::hint::cold_path;
 
@@ -85,22 +85,13 @@ impl<T: ?Sized + 'static> FileRef<T> {
 }
 
 impl<T: Send + Sync + 'static> FileRef<T> {
-    /// Makes an open file of `object`. Allocates. Where the table has files of a `dyn` trait, use
-    /// [`new_dyn`](Self::new_dyn).
+    /// Makes an open file of `object`. Allocates, and ends the process if there is no memory;
+    /// [`try_build`](crate::FileBuilder::try_build) returns ENOMEM instead. Where the table has
+    /// files of a `dyn` trait, use [`new_dyn`](Self::new_dyn).
     #[inline]
     #[must_use]
     pub fn new(object: T) -> Self {
         Self(Ref::new(object))
-    }
-
-    /// Makes an open file of `object`, or returns ENOMEM. [`new`](Self::new) ends the process
-    /// instead. Allocates.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
-    #[inline]
-    pub fn try_new(object: T) -> Result<Self, Error> {
-        Ok(Self(Ref::try_new(object)?))
     }
 }
 
@@ -111,16 +102,6 @@ impl<T: Send + Sync + 'static> FileRef<Rcu<T>> {
     #[must_use]
     pub fn new_rcu(object: T) -> Self {
         Self(Ref::new_rcu(object))
-    }
-
-    /// Makes such an open file, or returns ENOMEM. [`new_rcu`](Self::new_rcu) ends the process
-    /// instead. Allocates.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
-    #[inline]
-    pub fn try_new_rcu(object: T) -> Result<Self, Error> {
-        Ok(Self(try_make::<Late, T, NoHook>(object, NoHook)?))
     }
 }
 

@@ -8,7 +8,6 @@
 //! marked as full, and the marks are in the nodes that will be shared. A leaf with a reservation is
 //! not shared. It stays the parent's own, and in the child's copy these descriptors are free.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fdtable_sync::bitmap::bits_of;
@@ -26,6 +25,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// allocates. Takes a reference to each of the first 64 files; the rest of the table is shared,
     /// and a part of it is copied when either table changes it.
     ///
+    /// It is also `unshare(2)`, of a table that several processes use: replace the counted pointer
+    /// by one to a fork. With [`close_range`](Self::close_range) after it, it is
+    /// `CLOSE_RANGE_UNSHARE`: descriptors that are closed are not copied.
+    ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
     ///
@@ -42,6 +45,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// left behind.
     #[doc(alias = "dup_fd")]
     #[doc(alias = "unshare")]
+    #[doc(alias = "CLONE_FILES")]
+    #[doc(alias = "CLOSE_RANGE_UNSHARE")]
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = Self::new();
         self.fork_into(&mut child)?;
@@ -110,36 +115,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(child)
     }
 
-    /// Replaces `this`, if it is shared, by a [fork](Self::fork). If two holders unshare at the
-    /// same time, both may get a new one. May wait for the lock, and allocates.
-    ///
-    /// To unshare a table and [close](Self::close_range) most of it is cheap, as
-    /// `CLOSE_RANGE_UNSHARE` is meant: descriptors that are closed are not copied.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use fdtable::{Error, FdFlags, FileRef, Files};
-    ///
-    /// let shared = Arc::new(Files::new());
-    /// let fd = shared.open(FileRef::new("terminal"), FdFlags::empty())?;
-    /// let mut own = Arc::clone(&shared);
-    /// Files::unshare(&mut own)?;
-    /// own.close_range(0, u32::MAX, drop)?;
-    /// assert!(shared.get(fd).is_ok() && own.get(fd).is_err());
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork); `this` is unchanged.
-    #[doc(alias = "CLONE_FILES")]
-    #[doc(alias = "CLOSE_RANGE_UNSHARE")]
-    pub fn unshare(this: &mut Arc<Self>) -> Result<(), Error> {
-        if Arc::strong_count(this) > 1 {
-            *this = Arc::new(this.fork()?);
-        }
-        Ok(())
-    }
-
     /// Returns true if the table is as [`new`](Self::new) makes it, but for limits.
     fn is_new(&mut self) -> bool {
         // Without memory for lists and claims no search has marked the first leaf.
@@ -155,7 +130,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let quarantine = writer.rare.as_ref().map_or(0, |it| it.quarantine.opens);
         child.end.set_origin(Origin::Fork);
         child.free_hint.set_limit(self.free_hint.limit());
-        child.tree.data_mut().hard_limit = writer.hard_limit;
         if !writer.has_nodes() {
             writer.share_with(&mut child.tree, core::iter::empty())?;
             return Ok(quarantine);

@@ -39,8 +39,8 @@
 //! [`Files::fork_keeping`]: crate::Files::fork_keeping
 //! [`Files::get`]: crate::Files::get
 //! [`Files::get_rcu`]: crate::Files::get_rcu
-//! [`Files::limits`]: crate::Files::limits
-//! [`Files::next_open`]: crate::Files::next_open
+//! [`Files::iter_from`]: crate::Files::iter_from
+//! [`Files::limit`]: crate::Files::limit
 //! [`Files::open`]: crate::Files::open
 //! [`Files::open_any`]: crate::Files::open_any
 //! [`Files::open_pair`]: crate::Files::open_pair
@@ -50,9 +50,8 @@
 //! [`Files::reserve_many`]: crate::Files::reserve_many
 //! [`Files::set_cloexec_range`]: crate::Files::set_cloexec_range
 //! [`Files::set_fd_flags`]: crate::Files::set_fd_flags
-//! [`Files::set_limits`]: crate::Files::set_limits
+//! [`Files::set_limit`]: crate::Files::set_limit
 //! [`Files::set_quarantine`]: crate::Files::set_quarantine
-//! [`Files::unshare`]: crate::Files::unshare
 //! [`PrivateFiles`]: crate::PrivateFiles
 //! [`Rcu`]: crate::Rcu
 //! [`Reservation`]: crate::Reservation
@@ -66,8 +65,6 @@
 //! [`rcu::qsbr`]: crate::rcu::qsbr
 //! [`rcu::read_lock`]: crate::rcu::read_lock
 //! [`upgrade`]: crate::WeakFile::upgrade
-//! [`wait_until_free`]: crate::Files::wait_until_free
-//! [`wait_while_reserved`]: crate::Files::wait_while_reserved
 //!
 #![doc = include_str!("../guide.md")]
 

@@ -24,32 +24,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         taken
     }
 
-    /// Finds the lowest open descriptor that is `from` or more. A negative `from` counts as 0; none
-    /// is above [`Fd::MAX`]. Takes no lock, neither blocks nor allocates, and may be called inside
-    /// a read-side section. A descriptor that is opened or closed meanwhile may be found or not.
-    ///
-    /// ```
-    /// use fdtable::{FdFlags, FileRef, Files};
-    ///
-    /// let files = Files::new();
-    /// for name in ["in", "out", "err"] {
-    ///     files.open(FileRef::new(name), FdFlags::empty())?;
-    /// }
-    /// drop(files.close(1)?);
-    /// let mut from = 0_u32;
-    /// let mut open = vec![];
-    /// while let Some(fd) = files.next_open(from) {
-    ///     open.push(fd.raw());
-    ///     // Unsigned: one more than the highest descriptor is not negative.
-    ///     from = fd.index() as u32 + 1;
-    /// }
-    /// assert_eq!(open, [0, 2]);
-    /// # Ok::<(), fdtable::Error>(())
-    /// ```
-    pub fn next_open(&self, from: impl FdArg) -> Option<Fd> {
-        self.next_open_at(from.lower_bound())
-    }
-
     /// Iterates over the open descriptors in ascending order: each with its file, revoked or not,
     /// and its data, both of one moment. Descriptors that are opened or closed meanwhile may be
     /// found or not. Takes a reference to each file. Neither blocks nor allocates; may wait for the
@@ -69,7 +43,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Fd, FileRef<T>, FdData)> {
-        let mut from = 0;
+        self.iter_from(Fd::MIN)
+    }
+
+    /// Iterates like [`iter`](Self::iter), from `from` on. A negative `from` counts as 0; no
+    /// descriptor is above [`Fd::MAX`].
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// for name in ["in", "out", "err"] {
+    ///     files.open(FileRef::new(name), FdFlags::empty())?;
+    /// }
+    /// drop(files.close(1)?);
+    /// let next = files.iter_from(1).next().map(|(fd, file, _)| (fd.raw(), *file));
+    /// assert_eq!(next, Some((2, "err")));
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    pub fn iter_from(&self, from: impl FdArg) -> impl Iterator<Item = (Fd, FileRef<T>, FdData)> {
+        let mut from = from.lower_bound();
         core::iter::from_fn(move || {
             loop {
                 let fd = self.next_open_at(from)?;
@@ -82,8 +75,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })
     }
 
-    /// Finds the lowest open descriptor whose index is `from` or more.
-    pub(crate) fn next_open_at(&self, from: usize) -> Option<Fd> {
+    /// Finds the lowest open descriptor whose index is `from` or more. One that is opened or closed
+    /// meanwhile may be found or not.
+    fn next_open_at(&self, from: usize) -> Option<Fd> {
         let mut first = from;
         loop {
             let section = rcu::read_lock();

@@ -154,14 +154,13 @@ pub use fdtable_sync::unwind::contained_panics;
 
 pub use builder::FileBuilder;
 pub use close::ClosedFile;
-pub use close_range::{CloseRangeFlags, ClosedFiles};
+pub use close_range::ClosedFiles;
 pub use error::Error;
 pub use fd::{Fd, FdArg, FdData, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};
 pub use files::Files;
-pub use limits::Limits;
 pub use lookup::Block;
 pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{Reservation, Reservations};
-pub use superblock::{Access, OpenFiles, Statistics, SuperBlock, WantWrite};
+pub use superblock::{Access, Statistics, SuperBlock, WantWrite};
 pub use weak::WeakFile;

@@ -70,10 +70,8 @@
 //!   bounded number of steps;
 //! - drop a table, which leaves the `Drop` of its `Rcu` files to a later call.
 //!
-//! It must not block: on a lock of its own, on input, or in
-//! [`wait_until_free`](crate::Files::wait_until_free) or
-//! [`wait_while_reserved`](crate::Files::wait_while_reserved). It upgrades the file and ends the
-//! section first. [`rcu::synchronize`](crate::rcu::synchronize) and
+//! It must not block: on a lock of its own, or on input. It upgrades the file and ends the section
+//! first. [`rcu::synchronize`](crate::rcu::synchronize) and
 //! [`rcu::barrier`](crate::rcu::barrier) return an error inside a section.
 //!
 //! Sections nest, and a thread may hold several.

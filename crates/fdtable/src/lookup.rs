@@ -35,11 +35,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
     /// descriptor that do not use the object.
-    ///
-    /// # Errors
-    /// [`Error::BadFd`] (EBADF) as for [`get`](Self::get).
     #[inline(always)]
-    pub fn get_even_revoked(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
+    pub(crate) fn get_even_revoked(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
         let file = self.tree.get(index_of(fd.to_raw()));
         file.map(FileRef).ok_or(Error::BadFd)
     }

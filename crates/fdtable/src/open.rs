@@ -309,12 +309,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Err(Error::TooManyFiles)
     }
 
-    /// Returns a value if a descriptor is free. May release the lock of the table briefly
-    /// before its last check.
-    pub(crate) fn has_free(&self, writer: &mut WriteGuard<'_, T>) -> Result<Option<()>, Error> {
+    /// Returns true if a descriptor is free. May release the lock of the table briefly before its
+    /// last check.
+    pub(crate) fn has_free(&self, writer: &mut WriteGuard<'_, T>) -> Result<bool, Error> {
         loop {
             if self.can_free_one(writer) {
-                return Ok(Some(()));
+                return Ok(true);
             }
             let mut index = self.drain_freed(writer);
             let found = self.find_free(writer, &mut index, &mut Budget::of_one_hold());
@@ -323,11 +323,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             self.set_hint(writer, index);
             match found {
                 Ok(Scan::Found) => {
-                    let free = free.filter(|&number| number < self.free_hint.limit());
-                    return Ok(free.map(|_| ()));
+                    return Ok(free.is_some_and(|number| number < self.free_hint.limit()));
                 }
                 Ok(Scan::Interrupted) => writer.let_others(),
-                Err(Error::TooManyFiles) => return Ok(None),
+                Err(Error::TooManyFiles) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
@@ -696,9 +695,7 @@ mod tests {
         assert_eq!(unmarked().open_any(file(), none).map(RawFd::from), Ok(all));
         assert_eq!(unmarked().dup_min(0, 70, none).map(RawFd::from), Ok(all));
         let files = unmarked();
-        files
-            .set_limit(all.unsigned_abs())
-            .expect("below the hard limit");
+        files.set_limit(all.unsigned_abs());
         assert_eq!(files.open(file(), none), Err(Error::TooManyFiles));
         let files = unmarked();
         drop(files.close(all - 1).expect("it is open"));

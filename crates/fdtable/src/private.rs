@@ -161,19 +161,15 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     #[doc(alias = "fget")]
     #[inline]
     pub fn get(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
-        self.get_even_revoked(fd)?.unless_revoked()
+        let file = self.find(fd).ok_or(Error::BadFd)?;
+        file.unless_revoked()
     }
 
-    /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
-    /// descriptor that do not use the object.
-    ///
-    /// # Errors
-    /// [`Error::BadFd`] (EBADF) as for [`get`](Self::get).
+    /// Finds the file of a descriptor, revoked or not.
     #[inline(always)]
-    pub fn get_even_revoked(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
+    fn find(&self, fd: PrivateFd) -> Option<FileRef<T>> {
         let guard = rcu::read_lock();
-        let file = self.pool.get(fd.0, &guard);
-        file.map(FileRef).ok_or(Error::BadFd)
+        self.pool.get(fd.0, &guard).map(FileRef)
     }
 
     /// Closes a descriptor permanently, and returns its file. Dropping the returned value drops the
@@ -199,8 +195,9 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         self.pool.count() as usize
     }
 
-    /// Iterates over the open descriptors, in the order of their indexes. A descriptor that is
-    /// opened or closed meanwhile may be found or not. May wait for a lock at the start.
+    /// Iterates over the open descriptors, in the order of their indexes: each with its file,
+    /// revoked or not. A descriptor that is opened or closed meanwhile may be found or not. Takes a
+    /// reference to each file. May wait for a lock at the start.
     ///
     /// ```
     /// use fdtable::{FileRef, PrivateFiles};
@@ -208,12 +205,12 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// let files = PrivateFiles::new();
     /// let [_in, out] = [files.open(FileRef::new("in"))?, files.open(FileRef::new("out"))?];
     /// drop(files.close(out)?);
-    /// let open: Vec<_> = files.iter().filter_map(|fd| files.get(fd).ok()).collect();
-    /// assert_eq!(open.iter().map(|file| **file).collect::<Vec<_>>(), ["in"]);
+    /// assert_eq!(files.iter().map(|(_, file)| *file).collect::<Vec<_>>(), ["in"]);
     /// # Ok::<(), fdtable::Error>(())
     /// ```
-    pub fn iter(&self) -> impl Iterator<Item = PrivateFd> {
-        self.pool.handles().map(PrivateFd)
+    pub fn iter(&self) -> impl Iterator<Item = (PrivateFd, FileRef<T>)> {
+        let all = self.pool.handles().map(PrivateFd);
+        all.filter_map(|fd| Some((fd, self.find(fd)?)))
     }
 }
 
@@ -258,8 +255,7 @@ impl<T: ?Sized + Send + Sync> Default for PrivateFiles<T> {
 
 impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for PrivateFiles<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let open = self.iter().filter_map(|fd| Some((fd, self.get(fd).ok()?)));
-        f.debug_map().entries(open).finish()
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 

@@ -6,13 +6,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::Waker;
-#[cfg(feature = "std")]
-pub(crate) use std::thread;
 
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::OutOfMemory;
-#[cfg(not(feature = "std"))]
-pub(crate) use fdtable_sync::platform::thread;
 use fdtable_sync::unwind;
 
 /// The state, with the lock of the table.
@@ -88,19 +84,13 @@ impl Quarantine {
     }
 }
 
-/// The waiters, in the order of their arrival.
+/// The waiting tasks, in the order of their arrival.
 #[derive(Default)]
-pub(crate) struct Waiters(Vec<Waiter>);
-
-/// A waiting task or thread.
-pub(crate) enum Waiter {
-    Task(Waker),
-    Thread(thread::Thread),
-}
+pub(crate) struct Waiters(Vec<Waker>);
 
 /// The waiters to wake. They are woken when this is dropped: after the lock is released.
 #[must_use = "dropping this wakes the waiters; do it outside of the lock"]
-pub(crate) struct Woken(Vec<Waiter>);
+pub(crate) struct Woken(Vec<Waker>);
 
 impl Waiters {
     pub(crate) fn is_empty(&self) -> bool {
@@ -109,11 +99,11 @@ impl Waiters {
 
     /// Adds a waiter, unless it waits already. If it is not added, it stays with the caller:
     /// dropping it runs a caller's code, which must not run under the lock.
-    pub(crate) fn add(&mut self, waiter: &mut Option<Waiter>) -> Result<(), OutOfMemory> {
-        let is_new = |new: &Waiter| !self.0.iter().any(|there| there.is_same(new));
-        if waiter.as_ref().is_some_and(is_new) {
+    pub(crate) fn add(&mut self, waker: &mut Option<Waker>) -> Result<(), OutOfMemory> {
+        let is_new = |new: &Waker| !self.0.iter().any(|there| there.will_wake(new));
+        if waker.as_ref().is_some_and(is_new) {
             self.0.try_reserve(1).map_err(|_| OutOfMemory)?;
-            self.0.extend(waiter.take());
+            self.0.extend(waker.take());
         }
         Ok(())
     }
@@ -121,24 +111,6 @@ impl Waiters {
     /// Takes all waiters.
     pub(crate) fn take(&mut self) -> Woken {
         Woken(core::mem::take(&mut self.0))
-    }
-}
-
-impl Waiter {
-    fn wake(self) {
-        match self {
-            Self::Task(waker) => waker.wake(),
-            Self::Thread(thread) => thread.unpark(),
-        }
-    }
-
-    /// Returns true if waking one also wakes the other.
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Task(one), Self::Task(other)) => one.will_wake(other),
-            (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
-            _ => false,
-        }
     }
 }
 
@@ -154,8 +126,8 @@ impl Drop for Woken {
     /// responsible for it, and must complete its change.
     fn drop(&mut self) {
         unwind::finish(|| {
-            while let Some(waiter) = self.0.pop() {
-                unwind::contain(|| waiter.wake());
+            while let Some(waker) = self.0.pop() {
+                unwind::contain(|| waker.wake());
             }
         });
     }

@@ -85,20 +85,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         displaced.ok_or(Error::BadFd)
     }
 
-    /// Closes the descriptor `fd`, if `expected` is open there. Returns its file and data. Waits
-    /// and allocates as [`close`](Self::close) does.
-    ///
-    /// # Errors
-    /// - [`Error::Stale`] (ESTALE) if another file is open there.
-    /// - EBADF and ENOMEM as for [`close`](Self::close).
-    pub fn close_if(
-        &self,
-        fd: impl FdArg,
-        expected: &FileRef<T>,
-    ) -> Result<(ClosedFile<T>, FdData), Error> {
-        self.close_expected(fd.to_raw(), Some(&expected.0))
-    }
-
     /// Moves what is open at `from` to the descriptor `to`, with its data, and frees `from`,
     /// atomically. Returns what was open at `to`. The same descriptor twice is no change. A lookup
     /// may find the file at both descriptors for a moment, and never at neither. May wait for the

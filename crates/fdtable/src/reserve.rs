@@ -10,9 +10,8 @@
 //! leaf stays the table's own, and the child gets a copy at once (see [`fork`](crate::fork)). So a
 //! reservation can always be installed or dropped without memory.
 
-use alloc::sync::Arc;
 use core::fmt;
-use core::mem;
+use core::mem::ManuallyDrop;
 
 use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
@@ -37,26 +36,9 @@ use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
 /// # Ok::<(), Error>(())
 /// ```
 #[must_use = "dropping a reservation frees the descriptor"]
-pub struct Reservation<'f, T: ?Sized + Send + Sync>(State<'f, T>);
-
-/// The descriptor of a reservation, and how it refers to its table. Two words: the descriptor is
-/// beside the tag.
-enum State<'f, T: ?Sized> {
-    Borrowed(Fd, &'f Files<T>),
-    Owned(Fd, Arc<Files<T>>),
-    /// A file is installed.
-    Used(Fd),
-}
-
-impl<T: ?Sized> State<'_, T> {
-    #[inline]
-    fn parts(&self) -> (Fd, Option<&Files<T>>) {
-        match self {
-            Self::Borrowed(fd, files) => (*fd, Some(files)),
-            Self::Owned(fd, files) => (*fd, Some(files)),
-            Self::Used(fd) => (*fd, None),
-        }
-    }
+pub struct Reservation<'f, T: ?Sized + Send + Sync> {
+    files: &'f Files<T>,
+    fd: Fd,
 }
 
 /// # Reserving
@@ -72,34 +54,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn reserve(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
         flags.check()?;
-        let fd = self.reserve_lowest(Fd::MIN, flags)?;
-        Ok(Reservation::of(self, fd))
-    }
-
-    /// Reserves the lowest free descriptor, like [`reserve`](Self::reserve), for a holder that
-    /// keeps the table: for completion queues, and others that outlive the call that reserves.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use fdtable::{Error, FdFlags, FileRef, Files};
-    ///
-    /// let files = Arc::new(Files::new());
-    /// let reserved = Files::reserve_owned(&files, FdFlags::CLOEXEC)?;
-    /// let completion = std::thread::spawn(move || reserved.install(FileRef::new("connection")));
-    /// let fd = completion.join().unwrap();
-    /// assert_eq!(*files.get(fd)?, "connection");
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
-    pub fn reserve_owned(this: &Arc<Self>, flags: FdFlags) -> Result<Reservation<'static, T>, Error>
-    where
-        T: 'static,
-    {
-        flags.check()?;
-        let fd = this.reserve_lowest(Fd::MIN, flags)?;
-        Ok(Reservation(State::Owned(fd, Arc::clone(this))))
+        self.reserve_lowest(Fd::MIN, flags)
     }
 
     /// Reserves the lowest free descriptor that is `min` or more. May wait for the lock, and
@@ -120,8 +75,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
-        let fd = self.reserve_lowest(min, flags)?;
-        Ok(Reservation::of(self, fd))
+        self.reserve_lowest(min, flags)
     }
 }
 
@@ -160,8 +114,8 @@ impl<'f, T: ?Sized + Send + Sync> Iterator for Reservations<'f, T> {
     type Item = Reservation<'f, T>;
 
     fn next(&mut self) -> Option<Reservation<'f, T>> {
-        let fd = self.fds.next()?;
-        Some(Reservation::of(self.files, fd))
+        let (files, fd) = (self.files, self.fds.next()?);
+        Some(Reservation { files, fd })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -184,34 +138,27 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservations<'_, T> {
 }
 
 impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
-    fn of(files: &'f Files<T>, fd: Fd) -> Self {
-        Reservation(State::Borrowed(fd, files))
-    }
-
     /// Takes over a descriptor of `files` that was taken without a file in this hold of the lock.
     /// [`Reserved::prepare`](crate::table::Reserved::prepare) was called in it.
     pub(crate) fn new(files: &'f Files<T>, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Self {
         writer.reserved.add(place_of(fd.index()).0);
-        Self::of(files, fd)
+        Self { files, fd }
     }
 
     /// Returns the descriptor.
     #[must_use]
     pub fn fd(&self) -> Fd {
-        self.0.parts().0
+        self.fd
     }
 
     /// Installs `file` at the descriptor: from now on every lookup finds it. May wait for the lock;
     /// does not allocate, and cannot fail.
     #[inline]
-    pub fn install(mut self, file: FileRef<T>) -> Fd {
-        let fd = self.fd();
-        // The descriptor is open from here on, also if a waker panics.
-        let state = mem::replace(&mut self.0, State::Used(fd));
-        if let (_, Some(files)) = state.parts() {
-            files.install(fd, file.0);
-        }
-        fd
+    pub fn install(self, file: FileRef<T>) -> Fd {
+        // The descriptor is open from here on.
+        let reserved = ManuallyDrop::new(self);
+        reserved.files.install(reserved.fd, file.0);
+        reserved.fd
     }
 
     /// Installs `file` like [`install`](Self::install), with other flags than the descriptor was
@@ -226,9 +173,7 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     pub fn install_with(self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
         let data = data.into();
         data.flags.check()?;
-        if let (fd, Some(files)) = self.0.parts() {
-            files.set_reserved_data(fd, data)?;
-        }
+        self.files.set_reserved_data(self.fd, data)?;
         Ok(self.install(file))
     }
 }
@@ -236,9 +181,7 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
 impl<T: ?Sized + Send + Sync> Drop for Reservation<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if let (fd, Some(files)) = self.0.parts() {
-            files.unreserve(fd);
-        }
+        self.files.unreserve(self.fd);
     }
 }
 
@@ -250,9 +193,19 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
-    fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
+    fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
+        let mut reserve =
+            |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags.into(), None);
         let mut writer = self.tree.write();
-        self.reserve_locked(&mut writer, min, flags)
+        let fd = self.count_search(&mut writer, min.index(), |writer| {
+            // In each hold of the lock: another reservation may have used the memory.
+            writer.reserved.prepare(1)?;
+            match min {
+                Fd::MIN => self.search_lowest(writer, &mut reserve),
+                min => self.search_lowest_from(writer, min, &mut reserve),
+            }
+        })?;
+        Ok(Reservation::new(self, &mut writer, fd))
     }
 
     /// Frees descriptors that the caller has reserved.
@@ -277,26 +230,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Self::release_and_wake(writer);
     }
 
-    fn reserve_locked(
-        &self,
-        writer: &mut WriteGuard<'_, T>,
-        min: Fd,
-        flags: FdFlags,
-    ) -> Result<Fd, Error> {
-        let mut reserve =
-            |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags.into(), None);
-        let fd = self.count_search(writer, min.index(), |writer| {
-            // In each hold of the lock: another reservation may have used the memory.
-            writer.reserved.prepare(1)?;
-            match min {
-                Fd::MIN => self.search_lowest(writer, &mut reserve),
-                min => self.search_lowest_from(writer, min, &mut reserve),
-            }
-        })?;
-        writer.reserved.add(place_of(fd.index()).0);
-        Ok(fd)
-    }
-
     /// Installs a file at a descriptor that the caller has reserved.
     pub(crate) fn install(&self, fd: Fd, file: Ref<T>) {
         let (index, bit) = place_of(fd.index());
@@ -308,7 +241,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             leaf.exchange(bit, Some(file))
         };
         debug_assert!(before.is_none(), "only its holder installs a reservation");
-        Self::release_and_wake(writer);
     }
 
     /// Sets the data of a descriptor that the caller has reserved.

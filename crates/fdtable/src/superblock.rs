@@ -96,8 +96,8 @@ impl<T: ?Sized> SuperBlock<T> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM).
-    pub fn iter(&self) -> Result<OpenFiles<'_, T>, Error> {
-        Ok(OpenFiles(self.files.iter()?))
+    pub fn iter(&self) -> Result<impl Iterator<Item = FileRef<T>>, Error> {
+        Ok(self.files.iter()?.map(FileRef))
     }
 
     /// Refuses to open files for writing from now on. Waits for the locks of all CPUs' lists.
@@ -162,7 +162,7 @@ impl<T: ?Sized> SuperBlock<T> {
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
     pub fn revoke_where(&self, which: impl FnMut(&T) -> bool) -> Result<usize, Error> {
         let mut revocation = Revocation {
-            files: self.iter()?,
+            files: self.files.iter()?,
             which,
             at: None,
             is_choosing: false,
@@ -233,7 +233,7 @@ pub struct WantWrite<'s, T: ?Sized> {
 
 /// A revocation in progress.
 struct Revocation<'s, T: ?Sized, F: FnMut(&T) -> bool> {
-    files: OpenFiles<'s, T>,
+    files: Iter<'s, T>,
     which: F,
     /// The current file. Dropping this reference may run its hook.
     at: Option<FileRef<T>>,
@@ -250,7 +250,7 @@ impl<T: ?Sized, F: FnMut(&T) -> bool> Revocation<'_, T, F> {
             if self.is_choosing {
                 return;
             }
-            self.at = self.files.next();
+            self.at = self.files.next().map(FileRef);
             let Some(file) = &self.at else {
                 return;
             };
@@ -264,26 +264,9 @@ impl<T: ?Sized, F: FnMut(&T) -> bool> Revocation<'_, T, F> {
     }
 }
 
-/// Iterator over the open files of a superblock.
-pub struct OpenFiles<'s, T: ?Sized>(Iter<'s, T>);
-
-impl<T: ?Sized> Iterator for OpenFiles<'_, T> {
-    type Item = FileRef<T>;
-
-    fn next(&mut self) -> Option<FileRef<T>> {
-        self.0.next().map(FileRef)
-    }
-}
-
 impl<T: ?Sized> fmt::Debug for SuperBlock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SuperBlock").field(&self.files).finish()
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for OpenFiles<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenFiles").finish_non_exhaustive()
     }
 }
 

@@ -67,8 +67,6 @@ pub(crate) type WriteGuard<'t, T> = radix::WriteGuard<'t, T, LeafMeta, TableStat
 
 /// The data that the lock of the table guards besides the nodes.
 pub(crate) struct TableState {
-    /// Inclusive upper bound for the limit.
-    pub(crate) hard_limit: usize,
     pub(crate) reserved: Reserved,
     pub(crate) idle: Idle,
     /// Made with the first quarantine or waiter.
@@ -101,7 +99,6 @@ pub(crate) enum Mark {
 impl TableState {
     pub(crate) fn new() -> Self {
         Self {
-            hard_limit: MAX_LIMIT,
             reserved: Reserved::default(),
             idle: Idle::default(),
             rare: None,

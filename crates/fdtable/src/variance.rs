@@ -60,7 +60,6 @@ invariant! {
     Reservations: "fdtable::Reservations<'static, T>",
     Block: "fdtable::Block<'static, T>",
     WantWrite: "fdtable::WantWrite<'static, T>",
-    OpenFiles: "fdtable::OpenFiles<'static, T>",
     // It only gives out references, and has the variance of a table's leaf, which it contains.
     ClosedFiles: "fdtable::ClosedFiles<T>",
 }

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -365,6 +366,15 @@ fn stay_on_this_processor() {
     sched_setaffinity(Pid::from_raw(0), &this).expect("it may stay");
 }
 
+/// Wakes a thread that is parked.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 /// A thread that waits for a descriptor is asleep: neither the fork nor the child waits for it.
 #[test]
 fn a_freeze_does_not_wait_for_a_thread_that_waits_for_a_descriptor() {
@@ -372,7 +382,13 @@ fn a_freeze_does_not_wait_for_a_thread_that_waits_for_a_descriptor() {
         let files = Files::with_limit(1);
         let fd = files.open(FileRef::new(1), NONE).expect("a free fd");
         thread::scope(|scope| {
-            scope.spawn(|| inside(|| files.wait_until_free()));
+            scope.spawn(|| {
+                let waker = Waker::from(Arc::new(Unpark(thread::current())));
+                let mut context = Context::from_waker(&waker);
+                while inside(|| files.poll_until_free(&mut context)).is_pending() {
+                    thread::park();
+                }
+            });
             // Now or later it sleeps; a fork waits until it does.
             for _ in 0..20 {
                 thread::sleep(Duration::from_millis(1));

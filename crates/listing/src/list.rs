@@ -1,6 +1,6 @@
 //! Taking a listing: the files are found one by one, and each is described through a reference.
 
-use fdtable::{Error, Fd, Files, PrivateFiles, SuperBlock};
+use fdtable::{Error, Files, PrivateFiles, SuperBlock};
 
 use crate::{Describe, Descriptor, Listing, Row};
 
@@ -15,31 +15,19 @@ pub trait List {
 }
 
 /// Lists the open descriptors in ascending order, also those of revoked files. Reserved descriptors
-/// have no row. Takes no lock.
+/// have no row. Waits and takes references as [`Files::iter`] does.
 ///
 /// It holds a reference to one file at a time. If that becomes the last one, because the descriptor
-/// is closed meanwhile, the release hook runs here. If the descriptor is then opened again, the row
-/// may have the [flags](Files::fd_flags) of its next use.
+/// is closed meanwhile, the release hook runs here.
 impl<T: ?Sized + Send + Sync + Describe> List for Files<T> {
     fn list(&self) -> Result<Listing, Error> {
         let mut listing = Listing::new();
-        let mut from = 0;
-        while let Some(fd) = self.next_open(from) {
-            // The highest descriptor is below the highest `u32`.
-            from = fd.raw().cast_unsigned() + 1;
-            if let Ok(row) = row(self, fd) {
-                listing.push(row)?;
-            }
+        for (fd, file, data) in self.iter() {
+            let flags = data.flags;
+            listing.push(Row::new(Some(Descriptor::Fd { fd, flags }), &file))?;
         }
         Ok(listing)
     }
-}
-
-/// Makes the row of a descriptor, unless it is closed meanwhile.
-fn row<T: ?Sized + Send + Sync + Describe>(files: &Files<T>, fd: Fd) -> Result<Row, Error> {
-    let file = files.get_even_revoked(fd)?;
-    let flags = files.fd_flags(fd)?;
-    Ok(Row::new(Some(Descriptor::Fd { fd, flags }), &file))
 }
 
 /// Lists the open descriptors in the order of their indexes, also those of revoked files. May wait
@@ -47,10 +35,8 @@ fn row<T: ?Sized + Send + Sync + Describe>(files: &Files<T>, fd: Fd) -> Result<R
 impl<T: ?Sized + Send + Sync + Describe> List for PrivateFiles<T> {
     fn list(&self) -> Result<Listing, Error> {
         let mut listing = Listing::new();
-        for fd in self.iter() {
-            if let Ok(file) = self.get_even_revoked(fd) {
-                listing.push(Row::new(Some(Descriptor::Private(fd)), &file))?;
-            }
+        for (fd, file) in self.iter() {
+            listing.push(Row::new(Some(Descriptor::Private(fd)), &file))?;
         }
         Ok(listing)
     }

@@ -17,8 +17,6 @@ mod mutex;
 pub mod shared;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 pub mod sleeping;
-#[cfg(not(feature = "std"))]
-pub mod thread;
 
 #[cfg(not(loom))]
 pub use core::sync::atomic;

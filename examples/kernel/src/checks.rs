@@ -4,9 +4,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::task::Wake;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::task::{Context, Waker};
 
 use fdtable::{Access, Error, FdFlags, FileRef, Files, Rcu, SuperBlock, rcu};
 
@@ -263,6 +265,15 @@ fn fences() -> String {
     "100 fences".into()
 }
 
+/// Wakes a thread.
+struct Wakeup(u64);
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        threads::wake(self.0);
+    }
+}
+
 /// A thread that waits blocks, and a close wakes it.
 fn waiting() -> String {
     let files: Arc<Files<u64>> = Arc::new(Files::with_limit(1));
@@ -270,7 +281,11 @@ fn waiting() -> String {
         let fd = files.open(FileRef::new(number), NONE).expect("it is free");
         let waiter = files.clone();
         let thread = threads::spawn(move || {
-            waiter.wait_until_free().expect("there is memory");
+            let waker = Waker::from(Arc::new(Wakeup(threads::current_id())));
+            let mut context = Context::from_waker(&waker);
+            while waiter.poll_until_free(&mut context).is_pending() {
+                threads::block();
+            }
         });
         if number % 2 == 0 {
             threads::yield_now();
@@ -288,7 +303,7 @@ fn million() -> String {
     let begin = clock::nanoseconds();
     let mut before = begin;
     for number in 0..MANY {
-        let file = FileRef::try_new_rcu(number as u64).expect("there is memory");
+        let file = FileRef::builder(number as u64).rcu().try_build().expect("there is memory");
         let fd = files.open(file, NONE).expect("there is room");
         assert_eq!(fd.index(), number, "the lowest free descriptor");
         let now = clock::nanoseconds();

@@ -110,18 +110,6 @@ unsafe impl Platform for Machine {
         clock::nanoseconds()
     }
 
-    fn thread_id() -> u64 {
-        threads::current_id()
-    }
-
-    fn block() {
-        threads::block();
-    }
-
-    fn wake(thread: u64) {
-        threads::wake(thread);
-    }
-
     fn want_tick() {
         WANTS_TICK.store(true, Ordering::Relaxed);
     }

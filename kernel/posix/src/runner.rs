@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use fdtable::Files;
-use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
+use fdtable_vfs::{DescriptorChoice, Errno, Limit, RcuObject, Resource};
 
 use crate::abi::call::guarded;
 use crate::abi::{faults, system, uaccess};
@@ -66,6 +66,17 @@ pub fn leave_host_directory() -> Result<(), Errno> {
 /// Returns the table of descriptors of the process.
 pub fn files() -> &'static Files<RcuObject> {
     system::system().process.files()
+}
+
+/// Sets both limits of the descriptors of the process.
+///
+/// # Errors
+/// Errors of [`Process::setrlimit`](fdtable_vfs::Process::setrlimit).
+pub fn limit_descriptors(limit: u32) -> Result<(), Errno> {
+    let limit = u64::from(limit);
+    let (soft, hard) = (limit, limit);
+    let process = &system::system().process;
+    process.setrlimit(Resource::NoFile, Limit { soft, hard })
 }
 
 /// Has new files, pipes, sockets and events take any free descriptor from now on, instead of the

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fdtable::{Limits, host_fork};
+use fdtable::host_fork;
 
 use crate::calls;
 use crate::entry::Frame;
@@ -98,20 +98,15 @@ pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
         };
         Sink::open(report).map_err(|error| (name, error))
     };
-    let files = fdtable_posix::runner::files();
     if let Some(limit) = options.descriptors.limit {
-        let limits = Limits {
-            soft: limit,
-            hard: limit,
-        };
-        let invalid = |_| io::Error::from_raw_os_error(libc::EINVAL);
-        let set = files.set_limits(limits).map_err(invalid);
+        let set = fdtable_posix::runner::limit_descriptors(limit)
+            .map_err(|error| io::Error::from_raw_os_error(error.errno()));
         set.map_err(|error| (format!("a limit of {limit} descriptors"), error))?;
     }
     if options.descriptors.choice == Choice::Any {
         fdtable_posix::runner::open_any_descriptor();
     }
-    let set = files.set_quarantine(options.descriptors.quarantine);
+    let set = fdtable_posix::runner::files().set_quarantine(options.descriptors.quarantine);
     set.map_err(|error| ("a quarantine".to_owned(), error.into()))?;
     let watches_closes = options.descriptors.quarantine > 0 || options.owners == Owners::Recorded;
     let closes = match watches_closes {

@@ -47,8 +47,8 @@ pub use kernel::Kernel;
 pub use object::{Object, RcuObject, file};
 pub use open_flags::{OpenFlags, Status};
 pub use process::{
-    CloneFlags, DescriptorChoice, FdSet, FlockOperation, Limit, MemfdFlags, PollFd, Process,
-    Resource, SpliceFlags, select_now,
+    CloneFlags, CloseRangeFlags, DescriptorChoice, FdSet, FlockOperation, Limit, MemfdFlags,
+    PollFd, Process, Resource, SpliceFlags, select_now,
 };
 
 #[cfg(doctest)]

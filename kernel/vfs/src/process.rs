@@ -58,7 +58,7 @@ mod transfers;
 mod vectored;
 
 pub use clone::CloneFlags;
-pub use descriptors::MemfdFlags;
+pub use descriptors::{CloseRangeFlags, MemfdFlags};
 pub use limits::{Limit, Resource};
 pub use locks::FlockOperation;
 pub use polling::PollFd;

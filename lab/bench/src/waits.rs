@@ -87,7 +87,8 @@ fn measure(call: &Call, descriptors: u32) -> anyhow::Result<(Duration, Duration)
             let mut worst = Duration::ZERO;
             while !done.load(Relaxed) {
                 let began = Instant::now();
-                files.limits();
+                // Takes the lock of the table, and changes nothing.
+                files.set_quarantine(0).ok();
                 let wait = began.elapsed();
                 // Waits before the call do not count.
                 if waiting.swap(true, Relaxed) {

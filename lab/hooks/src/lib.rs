@@ -8,11 +8,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
-use std::thread::Thread;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use fdtable::platform::{PAGE, Platform};
 
@@ -32,7 +30,6 @@ std::thread_local! {
     static WORD: Cell<*mut ()> = const { Cell::new(ptr::null_mut()) };
     /// The count of entered locks, which a kernel has for each CPU.
     static LOCKS: Cell<usize> = const { Cell::new(0) };
-    static ID: Cell<u64> = const { Cell::new(0) };
     static INTERRUPT: Cell<Option<fn()>> = const { Cell::new(None) };
     /// True while memory for the data of a CPU is refused.
     static IS_SHORT: Cell<bool> = const { Cell::new(false) };
@@ -120,35 +117,6 @@ unsafe impl Platform for Host {
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 
-    fn thread_id() -> u64 {
-        if ID.get() == 0 {
-            static NEXT: AtomicU64 = AtomicU64::new(1);
-            ID.set(NEXT.fetch_add(1, Relaxed));
-        }
-        ID.get()
-    }
-
-    fn block() {
-        let id = Self::thread_id();
-        {
-            let mut sleepers = sleepers();
-            if sleepers
-                .remove(&id)
-                .is_some_and(|sleeper| sleeper.is_none())
-            {
-                return;
-            }
-            sleepers.insert(id, Some(std::thread::current()));
-        }
-        std::thread::park();
-    }
-
-    fn wake(thread: u64) {
-        if let Some(Some(sleeper)) = sleepers().insert(thread, None) {
-            sleeper.unpark();
-        }
-    }
-
     fn want_tick() {
         WANTS_TICK.store(true, Relaxed);
     }
@@ -156,13 +124,6 @@ unsafe impl Platform for Host {
 
 /// The library has asked for a tick since this was cleared.
 pub static WANTS_TICK: AtomicBool = AtomicBool::new(false);
-
-/// Threads that block, and the numbers of those that were woken before.
-fn sleepers() -> std::sync::MutexGuard<'static, HashMap<u64, Option<Thread>>> {
-    static SLEEPERS: OnceLock<Mutex<HashMap<u64, Option<Thread>>>> = OnceLock::new();
-    let sleepers = SLEEPERS.get_or_init(Mutex::default).lock();
-    sleepers.unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 /// The layout of a page.
 const PAGE_LAYOUT: Layout = match Layout::from_size_align(PAGE, PAGE) {

@@ -1,7 +1,8 @@
 //! Uses of the hooks of a platform by the library.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 
 use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 use fdtable_hooks::{WANTS_TICK, entered_locks, taken_in, taken_lines};
@@ -167,6 +168,15 @@ fn a_tick_is_asked_for_once_until_it_comes() {
     });
 }
 
+/// Wakes a thread that is parked.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 #[test]
 fn a_thread_that_waits_for_a_descriptor_is_woken() {
     alone(|| {
@@ -175,7 +185,11 @@ fn a_thread_that_waits_for_a_descriptor_is_woken() {
             let fd = files.open(FileRef::new(round), NONE).expect("it is free");
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    files.wait_until_free().expect("there is memory");
+                    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+                    let mut context = Context::from_waker(&waker);
+                    while files.poll_until_free(&mut context).is_pending() {
+                        std::thread::park();
+                    }
                     fdtable_hooks::leave();
                 });
                 if round % 2 == 0 {

@@ -66,13 +66,6 @@ struct fdt_platform {
     void (*free_page)(void *page);
     // Returns the time in nanoseconds, since any moment. Null: 0.
     uint64_t (*nanoseconds)(void);
-    // Returns a number that no other thread has or will have. Null: 0.
-    uint64_t (*thread_id)(void);
-    // Blocks the calling thread until `wake` is called with its number, or has been since it
-    // blocked last. Null, together with `wake`: threads that wait look again and again.
-    void (*block)(void);
-    // Wakes a thread, or lets its next `block` return at once.
-    void (*wake)(uint64_t thread);
     // Asks for an `fdt_tick` within some milliseconds. Null: `free` functions run in later calls.
     void (*want_tick)(void);
     // Distance of the area for restartable sequences from the base of `gs`, on x86-64 and with a

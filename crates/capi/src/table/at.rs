@@ -112,7 +112,7 @@ pub unsafe extern "C" fn fdt_table_close_if(
         let table = unsafe { table_ref(table) }?;
         // SAFETY: as above.
         let expected = unsafe { file_ref(expected) }?;
-        let closed = table.files.close_if(fd, &expected)?;
+        let closed = table.files.close_if(fd, Some(&expected))?;
         // SAFETY: as the caller promises, there is room.
         unsafe { pass(Some(closed), ptr::null_mut(), data) };
         Ok(0)

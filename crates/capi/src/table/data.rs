@@ -1,6 +1,6 @@
-//! The data of a descriptor besides its object: flags, eight bits and a word of the embedder.
+//! The data of a descriptor besides its object: flags and a word of the embedder.
 
-use core::ffi::{c_int, c_uchar, c_uint, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
 use fdtable::{ClosedFile, FdData, FileRef, Rcu};
@@ -15,16 +15,14 @@ use crate::memory::{check, check_if_any, get_if_any, put_if_any};
 /// Data of a descriptor besides its object.
 ///
 /// It belongs to the descriptor, as `FD_CLOEXEC` does: `fdt_table_dup` and `fdt_table_dup2` do not
-/// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags, no
-/// bits and the word 0.
+/// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags
+/// and the word 0.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fdt_data {
     /// `FD_CLOEXEC` or 0.
     pub flags: c_uint,
-    /// Eight flags of the caller.
-    pub bits: c_uchar,
     /// A word of the caller.
     pub word: u64,
 }
@@ -33,7 +31,6 @@ impl From<FdData> for fdt_data {
     fn from(data: FdData) -> Self {
         Self {
             flags: data.flags.bits(),
-            bits: data.bits,
             word: data.word,
         }
     }
@@ -170,23 +167,6 @@ pub unsafe extern "C" fn fdt_table_exchange_word(
     })
 }
 
-/// Clears some of the bits of a descriptor, and sets others. A bit that is in both is set.
-///
-/// Returns the bits that it had, 0 to 255, or -1 with `EBADF` or `ENOMEM`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_table_change_bits(
-    table: *const fdt_table,
-    fd: c_int,
-    clear: c_uchar,
-    set: c_uchar,
-) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
-        Ok(table.files.change_bits(fd, clear, set)?.into())
-    })
-}
-
 /// Closes a descriptor, and returns its file and its data.
 ///
 /// Stores the reference that the table had in `file`; if that is null, drops it. Stores the data in
@@ -202,7 +182,7 @@ pub unsafe extern "C" fn fdt_table_close_data(
         check_if_any(file)?;
         check_if_any(data)?;
         // SAFETY: as the caller promises.
-        let closed = unsafe { table_ref(table) }?.files.close_with_data(fd)?;
+        let closed = unsafe { table_ref(table) }?.files.close_if(fd, None)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { pass(Some(closed), file, data) };
         Ok(0)
@@ -226,23 +206,17 @@ pub unsafe extern "C" fn fdt_table_next(
         check_if_any(data)?;
         // SAFETY: as the caller promises.
         let files = &unsafe { table_ref(table) }?.files;
-        let mut next = files.next_open(from);
-        while let Some(fd) = next {
-            // It may have been closed since.
-            if let Ok((found, its)) = files.get_with_data(fd) {
-                // SAFETY: as the caller promises, there is room.
-                unsafe {
-                    put_if_any(data, its.into());
-                    if !file.is_null() {
-                        put_if_any(file, file_into_raw(found));
-                    }
-                }
-                return Ok(fd.raw());
+        let Some((fd, found, its)) = files.iter_from(from).next() else {
+            return Ok(-1);
+        };
+        // SAFETY: as the caller promises, there is room.
+        unsafe {
+            put_if_any(data, its.into());
+            if !file.is_null() {
+                put_if_any(file, file_into_raw(found));
             }
-            // Unsigned: one more than the highest descriptor is not negative.
-            next = files.next_open(u32::from(fd) + 1);
         }
-        Ok(-1)
+        Ok(fd.raw())
     })
 }
 
@@ -260,7 +234,6 @@ pub(super) unsafe fn read(at: *const fdt_data) -> Result<FdData, Errno> {
     };
     Ok(FdData {
         flags: descriptor_flags(data.flags)?,
-        bits: data.bits,
         word: data.word,
     })
 }

@@ -48,7 +48,11 @@ impl Number {
                 number.try_into().unwrap_or(RawFd::MAX)
             }
             Self::Open(from) => {
-                let open = files.next_open(from).or_else(|| files.next_open(0));
+                let open = files
+                    .iter_from(from)
+                    .next()
+                    .map(|(fd, ..)| fd)
+                    .or_else(|| files.iter_from(0).next().map(|(fd, ..)| fd));
                 open.map_or(from, RawFd::from)
             }
         }

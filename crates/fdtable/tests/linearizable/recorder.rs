@@ -219,7 +219,7 @@ impl<'t> Recorder<'t> {
         };
         let files = self.files;
         self.record(|| {
-            let closed = files.close_if(fd, &expected).map(drop);
+            let closed = files.close_if(fd, Some(&expected)).map(drop);
             Operation::CloseIf(fd, *expected, closed)
         });
     }
@@ -267,8 +267,7 @@ fn reserve<'t>(
 
 /// The file of each open descriptor, in a table that no thread changes.
 fn listed(files: &Files<File>) -> Vec<(RawFd, File)> {
-    let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
-    let open = std::iter::successors(files.next_open(0), next);
+    let open = files.iter().map(|(fd, ..)| fd);
     open.map(|fd| (fd.raw(), *files.get(fd).expect("it is open")))
         .collect()
 }

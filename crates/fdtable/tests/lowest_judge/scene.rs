@@ -101,7 +101,7 @@ impl Template {
     /// Makes a table of a round, with a limit.
     fn files(&self, limit: Number) -> Files<File> {
         let files = self.files.fork().expect("there is memory");
-        files.set_limit(limit).expect("below the hard limit");
+        files.set_limit(limit);
         files
     }
 }

@@ -31,7 +31,6 @@ const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
 const WORD: FdData = FdData {
     flags: CLOEXEC,
-    bits: 3,
     word: 7,
 };
 
@@ -128,7 +127,7 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
 
     ("get", NeverNeeded, |t, _| t.get(500).map(|file| file.number), |t, _| t.get(500)),
     ("borrow", NeverNeeded, borrow, |t, _| t.get(40_000)),
-    ("next_open", NeverNeeded, |t, _| t.next_open(64).map_or(Err(Error::BadFd), |fd| Ok(fd.raw())), |t, _| Ok(t.next_open(64).expect("64 is open"))),
+    ("iter_from", NeverNeeded, |t, _| t.iter_from(64).next().map(|(fd, ..)| fd).map_or(Err(Error::BadFd), |fd| Ok(fd.raw())), |t, _| Ok(t.next_open(64).expect("64 is open"))),
     ("flags", NeverNeeded, |t, _| t.fd_flags(64).map(|flags| flags.bits().cast_signed()), |t, _| t.flags(64).map(|flags| flags.bits().cast_signed())),
     ("list", MayGrow, |t, _| t.list().map(rows), |t, _| Ok(rows(0..t.open_count()))),
     ("set_flags", NeverNeeded, |t, _| t.set_fd_flags(3, CLOEXEC).map(|()| 0), |t, _| t.set_flags(3, CLOEXEC).map(|()| 0)),
@@ -147,7 +146,6 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("the first word of a leaf", MayGrow, |t, _| t.set_word(0, 7).map(word), |t, _| set_word(t, 0, 7)),
     ("another word", NeverNeeded, |t, _| t.set_word(1, 8).map(word), |t, _| set_word(t, 1, 8)),
     ("a word that is exchanged", NeverNeeded, |t, _| t.exchange_word(1, 8, 9).map(word), |t, _| set_word(t, 1, 9)),
-    ("bits", NeverNeeded, |t, _| t.change_bits(1, 0, 5).map(i32::from), |t, _| t.change_data(1, |data| FdData { bits: 5, ..data }).map(|data| i32::from(data.bits))),
     ("replace, with a word, far", MayGrow, |t, f| t.replace(5_000_000, f, WORD).map(|_| 0), |t, f| t.replace(5_000_000, f, WORD).map(|_| 0)),
     ("replace, over an open number", NeverNeeded, |t, f| t.replace(5_000_000, f, WORD).map(|_| 0), |t, f| t.replace(5_000_000, f, WORD).map(|_| 0)),
     ("open_at, plain", MayGrow, |t, f| t.open_at(6_000_000, f, NONE).map(|()| 0), |t, f| t.open_at(6_000_000, f, NONE.into()).map(|_| 0)),
@@ -158,8 +156,8 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("rename, to a leaf without words", MayGrow, |t, f| { t.open_at(9_000_000, f, NONE)?; t.rename(8_000_000, 9_000_001).map(|_| 0).inspect_err(|_| drop(t.close(9_000_000))) }, |t, f| { t.open_at(9_000_000, f, NONE.into())?; t.rename(8_000_000, 9_000_001).map(|_| 0) }),
     ("rename, in the leaf", NeverNeeded, |t, _| t.rename(9_000_001, 9_000_000).map(|_| 0), |t, _| t.rename(9_000_001, 9_000_000).map(|_| 0)),
     ("replace_if, with a word", NeverNeeded, |t, f| t.replace_if(9_000_000, &t.get(9_000_000)?, f, WORD).map(|_| 0), |t, f| t.replace_if(9_000_000, |_| true, f, WORD).map(|_| 0)),
-    ("close_if", NeverNeeded, |t, _| t.close_if(9_000_000, &t.get(9_000_000)?).map(|_| 0), |t, _| t.close_if(9_000_000, |_| true).map(|_| 0)),
-    ("close_with_data", NeverNeeded, |t, _| t.close_with_data(6_000_000).map(|_| 0), |t, _| t.close(6_000_000).map(|_| 0)),
+    ("close_if", NeverNeeded, |t, _| t.close_if(9_000_000, Some(&t.get(9_000_000)?)).map(|_| 0), |t, _| t.close_if(9_000_000, |_| true).map(|_| 0)),
+    ("close_with_data", NeverNeeded, |t, _| t.close_if(6_000_000, None).map(|_| 0), |t, _| t.close(6_000_000).map(|_| 0)),
     ("dup_min with a word, a new leaf", MayGrow, |t, _| number(t.dup_min(0, 10_000_000, WORD)), |t, _| t.dup_min(0, 10_000_000, WORD)),
     ("dup3 with a word, a new leaf", MayGrow, |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0), |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0)),
     ("install with a word, a new leaf", MayGrow, |t, f| number(t.reserve_from(12_000_000, NONE)?.install_with(f, WORD)), |t, f| { let n = t.reserve_from(12_000_000, NONE)?; t.install_with(n, f, WORD) }),
@@ -297,7 +295,15 @@ impl Play {
         let mut next = Some(0);
         while let Some(from) = next {
             let found = oracle.next_open(from);
-            assert_eq!(self.files.next_open(from).map(RawFd::from), found, "{what}");
+            assert_eq!(
+                self.files
+                    .iter_from(from)
+                    .next()
+                    .map(|(fd, ..)| fd)
+                    .map(RawFd::from),
+                found,
+                "{what}"
+            );
             if let Some(fd) = found {
                 let file = self.files.get(fd).map(|file| file.number);
                 assert_eq!(errno(file), oracle.get(fd), "{what}: {fd}");

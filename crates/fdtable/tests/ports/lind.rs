@@ -75,7 +75,7 @@ impl FdTables {
     /// the entry is closed.
     pub(crate) fn get_specific_virtual_fd(&self, cage: i32, fd: i32, entry: Entry) -> Result {
         let cage = self.cages.get(cage)?;
-        if Fd::new(fd)?.index() >= cage.limits().soft as usize {
+        if Fd::new(fd)?.index() >= cage.limit() as usize {
             return Err(Error::BadFd);
         }
         let under = self.count(entry)?;
@@ -84,9 +84,8 @@ impl FdTables {
             let Err(Error::Busy) = replaced else {
                 break replaced;
             };
-            if let Err(no_memory) = cage.wait_while_reserved(fd) {
-                break Err(no_memory);
-            }
+            // Another call installs its file there soon, or frees the descriptor.
+            std::thread::yield_now();
         };
         let replaced = replaced.inspect_err(|_| close(&under, data(entry)));
         replaced.map(|displaced| displaced.into_iter().for_each(close_one))
@@ -106,7 +105,7 @@ impl FdTables {
     }
 
     pub(crate) fn close_virtualfd(&self, cage: i32, fd: i32) -> Result {
-        self.cages.get(cage)?.close_with_data(fd).map(close_one)
+        self.cages.get(cage)?.close_if(fd, None).map(close_one)
     }
 
     pub(crate) fn copy_fdtable_for_cage(&self, source: i32, new: i32) -> Result {
@@ -197,7 +196,7 @@ fn close(under: &FileRef<Under>, data: FdData) {
     let left = under.entries.fetch_sub(1, SeqCst) - 1;
     if left == 0 {
         // Unless another thread has replaced it.
-        drop(under.kind.unders.close_if(under.first.underfd, under));
+        drop(under.kind.unders.close_if(under.first.underfd, Some(under)));
     }
     under.kind.handlers[usize::from(left == 0)](under.entry(data), left);
 }

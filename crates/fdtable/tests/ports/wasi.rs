@@ -54,29 +54,29 @@ pub(crate) struct Wasi {
     files: Files<Node>,
 }
 
-const PREOPENED: u8 = 1;
+/// The highest bit of the word: no right has it.
+const PREOPENED: u64 = 1 << 63;
 
 impl Wasi {
     /// Opens a directory before the instance starts.
     pub(crate) fn preopen(&self, path: &str, base: Rights, inherit: Rights) -> Result<u32, Errno> {
         let data = FdData {
-            bits: PREOPENED,
-            word: packed(base, inherit),
-            ..FdData::default()
+            flags: FdFlags::empty(),
+            word: packed(base, inherit) | PREOPENED,
         };
         Ok(self.files.open(node(path), data)?.into())
     }
 
     /// Returns the preopened directories, as an instance finds them by `fd_prestat_get`.
     pub(crate) fn preopens(&self) -> impl Iterator<Item = (u32, FileRef<Node>)> {
-        let preopened = |data: FdData| data.bits & PREOPENED != 0;
+        let preopened = |data: FdData| data.word & PREOPENED != 0;
         let all = self.files.iter();
         all.filter_map(move |(fd, node, data)| preopened(data).then(|| (fd.into(), node)))
     }
 
     pub(crate) fn fd_prestat_get(&self, fd: u32) -> Result<String, Errno> {
         let (node, data) = self.files.get_with_data(fd)?;
-        if data.bits & PREOPENED == 0 {
+        if data.word & PREOPENED == 0 {
             return Err(Errno::Badf);
         }
         Ok(node.path.clone())
@@ -129,7 +129,8 @@ impl Wasi {
         let (_, data) = self.files.get_with_data(fd)?;
         let mut rights = data.word;
         while new & !rights == 0 {
-            match self.files.exchange_word(fd, rights, new)? {
+            let preopened = rights & PREOPENED;
+            match self.files.exchange_word(fd, rights, new | preopened)? {
                 before if before == rights => return Ok(()),
                 other => rights = other,
             }
@@ -172,7 +173,7 @@ fn packed(base: Rights, inheriting: Rights) -> u64 {
 }
 
 fn unpacked(word: u64) -> (Rights, Rights) {
-    let rights = |half: u64| Rights::from_bits_retain(half as u32);
+    let rights = |half: u64| Rights::from_bits_truncate(half as u32);
     (rights(word), rights(word >> 32))
 }
 
@@ -372,7 +373,11 @@ mod tests {
             assert!(moved > 0);
         });
         assert_eq!(
-            wasi.files.next_open(Fd::new(4).unwrap()).map(u32::from),
+            wasi.files
+                .iter_from(Fd::new(4).unwrap())
+                .next()
+                .map(|(fd, ..)| fd)
+                .map(u32::from),
             Some(to)
         );
     }

@@ -37,10 +37,7 @@ const NONE: FdFlags = FdFlags::empty();
 
 /// The open descriptors of a table that no thread changes; none is reserved.
 fn listed<T: Send + Sync>(files: &Files<T>) -> Vec<RawFd> {
-    let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
-    let open: Vec<RawFd> = std::iter::successors(files.next_open(0), next)
-        .map(Fd::raw)
-        .collect();
+    let open: Vec<RawFd> = files.iter().map(|(fd, ..)| fd).map(Fd::raw).collect();
     assert_eq!(files.open_count(), open.len(), "{open:?}");
     open
 }

@@ -11,15 +11,12 @@
 use crate::history;
 use crate::ledger;
 use crate::oracle;
-use crate::unshare::close_range_with;
+use crate::unshare::{CLOEXEC, UNSHARE, close_range_with};
 
 use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};
 
-use fdtable::{
-    CloseRangeFlags, ClosedFile, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, Reservation,
-    rcu,
-};
+use fdtable::{ClosedFile, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, Reservation, rcu};
 use fdtable_sync::percpu::PerCpu;
 use history::subject::{Subject, answer};
 use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
@@ -81,7 +78,7 @@ enum Action {
     /// Keeps one descriptor of that many.
     ForkKeeping(i32),
     /// Closes a range of descriptors in an unshared view, or in this one.
-    CloseRangeWith(Number, Number, CloseRangeFlags),
+    CloseRangeWith(Number, Number, u32),
     Exec,
     /// An operation of a child.
     InChild(Index, ChildAction),
@@ -114,7 +111,6 @@ enum WithData {
     Rename(Number, Number),
     SetWord(Number, u64),
     ExchangeWord(Number, u64, u64),
-    ChangeBits(Number, u8, u8),
 }
 
 /// Few words, so that they are met again.
@@ -122,14 +118,9 @@ fn word() -> impl Strategy<Value = u64> {
     select(vec![0, 0, 1, 2, u64::MAX])
 }
 
-fn bits() -> impl Strategy<Value = u8> {
-    select(vec![0, 0, 1, 0x80, 0xff])
-}
-
 fn data() -> impl Strategy<Value = FdData> {
     let flags_alone = flags().prop_map(FdData::from);
-    let all = (flags(), bits(), word());
-    let all = all.prop_map(|(flags, bits, word)| FdData { flags, bits, word });
+    let all = (flags(), word()).prop_map(FdData::from);
     prop_oneof![flags_alone, all]
 }
 
@@ -152,8 +143,6 @@ fn with_data() -> impl Strategy<Value = WithData> {
         3 => (likely_open(), word()).prop_map(|(fd, word)| WithData::SetWord(fd, word)),
         2 => (likely_open(), word(), word())
             .prop_map(|(fd, expected, new)| WithData::ExchangeWord(fd, expected, new)),
-        2 => (likely_open(), bits(), bits())
-            .prop_map(|(fd, clear, set)| WithData::ChangeBits(fd, clear, set)),
     ]
 }
 
@@ -168,8 +157,8 @@ fn child_action() -> impl Strategy<Value = ChildAction> {
     ]
 }
 
-fn range_flags() -> impl Strategy<Value = CloseRangeFlags> {
-    (0..4_u32).prop_map(|bits| CloseRangeFlags::from_bits_retain(bits << 1))
+fn range_flags() -> impl Strategy<Value = u32> {
+    (0..4_u32).prop_map(|bits| bits << 1)
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -430,7 +419,7 @@ impl<'p> Replay<'p> {
             WithData::CloseFd(fd) => {
                 let fd = find(fd);
                 displaced(
-                    files.close_with_data(fd).map(Some),
+                    files.close_if(fd, None).map(Some),
                     oracle.close(fd).map(Some),
                 )?;
             }
@@ -458,7 +447,7 @@ impl<'p> Replay<'p> {
                 let (fd, of) = (find(fd), find(of));
                 if let (Ok(file), Ok(token)) = (files.get(of), oracle.get(of)) {
                     let is_it = |there: &Arc<Token>| Arc::ptr_eq(there, &token);
-                    let closed = files.close_if(fd, &file).map(Some);
+                    let closed = files.close_if(fd, Some(&file)).map(Some);
                     displaced(closed, oracle.close_if(fd, is_it))?;
                 }
             }
@@ -480,15 +469,6 @@ impl<'p> Replay<'p> {
                 });
                 let before = files.exchange_word(fd, old, new).map_err(Error::errno);
                 prop_assert_eq!(before, expected.map(|data| data.word));
-            }
-            &WithData::ChangeBits(ref fd, clear, set) => {
-                let fd = find(fd);
-                let expected = oracle.change_data(fd, |data| FdData {
-                    bits: data.bits & !clear | set,
-                    ..data
-                });
-                let before = files.change_bits(fd, clear, set).map_err(Error::errno);
-                prop_assert_eq!(before, expected.map(|data| data.bits));
             }
         }
         Ok(())
@@ -571,22 +551,17 @@ impl<'p> Replay<'p> {
         self.join(Process::of(files.expect("there is memory"), oracle))
     }
 
-    fn close_range_with(
-        &mut self,
-        of: &Process,
-        (first, last): (u32, u32),
-        flags: CloseRangeFlags,
-    ) -> Verdict {
+    fn close_range_with(&mut self, of: &Process, (first, last): (u32, u32), flags: u32) -> Verdict {
         let mut files = Arc::clone(&of.files);
         let done = close_range_with(&mut files, first, last, flags);
         let range = |oracle: &mut oracle::Table<_>| {
-            if flags.contains(CloseRangeFlags::CLOEXEC) {
+            if flags & CLOEXEC != 0 {
                 oracle.set_cloexec_range(first, last)
             } else {
                 oracle.close_range(first, last)
             }
         };
-        let own = flags.contains(CloseRangeFlags::UNSHARE);
+        let own = flags & UNSHARE != 0;
         let mut child = of.oracle().fork();
         let expected = if own {
             range(&mut child)
@@ -684,7 +659,14 @@ fn processors() -> usize {
 
 fn next_open(of: &Process, from: RawFd) -> Verdict {
     let expected = of.oracle().next_open(from);
-    prop_assert_eq!(of.files.next_open(from).map(RawFd::from), expected);
+    prop_assert_eq!(
+        of.files
+            .iter_from(from)
+            .next()
+            .map(|(fd, ..)| fd)
+            .map(RawFd::from),
+        expected
+    );
     Ok(())
 }
 
@@ -748,7 +730,14 @@ impl Process {
         let mut next = Some(0);
         while let Some(from) = next {
             let found = oracle.next_open(from);
-            prop_assert_eq!(files.next_open(from).map(RawFd::from), found);
+            prop_assert_eq!(
+                files
+                    .iter_from(from)
+                    .next()
+                    .map(|(fd, ..)| fd)
+                    .map(RawFd::from),
+                found
+            );
             if let Some(number) = found {
                 let file = files.get(number).map(|object| object.number);
                 prop_assert_eq!(file.ok(), oracle.get(number).map(|token| token.number).ok());

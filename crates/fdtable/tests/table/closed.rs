@@ -82,7 +82,7 @@ fn a_waiter_for_a_descriptor_is_awake_before_its_file_is_shown() {
     let (tell, hear) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            files.wait_until_free().expect("there is memory");
+            crate::waiting::wait_until_free(&files).expect("there is memory");
             tell.send(()).expect("the receiver exists");
         });
         // Now or later it sleeps.

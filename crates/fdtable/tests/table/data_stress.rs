@@ -2,10 +2,9 @@
 //! is found with it.
 //!
 //! The data of a descriptor follows from the number of its file: a file with an even number has no
-//! bits and no word, and one with an odd number has both; the second bit of the number is
-//! close-on-exec. Two parts belong to no file: the highest bit, which any thread changes, and the
-//! lowest byte of a word, which counts exchanges. So each lookup finds out whether the table has
-//! mixed the data of two uses of a descriptor.
+//! word, and one with an odd number has one; the second bit of the number is close-on-exec. The
+//! lowest byte of a word belongs to no file: it counts exchanges. So each lookup finds out whether
+//! the table has mixed the data of two uses of a descriptor.
 //!
 //! `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test table data_stress` runs for
 //! ten minutes instead of one second.
@@ -20,8 +19,6 @@ use fastrand::Rng;
 use fdtable::{ClosedFile, ClosedFiles, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
-/// The bit that belongs to no file.
-const FREE_BIT: u8 = 1 << 7;
 /// Position of the file's number in a word.
 const NUMBER: u32 = 8;
 const LIMIT: u32 = 200;
@@ -70,17 +67,11 @@ fn data_of(file: &File) -> FdData {
         } else {
             FdFlags::CLOEXEC
         },
-        bits: if has_data {
-            number as u8 & !FREE_BIT
-        } else {
-            0
-        },
         word: if has_data { number << NUMBER } else { 0 },
     }
 }
 
 fn check(file: &File, mut data: FdData) {
-    data.bits &= !FREE_BIT;
     data.word &= !0xff;
     assert_eq!(data, data_of(file), "of file {}", file.number);
 }
@@ -157,9 +148,9 @@ fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Resu
         }
         20..22 => {
             let expected = files.get(other)?;
-            displaced(files.close_if(one, &expected)?);
+            displaced(files.close_if(one, Some(&expected))?);
         }
-        22..26 => displaced(files.close_with_data(one)?),
+        22..26 => displaced(files.close_if(one, None)?),
         26..29 => drop(files.close(one)?),
         29..36 => _ = files.rename(one, other)?.map(displaced),
         36..40 => {
@@ -176,8 +167,7 @@ fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Resu
                 files.exchange_word(one, data.word, word)?;
             }
         }
-        46..50 => _ = files.change_bits(one, FREE_BIT, rng.u8(..) & FREE_BIT)?,
-        50..53 => {
+        46..53 => {
             let flags = if rng.bool() { NONE } else { FdFlags::CLOEXEC };
             let reserved = files.reserve_from(one, flags)?;
             if rng.bool() {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, Reservation};
+use fdtable::{Error, FdFlags, FileRef, Files, RawFd, Rcu, Reservation};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -153,8 +153,7 @@ impl Process {
     }
 
     fn check(&self) {
-        let next = |fd: &Fd| self.files.next_open(fd.raw().checked_add(1)?);
-        let found = std::iter::successors(self.files.next_open(0), next).map(|fd| {
+        let found = self.files.iter().map(|(fd, ..)| fd).map(|fd| {
             let file = **self.files.get(fd).expect("it is open");
             let flags = self.files.fd_flags(fd).expect("it is open");
             (fd.raw(), (file, flags))
@@ -276,7 +275,7 @@ fn a_child_of_a_full_table_closes_and_opens_as_any_other() {
         let mut made = Made::default();
         let mut parent = Process::with(limit, &mut made);
         let soft = limit.unsigned_abs();
-        parent.files.set_limit(soft).expect("below the hard limit");
+        parent.files.set_limit(soft);
         for _ in 0..2 {
             let refused = parent.files.reserve(NONE).map(drop);
             assert_eq!(refused, Err(Error::TooManyFiles));
@@ -559,18 +558,13 @@ fn a_reservation_of_a_child_stays_with_the_child() {
 }
 
 #[test]
-fn a_child_has_the_limits_of_its_parent_and_then_its_own() {
+fn a_child_has_the_limit_of_its_parent_and_then_its_own() {
     let parent: Files<()> = Files::new();
-    let limits = fdtable::Limits {
-        soft: 70,
-        hard: 100,
-    };
-    parent.set_limits(limits).expect("in order");
+    parent.set_limit(70);
     let child = parent.fork().expect("there is memory");
-    assert_eq!(child.limits(), limits);
-    child.set_limit(100).expect("up to the hard limit");
-    assert_eq!(child.set_limit(101), Err(Error::InvalidArgument));
-    assert_eq!(parent.limits(), limits);
+    assert_eq!(child.limit(), 70);
+    child.set_limit(100);
+    assert_eq!((parent.limit(), child.limit()), (70, 100));
 }
 
 /// Changes a table, with files of the test.
@@ -579,7 +573,7 @@ type Change = fn(&Files<Rcu<u64>>, &mut dyn FnMut() -> FileRef<Rcu<u64>>);
 /// Histories of a table that a fork replaces.
 const HAD: &[(&str, Change)] = &[
     ("nothing", |_, _| ()),
-    ("another limit", |files, _| files.set_limit(5).unwrap()),
+    ("another limit", |files, _| files.set_limit(5)),
     ("a descriptor", |files, file| {
         files.open(file(), FdFlags::CLOEXEC).unwrap();
     }),
@@ -606,7 +600,7 @@ const HAD: &[(&str, Change)] = &[
         files.close_range(60, u32::MAX, drop).unwrap();
     }),
     ("a full table, closed", |files, file| {
-        files.set_limit(64).unwrap();
+        files.set_limit(64);
         while files.open(file(), NONE).is_ok() {}
         for fd in 0..64 {
             drop(files.close(fd).unwrap());
@@ -631,7 +625,7 @@ fn a_fork_replaces_whatever_a_table_has_had() {
             let mut files = Files::new();
             have(&files, &mut || made.file().1);
             parent.files.fork_into(&mut files).expect("there is memory");
-            assert_eq!(files.limits(), parent.files.limits(), "{what}");
+            assert_eq!(files.limit(), parent.files.limit(), "{what}");
             let mut child = Process {
                 files,
                 model: parent.model.clone(),

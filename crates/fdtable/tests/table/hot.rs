@@ -45,11 +45,11 @@ fn check(end: impl Fn(Files<u32>, RawFd)) {
 #[test]
 fn a_close_releases_a_hot_file() {
     check(|files, fd| drop(files.close(fd)));
-    check(|files, fd| drop(files.close_with_data(fd)));
+    check(|files, fd| drop(files.close_if(fd, None)));
     check(|files, fd| drop(files.close(fd).map(|closed| closed.into_file())));
     check(|files, fd| {
         let file = files.get(fd).expect("open");
-        drop(files.close_if(fd, &file));
+        drop(files.close_if(fd, Some(&file)));
     });
 }
 
@@ -97,7 +97,7 @@ fn the_end_of_tables_releases_a_hot_file() {
     check(|files, _| {
         let mut files = Arc::new(files);
         let shared = files.clone();
-        Files::unshare(&mut files).expect("there is memory");
+        crate::unshare::unshare(&mut files).expect("there is memory");
         drop(shared);
     });
     check(|files, fd| {

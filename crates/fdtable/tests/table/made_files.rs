@@ -14,7 +14,9 @@ fn files_that_are_tried_are_as_others() {
         let released = Arc::clone(released);
         move |_: &u32, _| _ = released.fetch_add(1, Relaxed)
     };
-    let plain = FileRef::try_new(1_u32).expect("there is memory");
+    let plain = FileRef::builder(1_u32)
+        .try_build()
+        .expect("there is memory");
     let hooked = FileRef::builder(2).on_release(hook(&released)).try_build();
     let hooked = hooked.expect("there is memory");
     let coerced = FileRef::<u32>::builder(3).on_release(hook(&released));

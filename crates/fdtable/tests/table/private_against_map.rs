@@ -184,7 +184,7 @@ impl Replay {
         prop_assert_eq!(self.files.open_count(), self.open.len());
         let given: HashSet<&PrivateFd> = self.given.iter().collect();
         prop_assert_eq!(given.len(), self.given.len(), "given out twice");
-        let listed: HashSet<u64> = self.files.iter().map(PrivateFd::to_bits).collect();
+        let listed: HashSet<u64> = self.files.iter().map(|(fd, _)| fd.to_bits()).collect();
         prop_assert_eq!(listed, self.open.keys().copied().collect::<HashSet<_>>());
         for fd in &self.given {
             let number = self.files.get(*fd).ok().map(|file| file.number);

@@ -33,7 +33,11 @@ fn the_lowest_numbers_are_taken_in_ascending_order() {
     assert_eq!(numbers(&reservations), [5, 64, 130, 190, 200, 201]);
     assert_eq!(reservations.len(), 6);
     assert_eq!(files.open_count(), 202);
-    assert_eq!(files.next_open(200), None, "nothing is open");
+    assert_eq!(
+        files.iter_from(200).next().map(|(fd, ..)| fd),
+        None,
+        "nothing is open"
+    );
     drop(reservations);
     assert_eq!(files.open_count(), 196);
 }

@@ -142,7 +142,7 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
                                     drop(files.close(fd));
                                 }
                                 9 => {
-                                    for fd in private.iter() {
+                                    for (fd, _) in private.iter() {
                                         if fastrand::bool() {
                                             private.close(fd).ok();
                                         }

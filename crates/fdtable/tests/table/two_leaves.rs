@@ -102,9 +102,7 @@ fn the_turns_go_on_in_both_tables_after_a_fork() {
 #[test]
 fn the_limit_holds_in_the_second_leaf() {
     let files = in_turns();
-    files
-        .set_limit(3 * LEAF.unsigned_abs())
-        .expect("below the hard one");
+    files.set_limit(3 * LEAF.unsigned_abs());
     assert_eq!(files.close(4 * LEAF - 1).map(drop), Ok(()));
     let refused = files.open(FileRef::new(0), NONE);
     assert_eq!(refused.err(), Some(fdtable::Error::TooManyFiles));

@@ -1,4 +1,4 @@
-//! Waiting: for a free descriptor, and for the end of a reservation.
+//! Waiting for a free descriptor.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use fdtable::{Error, FdFlags, FileRef, Files, Limits, RawFd};
+use fdtable::{Error, FdFlags, FileRef, Files, RawFd};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -48,6 +48,27 @@ fn within_a_minute(run: impl FnOnce() + Send + 'static) {
     other.join().expect("no panic");
 }
 
+/// Wakes a thread that is parked.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks the calling thread until a descriptor is free.
+pub(crate) fn wait_until_free<T: Send + Sync>(files: &Files<T>) -> Result<(), Error> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match files.poll_until_free(&mut context) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
 fn open(files: &Files<u32>) -> Result<RawFd, Error> {
     files.open(FileRef::new(0), NONE).map(RawFd::from)
 }
@@ -68,7 +89,7 @@ fn it_is_ready_while_a_number_is_free() {
         let count = Arc::new(Count::default());
         drop(files.close(limit.cast_signed() - 1).expect("it is open"));
         assert_eq!(count.poll(&files), Poll::Ready(Ok(())));
-        files.wait_until_free().expect("one is free");
+        wait_until_free(&files).expect("one is free");
         open(&files).expect("one is free");
         assert!(count.poll(&files).is_pending());
         assert_eq!(count.woken(), 0);
@@ -95,14 +116,7 @@ const FREES: &[(&str, Frees)] = &[
         files.close_on_exec(drop).expect("there is memory");
     }),
     ("set_limit", |files| {
-        files.set_limit(201).expect("below the hard limit");
-    }),
-    ("set_limits", |files| {
-        let limits = Limits {
-            soft: 300,
-            hard: 300,
-        };
-        files.set_limits(limits).expect("in order");
+        files.set_limit(201);
     }),
 ];
 
@@ -167,7 +181,7 @@ fn a_reservation_that_is_dropped_wakes_waiters() {
 #[test]
 fn what_frees_no_number_below_the_limit_leaves_them_waiting() {
     let files = full_with_flags();
-    files.set_limit(100).expect("below the hard limit");
+    files.set_limit(100);
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
     drop(files.close(150).expect("it is open"));
@@ -188,7 +202,7 @@ fn a_limit_of_0_has_them_wait_for_another() {
     let files: Files<u32> = Files::with_limit(0);
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
-    files.set_limit(1).expect("below the hard limit");
+    files.set_limit(1);
     assert_eq!(count.woken(), 1);
     assert!(count.poll(&files).is_ready());
 }
@@ -249,7 +263,7 @@ fn whatever_frees_a_number_ends_the_wait_of_a_thread() {
             within_a_minute(move || {
                 let files = full_with_flags();
                 thread::scope(|scope| {
-                    let waiters = [(); 2].map(|()| scope.spawn(|| files.wait_until_free()));
+                    let waiters = [(); 2].map(|()| scope.spawn(|| wait_until_free(&files)));
                     free(&files);
                     for waiter in waiters {
                         assert_eq!(waiter.join().expect("no panic"), Ok(()));
@@ -283,7 +297,7 @@ fn no_thread_waits_for_ever_where_there_are_few_numbers() {
                                 }
                                 drop(files.close(fd).expect("it is this thread's own"));
                             }
-                            Err(Error::TooManyFiles) => files.wait_until_free().expect("memory"),
+                            Err(Error::TooManyFiles) => wait_until_free(files).expect("memory"),
                             Err(error) => panic!("{error}"),
                         }
                     }
@@ -292,15 +306,6 @@ fn no_thread_waits_for_ever_where_there_are_few_numbers() {
         });
         assert_eq!(files.open_count(), 0);
     });
-}
-
-/// Wakes a thread that is parked.
-struct Unpark(thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
 }
 
 #[test]
@@ -330,83 +335,18 @@ fn no_task_waits_for_ever_where_there_are_few_numbers() {
     });
 }
 
-/// Calls `change` until it does not find a descriptor reserved, and waits in between.
-pub(crate) fn patiently<R>(
-    files: &Files<u32>,
-    fd: RawFd,
-    mut change: impl FnMut() -> Result<R, Error>,
-) -> Result<R, Error> {
+/// Calls `change` until it does not find a descriptor reserved.
+pub(crate) fn patiently<R>(mut change: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
     loop {
         match change() {
-            Err(Error::Busy) => files.wait_while_reserved(fd)?,
+            Err(Error::Busy) => thread::yield_now(),
             done => return done,
         }
     }
 }
 
 #[test]
-fn no_call_waits_for_what_is_not_reserved() {
-    within_a_minute(|| {
-        let files = full(3);
-        drop(files.close(2).expect("it is open"));
-        let _reserved = files.reserve(NONE).expect("2 is free");
-        for fd in [0, 1, 3, 64, 40_000, -1, RawFd::MIN, RawFd::MAX] {
-            assert_eq!(files.wait_while_reserved(fd), Ok(()), "{fd}");
-        }
-    });
-}
-
-#[test]
-fn a_dup3_can_wait_for_the_end_of_a_reservation() {
-    for install in [true, false] {
-        for new in [1, 63, 64, 40_000] {
-            within_a_minute(move || {
-                let files: Files<u32> = Files::with_limit(u32::MAX);
-                files.open(FileRef::new(7), NONE).expect("there is room");
-                let reservation = files.reserve_from(new, NONE).expect("it is free");
-                let ended = AtomicUsize::new(0);
-                thread::scope(|scope| {
-                    let waiter = scope.spawn(|| {
-                        let copy = patiently(&files, new, || files.dup3(0, new, NONE));
-                        assert_eq!(ended.load(Relaxed), 1, "it has waited");
-                        copy
-                    });
-                    thread::yield_now();
-                    assert!(files.get(new).is_err());
-                    ended.store(1, Relaxed);
-                    if install {
-                        reservation.install(FileRef::new(8));
-                    } else {
-                        drop(reservation);
-                    }
-                    let copy = waiter.join().expect("no panic");
-                    assert_eq!(copy.map(drop), Ok(()));
-                });
-                assert_eq!(files.get(new).as_deref(), Ok(&7));
-                assert_eq!(files.open_count(), 2);
-            });
-        }
-    }
-}
-
-#[test]
-fn a_dup3_that_waits_tells_that_the_old_number_was_closed_meanwhile() {
-    within_a_minute(|| {
-        let files = full(1);
-        files.set_limit(10).expect("below the hard limit");
-        let reservation = files.reserve(NONE).expect("there is room");
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| patiently(&files, 1, || files.dup3(0, 1, NONE)));
-            drop(files.close(0).expect("it is open"));
-            drop(reservation);
-            let answer = waiter.join().expect("no panic").map(drop);
-            assert!(matches!(answer, Err(Error::BadFd)), "{answer:?}");
-        });
-    });
-}
-
-#[test]
-fn a_dup3_that_waits_ends_where_many_reserve_the_same_number() {
+fn a_dup3_that_is_tried_again_ends_where_many_reserve_the_same_number() {
     within_a_minute(|| {
         let files: Files<u32> = Files::with_limit(u32::MAX);
         files.open(FileRef::new(7), NONE).expect("there is room");
@@ -423,7 +363,7 @@ fn a_dup3_that_waits_ends_where_many_reserve_the_same_number() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
-                        patiently(&files, 1, || files.dup3(0, 1, NONE)).expect("it is not busy");
+                        patiently(|| files.dup3(0, 1, NONE)).expect("it is not busy");
                     }
                 });
             }

@@ -41,9 +41,6 @@ hooks! {
     fdtable_sequence_area: sequence_area() -> Option<isize>,
     fdtable_allocate_page: allocate_page(node: u16) -> Option<NonNull<u8>>,
     fdtable_nanoseconds: nanoseconds() -> u64,
-    fdtable_thread_id: thread_id() -> u64,
-    fdtable_block: block() -> (),
-    fdtable_wake: wake(thread: u64) -> (),
     fdtable_want_tick: want_tick() -> (),
 }
 

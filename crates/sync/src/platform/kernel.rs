@@ -207,28 +207,6 @@ pub unsafe trait Platform {
         0
     }
 
-    /// Returns a number for the calling thread that no other thread has or will have.
-    ///
-    /// By default 0, as for [`block`](Self::block).
-    #[must_use]
-    fn thread_id() -> u64 {
-        0
-    }
-
-    /// Blocks the calling thread until [`wake`](Self::wake) is called with its number, or has been
-    /// since it blocked last. May return earlier. The caller holds no lock of the library.
-    ///
-    /// By default it returns at once: a thread that waits looks again and again.
-    fn block() {
-        core::hint::spin_loop();
-    }
-
-    /// Ends the [`block`](Self::block) of a thread, or the next one if the thread does not block
-    /// now. Does nothing for a thread that has ended.
-    ///
-    /// By default it does nothing.
-    fn wake(_thread: u64) {}
-
     /// Asks for a call of [`rcu::tick`](crate::rcu::tick) within some milliseconds, outside of
     /// interrupt handlers and locks: wakes a worker, or sets what the timer looks at. Called once
     /// until the next `tick`.
@@ -284,9 +262,6 @@ macro_rules! set_platform {
                 fdtable_allocate_page: allocate_page(node: u16)
                     -> ::core::option::Option<::core::ptr::NonNull<u8>>,
                 fdtable_nanoseconds: nanoseconds() -> u64,
-                fdtable_thread_id: thread_id() -> u64,
-                fdtable_block: block() -> (),
-                fdtable_wake: wake(thread: u64) -> (),
                 fdtable_want_tick: want_tick() -> (),
             );
             $crate::platform_functions!($platform, unsafe

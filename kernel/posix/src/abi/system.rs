@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
+use fdtable::{FdFlags, FileRef, Files, host_fork};
 use fdtable_shm::Mutex;
 use fdtable_vfs::{Errno, Limit, MemFs, OpenFlags, Process, RcuObject, Resource};
 
@@ -251,17 +251,16 @@ extern "C" fn set_process_id() {
 /// Copies the host's limits, so that `EMFILE` and `EFBIG` come where `getrlimit` says.
 fn inherit_limits(process: &Process) {
     if let Ok(limit) = host::limit(libc::RLIMIT_NOFILE) {
-        let clamped = |value: u64| u32::try_from(value).unwrap_or(1 << 31).min(1 << 31);
-        let (soft, hard) = (clamped(limit.rlim_cur), clamped(limit.rlim_max));
-        // The host guarantees that soft is not above hard.
-        let _ = process.files().set_limits(Limits { soft, hard });
+        let (soft, hard) = (limit.rlim_cur.min(1 << 31), limit.rlim_max.min(1 << 31));
+        // The host guarantees that soft is not above hard, and no limit is raised.
+        let _ = process.setrlimit(Resource::NoFile, Limit { soft, hard });
     }
     if let Ok(limit) = host::limit(libc::RLIMIT_FSIZE) {
         let limit = Limit {
             soft: limit.rlim_cur,
             hard: limit.rlim_max,
         };
-        // As above, and no limit is raised.
+        // As above.
         let _ = process.setrlimit(Resource::FileSize, limit);
     }
 }

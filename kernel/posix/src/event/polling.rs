@@ -209,8 +209,8 @@ fn examined_bits(system: &System, count: c_int) -> c_int {
     // more, it is at or above `past - 1`.
     while past < end {
         let middle = past + (end - past) / 2;
-        match files.next_open(middle) {
-            Some(fd) if fd.raw() < end => past = fd.raw() + 1,
+        match files.iter_from(middle).next() {
+            Some((fd, ..)) if fd.raw() < end => past = fd.raw() + 1,
             _ => end = middle,
         }
     }

@@ -480,15 +480,11 @@ impl Names {
 
 /// Returns our descriptors that were used with epolls, each with the host descriptor for it.
 fn known_names() -> Vec<(RawFd, RawFd)> {
-    let files = system().process.files();
-    let (mut names, mut from) = (Vec::new(), 0_u32);
-    while let Some(fd) = files.next_open(from) {
-        if let Ok(file) = files.get(fd)
-            && let Some(host_file) = HostFile::below(&**file)
-        {
+    let mut names = Vec::new();
+    for (_, file, _) in system().process.files().iter() {
+        if let Some(host_file) = HostFile::below(&**file) {
             names.extend(host_file.names().all(host_file.fd().get()));
         }
-        from = u32::from(fd) + 1;
     }
     names
 }

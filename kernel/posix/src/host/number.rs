@@ -371,18 +371,11 @@ pub(crate) fn without_moves(system: &System) -> Option<MutexGuard<'_, ()>> {
 
 /// Returns the open files of the host among our descriptors from `first` to `last`.
 fn host_files(system: &System, first: u32, last: u32) -> Vec<FileRef<RcuObject>> {
-    let files = system.process.files();
-    let mut found = Vec::new();
-    let mut from = first;
-    while let Some(fd) = files.next_open(from).filter(|&fd| u32::from(fd) <= last) {
-        if let Ok(file) = files.get(fd)
-            && HostFile::below(&**file).is_some()
-        {
-            found.push(file);
-        }
-        from = u32::from(fd) + 1;
-    }
-    found
+    let open = system.process.files().iter_from(first);
+    open.take_while(|&(fd, ..)| u32::from(fd) <= last)
+        .map(|(_, file, _)| file)
+        .filter(|file| HostFile::below(&***file).is_some())
+        .collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_ulong};
 
-use fdtable::{CloseRangeFlags, FdFlags};
-use fdtable_vfs::{Errno, OpenFlags, Seals};
+use fdtable::FdFlags;
+use fdtable_vfs::{CloseRangeFlags, Errno, OpenFlags, Seals};
 
 use crate::abi::call::call;
 use crate::abi::system::{System, system};

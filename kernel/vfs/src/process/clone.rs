@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{CloseRangeFlags, Error, Files};
+use fdtable::{Error, Files};
 use fdtable_shm::MutexGuard;
 use fdtable_slab::SlabArc;
 
 use super::Process;
-use super::limits::FileSize;
+use super::descriptors::CloseRangeFlags;
+use super::limits::{FileSize, NR_OPEN_MAX};
 use crate::fs::locks::TableLocks;
 use crate::{Errno, RcuObject};
 
@@ -23,7 +24,7 @@ bitflags::bitflags! {
         /// The working directory and the umask.
         #[doc(alias = "CLONE_FS")]
         const FS = 0x200;
-        /// The table of descriptors, with its limit and its record locks.
+        /// The table of descriptors, with its soft limit and its record locks.
         #[doc(alias = "CLONE_FILES")]
         const FILES = 0x400;
     }
@@ -38,20 +39,29 @@ pub(super) struct ThreadGroup {
     pub(super) locks: Arc<TableLocks>,
     has_ended: AtomicCell<bool>,
     pub(super) file_size: FileSize,
+    /// Hard limit of descriptors.
+    pub(super) hard_descriptors: AtomicCell<u64>,
 }
 
 impl ThreadGroup {
     pub(super) fn new(id: i32) -> Self {
-        Self::of(id, Arc::new(TableLocks::new()), FileSize::default())
+        ThreadGroup {
+            id: AtomicCell::new(id),
+            locks: Arc::new(TableLocks::new()),
+            has_ended: AtomicCell::new(false),
+            file_size: FileSize::default(),
+            hard_descriptors: AtomicCell::new(NR_OPEN_MAX),
+        }
     }
 
-    /// Makes that of a process which `locks` counts.
-    fn of(id: i32, locks: Arc<TableLocks>, file_size: FileSize) -> Self {
+    /// Makes that of a process with the same limits, which `locks` counts.
+    fn with(&self, id: i32, locks: Arc<TableLocks>) -> Self {
         ThreadGroup {
             id: AtomicCell::new(id),
             locks,
             has_ended: AtomicCell::new(false),
-            file_size,
+            file_size: self.file_size.clone(),
+            hard_descriptors: AtomicCell::new(self.hard_descriptors.load()),
         }
     }
 
@@ -97,13 +107,13 @@ impl Process {
         if flags.contains(CloneFlags::FILES) {
             locks.users.fetch_add(1);
         }
-        let (id, file_size) = (self.kernel.next_process(), self.group.file_size.clone());
+        let id = self.kernel.next_process();
         Ok(Process {
             kernel: Arc::clone(&self.kernel),
             files,
             context,
             ids: Arc::new(self.ids.copy()),
-            group: Arc::new(ThreadGroup::of(id, locks, file_size)),
+            group: Arc::new(self.group.with(id, locks)),
         })
     }
 
@@ -116,8 +126,8 @@ impl Process {
         check(flags)?;
         if flags.contains(CloneFlags::FILES) && self.shares_files() {
             self.files = fork(&self.files)?;
-            let (locks, file_size) = (Arc::new(TableLocks::new()), self.group.file_size.clone());
-            self.group = Arc::new(ThreadGroup::of(self.id(), locks, file_size));
+            let locks = Arc::new(TableLocks::new());
+            self.group = Arc::new(self.group.with(self.id(), locks));
         }
         if flags.contains(CloneFlags::FS) && Arc::strong_count(&self.context) > 1 {
             self.context = Arc::new(self.context.copy()?);

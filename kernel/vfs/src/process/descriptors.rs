@@ -4,12 +4,25 @@
 //! Every call that closes a descriptor passes the file to the record locks of the table, which end
 //! at the first close of any descriptor of a file.
 
-use fdtable::{CloseRangeFlags, ClosedFile, ClosedFiles, Fd, FdArg, FdFlags};
+use fdtable::{ClosedFile, ClosedFiles, Fd, FdArg, FdFlags};
 
 use super::Process;
 use super::async_io::is_async;
 use crate::fs::{Credentials, FileKind, Mode, Permissions, Seals};
 use crate::{Errno, Object, OpenFlags, RcuObject};
+
+bitflags::bitflags! {
+    /// Flags of [`Process::close_range`], with the values of Linux.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct CloseRangeFlags: u32 {
+        /// Refuses to change a table that another process shares.
+        #[doc(alias = "CLOSE_RANGE_UNSHARE")]
+        const UNSHARE = 1 << 1;
+        /// Sets close-on-exec instead of closing.
+        #[doc(alias = "CLOSE_RANGE_CLOEXEC")]
+        const CLOEXEC = 1 << 2;
+    }
+}
 
 bitflags::bitflags! {
     /// Flags of [`Process::memfd_create`], with the values of Linux.

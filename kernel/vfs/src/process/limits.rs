@@ -1,7 +1,7 @@
 //! `getrlimit(2)` and `setrlimit(2)`.
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{Limits, RawFd};
+use fdtable::RawFd;
 use fdtable_shm::Mutex;
 
 use super::Process;
@@ -11,8 +11,8 @@ use crate::{Errno, FileKind, OpenFlags, Stat};
 /// Resource that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// Upper bound for new descriptors, exclusive. It is a limit of the table, so unlike on Linux,
-    /// processes that share a table share it.
+    /// Upper bound for new descriptors, exclusive. The soft limit is that of the table: unlike on
+    /// Linux, processes that share a table share it.
     #[doc(alias = "RLIMIT_NOFILE")]
     NoFile,
     /// Length in bytes to which the process may write a file. Beyond it, writes return `EFBIG`,
@@ -39,7 +39,7 @@ impl Limit {
 
 /// Upper bound of the hard limit of descriptors: 2^31.
 #[doc(alias = "nr_open")]
-const NR_OPEN_MAX: u64 = 1 << 31;
+pub(super) const NR_OPEN_MAX: u64 = 1 << 31;
 
 /// Limit of the length of files.
 #[derive(Debug)]
@@ -94,13 +94,10 @@ impl Process {
     pub fn getrlimit(&self, resource: Resource) -> Limit {
         match resource {
             Resource::FileSize => self.group.file_size.get(),
-            Resource::NoFile => {
-                let Limits { soft, hard } = self.files.limits();
-                Limit {
-                    soft: soft.into(),
-                    hard: hard.into(),
-                }
-            }
+            Resource::NoFile => Limit {
+                soft: self.files.limit().into(),
+                hard: self.group.hard_descriptors.load(),
+            },
         }
     }
 
@@ -121,11 +118,11 @@ impl Process {
         match resource {
             Resource::FileSize => self.group.file_size.set(limit),
             Resource::NoFile if limit.hard > NR_OPEN_MAX => return Err(Errno::EPERM),
-            // Both are at most 2^31.
-            Resource::NoFile => self.files.set_limits(Limits {
-                soft: limit.soft as u32,
-                hard: limit.hard as u32,
-            })?,
+            Resource::NoFile => {
+                self.group.hard_descriptors.store(limit.hard);
+                // At most 2^31.
+                self.files.set_limit(limit.soft as u32);
+            }
         }
         Ok(())
     }

@@ -1,5 +1,4 @@
-use fdtable::CloseRangeFlags;
-use fdtable_vfs::{CloneFlags, Errno, OpenFlags, Process};
+use fdtable_vfs::{CloneFlags, CloseRangeFlags, Errno, OpenFlags, Process};
 
 fn create(process: &Process, name: &str) -> i32 {
     let flags = OpenFlags::CREAT | OpenFlags::RDWR;

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
-use fdtable::{CloseRangeFlags, Fd, FdFlags, Files, Limits};
+use fdtable::{Fd, FdFlags, Files};
 use fdtable_vfs::event::{Clock, EpollCreateFlags, EventFdFlags, TimerFdFlags};
 use fdtable_vfs::socket::SocketType;
 use fdtable_vfs::{
-    At, DescriptorChoice, DevFs, Errno, FileKind, MemFs, MemfdFlags, OpenFlags, Process,
+    At, CloseRangeFlags, DescriptorChoice, DevFs, Errno, FileKind, MemFs, MemfdFlags, OpenFlags,
+    Process,
 };
 
 fn process_with_limit(limit: u32) -> Process {
@@ -313,8 +314,7 @@ fn new_files_take_any_descriptor_and_copies_the_lowest() {
     }
     assert_eq!(process.dup(event).unwrap().raw(), 3);
     // At the limit, a pair takes none.
-    let limits = Limits { soft: 7, hard: 7 };
-    process.files().set_limits(limits).unwrap();
+    process.files().set_limit(7);
     let count = process.files().open_count();
     for _ in 0..3 {
         process.dup(event).unwrap();

@@ -185,7 +185,7 @@ fn sets_and_members_may_come_and_go() {
     const CALLS: usize = 15_000;
     within_time(|| {
         let process = &Process::new();
-        process.files().set_limit(24).unwrap();
+        process.files().set_limit(24);
         thread::scope(|scope| {
             for seed in 0..4 {
                 scope.spawn(move || {

@@ -1,10 +1,10 @@
 use std::sync::Barrier;
 
-use fdtable::{CloseRangeFlags, Fd, FdFlags};
+use fdtable::{Fd, FdFlags};
 use fdtable_vfs::event::{EpollCreateFlags, EventFdFlags};
 use fdtable_vfs::{
-    CloneFlags, Errno, FileLock, FlockOperation, LockFrom, LockKind, LockOwner, LockWait,
-    OpenFlags, Process,
+    CloneFlags, CloseRangeFlags, Errno, FileLock, FlockOperation, LockFrom, LockKind, LockOwner,
+    LockWait, OpenFlags, Process,
 };
 
 use crate::call::{Call, within_time};

@@ -118,18 +118,14 @@ impl Subject for Ours {
             places: [0, 1].map(|cpu| self.named(cpu)),
             ..State::default()
         };
-        let mut from = 0;
-        while let Some(fd) = self.files().next_open(from) {
-            let object = address(&**self.files().get(fd)?);
-            let flag = self.files().fd_flags(fd)? == FdFlags::CLOEXEC;
+        for (fd, file, data) in self.files().iter() {
+            let flag = data.flags == FdFlags::CLOEXEC;
             state
                 .open
-                .insert(u64::from(fd.raw() as u32), (object, flag));
-            from = fd.raw() + 1;
+                .insert(u64::from(fd.raw() as u32), (address(&**file), flag));
         }
-        for fd in self.private.iter() {
-            let object = address(&**self.private.get(fd)?);
-            state.private.insert(fd.to_bits(), object);
+        for (fd, file) in self.private.iter() {
+            state.private.insert(fd.to_bits(), address(&**file));
         }
         for file in self.superblock.snapshot()? {
             // The snapshot holds a reference too.
@@ -462,7 +458,7 @@ impl Ours {
             }
         }
         if setup != Setup::Passed {
-            self.files().set_limit(FEW as u32)?;
+            self.files().set_limit(FEW as u32);
         }
         Ok(())
     }

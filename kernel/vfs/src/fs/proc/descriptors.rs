@@ -105,8 +105,7 @@ impl Inode for Descriptors {
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
         let files = self.shown.files()?;
         let mut names = Vec::new();
-        let mut from = 0;
-        while let Some(fd) = files.next_open(from) {
+        for (fd, ..) in files.iter() {
             names.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
             let fd = fd.raw();
             names.push(DirEntry {
@@ -115,10 +114,6 @@ impl Inode for Descriptors {
                 kind: self.kind,
                 cookie: DirEntry::FIRST_COOKIE + u64::from(fd.cast_unsigned()),
             });
-            match fd.checked_add(1) {
-                Some(next) => from = next,
-                None => break,
-            }
         }
         Ok(names)
     }
