@@ -34,53 +34,36 @@ impl Error {
     /// Returns the errno, with the values of Linux on x86-64 and most other architectures.
     #[must_use]
     pub const fn errno(self) -> i32 {
-        match self {
-            Self::Revoked => 5,
-            Self::BadFd => 9,
-            Self::NoMemory => 12,
-            Self::Busy => 16,
-            Self::Exists => 17,
-            Self::NoDevice => 19,
-            Self::InvalidArgument => 22,
-            Self::TooManyFiles => 24,
-            Self::ReadOnly => 30,
-            Self::Stale => 116,
-        }
+        self.parts().0
     }
 
     /// Returns the name of the errno.
     #[must_use]
     pub const fn name(self) -> &'static str {
+        self.parts().1
+    }
+
+    /// Returns the errno, its name, and a description.
+    const fn parts(self) -> (i32, &'static str, &'static str) {
         match self {
-            Self::Revoked => "EIO",
-            Self::BadFd => "EBADF",
-            Self::NoMemory => "ENOMEM",
-            Self::Busy => "EBUSY",
-            Self::Exists => "EEXIST",
-            Self::Stale => "ESTALE",
-            Self::NoDevice => "ENODEV",
-            Self::ReadOnly => "EROFS",
-            Self::InvalidArgument => "EINVAL",
-            Self::TooManyFiles => "EMFILE",
+            Self::Revoked => (5, "EIO", "file was revoked"),
+            Self::BadFd => (9, "EBADF", "bad file descriptor"),
+            Self::NoMemory => (12, "ENOMEM", "out of memory"),
+            Self::Busy => (16, "EBUSY", "reserved or in use"),
+            Self::Exists => (17, "EEXIST", "descriptor is open"),
+            Self::NoDevice => (19, "ENODEV", "file system is unmounted"),
+            Self::InvalidArgument => (22, "EINVAL", "invalid argument"),
+            Self::TooManyFiles => (24, "EMFILE", "too many open files"),
+            Self::ReadOnly => (30, "EROFS", "file system is read-only"),
+            Self::Stale => (116, "ESTALE", "descriptor refers to another file"),
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self {
-            Self::Revoked => "file was revoked",
-            Self::BadFd => "bad file descriptor",
-            Self::NoMemory => "out of memory",
-            Self::Busy => "reserved or in use",
-            Self::Exists => "descriptor is open",
-            Self::Stale => "descriptor refers to another file",
-            Self::NoDevice => "file system is unmounted",
-            Self::ReadOnly => "file system is read-only",
-            Self::InvalidArgument => "invalid argument",
-            Self::TooManyFiles => "too many open files",
-        };
-        write!(f, "{words} ({})", self.name())
+        let (_, name, words) = self.parts();
+        write!(f, "{words} ({name})")
     }
 }
 
