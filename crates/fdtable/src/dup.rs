@@ -10,7 +10,7 @@ use fdtable_sync::bitmap::BITS;
 use crate::close::ClosedFile;
 use crate::fd::{index_of, place_of};
 use crate::replace::{check_target, store};
-use crate::table::{LeafGuard, LockMode, take};
+use crate::table::{LeafGuard, LockMode};
 use crate::two_leaves::TwoLeaves;
 use crate::{Error, Fd, FdArg, FdData, FdFlags, Files, RawFd};
 
@@ -60,7 +60,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
-        self.open_from(min, file.0, data)
+        match min {
+            Fd::MIN => self.open(file, data),
+            min => self.open_searching(min, file.0, data),
+        }
     }
 
     /// Duplicates `old` to the descriptor `new`, and closes the file that was open there,
@@ -102,21 +105,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         self.fd_flags(old)?;
         Ok(None)
-    }
-}
-
-impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Opens `file` at the lowest free descriptor that is `min` or more.
-    fn open_from(&self, min: Fd, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
-        let mut file = Some(file);
-        let mut table = data.new_table()?;
-        let mut writer = self.tree.write();
-        let found = self.search_from(&mut writer, min, |leaf, bit| {
-            leaf.add_table(&mut table);
-            take(leaf, bit, data, file.take());
-        });
-        drop(writer);
-        found
     }
 }
 

@@ -96,16 +96,25 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         };
         opened.or_else(|file| {
             self.check_exhausted()?;
-            let mut file = Some(file);
-            let mut table = data.new_table()?;
-            let mut writer = self.tree.write();
-            let found = self.search(&mut writer, |leaf, bit| {
-                leaf.add_table(&mut table);
-                take(leaf, bit, data, file.take());
-            });
-            drop(writer);
-            found
+            self.open_searching(Fd::MIN, file, data)
         })
+    }
+
+    /// Opens `file` at the lowest free descriptor that is `min` or more, by a search. If there is
+    /// an error, the file is dropped, outside of all locks.
+    pub(crate) fn open_searching(&self, min: Fd, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
+        let mut file = Some(file);
+        let mut table = data.new_table()?;
+        let mut writer = self.tree.write();
+        let mut take = |leaf: &mut LeafGuard<'_, T>, bit: usize| {
+            leaf.add_table(&mut table);
+            take(leaf, bit, data, file.take());
+        };
+        let found = self.count_search(&mut writer, min.index(), |writer| {
+            self.search_from(writer, min, &mut take)
+        });
+        drop(writer);
+        found
     }
 
     /// Returns EMFILE if the hint shows that no descriptor is free, without a write. Threads that
@@ -195,25 +204,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(Fd::from_index(number))
     }
 
-    /// Finds the lowest free descriptor and takes it with `take`.
-    pub(crate) fn search(
-        &self,
-        writer: &mut WriteGuard<'_, T>,
-        mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Fd, Error> {
-        self.count_search(writer, 0, |writer| self.search_lowest(writer, &mut take))
-    }
-
-    /// Finds the lowest free descriptor that is `min` or more and takes it with `take`.
+    /// Finds the lowest free descriptor that is `min` or more and takes it with `take`. Returns
+    /// nothing if the search has to begin anew.
     pub(crate) fn search_from(
         &self,
         writer: &mut WriteGuard<'_, T>,
         min: Fd,
-        mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Fd, Error> {
-        self.count_search(writer, min.index(), |writer| {
-            self.search_lowest_from(writer, min, &mut take)
-        })
+        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Option<Fd>, Error> {
+        match min {
+            Fd::MIN => self.search_lowest(writer, take),
+            min => self.search_above(writer, min, take),
+        }
     }
 
     /// Finds the lowest free descriptor and takes it with `take`. Returns nothing if the search has
@@ -362,7 +364,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Does the same as [`search_lowest`](Self::search_lowest) from `min` upwards.
-    pub(crate) fn search_lowest_from(
+    fn search_above(
         &self,
         writer: &mut WriteGuard<'_, T>,
         min: Fd,
@@ -653,7 +655,7 @@ mod tests {
         let table = &files;
         let min = Fd::new(100).expect("a descriptor");
         let found = |writer: &mut WriteGuard<'_, ()>| {
-            let found = table.search_lowest_from(writer, min, &mut |_, _| ());
+            let found = table.search_above(writer, min, &mut |_, _| ());
             found.expect("there is room").is_some()
         };
         assert_eq!(holds(&files, found), LEAVES / 17);

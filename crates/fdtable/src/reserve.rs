@@ -200,10 +200,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let fd = self.count_search(&mut writer, min.index(), |writer| {
             // In each hold of the lock: another reservation may have used the memory.
             writer.reserved.prepare(1)?;
-            match min {
-                Fd::MIN => self.search_lowest(writer, &mut reserve),
-                min => self.search_lowest_from(writer, min, &mut reserve),
-            }
+            self.search_from(writer, min, &mut reserve)
         })?;
         Ok(Reservation::new(self, &mut writer, fd))
     }
