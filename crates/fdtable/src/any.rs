@@ -25,7 +25,7 @@ use fdtable_sync::hint::cold_path;
 
 use crate::open::Budget;
 use crate::table::{LeafGuard, LockMode, WriteGuard, take};
-use crate::{Error, Fd, FdData, FdFlags, FileRef, Files, Reservation};
+use crate::{Error, Fd, FdData, FileRef, Files, Reservation};
 
 /// # Any free descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -51,10 +51,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
-    pub fn reserve_any(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
-        flags.check()?;
-        let mut reserve =
-            |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags.into(), None);
+    pub fn reserve_any(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
+        let data = data.into();
+        data.flags.check()?;
+        let mut table = data.new_table()?;
+        let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| {
+            leaf.add_table(&mut table);
+            take(leaf, bit, data, None);
+        };
         let mut writer = self.tree.write();
         let fd = self.count_search(&mut writer, 0, |writer| {
             // In each hold of the lock: another reservation may have used the memory.

@@ -18,7 +18,7 @@ use fdtable_objects::object::Ref;
 
 use crate::fd::place_of;
 use crate::table::{AT_ONCE, LeafGuard, WriteGuard, set_cloexec, take};
-use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
+use crate::{Error, Fd, FdArg, FdData, FileRef, Files};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
 ///
@@ -43,18 +43,20 @@ pub struct Reservation<'f, T: ?Sized + Send + Sync> {
 
 /// # Reserving
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Reserves the lowest free descriptor. May wait for the lock, and allocates when the table
-    /// grows.
+    /// Reserves the lowest free descriptor. `data` is what it has once a file is installed: flags,
+    /// or [flags and a word](FdData). May wait for the lock, and allocates when the table grows, or
+    /// at the first word among 64 descriptors.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
     /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor below the limit is taken.
-    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the word.
     #[doc(alias = "get_unused_fd_flags")]
     #[inline]
-    pub fn reserve(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
-        flags.check()?;
-        self.reserve_lowest(Fd::MIN, flags)
+    pub fn reserve(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
+        let data = data.into();
+        data.flags.check()?;
+        self.reserve_lowest(Fd::MIN, data)
     }
 
     /// Reserves the lowest free descriptor that is `min` or more. May wait for the lock, and
@@ -68,14 +70,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn reserve_from(
         &self,
         min: impl FdArg,
-        flags: FdFlags,
+        data: impl Into<FdData>,
     ) -> Result<Reservation<'_, T>, Error> {
-        flags.check()?;
+        let data = data.into();
+        data.flags.check()?;
         let min = Fd::new(min.to_raw()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
-        self.reserve_lowest(min, flags)
+        self.reserve_lowest(min, data)
     }
 }
 
@@ -161,8 +164,8 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
         reserved.fd
     }
 
-    /// Installs `file` like [`install`](Self::install), with other flags than the descriptor was
-    /// reserved with, or with a word. May wait for the lock, and allocates at the first word among
+    /// Installs `file` like [`install`](Self::install), with other data than the descriptor was
+    /// reserved with. May wait for the lock, and allocates at the first word among
     /// 64 descriptors.
     ///
     /// # Errors
@@ -193,9 +196,12 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
-    fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
-        let mut reserve =
-            |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags.into(), None);
+    fn reserve_lowest(&self, min: Fd, data: FdData) -> Result<Reservation<'_, T>, Error> {
+        let mut table = data.new_table()?;
+        let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| {
+            leaf.add_table(&mut table);
+            take(leaf, bit, data, None);
+        };
         let mut writer = self.tree.write();
         let fd = self.count_search(&mut writer, min.index(), |writer| {
             // In each hold of the lock: another reservation may have used the memory.

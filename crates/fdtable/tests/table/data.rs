@@ -142,13 +142,27 @@ fn data_is_made_of_flags_alone_or_of_flags_and_a_word() {
 }
 
 #[test]
-fn a_reservation_gives_its_flags_to_the_file_that_is_installed() {
-    for files in [table(), with_tables()] {
+fn a_reservation_gives_its_data_to_the_file_that_is_installed_and_to_no_other() {
+    for (files, &kind) in [table, with_tables].into_iter().flat_map(|table| {
+        let each = move |kind| (table(), kind);
+        KINDS.iter().map(each)
+    }) {
         for base in BASES {
-            let reserved = files.reserve_from(*base, CLOEXEC).expect(ROOM);
+            drop(files.reserve_from(*base, kind).expect(ROOM));
+            files.open_at(*base, FileRef::new(1), NONE).expect(ROOM);
+            assert_eq!(data(&files, *base), PLAIN);
+            drop(files.close(*base).expect(OPEN));
+            let reserved = files.reserve_from(*base, kind).expect(ROOM);
             reserved.install(FileRef::new(1));
-            assert_eq!(data(&files, *base), CLOEXEC.into());
+            assert_eq!(data(&files, *base), kind);
         }
+        let lowest = files.reserve(kind).expect(ROOM).install(FileRef::new(2));
+        assert_eq!(data(&files, lowest.raw()), kind);
+        let any = files
+            .reserve_any(kind)
+            .expect(ROOM)
+            .install(FileRef::new(3));
+        assert_eq!(data(&files, any.raw()), kind);
     }
 }
 
