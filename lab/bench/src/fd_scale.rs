@@ -12,8 +12,8 @@
 //! the mean of a batch of single opens, each timed alone (the error of the resolution averages
 //! out), and an empty batch is measured with every other: the clock's own cost. Rows hold the
 //! clock's reading, and beside it the cost without the clock. Growth is computed *without* the
-//! clock, since a constant on both sides would make it look smaller. To check that subtraction, the
-//! *pair* row has no clock inside: a batch of close and open, timed as one.
+//! clock, since a constant on both sides would make it look smaller. `alloc` has a
+//! close and an open together, in batches without a clock inside.
 //!
 //! In the last step each table with N = 1 runs again, in the same rounds as the largest, so that
 //! growth compares samples that were taken side by side. Only the host's table has no twin.
@@ -77,9 +77,9 @@ struct Row {
     step: u32,
     state: State,
     place: Place,
-    /// Nanoseconds as read from the clock; `pair` has no clock in it.
+    /// Nanoseconds as read from the clock.
     ns: Summary,
-    /// Nanoseconds of the clock alone, the median of the same rounds; 0 for `pair`.
+    /// Nanoseconds of the clock alone, the median of the same rounds.
     clock_ns: f64,
     /// Nanoseconds of one `open` without the clock: the difference.
     open_ns: f64,
@@ -89,8 +89,8 @@ struct Row {
 struct Entry<'a> {
     range: &'a mut dyn Measured,
     open: u32,
-    /// Samples of the middle, the end, and the pair.
-    hot: [Vec<f64>; 3],
+    /// Samples of the middle and the end.
+    hot: [Vec<f64>; 2],
     /// Samples of the middle and the end.
     cold: [Vec<f64>; 2],
 }
@@ -230,9 +230,7 @@ impl<'a> Entry<'a> {
     }
 
     fn take_hot(&mut self, batch: u32) -> anyhow::Result<()> {
-        let [middle, end] = self.range.hot(batch)?;
-        let pair = self.range.pair(batch)?;
-        for (samples, ns) in self.hot.iter_mut().zip([middle, end, pair]) {
+        for (samples, ns) in self.hot.iter_mut().zip(self.range.hot(batch)?) {
             samples.push(ns);
         }
         Ok(())

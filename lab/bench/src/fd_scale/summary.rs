@@ -1,6 +1,6 @@
 //! The summary of `fd-scale`: rows, tables, figures, and remarks.
 
-use super::growth::{SINGLE, growth};
+use super::growth::growth;
 use super::opener::{BARE, CLOCK, FILES_STRUCT, HOST, RWLOCK_VEC, VFS};
 use super::range::Place;
 use super::{Entry, Row, State};
@@ -26,7 +26,7 @@ pub(super) fn rows(step: u32, entries: &[Entry<'_>]) -> Vec<Row> {
 }
 
 /// Makes the rows of one entry, with the clock's own cost beside each.
-fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 5] {
+fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 4] {
     let row = |state, place, ns: &[f64], clock_ns| Row {
         subject: entry.range.name(),
         open: entry.open,
@@ -37,14 +37,13 @@ fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 5] {
         clock_ns,
         open_ns: median(ns) - clock_ns,
     };
-    let [middle, end, pair] = &entry.hot;
+    let [middle, end] = &entry.hot;
     let [cold_middle, cold_end] = &entry.cold;
-    let [clock_middle, clock_end, _] = clock.hot.each_ref().map(|ns| median(ns));
+    let [clock_middle, clock_end] = clock.hot.each_ref().map(|ns| median(ns));
     let [clock_cold_middle, clock_cold_end] = clock.cold.each_ref().map(|ns| median(ns));
     [
         row(State::Hot, Place::Middle, middle, clock_middle),
         row(State::Hot, Place::End, end, clock_end),
-        row(State::Hot, Place::Pair, pair, 0.0),
         row(State::Cold, Place::Middle, cold_middle, clock_cold_middle),
         row(State::Cold, Place::End, cold_end, clock_cold_end),
     ]
@@ -114,13 +113,8 @@ fn shown_steps(rows: &[Row]) -> Vec<u32> {
 
 fn growths(rows: &[Row], most: u32) -> Table {
     let line = |&subject: &&str| {
-        let largest = growth(rows, subject, State::Hot, &SINGLE).map_or(most, |growth| growth.most);
-        let columns = [
-            (State::Hot, &SINGLE[..]),
-            (State::Hot, &[Place::Pair]),
-            (State::Cold, &SINGLE),
-        ];
-        let cells = columns.map(|(state, places)| growth_cells(rows, subject, state, places));
+        let largest = growth(rows, subject, State::Hot).map_or(most, |growth| growth.most);
+        let cells = [State::Hot, State::Cold].map(|state| growth_cells(rows, subject, state));
         std::iter::once(format!("{subject} (1 to {largest})"))
             .chain(cells.concat())
             .collect()
@@ -129,22 +123,12 @@ fn growths(rows: &[Row], most: u32) -> Table {
         "Linux 2.6 of 2007, sys_open (1 to 1000000)",
         "1400 → 8200",
         "",
-        "-",
-        "-",
         "4600 → 13600",
         "",
     ];
     let mut linux = linux.map(str::to_owned);
-    (linux[2], linux[6]) = (ratio(LINUX_2007_HOT), ratio(LINUX_2007_COLD));
-    let header = [
-        "",
-        "hot, ns",
-        "growth",
-        "hot close + open, ns",
-        "growth",
-        "cold, ns",
-        "growth",
-    ];
+    (linux[2], linux[4]) = (ratio(LINUX_2007_HOT), ratio(LINUX_2007_COLD));
+    let header = ["", "hot, ns", "growth", "cold, ns", "growth"];
     Table {
         caption: "Growth of the cost, at the worse of middle and end: medians without the clock, \
                   and the largest divided by the smallest"
@@ -155,8 +139,8 @@ fn growths(rows: &[Row], most: u32) -> Table {
 }
 
 /// Formats the first and the last cost, and their ratio.
-fn growth_cells(rows: &[Row], subject: &str, state: State, places: &[Place]) -> Vec<String> {
-    match growth(rows, subject, state, places) {
+fn growth_cells(rows: &[Row], subject: &str, state: State) -> Vec<String> {
+    match growth(rows, subject, state) {
         Some(growth) => vec![
             format!("{} → {}", nanoseconds(growth.one), nanoseconds(growth.many)),
             ratio(growth.ratio()),
