@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
-use serde_json::json;
+use serde_json::{json, to_value};
 
 use crate::baseline::RwLockVec;
 use crate::experiment::{Experiment, Progress};
@@ -133,29 +133,22 @@ impl Experiment for Conflicts {
         Ok(Report {
             experiment: self.name(),
             title: "which operations share cache lines".to_owned(),
-            config: json!({ "line": 64, "cpus_of_a_case": 2, "model": transfer_summary::model() }),
-            rows: [
-                summary::rows(&matrices)?,
-                transfer_summary::rows(&transfers)?,
-            ]
-            .concat(),
+            config: json!({ "line": 64, "cpus_of_a_case": 2 }),
+            rows: summary::rows(&matrices)
+                .into_iter()
+                .map(Ok)
+                .chain(transfers.iter().map(to_value))
+                .collect::<Result<_, _>>()?,
             headline: [
                 summary::figures(&matrices),
                 transfer_summary::figures(&transfers),
             ]
             .concat(),
-            tables: [
-                summary::tables(&matrices, &Allowed::ours()?),
-                transfer_summary::tables(&transfers),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
-            plots: [
-                summary::plots(&matrices),
-                transfer_summary::plots(&transfers),
-            ]
-            .concat(),
+            tables: summary::tables(&matrices, &Allowed::ours()?)
+                .into_iter()
+                .chain(transfer_summary::tables(&transfers))
+                .collect(),
+            plots: transfer_summary::plots(&transfers),
             remarks: [summary::remarks(), transfer_summary::remarks()].concat(),
             machine,
         })

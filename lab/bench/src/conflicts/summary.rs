@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 use super::allowed::{Allowed, Line};
 use super::matrix::{Cell, Matrix};
 use super::operation::Operation;
-use crate::plot::{Kind, Plot, Shade};
 use crate::report::{Figure, Goal, Table};
 
 /// Returns a row for each two operations of each subject.
-pub(super) fn rows(matrices: &[Matrix]) -> anyhow::Result<Vec<Value>> {
+pub(super) fn rows(matrices: &[Matrix]) -> Vec<Value> {
     let of_matrix = |matrix: &Matrix| {
         let row = |(one, other): (Operation, Operation)| {
             let cell = matrix.cell(one, other);
@@ -27,7 +26,7 @@ pub(super) fn rows(matrices: &[Matrix]) -> anyhow::Result<Vec<Value>> {
             .map(row)
             .collect::<Vec<_>>()
     };
-    Ok(matrices.iter().flat_map(of_matrix).collect())
+    matrices.iter().flat_map(of_matrix).collect()
 }
 
 /// Lists each two operations once.
@@ -61,55 +60,6 @@ fn reasons(ours: &Matrix, allowed: &Allowed) -> Table {
         ),
         header: ["", "cases"].map(str::to_owned).to_vec(),
         rows: counted.into_iter().map(row).collect(),
-    }
-}
-
-/// Draws a heat map of each matrix: the darker, the more cases have a conflict.
-pub(super) fn plots(matrices: &[Matrix]) -> Vec<Plot> {
-    let names = [
-        "matrix",
-        "matrix-rwlock-vec",
-        "matrix-arc-swap",
-        "matrix-sharded-slab",
-        "matrix-dashmap",
-    ];
-    names
-        .into_iter()
-        .zip(matrices)
-        .map(|(name, matrix)| heat_map(name, matrix))
-        .collect()
-}
-
-fn heat_map(name: &'static str, matrix: &Matrix) -> Plot {
-    let operations = matrix.operations();
-    let shade = |one, other| {
-        let cell = matrix.cell(one, other);
-        let shared = cell.commutative - cell.free;
-        Some(Shade {
-            depth: 1.0 - cell.ratio()?,
-            label: match shared {
-                0 => String::new(),
-                shared => shared.to_string(),
-            },
-        })
-    };
-    let row = |nth: usize| {
-        let others = operations[..=nth].iter();
-        others.map(|&other| shade(operations[nth], other)).collect()
-    };
-    Plot {
-        name,
-        caption: format!(
-            "{}: the part of the commutative cases that has a conflict, and their number",
-            matrix.subject
-        ),
-        kind: Kind::HeatMap {
-            names: operations
-                .iter()
-                .map(|operation| operation.name().to_owned())
-                .collect(),
-            rows: (0..operations.len()).map(row).collect(),
-        },
     }
 }
 

@@ -1,12 +1,11 @@
 //! The summary of the line transfers: tables, figures, curves, and remarks.
 
-use conflict_tracer::{Costs, MAX_CPUS, Machine};
-use serde_json::{Value, json};
+use conflict_tracer::MAX_CPUS;
 
 use super::long_run::Place;
 use super::transfers::{Row, Work, steps};
 use crate::plot::{Axis, Curve, Kind, Plot, Point};
-use crate::report::{Figure, Goal, Table, ratio};
+use crate::report::{Figure, Goal, Table};
 
 const OURS: &str = "fdtable";
 
@@ -50,46 +49,10 @@ const OTHERS: [(&str, [&str; 3]); 4] = [
 /// The work that each of the three keys measures.
 const COMPARED: [Work; 3] = [Work::OwnedOwn, Work::OwnedCommon, Work::OpenClose];
 
-/// Returns the parameters of the model.
-pub(super) fn model() -> Value {
-    let Machine { topology, costs } = Machine::CLUSTERS;
-    let Costs {
-        instruction_ns,
-        locked_ns,
-        same_cluster_ns,
-        same_socket_ns,
-        other_socket_ns,
-        memory_ns,
-        further_sharer_ns,
-        clean_copy_ns,
-    } = costs;
-    json!({
-        "cpus_per_cluster": topology.cpus_per_cluster,
-        "cpus_per_socket": topology.cpus_per_socket,
-        "instruction_ns": instruction_ns,
-        "locked_ns": locked_ns,
-        "same_cluster_ns": same_cluster_ns,
-        "same_socket_ns": same_socket_ns,
-        "other_socket_ns": other_socket_ns,
-        "memory_ns": memory_ns,
-        "further_sharer_ns": further_sharer_ns,
-        "clean_copy_ns": clean_copy_ns,
-    })
-}
-
-/// Returns a row for each subject, work and number of CPUs.
-pub(super) fn rows(rows: &[Row]) -> anyhow::Result<Vec<Value>> {
-    Ok(rows
-        .iter()
-        .map(serde_json::to_value)
-        .collect::<Result<_, _>>()?)
-}
-
-/// Makes a table of transfers, and one of the model.
+/// Makes a table of transfers, and one of the places of each long run.
 pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
     let mut tables = vec![transfers(rows)];
     tables.extend(rows.iter().filter(|row| row.long).map(places));
-    tables.push(modelled(rows));
     tables
 }
 
@@ -125,66 +88,37 @@ fn long(rows: &[Row], subject: &str) -> Option<f64> {
     Some(row.per_operation)
 }
 
-/// A row for each subject and work, a column for each number of CPUs.
-fn by_cpus(rows: &[Row], caption: &str, text: impl Fn(&Row) -> String) -> Table {
+/// Makes a row for each subject and work, and a column for each number of CPUs.
+fn transfers(rows: &[Row]) -> Table {
     let line = |subject: &str, work: Work| {
-        let cell = |cpus| find(rows, subject, work, cpus).map_or_else(String::new, &text);
+        let cell = |cpus| {
+            find(rows, subject, work, cpus)
+                .map_or_else(String::new, |row| format!("{:.2}", row.per_operation))
+        };
         let name = format!("{subject}: {}", work.name());
         std::iter::once(name)
             .chain(steps().map(cell))
             .collect::<Vec<_>>()
     };
-    let has = |work: &Work| rows.iter().any(|row| row.work == *work);
-    let works = |subject| {
-        let works = Work::ALL.into_iter().filter(has);
-        works.map(|work| line(subject, work)).collect::<Vec<_>>()
-    };
+    let works = |subject| Work::ALL.map(|work| line(subject, work));
+    let mut lines: Vec<_> = subjects(rows).into_iter().flat_map(works).collect();
+    for row in rows.iter().filter(|row| row.long) {
+        let name = format!("{}: open any and close, a long run", row.subject);
+        let cell = |cpus| match cpus {
+            2 => format!("{:.3}", row.per_operation),
+            _ => String::new(),
+        };
+        lines.push(std::iter::once(name).chain(steps().map(cell)).collect());
+    }
     Table {
-        caption: caption.to_owned(),
+        caption: "Lines that travel between caches for each operation, by the number of CPUs, in \
+                  steady state"
+            .to_owned(),
         header: std::iter::once(String::new())
             .chain(steps().map(|cpus| cpus.to_string()))
             .collect(),
-        rows: subjects(rows).into_iter().flat_map(works).collect(),
+        rows: lines,
     }
-}
-
-fn transfers(rows: &[Row]) -> Table {
-    let caption = "Lines that travel between caches for each operation, by the number of CPUs, in \
-                   steady state";
-    let mut table = by_cpus(rows, caption, |row| format!("{:.2}", row.per_operation));
-    for subject in subjects(rows) {
-        let Some(long) = long(rows, subject) else {
-            continue;
-        };
-        let name = format!("{subject}: open any and close, a long run");
-        let cell = |cpus| match cpus {
-            2 => format!("{long:.3}"),
-            _ => String::new(),
-        };
-        table
-            .rows
-            .push(std::iter::once(name).chain(steps().map(cell)).collect());
-    }
-    table
-}
-
-fn modelled(rows: &[Row]) -> Table {
-    let caption = "Million operations a second of all CPUs, by a model (no measurement): from a \
-                   line that is lost at once to one that is kept for the operation";
-    let millions = |value: f64| ratio(value / 1e6);
-    let mut rows = rows.to_vec();
-    rows.retain(|row| row.work.is_modelled());
-    by_cpus(&rows, caption, |row| {
-        let band = row.modelled;
-        band.map_or_else(String::new, |(low, high)| {
-            let (low, high) = (millions(low), millions(high));
-            if low == high {
-                low
-            } else {
-                format!("{low}–{high}")
-            }
-        })
-    })
 }
 
 /// Picks the headline figures.
@@ -261,7 +195,7 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     ];
     let counted = counted.into_iter().zip(COMPARED);
     let counted = counted.map(|(name, work)| counted_plot(rows, name, work));
-    counted.chain(modelled_plots(rows)).collect()
+    counted.collect()
 }
 
 fn counted_plot(rows: &[Row], name: &'static str, work: Work) -> Plot {
@@ -290,45 +224,6 @@ fn counted_plot(rows: &[Row], name: &'static str, work: Work) -> Plot {
     }
 }
 
-fn modelled_plots(rows: &[Row]) -> Vec<Plot> {
-    let plot = |name, work: Work| Plot {
-        name,
-        caption: format!(
-            "{}: million operations a second of all CPUs, by a model (no measurement; \
-             bands from a line that is lost at once to one that is kept)",
-            work.name()
-        ),
-        kind: Kind::Curves {
-            x: Axis::log("simulated CPUs"),
-            y: Axis::log("million/s, modelled"),
-            curves: subjects(rows)
-                .into_iter()
-                .map(|subject| curve(rows, subject, work))
-                .collect(),
-        },
-    };
-    vec![
-        plot("modelled-owned", Work::OwnedOwn),
-        plot("modelled-open-close", Work::OpenClose),
-    ]
-}
-
-fn curve(rows: &[Row], subject: &str, work: Work) -> Curve {
-    let point = |cpus: usize| {
-        let (low, high) = find(rows, subject, work, cpus)?.modelled?;
-        let (low, high) = (low / 1e6, high / 1e6);
-        Some(Point {
-            x: cpus as f64,
-            y: (low * high).sqrt(),
-            spread: Some((low, high)),
-        })
-    };
-    Curve {
-        name: subject.to_owned(),
-        points: steps().filter_map(point).collect(),
-    }
-}
-
 /// Draws conclusions from the tables.
 pub(super) fn remarks() -> Vec<String> {
     vec![
@@ -338,10 +233,6 @@ pub(super) fn remarks() -> Vec<String> {
         "A column of fewer CPUs has the work of the first of the 256, with the same 256 threads. An \
          operation that scans every thread, like a close of an ArcSwapOption, scans 256 in each \
          column. That takes so many steps that at most 8 CPUs are traced there."
-            .to_owned(),
-        "The throughput is a model with the parameters in the configuration, for comparing shapes. It \
-         has no limit of bandwidth, no full caches and no failed exchanges; operations without a \
-         transfer scale in it by construction."
             .to_owned(),
     ]
 }
