@@ -228,7 +228,6 @@ pub(super) fn remarks(rows: &[Row], subjects: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tail::Durations;
 
     fn tails(maxima_us: &[u64]) -> Vec<Tail> {
         let tail = |us: &u64| Tail {
@@ -247,15 +246,12 @@ mod tests {
     }
 
     fn opening(subject: &'static str, maxima_us: &[u64]) -> Row {
-        let durations = || Durations::new().unwrap();
         Row {
             subject,
             most: 1,
             open: tails(maxima_us),
             look_up: tails(&[1]),
             idle: tails(&[1]),
-            opens: durations(),
-            look_ups: durations(),
         }
     }
 
