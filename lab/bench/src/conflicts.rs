@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::baseline::RwLockVec;
 use crate::experiment::{Experiment, Progress};
@@ -130,27 +130,13 @@ impl Experiment for Conflicts {
         progress.begin("transfers", 1);
         let transfers = transfers::run_program(&program)?;
         progress.step();
-        Ok(Report {
-            experiment: self.name(),
-            title: "which operations share cache lines".to_owned(),
-            config: json!({ "line": 64, "cpus_of_a_case": 2 }),
-            rows: summary::rows(&matrices)
-                .into_iter()
-                .map(Ok)
-                .chain(transfers.iter().map(to_value))
-                .collect::<Result<_, _>>()?,
-            headline: [
-                summary::figures(&matrices),
-                transfer_summary::figures(&transfers),
-            ]
-            .concat(),
-            tables: summary::tables(&matrices, &Allowed::ours()?)
-                .into_iter()
-                .chain(transfer_summary::tables(&transfers))
-                .collect(),
-            plots: transfer_summary::plots(&transfers),
-            remarks: [summary::remarks(), transfer_summary::remarks()].concat(),
-            machine,
-        })
+        let config = json!({ "line": 64, "cpus_of_a_case": 2 });
+        let title = "which operations share cache lines";
+        let rows = summary::rows(&matrices);
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        report.add_rows(&transfers)?;
+        summary::show(&matrices, &Allowed::ours()?, &mut report);
+        transfer_summary::show(&transfers, &mut report);
+        Ok(report)
     }
 }

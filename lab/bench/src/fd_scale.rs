@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::affinity;
 use crate::cache::Cache;
@@ -200,22 +200,19 @@ impl Experiment for FdScale {
         let mut twins = opener::all(1).context("making the tables")?;
         grow(&mut twins, 1)?;
         let rows = affinity::on_one_cpu(|| self.measure_steps(&mut ranges, &mut twins, progress))?;
-        Ok(Report {
-            experiment: self.name(),
-            title: "the cost of one open while N descriptors are open".to_owned(),
-            config: json!({
-                "most": self.most, "growth_percent": self.growth_percent,
-                "hot_rounds": self.hot_rounds, "batch": self.batch,
-                "cold_rounds": self.cold_rounds, "last_step_times": self.last_step_times,
-                "trash_bytes": Cache::bytes_to_overwrite(), "host_most": host_most,
-            }),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: growth::figures(&rows, self.most),
-            tables: summary::tables(&rows, self.most),
-            plots: plots::plots(&rows),
-            remarks: summary::remarks(&rows, self.most, host_most),
-            machine,
-        })
+        let config = json!({
+            "most": self.most, "growth_percent": self.growth_percent,
+            "hot_rounds": self.hot_rounds, "batch": self.batch,
+            "cold_rounds": self.cold_rounds, "last_step_times": self.last_step_times,
+            "trash_bytes": Cache::bytes_to_overwrite(), "host_most": host_most,
+        });
+        let title = "the cost of one open while N descriptors are open";
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        growth::figures(&rows, &mut report);
+        report.tables = summary::tables(&rows, self.most);
+        report.plots = plots::plots(&rows);
+        report.remarks = summary::remarks(&rows, self.most, host_most);
+        Ok(report)
     }
 }
 

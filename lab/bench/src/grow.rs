@@ -21,7 +21,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
@@ -123,16 +123,12 @@ impl Experiment for Grow {
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let subjects = subject::all(self.most)?;
         let rows = self.measure_rows(&subjects, progress)?;
-        Ok(Report {
-            experiment: self.name(),
-            title: "the worst pause while a table grows".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows),
-            plots: Vec::new(),
-            remarks: summary::remarks(&rows, subjects.len()),
-            machine,
-        })
+        let title = "the worst pause while a table grows";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, &mut report);
+        if rows.len() < subjects.len() {
+            report.remarks.push(crate::host::REFUSED.to_owned());
+        }
+        Ok(report)
     }
 }

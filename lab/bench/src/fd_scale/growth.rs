@@ -3,7 +3,7 @@
 use super::opener::{BARE, FILES_STRUCT, RWLOCK_VEC, VFS};
 use super::range::Place;
 use super::{Row, State};
-use crate::report::{Figure, Goal};
+use crate::report::Report;
 
 /// Cost at one descriptor and at the most, without the clock, measured side by side.
 pub(super) struct Growth {
@@ -40,82 +40,24 @@ pub(super) fn growth(rows: &[Row], subject: &str, state: State) -> Option<Growth
     all.max_by(|one, other| one.ratio().total_cmp(&other.ratio()))
 }
 
-/// Definition of a headline figure: key, subject, state, goal, and meaning.
-type Sought = (&'static str, &'static str, State, Goal, &'static str);
-
-/// The headline figures, those with a goal first.
-const SOUGHT: [Sought; 8] = [
-    (
-        "fd_scale.hot_growth",
-        BARE,
-        State::Hot,
-        Goal::AtMost(1.15),
-        "An open, cache hot",
-    ),
-    (
-        "fd_scale.cold_growth",
-        BARE,
-        State::Cold,
-        Goal::AtMost(1.5),
-        "An open, cache cold",
-    ),
-    (
-        "fd_scale.vfs_hot_growth",
-        VFS,
-        State::Hot,
-        Goal::None,
-        "An open of a file, hot",
-    ),
-    (
-        "fd_scale.vfs_cold_growth",
-        VFS,
-        State::Cold,
-        Goal::None,
-        "An open of a file, cold",
-    ),
-    (
-        "fd_scale.files_struct_hot_growth",
-        FILES_STRUCT,
-        State::Hot,
-        Goal::None,
-        "files_struct under a rwlock, hot",
-    ),
-    (
+/// Adds the headline figures.
+pub(super) fn figures(rows: &[Row], report: &mut Report) {
+    let mut figure = |key, subject, state| {
+        let growth = growth(rows, subject, state);
+        report.figure(key, growth.map(|growth| growth.ratio()));
+    };
+    figure("fd_scale.hot_growth", BARE, State::Hot);
+    figure("fd_scale.cold_growth", BARE, State::Cold);
+    figure("fd_scale.vfs_hot_growth", VFS, State::Hot);
+    figure("fd_scale.vfs_cold_growth", VFS, State::Cold);
+    figure("fd_scale.files_struct_hot_growth", FILES_STRUCT, State::Hot);
+    figure(
         "fd_scale.files_struct_cold_growth",
         FILES_STRUCT,
         State::Cold,
-        Goal::None,
-        "files_struct under a rwlock, cold",
-    ),
-    (
-        "fd_scale.rwlock_hot_growth",
-        RWLOCK_VEC,
-        State::Hot,
-        Goal::None,
-        "RwLock<Vec>, hot",
-    ),
-    (
-        "fd_scale.rwlock_cold_growth",
-        RWLOCK_VEC,
-        State::Cold,
-        Goal::None,
-        "RwLock<Vec>, cold",
-    ),
-];
-
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row], most: u32) -> Vec<Figure> {
-    let figure = |&(key, subject, state, goal, what): &Sought| {
-        let value = growth(rows, subject, state)?.ratio();
-        let meaning = format!("{what}: cost at {most} open ÷ cost at 1");
-        Some(Figure {
-            key,
-            value,
-            goal,
-            meaning,
-        })
-    };
-    SOUGHT.iter().filter_map(figure).collect()
+    );
+    figure("fd_scale.rwlock_hot_growth", RWLOCK_VEC, State::Hot);
+    figure("fd_scale.rwlock_cold_growth", RWLOCK_VEC, State::Cold);
 }
 
 #[cfg(test)]
