@@ -17,17 +17,16 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
-use crate::experiment::{Effort, Experiment, Progress};
+use crate::experiment::{Effort, Experiment, Progress, alternate};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::{Summary, order};
+use crate::stats::Samples;
 
 mod allocators;
 mod footprint;
 mod pairs;
-mod plots;
 mod summary;
 
 use footprint::Footprint;
@@ -55,10 +54,7 @@ enum Row {
         #[serde(flatten)]
         case: Case,
         /// Nanoseconds per pair and busy CPU.
-        ns: Summary,
-        /// The samples of each round, for ratios in pairs.
-        #[serde(skip)]
-        rounds: Vec<f64>,
+        ns: Samples,
     },
     Footprint {
         subject: &'static str,
@@ -87,18 +83,13 @@ impl Alloc {
     fn measure_pairs(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
         let entries = pairs::all(self.most)?;
         progress.begin("alloc", self.rounds as u64);
-        let mut ns = vec![Vec::with_capacity(self.rounds); entries.len()];
-        for round in 0..self.rounds {
-            for place in order(entries.len(), round) {
-                ns[place].push(self.turn(&entries[place])?);
-            }
-            progress.step();
-        }
-        let row = |((pairs, case), rounds): (&(Box<dyn Pairs>, Case), Vec<f64>)| Row::Pair {
+        let ns = alternate(entries.len(), self.rounds, progress, |place, _| {
+            self.turn(&entries[place])
+        })?;
+        let row = |((pairs, case), ns): (&(Box<dyn Pairs>, Case), Samples)| Row::Pair {
             subject: pairs.name(),
             case: *case,
-            ns: Summary::of(&rounds),
-            rounds,
+            ns,
         };
         Ok(entries.iter().zip(ns).map(row).collect())
     }
@@ -135,16 +126,9 @@ impl Experiment for Alloc {
                 .into_iter()
                 .map(|(subject, footprint)| Row::Footprint { subject, footprint }),
         );
-        Ok(Report {
-            experiment: self.name(),
-            title: "a descriptor allocated and freed".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows, self.most),
-            tables: summary::tables(&rows, self.most),
-            plots: plots::plots(&rows, self),
-            remarks: summary::remarks(&rows, self),
-            machine,
-        })
+        let title = "a descriptor allocated and freed";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, self, &mut report);
+        Ok(report)
     }
 }

@@ -12,7 +12,7 @@
 //!    messages are checked;
 //! 3. `chat/conversation.rs`: one run, and `chat/descriptors.rs`: the system calls of each table;
 //! 4. `chat/profile.rs`: which part of a run is lookup;
-//! 5. `chat/summary.rs` and `chat/plots.rs`: tables, figures and plots.
+//! 5. `chat/summary.rs`: tables, figures and plots.
 //!
 //! # Forms
 //!
@@ -43,7 +43,7 @@ use anyhow::{Context, ensure};
 use fdtable_vfs::ipc::buffer::PIPE_BUF;
 use fdtable_vfs::{Object, Process};
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::experiment::{Effort, Experiment, Progress};
@@ -55,7 +55,6 @@ mod conversation;
 mod descriptors;
 mod form;
 mod message;
-mod plots;
 pub mod profile;
 mod role;
 mod summary;
@@ -255,28 +254,21 @@ impl Experiment for Chat {
             Ok(profiled) => (summary::profile_rows(&profiled), None),
             Err(error) => (Vec::new(), Some(format!("There is no profile: {error:#}."))),
         };
-        let mut remarks = summary::remarks(&rows, &usual);
-        remarks.extend(failure);
-        Ok(Report {
-            experiment: self.name(),
-            title: "a chat server, all of whose sockets are in one table".to_owned(),
-            config: json!({
-                "rooms": self.rooms, "users": self.users, "messages": self.messages,
-                "message_bytes": self.message_bytes, "rounds": self.rounds,
-                "profiles": self.profiles,
-                "threads": usual.threads(), "classic_threads": classic.threads(),
-                "deliveries": usual.deliveries(), "buffer_bytes": usual.buffer_bytes,
-                "whole_traffic_buffer_bytes": self.conversation(Form::AllInFlight).buffer_bytes,
-            }),
-            rows: (rows.iter().map(to_value))
-                .chain(profiled.iter().map(to_value))
-                .collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows, &profiled),
-            tables: summary::tables(&rows, &profiled),
-            plots: plots::plots(&rows, &profiled),
-            remarks,
-            machine,
-        })
+        let config = json!({
+            "rooms": self.rooms, "users": self.users, "messages": self.messages,
+            "message_bytes": self.message_bytes, "rounds": self.rounds,
+            "profiles": self.profiles,
+            "threads": usual.threads(), "classic_threads": classic.threads(),
+            "deliveries": usual.deliveries(), "buffer_bytes": usual.buffer_bytes,
+            "whole_traffic_buffer_bytes": self.conversation(Form::AllInFlight).buffer_bytes,
+        });
+        let title = "a chat server, all of whose sockets are in one table";
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        report.add_rows(&profiled)?;
+        summary::show(&rows, &profiled, &mut report);
+        report.remarks = summary::remarks(&rows, &usual);
+        report.remarks.extend(failure);
+        Ok(report)
     }
 }
 

@@ -130,34 +130,13 @@ impl Experiment for Conflicts {
         progress.begin("transfers", 1);
         let transfers = transfers::run_program(&program)?;
         progress.step();
-        Ok(Report {
-            experiment: self.name(),
-            title: "which operations share cache lines".to_owned(),
-            config: json!({ "line": 64, "cpus_of_a_case": 2, "model": transfer_summary::model() }),
-            rows: [
-                summary::rows(&matrices)?,
-                transfer_summary::rows(&transfers)?,
-            ]
-            .concat(),
-            headline: [
-                summary::figures(&matrices),
-                transfer_summary::figures(&transfers),
-            ]
-            .concat(),
-            tables: [
-                summary::tables(&matrices, &Allowed::ours()?),
-                transfer_summary::tables(&transfers),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
-            plots: [
-                summary::plots(&matrices),
-                transfer_summary::plots(&transfers),
-            ]
-            .concat(),
-            remarks: [summary::remarks(), transfer_summary::remarks()].concat(),
-            machine,
-        })
+        let config = json!({ "line": 64, "cpus_of_a_case": 2 });
+        let title = "which operations share cache lines";
+        let rows = summary::rows(&matrices);
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        report.add_rows(&transfers)?;
+        summary::show(&matrices, &Allowed::ours()?, &mut report);
+        transfer_summary::show(&transfers, &mut report);
+        Ok(report)
     }
 }

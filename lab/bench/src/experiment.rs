@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::machine::Machine;
 use crate::report::Report;
+use crate::stats::{Samples, order};
 
 /// Internal command that runs a part of an experiment in a process of its own. Only the program
 /// itself uses it.
@@ -59,4 +60,21 @@ pub fn run(experiment: &dyn Experiment, progress: &dyn Progress) -> anyhow::Resu
     let mut report = experiment.measure(Machine::observe(), progress)?;
     report.machine.observe_again();
     Ok(report)
+}
+
+/// Takes a sample of each subject in each round, in an order that differs from round to round.
+pub(crate) fn alternate(
+    subjects: usize,
+    rounds: usize,
+    progress: &dyn Progress,
+    mut sample: impl FnMut(usize, usize) -> anyhow::Result<f64>,
+) -> anyhow::Result<Vec<Samples>> {
+    let mut samples = vec![Vec::with_capacity(rounds); subjects];
+    for round in 0..rounds {
+        for place in order(subjects, round) {
+            samples[place].push(sample(place, round)?);
+        }
+        progress.step();
+    }
+    Ok(samples.into_iter().map(Samples::from).collect())
 }

@@ -12,8 +12,8 @@
 //! the mean of a batch of single opens, each timed alone (the error of the resolution averages
 //! out), and an empty batch is measured with every other: the clock's own cost. Rows hold the
 //! clock's reading, and beside it the cost without the clock. Growth is computed *without* the
-//! clock, since a constant on both sides would make it look smaller. To check that subtraction, the
-//! *pair* row has no clock inside: a batch of close and open, timed as one.
+//! clock, since a constant on both sides would make it look smaller. `alloc` has a
+//! close and an open together, in batches without a clock inside.
 //!
 //! In the last step each table with N = 1 runs again, in the same rounds as the largest, so that
 //! growth compares samples that were taken side by side. Only the host's table has no twin.
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::affinity;
 use crate::cache::Cache;
@@ -77,9 +77,9 @@ struct Row {
     step: u32,
     state: State,
     place: Place,
-    /// Nanoseconds as read from the clock; `pair` has no clock in it.
+    /// Nanoseconds as read from the clock.
     ns: Summary,
-    /// Nanoseconds of the clock alone, the median of the same rounds; 0 for `pair`.
+    /// Nanoseconds of the clock alone, the median of the same rounds.
     clock_ns: f64,
     /// Nanoseconds of one `open` without the clock: the difference.
     open_ns: f64,
@@ -89,8 +89,8 @@ struct Row {
 struct Entry<'a> {
     range: &'a mut dyn Measured,
     open: u32,
-    /// Samples of the middle, the end, and the pair.
-    hot: [Vec<f64>; 3],
+    /// Samples of the middle and the end.
+    hot: [Vec<f64>; 2],
     /// Samples of the middle and the end.
     cold: [Vec<f64>; 2],
 }
@@ -200,22 +200,19 @@ impl Experiment for FdScale {
         let mut twins = opener::all(1).context("making the tables")?;
         grow(&mut twins, 1)?;
         let rows = affinity::on_one_cpu(|| self.measure_steps(&mut ranges, &mut twins, progress))?;
-        Ok(Report {
-            experiment: self.name(),
-            title: "the cost of one open while N descriptors are open".to_owned(),
-            config: json!({
-                "most": self.most, "growth_percent": self.growth_percent,
-                "hot_rounds": self.hot_rounds, "batch": self.batch,
-                "cold_rounds": self.cold_rounds, "last_step_times": self.last_step_times,
-                "trash_bytes": Cache::bytes_to_overwrite(), "host_most": host_most,
-            }),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: growth::figures(&rows, self.most),
-            tables: summary::tables(&rows, self.most),
-            plots: plots::plots(&rows),
-            remarks: summary::remarks(&rows, self.most, host_most),
-            machine,
-        })
+        let config = json!({
+            "most": self.most, "growth_percent": self.growth_percent,
+            "hot_rounds": self.hot_rounds, "batch": self.batch,
+            "cold_rounds": self.cold_rounds, "last_step_times": self.last_step_times,
+            "trash_bytes": Cache::bytes_to_overwrite(), "host_most": host_most,
+        });
+        let title = "the cost of one open while N descriptors are open";
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        growth::figures(&rows, &mut report);
+        report.tables = summary::tables(&rows, self.most);
+        report.plots = plots::plots(&rows);
+        report.remarks = summary::remarks(&rows, self.most, host_most);
+        Ok(report)
     }
 }
 
@@ -230,9 +227,7 @@ impl<'a> Entry<'a> {
     }
 
     fn take_hot(&mut self, batch: u32) -> anyhow::Result<()> {
-        let [middle, end] = self.range.hot(batch)?;
-        let pair = self.range.pair(batch)?;
-        for (samples, ns) in self.hot.iter_mut().zip([middle, end, pair]) {
+        for (samples, ns) in self.hot.iter_mut().zip(self.range.hot(batch)?) {
             samples.push(ns);
         }
         Ok(())

@@ -15,17 +15,16 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::cache::Cache;
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::{Summary, order};
+use crate::stats::{Samples, order};
 
 mod host_table;
 mod parent;
-mod plots;
 mod summary;
 
 use parent::Forked;
@@ -62,10 +61,7 @@ struct Row {
     open: u32,
     step: Step,
     /// Nanoseconds.
-    ns: Summary,
-    /// The samples of each round, for ratios in pairs.
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 impl Row {
@@ -74,8 +70,7 @@ impl Row {
             subject,
             open,
             step,
-            ns: Summary::of(&rounds),
-            rounds,
+            ns: rounds.into(),
         }
     }
 }
@@ -136,16 +131,9 @@ impl Experiment for Fork {
         let mut rows = host_table::rows(FEW, self.rounds, progress)?;
         rows.extend(self.measure_tables(FEW, progress)?);
         rows.extend(self.measure_tables(self.most, progress)?);
-        Ok(Report {
-            experiment: self.name(),
-            title: "a child's table".to_owned(),
-            config: json!({ "rounds": self.rounds, "few": FEW, "most": self.most }),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows, self.most),
-            tables: summary::tables(&rows),
-            plots: plots::plots(&rows),
-            remarks: summary::remarks(&rows),
-            machine,
-        })
+        let config = json!({ "rounds": self.rounds, "few": FEW, "most": self.most });
+        let mut report = Report::new(self, "a child's table", config, &rows, machine)?;
+        summary::show(&rows, self.most, &mut report);
+        Ok(report)
     }
 }

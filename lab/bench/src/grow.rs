@@ -21,15 +21,14 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::order;
-use crate::tail::{Durations, Tail};
+use crate::tail::Tail;
 
-mod plots;
 mod run;
 mod subject;
 mod summary;
@@ -58,11 +57,6 @@ struct Row {
     look_up: Vec<Tail>,
     /// The steps between the lookups, which only read the clock.
     idle: Vec<Tail>,
-    /// The opens and the lookups of all runs together.
-    #[serde(skip)]
-    opens: Durations,
-    #[serde(skip)]
-    look_ups: Durations,
 }
 
 impl Grow {
@@ -85,12 +79,11 @@ impl Grow {
         progress: &dyn Progress,
     ) -> anyhow::Result<Vec<Row>> {
         progress.begin("grow", (self.rounds * subjects.len()) as u64);
-        let rows = subjects.iter().map(Row::of);
-        let mut rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
+        let mut rows: Vec<Row> = subjects.iter().map(Row::of).collect();
         for round in 0..self.rounds {
             for place in order(subjects.len(), round) {
                 if let Some(run) = (subjects[place].grow)(subjects[place].most)? {
-                    rows[place].add(&run)?;
+                    rows[place].add(&run);
                 }
                 progress.step();
             }
@@ -101,25 +94,20 @@ impl Grow {
 }
 
 impl Row {
-    fn of(subject: &Subject) -> anyhow::Result<Self> {
-        Ok(Row {
+    fn of(subject: &Subject) -> Self {
+        Row {
             subject: subject.name,
             most: subject.most,
             open: Vec::new(),
             look_up: Vec::new(),
             idle: Vec::new(),
-            opens: Durations::new()?,
-            look_ups: Durations::new()?,
-        })
+        }
     }
 
-    fn add(&mut self, run: &Run) -> anyhow::Result<()> {
+    fn add(&mut self, run: &Run) {
         self.open.push(run.opens.tail());
         self.look_up.push(run.look_ups.tail());
         self.idle.push(run.idle.tail());
-        self.opens.add(&run.opens)?;
-        self.look_ups.add(&run.look_ups)?;
-        Ok(())
     }
 }
 
@@ -135,16 +123,12 @@ impl Experiment for Grow {
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let subjects = subject::all(self.most)?;
         let rows = self.measure_rows(&subjects, progress)?;
-        Ok(Report {
-            experiment: self.name(),
-            title: "the worst pause while a table grows".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows),
-            plots: plots::plots(&rows),
-            remarks: summary::remarks(&rows, subjects.len()),
-            machine,
-        })
+        let title = "the worst pause while a table grows";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, &mut report);
+        if rows.len() < subjects.len() {
+            report.remarks.push(crate::host::REFUSED.to_owned());
+        }
+        Ok(report)
     }
 }

@@ -10,6 +10,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Descriptors reserved for the rest of the process when an experiment uses all others.
 const LEFT_TO_THE_PROCESS: u64 = 64;
 
+/// Why a report has no row of the host.
+pub(crate) const REFUSED: &str = "The host refused a table of its own, and has no row.";
+
 /// Raises the limit of this process to the hard one. Returns how many descriptors an experiment may
 /// open: at least 1.
 ///

@@ -15,14 +15,14 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use fdtable_vfs::{Object, Process};
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::baseline::{FilesStruct, LockedVec};
 use crate::calls::Locked;
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::order;
+use crate::stats::{Samples, order};
 use crate::table::RcuFile;
 
 mod batch;
@@ -71,10 +71,10 @@ impl Entry {
     }
 
     fn row(&self) -> Row {
-        let [ours, bitmap, vector] = &self.samples;
-        let locked = [(1, bitmap), (2, vector)]
-            .map(|(place, samples)| (self.subjects[place].name(), samples.clone()));
-        Row::of(self.case, ours, &locked)
+        let [ours, bitmap, vector] = self.samples.clone().map(Samples::from);
+        let [_, old, vec] = &self.subjects;
+        let locked = [(old.name(), &bitmap), (vec.name(), &vector)];
+        Row::of(self.case, &ours, &locked)
     }
 }
 
@@ -131,16 +131,9 @@ impl Experiment for LibMicro {
             "rounds, a turn and 2 to 64 threads are needed"
         );
         let rows = self.measure_all(progress)?;
-        Ok(Report {
-            experiment: self.name(),
-            title: "the calls of libMicro that concern descriptors".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows, self),
-            plots: summary::plots(&rows),
-            remarks: summary::remarks(&rows, self),
-            machine,
-        })
+        let title = "the calls of libMicro that concern descriptors";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, self, &mut report);
+        Ok(report)
     }
 }

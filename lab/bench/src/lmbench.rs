@@ -31,12 +31,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::{Summary, order};
+use crate::stats::{Samples, order};
 
 pub mod configuration;
 mod ring;
@@ -70,10 +70,7 @@ struct Measured {
     row: Row,
     configuration: Configuration,
     /// Nanoseconds of one execution of the row's operation.
-    ns: Summary,
-    /// The samples of each round, for ratios in pairs.
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 impl Lmbench {
@@ -117,8 +114,7 @@ impl Lmbench {
             let of = |(configuration, rounds): (&Configuration, Vec<f64>)| Measured {
                 row: *row,
                 configuration: *configuration,
-                ns: Summary::of(&rounds),
-                rounds,
+                ns: rounds.into(),
             };
             Configuration::ALL
                 .iter()
@@ -142,16 +138,9 @@ impl Experiment for Lmbench {
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let rows = self.measure_rows(progress)?;
-        Ok(Report {
-            experiment: self.name(),
-            title: "rows of lmbench, with slabs and blocks and without".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows),
-            plots: summary::plots(&rows),
-            remarks: summary::remarks(&rows),
-            machine,
-        })
+        let title = "rows of lmbench, with slabs and blocks and without";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, &mut report);
+        Ok(report)
     }
 }

@@ -11,16 +11,15 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
-use crate::experiment::{Effort, Experiment, Progress};
+use crate::experiment::{Effort, Experiment, Progress, alternate};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::{Summary, order};
+use crate::stats::Summary;
 
 mod case;
 mod floor;
-mod plots;
 mod subject;
 mod summary;
 pub mod timing;
@@ -103,20 +102,16 @@ impl Experiment for Lookup {
                 rows.extend(self.measure_case(case, &subjects, progress)?);
             }
         }
-        Ok(Report {
-            experiment: self.name(),
-            title: "from a descriptor to its open file".to_owned(),
-            config: json!({
-                "rounds": self.rounds, "turn_ms": self.turn_ms, "live": self.live,
-                "threads": self.threads, "object_bytes": size_of::<Padded>(),
-            }),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows),
-            plots: plots::plots(&rows),
-            remarks: summary::remarks(&rows, &machine),
-            machine,
-        })
+        let config = json!({
+            "rounds": self.rounds, "turn_ms": self.turn_ms, "live": self.live,
+            "threads": self.threads, "object_bytes": size_of::<Padded>(),
+        });
+        let title = "from a descriptor to its open file";
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        summary::show(&rows, &mut report);
+        summary::figures(&rows, &mut report);
+        report.remarks = summary::remarks(&rows, &report.machine);
+        Ok(report)
     }
 }
 
@@ -137,19 +132,10 @@ impl Lookup {
                 subject.name
             );
         }
-        let mut ns = vec![Vec::with_capacity(self.rounds); subjects.len()];
-        for round in 0..self.rounds {
-            for place in order(subjects.len(), round) {
-                let turn = Duration::from_millis(self.turn_ms);
-                ns[place].push(timing::turn(
-                    &sequences,
-                    turn,
-                    round,
-                    &*subjects[place].sum,
-                )?);
-            }
-            progress.step();
-        }
+        let length = Duration::from_millis(self.turn_ms);
+        let ns = alternate(subjects.len(), self.rounds, progress, |place, round| {
+            timing::turn(&sequences, length, round, &*subjects[place].sum)
+        })?;
         Ok(summary::rows(case, subjects, &ns))
     }
 }

@@ -35,12 +35,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
-use crate::experiment::{Effort, Experiment, Progress};
+use crate::experiment::{Effort, Experiment, Progress, alternate};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::{Summary, order};
+use crate::stats::Samples;
 
 mod add_remove;
 mod build;
@@ -49,7 +49,6 @@ mod lists;
 pub mod loadfile;
 mod open_close;
 mod outcome;
-mod plots;
 mod replay;
 mod summary;
 mod workers;
@@ -90,18 +89,13 @@ enum Row {
         subject: &'static str,
         case: Case,
         /// Nanoseconds per file and busy CPU; of a handover, nanoseconds of wall time.
-        ns: Summary,
-        /// The samples of each round, for ratios in pairs.
-        #[serde(skip)]
-        rounds: Vec<f64>,
+        ns: Samples,
     },
     OpenClose {
         subject: &'static str,
         layer: Layer,
         /// Nanoseconds per open and close.
-        ns: Summary,
-        #[serde(skip)]
-        rounds: Vec<f64>,
+        ns: Samples,
     },
     Workload {
         subject: &'static str,
@@ -145,13 +139,11 @@ impl OpenFiles {
             }
         }
         let rounds = self.alternate("open-files, lists", &samples, progress)?;
-        let row =
-            |(&(subject, case), rounds): (&(&add_remove::Boxed, Case), Vec<f64>)| Row::AddRemove {
-                subject: subject.name(),
-                case,
-                ns: Summary::of(&rounds),
-                rounds,
-            };
+        let row = |(&(subject, case), ns): (&(&add_remove::Boxed, Case), Samples)| Row::AddRemove {
+            subject: subject.name(),
+            case,
+            ns,
+        };
         Ok(entries.iter().zip(rounds).map(row).collect())
     }
 
@@ -160,11 +152,10 @@ impl OpenFiles {
         let subjects = open_close::all()?;
         let samples: Vec<_> = subjects.iter().map(open_close::sample).collect();
         let rounds = self.alternate("open-files, one thread", &samples, progress)?;
-        let row = |(subject, rounds): (&open_close::Opener, Vec<f64>)| Row::OpenClose {
+        let row = |(subject, ns): (&open_close::Opener, Samples)| Row::OpenClose {
             subject: subject.lists().name(),
             layer: subject.layer(),
-            ns: Summary::of(&rounds),
-            rounds,
+            ns,
         };
         Ok(subjects.iter().zip(rounds).map(row).collect())
     }
@@ -176,17 +167,12 @@ impl OpenFiles {
         part: &str,
         samples: &[Sample<'_>],
         progress: &dyn Progress,
-    ) -> anyhow::Result<Vec<Vec<f64>>> {
+    ) -> anyhow::Result<Vec<Samples>> {
         progress.begin(part, self.rounds as u64);
         let turn = Duration::from_millis(self.turn_ms);
-        let mut ns = vec![Vec::with_capacity(self.rounds); samples.len()];
-        for round in 0..self.rounds {
-            for place in order(samples.len(), round) {
-                ns[place].push(samples[place](turn)?);
-            }
-            progress.step();
-        }
-        Ok(ns)
+        alternate(samples.len(), self.rounds, progress, |place, _| {
+            samples[place](turn)
+        })
     }
 
     /// Measures a workload on each kind of list.
@@ -233,16 +219,9 @@ impl Experiment for OpenFiles {
         }
         let load = Load::Build(Build::default());
         rows.extend(self.measure_workload(&load, progress)?);
-        Ok(Report {
-            experiment: self.name(),
-            title: "files added to the list of open files, and removed".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows, self),
-            tables: summary::tables(&rows, self),
-            plots: plots::plots(&rows, self),
-            remarks: summary::remarks(&rows, self),
-            machine,
-        })
+        let title = "files added to the list of open files, and removed";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, self, &mut report);
+        Ok(report)
     }
 }

@@ -23,12 +23,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::{Summary, order};
+use crate::stats::{Samples, order};
 use crate::tail::Tail;
 
 mod case;
@@ -78,10 +78,7 @@ struct Timing {
     #[serde(flatten)]
     case: Case,
     /// Nanoseconds per operation and busy CPU.
-    ns: Summary,
-    /// The samples of each round, for ratios in pairs.
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 impl Peers {
@@ -132,8 +129,7 @@ impl Peers {
         let timing = |(case, rounds): (&Case, &Vec<f64>)| {
             (!rounds.is_empty()).then(|| Timing {
                 case: *case,
-                ns: Summary::of(rounds),
-                rounds: rounds.clone(),
+                ns: rounds.clone().into(),
             })
         };
         let of_rival = |ns: &[Vec<f64>]| Case::ALL.iter().zip(ns).filter_map(timing).collect();
@@ -216,16 +212,10 @@ impl Experiment for Peers {
         for (row, timings) in rows.iter_mut().zip(timings) {
             row.timings = timings;
         }
-        Ok(Report {
-            experiment: self.name(),
-            title: "our table beside existing alternatives".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows, self.most),
-            plots: summary::plots(&rows, self.most),
-            remarks: summary::remarks(&rows, &missing, &failures),
-            machine,
-        })
+        let title = "our table beside existing alternatives";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, self.most, &mut report);
+        report.remarks = summary::remarks(&rows, &missing, &failures);
+        Ok(report)
     }
 }

@@ -33,32 +33,6 @@ pub enum Kind {
         /// Groups, from top to bottom.
         groups: Vec<Group>,
     },
-    /// A curve for each subject over the percentiles, the last of which fill the right half: the
-    /// duration of the worst calls.
-    Percentiles {
-        /// The vertical axis.
-        y: Axis,
-        /// Points of each subject: the fraction of samples that are at most as large, 0 to 1, and
-        /// the size.
-        curves: Vec<Curve>,
-    },
-    /// A shaded cell for each unordered pair of names.
-    HeatMap {
-        /// Names of the rows and columns.
-        names: Vec<String>,
-        /// The lower triangle: a row for each name, with a cell for each name up to it. `None` is
-        /// an empty cell.
-        rows: Vec<Vec<Option<Shade>>>,
-    },
-}
-
-/// Cell of a heat map.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Shade {
-    /// Darkness, from 0 to 1.
-    pub depth: f64,
-    /// Text in the cell.
-    pub label: String,
 }
 
 /// Axis with its unit and scale.

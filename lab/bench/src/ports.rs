@@ -6,7 +6,7 @@
 //!
 //! *Pairs*: our operations on descriptors with words, each beside the plain operation.
 //!
-//! *Unused words*: operations in tables that have no words, and the memory of such a table.
+//! *Unused words*: operations in tables that have no words.
 //!
 //! *Kinds*: files that are dropped in the close, beside files that can be borrowed from; and how
 //! long after the close an object is dropped.
@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
-use crate::experiment::{Effort, Experiment, Progress};
+use crate::experiment::{Effort, Experiment, Progress, alternate};
 use crate::machine::Machine;
-use crate::report::{Figure, Goal, Report, Table, nanoseconds, ratio};
-use crate::stats::{Summary, order, paired_ratio};
+use crate::report::{Figure, Report, Table, nanoseconds, ratio};
+use crate::stats::{Samples, Summary};
+use crate::turn::Worker;
 
 mod arrays;
 mod cages;
@@ -30,12 +31,8 @@ mod drop_delay;
 mod kinds;
 mod ours;
 mod pairs;
-mod subject;
 mod unused;
 mod vectors;
-
-use pairs::Side;
-use subject::{Of, Operation, Subject};
 
 /// Experiment that measures what ports use.
 #[derive(Clone, Debug, Serialize)]
@@ -46,8 +43,6 @@ pub struct Ports {
     pub turn_ms: u64,
     /// Closes in each series of which `Drop` is timed, at least 1.
     pub closes: usize,
-    /// Descriptors of the tables whose memory is measured, at least 1.
-    pub slots: u32,
 }
 
 /// The times of one subject.
@@ -57,15 +52,50 @@ struct Row {
     operation: &'static str,
     threads: usize,
     /// Nanoseconds per operation and busy CPU.
-    ns: Summary,
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 const THREADS: [usize; 2] = [1, 2];
 
-/// The name of our rows.
-const OURS: &str = "fdtable";
+/// Operations between two reads of the clock.
+const CHUNK: usize = 256;
+
+/// Work of one subject in a row.
+struct Turn {
+    name: &'static str,
+    operation: &'static str,
+    threads: usize,
+    run: Box<dyn Fn(usize, Duration) -> anyhow::Result<f64>>,
+}
+
+/// Makes the turns of some work by each number of threads.
+fn turns(
+    name: &'static str,
+    operation: &'static str,
+    run: impl Fn(usize, Duration) -> anyhow::Result<f64> + Copy + 'static,
+) -> [Turn; 2] {
+    THREADS.map(|threads| Turn {
+        name,
+        operation,
+        threads,
+        run: Box::new(run),
+    })
+}
+
+/// Makes a worker that acts on the numbers below `count` in turn, and stops where that fails.
+fn each<'a>(count: u32, mut act: impl FnMut(i32) -> Option<()> + 'a) -> Worker<'a> {
+    let mut worker = move || {
+        let mut places = (0..CHUNK as u32).map(|nth| (nth % count) as i32);
+        if places.all(|place| act(place).is_some()) {
+            CHUNK
+        } else {
+            0
+        }
+    };
+    // Warms the code, and what belongs to the thread.
+    worker();
+    Box::new(worker)
+}
 
 impl Ports {
     /// Returns the configuration for one of the two lengths of a run.
@@ -78,7 +108,6 @@ impl Ports {
             rounds,
             turn_ms: 2,
             closes,
-            slots: 1_000_000,
         }
     }
 
@@ -86,72 +115,25 @@ impl Ports {
     fn measure_all(
         &self,
         part: &str,
-        turns: &[Turn<'_>],
+        turns: &[Turn],
         progress: &dyn Progress,
     ) -> anyhow::Result<Vec<Row>> {
         progress.begin(part, self.rounds as u64);
-        let mut ns = vec![Vec::with_capacity(self.rounds); turns.len()];
-        for round in 0..self.rounds {
-            for place in order(turns.len(), round) {
-                let length = Duration::from_millis(self.turn_ms);
-                let turn = (turns[place].run)(length)?;
-                ensure!(turn.is_finite(), "an operation failed");
-                ns[place].push(turn);
-            }
-            progress.step();
-        }
-        let row = |(turn, rounds): (&Turn<'_>, Vec<f64>)| Row {
+        let length = Duration::from_millis(self.turn_ms);
+        let ns = alternate(turns.len(), self.rounds, progress, |place, _| {
+            let turn = &turns[place];
+            let ns = (turn.run)(turn.threads, length)?;
+            ensure!(ns.is_finite(), "an operation failed");
+            Ok(ns)
+        })?;
+        let row = |(turn, ns): (&Turn, Samples)| Row {
             name: turn.name,
             operation: turn.operation,
             threads: turn.threads,
-            ns: Summary::of(&rounds),
-            rounds,
+            ns,
         };
         Ok(turns.iter().zip(ns).map(row).collect())
     }
-}
-
-/// Work of one subject in a row.
-struct Turn<'a> {
-    name: &'static str,
-    operation: &'static str,
-    threads: usize,
-    run: Box<dyn Fn(Duration) -> anyhow::Result<f64> + 'a>,
-}
-
-fn turns_of_cages(subjects: &[Box<dyn Subject>]) -> Vec<Turn<'_>> {
-    fn of_subject(subject: &dyn Subject, operation: Operation, threads: usize) -> Turn<'_> {
-        Turn {
-            name: subject.name(),
-            operation: operation.name(),
-            threads,
-            run: Box::new(move |length| subject.turn(operation, threads, length)),
-        }
-    }
-    let mut turns = Vec::new();
-    for operation in Operation::ALL {
-        for threads in THREADS {
-            turns.extend(
-                subjects
-                    .iter()
-                    .map(|subject| of_subject(&**subject, operation, threads)),
-            );
-        }
-    }
-    turns
-}
-
-fn turns_of_pairs() -> Vec<Turn<'static>> {
-    let turn = |side: Side, threads| Turn {
-        name: side.name(),
-        operation: side.name(),
-        threads,
-        run: Box::new(move |length| side.turn(threads, length)),
-    };
-    Side::ALL
-        .iter()
-        .flat_map(|&side| THREADS.map(|threads| turn(side, threads)))
-        .collect()
 }
 
 impl Experiment for Ports {
@@ -167,169 +149,78 @@ impl Experiment for Ports {
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
-        let subjects = [
-            Of::<ours::Ours>::boxed(OURS),
-            Of::<arrays::Arrays>::boxed("DashMap of arrays"),
-            Of::<vectors::Vectors>::boxed("Mutex of vectors"),
-        ];
-        let cages = self.measure_all("ports, cages", &turns_of_cages(&subjects), progress)?;
-        let pairs = self.measure_all("ports, pairs", &turns_of_pairs(), progress)?;
+        let cages = self.measure_all("ports, cages", &cages::turns(), progress)?;
+        let pairs = self.measure_all("ports, pairs", &pairs::turns(), progress)?;
         let unused = self.measure_all("ports, unused words", &unused::turns(), progress)?;
         let kinds = self.measure_all("ports, kinds", &kinds::turns(), progress)?;
         let delays = drop_delay::rows(self.closes, progress)?;
-        let footprints = unused::footprints(self.slots)?;
-        let mut headline = figures(&cages, &pairs);
-        headline.extend(unused::figure(&unused));
-        headline.extend(kinds::figure(&kinds));
-        headline.push(drop_delay::figure(&delays));
-        let timed = [&cages, &pairs, &unused, &kinds].into_iter().flatten();
-        let rows = timed
-            .map(to_value)
-            .chain(delays.iter().map(to_value))
-            .chain(footprints.iter().map(to_value));
-        Ok(Report {
-            experiment: self.name(),
-            title: "interfaces that ports bring".to_owned(),
-            config: json!(self),
-            rows: rows.collect::<Result<_, _>>()?,
-            headline,
-            tables: vec![
-                table_of_cages(&cages),
-                table_of_pairs(&pairs),
-                unused::table(&unused),
-                unused::table_of_footprints(&footprints),
-                kinds::table(&kinds),
-                drop_delay::table(&delays),
-            ],
-            plots: Vec::new(),
-            remarks: vec![unused::remark()],
-            machine,
-        })
+        let title = "interfaces that ports bring";
+        let mut report = Report::new(self, title, json!(self), &cages, machine)?;
+        report.add_rows(&pairs)?;
+        report.add_rows(&unused)?;
+        report.add_rows(&kinds)?;
+        report.add_rows(&delays)?;
+        cages::show(&cages, &mut report);
+        pairs::show(&pairs, &mut report);
+        unused::show(&unused, &mut report);
+        kinds::show(&kinds, &mut report);
+        drop_delay::show(&delays, &mut report);
+        Ok(report)
     }
 }
-
-/// How much longer each rival takes than ours, in the rows of one operation.
-fn gains<'r>(rows: &'r [Row], ours: &'r Row) -> impl Iterator<Item = (&'static str, Summary)> + 'r {
-    rows.iter()
-        .filter(|row| row.operation == ours.operation && row.threads == ours.threads)
-        .filter(|row| row.name != OURS)
-        .map(|row| (row.name, paired_ratio(&row.rounds, &ours.rounds)))
-}
-
-fn table_of_cages(rows: &[Row]) -> Table {
-    let ours = rows.iter().filter(|row| row.name == OURS);
-    let line = |ours: &Row| {
-        let mut line = vec![
-            format!("{}, {} threads", ours.operation, ours.threads),
-            nanoseconds(ours.ns.median),
-        ];
-        for (_, gain) in gains(rows, ours) {
-            line.push(nanoseconds(gain.median * ours.ns.median));
-            line.push(ratio(gain.median));
-        }
-        line
-    };
-    let header = ["", OURS, "DashMap of arrays", "×", "Mutex of vectors", "×"];
-    Table {
-        caption:
-            "Nanoseconds of each operation on one cage with 64 descriptors, and how many times \
-                  as long the others take"
-                .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: ours.map(line).collect(),
-    }
-}
-
-/// The pairs: the plain operation, and the one that extends it.
-const PAIRS: [(Side, Side); 3] = [
-    (Side::Dup3, Side::Replace),
-    (Side::Owned, Side::OwnedWithData),
-    (Side::Borrowed, Side::BorrowedWithData),
-];
 
 /// A row by its name and operation.
 type Which = (&'static str, &'static str);
 
-/// Returns the rows of two sides, and the ratio of the second to the first.
-fn paired(rows: &[Row], sides: [Which; 2], threads: usize) -> Option<(&Row, &Row, Summary)> {
-    let find = |(name, operation): Which| {
-        rows.iter()
-            .find(|row| row.name == name && row.operation == operation && row.threads == threads)
-    };
-    let (plain, other) = (find(sides[0])?, find(sides[1])?);
-    let ratios = paired_ratio(&other.rounds, &plain.rounds);
-    Some((plain, other, ratios))
+fn find(rows: &[Row], (name, operation): Which, threads: usize) -> Option<&Row> {
+    rows.iter()
+        .find(|row| (row.name, row.operation, row.threads) == (name, operation, threads))
 }
 
-/// Makes a table of sides beside each other, with a line for each number of threads.
-fn beside(
+/// Returns the ratio of a row to another one.
+fn over(rows: &[Row], one: Which, other: Which, threads: usize) -> Option<Summary> {
+    let [one, other] = [one, other].map(|which| find(rows, which, threads));
+    Some(one?.ns.over(&other?.ns))
+}
+
+/// Makes a table of rows beside the first of each case, with a line for each number of threads.
+fn beside<const N: usize>(
     caption: &str,
-    header: [&str; 4],
+    header: [&str; N],
     rows: &[Row],
-    cases: impl IntoIterator<Item = (String, [Which; 2])>,
+    cases: impl IntoIterator<Item = (String, Vec<Which>)>,
 ) -> Table {
-    let line = |title: &str, sides, threads| {
-        let (plain, other, ratios) = paired(rows, sides, threads)?;
-        Some(vec![
-            format!("{title}, {threads} threads"),
-            nanoseconds(plain.ns.median),
-            nanoseconds(other.ns.median),
-            ratio(ratios.median),
-        ])
-    };
-    Table {
-        caption: caption.to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: cases
-            .into_iter()
-            .flat_map(|(title, sides)| THREADS.map(|threads| line(&title, sides, threads)))
-            .flatten()
-            .collect(),
-    }
-}
-
-fn sides((plain, other): (Side, Side)) -> [Which; 2] {
-    [plain, other].map(|side| (side.name(), side.name()))
-}
-
-fn table_of_pairs(rows: &[Row]) -> Table {
-    let case = |pair: (Side, Side)| {
-        let title = format!("{} for {}", pair.1.name(), pair.0.name());
-        (title, sides(pair))
-    };
-    beside(
-        "Nanoseconds of operations beside the plain ones",
-        ["", "plain", "with a word", "ratio"],
-        rows,
-        PAIRS.map(case),
-    )
-}
-
-fn figures(cages: &[Row], pairs: &[Row]) -> Vec<Figure> {
-    let ours = cages.iter().filter(|row| row.name == OURS);
-    let worst = ours
-        .flat_map(|ours| gains(cages, ours).map(|(_, gain)| gain.median))
-        .fold(f64::INFINITY, f64::min);
-    let mut figures = vec![Figure {
-        key: "ports.cages_gain",
-        value: worst,
-        goal: Goal::AtLeast(1.5),
-        meaning: "how many times as long a rival takes, in the operation where it is the fastest"
-            .to_owned(),
-    }];
-    let keys = [
-        "ports.replace_vs_dup3",
-        "ports.owned_word_vs_plain",
-        "ports.word_lookup_vs_plain",
-    ];
-    let goals = [1.0, 1.05, 1.05];
-    for ((pair, key), goal) in PAIRS.into_iter().zip(keys).zip(goals) {
-        if let Some((plain, other, cost)) = paired(pairs, sides(pair), 1) {
-            let meaning = format!("the time of {} for that of {}", other.name, plain.name);
-            figures.push(Figure::of_ratio(key, &cost, Goal::AtMost(goal), &meaning));
+    let line = |title: &str, which: &[Which], threads| {
+        let first = find(rows, which[0], threads)?.ns.summary().median;
+        let mut line = vec![format!("{title}, {threads} threads"), nanoseconds(first)];
+        for &other in &which[1..] {
+            line.push(nanoseconds(find(rows, other, threads)?.ns.summary().median));
+            line.push(ratio(over(rows, other, which[0], threads)?.median));
         }
-    }
-    figures
+        <[String; N]>::try_from(line).ok()
+    };
+    let lines = cases
+        .into_iter()
+        .flat_map(|(title, which)| THREADS.map(|threads| line(&title, &which, threads)))
+        .flatten();
+    Table::new(caption, header, lines)
+}
+
+/// Makes the figure of the operation in which `one` takes the longest beside `other`, on one
+/// thread.
+fn worst(
+    key: &str,
+    rows: &[Row],
+    operations: impl IntoIterator<Item = &'static str>,
+    [one, other]: [&'static str; 2],
+) -> Option<Figure> {
+    let of = |operation| {
+        let ratios = over(rows, (one, operation), (other, operation), 1)?;
+        Some((operation, ratios))
+    };
+    let ratios = operations.into_iter().filter_map(of);
+    let (operation, worst) = ratios.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+    Some(Figure::of_case(key, &worst, &format!(" {operation}")))
 }
 
 #[cfg(test)]
@@ -343,14 +234,11 @@ mod tests {
             rounds: 1,
             turn_ms: 1,
             closes: 2,
-            slots: 1000,
         };
         let report = run(&ports, &Silent).expect("the tables do as they are asked");
         let [cages, pairs, unused, kinds] = [3 * 5, 6, 3 * 2, 2 * 2].map(|rows| rows * 2);
-        let (delays, footprints) = (3, report.tables[3].rows.len());
-        assert!(footprints == 2 || cfg!(not(target_env = "gnu")));
-        let expected = cages + pairs + unused + kinds + delays + footprints;
-        assert_eq!(report.rows.len(), expected);
+        let delays = 3;
+        assert_eq!(report.rows.len(), cages + pairs + unused + kinds + delays);
         let mut keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
         keys.sort_unstable();
         let expected = [
@@ -363,7 +251,7 @@ mod tests {
             "ports.word_lookup_vs_plain",
         ];
         assert_eq!(keys, expected);
-        let empty = report.tables.iter().find(|table| table.rows.is_empty());
-        assert!(empty.is_none_or(|_| footprints == 0), "{empty:?}");
+        let lines: Vec<_> = report.tables.iter().map(|table| table.rows.len()).collect();
+        assert_eq!(lines, [10, 6, 8, 4, 3]);
     }
 }

@@ -14,16 +14,16 @@ use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 use fdtable_capi::timed;
 use fdtable_posix::timed::Calls;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::affinity;
-use crate::experiment::{Effort, Experiment, Progress};
+use crate::experiment::{Effort, Experiment, Progress, alternate};
 use crate::machine::Machine;
-use crate::report::{Figure, Goal, Report, Table, nanoseconds};
-use crate::stats::{Summary, order, paired_ratio};
+use crate::plot::Axis;
+use crate::report::{Grid, Report};
+use crate::stats::Samples;
 
 mod opens;
-mod plots;
 mod sockets;
 
 /// Descriptors of the tables.
@@ -44,10 +44,7 @@ struct Row {
     call: &'static str,
     side: &'static str,
     /// Nanoseconds of one call.
-    ns: Summary,
-    /// The samples of each round, for ratios in pairs.
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 /// One call to be timed.
@@ -90,18 +87,12 @@ impl Posix {
         subjects.extend(calls(HOST, host)?);
         subjects.extend(lookups(&plain, &files)?);
         progress.begin("posix", self.rounds as u64);
-        let mut ns = vec![Vec::new(); subjects.len()];
-        for round in 0..self.rounds {
-            for place in order(subjects.len(), round) {
-                ns[place].push(self.time(&subjects[place]));
-            }
-            progress.step();
-        }
-        let row = |(subject, rounds): (&Subject<'_>, Vec<f64>)| Row {
+        let time = |place: usize, _| Ok(self.time(&subjects[place]));
+        let ns = alternate(subjects.len(), self.rounds, progress, time)?;
+        let row = |(subject, ns): (&Subject<'_>, Samples)| Row {
             call: subject.call,
             side: subject.side,
-            ns: Summary::of(&rounds),
-            rounds,
+            ns,
         };
         Ok(subjects.iter().zip(ns).map(row).collect())
     }
@@ -180,26 +171,15 @@ impl Experiment for Posix {
         let opens = opens::measure(self.rounds, &ours, &host)?;
         let talks = sockets::measure(self.rounds)?;
         let rows = affinity::on_one_cpu(|| self.rows(&ours, &host, progress))?;
-        let mut headline = figures(&rows);
-        headline.extend(opens::figures(&opens));
-        headline.extend(sockets::figures(&talks));
-        let listed = rows.iter().map(to_value).chain(opens.iter().map(to_value));
-        let listed = listed.chain(talks.iter().map(to_value));
-        let listed = listed.collect::<Result<_, _>>()?;
-        let mut remarks = remarks(&rows);
-        remarks.push(opens::remark());
-        remarks.push(sockets::remark());
-        Ok(Report {
-            experiment: self.name(),
-            title: "calls through the C interface".to_owned(),
-            config: json!({ "rounds": self.rounds, "calls": self.calls }),
-            rows: listed,
-            headline,
-            tables: vec![table(&rows), opens::table(&opens), sockets::table(&talks)],
-            plots: plots::plots(&rows),
-            remarks,
-            machine,
-        })
+        let config = json!({ "rounds": self.rounds, "calls": self.calls });
+        let title = "calls through the C interface";
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        report.add_rows(&opens)?;
+        report.add_rows(&talks)?;
+        show(&rows, &mut report);
+        opens::show(&opens, &mut report);
+        sockets::show(&talks, &mut report);
+        Ok(report)
     }
 }
 
@@ -207,106 +187,38 @@ fn find<'a>(rows: &'a [Row], call: &str, side: &str) -> Option<&'a Row> {
     rows.iter().find(|row| row.call == call && row.side == side)
 }
 
-fn table(rows: &[Row]) -> Table {
-    let line = |row: &Row| {
-        let Summary {
-            median, p10, p90, ..
-        } = row.ns;
-        let spread = format!("{}–{}", nanoseconds(p10), nanoseconds(p90));
-        let median = nanoseconds(median);
-        vec![row.call.to_owned(), row.side.to_owned(), median, spread]
-    };
-    Table {
-        caption: "Nanoseconds of one call: median (10th–90th percentile)".to_owned(),
-        header: ["", "side", "ns", "spread"].map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
+fn show(rows: &[Row], report: &mut Report) {
+    report.grid(Grid::new(
+        "calls",
+        "Nanoseconds of one call through the C interface, beside the host's and beside Rust",
+        Axis::log("ns"),
+        [FLAGS, READ, DUP, GET, BORROW].map(|call| (call, call)),
+        [OURS, HOST, RUST].map(|side| (side, side)),
+        |side, call| Some(find(rows, call, side)?.ns.summary()),
+    ));
+    for (call, ours, host) in [
+        (FLAGS, "posix.getfd_ns", "posix.getfd_host_ns"),
+        (READ, "posix.read_zero_ns", "posix.read_zero_host_ns"),
+        (DUP, "posix.dup_close_ns", "posix.dup_close_host_ns"),
+    ] {
+        for (key, side) in [(ours, OURS), (host, HOST)] {
+            let ns = find(rows, call, side).map(|row| row.ns.summary().median);
+            report.figure(key, ns);
+        }
     }
-}
-
-fn figures(rows: &[Row]) -> Vec<Figure> {
-    let ns = |key, call, side, goal, meaning: &str| {
-        find(rows, call, side).map(|row| Figure {
-            key,
-            value: row.ns.median,
-            goal,
-            meaning: format!("{meaning}, in ns"),
-        })
-    };
-    let beside = |key, call, goal, meaning: &str| {
-        let [ours, other] = [OURS, RUST].map(|side| find(rows, call, side));
-        let ratio = paired_ratio(&ours?.rounds, &other?.rounds);
-        Some(Figure::of_ratio(key, &ratio, goal, meaning))
-    };
-    let figures = [
-        ns(
-            "posix.getfd_ns",
-            FLAGS,
-            OURS,
-            Goal::AtMost(10.0),
-            "flags of a descriptor",
-        ),
-        ns(
-            "posix.getfd_host_ns",
-            FLAGS,
-            HOST,
-            Goal::None,
-            "the same on the host",
-        ),
-        ns(
-            "posix.read_zero_ns",
-            READ,
-            OURS,
-            Goal::AtMost(25.0),
-            "a byte of /dev/zero",
-        ),
-        ns(
-            "posix.read_zero_host_ns",
-            READ,
-            HOST,
-            Goal::None,
-            "the same on the host",
-        ),
-        ns(
-            "posix.dup_close_ns",
-            DUP,
-            OURS,
-            Goal::AtMost(60.0),
-            "dup and close",
-        ),
-        ns(
-            "posix.dup_close_host_ns",
-            DUP,
-            HOST,
-            Goal::None,
-            "the same on the host",
-        ),
-        beside(
-            "posix.table_get_vs_rust",
-            GET,
-            Goal::None,
-            "a lookup in C, beside Rust",
-        ),
-        beside(
-            "posix.table_borrow_vs_rust",
-            BORROW,
-            Goal::None,
-            "without a reference, beside Rust",
-        ),
-    ];
-    figures.into_iter().flatten().collect()
-}
-
-fn remarks(rows: &[Row]) -> Vec<String> {
+    let over =
+        |call, one, other| Some(find(rows, call, one)?.ns.over(&find(rows, call, other)?.ns));
+    report.ratio("posix.table_get_vs_rust", over(GET, OURS, RUST));
+    report.ratio("posix.table_borrow_vs_rust", over(BORROW, OURS, RUST));
     let times = |call| {
-        let [ours, host] = [OURS, HOST].map(|side| find(rows, call, side));
-        let ratio = paired_ratio(&host?.rounds, &ours?.rounds);
+        let ratio = over(call, HOST, OURS)?;
         Some(format!("{:.0} times for {call}", ratio.median))
     };
     let times: Vec<String> = [FLAGS, READ, DUP].into_iter().filter_map(times).collect();
-    vec![
+    report.remarks.extend([
         format!("The host takes longer by: {}.", times.join(", ")),
         "A call in C enters the freezer, so that a fork of the host process can wait for it, and \
          catches panics: this is the difference between C and Rust for a table."
             .to_owned(),
-    ]
+    ]);
 }

@@ -1,15 +1,25 @@
 //! A report as text: tables, headline figures with their goals, and remarks.
+//!
+//! [`Grid`] makes a table and bars of the same values; [`Figure`] takes goals and meanings from
+//! `figures.txt`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table as Grid, TableStyle};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table as Lines, TableStyle};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::experiment::Experiment;
 use crate::machine::Machine;
 use crate::plot::Plot;
 use crate::stats::Summary;
+
+mod figure;
+mod grid;
+
+pub use figure::{Figure, Goal};
+pub(crate) use grid::Grid;
 
 /// Lines above, below, and under the header: rows differ by their numbers.
 const LINES: TableStyle = TableStyle::new()
@@ -58,73 +68,56 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Headline figure, which may have a goal.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    /// Its name in the JSON form: `experiment.figure`.
-    pub key: &'static str,
-    /// The value.
-    pub value: f64,
-    /// The bound that it has to meet, if any.
-    pub goal: Goal,
-    /// Explanation for a first-time reader.
-    pub meaning: String,
-}
-
-/// Bound for a figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Goal {
-    /// At most this: a cost.
-    AtMost(f64),
-    /// At least this: a gain.
-    AtLeast(f64),
-    /// No bound: shown for comparison.
-    None,
-}
-
-impl Goal {
-    /// Returns true if `value` reaches the goal; none without a goal.
-    pub fn reached(self, value: f64) -> Option<bool> {
-        match self {
-            Goal::AtMost(bound) => Some(value <= bound),
-            Goal::AtLeast(bound) => Some(value >= bound),
-            Goal::None => None,
-        }
-    }
-}
-
-impl fmt::Display for Goal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Goal::AtMost(bound) => write!(f, "≤ {bound}"),
-            Goal::AtLeast(bound) => write!(f, "≥ {bound}"),
-            Goal::None => Ok(()),
-        }
-    }
-}
-
-impl Figure {
-    /// Makes a figure of the median of `ratios`, with their spread in its meaning.
-    pub fn of_ratio(key: &'static str, ratios: &Summary, goal: Goal, meaning: &str) -> Self {
-        let [low, high] = [ratios.p10, ratios.p90].map(ratio);
-        Figure {
-            key,
-            value: ratios.median,
-            goal,
-            meaning: format!("{meaning} (p10–p90 {low}–{high})"),
-        }
-    }
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} = {}", self.meaning, self.key, ratio(self.value))?;
-        let outcome = match self.goal.reached(self.value) {
-            Some(true) => "reached",
-            Some(false) => "not reached",
-            None => return Ok(()),
+impl Report {
+    /// Begins the report of an experiment with its rows.
+    pub(crate) fn new(
+        experiment: &dyn Experiment,
+        title: impl Into<String>,
+        config: Value,
+        rows: &[impl Serialize],
+        machine: Machine,
+    ) -> serde_json::Result<Self> {
+        let mut report = Report {
+            experiment: experiment.name(),
+            machine,
+            config,
+            rows: Vec::new(),
+            headline: Vec::new(),
+            title: title.into(),
+            tables: Vec::new(),
+            plots: Vec::new(),
+            remarks: Vec::new(),
         };
-        write!(f, " (goal {}: {outcome})", self.goal)
+        report.add_rows(rows)?;
+        Ok(report)
+    }
+
+    /// Adds rows of another kind.
+    pub(crate) fn add_rows(&mut self, rows: &[impl Serialize]) -> serde_json::Result<()> {
+        for row in rows {
+            self.rows.push(serde_json::to_value(row)?);
+        }
+        Ok(())
+    }
+
+    /// Adds a headline figure, if it was measured.
+    pub(crate) fn figure(&mut self, key: &str, value: Option<f64>) {
+        self.headline
+            .extend(value.map(|value| Figure::new(key, value)));
+    }
+
+    /// Adds the median of ratios as a headline figure, with their spread.
+    pub fn ratio(&mut self, key: &str, ratios: Option<Summary>) {
+        self.headline
+            .extend(ratios.map(|ratios| Figure::of_ratio(key, &ratios)));
+    }
+
+    /// Shows measured values as a table and as a plot, if there are any.
+    pub(crate) fn grid(&mut self, grid: Grid) {
+        if !grid.is_empty() {
+            self.tables.push(grid.table());
+            self.plots.push(grid.plot());
+        }
     }
 }
 
@@ -156,8 +149,21 @@ impl fmt::Display for Table {
 }
 
 impl Table {
-    fn grid(&self) -> Grid {
-        let mut grid = Grid::new();
+    /// Makes a table of lines, each as long as the header.
+    pub(crate) fn new<const N: usize>(
+        caption: impl Into<String>,
+        header: [&str; N],
+        lines: impl IntoIterator<Item = [String; N]>,
+    ) -> Self {
+        Table {
+            caption: caption.into(),
+            header: header.map(str::to_owned).to_vec(),
+            rows: lines.into_iter().map(Vec::from).collect(),
+        }
+    }
+
+    fn grid(&self) -> Lines {
+        let mut grid = Lines::new();
         grid.load_style(LINES)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_header(&self.header);
@@ -211,6 +217,14 @@ fn load(machine: &Machine) -> String {
         })
 }
 
+/// Makes a line of a table: a name, and cells.
+pub(crate) fn line(
+    name: impl Into<String>,
+    cells: impl IntoIterator<Item = String>,
+) -> Vec<String> {
+    std::iter::once(name.into()).chain(cells).collect()
+}
+
 /// Formats a ratio with three significant digits, or so.
 pub fn ratio(value: f64) -> String {
     match value.abs() {
@@ -240,6 +254,20 @@ pub fn headline_map(figures: &[Figure]) -> BTreeMap<&'static str, f64> {
 
 fn keys_and_values<S: serde::Serializer>(figures: &[Figure], to: S) -> Result<S::Ok, S::Error> {
     headline_map(figures).serialize(to)
+}
+
+/// Returns a report of what `show` shows.
+#[cfg(test)]
+pub(crate) fn shown(show: impl FnOnce(&mut Report)) -> Report {
+    let mut report = Report {
+        headline: Vec::new(),
+        tables: Vec::new(),
+        plots: Vec::new(),
+        remarks: Vec::new(),
+        ..example()
+    };
+    show(&mut report);
+    report
 }
 
 /// Makes a report with all kinds of content, and names that look like markup.
@@ -292,42 +320,6 @@ pub(crate) fn example() -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn figure(value: f64, goal: Goal) -> String {
-        Figure {
-            key: "a.b",
-            value,
-            goal,
-            meaning: "cost of a b".to_owned(),
-        }
-        .to_string()
-    }
-
-    #[test]
-    fn a_figure_states_if_its_goal_is_reached() {
-        assert_eq!(
-            figure(1.12, Goal::AtMost(1.3)),
-            "cost of a b: a.b = 1.120 (goal ≤ 1.3: reached)"
-        );
-        assert_eq!(
-            figure(39.9, Goal::AtLeast(40.0)),
-            "cost of a b: a.b = 39.9 (goal ≥ 40: not reached)"
-        );
-        assert_eq!(figure(5.9, Goal::None), "cost of a b: a.b = 5.90");
-    }
-
-    #[test]
-    fn a_figure_of_ratios_states_their_spread() {
-        let ratios = Summary::of(&[1.0, 2.0, 3.0]);
-        let figure = Figure::of_ratio("a.b", &ratios, Goal::None, "a ÷ b");
-        assert_eq!(figure.to_string(), "a ÷ b (p10–p90 1.200–2.80): a.b = 2.00");
-    }
-
-    #[test]
-    fn a_figure_that_could_not_be_measured_reaches_nothing() {
-        assert_eq!(Goal::AtMost(1.0).reached(f64::NAN), Some(false));
-        assert_eq!(Goal::AtLeast(1.0).reached(f64::NAN), Some(false));
-    }
 
     #[test]
     fn a_table_keeps_every_cell() {

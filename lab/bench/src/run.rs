@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
-use crate::plot::{Axis, Bar, Group, Kind, Plot};
-use crate::report::{Figure, Goal, Report, Table, nanoseconds, ratio};
-use crate::stats::{Summary, order, paired_ratio};
+use crate::plot::Axis;
+use crate::report::{Figure, Grid, Report, Table, nanoseconds, ratio};
+use crate::stats::{Samples, median, order};
 
 mod program;
 mod server;
@@ -83,9 +83,7 @@ impl Side {
 struct Row {
     program: &'static str,
     side: &'static str,
-    ns: Summary,
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 impl Run {
@@ -120,8 +118,7 @@ impl Run {
             [(Side::Ours, ours), (Side::Host, host)].map(|(side, rounds)| Row {
                 program: program.name,
                 side: side.name(),
-                ns: Summary::of(&rounds),
-                rounds,
+                ns: rounds.into(),
             })
         };
         Ok(programs.iter().zip(ns).map(pair).collect())
@@ -171,14 +168,8 @@ impl Run {
                 worst = Some((share, program.name));
             }
         }
-        Ok(worst.map(|(share, name)| Figure {
-            key: "run.trap_share",
-            value: share,
-            goal: Goal::AtMost(0.001),
-            meaning: format!(
-                "The largest share of calls that trap, with the first of each site ({name})"
-            ),
-        }))
+        Ok(worst
+            .map(|(share, name)| Figure::new("run.trap_share", share).and(&format!(" ({name})"))))
     }
 
     /// Begins a command that runs a file on one side. We show an overlay there, if it is given.
@@ -222,40 +213,31 @@ impl Experiment for Run {
             Programs::Trees => tree::all(self.work, folder.path()),
         };
         let pairs = self.rows(&programs, progress)?;
-        let mut headline = Vec::new();
+        let title = match self.programs {
+            Programs::Single => "unmodified programs beside the host",
+            Programs::Trees => "trees of processes on one kernel, beside the host",
+        };
+        let config = json!({ "rounds": self.rounds, "work": self.work });
+        let rows: Vec<&Row> = pairs.iter().flatten().collect();
+        let mut report = Report::new(self, title, config, &rows, machine)?;
+        show(&pairs, &mut report);
         for (program, pair) in programs.iter().zip(&pairs) {
-            headline.extend(program.bounds.iter().map(|bound| figure(bound, pair)));
+            report.headline.push(figure(program.bound, pair));
         }
-        let mut remarks = missing;
+        report.remarks = missing;
         if self.programs == Programs::Single {
-            headline.extend(self.trap_share(&programs, folder.path())?);
+            let traps = self.trap_share(&programs, folder.path())?;
+            report.headline.extend(traps);
             match server::measure(self, folder.path(), progress)? {
-                Some(figure) => headline.push(figure),
-                None => remarks.push(server::MISSING.to_owned()),
+                Some(figure) => report.headline.push(figure),
+                None => report.remarks.push(server::MISSING.to_owned()),
             }
         }
-        remarks.push(
+        report.remarks.push(
             "Files are in memory on both sides: in /dev/shm on the host, in /fdt on ours."
                 .to_owned(),
         );
-        Ok(Report {
-            experiment: self.name(),
-            title: match self.programs {
-                Programs::Single => "unmodified programs beside the host".to_owned(),
-                Programs::Trees => "trees of processes on one kernel, beside the host".to_owned(),
-            },
-            config: json!({ "rounds": self.rounds, "work": self.work }),
-            rows: pairs
-                .iter()
-                .flatten()
-                .map(to_value)
-                .collect::<Result<_, _>>()?,
-            headline,
-            tables: vec![table(&pairs)],
-            plots: plots(&pairs),
-            remarks,
-            machine,
-        })
+        Ok(report)
     }
 }
 
@@ -274,65 +256,42 @@ fn totals(report: &str) -> Option<(f64, f64)> {
 }
 
 /// Makes the figure of a bound from the rows of its program.
-fn figure(bound: &Bound, [ours, host]: &[Row; 2]) -> Figure {
-    match *bound {
-        Bound::TimesFaster { key, goal, meaning } => {
-            let faster = paired_ratio(&host.rounds, &ours.rounds);
-            Figure::of_ratio(key, &faster, goal, meaning)
+fn figure(bound: Bound, [ours, host]: &[Row; 2]) -> Figure {
+    match bound {
+        Bound::TimesFaster(key) => Figure::of_ratio(key, &host.ns.over(&ours.ns)),
+        Bound::TimesSlower(key) => Figure::of_ratio(key, &ours.ns.over(&host.ns)),
+        Bound::Nanoseconds(key) => {
+            let [ours, host] = [ours, host].map(|row| row.ns.summary().median);
+            Figure::new(key, ours).and(&format!(" the host {}", nanoseconds(host)))
         }
-        Bound::TimesSlower { key, goal, meaning } => {
-            let slower = paired_ratio(&ours.rounds, &host.rounds);
-            Figure::of_ratio(key, &slower, goal, meaning)
-        }
-        Bound::Nanoseconds { key, goal, meaning } => Figure {
-            key,
-            value: ours.ns.median,
-            goal,
-            meaning: format!("{meaning}, in ns; the host {}", nanoseconds(host.ns.median)),
-        },
-        Bound::MillisecondsMore { key, goal, meaning } => {
-            let more = ours.rounds.iter().zip(&host.rounds);
-            let more: Vec<f64> = more.map(|(ours, host)| (ours - host) / 1e6).collect();
-            Figure {
-                key,
-                value: Summary::of(&more).median,
-                goal,
-                meaning: format!("{meaning}, in ms"),
-            }
+        Bound::MillisecondsMore(key) => {
+            let both = ours.ns.rounds().iter().zip(host.ns.rounds());
+            let more: Vec<f64> = both.map(|(ours, host)| (ours - host) / 1e6).collect();
+            Figure::new(key, median(&more))
         }
     }
 }
 
-fn table(pairs: &[[Row; 2]]) -> Table {
+/// Shows the times of each program, and how many times faster it is on ours.
+fn show(pairs: &[[Row; 2]], report: &mut Report) {
     let line = |[ours, host]: &[Row; 2]| {
-        let faster = paired_ratio(&host.rounds, &ours.rounds);
-        let spread = format!("{}–{}", ratio(faster.p10), ratio(faster.p90));
-        let [ours_ns, host_ns] = [ours, host].map(|row| nanoseconds(row.ns.median));
-        let faster = ratio(faster.median);
-        vec![ours.program.to_owned(), ours_ns, host_ns, faster, spread]
+        let [ours_ns, host_ns] = [ours, host].map(|row| nanoseconds(row.ns.summary().median));
+        let faster = host.ns.over(&ours.ns).spread(ratio);
+        [ours.program.to_owned(), ours_ns, host_ns, faster]
     };
-    Table {
-        caption: "Nanoseconds of a call or of a process, medians; host ÷ ours in pairs".to_owned(),
-        header: ["", "ours", "host", "host ÷ ours", "10th–90th percentile"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: pairs.iter().map(line).collect(),
-    }
-}
-
-fn plots(pairs: &[[Row; 2]]) -> Vec<Plot> {
-    let group = |pair: &[Row; 2]| Group {
-        label: pair[0].program.to_owned(),
-        bars: pair.iter().map(|row| Bar::of(row.side, &row.ns)).collect(),
-    };
-    vec![Plot {
-        name: "programs",
-        caption: "Unmodified programs on our kernel, beside the host".to_owned(),
-        kind: Kind::Bars {
-            value: Axis::log("ns"),
-            groups: pairs.iter().map(group).collect(),
-        },
-    }]
+    let caption = "Nanoseconds of a call or of a process, medians; host ÷ ours in pairs";
+    let header = ["", "ours", "host", "host ÷ ours"];
+    let table = Table::new(caption, header, pairs.iter().map(line));
+    report.tables.push(table);
+    let times = Grid::new(
+        "programs",
+        "Unmodified programs on our kernel, beside the host",
+        Axis::log("ns"),
+        pairs.iter().map(|pair| (pair[0].program, pair)),
+        SIDES.map(|side| (side.name(), side as usize)),
+        |side, pair| Some(pair[*side].ns.summary()),
+    );
+    report.plots.push(times.plot());
 }
 
 #[cfg(test)]
@@ -343,8 +302,7 @@ mod tests {
         [(Side::Ours, ours), (Side::Host, host)].map(|(side, rounds)| Row {
             program: "it",
             side: side.name(),
-            ns: Summary::of(rounds),
-            rounds: rounds.to_vec(),
+            ns: rounds.to_vec().into(),
         })
     }
 
@@ -357,13 +315,11 @@ mod tests {
 
     #[test]
     fn a_program_that_takes_half_the_time_is_twice_as_fast() {
-        let goal = Goal::None;
-        let (key, meaning) = ("run.it", "it");
         let rows = pair(&[1e6, 2e6, 3e6], &[2e6, 4e6, 6e6]);
-        let value = |bound| figure(&bound, &rows).value;
-        assert_eq!(value(Bound::TimesFaster { key, goal, meaning }), 2.0);
-        assert_eq!(value(Bound::TimesSlower { key, goal, meaning }), 0.5);
-        assert_eq!(value(Bound::Nanoseconds { key, goal, meaning }), 2e6);
-        assert_eq!(value(Bound::MillisecondsMore { key, goal, meaning }), -2.0);
+        let value = |bound| figure(bound, &rows).value;
+        assert_eq!(value(Bound::TimesFaster("run.dd_vs_host")), 2.0);
+        assert_eq!(value(Bound::TimesSlower("run.compute_overhead")), 0.5);
+        assert_eq!(value(Bound::Nanoseconds("run.call_ns")), 2e6);
+        assert_eq!(value(Bound::MillisecondsMore("run.start_ms")), -2.0);
     }
 }

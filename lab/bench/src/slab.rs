@@ -35,19 +35,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
-use crate::experiment::{Effort, Experiment, Progress};
+use crate::experiment::{Effort, Experiment, Progress, alternate};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::stats::{Summary, order};
+use crate::stats::Samples;
 
 mod cachegrind;
 mod colour;
 mod footprint;
 mod objects;
 pub mod part;
-mod plots;
 mod summary;
 mod work;
 
@@ -87,10 +86,7 @@ enum Row {
         bytes: usize,
         case: Case,
         /// Nanoseconds per object.
-        ns: Summary,
-        /// The samples of each round, for ratios in pairs.
-        #[serde(skip)]
-        rounds: Vec<f64>,
+        ns: Samples,
     },
     Memory {
         subject: &'static str,
@@ -129,20 +125,15 @@ impl Slab {
             .flat_map(|subject| CASES.map(|case| (&**subject, case)))
             .collect();
         progress.begin("slab", self.rounds as u64);
-        let mut ns = vec![Vec::with_capacity(self.rounds); entries.len()];
-        for round in 0..self.rounds {
-            for place in order(entries.len(), round) {
-                let (subject, case) = entries[place];
-                ns[place].push(self.turn(subject, case)?);
-            }
-            progress.step();
-        }
-        let row = |((subject, case), rounds): (&(&dyn Subject, Case), Vec<f64>)| Row::Time {
+        let ns = alternate(entries.len(), self.rounds, progress, |place, _| {
+            let (subject, case) = entries[place];
+            self.turn(subject, case)
+        })?;
+        let row = |((subject, case), ns): (&(&dyn Subject, Case), Samples)| Row::Time {
             subject: subject.name(),
             bytes: subject.bytes(),
             case: *case,
-            ns: Summary::of(&rounds),
-            rounds,
+            ns,
         };
         Ok(entries.iter().zip(ns).map(row).collect())
     }
@@ -190,16 +181,9 @@ impl Experiment for Slab {
         progress.begin("slab, colours", 1);
         rows.push(Row::Colours(colour::measure(self.rounds, &program)?));
         progress.step();
-        Ok(Report {
-            experiment: self.name(),
-            title: "an object allocated and freed".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows),
-            plots: plots::plots(&rows),
-            remarks: summary::remarks(&rows),
-            machine,
-        })
+        let title = "an object allocated and freed";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, &mut report);
+        Ok(report)
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
@@ -24,7 +24,6 @@ use crate::report::Report;
 use crate::stats::{Summary, order};
 
 mod high;
-mod plots;
 mod subject;
 mod summary;
 
@@ -115,16 +114,9 @@ impl Experiment for Sparse {
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let subjects = subject::all()?;
         let rows = self.measure_rows(&subjects, progress)?;
-        Ok(Report {
-            experiment: self.name(),
-            title: "one descriptor at the end of the range".to_owned(),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: summary::figures(&rows),
-            tables: summary::tables(&rows),
-            plots: plots::plots(&rows),
-            remarks: summary::remarks(&rows),
-            machine,
-        })
+        let title = "one descriptor at the end of the range";
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        summary::show(&rows, &mut report);
+        Ok(report)
     }
 }

@@ -1,6 +1,6 @@
 //! Medians, spreads and paired ratios of noisy measurements.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Distribution of one measured quantity, in the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -35,6 +35,64 @@ impl Summary {
             max: sorted[sorted.len() - 1],
             samples: sorted.len(),
         }
+    }
+
+    /// Multiplies all values, for another unit.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Summary {
+            min: self.min * factor,
+            p10: self.p10 * factor,
+            median: self.median * factor,
+            p90: self.p90 * factor,
+            max: self.max * factor,
+            samples: self.samples,
+        }
+    }
+
+    /// Writes the median, with the 10th and 90th percentile.
+    pub fn spread(&self, shown: impl Fn(f64) -> String) -> String {
+        let [p10, median, p90] = [self.p10, self.median, self.p90].map(shown);
+        format!("{median} ({p10}–{p90})")
+    }
+}
+
+/// Samples of one quantity, one of each round. A report has their summary.
+#[derive(Clone, Debug)]
+pub struct Samples(Vec<f64>);
+
+impl From<Vec<f64>> for Samples {
+    fn from(rounds: Vec<f64>) -> Self {
+        Samples(rounds)
+    }
+}
+
+impl Samples {
+    /// Summarises them.
+    ///
+    /// # Panics
+    /// If there is no sample.
+    pub fn summary(&self) -> Summary {
+        Summary::of(&self.0)
+    }
+
+    /// Summarises the ratios to samples of the same rounds.
+    ///
+    /// # Panics
+    /// If the two have different lengths or no sample.
+    pub fn over(&self, other: &Samples) -> Summary {
+        paired_ratio(&self.0, &other.0)
+    }
+
+    /// Returns the samples, in the order of the rounds.
+    pub fn rounds(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+impl Serialize for Samples {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.summary().serialize(to)
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! 1. [`scale`]: from values to positions along an axis, and its ticks.
 //! 2. [`style`]: colours, and the size of text.
-//! 3. [`curves`], [`bars`] and [`heat_map`]: the kinds of plots.
+//! 3. [`curves`] and [`bars`]: the kinds of plots.
 
 use std::io;
 use std::ops::Range;
@@ -20,7 +20,6 @@ use crate::plot::{Kind, Plot};
 
 mod bars;
 mod curves;
-mod heat_map;
 mod scale;
 mod style;
 
@@ -98,10 +97,8 @@ fn picture(plot: &Plot, namespace: Option<&str>, style: &Markup) -> Markup {
         words,
         draw,
     } = match &plot.kind {
-        Kind::Curves { x, y, curves } => curves::growth(x, y, curves),
-        Kind::Percentiles { y, curves } => curves::percentiles(y, curves),
+        Kind::Curves { x, y, curves } => curves::drawing(x, y, curves),
         Kind::Bars { value, groups } => bars::drawing(value, groups),
-        Kind::HeatMap { names, rows } => heat_map::drawing(names, rows),
     };
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, (WIDTH as u32, height as u32));

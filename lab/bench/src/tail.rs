@@ -11,9 +11,6 @@ const LONGEST_NS: u64 = 10_000_000_000;
 /// Significant digits of a duration.
 const DIGITS: u8 = 3;
 
-/// Quantiles for each halving of the remaining part.
-const QUANTILES_PER_HALF: u32 = 4;
-
 /// The durations of many steps, in nanoseconds with the clock.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Tail {
@@ -39,18 +36,6 @@ impl Durations {
     pub(crate) fn record(&mut self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.0.saturating_record(nanoseconds);
-    }
-
-    /// Adds all of `others`.
-    pub(crate) fn add(&mut self, others: &Durations) -> anyhow::Result<()> {
-        Ok(self.0.add(&others.0)?)
-    }
-
-    /// Returns quantiles, closer to each other towards 1, each with the nanoseconds that are not
-    /// exceeded.
-    pub(crate) fn quantiles(&self) -> impl Iterator<Item = (f64, f64)> {
-        let steps = self.0.iter_quantiles(QUANTILES_PER_HALF);
-        steps.map(|step| (step.quantile(), step.value_iterated_to() as f64))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

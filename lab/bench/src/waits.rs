@@ -14,11 +14,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use serde_json::{json, to_value};
+use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
-use crate::report::{Figure, Goal, Report, Table, nanoseconds};
+use crate::report::{Report, Table, nanoseconds};
 use crate::stats::Summary;
 
 mod call;
@@ -124,20 +124,14 @@ impl Experiment for Waits {
         progress.begin("waits", (self.rounds * calls.len()) as u64);
         let rows = calls.iter().map(|call| self.row(call, progress));
         let rows = rows.collect::<anyhow::Result<Vec<Row>>>()?;
-        Ok(Report {
-            experiment: self.name(),
-            title: format!(
-                "waits for the lock of a table beside calls about {} descriptors",
-                self.descriptors
-            ),
-            config: json!(self),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: figures(&rows),
-            tables: vec![table(&rows)],
-            plots: Vec::new(),
-            remarks: Vec::new(),
-            machine,
-        })
+        let title = format!(
+            "waits for the lock of a table beside calls about {} descriptors",
+            self.descriptors
+        );
+        let mut report = Report::new(self, title, json!(self), &rows, machine)?;
+        report.tables.push(table(&rows));
+        figures(&rows, &mut report);
+        Ok(report)
     }
 }
 
@@ -145,42 +139,28 @@ fn table(rows: &[Row]) -> Table {
     let line = |row: &Row| {
         let waits = &row.worst_wait_us;
         let cells = [row.call_us.median, waits.min, waits.median, waits.max];
+        let [call, least, median, most] = cells.map(nanoseconds);
         let name = match row.grows {
             true => format!("{} (grows with its argument)", row.call),
             false => row.call.to_owned(),
         };
-        std::iter::once(name)
-            .chain(cells.map(nanoseconds))
-            .collect()
+        [name, call, least, median, most]
     };
-    let header = ["", "the call", "longest wait: least", "median", "most"];
-    Table {
-        caption: "Microseconds of each call, and of the longest wait of another thread for the \
-                  lock beside it: the least, the median and the most of all rounds"
-            .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
+    Table::new(
+        "Microseconds of each call, and of the longest wait of another thread for the lock beside \
+         it: the least, the median and the most of all rounds",
+        ["", "the call", "longest wait: least", "median", "most"],
+        rows.iter().map(line),
+    )
 }
 
-fn figures(rows: &[Row]) -> Vec<Figure> {
+fn figures(rows: &[Row], report: &mut Report) {
     let bounded = rows.iter().filter(|row| !row.grows);
     let worst = bounded.map(|row| row.worst_wait_us.min).fold(0.0, f64::max);
     let alone = rows.iter().find(|row| row.call == call::NOTHING);
-    let mut figures = vec![Figure {
-        key: "waits.worst_us",
-        value: worst,
-        goal: Goal::None,
-        meaning: "microseconds of the longest wait beside any call, the least of its rounds"
-            .to_owned(),
-    }];
-    figures.extend(alone.map(|row| Figure {
-        key: "waits.machine_us",
-        value: row.worst_wait_us.min,
-        goal: Goal::None,
-        meaning: "the same beside a thread that makes no call".to_owned(),
-    }));
-    figures
+    report.figure("waits.worst_us", Some(worst));
+    let machine = alone.map(|row| row.worst_wait_us.min);
+    report.figure("waits.machine_us", machine);
 }
 
 #[cfg(test)]

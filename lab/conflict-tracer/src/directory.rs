@@ -12,7 +12,6 @@
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
-use crate::access::Access;
 use crate::conflict::LineSize;
 use crate::trace::Trace;
 
@@ -29,36 +28,10 @@ pub struct Directory {
 /// The caches that hold a line.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// One cache, which may write it; it has written it, or has not.
-    Alone { cpu: usize, dirty: bool },
+    /// One cache, which may write it.
+    Alone(usize),
     /// All of these caches, for reading.
     Shared(CpuSet),
-}
-
-/// Result of one access to one line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The own cache holds it.
-    Hit,
-    /// No cache holds it: it comes from memory.
-    Cold,
-    /// Other caches hold it: the line comes from the nearest of them, or is invalidated in all.
-    Moved(Transfer, CpuSet),
-}
-
-/// Kind of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Transfer {
-    /// Reads a line that another CPU has written.
-    ReadDirty,
-    /// Reads a line that others hold, unwritten.
-    ReadClean,
-    /// Acquires a line that another CPU has written.
-    WriteDirty,
-    /// Acquires a line that only others hold, unwritten.
-    WriteClean,
-    /// Holds a line with others, and acquires it exclusively.
-    Upgrade,
 }
 
 /// Counts of the transfers of operations.
@@ -68,16 +41,8 @@ pub struct Transfers {
     pub operations: u64,
     /// Lines that came from memory.
     pub cold: u64,
-    /// Reads of lines that another CPU had written.
-    pub read_dirty: u64,
-    /// Reads of lines that others held, unwritten.
-    pub read_clean: u64,
-    /// Writes to lines that another CPU had written.
-    pub write_dirty: u64,
-    /// Writes to lines that only others held, unwritten.
-    pub write_clean: u64,
-    /// Writes to lines that this CPU held together with others.
-    pub upgrades: u64,
+    /// Lines that came from other caches, or were invalidated there.
+    pub between_caches: u64,
 }
 
 impl Directory {
@@ -93,7 +58,7 @@ impl Directory {
     /// let mut directory = Directory::new(LineSize::Bytes64);
     /// directory.feed(&add(0)?);                      // the first touch
     /// let next = directory.feed(&add(1)?);
-    /// assert_eq!((next.write_dirty, next.per_operation()), (1, 1.0));
+    /// assert_eq!((next.between_caches, next.per_operation()), (1, 1.0));
     /// # Ok(())
     /// # }
     /// ```
@@ -112,94 +77,37 @@ impl Directory {
         };
         for access in trace.accesses() {
             for line in access.lines(self.line.bytes()) {
-                count.add(self.access(trace.cpu(), line, access));
+                let state = self.lines.get(&line).copied();
+                let (next, hits) = access_of(state, trace.cpu(), access.kind.writes());
+                self.lines.insert(line, next);
+                match state {
+                    None => count.cold += 1,
+                    Some(_) => count.between_caches += u64::from(!hits),
+                }
             }
         }
         count
     }
-
-    /// Does one access to the line with this index.
-    pub(crate) fn access(&mut self, cpu: usize, line: u64, access: &Access) -> Outcome {
-        let state = self.lines.get(&line).copied();
-        let (next, outcome) = match access.kind.writes() {
-            true => write(state, cpu),
-            false => read(state, cpu),
-        };
-        self.lines.insert(line, next);
-        outcome
-    }
-
-    pub(crate) fn line(&self) -> LineSize {
-        self.line
-    }
 }
 
-fn read(state: Option<State>, cpu: usize) -> (State, Outcome) {
+/// Returns the caches that hold a line after an access, and whether it hit in the own one.
+fn access_of(state: Option<State>, cpu: usize, writes: bool) -> (State, bool) {
     match state {
-        None => (State::Alone { cpu, dirty: false }, Outcome::Cold),
-        Some(own @ State::Alone { cpu: owner, .. }) if owner == cpu => (own, Outcome::Hit),
-        Some(State::Alone { cpu: owner, dirty }) => {
-            let transfer = if dirty {
-                Transfer::ReadDirty
-            } else {
-                Transfer::ReadClean
-            };
-            let both = CpuSet::of(owner).with(cpu);
-            (
-                State::Shared(both),
-                Outcome::Moved(transfer, CpuSet::of(owner)),
-            )
+        Some(State::Alone(owner)) if owner == cpu => (State::Alone(cpu), true),
+        Some(State::Alone(owner)) if !writes => {
+            (State::Shared(CpuSet::NONE.with(owner).with(cpu)), false)
         }
-        Some(State::Shared(readers)) if readers.has(cpu) => (State::Shared(readers), Outcome::Hit),
-        Some(State::Shared(readers)) => (
-            State::Shared(readers.with(cpu)),
-            Outcome::Moved(Transfer::ReadClean, readers),
-        ),
+        Some(State::Shared(readers)) if !writes => {
+            (State::Shared(readers.with(cpu)), readers.has(cpu))
+        }
+        _ => (State::Alone(cpu), false),
     }
-}
-
-fn write(state: Option<State>, cpu: usize) -> (State, Outcome) {
-    let outcome = match state {
-        None => Outcome::Cold,
-        Some(State::Alone { cpu: owner, .. }) if owner == cpu => Outcome::Hit,
-        Some(State::Alone { cpu: owner, dirty }) => {
-            let transfer = if dirty {
-                Transfer::WriteDirty
-            } else {
-                Transfer::WriteClean
-            };
-            Outcome::Moved(transfer, CpuSet::of(owner))
-        }
-        Some(State::Shared(readers)) if readers.has(cpu) => {
-            Outcome::Moved(Transfer::Upgrade, readers.without(cpu))
-        }
-        Some(State::Shared(readers)) => Outcome::Moved(Transfer::WriteClean, readers),
-    };
-    (State::Alone { cpu, dirty: true }, outcome)
 }
 
 impl Transfers {
-    /// Returns the transfers between caches, of all kinds.
-    pub fn between_caches(&self) -> u64 {
-        self.read_dirty + self.read_clean + self.write_dirty + self.write_clean + self.upgrades
-    }
-
     /// Returns the transfers between caches for one operation, on average; 0 without any.
     pub fn per_operation(&self) -> f64 {
-        self.between_caches() as f64 / self.operations.max(1) as f64
-    }
-
-    fn add(&mut self, outcome: Outcome) {
-        let count = match outcome {
-            Outcome::Hit => return,
-            Outcome::Cold => &mut self.cold,
-            Outcome::Moved(Transfer::ReadDirty, _) => &mut self.read_dirty,
-            Outcome::Moved(Transfer::ReadClean, _) => &mut self.read_clean,
-            Outcome::Moved(Transfer::WriteDirty, _) => &mut self.write_dirty,
-            Outcome::Moved(Transfer::WriteClean, _) => &mut self.write_clean,
-            Outcome::Moved(Transfer::Upgrade, _) => &mut self.upgrades,
-        };
-        *count += 1;
+        self.between_caches as f64 / self.operations.max(1) as f64
     }
 }
 
@@ -207,11 +115,7 @@ impl AddAssign for Transfers {
     fn add_assign(&mut self, more: Self) {
         self.operations += more.operations;
         self.cold += more.cold;
-        self.read_dirty += more.read_dirty;
-        self.read_clean += more.read_clean;
-        self.write_dirty += more.write_dirty;
-        self.write_clean += more.write_clean;
-        self.upgrades += more.upgrades;
+        self.between_caches += more.between_caches;
     }
 }
 
@@ -221,10 +125,6 @@ pub(crate) struct CpuSet([u64; MAX_CPUS / 64]);
 
 impl CpuSet {
     pub(crate) const NONE: Self = Self([0; _]);
-
-    fn of(cpu: usize) -> Self {
-        Self::NONE.with(cpu)
-    }
 
     #[cfg(test)]
     pub(crate) fn of_all_but(cpu: usize) -> Self {
@@ -249,16 +149,12 @@ impl CpuSet {
             .get(cpu / 64)
             .is_some_and(|word| word >> (cpu % 64) & 1 != 0)
     }
-
-    /// Iterates over the CPUs in it, from the lowest.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
-        (0..MAX_CPUS).filter(|cpu| self.has(*cpu))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use crate::access::Kind::{self, Load, Locked, Store};
 
     fn operation(cpu: usize, kinds: &[Kind]) -> Trace {
@@ -281,56 +177,48 @@ mod tests {
         fed.last().unwrap()
     }
 
-    fn one(set: impl FnOnce(&mut Transfers)) -> Transfers {
-        let mut count = Transfers {
+    fn counted(cold: u64, between_caches: u64) -> Transfers {
+        Transfers {
             operations: 1,
-            ..Transfers::default()
-        };
-        set(&mut count);
-        count
+            cold,
+            between_caches,
+        }
     }
 
     #[test]
     fn the_first_touch_comes_from_memory_and_the_next_of_the_same_hits() {
-        assert_eq!(last(&[(0, &[Load])]), one(|count| count.cold = 1));
-        assert_eq!(last(&[(0, &[Load]), (0, &[Load, Store])]), one(|_| ()));
-        assert_eq!(last(&[(0, &[Store]), (0, &[Load])]), one(|_| ()));
+        assert_eq!(last(&[(0, &[Load])]), counted(1, 0));
+        assert_eq!(last(&[(0, &[Load]), (0, &[Load, Store])]), counted(0, 0));
+        assert_eq!(last(&[(0, &[Store]), (0, &[Load])]), counted(0, 0));
     }
 
     #[test]
-    fn each_kind_of_transfer_is_counted_separately() {
-        assert_eq!(
-            last(&[(0, &[Store]), (1, &[Load])]),
-            one(|count| count.read_dirty = 1)
-        );
-        assert_eq!(
-            last(&[(0, &[Load]), (1, &[Load])]),
-            one(|count| count.read_clean = 1)
-        );
-        assert_eq!(
-            last(&[(0, &[Store]), (1, &[Locked])]),
-            one(|count| count.write_dirty = 1)
-        );
-        assert_eq!(
-            last(&[(0, &[Load]), (1, &[Store])]),
-            one(|count| count.write_clean = 1)
-        );
-        assert_eq!(
-            last(&[(0, &[Load]), (1, &[Load]), (1, &[Store])]),
-            one(|count| count.upgrades = 1)
-        );
+    fn a_line_of_another_cache_is_transferred_to_be_read_or_written() {
+        let clean: &[Kind] = &[Load];
+        let dirty: &[Kind] = &[Store];
+        for before in [clean, dirty] {
+            for kind in [Load, Store, Locked] {
+                assert_eq!(
+                    last(&[(0, before), (1, &[kind])]),
+                    counted(0, 1),
+                    "{kind:?}"
+                );
+            }
+        }
+        let upgrade = last(&[(0, &[Load]), (1, &[Load]), (1, &[Store])]);
+        assert_eq!(upgrade, counted(0, 1));
     }
 
     #[test]
     fn a_third_reader_gets_what_is_clean_by_now() {
         let third = last(&[(0, &[Store]), (1, &[Load]), (255, &[Load])]);
-        assert_eq!(third, one(|count| count.read_clean = 1));
+        assert_eq!(third, counted(0, 1));
     }
 
     #[test]
     fn a_cache_whose_line_was_taken_has_nothing() {
         let robbed = last(&[(0, &[Load]), (1, &[Load]), (2, &[Store]), (0, &[Load])]);
-        assert_eq!(robbed, one(|count| count.read_dirty = 1));
+        assert_eq!(robbed, counted(0, 1));
     }
 
     #[test]
@@ -345,7 +233,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((steady.operations, steady.between_caches()), (512, 0));
+        assert_eq!((steady.operations, steady.between_caches), (512, 0));
     }
 
     #[test]

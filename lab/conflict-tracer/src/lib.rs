@@ -1,4 +1,4 @@
-//! Finds operations that share cache lines, and models their cost on larger machines.
+//! Finds operations that share cache lines.
 //!
 //! Two operations do not slow each other down, on any number of CPUs, if neither writes a cache
 //! line that the other accesses. This can be checked on any machine, without a clock: trace both,
@@ -38,11 +38,10 @@
 //!
 //! 1. [`Recorder`], [`CpuId`]: every load and store of real, optimised code, in the process itself,
 //!    without privileges: [`Trace`].
-//! 2. [`Cpus`]: simulated CPUs that do one operation at a time; [`in_both_orders`].
+//! 2. [`Cpus`]: simulated CPUs that do one operation at a time.
 //! 3. [`conflicts`]: the lines that one trace writes and the other touches: [`Report`]; and
 //!    [`Location`]: where in the source.
 //! 4. [`Directory`]: the number of lines that travel between up to [`MAX_CPUS`] caches.
-//! 5. [`Machine`] and [`Band`]: the possible cost. A model, not a measurement.
 //!
 //! # What a verdict means
 //!
@@ -73,7 +72,6 @@ mod access;
 mod calls;
 mod claim;
 mod conflict;
-mod cost;
 mod cpu_id;
 mod cpus;
 mod directory;
@@ -81,11 +79,9 @@ mod error;
 mod location;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod missing;
-mod pair;
 mod recorder;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod step;
-mod throughput;
 mod trace;
 mod worker;
 
@@ -96,15 +92,12 @@ use step as engine;
 
 pub use access::{Access, Kind};
 pub use conflict::{Conflict, LineSize, Report, Sharing, Side, conflicts};
-pub use cost::{Costs, Machine, Topology};
 pub use cpu_id::{CpuId, numbers};
 pub use cpus::Cpus;
 pub use directory::{Directory, MAX_CPUS, Transfers};
 pub use error::Error;
 pub use location::{Frame, Location};
-pub use pair::{Run, in_both_orders};
 pub use recorder::Recorder;
-pub use throughput::Band;
 pub use trace::{Remark, Trace};
 
 /// True if operations can be traced on this target: Linux on x86-64.

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::access::{Access, Kind};
+use crate::access::Access;
 use crate::calls::Calls;
 use crate::directory::MAX_CPUS;
 use crate::error::Error;
@@ -110,13 +110,6 @@ impl Trace {
         self.instructions
     }
 
-    /// Returns the number of locked instructions and fences.
-    pub fn locked(&self) -> usize {
-        let locked = |access: &&Access| access.kind == Kind::Locked;
-        let fence = |remark: &&(u64, Remark)| remark.1 == Remark::Fence;
-        self.accesses.iter().filter(locked).count() + self.remarks.iter().filter(fence).count()
-    }
-
     /// Returns true if the trace has every load and store of the operation.
     pub fn is_whole(&self) -> bool {
         !self.remarks.iter().any(|(_, remark)| remark.blinds())
@@ -138,6 +131,7 @@ impl fmt::Debug for Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Kind;
 
     #[test]
     fn the_last_step_that_can_be_named_is_no_error() {

@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::conversation::{Conversation, Run};
 use super::form::Form;
 use super::profile::Profile;
-use super::{FILES_STRUCT, OURS, Profiled, RWLOCK_VEC, Subject};
-use crate::report::{Figure, Goal, Table, ratio};
+use super::{FILES_STRUCT, OURS, Profiled, RWLOCK_VEC, Subject, TABLES};
+use crate::plot::Axis;
+use crate::report::{Grid, Report, Table, ratio};
 use crate::stats::{Summary, median, paired_ratio};
 
 /// Results of one table in one form.
@@ -113,13 +114,22 @@ pub(super) fn profile_rows(tables: &[Profiled]) -> Vec<ProfileRow> {
     measured.map(row).collect()
 }
 
-/// Makes a table of throughput, one of the CPU time, and one of the profiles.
-pub(super) fn tables(rows: &[Row], profiles: &[ProfileRow]) -> Vec<Table> {
-    let mut tables = vec![throughput(rows), processor(rows)];
+/// Shows throughput, CPU time, and profiles.
+pub(super) fn show(rows: &[Row], profiles: &[ProfileRow], report: &mut Report) {
+    report.tables = vec![throughput(rows), processor(rows)];
+    let rates = Grid::new(
+        "throughput",
+        "Messages that the users of a chat receive, by the table in which all sockets are",
+        Axis::linear("million messages/s"),
+        Form::ALL.map(|form| (form.name(), form)),
+        TABLES.map(|table| (table, table)),
+        |table, form| Some(find(rows, table, *form)?.messages_per_second.times(1e-6)),
+    );
+    report.plots.push(rates.plot());
+    figures(rows, report);
     if !profiles.is_empty() {
-        tables.push(profile(profiles));
+        profile(profiles, report);
     }
-    tables
 }
 
 fn name(row: &Row) -> String {
@@ -127,23 +137,13 @@ fn name(row: &Row) -> String {
 }
 
 fn throughput(rows: &[Row]) -> Table {
-    let spread =
-        |of: &Summary| format!("{} ({}–{})", ratio(of.median), ratio(of.p10), ratio(of.p90));
     let line = |row: &Row| {
         let thousands = |rate: f64| format!("{:.0}", rate / 1000.0);
-        let Summary {
-            median, p10, p90, ..
-        } = row.messages_per_second;
-        vec![
+        [
             name(row),
-            format!(
-                "{} ({}–{})",
-                thousands(median),
-                thousands(p10),
-                thousands(p90)
-            ),
-            spread(&row.times_rwlock_vec),
-            spread(&row.times_files_struct),
+            row.messages_per_second.spread(thousands),
+            row.times_rwlock_vec.spread(ratio),
+            row.times_files_struct.spread(ratio),
         ]
     };
     let header = [
@@ -152,20 +152,16 @@ fn throughput(rows: &[Row]) -> Table {
         "times RwLock<Vec>",
         "times files_struct",
     ];
-    Table {
-        caption: "Messages received per second, and how many times as many as with a baseline in \
-                  the same round: median (10th–90th percentile). \"All in flight\": buffers as \
-                  large as the whole traffic, so that no thread waits for room. \"Classic\": four \
-                  threads for each user, and a queue in memory between the two of the server"
-            .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
+    let caption = "Messages received per second, and how many times as many as with a baseline in \
+                   the same round: median (10th–90th percentile). \"All in flight\": buffers as \
+                   large as the whole traffic, so that no thread waits for room. \"Classic\": four \
+                   threads for each user, and a queue in memory between the two of the server";
+    Table::new(caption, header, rows.iter().map(line))
 }
 
 fn processor(rows: &[Row]) -> Table {
     let line = |row: &Row| {
-        vec![
+        [
             name(row),
             format!("{:.2} / {:.2}", row.user_seconds, row.system_seconds),
             format!("{:.3}", row.voluntary_switches_per_message),
@@ -180,41 +176,38 @@ fn processor(rows: &[Row]) -> Table {
         "preemptions per message",
         "lookups",
     ];
-    Table {
-        caption: "CPU time of a run by its use: medians".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
+    let caption = "CPU time of a run by its use: medians";
+    Table::new(caption, header, rows.iter().map(line))
 }
 
-fn profile(rows: &[ProfileRow]) -> Table {
-    let percent = |share: &Summary| format!("{:.1}", share.median * 100.0);
-    let line = |row: &ProfileRow| {
-        vec![
-            row.table.to_owned(),
-            percent(&row.lookup),
-            percent(&row.buffers),
-            percent(&row.sleep),
-            percent(&row.rest),
-            row.samples.to_string(),
-        ]
-    };
-    let header = [
-        "table",
-        "lookup",
-        "buffers",
-        "sleep and wake",
-        "the rest",
-        "samples",
+/// Shows which code the profiler hit, and how much of it was lookup.
+fn profile(rows: &[ProfileRow], report: &mut Report) {
+    type Share = fn(&ProfileRow) -> Summary;
+    let parts: [(&str, Share); 4] = [
+        ("lookup", |row| row.lookup),
+        ("buffers", |row| row.buffers),
+        ("sleep and wake", |row| row.sleep),
+        ("the rest", |row| row.rest),
     ];
-    Table {
-        caption:
-            "Code that a sampling profiler hit in the classic form, in percent of the samples: \
-                  medians of the rounds. \"Lookup\": to find an open file, to keep it, and to let \
-                  it go, with the locks for that and the time in the kernel that they take"
-                .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
+    report.grid(Grid::new(
+        "profile",
+        "Code that a sampling profiler hit in the classic form, in percent of the samples. \
+         \"Lookup\": to find an open file, to keep it, and to let it go, with the locks for that \
+         and the time in the kernel that they take",
+        Axis::linear("% of the samples"),
+        parts,
+        rows.iter().map(|row| (row.table, row)),
+        |row, share| Some(share(row).times(100.0)),
+    ));
+    let of = |table| rows.iter().find(|row| row.table == table);
+    let gone = of(OURS).map(|row| 1.0 - row.times_files_struct.median);
+    report.figure("chat.lookup_share_reduction", gone);
+    for (key, table) in [
+        ("chat.lookup_share", OURS),
+        ("chat.files_struct_lookup_share", FILES_STRUCT),
+        ("chat.rwlock_lookup_share", RWLOCK_VEC),
+    ] {
+        report.ratio(key, of(table).map(|row| row.lookup));
     }
 }
 
@@ -223,103 +216,24 @@ fn find<'a>(rows: &'a [Row], table: &str, form: Form) -> Option<&'a Row> {
         .find(|row| row.table == table && row.form == form)
 }
 
-/// Goal of each form: what RCU gained on 4 CPUs.
-const GAIN: Goal = Goal::AtLeast(1.318);
-
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row], profiles: &[ProfileRow]) -> Vec<Figure> {
-    let mut figures = throughput_figures(rows);
-    figures.extend(profile_figures(profiles));
-    figures
-}
-
-fn throughput_figures(rows: &[Row]) -> Vec<Figure> {
-    type Times = fn(&Row) -> &Summary;
-    let rwlock: Times = |row| &row.times_rwlock_vec;
-    let files_struct: Times = |row| &row.times_files_struct;
-    let all = [
+fn figures(rows: &[Row], report: &mut Report) {
+    for (form, rwlock, files_struct) in [
+        (Form::ThreeThreads, "chat.vs_rwlock", "chat.vs_files_struct"),
         (
-            "chat.vs_rwlock",
-            Form::ThreeThreads,
-            rwlock,
-            "Chat throughput as a multiple of that on RwLock<Vec>",
-        ),
-        (
-            "chat.vs_files_struct",
-            Form::ThreeThreads,
-            files_struct,
-            "The same against the table that RCU replaced in Linux",
-        ),
-        (
+            Form::AllInFlight,
             "chat.in_flight_vs_rwlock",
-            Form::AllInFlight,
-            rwlock,
-            "Against RwLock<Vec> with all messages in flight",
-        ),
-        (
             "chat.in_flight_vs_files_struct",
-            Form::AllInFlight,
-            files_struct,
-            "Against the table that RCU replaced, with all messages in flight",
         ),
         (
+            Form::Classic,
             "chat.classic_vs_rwlock",
-            Form::Classic,
-            rwlock,
-            "Against RwLock<Vec> with four threads for each user, as in the original",
-        ),
-        (
             "chat.classic_vs_files_struct",
-            Form::Classic,
-            files_struct,
-            "Against the table that RCU replaced, with four threads for each user",
         ),
-    ];
-    let figure = |(key, form, times, meaning): (_, _, Times, _)| {
-        let row = find(rows, OURS, form)?;
-        Some(Figure::of_ratio(key, times(row), GAIN, meaning))
-    };
-    all.into_iter().filter_map(figure).collect()
-}
-
-fn profile_figures(profiles: &[ProfileRow]) -> Vec<Figure> {
-    let of = |table| profiles.iter().find(|row| row.table == table);
-    let share = |key, table, meaning| {
-        Some(Figure::of_ratio(
-            key,
-            &of(table)?.lookup,
-            Goal::None,
-            meaning,
-        ))
-    };
-    let reduction = of(OURS).map(|row| Figure {
-        key: "chat.lookup_share_reduction",
-        value: 1.0 - row.times_files_struct.median,
-        goal: Goal::AtLeast(0.65),
-        meaning: "Part of the samples in lookup that is gone, against the table that RCU replaced"
-            .to_owned(),
-    });
-    let shares = [
-        share(
-            "chat.lookup_share",
-            OURS,
-            "Part of the samples that is in lookup on fdtable",
-        ),
-        share(
-            "chat.files_struct_lookup_share",
-            FILES_STRUCT,
-            "The same on the table that RCU replaced",
-        ),
-        share(
-            "chat.rwlock_lookup_share",
-            RWLOCK_VEC,
-            "The same on RwLock<Vec>",
-        ),
-    ];
-    reduction
-        .into_iter()
-        .chain(shares.into_iter().flatten())
-        .collect()
+    ] {
+        let row = find(rows, OURS, form);
+        report.ratio(rwlock, row.map(|row| row.times_rwlock_vec));
+        report.ratio(files_struct, row.map(|row| row.times_files_struct));
+    }
 }
 
 /// Draws conclusions from the tables.
@@ -372,6 +286,7 @@ fn what_limits(baseline: &Row, ours: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::shown;
 
     fn profiled(table: &'static str, lookup: u64) -> Profiled {
         let profile = Profile {
@@ -392,7 +307,7 @@ mod tests {
             profiled(FILES_STRUCT, 40),
             profiled(RWLOCK_VEC, 50),
         ];
-        let figures = profile_figures(&profile_rows(&tables));
+        let figures = shown(|report| profile(&profile_rows(&tables), report)).headline;
         let value = |key| figures.iter().find(|it| it.key == key).map(|it| it.value);
         assert_eq!(value("chat.lookup_share_reduction"), Some(0.75));
         assert_eq!(value("chat.lookup_share"), Some(0.1));
@@ -406,6 +321,5 @@ mod tests {
             profiles: Vec::new(),
         }]);
         assert!(none.is_empty());
-        assert!(profile_figures(&none).is_empty());
     }
 }

@@ -69,7 +69,7 @@ fn feed(directory: &mut Directory, trace: &Trace) -> anyhow::Result<Vec<Access>>
     let mut moved = Vec::new();
     for access in trace.accesses() {
         let alone = Trace::from_accesses(trace.cpu(), vec![*access])?;
-        let lines = directory.feed(&alone).between_caches();
+        let lines = directory.feed(&alone).between_caches;
         moved.extend((0..lines).map(|_| *access));
     }
     Ok(moved)

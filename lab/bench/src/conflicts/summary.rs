@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 use super::allowed::{Allowed, Line};
 use super::matrix::{Cell, Matrix};
 use super::operation::Operation;
-use crate::plot::{Kind, Plot, Shade};
-use crate::report::{Figure, Goal, Table};
+use crate::report::{Report, Table, line};
 
 /// Returns a row for each two operations of each subject.
-pub(super) fn rows(matrices: &[Matrix]) -> anyhow::Result<Vec<Value>> {
+pub(super) fn rows(matrices: &[Matrix]) -> Vec<Value> {
     let of_matrix = |matrix: &Matrix| {
         let row = |(one, other): (Operation, Operation)| {
             let cell = matrix.cell(one, other);
@@ -27,7 +26,7 @@ pub(super) fn rows(matrices: &[Matrix]) -> anyhow::Result<Vec<Value>> {
             .map(row)
             .collect::<Vec<_>>()
     };
-    Ok(matrices.iter().flat_map(of_matrix).collect())
+    matrices.iter().flat_map(of_matrix).collect()
 }
 
 /// Lists each two operations once.
@@ -41,76 +40,51 @@ fn pairs(operations: &[Operation]) -> Vec<(Operation, Operation)> {
     operations.iter().enumerate().flat_map(with).collect()
 }
 
-/// Makes a table of all subjects, the matrix of each, and the remaining conflicts of ours.
-pub(super) fn tables(matrices: &[Matrix], allowed: &Allowed) -> Vec<Table> {
-    let mut tables = vec![summary(matrices)];
-    tables.extend(matrices.iter().map(matrix_table));
-    tables.extend(matrices.first().map(|ours| reasons(ours, allowed)));
-    tables.push(instructions(matrices));
-    tables
+/// Shows all subjects, the matrix of each, and the remaining conflicts of ours.
+pub(super) fn show(matrices: &[Matrix], allowed: &Allowed, report: &mut Report) {
+    report.tables.push(summary(matrices));
+    report.tables.extend(matrices.iter().map(matrix_table));
+    let remaining = matrices.first().map(|ours| reasons(ours, allowed));
+    report.tables.extend(remaining);
+    report.tables.push(instructions(matrices));
+    let cases = matrices.first().map(|ours| ours.sum().commutative as f64);
+    for (nth, key) in KEYS.into_iter().enumerate() {
+        let free = matrices.get(nth).and_then(|matrix| matrix.sum().ratio());
+        report.figure(key, free);
+        if nth == 0 {
+            report.figure("conflicts.cases", cases);
+        }
+    }
+    report.remarks.extend(REMARKS.map(str::to_owned));
 }
+
+/// The figures of the subjects, in their order.
+const KEYS: [&str; 5] = [
+    "conflicts.free_ratio",
+    "conflicts.free_ratio_rwlock_vec",
+    "conflicts.free_ratio_arc_swap",
+    "conflicts.free_ratio_sharded_slab",
+    "conflicts.free_ratio_dashmap",
+];
+
+/// Conclusions from the tables.
+const REMARKS: [&str; 2] = [
+    "Free means that two calls touch no common line that one of them writes, in this state: then \
+     they do not slow each other down on any number of CPUs. It does not mean that they are fast, \
+     and nothing here was timed.",
+    "In the paper (SOSP 2013), 68 % of 13,664 commutative cases of 18 system calls are free in \
+     Linux 3.8, and 99 % in sv6.",
+];
 
 /// The remaining conflicts, and their reasons.
 fn reasons(ours: &Matrix, allowed: &Allowed) -> Table {
-    let row = |(line, cases): (&Line, usize)| vec![line.reason.clone(), cases.to_string()];
+    let row = |(line, cases): (&Line, usize)| [line.reason.clone(), cases.to_string()];
+    let caption = format!(
+        "{}: the remaining conflicts, and their reasons",
+        ours.subject
+    );
     let counted = allowed.counted(ours);
-    Table {
-        caption: format!(
-            "{}: the remaining conflicts, and their reasons",
-            ours.subject
-        ),
-        header: ["", "cases"].map(str::to_owned).to_vec(),
-        rows: counted.into_iter().map(row).collect(),
-    }
-}
-
-/// Draws a heat map of each matrix: the darker, the more cases have a conflict.
-pub(super) fn plots(matrices: &[Matrix]) -> Vec<Plot> {
-    let names = [
-        "matrix",
-        "matrix-rwlock-vec",
-        "matrix-arc-swap",
-        "matrix-sharded-slab",
-        "matrix-dashmap",
-    ];
-    names
-        .into_iter()
-        .zip(matrices)
-        .map(|(name, matrix)| heat_map(name, matrix))
-        .collect()
-}
-
-fn heat_map(name: &'static str, matrix: &Matrix) -> Plot {
-    let operations = matrix.operations();
-    let shade = |one, other| {
-        let cell = matrix.cell(one, other);
-        let shared = cell.commutative - cell.free;
-        Some(Shade {
-            depth: 1.0 - cell.ratio()?,
-            label: match shared {
-                0 => String::new(),
-                shared => shared.to_string(),
-            },
-        })
-    };
-    let row = |nth: usize| {
-        let others = operations[..=nth].iter();
-        others.map(|&other| shade(operations[nth], other)).collect()
-    };
-    Plot {
-        name,
-        caption: format!(
-            "{}: the part of the commutative cases that has a conflict, and their number",
-            matrix.subject
-        ),
-        kind: Kind::HeatMap {
-            names: operations
-                .iter()
-                .map(|operation| operation.name().to_owned())
-                .collect(),
-            rows: (0..operations.len()).map(row).collect(),
-        },
-    }
+    Table::new(caption, ["", "cases"], counted.into_iter().map(row))
 }
 
 /// Instructions of the calls on one CPU: a call without conflicts may still be slow.
@@ -120,17 +94,13 @@ fn instructions(matrices: &[Matrix]) -> Table {
             0 => "-".to_owned(),
             count => count.to_string(),
         };
-        let name = operation.name().to_owned();
-        std::iter::once(name)
-            .chain(matrices.iter().map(count))
-            .collect()
+        line(operation.name(), matrices.iter().map(count))
     };
     let subjects = matrices.iter().map(|matrix| matrix.subject.to_owned());
     Table {
-        caption: "Instructions of one call in steady state, those of the tracer included: \
-                  medians"
+        caption: "Instructions of one call in steady state, those of the tracer included: medians"
             .to_owned(),
-        header: std::iter::once(String::new()).chain(subjects).collect(),
+        header: line("", subjects),
         rows: Operation::ALL.iter().map(row).collect(),
     }
 }
@@ -138,7 +108,7 @@ fn instructions(matrices: &[Matrix]) -> Table {
 fn summary(matrices: &[Matrix]) -> Table {
     let row = |matrix: &Matrix| {
         let sum = matrix.sum();
-        vec![
+        [
             matrix.subject.to_owned(),
             matrix.trials.len().to_string(),
             sum.commutative.to_string(),
@@ -155,13 +125,9 @@ fn summary(matrices: &[Matrix]) -> Table {
         "",
         "only false sharing",
     ];
-    Table {
-        caption: "Pairs of calls: those that commute, and those of them that share no line that \
-                  either writes"
-            .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: matrices.iter().map(row).collect(),
-    }
+    let caption = "Pairs of calls: those that commute, and those of them that share no line that \
+                   either writes";
+    Table::new(caption, header, matrices.iter().map(row))
 }
 
 fn percent(cell: &Cell) -> String {
@@ -179,8 +145,7 @@ fn matrix_table(matrix: &Matrix) -> Table {
             false => String::new(),
         };
         let name = format!("{} {}", nth + 1, one.name());
-        let cells = operations.iter().enumerate().map(cell);
-        std::iter::once(name).chain(cells).collect()
+        line(name, operations.iter().enumerate().map(cell))
     };
     let numbers = (1..=operations.len()).map(|number| number.to_string());
     Table {
@@ -188,7 +153,7 @@ fn matrix_table(matrix: &Matrix) -> Table {
             "{}: free of conflicts / commutative; one number if all are free",
             matrix.subject
         ),
-        header: std::iter::once(String::new()).chain(numbers).collect(),
+        header: line("", numbers),
         rows: operations.iter().enumerate().map(row).collect(),
     }
 }
@@ -203,48 +168,4 @@ fn text(cell: &Cell) -> String {
             commutative, free, ..
         } => format!("{free}/{commutative}"),
     }
-}
-
-/// Picks the headline figures.
-pub(super) fn figures(matrices: &[Matrix]) -> Vec<Figure> {
-    let ratio = |nth: usize, key, goal| {
-        let matrix = matrices.get(nth)?;
-        Some(Figure {
-            key,
-            value: matrix.sum().ratio()?,
-            goal,
-            meaning: format!(
-                "Part of the commutative cases that is free: {}",
-                matrix.subject
-            ),
-        })
-    };
-    let cases = matrices.first().map(|ours| Figure {
-        key: "conflicts.cases",
-        value: ours.sum().commutative as f64,
-        goal: Goal::AtLeast(1000.0),
-        meaning: "Cases that commute".to_owned(),
-    });
-    let figures = [
-        ratio(0, "conflicts.free_ratio", Goal::AtLeast(0.99)),
-        cases,
-        ratio(1, "conflicts.free_ratio_rwlock_vec", Goal::None),
-        ratio(2, "conflicts.free_ratio_arc_swap", Goal::None),
-        ratio(3, "conflicts.free_ratio_sharded_slab", Goal::None),
-        ratio(4, "conflicts.free_ratio_dashmap", Goal::None),
-    ];
-    figures.into_iter().flatten().collect()
-}
-
-/// Draws conclusions from the tables.
-pub(super) fn remarks() -> Vec<String> {
-    vec![
-        "Free means that two calls touch no common line that one of them writes, in this state: then \
-         they do not slow each other down on any number of CPUs. It does not mean that they are \
-         fast, and nothing here was timed."
-            .to_owned(),
-        "In the paper (SOSP 2013), 68 % of 13,664 commutative cases of 18 system calls are free in \
-         Linux 3.8, and 99 % in sv6."
-            .to_owned(),
-    ]
 }

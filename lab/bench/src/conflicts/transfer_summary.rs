@@ -1,12 +1,11 @@
 //! The summary of the line transfers: tables, figures, curves, and remarks.
 
-use conflict_tracer::{Costs, MAX_CPUS, Machine};
-use serde_json::{Value, json};
+use conflict_tracer::MAX_CPUS;
 
 use super::long_run::Place;
 use super::transfers::{Row, Work, steps};
 use crate::plot::{Axis, Curve, Kind, Plot, Point};
-use crate::report::{Figure, Goal, Table, ratio};
+use crate::report::{Report, Table, line};
 
 const OURS: &str = "fdtable";
 
@@ -47,66 +46,61 @@ const OTHERS: [(&str, [&str; 3]); 4] = [
     ),
 ];
 
-/// The work that each of the three keys measures.
-const COMPARED: [Work; 3] = [Work::OwnedOwn, Work::OwnedCommon, Work::OpenClose];
+/// The work that each of the three keys measures, with the name of its plot.
+const COMPARED: [(Work, &str); 3] = [
+    (Work::OwnedOwn, "transfers-owned"),
+    (Work::OwnedCommon, "transfers-owned-one"),
+    (Work::OpenClose, "transfers-open-close"),
+];
 
-/// Returns the parameters of the model.
-pub(super) fn model() -> Value {
-    let Machine { topology, costs } = Machine::CLUSTERS;
-    let Costs {
-        instruction_ns,
-        locked_ns,
-        same_cluster_ns,
-        same_socket_ns,
-        other_socket_ns,
-        memory_ns,
-        further_sharer_ns,
-        clean_copy_ns,
-    } = costs;
-    json!({
-        "cpus_per_cluster": topology.cpus_per_cluster,
-        "cpus_per_socket": topology.cpus_per_socket,
-        "instruction_ns": instruction_ns,
-        "locked_ns": locked_ns,
-        "same_cluster_ns": same_cluster_ns,
-        "same_socket_ns": same_socket_ns,
-        "other_socket_ns": other_socket_ns,
-        "memory_ns": memory_ns,
-        "further_sharer_ns": further_sharer_ns,
-        "clean_copy_ns": clean_copy_ns,
-    })
+/// Shows transfers, and the places of each long run.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    report.tables.push(transfers(rows));
+    let long_runs = rows.iter().filter(|row| row.long);
+    report.tables.extend(long_runs.map(places));
+    let plots = COMPARED.map(|(work, name)| plot(rows, name, work));
+    report.plots.extend(plots);
+    let mut most = |key, subject, work| {
+        let row = find(rows, subject, work, MAX_CPUS);
+        report.figure(key, row.map(|row| row.per_operation));
+    };
+    for (key, work) in [
+        ("conflicts.transfers_borrowed_own", Work::BorrowedOwn),
+        ("conflicts.transfers_borrowed_one", Work::BorrowedCommon),
+        ("conflicts.transfers_owned_own", Work::OwnedOwn),
+        ("conflicts.transfers_owned_one", Work::OwnedCommon),
+        ("conflicts.transfers_open_close", Work::OpenClose),
+    ] {
+        most(key, OURS, work);
+    }
+    for (subject, keys) in OTHERS {
+        for (key, (work, _)) in keys.into_iter().zip(COMPARED) {
+            most(key, subject, work);
+        }
+    }
+    let ours = rows.iter().find(|row| row.long && row.subject == OURS);
+    let ours = ours.map(|row| row.per_operation);
+    report.figure("conflicts.transfers_open_close_long", ours);
+    report.remarks.extend(REMARKS.map(str::to_owned));
 }
 
-/// Returns a row for each subject, work and number of CPUs.
-pub(super) fn rows(rows: &[Row]) -> anyhow::Result<Vec<Value>> {
-    Ok(rows
-        .iter()
-        .map(serde_json::to_value)
-        .collect::<Result<_, _>>()?)
-}
-
-/// Makes a table of transfers, and one of the model.
-pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
-    let mut tables = vec![transfers(rows)];
-    tables.extend(rows.iter().filter(|row| row.long).map(places));
-    tables.push(modelled(rows));
-    tables
-}
+/// Conclusions from the tables.
+const REMARKS: [&str; 2] = [
+    "Transfers are counted without a clock, from the traces of 256 CPUs that work in turns: for \
+     operations without a conflict exact in any order, for others a lower bound.",
+    "A column of fewer CPUs has the work of the first of the 256, with the same 256 threads. An \
+     operation that scans every thread, like a close of an ArcSwapOption, scans 256 in each \
+     column. That takes so many steps that at most 8 CPUs are traced there.",
+];
 
 /// Places where the lines of a long run travel.
 fn places(row: &Row) -> Table {
-    let line = |place: &Place| {
-        let lines = format!("{:.4}", place.per_operation);
-        vec![place.name.clone(), lines]
-    };
-    Table {
-        caption: format!(
-            "{}: places in the source where lines travel, for each open and close of the long run",
-            row.subject
-        ),
-        header: ["", "lines"].map(str::to_owned).to_vec(),
-        rows: row.places.iter().map(line).collect(),
-    }
+    let line = |place: &Place| [place.name.clone(), format!("{:.4}", place.per_operation)];
+    let caption = format!(
+        "{}: places in the source where lines travel, for each open and close of the long run",
+        row.subject
+    );
+    Table::new(caption, ["", "lines"], row.places.iter().map(line))
 }
 
 fn subjects(rows: &[Row]) -> Vec<&str> {
@@ -120,151 +114,40 @@ fn find<'r>(rows: &'r [Row], subject: &str, work: Work, cpus: usize) -> Option<&
     rows.iter().filter(is_it).find(|row| row.subject == subject)
 }
 
-fn long(rows: &[Row], subject: &str) -> Option<f64> {
-    let row = rows.iter().find(|row| row.long && row.subject == subject)?;
-    Some(row.per_operation)
-}
-
-/// A row for each subject and work, a column for each number of CPUs.
-fn by_cpus(rows: &[Row], caption: &str, text: impl Fn(&Row) -> String) -> Table {
-    let line = |subject: &str, work: Work| {
-        let cell = |cpus| find(rows, subject, work, cpus).map_or_else(String::new, &text);
-        let name = format!("{subject}: {}", work.name());
-        std::iter::once(name)
-            .chain(steps().map(cell))
-            .collect::<Vec<_>>()
-    };
-    let has = |work: &Work| rows.iter().any(|row| row.work == *work);
-    let works = |subject| {
-        let works = Work::ALL.into_iter().filter(has);
-        works.map(|work| line(subject, work)).collect::<Vec<_>>()
-    };
-    Table {
-        caption: caption.to_owned(),
-        header: std::iter::once(String::new())
-            .chain(steps().map(|cpus| cpus.to_string()))
-            .collect(),
-        rows: subjects(rows).into_iter().flat_map(works).collect(),
-    }
-}
-
+/// Makes a row for each subject and work, and a column for each number of CPUs.
 fn transfers(rows: &[Row]) -> Table {
-    let caption = "Lines that travel between caches for each operation, by the number of CPUs, in \
-                   steady state";
-    let mut table = by_cpus(rows, caption, |row| format!("{:.2}", row.per_operation));
+    let mut lines = Vec::new();
     for subject in subjects(rows) {
-        let Some(long) = long(rows, subject) else {
-            continue;
-        };
-        let name = format!("{subject}: open any and close, a long run");
+        for work in Work::ALL {
+            let cell = |cpus| {
+                let row = find(rows, subject, work, cpus);
+                row.map_or_else(String::new, |row| format!("{:.2}", row.per_operation))
+            };
+            lines.push(line(
+                format!("{subject}: {}", work.name()),
+                steps().map(cell),
+            ));
+        }
+    }
+    for row in rows.iter().filter(|row| row.long) {
         let cell = |cpus| match cpus {
-            2 => format!("{long:.3}"),
+            2 => format!("{:.3}", row.per_operation),
             _ => String::new(),
         };
-        table
-            .rows
-            .push(std::iter::once(name).chain(steps().map(cell)).collect());
+        let name = format!("{}: open any and close, a long run", row.subject);
+        lines.push(line(name, steps().map(cell)));
     }
-    table
+    Table {
+        caption: "Lines that travel between caches for each operation, by the number of CPUs, in \
+                  steady state"
+            .to_owned(),
+        header: line("", steps().map(|cpus| cpus.to_string())),
+        rows: lines,
+    }
 }
 
-fn modelled(rows: &[Row]) -> Table {
-    let caption = "Million operations a second of all CPUs, by a model (no measurement): from a \
-                   line that is lost at once to one that is kept for the operation";
-    let millions = |value: f64| ratio(value / 1e6);
-    let mut rows = rows.to_vec();
-    rows.retain(|row| row.work.is_modelled());
-    by_cpus(&rows, caption, |row| {
-        let band = row.modelled;
-        band.map_or_else(String::new, |(low, high)| {
-            let (low, high) = (millions(low), millions(high));
-            if low == high {
-                low
-            } else {
-                format!("{low}–{high}")
-            }
-        })
-    })
-}
-
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let most = |key, subject, work: Work, goal| {
-        let row = find(rows, subject, work, MAX_CPUS)?;
-        Some(Figure {
-            key,
-            value: row.per_operation,
-            goal,
-            meaning: format!(
-                "Line transfers per operation, 256 CPUs: {subject}, {}",
-                work.name()
-            ),
-        })
-    };
-    let long = |key, subject, goal| {
-        Some(Figure {
-            key,
-            value: long(rows, subject)?,
-            goal,
-            meaning: format!(
-                "The same in a long run of two CPUs, with refills and grace periods: {subject}, an open and a close"
-            ),
-        })
-    };
-    let none = Goal::AtMost(0.0);
-    let figures = [
-        most(
-            "conflicts.transfers_borrowed_own",
-            OURS,
-            Work::BorrowedOwn,
-            none,
-        ),
-        most(
-            "conflicts.transfers_borrowed_one",
-            OURS,
-            Work::BorrowedCommon,
-            none,
-        ),
-        most("conflicts.transfers_owned_own", OURS, Work::OwnedOwn, none),
-        most(
-            "conflicts.transfers_owned_one",
-            OURS,
-            Work::OwnedCommon,
-            Goal::AtMost(0.05),
-        ),
-        most(
-            "conflicts.transfers_open_close",
-            OURS,
-            Work::OpenClose,
-            none,
-        ),
-        long(
-            "conflicts.transfers_open_close_long",
-            OURS,
-            Goal::AtMost(0.15),
-        ),
-    ];
-    let of_others = |(subject, keys): (&'static str, [&'static str; 3])| {
-        let compared = keys.into_iter().zip(COMPARED);
-        compared.map(move |(key, work)| most(key, subject, work, Goal::None))
-    };
-    let others = OTHERS.into_iter().flat_map(of_others);
-    figures.into_iter().chain(others).flatten().collect()
-}
-
-/// Draws the transfers, and the model's band, over the number of CPUs.
-pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
-    let counted = [
-        "transfers-owned",
-        "transfers-owned-one",
-        "transfers-open-close",
-    ];
-    let counted = counted.into_iter().zip(COMPARED);
-    let counted = counted.map(|(name, work)| counted_plot(rows, name, work));
-    counted.chain(modelled_plots(rows)).collect()
-}
-
-fn counted_plot(rows: &[Row], name: &'static str, work: Work) -> Plot {
+/// Draws the transfers over the number of CPUs.
+fn plot(rows: &[Row], name: &'static str, work: Work) -> Plot {
     let point = |row: &Row| Point {
         x: row.cpus as f64,
         y: row.per_operation,
@@ -288,60 +171,4 @@ fn counted_plot(rows: &[Row], name: &'static str, work: Work) -> Plot {
             curves: subjects(rows).into_iter().map(curve).collect(),
         },
     }
-}
-
-fn modelled_plots(rows: &[Row]) -> Vec<Plot> {
-    let plot = |name, work: Work| Plot {
-        name,
-        caption: format!(
-            "{}: million operations a second of all CPUs, by a model (no measurement; \
-             bands from a line that is lost at once to one that is kept)",
-            work.name()
-        ),
-        kind: Kind::Curves {
-            x: Axis::log("simulated CPUs"),
-            y: Axis::log("million/s, modelled"),
-            curves: subjects(rows)
-                .into_iter()
-                .map(|subject| curve(rows, subject, work))
-                .collect(),
-        },
-    };
-    vec![
-        plot("modelled-owned", Work::OwnedOwn),
-        plot("modelled-open-close", Work::OpenClose),
-    ]
-}
-
-fn curve(rows: &[Row], subject: &str, work: Work) -> Curve {
-    let point = |cpus: usize| {
-        let (low, high) = find(rows, subject, work, cpus)?.modelled?;
-        let (low, high) = (low / 1e6, high / 1e6);
-        Some(Point {
-            x: cpus as f64,
-            y: (low * high).sqrt(),
-            spread: Some((low, high)),
-        })
-    };
-    Curve {
-        name: subject.to_owned(),
-        points: steps().filter_map(point).collect(),
-    }
-}
-
-/// Draws conclusions from the tables.
-pub(super) fn remarks() -> Vec<String> {
-    vec![
-        "Transfers are counted without a clock, from the traces of 256 CPUs that work in turns: for \
-         operations without a conflict exact in any order, for others a lower bound."
-            .to_owned(),
-        "A column of fewer CPUs has the work of the first of the 256, with the same 256 threads. An \
-         operation that scans every thread, like a close of an ArcSwapOption, scans 256 in each \
-         column. That takes so many steps that at most 8 CPUs are traced there."
-            .to_owned(),
-        "The throughput is a model with the parameters in the configuration, for comparing shapes. It \
-         has no limit of bandwidth, no full caches and no failed exchanges; operations without a \
-         transfer scale in it by construction."
-            .to_owned(),
-    ]
 }

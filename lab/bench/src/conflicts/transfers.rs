@@ -5,8 +5,6 @@
 //! unlimited caches: after a first round, the remaining transfers are the steady cost of every
 //! operation. No time is measured, and for operations without a conflict the count is exact.
 //!
-//! From the same traces a model derives the throughput, as a band. It is no measurement.
-//!
 //! Refills of magazines, new claims and grace periods are counted in the [long
 //! run](super::long_run).
 //!
@@ -19,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use conflict_tracer::{Cpus, Directory, LineSize, MAX_CPUS, Machine, Trace, Transfers};
+use conflict_tracer::{Cpus, Directory, LineSize, MAX_CPUS, Trace, Transfers};
 use fdtable::{Access, Error, FdFlags, FileRef, Files, Rcu, SuperBlock, rcu};
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +37,6 @@ pub const COMMAND: &str = "conflict-transfers";
 const ROUNDS: usize = 2;
 /// Rounds before those, which are not traced.
 const WARM_UP: usize = 4;
-/// Passes of the model over the last round.
-const PASSES: u32 = 4;
 /// Exclusive upper bound for new descriptors.
 const LIMIT: u32 = 1 << 20;
 
@@ -69,11 +65,6 @@ impl Work {
         Work::OpenClose,
     ];
 
-    /// Returns true if its throughput is modelled: that takes longer than the count.
-    pub(super) fn is_modelled(self) -> bool {
-        matches!(self, Work::OwnedOwn | Work::OpenClose)
-    }
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Work::BorrowedOwn => "borrowed get, own descriptors",
@@ -95,8 +86,6 @@ pub(super) struct Row {
     pub(super) long: bool,
     /// Lines that travel between caches for each operation.
     pub(super) per_operation: f64,
-    /// Operations a second according to the model: the lower and the upper bound, if it was run.
-    pub(super) modelled: Option<(f64, f64)>,
     /// Places where lines travel, in descending order: of the long run.
     pub(super) places: Vec<Place>,
 }
@@ -168,18 +157,12 @@ fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
             }
         }
     }
-    let last = rounds.last().map_or(&[][..], |round| &round[..count]);
-    let band = match work.is_modelled() {
-        true => Machine::CLUSTERS.throughput(last, PASSES, LineSize::Bytes64),
-        false => None,
-    };
     Row {
         subject: T::NAME.to_owned(),
         work,
         cpus: count,
         long: false,
         per_operation: steady.per_operation(),
-        modelled: band.map(|band| (band.low, band.high)),
         places: Vec::new(),
     }
 }
@@ -296,7 +279,6 @@ impl<T: Table> SharedTable<T> {
             cpus: long_run::CPUS,
             long: true,
             per_operation,
-            modelled: None,
             places,
         })
     }

@@ -3,7 +3,7 @@
 use super::opener::{BARE, FILES_STRUCT, RWLOCK_VEC, VFS};
 use super::range::Place;
 use super::{Row, State};
-use crate::report::{Figure, Goal};
+use crate::report::Report;
 
 /// Cost at one descriptor and at the most, without the clock, measured side by side.
 pub(super) struct Growth {
@@ -23,12 +23,7 @@ impl Growth {
 }
 
 /// Finds the growth of one subject, at the place where it is largest.
-pub(super) fn growth(
-    rows: &[Row],
-    subject: &str,
-    state: State,
-    places: &[Place],
-) -> Option<Growth> {
+pub(super) fn growth(rows: &[Row], subject: &str, state: State) -> Option<Growth> {
     let of_subject: Vec<_> = rows
         .iter()
         .filter(|row| row.subject == subject && row.state == state)
@@ -41,112 +36,28 @@ pub(super) fn growth(
         let one = fitting.find(|row| row.open == 1)?.open_ns;
         Some(Growth { most, one, many })
     };
-    let all = places.iter().filter_map(|&place| at(place));
+    let all = [Place::Middle, Place::End].into_iter().filter_map(at);
     all.max_by(|one, other| one.ratio().total_cmp(&other.ratio()))
 }
 
-/// Places at which one open is timed alone.
-pub(super) const SINGLE: [Place; 2] = [Place::Middle, Place::End];
-
-/// Definition of a headline figure: key, subject, state, places, goal, and meaning.
-type Sought = (
-    &'static str,
-    &'static str,
-    State,
-    &'static [Place],
-    Goal,
-    &'static str,
-);
-
-/// The headline figures, those with a goal first.
-const SOUGHT: [Sought; 9] = [
-    (
-        "fd_scale.hot_growth",
-        BARE,
-        State::Hot,
-        &SINGLE,
-        Goal::AtMost(1.15),
-        "An open, cache hot",
-    ),
-    (
-        "fd_scale.cold_growth",
-        BARE,
-        State::Cold,
-        &SINGLE,
-        Goal::AtMost(1.5),
-        "An open, cache cold",
-    ),
-    (
-        "fd_scale.hot_pair_growth",
-        BARE,
-        State::Hot,
-        &[Place::Pair],
-        Goal::None,
-        "A close and an open timed as one, hot",
-    ),
-    (
-        "fd_scale.vfs_hot_growth",
-        VFS,
-        State::Hot,
-        &SINGLE,
-        Goal::None,
-        "An open of a file, hot",
-    ),
-    (
-        "fd_scale.vfs_cold_growth",
-        VFS,
-        State::Cold,
-        &SINGLE,
-        Goal::None,
-        "An open of a file, cold",
-    ),
-    (
-        "fd_scale.files_struct_hot_growth",
-        FILES_STRUCT,
-        State::Hot,
-        &SINGLE,
-        Goal::None,
-        "files_struct under a rwlock, hot",
-    ),
-    (
+/// Adds the headline figures.
+pub(super) fn figures(rows: &[Row], report: &mut Report) {
+    let mut figure = |key, subject, state| {
+        let growth = growth(rows, subject, state);
+        report.figure(key, growth.map(|growth| growth.ratio()));
+    };
+    figure("fd_scale.hot_growth", BARE, State::Hot);
+    figure("fd_scale.cold_growth", BARE, State::Cold);
+    figure("fd_scale.vfs_hot_growth", VFS, State::Hot);
+    figure("fd_scale.vfs_cold_growth", VFS, State::Cold);
+    figure("fd_scale.files_struct_hot_growth", FILES_STRUCT, State::Hot);
+    figure(
         "fd_scale.files_struct_cold_growth",
         FILES_STRUCT,
         State::Cold,
-        &SINGLE,
-        Goal::None,
-        "files_struct under a rwlock, cold",
-    ),
-    (
-        "fd_scale.rwlock_hot_growth",
-        RWLOCK_VEC,
-        State::Hot,
-        &SINGLE,
-        Goal::None,
-        "RwLock<Vec>, hot",
-    ),
-    (
-        "fd_scale.rwlock_cold_growth",
-        RWLOCK_VEC,
-        State::Cold,
-        &SINGLE,
-        Goal::None,
-        "RwLock<Vec>, cold",
-    ),
-];
-
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row], most: u32) -> Vec<Figure> {
-    let figure = |&(key, subject, state, places, goal, what): &Sought| {
-        let value = growth(rows, subject, state, places)?.ratio();
-        let meaning = format!("{what}: cost at {most} open ÷ cost at 1");
-        Some(Figure {
-            key,
-            value,
-            goal,
-            meaning,
-        })
-    };
-    SOUGHT.iter().filter_map(figure).collect()
+    );
+    figure("fd_scale.rwlock_hot_growth", RWLOCK_VEC, State::Hot);
+    figure("fd_scale.rwlock_cold_growth", RWLOCK_VEC, State::Cold);
 }
 
 #[cfg(test)]
@@ -177,10 +88,7 @@ mod tests {
             row(100, 100, Place::Middle, 12.0),
             row(100, 100, Place::End, 15.0),
         ];
-        assert_eq!(
-            growth(&rows, BARE, State::Hot, &SINGLE).unwrap().ratio(),
-            1.5
-        );
+        assert_eq!(growth(&rows, BARE, State::Hot).unwrap().ratio(), 1.5);
     }
 
     #[test]
@@ -190,9 +98,6 @@ mod tests {
             row(100, 100, Place::End, 12.0),
             row(1, 100, Place::End, 10.0),
         ];
-        assert_eq!(
-            growth(&rows, BARE, State::Hot, &SINGLE).unwrap().ratio(),
-            1.2
-        );
+        assert_eq!(growth(&rows, BARE, State::Hot).unwrap().ratio(), 1.2);
     }
 }

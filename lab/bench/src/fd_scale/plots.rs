@@ -104,7 +104,6 @@ mod tests {
         let rows = [
             row(1, 1, Place::Middle, 5.0),
             row(1, 1, Place::End, 6.0),
-            row(1, 1, Place::Pair, 99.0),
             row(100, 100, Place::Middle, 9.0),
             row(100, 100, Place::End, 8.0),
             row(1, 100, Place::Middle, 50.0),

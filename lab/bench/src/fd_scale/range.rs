@@ -17,8 +17,6 @@ pub(super) enum Place {
     Middle,
     /// The last one of the range.
     End,
-    /// Both in turn, close and open together, without a clock inside.
-    Pair,
 }
 
 /// The operations that a measured table provides. The clock runs only around [`open`](Self::open).
@@ -49,9 +47,6 @@ pub(super) trait Measured: Send {
     fn hot(&mut self, batch: u32) -> anyhow::Result<[f64; 2]>;
     /// Returns the nanoseconds of one open after the cache was overwritten, clock included.
     fn cold(&mut self, place: Place, cache: &mut Cache) -> anyhow::Result<f64>;
-    /// Returns the mean nanoseconds of a close and an open, timed as one: of `batch` in the middle
-    /// and as many at the end.
-    fn pair(&mut self, batch: u32) -> anyhow::Result<f64>;
 }
 
 /// Descriptors of one table, in ascending order.
@@ -74,7 +69,7 @@ impl<O: Opener> Range<O> {
     fn index(&self, place: Place) -> usize {
         match place {
             Place::Middle => (self.opened.len() - 1) / 2,
-            Place::End | Place::Pair => self.opened.len() - 1,
+            Place::End => self.opened.len() - 1,
         }
     }
 
@@ -116,16 +111,6 @@ impl<O: Opener> Range<O> {
         self.keep(index, number, opened?)?;
         Ok(took)
     }
-
-    /// Closes one descriptor and opens it again.
-    #[inline]
-    fn close_and_open(&mut self, place: Place) -> anyhow::Result<()> {
-        let index = self.index(place);
-        let ready = self.opener.prepare();
-        let number = self.close(index)?;
-        let opened = self.opener.open(ready)?;
-        self.keep(index, number, opened)
-    }
 }
 
 impl<O: Opener> Measured for Range<O> {
@@ -161,15 +146,6 @@ impl<O: Opener> Measured for Range<O> {
             black_box(Instant::now());
         };
         Ok(self.reopen(place, trash)?.as_nanos() as f64)
-    }
-
-    fn pair(&mut self, batch: u32) -> anyhow::Result<f64> {
-        let began = Instant::now();
-        for _ in 0..batch {
-            self.close_and_open(Place::Middle)?;
-            self.close_and_open(Place::End)?;
-        }
-        Ok(began.elapsed().as_nanos() as f64 / f64::from(batch * 2))
     }
 }
 
@@ -216,12 +192,11 @@ mod tests {
 
     #[test]
     fn the_middle_and_the_end_are_closed_and_opened_again() {
-        let mut range = range(&[0, 1, 2, 3, 4, 2, 4, 4, 2, 4]);
+        let mut range = range(&[0, 1, 2, 3, 4, 2, 4, 4]);
         range.grow(5).unwrap();
         range.hot(1).unwrap();
         range.cold(Place::End, &mut Cache::new()).unwrap();
-        range.pair(1).unwrap();
-        assert_eq!(range.opener.closed, [2, 4, 4, 2, 4]);
+        assert_eq!(range.opener.closed, [2, 4, 4]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The summary of `fd-scale`: rows, tables, figures, and remarks.
 
-use super::growth::{SINGLE, growth};
+use super::growth::{Growth, growth};
 use super::opener::{BARE, CLOCK, FILES_STRUCT, HOST, RWLOCK_VEC, VFS};
 use super::range::Place;
 use super::{Entry, Row, State};
-use crate::report::{Table, nanoseconds, ratio};
+use crate::report::{Table, line, nanoseconds, ratio};
 use crate::stats::{Summary, median};
 
 /// Growth of Linux 2.6's `open` from 1 to 1,000,000 descriptors in the original experiment.
@@ -26,7 +26,7 @@ pub(super) fn rows(step: u32, entries: &[Entry<'_>]) -> Vec<Row> {
 }
 
 /// Makes the rows of one entry, with the clock's own cost beside each.
-fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 5] {
+fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 4] {
     let row = |state, place, ns: &[f64], clock_ns| Row {
         subject: entry.range.name(),
         open: entry.open,
@@ -37,14 +37,13 @@ fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 5] {
         clock_ns,
         open_ns: median(ns) - clock_ns,
     };
-    let [middle, end, pair] = &entry.hot;
+    let [middle, end] = &entry.hot;
     let [cold_middle, cold_end] = &entry.cold;
-    let [clock_middle, clock_end, _] = clock.hot.each_ref().map(|ns| median(ns));
+    let [clock_middle, clock_end] = clock.hot.each_ref().map(|ns| median(ns));
     let [clock_cold_middle, clock_cold_end] = clock.cold.each_ref().map(|ns| median(ns));
     [
         row(State::Hot, Place::Middle, middle, clock_middle),
         row(State::Hot, Place::End, end, clock_end),
-        row(State::Hot, Place::Pair, pair, 0.0),
         row(State::Cold, Place::Middle, cold_middle, clock_cold_middle),
         row(State::Cold, Place::End, cold_end, clock_cold_end),
     ]
@@ -75,12 +74,9 @@ fn costs(rows: &[Row], state: State) -> Table {
     let clock = |open| {
         find(open, CLOCK, Place::Middle).map_or_else(String::new, |row| nanoseconds(row.ns.median))
     };
-    let line = |open: u32| {
+    let of_step = |open: u32| {
         let cells = SUBJECTS.iter().map(|subject| cell(open, subject));
-        std::iter::once(open.to_string())
-            .chain(cells)
-            .chain([clock(open)])
-            .collect()
+        line(open.to_string(), cells.chain([clock(open)]))
     };
     let (word, how) = match state {
         State::Hot => ("hot", "the mean of a batch"),
@@ -91,13 +87,11 @@ fn costs(rows: &[Row], state: State) -> Table {
             "Nanoseconds of one open, cache {word} ({how}), without the clock's own, which is the \
              last column: median from the middle | from the end"
         ),
-        header: ["open"]
-            .iter()
-            .chain(&SUBJECTS)
-            .chain(&[CLOCK])
-            .map(|&it| it.to_owned())
-            .collect(),
-        rows: shown_steps(rows).into_iter().map(line).collect(),
+        header: line(
+            "open",
+            SUBJECTS.iter().chain(&[CLOCK]).map(|&it| it.to_owned()),
+        ),
+        rows: shown_steps(rows).into_iter().map(of_step).collect(),
     }
 }
 
@@ -114,55 +108,33 @@ fn shown_steps(rows: &[Row]) -> Vec<u32> {
 
 fn growths(rows: &[Row], most: u32) -> Table {
     let line = |&subject: &&str| {
-        let largest = growth(rows, subject, State::Hot, &SINGLE).map_or(most, |growth| growth.most);
-        let columns = [
-            (State::Hot, &SINGLE[..]),
-            (State::Hot, &[Place::Pair]),
-            (State::Cold, &SINGLE),
-        ];
-        let cells = columns.map(|(state, places)| growth_cells(rows, subject, state, places));
-        std::iter::once(format!("{subject} (1 to {largest})"))
-            .chain(cells.concat())
-            .collect()
+        let largest = growth(rows, subject, State::Hot).map_or(most, |growth| growth.most);
+        let [hot, cold] = [State::Hot, State::Cold].map(|state| growth(rows, subject, state));
+        let [[hot, hot_growth], [cold, cold_growth]] = [hot, cold].map(growth_cells);
+        let name = format!("{subject} (1 to {largest})");
+        [name, hot, hot_growth, cold, cold_growth]
     };
     let linux = [
-        "Linux 2.6 of 2007, sys_open (1 to 1000000)",
-        "1400 → 8200",
-        "",
-        "-",
-        "-",
-        "4600 → 13600",
-        "",
+        "Linux 2.6 of 2007, sys_open (1 to 1000000)".to_owned(),
+        "1400 → 8200".to_owned(),
+        ratio(LINUX_2007_HOT),
+        "4600 → 13600".to_owned(),
+        ratio(LINUX_2007_COLD),
     ];
-    let mut linux = linux.map(str::to_owned);
-    (linux[2], linux[6]) = (ratio(LINUX_2007_HOT), ratio(LINUX_2007_COLD));
-    let header = [
-        "",
-        "hot, ns",
-        "growth",
-        "hot close + open, ns",
-        "growth",
-        "cold, ns",
-        "growth",
-    ];
-    Table {
-        caption: "Growth of the cost, at the worse of middle and end: medians without the clock, \
-                  and the largest divided by the smallest"
-            .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: SUBJECTS.iter().map(line).chain([linux.to_vec()]).collect(),
-    }
+    Table::new(
+        "Growth of the cost, at the worse of middle and end: medians without the clock, and the \
+         largest divided by the smallest",
+        ["", "hot, ns", "growth", "cold, ns", "growth"],
+        SUBJECTS.iter().map(line).chain([linux]),
+    )
 }
 
 /// Formats the first and the last cost, and their ratio.
-fn growth_cells(rows: &[Row], subject: &str, state: State, places: &[Place]) -> Vec<String> {
-    match growth(rows, subject, state, places) {
-        Some(growth) => vec![
-            format!("{} → {}", nanoseconds(growth.one), nanoseconds(growth.many)),
-            ratio(growth.ratio()),
-        ],
-        None => vec!["-".to_owned(); 2],
-    }
+fn growth_cells(growth: Option<Growth>) -> [String; 2] {
+    growth.map_or(["-", "-"].map(str::to_owned), |growth| {
+        let [one, many] = [growth.one, growth.many].map(nanoseconds);
+        [format!("{one} → {many}"), ratio(growth.ratio())]
+    })
 }
 
 /// Draws conclusions from the tables.

@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::subject::{ANY, CLOCK, FILES_STRUCT, HOST, OURS, RWLOCK_VEC};
-use crate::report::{Figure, Goal, Table, nanoseconds};
+use crate::report::{Report, Table, nanoseconds};
 use crate::stats::{Summary, median};
 use crate::tail::Tail;
 
@@ -44,50 +44,69 @@ fn excess_us(row: &Row) -> f64 {
     median(&excess)
 }
 
-/// Makes a table of opens, and one of lookups beside idle steps.
-pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
-    vec![opens(rows), look_ups(rows)]
+/// Shows everything that follows from the rows.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    report.tables = vec![opens(rows), look_ups(rows)];
+    figures(rows, report);
+    report.remarks.push(
+        "A pause by the machine can only add to a maximum, so the headline is the smallest of \
+         five runs. An idle step only reads the clock: it shows the pauses of the machine. \
+         Every lookup had to find its open descriptor, or the run would have failed."
+            .to_owned(),
+    );
+    report.remarks.extend(find(rows, HOST).map(|host| {
+        format!(
+            "The host grew to {} descriptors, its limit here, each time on a new table that two \
+             threads share.",
+            host.most
+        )
+    }));
 }
 
 fn opens(rows: &[Row]) -> Table {
     let line = |row: &Row| {
-        let mut line = vec![format!("{} (to {})", row.subject, row.most)];
-        line.extend(tail_cells(&row.open));
-        line
+        let [median, p9999, max, smallest] = tail_cells(&row.open);
+        let name = format!("{} (to {})", row.subject, row.most);
+        [name, median, p9999, max, smallest]
     };
-    let header = ["", "median, ns", "99.99 %, µs", "max, µs", "smallest max"];
-    Table {
-        caption: "One open, the clock included: medians over the runs; of the maximum with the \
-                  10th–90th percentile, and the smallest of five runs"
-            .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
+    Table::new(
+        "One open, the clock included: medians over the runs; of the maximum with the \
+         10th–90th percentile, and the smallest of five runs",
+        ["", "median, ns", "99.99 %, µs", "max, µs", "smallest max"],
+        rows.iter().map(line),
+    )
 }
 
 fn look_ups(rows: &[Row]) -> Table {
     let line = |row: &Row| {
-        let mut line = vec![row.subject.to_owned()];
-        line.extend(tail_cells(&row.look_up));
-        line.extend(tail_cells(&row.idle).into_iter().skip(1));
-        line
+        let [median, p9999, max, smallest] = tail_cells(&row.look_up);
+        let [_, idle_p9999, idle_max, idle_smallest] = tail_cells(&row.idle);
+        let name = row.subject.to_owned();
+        [
+            name,
+            median,
+            p9999,
+            max,
+            smallest,
+            idle_p9999,
+            idle_max,
+            idle_smallest,
+        ]
     };
-    let header = [
-        "",
-        "lookup: median, ns",
-        "99.99 %, µs",
-        "max, µs",
-        "smallest max",
-        "idle: 99.99 %, µs",
-        "max, µs",
-        "smallest max",
-    ];
-    Table {
-        caption: "One lookup on the other CPU meanwhile, and an idle step between two of them"
-            .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
+    Table::new(
+        "One lookup on the other CPU meanwhile, and an idle step between two of them",
+        [
+            "",
+            "lookup: median, ns",
+            "99.99 %, µs",
+            "max, µs",
+            "smallest max",
+            "idle: 99.99 %, µs",
+            "max, µs",
+            "smallest max",
+        ],
+        rows.iter().map(line),
+    )
 }
 
 fn tail_cells(tails: &[Tail]) -> [String; 4] {
@@ -113,122 +132,29 @@ fn find<'a>(rows: &'a [Row], subject: &str) -> Option<&'a Row> {
     rows.iter().find(|row| row.subject == subject)
 }
 
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let figure = |key, row: Option<&Row>, us: fn(&Row) -> f64, goal, meaning: &str| {
-        row.map(|row| Figure {
-            key,
-            value: us(row),
-            goal,
-            meaning: format!("{meaning}, in µs"),
-        })
-    };
-    let open = |row: &Row| smallest_maximum_us(&row.open);
-    let look_up = |row: &Row| smallest_maximum_us(&row.look_up);
-    let idle = |row: &Row| smallest_maximum_us(&row.idle);
+fn figures(rows: &[Row], report: &mut Report) {
     let ours = find(rows, OURS);
-    let over_clock = ours.zip(find(rows, CLOCK)).map(|(ours, clock)| Figure {
-        key: "grow.max_over_clock_us",
-        value: over_clock_us(ours, clock),
-        goal: Goal::AtMost(10.0),
-        meaning: "The worst open beyond the worst step of the clock alone, each the smallest of \
-                  the same five runs, in µs"
-            .to_owned(),
-    });
-    let figures = [
-        figure(
-            "grow.max_us",
-            ours,
-            open,
-            Goal::AtMost(50.0),
-            "The worst open of a run, the smallest of five runs",
-        ),
-        over_clock,
-        figure(
-            "grow.lookup_max_us",
-            ours,
-            look_up,
-            Goal::None,
-            "The worst lookup meanwhile",
-        ),
-        figure(
-            "grow.idle_max_us",
-            ours,
-            idle,
-            Goal::None,
-            "The worst idle step between the lookups",
-        ),
-        figure(
-            "grow.lookup_excess_us",
-            ours,
-            excess_us,
-            Goal::AtMost(20.0),
-            "The worst lookup beyond the worst idle step of the same run, median of the runs",
-        ),
-        figure(
-            "grow.any_max_us",
-            find(rows, ANY),
-            open,
-            Goal::None,
-            "The worst open of any free descriptor",
-        ),
-        figure(
-            "grow.rwlock_max_us",
-            find(rows, RWLOCK_VEC),
-            open,
-            Goal::None,
-            "The worst open of RwLock<Vec>",
-        ),
-        figure(
-            "grow.files_struct_max_us",
-            find(rows, FILES_STRUCT),
-            open,
-            Goal::None,
-            "The worst open of files_struct under a lock",
-        ),
-        figure(
-            "grow.host_max_us",
-            find(rows, HOST),
-            open,
-            Goal::None,
-            "The worst dup of the host, up to its limit",
-        ),
-        figure(
-            "grow.clock_max_us",
-            find(rows, CLOCK),
-            open,
-            Goal::None,
-            "The worst step of the clock alone",
-        ),
-    ];
-    figures.into_iter().flatten().collect()
-}
-
-/// Draws conclusions from the tables.
-pub(super) fn remarks(rows: &[Row], subjects: usize) -> Vec<String> {
-    let mut remarks = vec![
-        "A pause by the machine can only add to a maximum, so the headline is the smallest of \
-         five runs. An idle step only reads the clock: it shows the pauses of the machine. \
-         Every lookup had to find its open descriptor, or the run would have failed."
-            .to_owned(),
-    ];
-    remarks.extend(find(rows, HOST).map(|host| {
-        format!(
-            "The host grew to {} descriptors, its limit here, each time on a new table that two \
-             threads share.",
-            host.most
-        )
-    }));
-    if rows.len() < subjects {
-        remarks.push("The host refused a table of its own, and has no row.".to_owned());
-    }
-    remarks
+    let open = |name| Some(smallest_maximum_us(&find(rows, name)?.open));
+    report.figure("grow.max_us", open(OURS));
+    let both = ours.zip(find(rows, CLOCK));
+    let over = both.map(|(ours, clock)| over_clock_us(ours, clock));
+    report.figure("grow.max_over_clock_us", over);
+    let look_up = ours.map(|row| smallest_maximum_us(&row.look_up));
+    report.figure("grow.lookup_max_us", look_up);
+    let idle = ours.map(|row| smallest_maximum_us(&row.idle));
+    report.figure("grow.idle_max_us", idle);
+    report.figure("grow.lookup_excess_us", ours.map(excess_us));
+    report.figure("grow.any_max_us", open(ANY));
+    report.figure("grow.rwlock_max_us", open(RWLOCK_VEC));
+    report.figure("grow.files_struct_max_us", open(FILES_STRUCT));
+    report.figure("grow.host_max_us", open(HOST));
+    report.figure("grow.clock_max_us", open(CLOCK));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tail::Durations;
+    use crate::report::{Figure, shown};
 
     fn tails(maxima_us: &[u64]) -> Vec<Tail> {
         let tail = |us: &u64| Tail {
@@ -247,15 +173,12 @@ mod tests {
     }
 
     fn opening(subject: &'static str, maxima_us: &[u64]) -> Row {
-        let durations = || Durations::new().unwrap();
         Row {
             subject,
             most: 1,
             open: tails(maxima_us),
             look_up: tails(&[1]),
             idle: tails(&[1]),
-            opens: durations(),
-            look_ups: durations(),
         }
     }
 
@@ -264,8 +187,9 @@ mod tests {
         let ours = opening(OURS, &[60, 45, 900, 50, 70, 20, 30, 30, 30, 30]);
         let clock = opening(CLOCK, &[40, 41, 42, 43, 44, 18, 800, 19, 20, 21]);
         assert_eq!(over_clock_us(&ours, &clock), 3.5);
-        let keys: Vec<_> = figures(&[ours]).iter().map(|figure| figure.key).collect();
-        assert!(!keys.contains(&"grow.max_over_clock_us"));
+        let report = shown(|report| show(&[ours], report));
+        let is_it = |figure: &Figure| figure.key == "grow.max_over_clock_us";
+        assert!(!report.headline.iter().any(is_it));
     }
 
     #[test]

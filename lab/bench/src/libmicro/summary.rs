@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::LibMicro;
 use super::case::{Case, Sharing};
-use crate::plot::{Axis, Bar, Group, Kind, Plot, Scale};
-use crate::report::{Figure, Goal, Table, ratio};
-use crate::stats::{Summary, median, paired_ratio};
+use crate::plot::Axis;
+use crate::report::{Figure, Grid, Report, Table, ratio};
+use crate::stats::{Samples, Summary};
 
 /// Results of a case.
 #[derive(Clone, Debug, Serialize)]
@@ -31,23 +31,20 @@ pub(super) struct Subject {
 }
 
 impl Row {
-    /// Compares our samples with those of the table under a lock that has the smaller median. Each
-    /// list has one sample for each round.
-    pub(super) fn of(case: Case, ours: &[f64], locked: &[(&'static str, Vec<f64>)]) -> Self {
-        let by_median = |one: &&(&str, Vec<f64>), other: &&(&str, Vec<f64>)| {
-            median(&one.1).total_cmp(&median(&other.1))
-        };
-        let (best_locked, samples) = locked.iter().min_by(by_median).expect("two tables");
-        let subject = |(name, samples): &(&'static str, Vec<f64>)| Subject {
-            name,
-            ns: Summary::of(samples),
-        };
+    /// Compares our samples with those of the table under a lock that has the smaller median.
+    pub(super) fn of(case: Case, ours: &Samples, locked: &[(&'static str, &Samples)]) -> Self {
+        let subject = |&(name, samples): &(_, &Samples)| (name, samples.summary());
+        let compared = locked.iter().map(subject).zip(locked);
+        let ((best_locked, _), (_, samples)) = compared
+            .min_by(|((_, a), _), ((_, b), _)| a.median.total_cmp(&b.median))
+            .expect("two tables");
+        let subjects = locked.iter().map(subject);
         Row {
             case,
-            ns: Summary::of(ours),
-            locked: locked.iter().map(subject).collect(),
+            ns: ours.summary(),
+            locked: subjects.map(|(name, ns)| Subject { name, ns }).collect(),
             best_locked,
-            ratio: paired_ratio(samples, ours),
+            ratio: samples.over(ours),
         }
     }
 
@@ -70,18 +67,15 @@ fn threads_of(case: Case) -> String {
     }
 }
 
-/// Makes the table: a row for each case.
-pub(super) fn tables(rows: &[Row], config: &LibMicro) -> Vec<Table> {
+/// Shows a row for each case.
+pub(super) fn show(rows: &[Row], config: &LibMicro, report: &mut Report) {
     let line = |row: &Row| {
-        let Summary {
-            p10, median, p90, ..
-        } = row.ratio;
         let files = match (row.case.threads, row.case.files) {
             (1, _) => "-",
             (_, Sharing::Shared) => "shared",
             (_, Sharing::Private) => "private",
         };
-        let cells = [
+        [
             row.case.name.to_owned(),
             row.case.threads.to_string(),
             files.to_owned(),
@@ -89,9 +83,8 @@ pub(super) fn tables(rows: &[Row], config: &LibMicro) -> Vec<Table> {
             microseconds(row.ns.median),
             microseconds(row.best_locked_ns()),
             row.best_locked.to_owned(),
-            format!("{} ({}–{})", ratio(median), ratio(p10), ratio(p90)),
-        ];
-        cells.to_vec()
+            row.ratio.spread(ratio),
+        ]
     };
     let header = [
         "name",
@@ -103,15 +96,36 @@ pub(super) fn tables(rows: &[Row], config: &LibMicro) -> Vec<Table> {
         "which is",
         "locked ÷ ours",
     ];
-    vec![Table {
-        caption: format!(
-            "Microseconds of a busy CPU per call, medians of {} turns; the ratio is that of the \
-             same round: median (10th–90th percentile), above 1 where ours is faster",
-            config.rounds
-        ),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }]
+    let caption = format!(
+        "Microseconds of a busy CPU per call, medians of {} turns; the ratio is that of the same \
+         round: median (10th–90th percentile), above 1 where ours is faster",
+        config.rounds
+    );
+    let table = Table::new(caption, header, rows.iter().map(line));
+    report.tables.push(table);
+    report.plots.push(ratios(rows).plot());
+    figures(rows, report);
+    report.remarks = remarks(rows, config);
+}
+
+/// Makes a grid of the ratio of each case.
+fn ratios(rows: &[Row]) -> Grid {
+    let mut names: Vec<_> = rows.iter().map(|row| row.case.name).collect();
+    names.dedup();
+    let mut threads: Vec<_> = rows.iter().map(|row| threads_of(row.case)).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    Grid::new(
+        "cases",
+        "Throughput of each call ÷ that of the better table under a lock",
+        Axis::log("times the throughput of the locked table"),
+        names.into_iter().map(|name| (name, name)),
+        threads.into_iter().map(|of| (of.clone(), of)),
+        |threads, name| {
+            let is_it = |row: &&Row| row.case.name == *name && threads_of(row.case) == *threads;
+            rows.iter().find(is_it).map(|row| row.ratio)
+        },
+    )
 }
 
 /// Formats nanoseconds as microseconds, with the precision of libMicro.
@@ -125,73 +139,32 @@ fn extremes(rows: &[Row]) -> Option<(&Row, &Row)> {
     Some((rows.iter().min_by(by_ratio)?, rows.iter().max_by(by_ratio)?))
 }
 
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
+fn figures(rows: &[Row], report: &mut Report) {
     let Some((worst, best)) = extremes(rows) else {
-        return Vec::new();
+        return;
     };
-    let of_row = |key, row: &Row, goal, which: &str| {
-        let meaning = format!(
-            "Throughput ÷ that of the better table under a lock, in the {which} case: {}",
-            row.name()
-        );
-        Figure::of_ratio(key, &row.ratio, goal, &meaning)
-    };
-    let mean = |key, alone: bool, which: &str| {
+    for (key, row) in [
+        ("libmicro.best_vs_locked", best),
+        ("libmicro.worst_vs_locked", worst),
+    ] {
+        let name = format!(" {}", row.name());
+        report
+            .headline
+            .push(Figure::of_case(key, &row.ratio, &name));
+    }
+    for (key, alone) in [
+        ("libmicro.mean_1t_vs_locked", true),
+        ("libmicro.mean_many_vs_locked", false),
+    ] {
         let of = rows.iter().filter(|row| (row.case.threads == 1) == alone);
         let logs: Vec<f64> = of.map(|row| row.ratio.median.ln()).collect();
-        Figure {
-            key,
-            value: (logs.iter().sum::<f64>() / logs.len() as f64).exp(),
-            goal: Goal::None,
-            meaning: format!("The same, geometric mean of all cases {which}"),
-        }
-    };
-    vec![
-        of_row("libmicro.best_vs_locked", best, Goal::AtLeast(5.28), "best"),
-        of_row(
-            "libmicro.worst_vs_locked",
-            worst,
-            Goal::AtLeast(0.97),
-            "worst",
-        ),
-        mean("libmicro.mean_1t_vs_locked", true, "of one thread"),
-        mean("libmicro.mean_many_vs_locked", false, "of many threads"),
-    ]
-}
-
-/// Draws the ratio of each case.
-pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
-    let mut groups: Vec<Group> = Vec::new();
-    for row in rows {
-        if groups.last().is_none_or(|last| last.label != row.case.name) {
-            groups.push(Group {
-                label: row.case.name.to_owned(),
-                bars: Vec::new(),
-            });
-        }
-        let bar = Bar {
-            name: threads_of(row.case),
-            value: row.ratio.median,
-            spread: Some((row.ratio.p10, row.ratio.p90)),
-        };
-        groups.last_mut().expect("pushed above").bars.push(bar);
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        report.figure(key, Some(mean.exp()));
     }
-    vec![Plot {
-        name: "cases",
-        caption: "Throughput of each call ÷ that of the better table under a lock".to_owned(),
-        kind: Kind::Bars {
-            value: Axis {
-                label: "times the throughput of the locked table".to_owned(),
-                scale: Scale::Log,
-            },
-            groups,
-        },
-    }]
 }
 
 /// Draws conclusions from the table.
-pub(super) fn remarks(rows: &[Row], config: &LibMicro) -> Vec<String> {
+fn remarks(rows: &[Row], config: &LibMicro) -> Vec<String> {
     let mut remarks = vec![format!(
         "Names are those of libMicro, and fcntl_fd is fcntl(F_GETFD). \"_t\" and \"_tmp\" are \
          regular files in memory, \"_z\" /dev/zero and \"_n\" /dev/null; pipe_p is a pipe, pipe_s a \
@@ -222,10 +195,18 @@ pub(super) fn remarks(rows: &[Row], config: &LibMicro) -> Vec<String> {
 mod tests {
     use super::super::case;
     use super::*;
+    use crate::experiment::Effort;
+    use crate::plot::Kind;
+    use crate::report::shown;
 
     fn row(nth: usize, ours: &[f64], bitmap: &[f64], vec: &[f64]) -> Row {
-        let locked = [("bitmap", bitmap.to_vec()), ("vec", vec.to_vec())];
-        Row::of(case::all(16)[nth], ours, &locked)
+        let [ours, bitmap, vec] = [ours, bitmap, vec].map(|it| Samples::from(it.to_vec()));
+        let locked = [("bitmap", &bitmap), ("vec", &vec)];
+        Row::of(case::all(16)[nth], &ours, &locked)
+    }
+
+    fn shown_of(rows: &[Row]) -> Report {
+        shown(|report| show(rows, &LibMicro::new(Effort::Quick), report))
     }
 
     #[test]
@@ -241,7 +222,7 @@ mod tests {
             row(1, &[10.0], &[60.0], &[70.0]),
             row(2, &[10.0], &[30.0], &[20.0]),
         ];
-        let figures = figures(&rows);
+        let figures = shown_of(&rows).headline;
         let of = |key| figures.iter().find(|figure| figure.key == key).unwrap();
         let best = of("libmicro.best_vs_locked");
         assert_eq!(best.value, 6.0);
@@ -252,7 +233,7 @@ mod tests {
     #[test]
     fn every_case_has_its_bars_in_one_group() {
         let rows: Vec<Row> = (0..8).map(|nth| row(nth, &[1.0], &[2.0], &[3.0])).collect();
-        let Kind::Bars { groups, .. } = &plots(&rows)[0].kind else {
+        let Kind::Bars { groups, .. } = &shown_of(&rows).plots[0].kind else {
             panic!("no bars")
         };
         let sizes: Vec<_> = groups.iter().map(|group| group.bars.len()).collect();

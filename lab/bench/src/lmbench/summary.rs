@@ -4,21 +4,26 @@ use super::Measured;
 use super::configuration::Configuration;
 use super::row::{Group, Row};
 use super::work::bytes;
-use crate::plot::{Axis, Bar, Group as Bars, Kind, Plot, Scale};
-use crate::report::{Figure, Goal, Table, ratio};
-use crate::stats::{Summary, paired_ratio};
+use crate::plot::Axis;
+use crate::report::{Figure, Grid, Report, Table, line};
+use crate::stats::{Samples, Summary};
 
-/// Returns the samples of a configuration, in the order of the rounds.
-fn samples(rows: &[Measured], row: Row, configuration: Configuration) -> Option<&[f64]> {
-    rows.iter()
-        .find(|it| it.row == row && it.configuration == configuration)
-        .map(|it| &*it.rounds)
+/// The configurations that are compared with the plain one.
+const COMPARED: [Configuration; 3] = [
+    Configuration::Ours,
+    Configuration::NoColours,
+    Configuration::NoSlabs,
+];
+
+fn find(rows: &[Measured], row: Row, configuration: Configuration) -> Option<&Samples> {
+    let is_it = |it: &&Measured| it.row == row && it.configuration == configuration;
+    rows.iter().find(is_it).map(|it| &it.ns)
 }
 
 /// Returns the speedup of a configuration over the plain one.
 fn against_plain(rows: &[Measured], row: Row, configuration: Configuration) -> Option<Summary> {
-    let plain = samples(rows, row, Configuration::Plain)?;
-    Some(paired_ratio(plain, samples(rows, row, configuration)?))
+    let plain = find(rows, row, Configuration::Plain)?;
+    Some(plain.over(find(rows, row, configuration)?))
 }
 
 /// Returns the value in lmbench's table: microseconds, or megabytes of 10^6 in a second.
@@ -39,55 +44,53 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Makes each of lmbench's tables, and one of ratios.
-pub(super) fn tables(rows: &[Measured]) -> Vec<Table> {
-    let mut tables: Vec<_> = Group::ALL.map(|group| of_group(rows, group)).into();
-    tables.push(ratios(rows));
-    tables
+/// Shows each of lmbench's tables, ratios, figures, and remarks.
+pub(super) fn show(rows: &[Measured], report: &mut Report) {
+    report.tables = Group::ALL.map(|group| of_group(rows, group)).into();
+    report.grid(Grid::new(
+        "ratios",
+        "Times as fast as without slabs and blocks",
+        Axis::linear("times as fast"),
+        Row::ALL.map(|row| (title(row), row)),
+        COMPARED.map(|it| (it.name(), it)),
+        |configuration, row| against_plain(rows, *row, *configuration),
+    ));
+    let (moved, timed): (Vec<_>, Vec<_>) =
+        Row::ALL.into_iter().partition(|&row| bytes(row).is_some());
+    for (name, what, unit, of) in [
+        ("times", "times", Axis::log("µs"), timed),
+        ("bandwidths", "bandwidths", Axis::linear("MB/s"), moved),
+    ] {
+        let values = Grid::new(
+            name,
+            format!("The rows of lmbench that are {what}, with slabs and blocks and without"),
+            unit,
+            of.into_iter().map(|row| (title(row), row)),
+            Configuration::ALL.map(|it| (it.name(), it)),
+            |configuration, row| {
+                let ns = find(rows, *row, *configuration)?.rounds().iter();
+                let shown: Vec<_> = ns.map(|&ns| shown(*row, ns)).collect();
+                Some(Summary::of(&shown))
+            },
+        );
+        report.plots.push(values.plot());
+    }
+    figures(rows, report);
+    report.remarks = remarks(rows);
 }
 
 fn of_group(rows: &[Measured], group: Group) -> Table {
-    let line = |configuration: Configuration| {
+    let of = |configuration: Configuration| {
         let cell = |row| {
-            samples(rows, row, configuration).map_or("-".to_owned(), |ns| {
-                number(shown(row, Summary::of(ns).median))
-            })
+            let ns = find(rows, row, configuration);
+            ns.map_or("-".to_owned(), |ns| number(shown(row, ns.summary().median)))
         };
-        let name = configuration.name().to_owned();
-        std::iter::once(name)
-            .chain(group.rows().map(cell))
-            .collect()
+        line(configuration.name(), group.rows().map(cell))
     };
-    let names = group.rows().map(|row| row.name().to_owned());
     Table {
         caption: group.heading().to_owned(),
-        header: std::iter::once(String::new()).chain(names).collect(),
-        rows: Configuration::ALL.into_iter().map(line).collect(),
-    }
-}
-
-fn ratios(rows: &[Measured]) -> Table {
-    let compared = [
-        Configuration::Ours,
-        Configuration::NoColours,
-        Configuration::NoSlabs,
-    ];
-    let line = |row: Row| {
-        let cell = |configuration| {
-            against_plain(rows, row, configuration).map_or("-".to_owned(), |of| {
-                let [low, median, high] = [of.p10, of.median, of.p90].map(ratio);
-                format!("{median} ({low}–{high})")
-            })
-        };
-        let name = title(row);
-        std::iter::once(name).chain(compared.map(cell)).collect()
-    };
-    let names = compared.map(|configuration| configuration.name().to_owned());
-    Table {
-        caption: "Times as fast as without slabs and blocks: median (10th–90th percentile)"
-            .to_owned(),
-        header: std::iter::once(String::new()).chain(names).collect(),
-        rows: Row::ALL.into_iter().map(line).collect(),
+        header: line("", group.rows().map(|row| row.name().to_owned())),
+        rows: Configuration::ALL.map(of).into(),
     }
 }
 
@@ -102,42 +105,28 @@ fn title(row: Row) -> String {
 }
 
 /// Picks the headline figures: the worst row, how many are slower beyond the noise, and each row.
-pub(super) fn figures(rows: &[Measured]) -> Vec<Figure> {
+fn figures(rows: &[Measured], report: &mut Report) {
     let of = |row| Some((row, against_plain(rows, row, Configuration::Ours)?));
     let all: Vec<(Row, Summary)> = Row::ALL.into_iter().filter_map(of).collect();
     let worst = all
         .iter()
         .min_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
-    let worst = worst.map(|(row, of)| {
-        Figure::of_ratio(
-            "lmbench.worst_vs_plain",
-            of,
-            Goal::AtLeast(1.0),
-            &format!(
-                "The worst row, {}: times as fast as without slabs and blocks",
-                title(*row)
-            ),
-        )
-    });
-    let slower = slower(rows);
-    let slower = worst.is_some().then(|| Figure {
-        key: "lmbench.rows_slower",
-        value: slower.len() as f64,
-        goal: Goal::AtMost(0.0),
-        meaning: "Rows that are slower than without slabs and blocks by more than chance explains"
-            .to_owned(),
-    });
-    let each = all.iter().map(|(row, of)| {
-        let meaning = format!("{}: times as fast as without slabs and blocks", title(*row));
-        Figure::of_ratio(row.key(), of, Goal::None, &meaning)
-    });
-    worst.into_iter().chain(slower).chain(each).collect()
+    let Some((row, worst)) = worst else {
+        return;
+    };
+    let name = format!(" {}", title(*row));
+    let worst = Figure::of_case("lmbench.worst_vs_plain", worst, &name);
+    report.headline.push(worst);
+    report.figure("lmbench.rows_slower", Some(slower(rows).len() as f64));
+    for (row, ratio) in all {
+        report.ratio(row.key(), Some(ratio));
+    }
 }
 
 /// Lists the rows whose ratio is below one, with 95 % certainty.
 fn slower(rows: &[Measured]) -> Vec<Row> {
     let is_slower = |row: &Row| {
-        let of = |configuration| samples(rows, *row, configuration);
+        let of = |configuration| Some(find(rows, *row, configuration)?.rounds());
         let pairs = of(Configuration::Plain).zip(of(Configuration::Ours));
         pairs.is_some_and(|(plain, ours)| mostly_above(ours, plain))
     };
@@ -155,71 +144,8 @@ fn mostly_above(these: &[f64], partners: &[f64]) -> bool {
     above.count() as f64 > all / 2.0 + 1.96 * all.sqrt() / 2.0
 }
 
-/// Makes a plot of the times, one of the bandwidths, and one of the ratios.
-pub(super) fn plots(rows: &[Measured]) -> Vec<Plot> {
-    let bars = |of: &dyn Fn(Row, Configuration) -> Option<Summary>, row: Row| Bars {
-        label: title(row),
-        bars: Configuration::ALL
-            .into_iter()
-            .filter_map(|configuration| {
-                let values = of(row, configuration)?;
-                Some(Bar {
-                    name: configuration.name().to_owned(),
-                    value: values.median,
-                    spread: Some((values.p10, values.p90)),
-                })
-            })
-            .collect(),
-    };
-    let values = |row, configuration| {
-        let ns = samples(rows, row, configuration)?;
-        let shown: Vec<_> = ns.iter().map(|&ns| shown(row, ns)).collect();
-        Some(Summary::of(&shown))
-    };
-    let ratios = |row, configuration| match configuration {
-        Configuration::Plain => None,
-        _ => against_plain(rows, row, configuration),
-    };
-    let (moved, timed): (Vec<_>, Vec<_>) =
-        Row::ALL.into_iter().partition(|&row| bytes(row).is_some());
-    let plot = |name, caption: &str, label: &str, scale, groups| Plot {
-        name,
-        caption: caption.to_owned(),
-        kind: Kind::Bars {
-            value: Axis {
-                label: label.to_owned(),
-                scale,
-            },
-            groups,
-        },
-    };
-    vec![
-        plot(
-            "ratios",
-            "The rows of lmbench: times as fast as without slabs and blocks.",
-            "times as fast",
-            Scale::Linear,
-            Row::ALL.into_iter().map(|row| bars(&ratios, row)).collect(),
-        ),
-        plot(
-            "times",
-            "The rows of lmbench that are times, with slabs and blocks and without.",
-            "µs",
-            Scale::Log,
-            timed.into_iter().map(|row| bars(&values, row)).collect(),
-        ),
-        plot(
-            "bandwidths",
-            "The rows of lmbench that are bandwidths, with slabs and blocks and without.",
-            "MB/s",
-            Scale::Linear,
-            moved.into_iter().map(|row| bars(&values, row)).collect(),
-        ),
-    ]
-}
-
 /// Draws conclusions from the tables.
-pub(super) fn remarks(rows: &[Measured]) -> Vec<String> {
+fn remarks(rows: &[Measured]) -> Vec<String> {
     let mut remarks = vec![
         "Each configuration is a process of its own, restarted several times. \"No slabs\" takes \
          open files and the nodes of tables from the heap of the C library; \"no blocks\" has an \
@@ -243,13 +169,13 @@ pub(super) fn remarks(rows: &[Measured]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::shown as shown_of;
 
     fn measured(row: Row, configuration: Configuration, rounds: &[f64]) -> Measured {
         Measured {
             row,
             configuration,
-            ns: Summary::of(rounds),
-            rounds: rounds.to_vec(),
+            ns: rounds.to_vec().into(),
         }
     }
 
@@ -261,7 +187,7 @@ mod tests {
             measured(Row::Ring2, Configuration::Ours, &[10.0]),
             measured(Row::Ring2, Configuration::Plain, &[9.0]),
         ];
-        let figures = figures(&rows);
+        let figures = shown_of(|report| show(&rows, report)).headline;
         let keys: Vec<_> = figures.iter().map(|figure| figure.key).collect();
         let expected = [
             "lmbench.worst_vs_plain",

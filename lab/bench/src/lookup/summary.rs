@@ -7,113 +7,76 @@ use super::subject::{
     Subject, TWO_ADDS,
 };
 use crate::machine::Machine;
-use crate::report::{Figure, Goal, Table, nanoseconds, ratio};
-use crate::stats::{Summary, paired_ratio};
+use crate::plot::Axis;
+use crate::report::{Grid, Report, Table, line, nanoseconds, ratio};
+use crate::stats::{Samples, Summary};
 use crate::turn::busy_cpus;
 
-/// Live descriptors of the headline cases.
+/// Open descriptors of the headline figures.
 const HEADLINE_LIVE: u32 = 64;
 
-/// Makes the rows of one case from the samples of each subject.
-pub(super) fn rows(case: Case, subjects: &[Subject], ns: &[Vec<f64>]) -> Vec<Row> {
-    let of = |name| {
-        let place = subjects.iter().position(|subject| subject.name == name);
-        place.map_or(&[][..], |place| &ns[place])
-    };
-    let row = |(subject, own): (&Subject, &Vec<f64>)| Row {
+/// Makes the rows of one case.
+pub(super) fn rows(case: Case, subjects: &[Subject], ns: &[Samples]) -> Vec<Row> {
+    let of = |name| subjects.iter().position(|subject| subject.name == name);
+    let all = [LOAD, TWO_ADDS, RWLOCK_VEC, FILES_STRUCT, RWLOCK_VEC_HELD];
+    let [load, adds, vec, bitmap, held] = all.map(|name| &ns[of(name).unwrap_or(0)]);
+    let row = |(subject, own): (&Subject, &Samples)| Row {
         case,
         subject: subject.name,
-        ns: Summary::of(own),
-        times_load: paired_ratio(own, of(LOAD)),
-        times_two_adds: paired_ratio(own, of(TWO_ADDS)),
-        faster_than_rwlock_vec: paired_ratio(of(RWLOCK_VEC), own),
-        faster_than_files_struct: paired_ratio(of(FILES_STRUCT), own),
-        faster_than_rwlock_vec_held: paired_ratio(of(RWLOCK_VEC_HELD), own),
+        ns: own.summary(),
+        times_load: own.over(load),
+        times_two_adds: own.over(adds),
+        faster_than_rwlock_vec: vec.over(own),
+        faster_than_files_struct: bitmap.over(own),
+        faster_than_rwlock_vec_held: held.over(own),
     };
     subjects.iter().zip(ns).map(row).collect()
 }
 
-/// Makes two tables for each number of live descriptors: nanoseconds, and ratios.
-pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
+/// Shows costs and ratios with each number of open descriptors.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
     let mut sizes: Vec<u32> = rows.iter().map(|row| row.case.live).collect();
     sizes.dedup();
-    let of = |live| {
-        rows.iter()
-            .filter(|row| row.case.live == live)
-            .collect::<Vec<_>>()
-    };
-    sizes
-        .into_iter()
-        .flat_map(|live| [costs(live, &of(live)), ratios(live, &of(live))])
-        .collect()
-}
-
-fn costs(live: u32, rows: &[&Row]) -> Table {
-    let cell = |row: &Row| {
-        let Summary {
-            median, min, p90, ..
-        } = row.ns;
-        format!(
-            "{} ({}–{})",
-            nanoseconds(median),
-            nanoseconds(min),
-            nanoseconds(p90)
-        )
-    };
-    Table {
-        caption: format!(
-            "Nanoseconds per lookup with {live} open descriptors: median (minimum–90th percentile)"
-        ),
-        header: header(rows),
-        rows: by_subject(rows, &NAMES, cell),
+    for (name, live) in ["few", "many"].into_iter().zip(sizes) {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.case.live == live).collect();
+        let cases = rows.iter().filter(|row| row.subject == LOAD);
+        let cases: Vec<_> = cases.map(|row| (label(&row.case), row.case)).collect();
+        let find = |subject: &str, case: &Case| {
+            let is_it = |row: &&&Row| row.subject == subject && row.case == *case;
+            rows.iter().find(is_it)
+        };
+        report.grid(Grid::new(
+            name,
+            format!("Nanoseconds per lookup with {live} open descriptors"),
+            Axis::log("ns"),
+            cases.clone(),
+            NAMES.map(|name| (name, name)),
+            |name, case| Some(find(name, case)?.ns),
+        ));
+        let compared = [BORROWED, BATCHED, QUIESCENT, OWNED, FILES_STRUCT].map(|name| {
+            let cells = cases.iter().filter_map(|(_, case)| find(name, case));
+            let cells = cells.map(|row| {
+                let ratios = [row.times_load, row.faster_than_rwlock_vec];
+                ratios.map(|it| ratio(it.median)).join(" | ")
+            });
+            line(name, cells)
+        });
+        report.tables.push(Table {
+            caption: format!(
+                "The same with {live} open, as medians of ratios within a round: \
+                 times the array load | times faster than {RWLOCK_VEC}"
+            ),
+            header: line("", cases.iter().map(|(label, _)| label.clone())),
+            rows: compared.to_vec(),
+        });
     }
 }
 
-fn ratios(live: u32, rows: &[&Row]) -> Table {
-    let cell = |row: &Row| {
-        format!(
-            "{} | {}",
-            ratio(row.times_load.median),
-            ratio(row.faster_than_rwlock_vec.median)
-        )
-    };
-    Table {
-        caption: format!(
-            "The same with {live} open, as medians of ratios within a round: \
-             times the array load | times faster than {RWLOCK_VEC}"
-        ),
-        header: header(rows),
-        rows: by_subject(
-            rows,
-            &[BORROWED, BATCHED, QUIESCENT, OWNED, FILES_STRUCT],
-            cell,
-        ),
-    }
-}
-
-/// Names the columns: the cases, in the order in which they were measured.
-fn header(rows: &[&Row]) -> Vec<String> {
-    let name = |case: &Case| match (case.threads, case.pattern) {
+fn label(case: &Case) -> String {
+    match (case.threads, case.pattern) {
         (1, _) => "1 thread".to_owned(),
         (threads, pattern) => format!("{threads} threads, {pattern}"),
-    };
-    let cases = rows
-        .iter()
-        .filter(|row| row.subject == LOAD)
-        .map(|row| name(&row.case));
-    std::iter::once("ns".to_owned()).chain(cases).collect()
-}
-
-/// Makes one row for each subject: its name, and a cell for each of its cases.
-fn by_subject(rows: &[&Row], names: &[&str], cell: impl Fn(&Row) -> String) -> Vec<Vec<String>> {
-    let line = |&name: &&str| {
-        let cells = rows
-            .iter()
-            .filter(|row| row.subject == name)
-            .map(|row| cell(row));
-        std::iter::once(name.to_owned()).chain(cells).collect()
-    };
-    names.iter().map(line).collect()
+    }
 }
 
 fn find<'a>(rows: &'a [Row], subject: &str, threads: usize, pattern: Pattern) -> Option<&'a Row> {
@@ -126,75 +89,28 @@ fn find<'a>(rows: &'a [Row], subject: &str, threads: usize, pattern: Pattern) ->
         .find(|row| row.subject == subject && row.case == case)
 }
 
-/// Picks the headline figures; those whose case did not run are left out.
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let one = |subject| find(rows, subject, 1, Pattern::Different);
-    let two = |subject, pattern| find(rows, subject, 2, pattern);
-    let candidates = [
-        one(BORROWED).map(|row| Figure {
-            key: "lookup.borrowed_1t_vs_load",
-            value: row.times_load.median,
-            goal: Goal::AtMost(1.5),
-            meaning:
-                "A lookup without a reference, in a section of its own, costs this many plain \
-                      array loads"
-                    .to_owned(),
-        }),
-        one(BATCHED).map(|row| Figure {
-            key: "lookup.borrowed_in_section_1t_vs_load",
-            value: row.times_load.median,
-            goal: Goal::AtMost(1.3),
-            meaning: "The same with one section around 64 lookups".to_owned(),
-        }),
-        one(QUIESCENT).map(|row| Figure {
-            key: "lookup.borrowed_qsbr_1t_vs_load",
-            value: row.times_load.median,
-            goal: Goal::AtMost(1.3),
-            meaning: "The same by a reader with quiescent states, one after 64 lookups".to_owned(),
-        }),
-        one(OWNED).map(|row| Figure {
-            key: "lookup.owned_1t_vs_two_adds",
-            value: row.times_two_adds.median,
-            goal: Goal::AtMost(1.1),
-            meaning: "A lookup with a reference costs this many times its two atomic adds"
-                .to_owned(),
-        }),
-        two(BORROWED, Pattern::Same).map(|row| Figure {
-            key: "lookup.borrowed_2t_same_fd_vs_rwlock",
-            value: row.faster_than_rwlock_vec.median,
-            goal: Goal::AtLeast(40.0),
-            meaning: "Two threads on one descriptor, without a reference: times faster than \
-                      RwLock<Vec>"
-                .to_owned(),
-        }),
-        two(BORROWED, Pattern::Same).map(|row| Figure {
-            key: "lookup.borrowed_2t_same_fd_vs_rwlock_held",
-            value: row.faster_than_rwlock_vec_held.median,
-            goal: Goal::None,
-            meaning: "The same against RwLock<Vec> that takes no reference either, and holds its \
-                      lock instead: times faster"
-                .to_owned(),
-        }),
-        two(OWNED, Pattern::Different).map(|row| Figure {
-            key: "lookup.owned_2t_diff_fd_vs_rwlock",
-            value: row.faster_than_rwlock_vec.median,
-            goal: Goal::AtLeast(5.0),
-            meaning: "Two threads on descriptors of their own, with a reference: times faster \
-                      than RwLock<Vec>"
-                .to_owned(),
-        }),
-        two(OWNED, Pattern::Same)
-            .zip(two(OWNED, Pattern::Different))
-            .map(|(same, different)| Figure {
-                key: "lookup.owned_2t_same_fd_vs_diff_fd",
-                value: same.ns.median / different.ns.median,
-                goal: Goal::AtMost(1.2),
-                meaning: "Two threads that take references to one file: times as slow as two \
-                          threads with files of their own"
-                    .to_owned(),
-            }),
-    ];
-    candidates.into_iter().flatten().collect()
+/// Picks the headline figures.
+pub(super) fn figures(rows: &[Row], report: &mut Report) {
+    let (same, different) = (Pattern::Same, Pattern::Different);
+    let load = |subject| Some(find(rows, subject, 1, different)?.times_load.median);
+    report.figure("lookup.borrowed_1t_vs_load", load(BORROWED));
+    report.figure("lookup.borrowed_in_section_1t_vs_load", load(BATCHED));
+    report.figure("lookup.borrowed_qsbr_1t_vs_load", load(QUIESCENT));
+    let adds = find(rows, OWNED, 1, different).map(|row| row.times_two_adds.median);
+    report.figure("lookup.owned_1t_vs_two_adds", adds);
+    let two = |subject, pattern, ratio: fn(&Row) -> Summary| {
+        find(rows, subject, 2, pattern).map(|row| ratio(row).median)
+    };
+    let vec = |row: &Row| row.faster_than_rwlock_vec;
+    let faster = two(BORROWED, same, vec);
+    report.figure("lookup.borrowed_2t_same_fd_vs_rwlock", faster);
+    let faster = two(BORROWED, same, |row| row.faster_than_rwlock_vec_held);
+    report.figure("lookup.borrowed_2t_same_fd_vs_rwlock_held", faster);
+    let faster = two(OWNED, different, vec);
+    report.figure("lookup.owned_2t_diff_fd_vs_rwlock", faster);
+    let both = two(OWNED, same, |row| row.ns).zip(two(OWNED, different, |row| row.ns));
+    let slower = both.map(|(same, different)| same / different);
+    report.figure("lookup.owned_2t_same_fd_vs_diff_fd", slower);
 }
 
 /// Draws conclusions from the tables.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::lists::Lists;
 use super::{Build, Loadfile, Outcome, Until, build, replay};
 use crate::experiment::Progress;
-use crate::stats::{Summary, order};
+use crate::stats::{Samples, Summary, order};
 
 /// Kind of workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,16 +32,13 @@ pub(super) enum Load<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Turns {
     /// Operations of all threads per second.
-    pub(super) operations_per_second: Summary,
+    pub(super) operations_per_second: Samples,
     /// Seconds of all CPUs in the program, in all turns together.
     pub(super) user_seconds: f64,
     /// Seconds of all CPUs in the host's kernel for it, in all turns together.
     pub(super) system_seconds: f64,
     /// Statistics of the lists, if there are any.
     pub(super) locality: Option<Locality>,
-    /// The throughput of each round, for ratios in pairs.
-    #[serde(skip)]
-    pub(super) rounds: Vec<f64>,
 }
 
 /// Statistics of locks and removals of the lists.
@@ -108,16 +105,12 @@ pub(super) fn measure(
 
 impl Turns {
     fn of(lists: Lists, outcomes: &[Outcome]) -> Self {
-        let rounds: Vec<_> = outcomes
-            .iter()
-            .map(Outcome::operations_per_second)
-            .collect();
+        let rounds = outcomes.iter().map(Outcome::operations_per_second);
         Turns {
-            operations_per_second: Summary::of(&rounds),
+            operations_per_second: rounds.collect::<Vec<_>>().into(),
             user_seconds: outcomes.iter().map(|it| it.user.as_secs_f64()).sum(),
             system_seconds: outcomes.iter().map(|it| it.system.as_secs_f64()).sum(),
             locality: Locality::of(lists, outcomes),
-            rounds,
         }
     }
 }
@@ -175,7 +168,7 @@ mod tests {
     #[test]
     fn hits_are_those_of_each_turn_and_locks_of_all() {
         let turns = Turns::of(Lists::PerCpu, &[counted(100, 50), counted(10, 10)]);
-        assert_eq!(turns.operations_per_second.median, 5.0);
+        assert_eq!(turns.operations_per_second.summary().median, 5.0);
         assert_eq!((turns.user_seconds, turns.system_seconds), (6.0, 2.0));
         let locality = turns.locality.unwrap();
         assert_eq!((locality.locks, locality.removals), (222, 110));

@@ -1,98 +1,173 @@
-//! The summary of `peers`: figures and remarks.
+//! The summary of `peers`: tables, plots, figures, and remarks.
 
 use super::Row;
 use super::case::{Case, Work};
-use super::rival::{Missing, Side};
-use crate::report::{Figure, Goal, nanoseconds, ratio};
-use crate::stats::{Summary, paired_ratio};
+use super::rival::{Features, Missing, Side};
+use crate::plot::{Axis, Bar, Group, Kind, Plot};
+use crate::report::{Figure, Grid, Report, Table, line, nanoseconds, ratio};
+use crate::stats::{Samples, Summary, median};
+use crate::tail::Tail;
 
-mod plots;
-mod tables;
-
-pub(super) use plots::plots;
-pub(super) use tables::tables;
-
-/// The headline figures, with their cases and meanings.
-const FIGURES: [(&str, Case, &str); 7] = [
+/// The work that is compared side by side, in one table each.
+const KINDS: [(&str, &[Work]); 2] = [
+    ("lookups", &[Work::Borrowed, Work::Owned]),
     (
-        "peers.borrowed_1t",
-        Case::of(Work::Borrowed, 1),
-        "borrowed lookup, 1 thread",
-    ),
-    (
-        "peers.borrowed_2t",
-        Case::of(Work::Borrowed, 2),
-        "borrowed lookup of the same descriptors, 2 threads",
-    ),
-    (
-        "peers.owned_1t",
-        Case::of(Work::Owned, 1),
-        "owned lookup, 1 thread",
-    ),
-    (
-        "peers.owned_2t",
-        Case::of(Work::Owned, 2),
-        "owned lookup, 2 threads",
-    ),
-    (
-        "peers.open_close_1t",
-        Case::of(Work::OpenClose, 1),
-        "open and close, 1 thread",
-    ),
-    (
-        "peers.open_close_2t",
-        Case::of(Work::OpenClose, 2),
-        "open and close, 2 threads",
-    ),
-    (
-        "peers.mixed_2t",
-        Case::of(Work::Mixed, 2),
-        "90 % lookups, 2 threads",
+        "changes",
+        &[Work::OpenClose, Work::OpenCloseNew, Work::Mixed],
     ),
 ];
 
+/// The headline figures, with their cases.
+const FIGURES: [(&str, Case); 7] = [
+    ("peers.borrowed_1t", Case::of(Work::Borrowed, 1)),
+    ("peers.borrowed_2t", Case::of(Work::Borrowed, 2)),
+    ("peers.owned_1t", Case::of(Work::Owned, 1)),
+    ("peers.owned_2t", Case::of(Work::Owned, 2)),
+    ("peers.open_close_1t", Case::of(Work::OpenClose, 1)),
+    ("peers.open_close_2t", Case::of(Work::OpenClose, 2)),
+    ("peers.mixed_2t", Case::of(Work::Mixed, 2)),
+];
+
 impl Row {
-    /// Returns the samples of a case, in the order of the rounds.
-    fn samples(&self, case: Case) -> Option<&[f64]> {
+    fn ns(&self, case: Case) -> Option<&Samples> {
         let timing = self.timings.iter().find(|timing| timing.case == case);
-        timing.map(|timing| &*timing.rounds)
+        timing.map(|timing| &timing.ns)
     }
 
     fn median(&self, case: Case) -> Option<f64> {
-        let timing = self.timings.iter().find(|timing| timing.case == case);
-        timing.map(|timing| timing.ns.median)
+        self.ns(case).map(|ns| ns.summary().median)
     }
 }
 
 /// Finds the fastest of a side in a case, by the median.
 fn best(rows: &[Row], side: Side, case: Case) -> Option<&Row> {
-    rows.iter()
-        .filter(|row| row.side == side && row.median(case).is_some())
-        .min_by(|a, b| {
-            f64::total_cmp(
-                &a.median(case).unwrap_or(0.0),
-                &b.median(case).unwrap_or(0.0),
-            )
-        })
+    let of_side = rows.iter().filter(|row| row.side == side);
+    let timed = of_side.filter_map(|row| Some((row.median(case)?, row)));
+    let (_, row) = timed.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    Some(row)
 }
 
 /// Compares the best rival with the best of ours, in pairs: above 1 where ours is faster.
 fn against_best(rows: &[Row], case: Case) -> Option<(&Row, &Row, Summary)> {
     let ours = best(rows, Side::Ours, case)?;
     let theirs = best(rows, Side::Theirs, case)?;
-    let ratios = paired_ratio(theirs.samples(case)?, ours.samples(case)?);
-    Some((ours, theirs, ratios))
+    Some((ours, theirs, theirs.ns(case)?.over(ours.ns(case)?)))
 }
 
-/// Computes the headline figures from the best of each side: where the keys of a rival need not be
-/// the lowest, ours need not be either.
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let figure = |&(key, case, what): &(&'static str, Case, &str)| {
-        let (ours, theirs, ratios) = against_best(rows, case)?;
-        let meaning = format!("{what}: {} ÷ {}", theirs.name, ours.name);
-        Some(Figure::of_ratio(key, &ratios, Goal::AtLeast(1.0), &meaning))
+/// Shows times, ratios, features, memory and growth, with figures from the best of each side: where
+/// the keys of a rival need not be the lowest, ours need not be either.
+pub(super) fn show(rows: &[Row], most: u32, report: &mut Report) {
+    for (kind, works) in KINDS {
+        let cases = Case::ALL.into_iter();
+        let cases: Vec<Case> = cases.filter(|case| works.contains(&case.work)).collect();
+        report.grid(Grid::new(
+            kind,
+            format!("Nanoseconds of an operation, an open with its close as one: {kind}"),
+            Axis::log("ns"),
+            cases.iter().map(|case| (title(*case), *case)),
+            rows.iter().map(|row| (row.name, row)),
+            |row, case| row.ns(*case).map(Samples::summary),
+        ));
+        report.tables.push(ratios(rows, kind, &cases));
+    }
+    report.tables.push(sizes(rows, most));
+    report.tables.push(features(rows));
+    report.plots.push(growths(rows, most));
+    for (key, case) in FIGURES {
+        let compared = against_best(rows, case);
+        report
+            .headline
+            .extend(compared.map(|(ours, theirs, ratios)| {
+                Figure::of_case(key, &ratios, &format!(" {} ÷ {}", theirs.name, ours.name))
+            }));
+    }
+}
+
+fn ratios(rows: &[Row], kind: &str, cases: &[Case]) -> Table {
+    let slower = |row: &Row, case: Case| {
+        let ours = best(rows, Side::Ours, case)?;
+        Some(ratio(row.ns(case)?.over(ours.ns(case)?).median))
     };
-    FIGURES.iter().filter_map(figure).collect()
+    let of = |row: &Row| {
+        let cell = |case: &Case| slower(row, *case).unwrap_or("-".to_owned());
+        line(row.name, cases.iter().map(cell))
+    };
+    let takes_part = |row: &&Row| cases.iter().any(|case| row.ns(*case).is_some());
+    Table {
+        caption: format!("Times slower than the best of ours, {kind}: medians of the rounds"),
+        header: line("times", cases.iter().map(|case| title(*case))),
+        rows: rows.iter().filter(takes_part).map(of).collect(),
+    }
+}
+
+fn sizes(rows: &[Row], most: u32) -> Table {
+    let line = |row: &Row| {
+        let bytes = row.bytes_per_descriptor.map(|bytes| format!("{bytes:.1}"));
+        if row.growths.is_empty() && bytes.is_none() {
+            return None;
+        }
+        let [median, late, worst] = growth(row);
+        let bytes = bytes.unwrap_or("-".to_owned());
+        Some([row.name.to_owned(), bytes, median, late, worst])
+    };
+    let header = ["", "bytes each", "median, ns", "99.99 %, µs", "worst, µs"];
+    let caption = format!(
+        "A table with {most} descriptors: memory beyond the objects, and its opens one by one, the \
+         clock included; medians of the growths, of the worst the smallest"
+    );
+    Table::new(caption, header, rows.iter().filter_map(line))
+}
+
+fn growth(row: &Row) -> [String; 3] {
+    let Some(worst) = row.growths.iter().map(|tail| tail.max_ns).min() else {
+        return ["-"; 3].map(str::to_owned);
+    };
+    let of = |part: fn(&Tail) -> u64| {
+        let parts: Vec<f64> = row.growths.iter().map(|tail| part(tail) as f64).collect();
+        median(&parts)
+    };
+    [
+        nanoseconds(of(|tail| tail.median_ns)),
+        nanoseconds(of(|tail| tail.p9999_ns) / 1e3),
+        nanoseconds(worst as f64 / 1e3),
+    ]
+}
+
+/// Draws the worst opens while a table grows.
+fn growths(rows: &[Row], most: u32) -> Plot {
+    let worst = |row: &Row| {
+        let maxima = || row.growths.iter().map(|tail| tail.max_ns as f64 / 1e3);
+        let value = maxima().reduce(f64::min)?;
+        Some(Bar {
+            name: row.name.to_owned(),
+            value,
+            spread: maxima().reduce(f64::max).map(|most| (value, most)),
+        })
+    };
+    Plot {
+        name: "growth",
+        caption: format!("The worst open while a table grows to {most} descriptors"),
+        kind: Kind::Bars {
+            value: Axis::log("µs"),
+            groups: vec![Group {
+                label: String::new(),
+                bars: rows.iter().filter_map(worst).collect(),
+            }],
+        },
+    }
+}
+
+fn features(rows: &[Row]) -> Table {
+    let of = |row: &Row| {
+        let answers = row.features.answers();
+        line(row.name, answers.map(|answer| answer.to_string()))
+    };
+    let tables = rows.iter().filter(|row| row.side != Side::Floor);
+    Table {
+        caption: "Features of each table; a word says how it has a feature".to_owned(),
+        header: line("", Features::NAMES.map(str::to_owned)),
+        rows: tables.map(of).collect(),
+    }
 }
 
 /// Lists where a rival is faster than ours, which rivals are missing, and which failed.
@@ -117,14 +192,14 @@ pub(super) fn remarks(rows: &[Row], missing: &[Missing], failures: &[String]) ->
 /// Lists the rivals that are faster than the best of ours in a case. If there are none, returns by
 /// how much the best rival is slower.
 fn ahead(rows: &[Row], case: Case) -> String {
-    let what = format!("{}, {}", case.work, threads(case.threads));
-    let Some(ours) = best(rows, Side::Ours, case) else {
+    let what = title(case);
+    let Some((ours, median)) =
+        best(rows, Side::Ours, case).and_then(|row| Some((row.name, row.median(case)?)))
+    else {
         return format!("{what}: not measured");
     };
-    let median = ours.median(case).unwrap_or(f64::NAN);
-    let faster: Vec<String> = rows
-        .iter()
-        .filter(|row| row.side == Side::Theirs)
+    let theirs = rows.iter().filter(|row| row.side == Side::Theirs);
+    let faster: Vec<String> = theirs
         .filter_map(|row| Some((row.name, row.median(case)?)))
         .filter(|&(_, theirs)| theirs < median)
         .map(|(name, theirs)| {
@@ -132,7 +207,7 @@ fn ahead(rows: &[Row], case: Case) -> String {
             format!("{name} takes {theirs} ns ({behind} times faster)")
         })
         .collect();
-    let ours = format!("{} takes {} ns", ours.name, nanoseconds(median));
+    let ours = format!("{ours} takes {} ns", nanoseconds(median));
     if !faster.is_empty() {
         return format!("{what}: a rival is ahead. {ours}, {}", faster.join(", "));
     }
@@ -167,10 +242,8 @@ fn size_ahead(rows: &[Row]) -> Option<String> {
     })
 }
 
-fn threads(threads: usize) -> &'static str {
-    if threads == 1 {
-        "1 thread"
-    } else {
-        "2 threads"
-    }
+/// Names a case in a table and in a sentence.
+fn title(case: Case) -> String {
+    let plural = if case.threads == 1 { "" } else { "s" };
+    format!("{}, {} thread{plural}", case.work, case.threads)
 }

@@ -15,7 +15,7 @@ use fdtable::{FdFlags, FileRef, Files, rcu};
 use serde::Serialize;
 
 use crate::experiment::Progress;
-use crate::report::{Figure, Goal, Table, ratio};
+use crate::report::{Figure, Report, Table, ratio};
 use crate::stats::Summary;
 
 /// Longest pause before a timed close, in microseconds: some ticks of the worker.
@@ -127,16 +127,14 @@ fn measure<T: Send + Sync>(
     })
 }
 
-pub(super) fn table(rows: &[Row]) -> Table {
+/// Shows the delays, and the worst of files that can be borrowed from.
+pub(super) fn show(rows: &[Row; 3], report: &mut Report) {
     let line = |row: &Row| {
-        let times = [
-            row.ms.median,
-            row.ms.max,
-            row.after_return_ms.median,
-            row.after_return_ms.max,
-        ];
         let name = format!("{}, {}, {} times", row.name, row.operation, row.ms.samples);
-        [name].into_iter().chain(times.map(ratio)).collect()
+        let (ms, after) = (row.ms, row.after_return_ms);
+        let [median, worst, after, worst_after] =
+            [ms.median, ms.max, after.median, after.max].map(ratio);
+        [name, median, worst, after, worst_after]
     };
     let header = [
         "",
@@ -145,28 +143,16 @@ pub(super) fn table(rows: &[Row]) -> Table {
         "median after the return",
         "worst after the return",
     ];
-    Table {
-        caption:
-            "Milliseconds from the close that drops the last reference to Drop of the object, \
-                  and how many of them come after the return of the close"
-                .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
-}
-
-/// Returns the worst of the rows of files that can be borrowed from.
-pub(super) fn figure([alone, after, _]: &[Row; 3]) -> Figure {
-    Figure {
-        key: "ports.drop_delay_ms",
-        value: alone.ms.max.max(after.ms.max),
-        goal: Goal::AtMost(10.0),
-        meaning: format!(
-            "the longest of {} times in milliseconds from the last close of a borrowable file to \
-             Drop of its object (medians {}, and {} after another close)",
-            alone.ms.samples + after.ms.samples,
-            ratio(alone.ms.median),
-            ratio(after.ms.median)
-        ),
-    }
+    let caption = "Milliseconds from the close that drops the last reference to Drop of the \
+                   object, and how many of them come after the return of the close";
+    let table = Table::new(caption, header, rows.iter().map(line));
+    report.tables.push(table);
+    let [alone, after] = [rows[0].ms, rows[1].ms];
+    let figure = Figure::new("ports.drop_delay_ms", alone.max.max(after.max));
+    report.headline.push(figure.and(&format!(
+        " (of {} times; medians {}, and {} after another close)",
+        alone.samples + after.samples,
+        ratio(alone.median),
+        ratio(after.median)
+    )));
 }

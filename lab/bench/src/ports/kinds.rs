@@ -2,16 +2,12 @@
 //! can be borrowed from.
 
 use std::hint::black_box;
-use std::time::Duration;
 
 use fdtable::{FdFlags, FileRef, Files, rcu};
 
-use super::{Row, Turn, beside, paired};
-use crate::report::{Figure, Goal, Table};
+use super::{CHUNK, Row, Turn, beside, each, turns as both, worst};
+use crate::report::Report;
 use crate::turn::{self, Worker};
-
-/// Opens and closes between two reads of the clock.
-const CHUNK: usize = 256;
 
 /// An object with a `Drop`.
 struct WithDrop(u64);
@@ -44,65 +40,37 @@ const KINDS: [Kind; 4] = [
 /// Each thread has a table of its own: what differs is in the objects.
 fn worker<T: Send + Sync + 'static>(file: impl Fn(u64) -> FileRef<T> + 'static) -> Worker<'static> {
     let files = Files::new();
-    let worker = move || {
-        for nth in 0..CHUNK as u64 {
-            let opened = files.open(file(black_box(nth)), FdFlags::empty());
-            let closed = opened.and_then(|fd| files.close(black_box(fd)));
-            if closed.is_err() {
-                return 0;
-            }
-        }
-        CHUNK
-    };
-    // Warms the code, and what belongs to the thread.
-    worker();
-    Box::new(worker)
+    each(CHUNK as u32, move |nth| {
+        let opened = files.open(file(black_box(nth as u64)), FdFlags::empty());
+        files.close(black_box(opened.ok()?)).ok().map(drop)
+    })
 }
 
-pub(super) fn turns() -> Vec<Turn<'static>> {
-    let of_kind = |(name, operation, worker): Kind, threads| Turn {
-        name,
-        operation,
-        threads,
-        run: Box::new(move |length: Duration| {
+pub(super) fn turns() -> Vec<Turn> {
+    let of_kind = |(name, operation, worker): Kind| {
+        both(name, operation, move |threads, length| {
             let ns = turn::turn(threads, length, &|_| worker());
             // No turn runs callbacks of the one before it.
             rcu::barrier()?;
             ns
-        }),
+        })
     };
-    KINDS
-        .into_iter()
-        .flat_map(|kind| super::THREADS.map(|threads| of_kind(kind, threads)))
-        .collect()
+    KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-fn sides(operation: &'static str) -> [(&'static str, &'static str); 2] {
-    [(BORROWABLE, operation), (PROMPT, operation)]
-}
-
-pub(super) fn table(rows: &[Row]) -> Table {
-    beside(
+/// Shows both kinds, and the worse of the ratios with and without `Drop`.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    let case = |operation: &'static str| {
+        let sides = [BORROWABLE, PROMPT].map(|name| (name, operation));
+        (operation.to_owned(), sides.to_vec())
+    };
+    report.tables.push(beside(
         "Nanoseconds of an open and a close of a new object, by kind of files",
         ["", BORROWABLE, PROMPT, "ratio"],
         rows,
-        OPERATIONS.map(|operation| (operation.to_owned(), sides(operation))),
-    )
-}
-
-/// Returns the worse of the ratios with and without `Drop`, on one thread.
-pub(super) fn figure(rows: &[Row]) -> Option<Figure> {
-    let ratios = OPERATIONS.iter().filter_map(|operation| {
-        let cost = paired(rows, sides(operation), 1)?.2;
-        Some((operation, cost))
-    });
-    let (operation, worst) = ratios.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
-    let meaning =
-        format!("the time of {operation} with prompt files for that with borrowable ones");
-    Some(Figure::of_ratio(
-        "ports.prompt_vs_rcu_kind",
-        &worst,
-        Goal::AtMost(1.0),
-        &meaning,
-    ))
+        OPERATIONS.map(case),
+    ));
+    let sides = [PROMPT, BORROWABLE];
+    let cost = worst("ports.prompt_vs_rcu_kind", rows, OPERATIONS, sides);
+    report.headline.extend(cost);
 }

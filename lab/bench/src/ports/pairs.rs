@@ -5,102 +5,113 @@ use std::time::Duration;
 
 use anyhow::Context;
 use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
-use serde::Serialize;
 
+use super::{Row, Turn, Which, beside, each, over, turns as both};
+use crate::report::Report;
 use crate::turn::{self, Worker};
 
-/// Operations between two reads of the clock.
-const CHUNK: usize = 256;
+type Table = Files<Rcu<u64>>;
 
-/// One side of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Side {
-    /// `dup3` over an open descriptor, and `replace` there by a clone of the reference.
-    Dup3,
-    Replace,
-    /// An owned lookup, without and with the data of the descriptor.
-    Owned,
-    OwnedWithData,
-    /// A borrowed lookup, likewise.
-    Borrowed,
-    BorrowedWithData,
+/// The work of a thread on descriptors from `first`, 32 of which are its own.
+type Work = fn(&Table, i32) -> Worker<'_>;
+
+/// The pairs: the plain operation, and the one that extends it.
+const PAIRS: [[(&str, Work); 2]; 3] = [
+    // Over an open descriptor: `dup3`, and `replace` by a clone of the reference.
+    [
+        ("dup3", |files, first| {
+            let none = FdFlags::empty();
+            each(32, move |_| {
+                files.dup3(black_box(first), first + 1, none).ok()?;
+                Some(())
+            })
+        }),
+        ("replace", |files, first| {
+            let (kept, none) = (files.get(first).expect("it is open"), FdFlags::empty());
+            each(32, move |_| {
+                let replaced = files.replace(black_box(first + 1), kept.clone(), none);
+                replaced.ok().map(drop)
+            })
+        }),
+    ],
+    // Owned lookups, without and with the data of the descriptor.
+    [
+        ("get", |files, first| {
+            sum(move |fd| Some(**files.get(first + fd).ok()?))
+        }),
+        ("get_with_data", |files, first| {
+            sum(move |fd| {
+                let (file, data) = files.get_with_data(first + fd).ok()?;
+                Some(**file + data.word)
+            })
+        }),
+    ],
+    // Borrowed lookups, likewise.
+    [
+        ("get_rcu", |files, first| {
+            sum(move |fd| {
+                let section = rcu::read_lock();
+                let file = files.get_rcu(first + fd, &section).ok()?;
+                Some(*file)
+            })
+        }),
+        ("get_rcu_with_data", |files, first| {
+            sum(move |fd| {
+                let section = rcu::read_lock();
+                let found = files.get_rcu_with_data(first + fd, &section);
+                let (file, data) = found.ok()?;
+                Some(*file + data.word)
+            })
+        }),
+    ],
+];
+
+/// Makes a worker that uses the results of lookups.
+fn sum<'a>(look_up: impl Fn(i32) -> Option<u64> + 'a) -> Worker<'a> {
+    each(32, move |fd| {
+        look_up(black_box(fd)).map(|value| _ = black_box(value))
+    })
 }
 
-impl Side {
-    pub(super) const ALL: [Self; 6] = [
-        Self::Dup3,
-        Self::Replace,
-        Self::Owned,
-        Self::OwnedWithData,
-        Self::Borrowed,
-        Self::BorrowedWithData,
+pub(super) fn turns() -> Vec<Turn> {
+    let of = |(name, work): (&'static str, Work)| {
+        both(name, name, move |threads, length| {
+            turn(work, threads, length)
+        })
+    };
+    PAIRS.into_iter().flatten().flat_map(of).collect()
+}
+
+/// Runs a turn on a new table, and returns its nanoseconds.
+fn turn(work: Work, threads: usize, length: Duration) -> anyhow::Result<f64> {
+    let files = Files::new();
+    for nth in 0..64_u64 {
+        let file = FileRef::new_rcu(nth);
+        let opened = files.open(file, (FdFlags::empty(), nth));
+        opened.context("it is full")?;
+    }
+    turn::turn(threads, length, &|nth| work(&files, nth as i32 * 32))
+}
+
+/// Shows each pair, and its ratio on one thread.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    let sides = PAIRS.map(|pair| pair.map(|(name, _)| (name, name)));
+    let case = |[plain, other]: [Which; 2]| {
+        let title = format!("{} for {}", other.0, plain.0);
+        (title, vec![plain, other])
+    };
+    report.tables.push(beside(
+        "Nanoseconds of operations beside the plain ones",
+        ["", "plain", "with a word", "ratio"],
+        rows,
+        sides.map(case),
+    ));
+    let keys = [
+        "ports.replace_vs_dup3",
+        "ports.owned_word_vs_plain",
+        "ports.word_lookup_vs_plain",
     ];
-
-    /// Returns its name in a table.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Dup3 => "dup3",
-            Self::Replace => "replace",
-            Self::Owned => "get",
-            Self::OwnedWithData => "get_with_data",
-            Self::Borrowed => "get_rcu",
-            Self::BorrowedWithData => "get_rcu_with_data",
-        }
-    }
-
-    /// Runs a turn on a new table, and returns its nanoseconds.
-    pub(super) fn turn(self, threads: usize, length: Duration) -> anyhow::Result<f64> {
-        let files = Files::new();
-        for nth in 0..64_u64 {
-            let file = FileRef::new_rcu(nth);
-            files
-                .open(file, (FdFlags::empty(), nth))
-                .context("it is full")?;
-        }
-        turn::turn(threads, length, &|nth| self.worker(&files, nth))
-    }
-
-    fn worker(self, files: &Files<Rcu<u64>>, nth: usize) -> Worker<'_> {
-        // Each thread has its own half of the descriptors.
-        let first = nth as i32 * 32;
-        let (old, new) = (first, first + 1);
-        let none = FdFlags::empty();
-        let kept = files.get(old).expect("it is open");
-        let each = move |act: &mut dyn FnMut(i32) -> u64| {
-            let places = (0..CHUNK as i32).map(|nth| first + nth % 32);
-            black_box(places.fold(0, |sum: u64, fd| sum.wrapping_add(act(black_box(fd)))));
-            CHUNK
-        };
-        let mut worker: Worker<'_> = match self {
-            Self::Dup3 => Box::new(move || {
-                each(&mut |_| u64::from(files.dup3(black_box(old), new, none).is_ok()))
-            }),
-            Self::Replace => Box::new(move || {
-                each(&mut |_| u64::from(files.replace(black_box(new), kept.clone(), none).is_ok()))
-            }),
-            Self::Owned => Box::new(move || each(&mut |fd| files.get(fd).map_or(0, |file| **file))),
-            Self::OwnedWithData => Box::new(move || {
-                each(&mut |fd| {
-                    let found = files.get_with_data(fd);
-                    found.map_or(0, |(file, data)| **file + data.word)
-                })
-            }),
-            Self::Borrowed => Box::new(move || {
-                each(&mut |fd| {
-                    let section = rcu::read_lock();
-                    files.get_rcu(fd, &section).map_or(0, |file| *file)
-                })
-            }),
-            Self::BorrowedWithData => Box::new(move || {
-                each(&mut |fd| {
-                    let section = rcu::read_lock();
-                    let found = files.get_rcu_with_data(fd, &section);
-                    found.map_or(0, |(file, data)| *file + data.word)
-                })
-            }),
-        };
-        worker();
-        worker
+    for ([plain, other], key) in sides.into_iter().zip(keys) {
+        report.ratio(key, over(rows, other, plain, 1));
     }
 }

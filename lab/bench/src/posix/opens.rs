@@ -12,8 +12,10 @@ use fdtable_posix::timed::Calls;
 use serde::Serialize;
 
 use super::{HOST, OURS};
-use crate::report::{Figure, Goal, Table, nanoseconds};
-use crate::stats::{Summary, order, paired_ratio};
+use crate::experiment::{Silent, alternate};
+use crate::plot::Axis;
+use crate::report::{Grid, Report};
+use crate::stats::Samples;
 use crate::turn::{Worker, turn};
 
 /// How long each turn lasts.
@@ -29,10 +31,7 @@ pub(super) struct Row {
     side: &'static str,
     threads: usize,
     /// Nanoseconds of a busy CPU.
-    ns: Summary,
-    /// The samples of each round, for ratios in pairs.
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 /// Directory with a file for each thread, which is removed at the end.
@@ -112,80 +111,42 @@ pub(super) fn measure(rounds: usize, ours: &Calls, host: &Calls) -> anyhow::Resu
         .iter()
         .flat_map(|files| [(files, 1), (files, 2)])
         .collect();
-    let mut ns = vec![Vec::new(); subjects.len()];
-    for round in 0..rounds {
-        for place in order(subjects.len(), round) {
-            let (files, threads) = subjects[place];
-            ns[place].push(turn(threads, TURN, &|nth| files.worker(nth))?);
-        }
-    }
-    let row = |(&(files, threads), rounds): (&(&Files<'_>, usize), Vec<f64>)| Row {
+    let ns = alternate(subjects.len(), rounds, &Silent, |place, _| {
+        let (files, threads) = subjects[place];
+        turn(threads, TURN, &|nth| files.worker(nth))
+    })?;
+    let row = |(&(files, threads), ns): (&(&Files<'_>, usize), Samples)| Row {
         call: "open and close of files in one directory",
         side: files.side,
         threads,
-        ns: Summary::of(&rounds),
-        rounds,
+        ns,
     };
     Ok(subjects.iter().zip(ns).map(row).collect())
 }
 
-pub(super) fn table(rows: &[Row]) -> Table {
-    let line = |row: &Row| {
-        let Summary {
-            median, p10, p90, ..
-        } = row.ns;
-        vec![
-            row.side.to_owned(),
-            row.threads.to_string(),
-            nanoseconds(median),
-            format!("{}–{}", nanoseconds(p10), nanoseconds(p90)),
-        ]
+/// Shows the times and the scaling, and what limits two threads.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    let find = |side, threads| {
+        let is_it = |row: &&Row| row.side == side && row.threads == threads;
+        rows.iter().find(is_it).map(|row| &row.ns)
     };
-    Table {
-        caption: "Nanoseconds of a busy CPU for an open and a close, each thread of its own file \
-                  in one directory: median (10th–90th percentile)"
+    report.grid(Grid::new(
+        "opens",
+        "Nanoseconds of a busy CPU for an open and a close, each thread of its own file in one \
+         directory",
+        Axis::log("ns"),
+        [("1 thread", 1), ("2 threads", 2)],
+        [OURS, HOST].map(|side| (side, side)),
+        |side, threads| find(*side, *threads).map(Samples::summary),
+    ));
+    // Two threads make twice as many opens in the same time of each CPU.
+    let scaling = |side| Some(find(side, 1)?.over(find(side, 2)?).times(2.0));
+    report.ratio("posix.open_2t_scaling", scaling(OURS));
+    report.ratio("posix.open_2t_scaling_host", scaling(HOST));
+    report.remarks.push(
+        "Both threads use one table, and each open takes the lowest free descriptor: which that is \
+         depends on the other thread. So a cache line travels between the CPUs at each open and \
+         each close. The lookup of the path writes nothing that the threads share."
             .to_owned(),
-        header: ["side", "threads", "ns", "spread"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
-}
-
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let scaling = |key, side, goal, meaning: &str| {
-        let rounds = |threads| {
-            let row = rows
-                .iter()
-                .find(|row| row.side == side && row.threads == threads)?;
-            // Opens in each microsecond of the wall.
-            let throughput = |ns: &f64| threads as f64 * 1000.0 / ns;
-            Some(row.rounds.iter().map(throughput).collect::<Vec<_>>())
-        };
-        let ratio = paired_ratio(&rounds(2)?, &rounds(1)?);
-        Some(Figure::of_ratio(key, &ratio, goal, meaning))
-    };
-    let figures = [
-        scaling(
-            "posix.open_2t_scaling",
-            OURS,
-            Goal::AtLeast(1.8),
-            "opens of different files in one directory: throughput of two threads ÷ of one",
-        ),
-        scaling(
-            "posix.open_2t_scaling_host",
-            HOST,
-            Goal::None,
-            "the same on the host",
-        ),
-    ];
-    figures.into_iter().flatten().collect()
-}
-
-/// Says what limits two threads.
-pub(super) fn remark() -> String {
-    "Both threads use one table, and each open takes the lowest free descriptor: which that is \
-     depends on the other thread. So a cache line travels between the CPUs at each open and each \
-     close. The lookup of the path writes nothing that the threads share."
-        .to_owned()
+    );
 }

@@ -13,8 +13,10 @@ use serde::Serialize;
 
 use super::{HOST, OURS};
 use crate::affinity;
-use crate::report::{Figure, Goal, Table, nanoseconds};
-use crate::stats::{Summary, order, paired_ratio};
+use crate::experiment::{Silent, alternate};
+use crate::plot::Axis;
+use crate::report::{Grid, Report};
+use crate::stats::Samples;
 
 /// How long each turn lasts.
 const TURN: Duration = Duration::from_millis(20);
@@ -32,10 +34,7 @@ pub(super) struct Row {
     side: &'static str,
     connections: usize,
     /// Nanoseconds of the wall for one round trip, of which many are under way.
-    ns: Summary,
-    /// The samples of each round, for ratios in pairs.
-    #[serde(skip)]
-    rounds: Vec<f64>,
+    ns: Samples,
 }
 
 /// Connections of one side.
@@ -136,70 +135,45 @@ pub(super) fn measure(rounds: usize) -> anyhow::Result<Vec<Row>> {
         });
         talking.join()
     });
-    let ns = ns.map_err(|_| anyhow::anyhow!("a measuring thread panicked"))?;
-    let row = |(talk, rounds): (&Talk, Vec<f64>)| Row {
+    let ns = ns.map_err(|_| anyhow::anyhow!("a measuring thread panicked"))??;
+    let row = |(talk, ns): (&Talk, Samples)| Row {
         call: "round trip of 64 bytes over TCP",
         side: talk.side,
         connections: CONNECTIONS,
-        ns: Summary::of(&rounds),
-        rounds,
+        ns,
     };
     Ok(talks.iter().zip(ns).map(row).collect())
 }
 
 /// Lets each side talk in turn, and ends the connections.
-fn talk_in_turn(talks: &[Talk], rounds: usize) -> Vec<Vec<f64>> {
-    let mut ns = vec![Vec::new(); talks.len()];
-    for round in 0..rounds {
-        for place in order(talks.len(), round) {
-            ns[place].push(talks[place].turn());
-        }
-    }
+fn talk_in_turn(talks: &[Talk], rounds: usize) -> anyhow::Result<Vec<Samples>> {
+    let talk = |place: usize, _| Ok(talks[place].turn());
+    let ns = alternate(talks.len(), rounds, &Silent, talk);
     for talk in talks {
         talk.close(&talk.clients);
     }
     ns
 }
 
-pub(super) fn table(rows: &[Row]) -> Table {
-    let line = |row: &Row| {
-        let Summary {
-            median, p10, p90, ..
-        } = row.ns;
-        vec![
-            row.side.to_owned(),
-            nanoseconds(median),
-            format!("{}–{}", nanoseconds(p10), nanoseconds(p90)),
-        ]
-    };
-    Table {
-        caption: "Nanoseconds of the wall for a round trip of 64 bytes over TCP, of 100 that are \
-                  under way between two event loops: median (10th–90th percentile)"
-            .to_owned(),
-        header: ["side", "ns", "spread"].map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
-}
-
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let of = |side| rows.iter().find(|row| row.side == side);
-    let (Some(ours), Some(host)) = (of(OURS), of(HOST)) else {
-        return Vec::new();
-    };
+/// Shows the times, and what their difference is made of.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    let of = |side| rows.iter().find(|row| row.side == side).map(|row| &row.ns);
+    report.grid(Grid::new(
+        "sockets",
+        "Nanoseconds of the wall for a round trip of 64 bytes over TCP, of 100 that are under way \
+         between two event loops",
+        Axis::linear("ns"),
+        [("round trip", ())],
+        [OURS, HOST].map(|side| (side, side)),
+        |side, ()| of(*side).map(Samples::summary),
+    ));
     // Throughput is the inverse of the time.
-    let ratio = paired_ratio(&host.rounds, &ours.rounds);
-    vec![Figure::of_ratio(
-        "posix.host_epoll_vs_host",
-        &ratio,
-        Goal::AtLeast(0.95),
-        "event loops on sockets of the host: throughput ÷ that on the host",
-    )]
-}
-
-/// Says what the difference is made of.
-pub(super) fn remark() -> String {
-    "An event loop on sockets of the host makes the same system calls on both sides. Here, each call \
-     also looks up the descriptor and takes a reference to the file, and leaves the freezer while it \
-     may block."
-        .to_owned()
+    let throughput = of(HOST).zip(of(OURS)).map(|(host, ours)| host.over(ours));
+    report.ratio("posix.host_epoll_vs_host", throughput);
+    report.remarks.push(
+        "An event loop on sockets of the host makes the same system calls on both sides. Here, each \
+         call also looks up the descriptor and takes a reference to the file, and leaves the freezer \
+         while it may block."
+            .to_owned(),
+    );
 }

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::report::Goal;
-
 /// Measure of a run.
 #[derive(Clone, Copy)]
 pub(super) enum Clock {
@@ -15,32 +13,17 @@ pub(super) enum Clock {
     Printed { last_word_in_ns: f64 },
 }
 
-/// A headline figure of a program.
+/// The headline figure of a program, by its key.
+#[derive(Clone, Copy)]
 pub(super) enum Bound {
     /// The host's time ÷ ours.
-    TimesFaster {
-        key: &'static str,
-        goal: Goal,
-        meaning: &'static str,
-    },
+    TimesFaster(&'static str),
     /// Our time ÷ the host's.
-    TimesSlower {
-        key: &'static str,
-        goal: Goal,
-        meaning: &'static str,
-    },
-    /// Our time.
-    Nanoseconds {
-        key: &'static str,
-        goal: Goal,
-        meaning: &'static str,
-    },
-    /// Our time beyond the host's.
-    MillisecondsMore {
-        key: &'static str,
-        goal: Goal,
-        meaning: &'static str,
-    },
+    TimesSlower(&'static str),
+    /// Our time in nanoseconds.
+    Nanoseconds(&'static str),
+    /// Our time beyond the host's, in milliseconds.
+    MillisecondsMore(&'static str),
 }
 
 pub(super) struct Program {
@@ -51,10 +34,28 @@ pub(super) struct Program {
     /// A directory of the host that we show with an overlay, as the folder for its files.
     pub(super) overlay: Option<PathBuf>,
     pub(super) clock: Clock,
-    pub(super) bounds: Vec<Bound>,
+    pub(super) bound: Bound,
 }
 
 impl Program {
+    /// Makes a program whose words are separated by spaces.
+    pub(super) fn new(
+        name: &'static str,
+        file: &Path,
+        words: &str,
+        clock: Clock,
+        bound: Bound,
+    ) -> Self {
+        Program {
+            name,
+            file: file.to_owned(),
+            words: words.split_whitespace().map(str::to_owned).collect(),
+            overlay: None,
+            clock,
+            bound,
+        }
+    }
+
     /// Lists its arguments for a folder.
     pub(super) fn words(&self, folder: &str) -> impl Iterator<Item = String> {
         self.words
@@ -93,17 +94,25 @@ pub(super) fn all(work: u32, folder: &Path) -> (Vec<Program>, Vec<String>) {
         }
         _ => missing.push(absent("python3", "python3")),
     }
-    let [pipes, sockets] = [Ends::Pipes, Ends::Sockets].map(|ends| hackbench(work, ends));
+    let keys = ["run.hackbench_pipe_vs_host", "run.hackbench_socket_vs_host"];
     for (name, package, some) in [
-        ("dd", "coreutils", vec![dd(work)]),
-        ("sqlite3", "sqlite3", vec![sqlite(work, folder)]),
-        ("hackbench", HACKBENCH_PACKAGE, vec![pipes, sockets]),
-        ("true", "coreutils", vec![just_true()]),
+        ("dd", "coreutils", dd(work).into_iter().collect()),
+        (
+            "sqlite3",
+            "sqlite3",
+            sqlite(work, folder).into_iter().collect(),
+        ),
+        ("hackbench", HACKBENCH_PACKAGE, hackbench(work, "-T", keys)),
+        (
+            "true",
+            "coreutils",
+            just_true().into_iter().collect::<Vec<_>>(),
+        ),
     ] {
-        if some.iter().any(Option::is_none) {
+        if some.is_empty() {
             missing.push(absent(name, package));
         }
-        programs.extend(some.into_iter().flatten());
+        programs.extend(some);
     }
     (programs, missing)
 }
@@ -136,150 +145,59 @@ pub(super) fn part(work: u32, of: u64) -> String {
 }
 
 fn calls_in_c(work: u32, file: &Path) -> Vec<Program> {
-    let program = |name, what: &str, count, folder: &str, bounds| Program {
-        name,
-        file: file.to_owned(),
-        words: vec![what.to_owned(), part(work, count), folder.to_owned()],
-        overlay: None,
-        clock: NANOSECONDS,
-        bounds,
+    let program = |name, what: &str, count, folder: &str, bound| {
+        let words = format!("{what} {} {folder}", part(work, count));
+        Program::new(name, file, &words, NANOSECONDS, bound)
     };
-    let faster = |key, goal, meaning| {
-        vec![Bound::TimesFaster {
-            key,
-            goal: Goal::AtLeast(goal),
-            meaning,
-        }]
-    };
+    let faster = Bound::TimesFaster;
+    let call = Bound::Nanoseconds("run.call_ns");
+    let (open, stat) = ("run.open_close_vs_host", "run.stat_vs_host");
+    let (create, read) = ("run.create_unlink_vs_host", "run.host_file_overhead");
+    // The last is in memory of the host on both sides.
+    let host = "pread, 4 KiB of a host file";
     vec![
-        program(
-            "fcntl(F_GETFD)",
-            "getfd",
-            5_000_000,
-            "{}",
-            vec![Bound::Nanoseconds {
-                key: "run.call_ns",
-                goal: Goal::AtMost(30.0),
-                meaning: "A call at a rewritten site, fcntl(F_GETFD)",
-            }],
-        ),
-        program(
-            "open and close",
-            "open_close",
-            400_000,
-            "{}",
-            faster(
-                "run.open_close_vs_host",
-                1.2,
-                "Open and close of a file in memory: times faster than the host",
-            ),
-        ),
-        program(
-            "stat",
-            "stat",
-            400_000,
-            "{}",
-            faster(
-                "run.stat_vs_host",
-                1.2,
-                "stat of a file in memory: times faster than the host",
-            ),
-        ),
+        program("fcntl(F_GETFD)", "getfd", 5_000_000, "{}", call),
+        program("open and close", "open_close", 400_000, "{}", faster(open)),
+        program("stat", "stat", 400_000, "{}", faster(stat)),
         program(
             "create and unlink",
             "create_unlink",
             100_000,
             "{}",
-            faster(
-                "run.create_unlink_vs_host",
-                2.0,
-                "A file made, closed and removed: times faster than the host",
-            ),
+            faster(create),
         ),
-        // In memory of the host on both sides.
         program(
-            "pread, 4 KiB of a host file",
+            host,
             "pread",
             1_000_000,
             "/dev/shm",
-            vec![Bound::TimesSlower {
-                key: "run.host_file_overhead",
-                goal: Goal::AtMost(1.1),
-                meaning: "A read of 4 KiB of a host file ÷ the same without us",
-            }],
+            Bound::TimesSlower(read),
         ),
     ]
 }
 
 fn calls_in_python(work: u32, file: &Path, script: &Path) -> Vec<Program> {
-    let program = |name, what: &str, count, bound| Program {
-        name,
-        file: file.to_owned(),
-        words: vec![
-            script.display().to_string(),
-            what.to_owned(),
-            part(work, count),
-            "{}".to_owned(),
-        ],
-        overlay: None,
-        clock: NANOSECONDS,
-        bounds: vec![bound],
+    let program = |name, what: &str, count, bound| {
+        let words = format!("{} {what} {} {{}}", script.display(), part(work, count));
+        Program::new(name, file, &words, NANOSECONDS, bound)
     };
+    let pwrite = Bound::TimesFaster("run.python_pwrite_vs_host");
+    let pipe = Bound::TimesFaster("run.pipe_vs_host");
+    let compute = Bound::TimesSlower("run.compute_overhead");
     vec![
-        program(
-            "python: pwrite",
-            "pwrite",
-            500_000,
-            Bound::TimesFaster {
-                key: "run.python_pwrite_vs_host",
-                goal: Goal::AtLeast(2.0),
-                meaning: "pwrite of a byte in Python: times faster than the host",
-            },
-        ),
-        program(
-            "python: pipe",
-            "pipe",
-            300_000,
-            Bound::TimesFaster {
-                key: "run.pipe_vs_host",
-                goal: Goal::AtLeast(2.5),
-                meaning: "A byte written to a pipe and read, in Python: times faster than the host",
-            },
-        ),
-        program(
-            "python: compute",
-            "compute",
-            50_000,
-            Bound::TimesSlower {
-                key: "run.compute_overhead",
-                goal: Goal::AtMost(1.01),
-                meaning: "A computation in Python, without calls ÷ the same without us",
-            },
-        ),
+        program("python: pwrite", "pwrite", 500_000, pwrite),
+        program("python: pipe", "pipe", 300_000, pipe),
+        program("python: compute", "compute", 50_000, compute),
     ]
 }
 
 fn dd(work: u32) -> Option<Program> {
-    let count = format!("count={}", part(work, 2_000_000));
-    let words = [
-        "if=/dev/zero",
-        "of=/dev/null",
-        "bs=1",
-        "status=none",
-        &count,
-    ];
-    Some(Program {
-        name: "dd bs=1, zero to null",
-        file: installed("dd")?,
-        words: words.map(str::to_owned).to_vec(),
-        overlay: None,
-        clock: Clock::Process,
-        bounds: vec![Bound::TimesFaster {
-            key: "run.dd_vs_host",
-            goal: Goal::AtLeast(2.5),
-            meaning: "dd of bytes from /dev/zero to /dev/null: times faster than the host",
-        }],
-    })
+    let count = part(work, 2_000_000);
+    let words = format!("if=/dev/zero of=/dev/null bs=1 status=none count={count}");
+    let bound = Bound::TimesFaster("run.dd_vs_host");
+    let name = "dd bs=1, zero to null";
+    let dd = installed("dd")?;
+    Some(Program::new(name, &dd, &words, Clock::Process, bound))
 }
 
 fn sqlite(work: u32, folder: &Path) -> Option<Program> {
@@ -291,73 +209,31 @@ fn sqlite(work: u32, folder: &Path) -> Option<Program> {
         insert.repeat(rows)
     );
     fs::write(&script, text).ok()?;
+    let bound = Bound::TimesFaster("run.sqlite_insert_vs_host");
+    let sqlite = installed("sqlite3")?;
+    let read = format!(".read {}", script.display());
     Some(Program {
-        name: "sqlite3: inserts",
-        file: installed("sqlite3")?,
-        words: vec![
-            "{}/fdtable-run.db".to_owned(),
-            format!(".read {}", script.display()),
-        ],
-        overlay: None,
-        clock: Clock::Process,
-        bounds: vec![Bound::TimesFaster {
-            key: "run.sqlite_insert_vs_host",
-            goal: Goal::AtLeast(2.0),
-            meaning: "sqlite3, each insert a transaction: times faster than the host",
-        }],
+        words: vec!["{}/fdtable-run.db".to_owned(), read],
+        ..Program::new("sqlite3: inserts", &sqlite, "", Clock::Process, bound)
     })
 }
 
-/// Channel of hackbench's threads.
-#[derive(Clone, Copy)]
-enum Ends {
-    Pipes,
-    Sockets,
-}
-
-fn hackbench(work: u32, ends: Ends) -> Option<Program> {
-    let loops = part(work, 1000);
-    let mut words = vec!["-T", "-g", "10", "-l", &loops];
-    let (name, bound) = match ends {
-        Ends::Pipes => {
-            words.push("-p");
-            let bound = Bound::TimesFaster {
-                key: "run.hackbench_pipe_vs_host",
-                goal: Goal::AtLeast(2.0),
-                meaning: "hackbench with 400 threads over pipes: times faster than the host",
-            };
-            ("hackbench, pipes", bound)
-        }
-        Ends::Sockets => {
-            let bound = Bound::TimesFaster {
-                key: "run.hackbench_socket_vs_host",
-                goal: Goal::AtLeast(5.0),
-                meaning: "hackbench with 400 threads over sockets: times faster than the host",
-            };
-            ("hackbench, sockets", bound)
-        }
+/// Makes both runs of hackbench, with threads (`-T`) or processes (`-P`).
+pub(super) fn hackbench(work: u32, of: &str, [pipes, sockets]: [&'static str; 2]) -> Vec<Program> {
+    let Some(file) = installed("hackbench") else {
+        return Vec::new();
     };
-    Some(Program {
-        name,
-        file: installed("hackbench")?,
-        words: words.into_iter().map(str::to_owned).collect(),
-        overlay: None,
-        clock: SECONDS,
-        bounds: vec![bound],
-    })
+    let words = format!("{of} -g 10 -l {}", part(work, 1000));
+    let program =
+        |name, words: &str, key| Program::new(name, &file, words, SECONDS, Bound::TimesFaster(key));
+    vec![
+        program("hackbench, pipes", &format!("{words} -p"), pipes),
+        program("hackbench, sockets", &words, sockets),
+    ]
 }
 
 fn just_true() -> Option<Program> {
-    Some(Program {
-        name: "true",
-        file: installed("true")?,
-        words: Vec::new(),
-        overlay: None,
-        clock: Clock::Process,
-        bounds: vec![Bound::MillisecondsMore {
-            key: "run.start_ms",
-            goal: Goal::AtMost(3.0),
-            meaning: "The start of a program beyond the host's",
-        }],
-    })
+    let bound = Bound::MillisecondsMore("run.start_ms");
+    let file = installed("true")?;
+    Some(Program::new("true", &file, "", Clock::Process, bound))
 }

@@ -13,9 +13,8 @@ use anyhow::{Context, ensure};
 
 use super::program::installed;
 use super::{Run, SIDES, Side};
-use crate::experiment::Progress;
-use crate::report::{Figure, Goal};
-use crate::stats::{order, paired_ratio};
+use crate::experiment::{Progress, alternate};
+use crate::report::Figure;
 
 /// Why there is no figure.
 pub(super) const MISSING: &str = "No server: redis-server or redis-benchmark is not installed: \
@@ -45,20 +44,11 @@ pub(super) fn measure(
         return Ok(None);
     };
     progress.begin("run: a server", run.rounds as u64);
-    let mut rates = [Vec::new(), Vec::new()];
-    for round in 0..run.rounds {
-        for place in order(SIDES.len(), round) {
-            rates[place].push(turn(run, &server, &load, folder, SIDES[place])?);
-        }
-        progress.step();
-    }
-    let [ours, host] = rates;
-    Ok(Some(Figure::of_ratio(
-        "run.server_vs_host",
-        &paired_ratio(&ours, &host),
-        Goal::AtLeast(1.0),
-        "redis-server with 50 connections: requests a second ÷ those on the host",
-    )))
+    let rates = alternate(SIDES.len(), run.rounds, progress, |place, _| {
+        turn(run, &server, &load, folder, SIDES[place])
+    })?;
+    let ratio = rates[0].over(&rates[1]);
+    Ok(Some(Figure::of_ratio("run.server_vs_host", &ratio)))
 }
 
 /// Runs a server under load once. Returns requests a second.

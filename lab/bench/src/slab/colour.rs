@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cachegrind::{FIRST, Geometry};
 use super::part::Program;
-use crate::stats::{Summary, order};
+use crate::stats::{Samples, order};
 use fdtable_slab::{Cache, Colouring, Object, Options};
 
 /// Slabs of a walk. Without colours that is eight times the ways of a set.
@@ -49,10 +49,7 @@ pub(super) struct Walks {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Walked {
     /// Nanoseconds of a step.
-    pub(super) ns: Summary,
-    /// Samples of each round, for ratios in pairs.
-    #[serde(skip)]
-    pub(super) rounds: Vec<f64>,
+    pub(super) ns: Samples,
     /// Misses of the walk; none if the tool is missing.
     pub(super) misses: Option<u64>,
 }
@@ -112,8 +109,7 @@ pub(super) fn measure(rounds: usize, program: &Program) -> anyhow::Result<Walks>
 impl Walked {
     fn new(rounds: Vec<f64>, colouring: Colouring, program: &Program) -> anyhow::Result<Self> {
         Ok(Walked {
-            ns: Summary::of(&rounds),
-            rounds,
+            ns: rounds.into(),
             misses: program.misses(colouring, COUNTED)?,
         })
     }

@@ -1,16 +1,16 @@
 //! The summary of `slab`: tables, figures, and remarks.
 
-use super::cachegrind::Geometry;
-use super::colour::Walks;
+use super::colour::{Walked, Walks};
 use super::footprint::Footprint;
 use super::objects::{BOX, JEMALLOC, MIMALLOC, MUTEX_SLAB, NOTHING, OURS, SHARDED_SLAB};
 use super::work::Case;
 use super::{FILE, Row, SMALL};
-use crate::report::{Figure, Goal, Table, nanoseconds};
-use crate::stats::{Summary, paired_ratio};
+use crate::plot::Axis;
+use crate::report::{Figure, Grid, Report, Table, nanoseconds};
+use crate::stats::{Samples, Summary};
 
-/// Subjects that have a row in the tables.
-pub(super) const SUBJECTS: [&str; 7] = [
+/// Subjects, in the order of the tables.
+const SUBJECTS: [&str; 7] = [
     OURS,
     MIMALLOC,
     JEMALLOC,
@@ -20,246 +20,155 @@ pub(super) const SUBJECTS: [&str; 7] = [
     NOTHING,
 ];
 
-/// Sizes of objects.
-pub(super) const SIZES: [usize; 2] = [SMALL, FILE];
+/// Sizes of an object.
+const SIZES: [usize; 2] = [SMALL, FILE];
 
-/// Finds the samples of a subject in a case, in the order of the rounds.
-pub(super) fn samples<'a>(
-    rows: &'a [Row],
-    name: &str,
-    size: usize,
-    wanted: Case,
-) -> Option<&'a [f64]> {
+/// The plots of each size: an object at a time, and many.
+const PLOTS: [[&str; 2]; 2] = [["pairs-small", "many-small"], ["pairs-file", "many-file"]];
+
+fn samples<'a>(rows: &'a [Row], name: &str, size: usize, wanted: Case) -> Option<&'a Samples> {
     rows.iter().find_map(|row| match row {
         Row::Time {
             subject,
             bytes,
             case,
-            rounds,
-            ..
-        } if *subject == name && *bytes == size && *case == wanted => Some(&**rounds),
+            ns,
+        } if *subject == name && *bytes == size && *case == wanted => Some(ns),
         _ => None,
     })
 }
 
-pub(super) fn footprint(rows: &[Row], name: &str, size: usize) -> Option<Footprint> {
+fn footprint<'a>(rows: &'a [Row], name: &str, size: usize) -> Option<&'a Footprint> {
     rows.iter().find_map(|row| match row {
         Row::Memory { subject, footprint } if *subject == name && footprint.bytes == size => {
-            Some(*footprint)
+            Some(footprint)
         }
         _ => None,
     })
 }
 
-pub(super) fn walks(rows: &[Row]) -> Option<&Walks> {
+fn walks(rows: &[Row]) -> Option<&Walks> {
     rows.iter().find_map(|row| match row {
         Row::Colours(walks) => Some(walks),
         _ => None,
     })
 }
 
-/// Makes two tables of times for each size, one of memory and one of walks.
-pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
-    let mut tables = Vec::new();
-    for size in SIZES {
-        tables.push(pairs(rows, size));
-        tables.push(many(rows, size));
-    }
-    tables.extend(memory(rows));
-    tables.extend(walks(rows).map(colours));
-    tables
-}
-
-fn pairs(rows: &[Row], size: usize) -> Table {
-    let columns = [
+/// Shows everything that follows from the rows.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    let one = [
         ("1 thread", Case::Pair),
         ("1 thread, written", Case::PairWritten),
         ("2 threads", Case::PairTwoThreads),
     ];
-    times(
-        rows,
-        size,
-        format!("Nanoseconds to allocate and free an object of {size} bytes"),
-        &columns,
-    )
-}
-
-fn many(rows: &[Row], size: usize) -> Table {
-    let columns = [
+    let many = [
         ("1,000 in order", Case::Batch),
         ("1,000 shuffled", Case::BatchShuffled),
         ("handover", Case::Handover),
         ("handover, written", Case::HandoverWritten),
     ];
-    times(
-        rows,
-        size,
-        format!(
-            "Nanoseconds per object of {size} bytes, where many are alive or another thread frees"
-        ),
-        &columns,
-    )
-}
-
-fn times(rows: &[Row], size: usize, what: String, columns: &[(&str, Case)]) -> Table {
-    let line = |&name: &&'static str| {
-        let cell = |&(_, case): &(&str, Case)| {
-            samples(rows, name, size, case).map_or("-".to_owned(), |ns| spread(&Summary::of(ns)))
+    for (size, [pairs, batches]) in SIZES.into_iter().zip(PLOTS) {
+        let times = |name, caption: String, cases: &[(&'static str, Case)]| {
+            let subjects = SUBJECTS.map(|name| (name, name));
+            let cases = cases.iter().copied();
+            Grid::new(
+                name,
+                caption,
+                Axis::log("ns"),
+                cases,
+                subjects,
+                |name, case| samples(rows, name, size, *case).map(Samples::summary),
+            )
         };
-        std::iter::once(name.to_owned())
-            .chain(columns.iter().map(cell))
-            .collect()
-    };
-    let names = columns.iter().map(|(name, _)| (*name).to_owned());
-    Table {
-        caption: what + ": median (10th–90th percentile)",
-        header: std::iter::once("ns".to_owned()).chain(names).collect(),
-        rows: SUBJECTS.iter().map(line).collect(),
+        let caption = format!("Nanoseconds to allocate and free an object of {size} bytes");
+        report.grid(times(pairs, caption, &one));
+        let caption = format!(
+            "Nanoseconds per object of {size} bytes, where many are alive or another thread frees"
+        );
+        report.grid(times(batches, caption, &many));
     }
+    report.tables.extend(memory(rows));
+    report.tables.extend(walks(rows).map(colours));
+    figures(rows, report);
+    report.remarks = remarks(rows);
 }
 
-fn spread(ns: &Summary) -> String {
-    let [p10, median, p90] = [ns.p10, ns.median, ns.p90].map(nanoseconds);
-    format!("{median} ({p10}–{p90})")
-}
-
-/// Makes the table of memory, if it could be measured.
 fn memory(rows: &[Row]) -> Option<Table> {
     let live = footprint(rows, OURS, SMALL)?.live;
     let line = |&name: &&'static str| {
-        let cells = SIZES.map(|size| {
-            let overhead = footprint(rows, name, size)?.overhead();
-            Some(format!("{:.1} %", overhead * 100.0))
-        });
-        let [small, file] = cells;
-        Some(vec![name.to_owned(), small?, file?])
+        let overhead = |size| Some(footprint(rows, name, size)?.overhead() * 100.0);
+        let [small, file] = SIZES.map(overhead);
+        Some([
+            name.to_owned(),
+            format!("{:.1} %", small?),
+            format!("{:.1} %", file?),
+        ])
     };
     let subjects = SUBJECTS.iter().filter(|&&name| name != NOTHING);
-    let sizes = SIZES.map(|size| format!("{size} bytes"));
-    Some(Table {
-        caption: format!("Memory beyond the objects, in percent of {live} objects that are alive"),
-        header: std::iter::once(String::new()).chain(sizes).collect(),
-        rows: subjects.filter_map(line).collect(),
-    })
+    let [small, file] = SIZES.map(|size| format!("{size} bytes"));
+    Some(Table::new(
+        format!("Memory beyond the objects, in percent of {live} objects that are alive"),
+        ["", &small, &file],
+        subjects.filter_map(line),
+    ))
 }
 
 fn colours(walks: &Walks) -> Table {
-    let misses = |misses: Option<u64>| misses.map_or("-".to_owned(), |it| it.to_string());
-    let line = |name: String, walked: &super::colour::Walked| {
-        vec![name, spread(&walked.ns), misses(walked.misses)]
+    let line = |name: String, walked: &Walked| {
+        let misses = walked.misses.map_or("-".to_owned(), |it| it.to_string());
+        [name, walked.ns.summary().spread(nanoseconds), misses]
     };
-    let Geometry {
-        sets,
-        ways,
-        line: bytes,
-    } = walks.simulated;
-    Table {
-        caption: format!(
+    let simulated = walks.simulated;
+    Table::new(
+        format!(
             "A walk over the first objects of {} slabs: nanoseconds of a step, median (10th–90th \
-             percentile); misses of {} times around, in a cache of {sets} sets of {ways} lines of \
-             {bytes} bytes",
-            walks.slabs, walks.counted
+             percentile); misses of {} times around, in a cache of {} sets of {} lines of {} bytes",
+            walks.slabs, walks.counted, simulated.sets, simulated.ways, simulated.line
         ),
-        header: ["", "ns", "misses"].map(str::to_owned).to_vec(),
-        rows: vec![
+        ["", "ns", "misses"],
+        [
             line(format!("{} colours", walks.colours), &walks.with),
             line("no colours".to_owned(), &walks.without),
         ],
-    }
+    )
 }
 
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let ratio = |key, case, rival, goal, meaning: &str| {
-        let (size, ratio) = worst_ratio(rows, case, rival)?;
-        let meaning = format!("{meaning}: our time ÷ that of {rival}, {size} bytes");
-        Some(Figure::of_ratio(key, &ratio, goal, &meaning))
+fn figures(rows: &[Row], report: &mut Report) {
+    let mut figure = |key, case, rival| {
+        let worst = worst_ratio(rows, case, rival);
+        let of = |(size, ratio)| Figure::of_case(key, &ratio, &format!(", {size} bytes"));
+        report.headline.extend(worst.map(of));
     };
-    let at_most_one = Goal::AtMost(1.0);
-    let figures = [
-        ratio(
-            "slab.pair_vs_mimalloc",
-            Case::Pair,
-            MIMALLOC,
-            at_most_one,
-            "An object allocated and freed, one thread",
-        ),
-        ratio(
-            "slab.pair_vs_jemalloc",
-            Case::Pair,
-            JEMALLOC,
-            Goal::None,
-            "The same",
-        ),
-        ratio(
-            "slab.pair_written_vs_mimalloc",
-            Case::PairWritten,
-            MIMALLOC,
-            Goal::None,
-            "The same with the object written",
-        ),
-        ratio(
-            "slab.pair_2t_vs_mimalloc",
-            Case::PairTwoThreads,
-            MIMALLOC,
-            Goal::None,
-            "The first, two threads",
-        ),
-        ratio(
-            "slab.batch_vs_mimalloc",
-            Case::Batch,
-            MIMALLOC,
-            Goal::None,
-            "1,000 allocated, then freed in order",
-        ),
-        ratio(
-            "slab.batch_shuffled_vs_mimalloc",
-            Case::BatchShuffled,
-            MIMALLOC,
-            Goal::None,
-            "The same in a shuffled order",
-        ),
-        ratio(
-            "slab.cross_thread_vs_mimalloc",
-            Case::Handover,
-            MIMALLOC,
-            at_most_one,
-            "Allocated by one thread, freed by another",
-        ),
-        ratio(
-            "slab.cross_thread_vs_jemalloc",
-            Case::Handover,
-            JEMALLOC,
-            Goal::None,
-            "The same",
-        ),
-        ratio(
-            "slab.cross_thread_written_vs_mimalloc",
-            Case::HandoverWritten,
-            MIMALLOC,
-            Goal::None,
-            "The same with the object written",
-        ),
-        walks(rows).and_then(misses_ratio),
-        walks(rows).map(|walks| {
-            let ratio = paired_ratio(&walks.with.rounds, &walks.without.rounds);
-            Figure::of_ratio(
-                "slab.colour_time_ratio",
-                &ratio,
-                Goal::None,
-                "Time of that walk with colours ÷ without",
-            )
-        }),
-        overhead(rows),
-    ];
-    figures.into_iter().flatten().collect()
+    figure("slab.pair_vs_mimalloc", Case::Pair, MIMALLOC);
+    figure("slab.pair_vs_jemalloc", Case::Pair, JEMALLOC);
+    let written = "slab.pair_written_vs_mimalloc";
+    figure(written, Case::PairWritten, MIMALLOC);
+    figure("slab.pair_2t_vs_mimalloc", Case::PairTwoThreads, MIMALLOC);
+    figure("slab.batch_vs_mimalloc", Case::Batch, MIMALLOC);
+    let shuffled = "slab.batch_shuffled_vs_mimalloc";
+    figure(shuffled, Case::BatchShuffled, MIMALLOC);
+    figure("slab.cross_thread_vs_mimalloc", Case::Handover, MIMALLOC);
+    figure("slab.cross_thread_vs_jemalloc", Case::Handover, JEMALLOC);
+    let written = "slab.cross_thread_written_vs_mimalloc";
+    figure(written, Case::HandoverWritten, MIMALLOC);
+    let walks = walks(rows);
+    let misses = |walks: &Walks| Some(walks.with.misses? as f64 / walks.without.misses? as f64);
+    report.figure("slab.colour_miss_ratio", walks.and_then(misses));
+    let times = walks.map(|walks| walks.with.ns.over(&walks.without.ns));
+    report.ratio("slab.colour_time_ratio", times);
+    let overhead = |size| Some((size, footprint(rows, OURS, size)?.overhead()));
+    let worst = SIZES.into_iter().filter_map(overhead);
+    let worst = worst.max_by(|(_, a), (_, b)| a.total_cmp(b));
+    report.headline.extend(worst.map(|(size, overhead)| {
+        Figure::new("slab.memory_overhead", overhead).and(&format!(", {size} bytes"))
+    }));
 }
 
-/// Compares ours with a rival at each size, and returns the size at which ours is worse.
+/// Computes our time over a rival's, at the size where it is larger.
 fn worst_ratio(rows: &[Row], case: Case, rival: &str) -> Option<(usize, Summary)> {
     let ratio = |size| {
         let of = |name| samples(rows, name, size, case);
-        Some((size, paired_ratio(of(OURS)?, of(rival)?)))
+        Some((size, of(OURS)?.over(of(rival)?)))
     };
     SIZES
         .into_iter()
@@ -267,34 +176,7 @@ fn worst_ratio(rows: &[Row], case: Case, rival: &str) -> Option<(usize, Summary)
         .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))
 }
 
-fn misses_ratio(walks: &Walks) -> Option<Figure> {
-    Some(Figure {
-        key: "slab.colour_miss_ratio",
-        value: walks.with.misses? as f64 / walks.without.misses? as f64,
-        goal: Goal::AtMost(0.25),
-        meaning: format!(
-            "Misses of a walk over {} slabs with colours ÷ without",
-            walks.slabs
-        ),
-    })
-}
-
-/// Returns our memory at the size at which it is worse.
-fn overhead(rows: &[Row]) -> Option<Figure> {
-    let (size, overhead) = SIZES
-        .into_iter()
-        .filter_map(|size| Some((size, footprint(rows, OURS, size)?.overhead())))
-        .max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    Some(Figure {
-        key: "slab.memory_overhead",
-        value: overhead,
-        goal: Goal::AtMost(0.06),
-        meaning: format!("Memory beyond the objects ÷ the objects', {size} bytes"),
-    })
-}
-
-/// Draws conclusions from the tables.
-pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
+fn remarks(rows: &[Row]) -> Vec<String> {
     let mut remarks = vec![
         "Ratios are those of the size at which ours is worse. Nanoseconds are those of one CPU; of a \
          handover, those of wall time. slab and sharded-slab return keys, whose \
@@ -329,16 +211,15 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::cachegrind::FIRST;
-    use super::super::colour::Walked;
     use super::*;
+    use crate::report::shown;
 
     fn time(subject: &'static str, bytes: usize, case: Case, rounds: &[f64]) -> Row {
         Row::Time {
             subject,
             bytes,
             case,
-            ns: Summary::of(rounds),
-            rounds: rounds.to_vec(),
+            ns: rounds.to_vec().into(),
         }
     }
 
@@ -354,8 +235,7 @@ mod tests {
 
     fn colours(with: Option<u64>, without: Option<u64>) -> Row {
         let walked = |rounds: &[f64], misses| Walked {
-            ns: Summary::of(rounds),
-            rounds: rounds.to_vec(),
+            ns: rounds.to_vec().into(),
             misses,
         };
         Row::Colours(Walks {
@@ -369,8 +249,12 @@ mod tests {
     }
 
     fn value(rows: &[Row], key: &str) -> Option<f64> {
-        let figures = figures(rows);
-        figures.iter().find(|it| it.key == key).map(|it| it.value)
+        let report = shown(|report| show(rows, report));
+        report
+            .headline
+            .iter()
+            .find(|it| it.key == key)
+            .map(|it| it.value)
     }
 
     #[test]

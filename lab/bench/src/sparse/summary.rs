@@ -3,49 +3,39 @@
 use super::Row;
 use super::high::Bytes;
 use super::subject::{BTREE_MAP, HASH_MAP, HOST, OURS, RWLOCK_VEC};
-use crate::report::{Figure, Goal, Table, nanoseconds};
+use crate::plot::Axis;
+use crate::report::{Grid, Report, Table};
+use crate::stats::Summary;
 
-/// Makes a table of times, and one of memory.
-pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
-    vec![times(rows), weights(rows)]
-}
-
-/// Returns the smallest of the rounds' worst values: a pause by the machine can only add to it.
+/// Returns the worst duration of the quietest round.
 fn smallest_worst(row: &Row) -> f64 {
     row.worst_ns.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-fn times(rows: &[Row]) -> Table {
-    let us = |ns: f64| nanoseconds(ns / 1e3);
-    let line = |row: &Row| {
-        vec![
-            row.subject.to_owned(),
-            row.fd.to_string(),
-            format!(
-                "{} ({}–{})",
-                us(row.ns.median),
-                us(row.ns.p10),
-                us(row.ns.p90)
-            ),
-            us(row.ns.max),
-            us(smallest_worst(row)),
-        ]
-    };
-    let header = [
-        "",
-        "descriptor",
-        "first open, µs",
-        "worst",
-        "smallest worst",
+/// Shows everything that follows from the rows.
+pub(super) fn show(rows: &[Row], report: &mut Report) {
+    type Times = fn(&Row) -> Summary;
+    let cases: [(&str, Times); 2] = [
+        ("first open", |row| row.ns.times(1e-3)),
+        ("worst of each round", |row| {
+            Summary::of(&row.worst_ns).times(1e-3)
+        }),
     ];
-    Table {
-        caption: "Microseconds of the first open at a high descriptor in a fresh table, the clock \
-                  included: median (10th–90th percentile), the worst of all, and the smallest of \
-                  the rounds' worst"
-            .to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
+    report.grid(Grid::new(
+        "times",
+        "Microseconds of the first open at a high descriptor in a fresh table, the clock included",
+        Axis::log("µs"),
+        cases,
+        rows.iter().map(|row| (name(row), row)),
+        |row, times| Some(times(row)),
+    ));
+    report.tables.push(weights(rows));
+    figures(rows, report);
+    report.remarks = remarks(rows);
+}
+
+fn name(row: &Row) -> String {
+    format!("{} to {}", row.subject, row.fd)
 }
 
 fn weights(rows: &[Row]) -> Table {
@@ -55,84 +45,35 @@ fn weights(rows: &[Row]) -> Table {
             open,
             closed,
         } = row.bytes?;
-        let cells = [before, open, closed].map(|bytes| format!("{bytes:.0}"));
-        let names = [row.subject.to_owned(), row.fd.to_string()];
-        Some(names.into_iter().chain(cells).collect())
+        let [before, open, closed] = [before, open, closed].map(|bytes| format!("{bytes:.0}"));
+        Some([name(row), before, open, closed])
     };
-    let header = [
-        "",
-        "descriptor",
-        "one open, at 0",
-        "two open",
-        "closed again",
-    ];
-    Table {
-        caption: "Bytes that a table holds, itself and headers of the heap included".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rows.iter().filter_map(line).collect(),
-    }
+    Table::new(
+        "Bytes that a table holds, itself and headers of the heap included",
+        ["", "one open, at 0", "two open", "closed again"],
+        rows.iter().filter_map(line),
+    )
 }
 
 fn find<'a>(rows: &'a [Row], subject: &str) -> Option<&'a Row> {
     rows.iter().find(|row| row.subject == subject)
 }
 
-/// Picks the headline figures.
-pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
-    let figure = |key, value: Option<f64>, goal, meaning: &str| {
-        value.map(|value| Figure {
-            key,
-            value,
-            goal,
-            meaning: meaning.to_owned(),
-        })
-    };
+fn figures(rows: &[Row], report: &mut Report) {
     let ours = find(rows, OURS);
     let bytes = ours.and_then(|row| row.bytes);
     let median_us = |name| find(rows, name).map(|row| row.ns.median / 1e3);
-    let figures = [
-        figure(
-            "sparse.open_max_fd_us",
-            median_us(OURS),
-            Goal::AtMost(10.0),
-            "The first open at 2^31 - 1 in a fresh table, median, in µs",
-        ),
-        figure(
-            "sparse.open_max_fd_worst_us",
-            ours.map(|row| smallest_worst(row) / 1e3),
-            Goal::AtMost(10.0),
-            "The worst of a round of them, the smallest of all rounds, in µs",
-        ),
-        figure(
-            "sparse.bytes",
-            bytes.map(|bytes| bytes.open),
-            Goal::AtMost(32768.0),
-            "Bytes of a table with descriptors at 0 and at 2^31 - 1",
-        ),
-        figure(
-            "sparse.kept_bytes",
-            bytes.map(|bytes| bytes.closed - bytes.before),
-            Goal::None,
-            "Bytes of them that remain when the high one is closed",
-        ),
-        figure(
-            "sparse.hash_map_us",
-            median_us(HASH_MAP),
-            Goal::None,
-            "The same open in a HashMap under a lock, in µs",
-        ),
-        figure(
-            "sparse.btree_map_us",
-            median_us(BTREE_MAP),
-            Goal::None,
-            "The same open in a BTreeMap under a lock, in µs",
-        ),
-    ];
-    figures.into_iter().flatten().collect()
+    report.figure("sparse.open_max_fd_us", median_us(OURS));
+    let worst = ours.map(|row| smallest_worst(row) / 1e3);
+    report.figure("sparse.open_max_fd_worst_us", worst);
+    report.figure("sparse.bytes", bytes.map(|bytes| bytes.open));
+    let kept = bytes.map(|bytes| bytes.closed - bytes.before);
+    report.figure("sparse.kept_bytes", kept);
+    report.figure("sparse.hash_map_us", median_us(HASH_MAP));
+    report.figure("sparse.btree_map_us", median_us(BTREE_MAP));
 }
 
-/// Draws conclusions from the tables.
-pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
+fn remarks(rows: &[Row]) -> Vec<String> {
     let mut remarks = vec![
         "A vector of 2^31 slots has 16 GiB, so no vector reaches the end of the range; those here \
          fill all slots below the descriptor. Maps reach it, but do not know the lowest free one."
@@ -153,10 +94,10 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
             "{} is the highest descriptor that the host allows here.",
             host.fd
         ),
-        None => "The host refused a table of its own, and has no row.".to_owned(),
+        None => crate::host::REFUSED.to_owned(),
     });
     if rows.iter().all(|row| row.bytes.is_none()) {
-        remarks.push("Memory was not measured: only glibc reports its memory in use.".to_owned());
+        remarks.push(crate::memory::UNKNOWN.to_owned());
     }
     remarks
 }
@@ -164,7 +105,7 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Summary;
+    use crate::report::shown;
 
     #[test]
     fn the_worst_is_that_of_the_quietest_round() {
@@ -179,7 +120,7 @@ mod tests {
                 closed: 700.0,
             }),
         };
-        let figures = figures(&[row]);
+        let figures = shown(|report| show(&[row], report)).headline;
         let value = |key| figures.iter().find(|it| it.key == key).map(|it| it.value);
         assert_eq!(value("sparse.open_max_fd_us"), Some(5.0));
         assert_eq!(value("sparse.open_max_fd_worst_us"), Some(2.0));

@@ -87,32 +87,12 @@ fn looks<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Look> {
     names.map(&mut look).collect()
 }
 
-/// Draws values over numbers.
-pub(super) fn growth<'a>(x: &'a Axis, y: &'a Axis, curves: &'a [Curve]) -> Drawing<'a> {
-    let across = Ruler::new(x.scale, points(curves).map(|it| it.x), Foot::AtSmallest);
-    drawing(across, &x.label, y, curves, short)
-}
-
-/// Draws values over percentiles.
-pub(super) fn percentiles<'a>(y: &'a Axis, curves: &'a [Curve]) -> Drawing<'a> {
-    let across = Ruler::nines(points(curves).map(|it| it.x));
-    let label = "part of the samples that is at most as large";
-    drawing(across, label, y, curves, |part| {
-        format!("{} %", short(part * 100.0))
-    })
-}
-
 fn points(curves: &[Curve]) -> impl Iterator<Item = &Point> {
     curves.iter().flat_map(|curve| &curve.points)
 }
 
-fn drawing<'a>(
-    across: Ruler,
-    label: &'a str,
-    y: &'a Axis,
-    curves: &'a [Curve],
-    written: fn(f64) -> String,
-) -> Drawing<'a> {
+pub(super) fn drawing<'a>(x: &'a Axis, y: &'a Axis, curves: &'a [Curve]) -> Drawing<'a> {
+    let across = Ruler::new(x.scale, points(curves).map(|it| it.x), Foot::AtSmallest);
     let spread = |point: &Point| point.spread.unwrap_or((point.y, point.y));
     let heights = points(curves).flat_map(|it| [it.y, spread(it).0, spread(it).1]);
     let up = Ruler::new(y.scale, heights, Foot::AtSmallest);
@@ -120,12 +100,12 @@ fn drawing<'a>(
     let (entries, legend) = legend(curves);
     Drawing {
         height: HEIGHT + legend + 30,
-        words: words(curves, &y.label, label, written),
+        words: words(curves, &y.label, &x.label),
         draw: Box::new(move |area| {
             area.draw(&Text::new(&*y.label, (8, 4), text(TEXT)))?;
             let (chart, below) = area.split_vertically(HEIGHT + 10);
             let middle = beside(HPos::Center);
-            below.draw(&Text::new(label, (WIDTH / 2, 10), middle))?;
+            below.draw(&Text::new(&*x.label, (WIDTH / 2, 10), middle))?;
             for ((curve, look), (x, y)) in curves.iter().zip(&looks).zip(&entries) {
                 below.draw(&look.line(&[(*x, *y), (x + SAMPLE, *y)]))?;
                 below.draw(&look.marker((x + SAMPLE / 2, *y)))?;
@@ -181,8 +161,8 @@ fn legend(curves: &[Curve]) -> (Vec<(i32, i32)>, i32) {
 }
 
 /// Describes the first and the last value of each curve.
-fn words(curves: &[Curve], up: &str, across: &str, written: fn(f64) -> String) -> String {
-    let at = |point: &Point| format!("{} at {}", short(point.y), written(point.x));
+fn words(curves: &[Curve], up: &str, across: &str) -> String {
+    let at = |point: &Point| format!("{} at {}", short(point.y), short(point.x));
     let course = |curve: &Curve| {
         let ends = curve.points.first().zip(curve.points.last());
         ends.map(|(first, last)| format!(" {}: {}, {}.", curve.name, at(first), at(last)))

@@ -6,19 +6,10 @@ use crate::plot::Scale;
 /// Steps of a decade that make round ticks.
 const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// Distribution of values along the axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spacing {
-    Linear,
-    Log,
-    /// Fractions by the number of their nines.
-    Nines,
-}
-
 /// A part of an axis, with its two ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ruler {
-    spacing: Spacing,
+    scale: Scale,
     /// Ends, as positions.
     low: f64,
     high: f64,
@@ -47,7 +38,7 @@ impl Ruler {
         let high = if high > low { high } else { low + 1.0 };
         let step = round_above((high - low) / 5.0);
         Ruler {
-            spacing: Spacing::Linear,
+            scale: Scale::Linear,
             low: (low / step).floor() * step,
             high: (high / step).ceil() * step,
         }
@@ -69,32 +60,18 @@ impl Ruler {
             high = low * 10.0;
         }
         Ruler {
-            spacing: Spacing::Log,
+            scale: Scale::Log,
             low: low.log10(),
             high: high.log10(),
-        }
-    }
-
-    /// Makes a ruler for fractions of samples, up to all of them.
-    pub(super) fn nines(fractions: impl Iterator<Item = f64>) -> Self {
-        let below_all = fractions.filter(|it| (0.0..1.0).contains(it));
-        let last = below_all.map(nines).fold(1.0, f64::max);
-        Ruler {
-            spacing: Spacing::Nines,
-            low: 0.0,
-            // The logarithm of a whole number of nines is slightly off.
-            high: (last - 1e-9).ceil() + 1.0,
         }
     }
 
     /// Returns the position of `value`: 0 is the lower end, 1 the upper one. None if it has no
     /// position.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
-        let position = match self.spacing {
-            Spacing::Linear => value,
-            Spacing::Log => value.log10(),
-            Spacing::Nines if value >= 1.0 => self.high,
-            Spacing::Nines => nines(value),
+        let position = match self.scale {
+            Scale::Linear => value,
+            Scale::Log => value.log10(),
         };
         let place = (position - self.low) / (self.high - self.low);
         place.is_finite().then(|| place.clamp(0.0, 1.0))
@@ -102,22 +79,12 @@ impl Ruler {
 
     /// Lists at most about `most` ticks.
     pub(super) fn labels(&self, most: usize) -> Labels {
-        let ticks = match self.spacing {
-            Spacing::Linear => self.linear_ticks(most),
-            Spacing::Log => self.log_ticks(most),
-            Spacing::Nines => self.nines_ticks(most),
+        let ticks = match self.scale {
+            Scale::Linear => self.linear_ticks(most),
+            Scale::Log => self.log_ticks(most),
         };
-        let label = |value| Some((self.place(value)?, self.written(value)));
+        let label = |value| Some((self.place(value)?, short(value)));
         Labels(ticks.into_iter().filter_map(label).collect())
-    }
-
-    fn written(&self, value: f64) -> String {
-        match self.spacing {
-            Spacing::Nines if value >= 1.0 => "max".to_owned(),
-            // Without the error of the logarithm.
-            Spacing::Nines => format!("{} %", (value * 1e12).round() / 1e10),
-            _ => short(value),
-        }
     }
 
     fn linear_ticks(&self, most: usize) -> Vec<f64> {
@@ -145,25 +112,12 @@ impl Ruler {
         let every = whole.len().div_ceil(most.max(1)).max(1);
         whole.into_iter().step_by(every).collect()
     }
-
-    fn nines_ticks(&self, most: usize) -> Vec<f64> {
-        let end = self.high.round() as usize;
-        let every = (end + 1).div_ceil(most.max(2));
-        // A tick too close to the end is left out.
-        let ticks = (0..end).step_by(every).filter(|nth| nth + every <= end);
-        let below_all = ticks.map(|nth| 1.0 - 10_f64.powi(-(nth as i32)));
-        below_all.chain([1.0]).collect()
-    }
 }
 
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
         (low.min(it), high.max(it))
     })
-}
-
-fn nines(fraction: f64) -> f64 {
-    -(1.0 - fraction).log10()
 }
 
 /// Returns the round value that is at least `value`.
@@ -251,17 +205,6 @@ mod tests {
         assert_eq!(labels(&ruler, 5), ["0", "2", "4", "6", "8", "10"]);
         let none = Ruler::new(Scale::Linear, [0.0].into_iter(), Foot::Below);
         assert_eq!(none.place(0.0), Some(0.0));
-    }
-
-    #[test]
-    fn the_last_percentiles_have_most_of_the_room() {
-        let ruler = Ruler::nines([0.0, 0.5, 0.9, 0.9999, 1.0].into_iter());
-        assert_eq!(
-            labels(&ruler, 8),
-            ["0 %", "90 %", "99 %", "99.9 %", "99.99 %", "max"]
-        );
-        assert!(ruler.place(0.99).unwrap() < 0.5);
-        assert_eq!(ruler.place(1.0), Some(1.0));
     }
 
     #[test]

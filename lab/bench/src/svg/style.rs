@@ -9,10 +9,6 @@ pub(super) const TEXT: RGBColor = RGBColor(0x24, 0x29, 0x2f);
 pub(super) const GROUND: RGBColor = RGBColor(0xff, 0xff, 0xff);
 pub(super) const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
 pub(super) const AXIS: RGBColor = RGBColor(0x6e, 0x77, 0x81);
-/// A cell of a heat map without a value.
-pub(super) const NONE: RGBColor = RGBColor(0xee, 0xf1, 0xf4);
-/// A light cell.
-pub(super) const LIGHT: RGBColor = RGBColor(0xcf, 0xe8, 0xd8);
 const OURS: RGBColor = RGBColor(0x0b, 0x61, 0xa4);
 const FLOOR: RGBColor = RGBColor(0x8c, 0x95, 0x9f);
 /// A rival in a plot that has its name beside it.

@@ -1,7 +1,7 @@
 use roxmltree::Document;
 
 use super::*;
-use crate::plot::{Axis, Bar, Curve, Group, Point, Shade};
+use crate::plot::{Axis, Bar, Curve, Group, Point};
 
 const NAMES: [&str; 12] = [
     "fdtable",
@@ -32,7 +32,7 @@ fn curves(xs: [f64; 3]) -> Vec<Curve> {
     NAMES.iter().enumerate().map(curve).collect()
 }
 
-fn plots() -> [Plot; 4] {
+fn plots() -> [Plot; 2] {
     let bars = |nth: usize, name: &&str| Bar {
         name: (*name).to_owned(),
         value: 10_f64.powi(nth as i32 - 2),
@@ -64,38 +64,13 @@ fn plots() -> [Plot; 4] {
             },
         ),
         plot(
-            "tail",
-            Kind::Percentiles {
-                y: Axis::log("ns"),
-                curves: curves([0.0, 0.9999, 1.0]),
-            },
-        ),
-        plot(
             "bars",
             Kind::Bars {
                 value: Axis::log("ns of a lookup, on one CPU"),
                 groups: vec![group("1 thread"), group("2 threads, <same> & other")],
             },
         ),
-        plot("matrix", heat_map()),
     ]
-}
-
-/// A cell for each pair of names; cells are alternately light, dark, and empty.
-fn heat_map() -> Kind {
-    let shade = |nth: usize| match nth % 3 {
-        0 => None,
-        depth => Some(Shade {
-            depth: (depth - 1) as f64,
-            label: format!("{nth}"),
-        }),
-    };
-    Kind::HeatMap {
-        names: NAMES.map(str::to_owned).to_vec(),
-        rows: (1..=NAMES.len())
-            .map(|cells| (0..cells).map(shade).collect())
-            .collect(),
-    }
 }
 
 /// Every form of every plot.

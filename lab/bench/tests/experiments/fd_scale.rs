@@ -42,7 +42,6 @@ fn a_tiny_run_has_hot_and_cold_rows_for_every_table() {
         for (state, place) in [
             ("hot", "middle"),
             ("hot", "end"),
-            ("hot", "pair"),
             ("cold", "middle"),
             ("cold", "end"),
         ] {
