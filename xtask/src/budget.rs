@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{Result, no_arguments, root, source};
 
+mod shape;
+
 const BUDGETS: &str = "xtask/budgets.txt";
 
 /// The crates of the library.
@@ -34,6 +36,10 @@ const COUNTS: &[(&str, &[&str], Kind)] = &[
     ("cfg-attributes", LIBRARY, Kind::CfgAttributes),
     ("long-files", &["crates", "kernel"], Kind::LongFiles),
     ("long-functions", &["crates", "kernel"], Kind::LongFunctions),
+    ("circles", &["crates"], Kind::Circles),
+    ("circles-of-kernel", &["kernel"], Kind::Circles),
+    ("methods-of-files", &["crates/fdtable"], Kind::Methods),
+    ("exported-types", &["crates/fdtable"], Kind::Types),
 ];
 
 /// A file is long that has more lines than this, comments included.
@@ -48,6 +54,12 @@ enum Kind {
     CfgAttributes,
     LongFiles,
     LongFunctions,
+    /// Files that name each other.
+    Circles,
+    /// Documented methods of `Files`.
+    Methods,
+    /// Types that the crate exports.
+    Types,
 }
 
 /// The code of a file, without what is compiled for tests or models alone.
@@ -63,7 +75,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
     for (name, found) in all()? {
         println!("{name:<16} {:>6}", found.len());
-        if name.starts_with("long-") {
+        if name.starts_with("long-") || name.starts_with("circles") {
             found.iter().for_each(|what| println!("    {what}"));
         }
     }
@@ -110,10 +122,11 @@ fn all() -> Result<Vec<(&'static str, Vec<String>)>> {
         let counted = products
             .iter()
             .filter(|product| folders.iter().any(|folder| is_in(product, folder)));
-        (
-            name,
-            counted.flat_map(|product| count(product, kind)).collect(),
-        )
+        let found = match kind {
+            Kind::Circles => shape::circles(&counted.collect::<Vec<_>>()),
+            _ => counted.flat_map(|product| count(product, kind)).collect(),
+        };
+        (name, found)
     };
     Ok(COUNTS.iter().map(of).collect())
 }
@@ -137,6 +150,12 @@ fn count(product: &Product, kind: Kind) -> Vec<String> {
             .filter(|(_, lines)| *lines > LONG_FUNCTION)
             .map(|(name, lines)| format!("{shown}: {name}, {lines} lines"))
             .collect(),
+        Kind::Methods => shape::methods(product, "Files")
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        Kind::Types if product.path.ends_with("lib.rs") => shape::types(product),
+        Kind::Types | Kind::Circles => Vec::new(),
     }
 }
 
@@ -310,7 +329,7 @@ fn parts(list: &str) -> Vec<&str> {
     let (mut start, mut at) = (0, 0);
     while let Some(c) = list[at..].chars().next() {
         match c {
-            '(' => at += group(&list[at..]),
+            '(' | '{' => at += group(&list[at..]),
             ',' => {
                 parts.push(&list[start..at]);
                 at += 1;
