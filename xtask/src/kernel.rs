@@ -95,7 +95,7 @@ fn build_in_c() -> Result<PathBuf> {
     cargo("rustc", target)
         .directory(root())
         .words("-p fdtable-capi --lib --crate-type staticlib")
-        .words("--no-default-features --profile freestanding")
+        .words("--no-default-features --features kernel --profile freestanding")
         .run()?;
     let library = folder().join(target).join("freestanding/libfdtable_capi.a");
     let kernel = folder().join("c-kernel");
