@@ -11,7 +11,7 @@ use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::{self, Standard};
-use crate::{Result, budget, kernel, layers, no_arguments, pool, source, target, tidy};
+use crate::{Result, budget, kernel, layers, library, no_arguments, pool, source, target, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
@@ -31,6 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     )?;
     steps.step("style: comments, documents, subjects", tidy::check)?;
     steps.step("budgets: lines, conditions, long files", budget::check)?;
+    steps.step("the tests build the library as its users do", same_features)?;
     steps.step("lints", lints)?;
     steps.step("documentation", documentation)?;
     // The tests wait for much of their time. All that follows runs whatever fails in it.
@@ -222,6 +223,31 @@ const MUSL: &str = "x86_64-unknown-linux-musl";
 pub(crate) const LIBRARY: &str = "-p fdtable-shm -p fdtable-sync -p fdtable-slab -p fdtable-objects \
                        -p fdtable -p fdtable-listing";
 
+/// Checks that the tests build each crate of the library with the features that it has where cargo
+/// builds it alone. The members of a workspace that are built together share their features.
+fn same_features() -> Result {
+    let features = |what: &str, package: &str| -> Result<String> {
+        let tree = Process::cargo("tree")
+            .words("--locked --prefix none --format {p}|{f}")
+            .words(what)
+            .read()?;
+        let of_package = |line: &&str| line.split(' ').next() == Some(package);
+        let line = tree.lines().filter(of_package).find_map(|line| {
+            let features = line.split_once('|')?.1.trim_end_matches(" (*)");
+            Some(features.trim_start_matches("default,").to_owned())
+        });
+        line.ok_or_else(|| format!("{package} is not in the tree").into())
+    };
+    for (_, package) in library::CRATES {
+        let alone = features(&format!("-p {package}"), package)?;
+        let together = features(WITHOUT_EXPERIMENTS, package)?;
+        if alone != together {
+            return Err(format!("{package} has {alone} alone, and {together} in the tests").into());
+        }
+    }
+    Ok(())
+}
+
 /// Tests beside those of the default members, and of what is chosen when the table is built.
 const FEATURES: &[&str] = &[
     // Not a default member of the workspace.
@@ -244,7 +270,7 @@ fn lints() -> Result {
         "-p fdtable-hooks --all-targets",
         "-p fdtable --no-default-features --features slab",
         // The table for C in a kernel, which has no unwinding.
-        "-p fdtable-capi --no-default-features --profile freestanding",
+        "-p fdtable-capi --no-default-features --features kernel --profile freestanding",
     ] {
         Process::cargo("clippy")
             .words(what)

@@ -303,7 +303,10 @@ fn million() -> String {
     let begin = clock::nanoseconds();
     let mut before = begin;
     for number in 0..MANY {
-        let file = FileRef::builder(number as u64).rcu().try_build().expect("there is memory");
+        let file = FileRef::builder(number as u64)
+            .rcu()
+            .try_build()
+            .expect("there is memory");
         let fd = files.open(file, NONE).expect("there is room");
         assert_eq!(fd.index(), number, "the lowest free descriptor");
         let now = clock::nanoseconds();
