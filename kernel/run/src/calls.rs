@@ -3,116 +3,16 @@
 //! `fdtable-posix` serves calls on descriptors and paths. The runner serves calls about threads,
 //! signals, memory and exec. All other calls go to the host: see [`on_host`].
 
-use std::ffi::{CStr, c_void};
-use std::ptr;
-use std::time::{Duration, Instant};
+use std::ffi::CStr;
 
 use fdtable_posix::*;
 
-use crate::entry::{Frame, fdtable_run_host};
+use crate::abi::{call, errno, host_now, on_host};
+use crate::block::Block;
+use crate::entry::host;
+use crate::frame::Frame;
 use crate::memory::{self, pointer};
-use crate::thread::Block;
-use crate::{code, exec, patch, process, signals};
-
-/// Calls a function of the C interface with words of a system call, of which the kernel uses as
-/// many bytes as the parameters have. Returns what the guest gets.
-macro_rules! call {
-    ($function:ident($($word:expr),*)) => {{
-        // SAFETY: the guest's own call, with what it passed.
-        #[allow(unused_unsafe, reason = "some functions take no pointer")]
-        let result = unsafe { $function($($crate::calls::Word::of($word)),*) };
-        $crate::calls::result_of($crate::calls::Returned::word(result))
-    }};
-}
-
-pub(crate) use call;
-
-/// A parameter that is a word of a system call.
-pub(crate) trait Word {
-    fn of(word: i64) -> Self;
-}
-
-/// A result that is a word of a system call.
-pub(crate) trait Returned {
-    fn word(self) -> i64;
-}
-
-macro_rules! integers {
-    ($($integer:ty)*) => {$(
-        impl Word for $integer {
-            fn of(word: i64) -> Self {
-                word as Self
-            }
-        }
-
-        impl Returned for $integer {
-            fn word(self) -> i64 {
-                self as i64
-            }
-        }
-    )*};
-}
-
-integers!(i32 u32 i64 u64 isize usize);
-
-impl<T> Word for *const T {
-    fn of(word: i64) -> Self {
-        ptr::with_exposed_provenance(word as usize)
-    }
-}
-
-impl<T> Word for *mut T {
-    fn of(word: i64) -> Self {
-        ptr::with_exposed_provenance_mut(word as usize)
-    }
-}
-
-impl Returned for *mut c_void {
-    fn word(self) -> i64 {
-        self.expose_provenance() as i64
-    }
-}
-
-impl Returned for () {
-    fn word(self) -> i64 {
-        0
-    }
-}
-
-/// Converts a result of the C interface, where -1 means that `errno` says why.
-pub(crate) fn checked(result: i64) -> Result<i64, i32> {
-    match result {
-        -1 => Err(errno()),
-        result => Ok(result),
-    }
-}
-
-/// Converts the address that a mapping returns.
-pub(crate) fn checked_address(place: *mut c_void) -> Result<u64, i32> {
-    if place == libc::MAP_FAILED {
-        return Err(errno());
-    }
-    Ok(place.expose_provenance() as u64)
-}
-
-fn errno() -> i32 {
-    // SAFETY: the C library has one for each thread.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Makes a call of the host that may block, unless signals wait.
-pub(crate) fn host(number: i64, arguments: [i64; 6]) -> i64 {
-    // SAFETY: the guest's own call, with what it passed.
-    unsafe { fdtable_run_host(number, &raw const arguments) }
-}
-
-/// Makes a call of the host that does not block.
-pub(crate) fn host_now(number: i64, a: [i64; 6]) -> i64 {
-    let [a, b, c, d, e, f] = a;
-    // SAFETY: as above, or a call of the runner's own.
-    checked(unsafe { libc::syscall(number, a, b, c, d, e, f) })
-        .unwrap_or_else(|errno| -i64::from(errno))
-}
+use crate::{code, exec, exit, patch, prctl, process, signals};
 
 /// Serves a call of the guest. The entry calls it.
 pub(crate) extern "C" fn serve(frame: &mut Frame) {
@@ -127,7 +27,7 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
     signals::begin_call(block);
     let result = loop {
         if block.is_to_end() {
-            process::end_thread(0);
+            exit::end_thread(0);
         }
         let a = frame.arguments();
         let result = match number {
@@ -147,7 +47,7 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
         }
     };
     if block.is_to_end() {
-        process::end_thread(0);
+        exit::end_thread(0);
     }
     block.begin_way_out();
     signals::deliver_kept(block);
@@ -370,7 +270,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_ppoll => signals::with_mask(block, a[3], a[4], || {
             let poll = || call!(fdt_ppoll(a[0], a[1], a[2], 0));
-            signals::or_interrupted(block, with_time_left(a[2], poll))
+            signals::or_interrupted(block, signals::with_time_left(a[2], poll))
         }),
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
             signals::with_mask(block, a[4], a[5], || {
@@ -395,7 +295,7 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
         }
         libc::SYS_pselect6 => signals::with_mask_behind(block, a),
         // The thread.
-        libc::SYS_arch_prctl => process::set_base(block, a),
+        libc::SYS_arch_prctl => prctl::set_base(block, a),
         libc::SYS_set_tid_address => {
             block.clear_on_exit.set(address(0));
             // SAFETY: it takes no pointer.
@@ -410,8 +310,8 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             }
             result
         }
-        libc::SYS_exit => process::end_thread(a[0] as i32),
-        libc::SYS_exit_group => process::end_process(a[0] as i32),
+        libc::SYS_exit => exit::end_thread(a[0] as i32),
+        libc::SYS_exit_group => exit::end_process(a[0] as i32),
         libc::SYS_fork => process::fork(block, frame, 0),
         libc::SYS_vfork => process::fork(block, frame, (libc::CLONE_VFORK | libc::CLONE_VM) as u64),
         libc::SYS_clone => process::clone(block, frame, a),
@@ -427,8 +327,8 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
             code::keep();
             on_host(number, a)
         }
-        libc::SYS_prctl if a[0] == libc::PR_SET_DUMPABLE.into() => process::set_dumpable(a),
-        libc::SYS_prctl if a[0] == libc::PR_GET_DUMPABLE.into() => process::dumpable(a),
+        libc::SYS_prctl if a[0] == libc::PR_SET_DUMPABLE.into() => prctl::set_dumpable(a),
+        libc::SYS_prctl if a[0] == libc::PR_GET_DUMPABLE.into() => prctl::dumpable(a),
         // Calls with a relative timeout. One with an absolute timeout is made again as it is.
         libc::SYS_poll => {
             signals::with_milliseconds(block, a, 2, |a| call!(fdt_poll(a[0], a[1], a[2])))
@@ -592,17 +492,6 @@ fn dispatch(block: &'static Block, frame: &mut Frame, number: i64, a: [i64; 6]) 
     }
 }
 
-/// Makes a call that is not served here or by a function of the C interface.
-pub(crate) fn on_host(number: i64, a: [i64; 6]) -> i64 {
-    // SAFETY: the guest's own call, with what it passed.
-    result_of(unsafe { runner::host_call(number, a) })
-}
-
-/// Returns what the guest gets for the result of a C function.
-pub(crate) fn result_of(result: i64) -> i64 {
-    checked(result).unwrap_or_else(|errno| -i64::from(errno))
-}
-
 /// Returns the size of a segment of shared memory, which is attached.
 fn segment_size(id: i32) -> u64 {
     // SAFETY: all zeroes is a valid value of this struct of integers.
@@ -646,29 +535,6 @@ fn map(a: [i64; 6]) -> i64 {
         patch::map(result.cast_unsigned(), a[1].cast_unsigned(), mapping);
     }
     result
-}
-
-/// Makes a call with a timeout, and writes the time left to it, as the kernel does.
-pub(crate) fn with_time_left(at: i64, wait: impl FnOnce() -> i64) -> i64 {
-    let begun = Instant::now();
-    let at = pointer::<[i64; 2]>(at.cast_unsigned());
-    // SAFETY: words have any value.
-    let limit = unsafe { runner::value(at) }.and_then(duration);
-    let result = wait();
-    if let Some(limit) = limit {
-        let left = limit.saturating_sub(begun.elapsed());
-        let left = [left.as_secs().cast_signed(), left.subsec_nanos().into()];
-        // It may be read-only data, which a call that ended at once leaves unchanged.
-        // SAFETY: the guest's time.
-        unsafe { runner::put(at, left) };
-    }
-    result
-}
-
-/// Returns a time of the guest, if it is valid.
-fn duration([seconds, nanoseconds]: [i64; 2]) -> Option<Duration> {
-    let (seconds, nanoseconds) = (seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
-    (nanoseconds < 1_000_000_000).then(|| Duration::new(seconds, nanoseconds))
 }
 
 /// Makes `signalfd`, whose mask has the kernel's length: shorter than that of the C library.

@@ -11,7 +11,7 @@ use object::elf::{
 };
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::calls::{checked, checked_address};
+use crate::abi::{checked, checked_address};
 use crate::memory;
 use crate::patch;
 

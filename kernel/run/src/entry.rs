@@ -3,11 +3,11 @@
 //! `fdtable_run_enter` takes the place of the instruction `syscall`: the number and the arguments
 //! are in the registers of the kernel's convention, and `rcx` has the address to return to, as
 //! after `syscall`. It switches to the runner's stack and thread-local memory, saves all registers
-//! in a [`Frame`], and calls [`serve`](crate::calls::serve), or what observes it (see `observe`).
+//! in a [`Frame`], and calls the function that the block has for it.
 //!
 //! # How the runner knows its thread
 //!
-//! The base of `gs` leads to the [`Block`](crate::thread::Block) of the thread. The guest has `fs`
+//! The base of `gs` leads to the [`Block`] of the thread. The guest has `fs`
 //! for itself.
 //!
 //! # Signals
@@ -28,75 +28,47 @@
 use std::arch::global_asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::thread::Block;
+use crate::block::Block;
+use crate::frame::Frame;
 
-/// The registers of the guest at a call, as the entry saves them.
-#[repr(C)]
-#[derive(Clone)]
-pub(crate) struct Frame {
-    pub(crate) xmm: [u128; 16],
-    pub(crate) rax: u64,
-    pub(crate) rdx: u64,
-    pub(crate) rsi: u64,
-    pub(crate) rdi: u64,
-    pub(crate) r8: u64,
-    pub(crate) r9: u64,
-    pub(crate) r10: u64,
-    pub(crate) rbx: u64,
-    pub(crate) rbp: u64,
-    pub(crate) r12: u64,
-    pub(crate) r13: u64,
-    pub(crate) r14: u64,
-    pub(crate) r15: u64,
-    pub(crate) flags: u64,
-    pub(crate) rsp: u64,
-    pub(crate) rip: u64,
+/// A handler of the host's signals.
+pub(crate) type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) -> u8;
+
+/// The handler on threads of the guest. It returns what the selector becomes.
+static ON_SIGNAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// The handler on threads of the runner's libraries, whose result is not read.
+static ON_FOREIGN_SIGNAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Sets the handlers that `fdtable_run_signal` calls, before a signal has it as its handler.
+pub(crate) fn set_handlers(on_signal: Handler, on_foreign_signal: Handler) {
+    ON_SIGNAL.store(on_signal as *mut c_void, Ordering::SeqCst);
+    ON_FOREIGN_SIGNAL.store(on_foreign_signal as *mut c_void, Ordering::SeqCst);
 }
 
-impl Frame {
-    /// Returns the registers of a program or a thread that begins.
-    pub(crate) fn new(rip: u64, rsp: u64) -> Self {
-        Self {
-            xmm: [0; 16],
-            rax: 0,
-            rdx: 0,
-            rsi: 0,
-            rdi: 0,
-            r8: 0,
-            r9: 0,
-            r10: 0,
-            rbx: 0,
-            rbp: 0,
-            r12: 0,
-            r13: 0,
-            r14: 0,
-            r15: 0,
-            flags: 0x202,
-            rsp,
-            rip,
-        }
-    }
-
-    /// Returns the arguments of the call.
-    pub(crate) fn arguments(&self) -> [i64; 6] {
-        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9].map(u64::cast_signed)
-    }
+/// Makes a call of the host that may block, unless signals wait.
+pub(crate) fn host(number: i64, arguments: [i64; 6]) -> i64 {
+    // SAFETY: the guest's own call, with what it passed.
+    unsafe { fdtable_run_host(number, &raw const arguments) }
 }
 
 global_asm!(
     ".pushsection .text.fdtable_run,\"ax\",@progbits",
     ".p2align 6",
-    ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".globl fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
-    ".globl fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
-    ".globl fdtable_run_returns, fdtable_run_returned",
-    ".globl fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
-    ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".hidden fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
-    ".hidden fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
-    ".hidden fdtable_run_returns, fdtable_run_returned",
-    ".hidden fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
+    ".irp label, begin, end, enter, start, stop, look, look_ends, delivers, delivered, signal",
+    ".globl fdtable_run_\\label",
+    ".hidden fdtable_run_\\label",
+    ".endr",
+    ".irp label, restore, sigreturn, returns, returned, clone",
+    ".globl fdtable_run_\\label",
+    ".hidden fdtable_run_\\label",
+    ".endr",
+    ".irp label, host, host_prompt, host_looks, host_done, host_ends",
+    ".globl fdtable_run_\\label",
+    ".hidden fdtable_run_\\label",
+    ".endr",
     "fdtable_run_begin:",
     // The way in.
     "fdtable_run_enter:",
@@ -116,14 +88,9 @@ global_asm!(
     "    push r15; push r14; push r13; push r12; push rbp; push rbx",
     "    push r10; push r9; push r8; push rdi; push rsi; push rdx; push rax",
     "    sub rsp, 256",
-    "    movups [rsp], xmm0; movups [rsp + 16], xmm1",
-    "    movups [rsp + 32], xmm2; movups [rsp + 48], xmm3",
-    "    movups [rsp + 64], xmm4; movups [rsp + 80], xmm5",
-    "    movups [rsp + 96], xmm6; movups [rsp + 112], xmm7",
-    "    movups [rsp + 128], xmm8; movups [rsp + 144], xmm9",
-    "    movups [rsp + 160], xmm10; movups [rsp + 176], xmm11",
-    "    movups [rsp + 192], xmm12; movups [rsp + 208], xmm13",
-    "    movups [rsp + 224], xmm14; movups [rsp + 240], xmm15",
+    ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "    movups [rsp + 16 * \\i], xmm\\i",
+    ".endr",
     "    rdfsbase rsi",
     "    mov gs:[{guest_fs}], rsi",
     "    mov rsi, gs:[{host_fs}]",
@@ -133,14 +100,9 @@ global_asm!(
     // The way out, with the frame on the top of the stack.
     "5:  mov rsi, gs:[{guest_fs}]",
     "    wrfsbase rsi",
-    "    movups xmm0, [rsp]; movups xmm1, [rsp + 16]",
-    "    movups xmm2, [rsp + 32]; movups xmm3, [rsp + 48]",
-    "    movups xmm4, [rsp + 64]; movups xmm5, [rsp + 80]",
-    "    movups xmm6, [rsp + 96]; movups xmm7, [rsp + 112]",
-    "    movups xmm8, [rsp + 128]; movups xmm9, [rsp + 144]",
-    "    movups xmm10, [rsp + 160]; movups xmm11, [rsp + 176]",
-    "    movups xmm12, [rsp + 192]; movups xmm13, [rsp + 208]",
-    "    movups xmm14, [rsp + 224]; movups xmm15, [rsp + 240]",
+    ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "    movups xmm\\i, [rsp + 16 * \\i]",
+    ".endr",
     "    add rsp, 256",
     "    mov rcx, [rsp + 120]",
     "    mov gs:[{guest_rip}], rcx",
@@ -198,21 +160,22 @@ global_asm!(
     // A thread of the runner's libraries has no block, or that of the thread that has started it.
     "    rdgsbase rax",
     "    test rax, rax",
-    "    jz {on_foreign_signal}",
+    "    jz 2f",
     "    mov eax, 186",
     "    syscall",
     "    cmp eax, gs:[{id}]",
-    "    jne {on_foreign_signal}",
+    "    jne 2f",
     "    push rbx",
     "    mov byte ptr gs:[{selector}], 0",
     "    rdfsbase rbx",
     "    mov rax, gs:[{host_fs}]",
     "    wrfsbase rax",
-    "    call {on_signal}",
+    "    call qword ptr [rip + {on_signal}]",
     "    wrfsbase rbx",
     "    mov gs:[{selector}], al",
     "    pop rbx",
     "    ret",
+    "2:  jmp qword ptr [rip + {on_foreign_signal}]",
     "fdtable_run_restore:",
     "    mov eax, 15",
     "    syscall",
@@ -281,8 +244,8 @@ global_asm!(
     ".popsection",
     // All but carry, parity, adjust, zero, sign, overflow, interrupts on, and the bit that is 1.
     rare_flags = const !0xAD7_i32,
-    on_signal = sym crate::signals::on_signal,
-    on_foreign_signal = sym crate::signals::on_foreign_signal,
+    on_signal = sym ON_SIGNAL,
+    on_foreign_signal = sym ON_FOREIGN_SIGNAL,
     id = const offset_of!(Block, id),
     alignment_check = const 1 << 18,
     // Interrupts on, and the bit that is 1.

@@ -27,21 +27,18 @@
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread as host_thread;
 use std::time::Duration;
 
 use fdtable_posix::runner;
 
-use crate::calls::host_now;
-use crate::entry::Frame;
+use crate::abi::{address_of, host_now, thread_id};
+use crate::block::Block;
+use crate::entry::fdtable_run_stop;
+use crate::frame::Frame;
 use crate::guarded::Guarded;
-use crate::memory::{self, pointer};
+use crate::memory::{self, pointer, words};
 use crate::program::{self, Program};
-use crate::thread::{self, Block};
-use crate::{observe, patch, process, signals};
-
-/// The thread that executes a program, or ends the process, and so the others; 0 if there is none.
-static CALLER: AtomicI32 = AtomicI32::new(0);
+use crate::{ending, exit, observe, patch, prctl, robust, signals, thread, vfork};
 
 /// A program for the leader, from the thread that has called `execve`.
 struct Handover {
@@ -53,25 +50,6 @@ struct Handover {
 static HANDOVER: Guarded<Option<Handover>> = Guarded::new(None);
 /// Changes to 1 when there is a [`Handover`]: the leader sleeps on it.
 static IS_HANDED_OVER: AtomicI32 = AtomicI32::new(0);
-
-/// Returns true if a thread executes a program, and ends the others.
-pub(crate) fn is_beginning() -> bool {
-    CALLER.load(Ordering::SeqCst) != 0
-}
-
-/// Returns true if a thread is the one that executes a program, and ends the others.
-pub(crate) fn is_caller(thread: i32) -> bool {
-    CALLER.load(Ordering::SeqCst) == thread
-}
-
-/// Forgets what other threads execute and the timers, which belong to the parent, in the child of a
-/// fork.
-pub(crate) fn forget() {
-    CALLER.store(0, Ordering::SeqCst);
-    TIMERS.lock().clear();
-    signals::forget_carried();
-}
-
 /// The timers of the guest, by the ids that the host has given them.
 static TIMERS: Guarded<BTreeSet<i32>> = Guarded::new(BTreeSet::new());
 
@@ -92,6 +70,11 @@ pub(crate) fn delete_timer(a: [i64; 6]) -> i64 {
     // Before: the host may give the id to another timer afterwards.
     TIMERS.lock().remove(&(a[0] as i32));
     host_now(libc::SYS_timer_delete, a)
+}
+
+/// Forgets the timers, which belong to the parent, in the child of a fork.
+pub(crate) fn forget_timers() {
+    TIMERS.lock().clear();
 }
 
 /// Deletes all timers, which a new program does not inherit.
@@ -173,18 +156,16 @@ pub(crate) fn execute(
     // Signals wait for the new program.
     let mask = signals::hold_all(block);
     // A thread that ends is not counted any more, and still accesses the guest's memory.
-    if process::is_leader() && process::is_alone() && thread::is_alone() {
+    if exit::is_leader() && thread::is_alone() && thread::has_one_block() {
         *frame = replace(block, program);
         return frame.rax.cast_signed();
     }
-    // SAFETY: it takes nothing.
-    let myself = unsafe { libc::gettid() };
-    if !claim() {
+    if !ending::claim() {
         drop(program);
-        return process::end_thread(0);
+        return exit::end_thread(0);
     }
-    end_others();
-    if process::is_leader() {
+    ending::end_others();
+    if exit::is_leader() {
         *frame = replace(block, program);
         return frame.rax.cast_signed();
     }
@@ -192,48 +173,19 @@ pub(crate) fn execute(
     block.clear_on_exit.set(0);
     *HANDOVER.lock() = Some(Handover {
         program,
-        caller: myself,
+        caller: thread_id(),
         mask,
     });
     IS_HANDED_OVER.store(1, Ordering::SeqCst);
     futex(&IS_HANDED_OVER, libc::FUTEX_WAKE, 1);
     // SAFETY: the thread runs in `fdtable_run_start`, and holds nothing.
-    unsafe { crate::entry::fdtable_run_stop() }
+    unsafe { fdtable_run_stop() }
 }
-
-/// Claims the right to end the other threads. Returns false if another thread has it.
-pub(crate) fn claim() -> bool {
-    // SAFETY: it takes nothing.
-    let myself = unsafe { libc::gettid() };
-    CALLER
-        .compare_exchange(0, myself, Ordering::SeqCst, Ordering::SeqCst)
-        .is_ok()
-}
-
-/// Ends all other threads but the leader, which waits for a program then.
-pub(crate) fn end_others() {
-    let mut others = BTreeSet::new();
-    loop {
-        others.extend(thread::end_others());
-        // SAFETY: it takes nothing.
-        others.remove(&unsafe { libc::getpid() });
-        others.retain(|&id| is_there(id));
-        if others.is_empty() && process::is_alone() {
-            return;
-        }
-        host_thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Returns true if the host has a thread of this process with an id.
-fn is_there(id: i32) -> bool {
-    // SAFETY: they take no pointers.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) == 0 }
-}
-
 fn futex(word: &AtomicI32, operation: i32, value: i64) -> i64 {
-    let at = std::ptr::from_ref(word).expose_provenance() as i64;
-    host_now(libc::SYS_futex, [at, operation.into(), value, 0, 0, 0])
+    host_now(
+        libc::SYS_futex,
+        [address_of(word), operation.into(), value, 0, 0, 0],
+    )
 }
 
 /// Waits on the leader, whose guest has ended, until another thread executes a program. Returns the
@@ -247,8 +199,8 @@ pub(crate) fn wait_for_program(block: &Block) -> Frame {
         }
         futex(&IS_HANDED_OVER, libc::FUTEX_WAIT, 0);
     };
-    while is_there(handover.caller) {
-        host_thread::sleep(Duration::from_micros(50));
+    while ending::is_there(handover.caller) {
+        std::thread::sleep(Duration::from_micros(50));
     }
     block.begin_again();
     signals::resume(block, handover.mask);
@@ -261,7 +213,7 @@ pub(crate) fn wait_for_program(block: &Block) -> Frame {
 /// Puts a program in the place of the one that runs. The caller is the leader, and alone.
 fn replace(block: &Block, program: Program) -> Frame {
     // From here on there is no way back.
-    release_robust_locks(block);
+    robust::release_locks(block);
     patch::clear();
     memory::clear();
     delete_timers();
@@ -272,76 +224,15 @@ fn replace(block: &Block, program: Program) -> Frame {
     block.suspended.set(None);
     block.disable_signal_stack();
     observe::in_program();
-    process::begin_program();
+    prctl::begin_program();
     let frame = program.load();
     // Its descriptors are not the guest's.
     drop(program);
-    process::release_parent();
-    CALLER.store(0, Ordering::SeqCst);
+    vfork::release_parent();
+    ending::forget_caller();
     frame.unwrap_or_else(|_| {
         // SAFETY: it takes an integer.
         unsafe { libc::raise(libc::SIGKILL) };
         std::process::abort()
     })
-}
-
-/// The most entries of a list of robust locks that the host looks at.
-const ROBUST: usize = 2048;
-
-/// Releases the robust locks that the guest's thread holds, as the host does at the end of a
-/// thread: for the leader, which stays. Locks with priority inheritance stay the leader's.
-pub(crate) fn release_robust_locks(block: &Block) {
-    let head = block.robust_list.take();
-    if head == 0 {
-        return;
-    }
-    host_now(libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]);
-    // Addresses, but for the lowest bit: whether it is a lock with priority inheritance.
-    const PRIORITY: u64 = 1;
-    let Some([first, offset, pending]) = words::<3>(head) else {
-        return;
-    };
-    let release = |entry: u64| {
-        if entry != 0 && entry & PRIORITY == 0 {
-            release_lock(block, entry.wrapping_add(offset));
-        }
-    };
-    let mut entry = first;
-    for _ in 0..ROBUST {
-        if entry & !PRIORITY == head {
-            break;
-        }
-        // Before it is released: then another thread may free it.
-        let next = words::<1>(entry & !PRIORITY);
-        if entry != pending {
-            release(entry);
-        }
-        match next {
-            Some([next]) => entry = next,
-            None => break,
-        }
-    }
-    release(pending);
-}
-
-/// Marks a lock as one whose owner has died, and wakes those that wait for it.
-fn release_lock(block: &Block, at: u64) {
-    const OWNER: u32 = 0x3FFF_FFFF;
-    /// Sets the word to `1 << 30`, which is `FUTEX_OWNER_DIED`.
-    const DIED: i64 = (libc::FUTEX_OP_SET as i64 | 8) << 28 | 30 << 12;
-    let owner = words::<1>(at).map(|[word]| word as u32 & OWNER);
-    if owner == Some(block.id.get().cast_unsigned()) {
-        let (at, all) = (at.cast_signed(), i64::from(i32::MAX));
-        // The host checks the address. Waiters all try again, and mark the word anew.
-        host_now(
-            libc::SYS_futex,
-            [at, libc::FUTEX_WAKE_OP.into(), all, 0, at, DIED],
-        );
-    }
-}
-
-/// Reads words of the guest, if they can be read.
-fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
-    // SAFETY: words have any value.
-    unsafe { runner::value(pointer(at)) }
 }

@@ -15,26 +15,36 @@
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod abi;
+mod block;
 mod calls;
 mod code;
+mod command;
 mod elf;
+mod ending;
 mod entry;
 mod exec;
+mod exit;
+mod frame;
 mod guarded;
+mod interrupt;
 mod memory;
 mod observe;
 mod options;
 mod patch;
 mod pending;
+mod prctl;
 mod process;
 mod program;
+mod robust;
 mod signals;
 mod thread;
 mod tracer;
+mod vfork;
 
 /// Memory of the kernel, which the processes of a program may share, and memory of this process.
 #[global_allocator]
 static HEAP: fdtable_shm::Heap<std::alloc::System> = fdtable_shm::Heap(std::alloc::System);
 
+pub use command::{Command, Error, prepare_process, run};
 pub use options::{Choice, Descriptors, Kernel, Options, Owners, Report};
-pub use program::{Command, Error, prepare_process, run};

@@ -12,7 +12,9 @@ use std::fmt::Write;
 use std::fs;
 use std::ops::Range;
 
-use crate::calls::checked_address;
+use fdtable_posix::runner;
+
+use crate::abi::checked_address;
 use crate::guarded::Guarded;
 
 pub(crate) const PAGE: u64 = 4096;
@@ -42,6 +44,12 @@ static MEMORY: Guarded<Memory> = Guarded::new(Memory {
 /// Returns a pointer to an address of the guest.
 pub(crate) fn pointer<T>(address: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Reads words of the guest, if they can be read.
+pub(crate) fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
+    // SAFETY: words have any value.
+    unsafe { runner::value(pointer(at)) }
 }
 
 /// Copies memory of the guest, as far as it can be read, in whole words.

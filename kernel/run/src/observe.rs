@@ -1,8 +1,8 @@
 //! Reports about the calls of a guest, if the options ask for them.
 //!
-//! The entry calls [`serve`](calls::serve) through a pointer in the block of the thread. Without
-//! observers the pointer leads there directly, so that a call costs nothing more. With observers it
-//! leads to [`observed`], which records the call around it.
+//! The entry serves a call through a pointer in the block of the thread. Without observers it leads
+//! to the dispatcher, so that a call costs nothing more. With observers it leads to [`observed`],
+//! which records the call around the dispatcher.
 //!
 //! Reports are made at the end of each process: by `exit_group`, by the end of the last thread, and
 //! by a signal whose default ends the program. For that the runner handles these signals itself,
@@ -23,10 +23,9 @@ use std::time::Instant;
 
 use fdtable::{Limits, host_fork};
 
-use crate::calls;
-use crate::entry::Frame;
+use crate::block::Block;
+use crate::frame::Frame;
 use crate::options::{Choice, Options, Owners, Report};
-use crate::thread::Block;
 
 /// A call of the guest, before it is served.
 pub(crate) struct Call {
@@ -80,17 +79,23 @@ struct Observers {
     /// Receives reports about uses after close.
     closes: Option<Sink>,
     owners: Owners,
+    /// Serves the calls.
+    serve: Serve,
 }
+
+/// Serves a call of the guest.
+type Serve = extern "C" fn(&mut Frame);
 
 static OBSERVERS: OnceLock<Observers> = OnceLock::new();
 /// True once this process has begun to make its reports.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Prepares the table and the observers, before the guest starts.
+/// Prepares the table and the observers, before the guest starts. Returns the function that serves
+/// the calls of its threads: `serve`, or one that also records them.
 ///
 /// # Errors
 /// Errors of opening the file of a report, or of setting the limit, with a name for either.
-pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
+pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, io::Error)> {
     let open = |report: &Report| {
         let name = match report {
             Report::File(path) => path.display().to_string(),
@@ -124,33 +129,31 @@ pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
         list: open(&options.list)?,
         closes: open(&closes)?,
         owners: options.owners,
+        serve,
     };
     let is_used = observers.statistics.is_some()
         || observers.trace.is_some()
         || observers.list.is_some()
         || observers.closes.is_some();
-    if is_used {
-        // The one call before the guest starts.
-        let _ = OBSERVERS.set(observers);
-        files::start_lister();
+    if !is_used {
+        return Ok(serve);
     }
-    Ok(())
-}
-
-/// Returns the function that serves the calls of a thread.
-pub(crate) fn serves() -> extern "C" fn(&mut Frame) {
-    match OBSERVERS.get() {
-        Some(_) => observed,
-        None => calls::serve,
-    }
+    // The one call before the guest starts.
+    let _ = OBSERVERS.set(observers);
+    files::start_lister();
+    Ok(observed)
 }
 
 /// Serves a call, and records it.
 extern "C" fn observed(frame: &mut Frame) {
     let block = Block::current();
-    let (Some(observers), false) = (OBSERVERS.get(), block.is_to_end()) else {
-        return calls::serve(frame);
+    let Some(observers) = OBSERVERS.get() else {
+        return;
     };
+    let serve = observers.serve;
+    if block.is_to_end() {
+        return serve(frame);
+    }
     let site = block.trapped_at.get();
     let call = Call {
         number: i64::from(frame.rax as i32),
@@ -168,11 +171,11 @@ extern "C" fn observed(frame: &mut Frame) {
         if observers.statistics.is_some() {
             statistics::count(&call, 0, 0);
         }
-        return calls::serve(frame);
+        return serve(frame);
     }
     let line = observers.trace.as_ref().map(|_| trace::begin(&call));
     let begun = Instant::now();
-    calls::serve(frame);
+    serve(frame);
     let time = begun.elapsed();
     let result = frame.rax.cast_signed();
     if observers.statistics.is_some() {

@@ -41,17 +41,17 @@ use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
 use fdtable_posix::runner;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 
-use crate::calls::host_now;
+use crate::abi::host_now;
+use crate::block::Block;
 use crate::entry::{address, fdtable_run_enter};
 use crate::guarded::Guarded;
 use crate::memory::{PAGE, pointer};
-use crate::thread::Block;
-use crate::{process, thread, tracer};
+use crate::thread;
 
 use known::{Answer, Identity};
 
@@ -135,6 +135,15 @@ const MOVED: usize = 4;
 /// they are. 0 for none.
 static MOVING: [[AtomicU64; 2]; MOVED] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; MOVED];
 
+/// Not 0 while a process traces the program. It runs the code too, no signal reaches it, and no
+/// site is rewritten. The host clears the word at its end.
+pub(crate) static TRACER: AtomicI32 = AtomicI32::new(0);
+
+/// Returns true if a process traces the program.
+pub(crate) fn has_tracer() -> bool {
+    TRACER.load(SeqCst) != 0
+}
+
 /// Forgets the sites of a program that has ended.
 pub(crate) fn clear() {
     cpuid::end();
@@ -201,7 +210,7 @@ pub(crate) struct Mapping {
 pub(crate) fn catch_up() {
     let mut sites = SITES.lock();
     let count = known::count();
-    if sites.known == count || !process::is_alone() || tracer::is_there() {
+    if sites.known == count || !thread::is_alone() || has_tracer() {
         return;
     }
     sites.known = count;
@@ -344,8 +353,7 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     {
         return;
     }
-    // It runs the code too, and no signal reaches it.
-    if tracer::is_there() {
+    if has_tracer() {
         return;
     }
     let mapped = sites.mapped_at(site);
@@ -399,7 +407,7 @@ enum Readers {
 
 impl Readers {
     fn now() -> Self {
-        match process::is_alone() {
+        match thread::is_alone() {
             true => Self::None,
             false => Self::Threads,
         }
@@ -1103,7 +1111,7 @@ impl Jump {
 
     /// Gives the site its bytes back. A thread that is in the stub stays there.
     fn undo(&self, memory: &File) -> Option<()> {
-        if process::is_alone() {
+        if thread::is_alone() {
             return memory.write_all_at(&self.before, self.begin).ok();
         }
         let change = Changing::begin(self.begin, self.stub);

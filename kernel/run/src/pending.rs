@@ -179,7 +179,7 @@ impl Mailbox {
                 let mut others = all().filter(|mailbox| mailbox.wants(signal));
                 let other = others.find(|mailbox| mailbox.thread.load(SeqCst) != 0);
                 if let Some(other) = other {
-                    crate::signals::kick(other.thread.load(SeqCst));
+                    crate::interrupt::kick(other.thread.load(SeqCst));
                 }
             }
         }

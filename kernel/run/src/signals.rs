@@ -34,16 +34,18 @@ use fdtable_posix::fdt_pselect;
 use fdtable_posix::runner::{self, DirectCalls};
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
-use crate::calls::{self, call, host, host_now};
+use crate::abi::{call, host_now, on_host};
+use crate::block::{Block, MaskIs};
+use crate::ending;
 use crate::entry::*;
-use crate::exec;
+use crate::frame::Frame;
 use crate::guarded::Guarded;
+use crate::interrupt::{KICK, KILLED, OURS, kick};
 use crate::memory::{self, pointer};
 use crate::observe;
 use crate::patch;
 use crate::pending::{self, Info, KEPT, Target, discard, lets_in, post};
-use crate::process;
-use crate::thread::{Block, MaskIs};
+use crate::thread;
 
 /// The action for a signal, as the kernel has it.
 #[repr(C)]
@@ -79,47 +81,6 @@ const ALWAYS: [i32; 5] = [
     libc::SIGTRAP,
     KICK,
 ];
-
-/// Interrupts a thread of the guest for a change of code, or to look at pending signals.
-const KICK: i32 = libc::SIGSTKFLT;
-/// The code of a signal by which threads of the runner interrupt each other. The host leaves
-/// negative ones to programs, and nothing else uses this one.
-const OURS: i32 = -0x0FD7;
-
-/// The signal, and its code, by which a process is told that another one kills it.
-pub(crate) const KILLED: (i32, i32) = (libc::SIGSYS, -0x0FD9);
-
-/// Interrupts a thread of this process, whose call goes on. Returns false if it has ended.
-pub(crate) fn kick(thread: i32) -> bool {
-    send_ours(thread, KICK)
-}
-
-/// Interrupts a thread of this process, and its call, because it ends. That may take the place of
-/// a SIGSYS that reports a call: a thread that ends does not make the call.
-pub(crate) fn kick_to_end(thread: i32) {
-    send_ours(thread, libc::SIGSYS);
-}
-
-/// Tells a process of the tree, whose runner has to know it by other means too, that it is killed.
-pub(crate) fn kill(process: i32) {
-    let (signal, code) = KILLED;
-    send_as(process, process, signal, code);
-}
-
-/// Sends a signal of the runner to a thread of this process.
-fn send_ours(thread: i32, signal: i32) -> bool {
-    // SAFETY: it takes nothing.
-    send_as(unsafe { libc::getpid() }, thread, signal, OURS)
-}
-
-fn send_as(process: i32, thread: i32, signal: i32, code: i32) -> bool {
-    // SAFETY: all zeroes is a valid value of this struct of integers.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    (info.si_signo, info.si_code) = (signal, code);
-    let info = &raw const info;
-    // SAFETY: the information is valid.
-    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) == 0 }
-}
 
 const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -196,6 +157,7 @@ fn ours(flags: u64) -> Action {
 /// Installs the handlers that are always there, and takes over what the process was started with.
 /// Returns the mask that it was started with.
 pub(crate) fn install() -> u64 {
+    set_handlers(on_signal, on_foreign_signal);
     runner::begin(DirectCalls {
         waiting: fdtable_run_host,
         prompt: fdtable_run_host_prompt,
@@ -512,7 +474,7 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
         // A call that fails leaves the sets as they are.
         let kept = if block.waits() { sets(a) } else { Vec::new() };
         let select = || call!(fdt_pselect(a[0], a[1], a[2], a[3], a[4], 0));
-        let result = calls::with_time_left(a[4], select);
+        let result = with_time_left(a[4], select);
         let ended = or_interrupted(block, result);
         if ended != result {
             for (place, bytes) in kept {
@@ -522,6 +484,29 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
         }
         ended
     })
+}
+
+/// Makes a call with a timeout, and writes the time left to it, as the kernel does.
+pub(crate) fn with_time_left(at: i64, wait: impl FnOnce() -> i64) -> i64 {
+    let begun = Instant::now();
+    let at = pointer::<[i64; 2]>(at.cast_unsigned());
+    // SAFETY: words have any value.
+    let limit = unsafe { runner::value(at) }.and_then(duration);
+    let result = wait();
+    if let Some(limit) = limit {
+        let left = limit.saturating_sub(begun.elapsed());
+        let left = [left.as_secs().cast_signed(), left.subsec_nanos().into()];
+        // It may be read-only data, which a call that ended at once leaves unchanged.
+        // SAFETY: the guest's time.
+        unsafe { runner::put(at, left) };
+    }
+    result
+}
+
+/// Returns a time of the guest, if it is valid.
+fn duration([seconds, nanoseconds]: [i64; 2]) -> Option<Duration> {
+    let (seconds, nanoseconds) = (seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
+    (nanoseconds < 1_000_000_000).then(|| Duration::new(seconds, nanoseconds))
 }
 
 /// Copies the sets of a `select`: their addresses and their bytes. Leaves out what is no memory.
@@ -608,7 +593,7 @@ fn less([seconds, nanoseconds]: [i64; 2], passed: Duration) -> [i64; 2] {
 
 /// Returns the pending signals: `rt_sigpending(2)`.
 pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
-    let result = calls::on_host(libc::SYS_rt_sigpending, a);
+    let result = on_host(libc::SYS_rt_sigpending, a);
     let kept = block.mailbox.pending() & block.mailbox.blocked();
     if result == 0 && kept != 0 {
         // The host writes as many bytes as it was told.
@@ -642,7 +627,7 @@ pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
     };
     let signal = signal as i32;
     if signal == libc::SIGKILL {
-        process::leave_tree();
+        ending::leave_tree();
     }
     if !(1..=SIGNALS as i32).contains(&signal) || bit(signal) & KEPT == 0 {
         return None;
@@ -679,8 +664,8 @@ fn kill_another(number: i64, a: [i64; 6]) -> Option<i64> {
     if a[1] as i32 != libc::SIGKILL || !host_fork::shares_memory() {
         return None;
     }
-    let was_there = process::end_before_kill(a[0] as i32);
-    let result = calls::on_host(number, a);
+    let was_there = ending::end_before_kill(a[0] as i32);
+    let result = on_host(number, a);
     // Its parent may have learned of its end already.
     let is_gone = was_there && result == -i64::from(libc::ESRCH);
     Some(if is_gone { 0 } else { result })
@@ -795,7 +780,7 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     let _ = change_stack(block, stack, frame.rsp);
     // The kernel would make it the stack of the runner's handler.
     // SAFETY: as above.
-    unsafe { (&raw mut (*context).stack).write_unaligned(crate::thread::signal_stack()) };
+    unsafe { (&raw mut (*context).stack).write_unaligned(thread::signal_stack()) };
     // The mask of the frame lets them in.
     block.begin_way_out();
     deliver_kept(block);
@@ -810,11 +795,11 @@ const SI_KERNEL: i32 = 0x80;
 ///
 /// # Safety
 /// `fdtable_run_signal` calls it with the arguments of a handler.
-pub(crate) unsafe extern "C" fn on_foreign_signal(
+unsafe extern "C" fn on_foreign_signal(
     signal: i32,
     info: *mut libc::siginfo_t,
     context: *mut c_void,
-) {
+) -> u8 {
     // SAFETY: the kernel's information.
     let code = unsafe { (*info).si_code };
     let was_sent = code <= 0;
@@ -822,19 +807,20 @@ pub(crate) unsafe extern "C" fn on_foreign_signal(
         // SAFETY: the kernel's frame, which has these fields.
         let context = unsafe { &*context.cast::<Context>() };
         if patch::cpuid::has_faulted_elsewhere(&context.registers) {
-            return;
+            return 0;
         }
     }
     if !was_sent {
         // A fault of this thread, when it repeats.
         install_host(signal, &DEFAULT);
-        return;
+        return 0;
     }
     // SAFETY: the kernel's frame, which has these fields.
     let context = unsafe { &mut *context.cast::<Context>() };
     context.mask |= bit(signal);
     // SAFETY: the information is valid, and the signal is blocked on this thread.
     unsafe { send_to_process(signal, info) };
+    0
 }
 
 /// Sends a signal to the process, with the same information if the host allows that.
@@ -854,7 +840,7 @@ unsafe fn send_to_process(signal: i32, info: *const libc::siginfo_t) {
 ///
 /// # Safety
 /// `fdtable_run_signal` calls it with the arguments of a handler.
-pub(crate) unsafe extern "C" fn on_signal(
+unsafe extern "C" fn on_signal(
     signal: i32,
     info: *mut libc::siginfo_t,
     context: *mut c_void,
@@ -913,7 +899,7 @@ pub(crate) unsafe extern "C" fn on_signal(
         block.answer();
     }
     finish_way_out(block, context);
-    if (signal, code) == KILLED && process::is_killed() {
+    if (signal, code) == KILLED && ending::is_killed() {
         block.end_soon();
         end_soon(block, context);
         return u8::from(!block.is_inside());
@@ -1045,7 +1031,8 @@ fn end_soon(block: &Block, context: &mut Context) {
         return end_sleep(block, context);
     }
     let registers = &mut context.registers;
-    let place = [libc::REG_RIP, libc::REG_RSP].map(|register| registers[register as usize]);
+    let place =
+        [libc::REG_RIP, libc::REG_RSP].map(|register| registers[register as usize].cast_unsigned());
     if let Some((handler, info)) = block.delivered.take()
         && handler == place
         && !is_fault(info[0] as i32, info[1] as i32)
@@ -1197,7 +1184,7 @@ fn send_on(block: &Block, info: &Info) {
 pub(crate) fn leave(block: &Block) {
     exchange_mask(libc::SIG_SETMASK, !0);
     block.mailbox.block(!0);
-    let hands_over = exec::is_caller(block.id.get());
+    let hands_over = ending::is_caller(block.id.get());
     let set = if hands_over { !0 } else { block.taken.get() };
     let mut infos = take_pending(set);
     if hands_over {
@@ -1205,7 +1192,7 @@ pub(crate) fn leave(block: &Block) {
     } else {
         infos.retain(|info| info[1] as i32 != libc::SI_TKILL);
     }
-    if exec::is_beginning() {
+    if ending::is_beginning() {
         CARRIED.lock().extend(infos);
         return;
     }
@@ -1226,7 +1213,7 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
         // report, and for a fault that it does not let in. A fault repeats, and all else is sent
         // again.
         observe::at_end();
-        process::leave_tree();
+        ending::leave_tree();
         install_host(signal, &DEFAULT);
         if !is_fault {
             // SAFETY: it takes no pointer.
@@ -1306,7 +1293,7 @@ fn deliver(block: &Block, signal: i32, info: *mut libc::siginfo_t, context: &mut
     }
     // SAFETY: the kernel's information.
     let info = unsafe { info.cast::<Info>().read_unaligned() };
-    let place = [action.handler, frame].map(u64::cast_signed);
+    let place = [action.handler, frame];
     block.delivered.set(Some((place, info)));
     // The direction, the trap and the resume flag.
     context.registers[register(libc::REG_EFL)] &= !0x1_0500;
@@ -1331,11 +1318,13 @@ mod tests {
     use super::*;
     use crate::pending::Mailbox;
 
+    extern "C" fn serve(_: &mut Frame) {}
+
     #[test]
     fn a_signal_on_the_way_back_from_a_handler_arrives_in_the_guest() {
         let back = address(fdtable_run_returns)..address(fdtable_run_returned);
         for at in back.start - 1..=back.end {
-            let block = Block::new(1, 0, Mailbox::new(1), observe::serves());
+            let block = Block::new(1, 0, Mailbox::new(1), serve);
             block.hold(0);
             // SAFETY: all zeroes is a valid value of this struct of integers.
             let mut context: Context = unsafe { std::mem::zeroed() };

@@ -13,15 +13,17 @@
 //! guest, so that it finds the end of the guest's stack.
 
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use fdtable_posix::runner;
 
+use crate::block::Block;
 use crate::entry::*;
+use crate::frame::Frame;
 use crate::guarded::Guarded;
 use crate::memory::pointer;
-use crate::patch;
-use crate::thread::{self, Block};
+use crate::patch::{self, TRACER};
+use crate::thread;
 
 /// The flags by which the process is known.
 pub(crate) const FLAGS: u64 =
@@ -71,8 +73,6 @@ struct Tracer {
     threads: Vec<(i32, *const Block)>,
 }
 
-/// Not 0 while there is such a process: the host clears the word at its end.
-static ALIVE: AtomicI32 = AtomicI32::new(0);
 /// The last one. It is freed when another one begins.
 static LAST: AtomicPtr<Tracer> = AtomicPtr::new(ptr::null_mut());
 /// Held while one begins.
@@ -81,14 +81,9 @@ static BEGINS: Guarded<()> = Guarded::new(());
 /// The size of the stack, in words of 16 bytes.
 const STACK: usize = 4096;
 
-/// Returns true if there is such a process.
-pub(crate) fn is_there() -> bool {
-    ALIVE.load(SeqCst) != 0
-}
-
 /// Forgets that of the parent, in the child of a fork.
 pub(crate) fn forget() {
-    ALIVE.store(0, SeqCst);
+    TRACER.store(0, SeqCst);
 }
 
 /// Starts the process: `clone(2)` with [`FLAGS`].
@@ -97,10 +92,10 @@ pub(crate) fn forget() {
 /// `EAGAIN` if there is one already; those of the host's call.
 pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i64 {
     let _begins = BEGINS.lock();
-    if is_there() {
+    if patch::has_tracer() {
         return -i64::from(libc::EAGAIN);
     }
-    ALIVE.store(1, SeqCst);
+    TRACER.store(1, SeqCst);
     // A process has one tracer.
     runner::release_from_keeper();
     let block = Block::beside(parent, serve);
@@ -121,7 +116,7 @@ pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i6
     }
     // SAFETY: made above. Only the process uses it from here on, until the next one begins.
     let tracer = unsafe { &mut *tracer };
-    let (top, ended) = (tracer.stack.as_mut_ptr_range().end.cast(), ALIVE.as_ptr());
+    let (top, ended) = (tracer.stack.as_mut_ptr_range().end.cast(), TRACER.as_ptr());
     let (block, frame) = (
         ptr::from_ref(&*tracer.block).cast(),
         &raw const tracer.frame,
@@ -130,7 +125,7 @@ pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i6
     // SAFETY: the stack, the block and the registers stay until the process has ended.
     let id = unsafe { fdtable_run_clone(flags, top, ended, block, frame) };
     if id < 0 {
-        ALIVE.store(0, SeqCst);
+        TRACER.store(0, SeqCst);
     }
     id
 }

@@ -27,11 +27,10 @@ use std::time::{Duration, Instant};
 
 use fdtable_shm::Mutex;
 
-use super::{CPUID, Instruction, SITES, Sites, behind, code_around, in_front, known};
-use crate::calls::host_now;
+use super::{CPUID, Instruction, SITES, Sites, behind, code_around, has_tracer, in_front, known};
+use crate::abi::host_now;
 use crate::entry::address;
 use crate::memory::pointer;
-use crate::tracer;
 
 /// Time of one `cpuid` above which answers in memory are worth it.
 const SLOW: Duration = Duration::from_micros(1);
@@ -223,7 +222,7 @@ pub(crate) fn begin(code: u64) {
         begin.elapsed() > SLOW && are_equal()
     };
     if let Some((_, mapped)) = mapped
-        && !tracer::is_there()
+        && !has_tracer()
         && known::asks_first(&mapped.identity)
         && is_worth()
         && set_faults(true)

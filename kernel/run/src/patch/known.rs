@@ -24,7 +24,7 @@ use fdtable_posix::{fdt_fstat, fdt_fstatfs};
 use fdtable_shm::Mutex;
 
 use super::Change;
-use crate::calls::checked;
+use crate::abi::checked;
 
 /// How many calls of a site trap, in all processes, before it is looked at.
 const HOT: u32 = 3;

@@ -1,0 +1,66 @@
+//! Attributes of the thread and of the process: `arch_prctl(2)` and `prctl(2)`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fdtable::host_fork;
+
+use crate::abi::host_now;
+use crate::block::Block;
+use crate::memory::pointer;
+use crate::patch;
+
+/// Returns and sets the base of a segment: `arch_prctl(2)`.
+pub(crate) fn set_base(block: &Block, a: [i64; 6]) -> i64 {
+    const ARCH_SET_FS: i64 = 0x1002;
+    const ARCH_GET_FS: i64 = 0x1003;
+    const ARCH_SET_GS: i64 = 0x1001;
+    const ARCH_GET_GS: i64 = 0x1004;
+    const SHADOW_STACK_FIRST: i64 = 0x5001;
+    const SHADOW_STACK_LAST: i64 = 0x5005;
+    patch::cpuid::end();
+    match a[0] {
+        ARCH_SET_FS => {
+            block.guest_fs.set(a[1].cast_unsigned());
+            0
+        }
+        ARCH_GET_FS => {
+            // SAFETY: the guest's word.
+            unsafe { pointer::<u64>(a[1].cast_unsigned()).write_unaligned(block.guest_fs.get()) };
+            0
+        }
+        // Shadow stacks do not know the runner's stacks: as on a CPU without them.
+        SHADOW_STACK_FIRST..=SHADOW_STACK_LAST => -i64::from(libc::EOPNOTSUPP),
+        // It is the runner's.
+        ARCH_SET_GS | ARCH_GET_GS => -i64::from(libc::EPERM),
+        _ => host_now(libc::SYS_arch_prctl, a),
+    }
+}
+
+/// Value that the guest has set by `PR_SET_DUMPABLE`. If the keeper traces the process, the runner
+/// does not tell the host, which would no longer let the keeper read the memory of the process.
+static IS_DUMPABLE: AtomicBool = AtomicBool::new(true);
+
+/// Lets others look at the process, or not: `PR_SET_DUMPABLE`.
+pub(crate) fn set_dumpable(a: [i64; 6]) -> i64 {
+    match (host_fork::shares_memory(), a[1]) {
+        (false, _) => host_now(libc::SYS_prctl, a),
+        (true, 0 | 1) => {
+            IS_DUMPABLE.store(a[1] == 1, Ordering::SeqCst);
+            0
+        }
+        (true, _) => -i64::from(libc::EINVAL),
+    }
+}
+
+/// Returns the value that was set: `PR_GET_DUMPABLE`.
+pub(crate) fn dumpable(a: [i64; 6]) -> i64 {
+    match host_fork::shares_memory() {
+        false => host_now(libc::SYS_prctl, a),
+        true => IS_DUMPABLE.load(Ordering::SeqCst).into(),
+    }
+}
+
+/// Resets the value for a new program.
+pub(crate) fn begin_program() {
+    IS_DUMPABLE.store(true, Ordering::SeqCst);
+}
