@@ -110,6 +110,11 @@ pub(crate) fn on_host(number: i64, a: [i64; 6]) -> i64 {
     result_of(unsafe { runner::host_call(number, a) })
 }
 
+/// Returns true if the result of a call that returns an address is an error.
+pub(crate) fn is_error(result: i64) -> bool {
+    (-4095..0).contains(&result)
+}
+
 /// Returns the address of a value, for the host.
 pub(crate) fn address_of<T>(value: &T) -> i64 {
     ptr::from_ref(value).expose_provenance() as i64

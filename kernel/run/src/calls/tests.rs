@@ -1,8 +1,12 @@
 use std::fs;
 
 /// The dispatcher, and the calls that only the host has.
-const SOURCES: [&str; 2] = [
+const SOURCES: [&str; 6] = [
     include_str!("../calls.rs"),
+    include_str!("files.rs"),
+    include_str!("mappings.rs"),
+    include_str!("threads.rs"),
+    include_str!("waits.rs"),
     include_str!("../../../posix/src/host/calls.rs"),
 ];
 
