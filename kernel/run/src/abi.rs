@@ -92,6 +92,12 @@ pub(crate) fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
+/// Sets the error of the calling thread, to what it was before a handler.
+pub(crate) fn set_errno(errno: i32) {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno }
+}
+
 /// Returns what the guest gets for the result of a C function.
 pub(crate) fn result_of(result: i64) -> i64 {
     checked(result).unwrap_or_else(|errno| -i64::from(errno))

@@ -1,0 +1,128 @@
+//! The signal mask of the guest, and that of the host for it.
+
+use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
+
+use super::resend::{self, send_on, take_pending};
+use super::sets::{HELD, NEVER_BLOCKED, bit};
+use crate::block::{Block, MaskIs};
+use crate::ending;
+use crate::interrupt::{KICK, kick};
+use crate::memory::pointer;
+use crate::pending::{self, KEPT};
+
+/// Sets the mask of the host, and returns the one before.
+pub(super) fn exchange_mask(how: i32, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: the sets have the kernel's length.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            how,
+            &raw const mask,
+            &raw mut before,
+            8,
+        )
+    };
+    before
+}
+
+/// Returns and changes the guest's mask: `rt_sigprocmask(2)`.
+pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
+    let (how, new, old) = (a[0] as i32, a[1].cast_unsigned(), a[2].cast_unsigned());
+    if a[3] != 8 {
+        return -i64::from(libc::EINVAL);
+    }
+    let before = hold_all(block);
+    if new != 0 {
+        // SAFETY: the guest's set.
+        let new = unsafe { pointer::<u64>(new).read_unaligned() };
+        let mask = match how {
+            libc::SIG_BLOCK => before | new,
+            libc::SIG_UNBLOCK => before & !new,
+            libc::SIG_SETMASK => new,
+            _ => return -i64::from(libc::EINVAL),
+        };
+        set_guest_mask(block, mask);
+    }
+    if old != 0 {
+        // SAFETY: the guest's set.
+        unsafe { pointer::<u64>(old).write_unaligned(before) };
+    }
+    0
+}
+
+/// Blocks all signals until the end of the call, and returns the guest's mask.
+pub(crate) fn hold_all(block: &Block) -> u64 {
+    block.mask_is.set(MaskIs::Taken);
+    // The handler of a signal that arrives after this finds it so.
+    compiler_fence(SeqCst);
+    let before = exchange_mask(libc::SIG_BLOCK, HELD);
+    if !block.waits() {
+        block.hold(before);
+    }
+    // A signal that arrives before this finds the mask kept, or leaves that to this call.
+    compiler_fence(SeqCst);
+    block.mask_is.set(MaskIs::Set);
+    block.mask() | block.mailbox.blocked()
+}
+
+/// Lets in the signals that a call does, after [`leave`], and sets the guest's mask at its end.
+pub(crate) fn resume(block: &Block, mask: u64) {
+    exchange_mask(libc::SIG_SETMASK, HELD);
+    set_guest_mask(block, mask);
+}
+
+/// Sets the guest's mask at the end of the call. All signals are blocked.
+pub(crate) fn set_guest_mask(block: &Block, mask: u64) {
+    resend::give_back(block, mask);
+    block.mailbox.block(mask);
+    block.hold(mask & !NEVER_BLOCKED);
+}
+
+/// Runs at the begin of each call.
+pub(crate) fn begin_call(block: &Block) {
+    if let Some(mask) = block.suspended.take() {
+        // The call before has waited with another mask, and no handler has run.
+        hold_all(block);
+        set_guest_mask(block, mask);
+    }
+}
+
+/// Has the signals delivered that are kept in `pending`, at the end of each call.
+#[inline]
+pub(crate) fn deliver_kept(block: &Block) {
+    if pending::are_some() {
+        deliver_due(block);
+    }
+}
+
+#[cold]
+fn deliver_due(block: &Block) {
+    if block.mailbox.is_due() {
+        hold_all(block);
+        exchange_mask(libc::SIG_BLOCK, bit(KICK));
+        kick(block.id.get());
+    }
+}
+
+/// Blocks all signals on the calling thread, which ends, also those of the runner. Sends on those
+/// for the process that it has taken and not delivered.
+///
+/// If it hands a program over, the signals that are pending for it are the program's.
+pub(crate) fn leave(block: &Block) {
+    exchange_mask(libc::SIG_SETMASK, !0);
+    block.mailbox.block(!0);
+    let hands_over = ending::is_caller(block.id.get());
+    let set = if hands_over { !0 } else { block.taken.get() };
+    let mut infos = take_pending(set);
+    if hands_over {
+        infos.extend(std::iter::from_fn(|| block.mailbox.take(KEPT)).map(|(_, info)| info));
+    } else {
+        infos.retain(|info| info[1] as i32 != libc::SI_TKILL);
+    }
+    if ending::is_beginning() {
+        resend::CARRIED.lock().extend(infos);
+        return;
+    }
+    infos.iter().for_each(|info| send_on(block, info));
+}
