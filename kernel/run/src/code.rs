@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use fdtable::host_fork;
 
-use crate::memory::{PAGE, pointer};
+use crate::memory::{self, PAGE, pointer};
 
 /// How many forks of a process come before the copy, if it has not inherited one.
 const OFTEN: u32 = 16;
@@ -127,16 +127,13 @@ fn copy(text: &Range<u64>) -> io::Result<()> {
 
 /// Reserves a range in which nothing is mapped.
 fn reserve(range: &Range<u64>) -> io::Result<()> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    let size = (range.end - range.start) as usize;
-    // SAFETY: nothing is replaced.
-    let is_failed = size > 0
-        && unsafe { libc::mmap(pointer(range.start), size, libc::PROT_NONE, flags, -1, 0) }
-            == libc::MAP_FAILED;
-    match is_failed {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
+    if range.is_empty() {
+        return Ok(());
     }
+    let flags = libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: nothing is replaced.
+    let place = unsafe { memory::map_anonymous(range.clone(), libc::PROT_NONE, flags) };
+    place.map(drop).map_err(io::Error::from_raw_os_error)
 }
 
 /// Releases what was reserved.

@@ -12,10 +12,9 @@ use object::elf::{
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::abi::{checked, checked_address};
-use crate::memory;
+use crate::memory::{self, PAGE};
 use crate::patch;
 
-const PAGE: u64 = 4096;
 /// The most program headers. The host has the same limit: a page of them.
 const HEADERS: usize = 64 << 10;
 /// The size of a program header.
@@ -188,16 +187,7 @@ fn segment(fd: c_int, one: &ProgramHeader64<LittleEndian>, base: u64) -> Result<
     let zeroes_from = if in_file > 0 { mapped_end } else { page };
     if end > zeroes_from {
         // SAFETY: as above.
-        checked_address(unsafe {
-            libc::mmap(
-                memory::pointer(zeroes_from),
-                (end - zeroes_from) as usize,
-                protection,
-                libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        })?;
+        unsafe { memory::map_anonymous(zeroes_from..end, protection, libc::MAP_FIXED) }?;
     }
     if in_memory > in_file && in_file > 0 && flags.contains(PF_W) {
         // To the end of the page: a dynamic loader takes its first memory there.

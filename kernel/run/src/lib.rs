@@ -28,6 +28,7 @@ mod exit;
 mod frame;
 mod guarded;
 mod interrupt;
+mod maps;
 mod memory;
 mod observe;
 mod options;

@@ -9,13 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::ops::Range;
 
 use fdtable_posix::runner;
 
 use crate::abi::checked_address;
 use crate::guarded::Guarded;
+use crate::maps::{self, Mapping};
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -160,28 +160,33 @@ pub(crate) fn size_from(address: u64) -> u64 {
     end - address
 }
 
+/// Maps private memory of no file: in a range, or of its length anywhere if it starts at 0.
+///
+/// # Errors
+/// Errors of `mmap`.
+///
+/// # Safety
+/// With `MAP_FIXED`, nothing uses what was mapped in the range.
+pub(crate) unsafe fn map_anonymous(
+    range: Range<u64>,
+    protection: i32,
+    flags: i32,
+) -> Result<u64, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    let size = (range.end - range.start) as usize;
+    // SAFETY: as the caller promises.
+    checked_address(unsafe { libc::mmap(pointer(range.start), size, protection, flags, -1, 0) })
+}
+
 /// Reserves address space for a program: at an address, or anywhere.
 ///
 /// # Errors
 /// Errors of `mmap`; `EEXIST` if a mapping overlaps the range.
 pub(crate) fn reserve(at: Option<u64>, length: u64) -> Result<u64, i32> {
-    let fixed = if at.is_some() {
-        libc::MAP_FIXED_NOREPLACE
-    } else {
-        0
-    };
+    let fixed = at.map_or(0, |_| libc::MAP_FIXED_NOREPLACE);
+    let (start, flags) = (at.unwrap_or(0), libc::MAP_NORESERVE | fixed);
     // SAFETY: nothing is replaced.
-    let place = unsafe {
-        libc::mmap(
-            pointer(at.unwrap_or(0)),
-            length as usize,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed,
-            -1,
-            0,
-        )
-    };
-    let place = checked_address(place)?;
+    let place = unsafe { map_anonymous(start..start + length, libc::PROT_NONE, flags) }?;
     note(place, length);
     Ok(place)
 }
@@ -206,68 +211,36 @@ pub(crate) fn set_stack(stack: Range<u64>) {
 /// the stubs of call sites, and without what is only reserved for `brk`. The host may show a
 /// mapping of the guest and one of the runner as one.
 pub(crate) fn shown() -> Vec<u8> {
-    let all = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let all = maps::read();
     let memory = MEMORY.lock();
     let mut shown = String::new();
-    for line in all.lines() {
-        if let Some(mapping) = Mapping::parse(line) {
-            memory.show(&mapping, &mut shown);
-        }
+    for mapping in maps::parse(&all) {
+        memory.show(&mapping, &mut shown);
     }
     shown.into_bytes()
 }
 
-/// A line of `/proc/self/maps`.
-struct Mapping<'l> {
-    range: Range<u64>,
-    permissions: &'l str,
-    offset: u64,
-    /// Device and inode.
-    file: &'l str,
-    name: &'l str,
-}
-
-impl<'l> Mapping<'l> {
-    fn parse(line: &'l str) -> Option<Self> {
-        let number = |text| u64::from_str_radix(text, 16).ok();
-        let (range, rest) = line.split_once(' ')?;
-        let (begin, end) = range.split_once('-')?;
-        let (permissions, rest) = rest.split_once(' ')?;
-        let (offset, rest) = rest.split_once(' ')?;
-        let device = rest.find(' ')?;
-        let inode = rest[device + 1..].find(' ');
-        let file_end = inode.map_or(rest.len(), |inode| device + 1 + inode);
-        Some(Self {
-            range: number(begin)?..number(end)?,
-            permissions,
-            offset: number(offset)?,
-            file: &rest[..file_end],
-            name: rest[file_end..].trim_start(),
-        })
+/// Adds the line of a part of a mapping, under a name.
+fn print(mapping: &Mapping<'_>, part: &Range<u64>, name: &str, to: &mut String) {
+    let is_of_file = !mapping.file.ends_with(" 0");
+    let offset = match is_of_file {
+        true => mapping.offset + (part.start - mapping.range.start),
+        false => mapping.offset,
+    };
+    let begun = to.len();
+    let (begin, end) = (part.start, part.end);
+    let _ = write!(
+        to,
+        "{begin:08x}-{end:08x} {} {offset:08x} {} ",
+        mapping.permissions, mapping.file
+    );
+    if !name.is_empty() {
+        let column = begun + NAME_COLUMN;
+        let spaces = column.saturating_sub(to.len());
+        to.extend(std::iter::repeat_n(' ', spaces));
+        to.push_str(name);
     }
-
-    /// Adds the line of a part of it.
-    fn print(&self, part: &Range<u64>, name: &str, to: &mut String) {
-        let is_of_file = !self.file.ends_with(" 0");
-        let offset = match is_of_file {
-            true => self.offset + (part.start - self.range.start),
-            false => self.offset,
-        };
-        let begun = to.len();
-        let (begin, end) = (part.start, part.end);
-        let _ = write!(
-            to,
-            "{begin:08x}-{end:08x} {} {offset:08x} {} ",
-            self.permissions, self.file
-        );
-        if !name.is_empty() {
-            let column = begun + NAME_COLUMN;
-            let spaces = column.saturating_sub(to.len());
-            to.extend(std::iter::repeat_n(' ', spaces));
-            to.push_str(name);
-        }
-        to.push('\n');
-    }
+    to.push('\n');
 }
 
 /// Offset of the name of a mapping in its line, in bytes.
@@ -278,7 +251,7 @@ impl Memory {
     fn show(&self, mapping: &Mapping<'_>, to: &mut String) {
         // They belong to the host's kernel.
         if matches!(mapping.name, "[vdso]" | "[vsyscall]") || mapping.name.starts_with("[vvar") {
-            return mapping.print(&mapping.range, mapping.name, to);
+            return print(mapping, &mapping.range, mapping.name, to);
         }
         let Range { start, end } = mapping.range;
         let first = self.mappings.range(..=start).next_back();
@@ -297,7 +270,7 @@ impl Memory {
                 _ => mapping.name,
             };
             if !is_reserved {
-                mapping.print(&part, name, to);
+                print(mapping, &part, name, to);
             }
         }
     }
@@ -321,18 +294,9 @@ pub(crate) fn set_break(to: u64) -> u64 {
         }
     } else if wanted < accessible {
         // Fresh pages, when it grows again.
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let flags = libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: within the reservation, and given up by the guest.
-        unsafe {
-            libc::mmap(
-                pointer(wanted),
-                (accessible - wanted) as usize,
-                libc::PROT_NONE,
-                flags,
-                -1,
-                0,
-            ) != libc::MAP_FAILED
-        }
+        unsafe { map_anonymous(wanted..accessible, libc::PROT_NONE, flags) }.is_ok()
     } else {
         true
     };

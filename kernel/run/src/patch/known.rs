@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fdtable_posix::{fdt_fstat, fdt_fstatfs};
 use fdtable_shm::Mutex;
 
-use super::Change;
+use super::change::Change;
 use crate::abi::checked;
 
 /// How many calls of a site trap, in all processes, before it is looked at.
@@ -301,7 +301,7 @@ pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Instruction;
+    use super::super::change::Instruction;
     use super::*;
 
     fn file(inode: u64) -> Identity {
@@ -312,16 +312,7 @@ mod tests {
     }
 
     fn change(begin: u64) -> Change {
-        Change {
-            begin,
-            code: Vec::new(),
-            entry_at: 0,
-            original: Vec::new(),
-            moved: Vec::new(),
-            branch: None,
-            searched: None,
-            instruction: Instruction::Syscall,
-        }
+        Change::new(begin, Instruction::Syscall)
     }
 
     #[test]

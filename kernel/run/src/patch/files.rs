@@ -1,0 +1,143 @@
+//! Code of files in memory, by the parts that are mapped.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::change::Change;
+use super::known::Identity;
+
+/// Code of a file, which is mapped private and cannot be written.
+#[derive(Clone, Copy)]
+pub(super) struct Mapped {
+    pub(super) end: u64,
+    /// The place in the file of its begin.
+    pub(super) place: u64,
+    pub(super) identity: Identity,
+}
+
+impl Mapped {
+    /// Returns the place in the file of an address. The mapping begins at `start`.
+    pub(super) fn place_of(&self, start: u64, at: u64) -> u64 {
+        at - start + self.place
+    }
+}
+
+/// Code of files, by where it begins.
+pub(super) struct CodeOfFiles(pub(super) BTreeMap<u64, Mapped>);
+
+impl CodeOfFiles {
+    /// Returns where the code of a file begins that has an address, and what it is.
+    pub(super) fn mapped_at(&self, at: u64) -> Option<(u64, Mapped)> {
+        let (&start, &mapped) = self.0.range(..=at).next_back()?;
+        (at < mapped.end).then_some((start, mapped))
+    }
+
+    /// Returns the code of a file of which a part begins at an address: what is mapped as it is in
+    /// the file.
+    pub(super) fn code_of_file(&self, start: u64) -> Range<u64> {
+        let Some(&part) = self.0.get(&start) else {
+            return start..start;
+        };
+        let follows = |(before, one): (u64, Mapped), (after, other): (u64, Mapped)| {
+            one.end == after
+                && one.identity == other.identity
+                && other.place.wrapping_sub(one.place) == after - before
+        };
+        let (mut first, mut last) = ((start, part), (start, part));
+        for (&before, &one) in self.0.range(..start).rev() {
+            if !follows((before, one), first) {
+                break;
+            }
+            first = (before, one);
+        }
+        for (&after, &other) in self.0.range(start..).skip(1) {
+            if !follows(last, (after, other)) {
+                break;
+            }
+            last = (after, other);
+        }
+        first.0..last.1.end
+    }
+
+    /// Returns a change of code of a file, at its place there.
+    pub(super) fn in_file(&self, start: u64, mapped: &Mapped, change: &Change) -> Change {
+        let mut in_file = change.moved_by(mapped.place.wrapping_sub(start));
+        let Some(searched) = &mut in_file.searched else {
+            return in_file;
+        };
+        if mapped.identity.changes_unseen() {
+            *searched = 0..0;
+            return in_file;
+        }
+        // Not the code of other files beside it.
+        let of_file = self.code_of_file(start);
+        let there = |at: u64| change.begin.wrapping_add(at);
+        let begin = there(searched.start).max(of_file.start);
+        let end = there(searched.end).min(of_file.end);
+        *searched = begin.wrapping_sub(change.begin)..end.wrapping_sub(change.begin);
+        in_file
+    }
+
+    /// Forgets the code of files in a range.
+    pub(super) fn unmap(&mut self, range: &Range<u64>) {
+        let touched: Vec<_> = self
+            .0
+            .range(..range.end)
+            .rev()
+            .take_while(|(_, mapped)| mapped.end > range.start)
+            .map(|(&start, &mapped)| (start, mapped))
+            .collect();
+        for (start, mapped) in touched {
+            self.0.remove(&start);
+            if start < range.start {
+                let end = range.start;
+                self.0.insert(start, Mapped { end, ..mapped });
+            }
+            if mapped.end > range.end {
+                let place = mapped.place + (range.end - start);
+                self.0.insert(range.end, Mapped { place, ..mapped });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_files_is_forgotten_by_parts() {
+        let mut code = CodeOfFiles(BTreeMap::new());
+        let identity = Identity::EMPTY;
+        let mapped = Mapped {
+            end: 0x9000,
+            place: 0x3000,
+            identity,
+        };
+        code.0.insert(0x4000, mapped);
+        code.unmap(&(0x9000..0xA000));
+        code.unmap(&(0x5000..0x7000));
+        let place = |at| {
+            code.mapped_at(at)
+                .map(|(start, mapped)| at - start + mapped.place)
+        };
+        assert_eq!(place(0x4FFF), Some(0x3FFF));
+        assert_eq!(place(0x5000), None);
+        assert_eq!(place(0x6FFF), None);
+        assert_eq!(place(0x7000), Some(0x6000));
+        assert_eq!(place(0x8FFF), Some(0x7FFF));
+        assert_eq!(place(0x9000), None);
+        assert_eq!(code.code_of_file(0x4000), 0x4000..0x5000);
+        let hole = Mapped {
+            end: 0x7000,
+            place: 0x4000,
+            identity,
+        };
+        code.0.insert(0x5000, hole);
+        assert_eq!(code.code_of_file(0x5000), 0x4000..0x9000);
+        // Another part of the file.
+        code.0.insert(0x5000, Mapped { place: 0, ..hole });
+        assert_eq!(code.code_of_file(0x4000), 0x4000..0x5000);
+        assert_eq!(code.code_of_file(0x7000), 0x7000..0x9000);
+    }
+}
