@@ -31,12 +31,13 @@ type Handler = fn(&mut Request<'_>, &[i64; 6]) -> i64;
 /// The number of a call, and its handler.
 type Row = (i64, Handler);
 
-const AREAS: [&[Row]; 8] = [
+const AREAS: [&[Row]; 9] = [
     files::DESCRIPTORS,
     files::PATHS,
     files::SOCKETS,
     files::EVENTS,
     files::LIMITS,
+    files::OTHERS,
     mappings::ROWS,
     threads::ROWS,
     waits::ROWS,

@@ -228,46 +228,34 @@ pub(crate) fn ask_for_list() -> bool {
     files::ask()
 }
 
-/// Signals whose default ends the program, and that the runner handles: to report before, and where
-/// processes share the kernel, so that none ends in the middle of a call.
-pub(crate) fn last_signals() -> &'static [i32] {
-    const NAMED: [i32; 17] = [
-        libc::SIGHUP,
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGILL,
-        libc::SIGABRT,
-        libc::SIGFPE,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGPIPE,
-        libc::SIGALRM,
-        libc::SIGTERM,
-        libc::SIGXCPU,
-        libc::SIGXFSZ,
-        libc::SIGVTALRM,
-        libc::SIGPROF,
-        libc::SIGIO,
-        libc::SIGPWR,
-    ];
-    /// With those of real time, as far as the C library does not use them.
-    const LAST: [i32; NAMED.len() + 31] = {
-        let mut all = [0; NAMED.len() + 31];
-        let mut at = 0;
-        while at < all.len() {
-            all[at] = match at.checked_sub(NAMED.len()) {
-                None => NAMED[at],
-                Some(number) => 34 + number as i32,
-            };
-            at += 1;
-        }
-        all
-    };
+/// Returns true if the runner handles a signal because its default ends the program: to report
+/// before, and where processes share the kernel, so that none ends in the middle of a call.
+pub(crate) fn is_last(signal: i32) -> bool {
+    /// Those of real time that the C library does not use.
+    const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
     let reports =
         |observers: &Observers| observers.statistics.is_some() || observers.list.is_some();
-    if host_fork::shares_memory() || OBSERVERS.get().is_some_and(reports) {
-        &LAST
-    } else {
-        &[]
-    }
+    let is_handled = host_fork::shares_memory() || OBSERVERS.get().is_some_and(reports);
+    is_handled && (ENDS.contains(&signal) || REAL_TIME.contains(&signal))
 }
+
+/// Signals whose default ends a program, without those that the runner always handles.
+const ENDS: [i32; 17] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGABRT,
+    libc::SIGFPE,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+];

@@ -85,9 +85,9 @@ pub(crate) fn install() -> u64 {
         }
         install_host(signal, &action);
     }
-    for signal in observe::last_signals() {
-        if recorded(*signal) == DEFAULT {
-            install_host(*signal, &ours(0));
+    for signal in (1..=SIGNALS as i32).filter(|&signal| observe::is_last(signal)) {
+        if recorded(signal) == DEFAULT {
+            install_host(signal, &ours(0));
         }
     }
     mask::exchange_mask(libc::SIG_UNBLOCK, KEPT)
@@ -105,7 +105,7 @@ pub(crate) fn reset(block: &Block) {
         let action = recorded(signal);
         if action.handler > IGNORE {
             record(signal, DEFAULT);
-            if observe::last_signals().contains(&signal) {
+            if observe::is_last(signal) {
                 install_host(signal, &ours(0));
             } else if !ALWAYS.contains(&signal) {
                 install_host(signal, &DEFAULT);

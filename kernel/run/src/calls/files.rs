@@ -8,257 +8,163 @@ use super::Row;
 use crate::abi::{address_of, call, errno};
 use crate::memory::pointer;
 
+/// Makes a table of calls that functions serve, with those arguments of the call that have these
+/// indices.
+macro_rules! rows {
+    ($($number:ident => $function:ident($($index:literal),*),)*) => {
+        &[$((libc::$number, |_, a| call!($function($(a[$index]),*)))),*]
+    };
+}
+
 /// Descriptors and transfers.
-pub(super) const DESCRIPTORS: &[Row] = &[
-    (libc::SYS_openat, |_, a| {
-        call!(fdt_openat(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_open, |_, a| call!(fdt_open(a[0], a[1], a[2]))),
-    (libc::SYS_creat, |_, a| call!(fdt_creat(a[0], a[1]))),
-    (libc::SYS_openat2, |_, a| {
-        call!(fdt_openat2(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_close_range, |_, a| {
-        call!(fdt_close_range(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_dup, |_, a| call!(fdt_dup(a[0]))),
-    (libc::SYS_dup2, |_, a| call!(fdt_dup2(a[0], a[1]))),
-    (libc::SYS_dup3, |_, a| call!(fdt_dup3(a[0], a[1], a[2]))),
-    (libc::SYS_fcntl, |_, a| call!(fdt_fcntl(a[0], a[1], a[2]))),
-    (libc::SYS_ioctl, |_, a| call!(fdt_ioctl(a[0], a[1], a[2]))),
-    (libc::SYS_readv, |_, a| call!(fdt_readv(a[0], a[1], a[2]))),
-    (libc::SYS_writev, |_, a| call!(fdt_writev(a[0], a[1], a[2]))),
-    (libc::SYS_preadv, |_, a| {
-        call!(fdt_preadv(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_pwritev, |_, a| {
-        call!(fdt_pwritev(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_preadv2, |_, a| {
-        call!(fdt_preadv2(a[0], a[1], a[2], a[3], a[5]))
-    }),
-    (libc::SYS_pwritev2, |_, a| {
-        call!(fdt_pwritev2(a[0], a[1], a[2], a[3], a[5]))
-    }),
-    (libc::SYS_pipe, |_, a| call!(fdt_pipe(a[0]))),
-    (libc::SYS_pipe2, |_, a| call!(fdt_pipe2(a[0], a[1]))),
-    (libc::SYS_memfd_create, |_, a| {
-        call!(fdt_memfd_create(a[0], a[1]))
-    }),
-    (libc::SYS_sendfile, |_, a| {
-        call!(fdt_sendfile(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_copy_file_range, |_, a| {
-        call!(fdt_copy_file_range(a[0], a[1], a[2], a[3], a[4], a[5]))
-    }),
-    (libc::SYS_splice, |_, a| {
-        call!(fdt_splice(a[0], a[1], a[2], a[3], a[4], a[5]))
-    }),
-    (libc::SYS_tee, |_, a| call!(fdt_tee(a[0], a[1], a[2], a[3]))),
-    (libc::SYS_vmsplice, |_, a| {
-        call!(fdt_vmsplice(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_flock, |_, a| call!(fdt_flock(a[0], a[1]))),
-    (libc::SYS_truncate, |_, a| call!(fdt_truncate(a[0], a[1]))),
-    (libc::SYS_ftruncate, |_, a| call!(fdt_ftruncate(a[0], a[1]))),
-    (libc::SYS_fallocate, |_, a| {
-        call!(fdt_fallocate(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_fsync, |_, a| call!(fdt_fsync(a[0]))),
-    (libc::SYS_fdatasync, |_, a| call!(fdt_fdatasync(a[0]))),
-    (libc::SYS_syncfs, |_, a| call!(fdt_syncfs(a[0]))),
-    (libc::SYS_sync, |_, _| call!(fdt_sync())),
-    (libc::SYS_sync_file_range, |_, a| {
-        call!(fdt_sync_file_range(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_readahead, |_, a| {
-        call!(fdt_readahead(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_fadvise64, |_, a| {
-        -call!(fdt_posix_fadvise(a[0], a[1], a[2], a[3]))
-    }),
+pub(super) const DESCRIPTORS: &[Row] = rows![
+    SYS_openat => fdt_openat(0, 1, 2, 3),
+    SYS_open => fdt_open(0, 1, 2),
+    SYS_creat => fdt_creat(0, 1),
+    SYS_openat2 => fdt_openat2(0, 1, 2, 3),
+    SYS_close_range => fdt_close_range(0, 1, 2),
+    SYS_dup => fdt_dup(0),
+    SYS_dup2 => fdt_dup2(0, 1),
+    SYS_dup3 => fdt_dup3(0, 1, 2),
+    SYS_fcntl => fdt_fcntl(0, 1, 2),
+    SYS_ioctl => fdt_ioctl(0, 1, 2),
+    SYS_readv => fdt_readv(0, 1, 2),
+    SYS_writev => fdt_writev(0, 1, 2),
+    SYS_preadv => fdt_preadv(0, 1, 2, 3),
+    SYS_pwritev => fdt_pwritev(0, 1, 2, 3),
+    SYS_preadv2 => fdt_preadv2(0, 1, 2, 3, 5),
+    SYS_pwritev2 => fdt_pwritev2(0, 1, 2, 3, 5),
+    SYS_pipe => fdt_pipe(0),
+    SYS_pipe2 => fdt_pipe2(0, 1),
+    SYS_memfd_create => fdt_memfd_create(0, 1),
+    SYS_sendfile => fdt_sendfile(0, 1, 2, 3),
+    SYS_copy_file_range => fdt_copy_file_range(0, 1, 2, 3, 4, 5),
+    SYS_splice => fdt_splice(0, 1, 2, 3, 4, 5),
+    SYS_tee => fdt_tee(0, 1, 2, 3),
+    SYS_vmsplice => fdt_vmsplice(0, 1, 2, 3),
+    SYS_flock => fdt_flock(0, 1),
+    SYS_truncate => fdt_truncate(0, 1),
+    SYS_ftruncate => fdt_ftruncate(0, 1),
+    SYS_fallocate => fdt_fallocate(0, 1, 2, 3),
+    SYS_fsync => fdt_fsync(0),
+    SYS_fdatasync => fdt_fdatasync(0),
+    SYS_syncfs => fdt_syncfs(0),
+    SYS_sync_file_range => fdt_sync_file_range(0, 1, 2, 3),
+    SYS_readahead => fdt_readahead(0, 1, 2),
 ];
 
 /// Paths and attributes.
-pub(super) const PATHS: &[Row] = &[
-    (libc::SYS_stat, |_, a| call!(fdt_stat(a[0], a[1]))),
-    (libc::SYS_lstat, |_, a| call!(fdt_lstat(a[0], a[1]))),
-    (libc::SYS_fstat, |_, a| call!(fdt_fstat(a[0], a[1]))),
-    (libc::SYS_newfstatat, |_, a| {
-        call!(fdt_fstatat(a[0], a[1], a[2], a[3]))
+pub(super) const PATHS: &[Row] = rows![
+    SYS_stat => fdt_stat(0, 1),
+    SYS_lstat => fdt_lstat(0, 1),
+    SYS_fstat => fdt_fstat(0, 1),
+    SYS_newfstatat => fdt_fstatat(0, 1, 2, 3),
+    SYS_statx => fdt_statx(0, 1, 2, 3, 4),
+    SYS_statfs => fdt_statfs(0, 1),
+    SYS_fstatfs => fdt_fstatfs(0, 1),
+    SYS_access => fdt_access(0, 1),
+    SYS_faccessat2 => fdt_faccessat(0, 1, 2, 3),
+    SYS_chmod => fdt_chmod(0, 1),
+    SYS_fchmod => fdt_fchmod(0, 1),
+    SYS_chown => fdt_chown(0, 1, 2),
+    SYS_lchown => fdt_lchown(0, 1, 2),
+    SYS_fchown => fdt_fchown(0, 1, 2),
+    SYS_fchownat => fdt_fchownat(0, 1, 2, 3, 4),
+    SYS_utime => fdt_utime(0, 1),
+    SYS_utimes => fdt_utimes(0, 1),
+    SYS_futimesat => fdt_futimesat(0, 1, 2),
+    SYS_utimensat => fdt_utimensat(0, 1, 2, 3),
+    SYS_umask => fdt_umask(0),
+    SYS_mkdir => fdt_mkdir(0, 1),
+    SYS_mkdirat => fdt_mkdirat(0, 1, 2),
+    SYS_mknod => fdt_mknod(0, 1, 2),
+    SYS_mknodat => fdt_mknodat(0, 1, 2, 3),
+    SYS_rmdir => fdt_rmdir(0),
+    SYS_unlink => fdt_unlink(0),
+    SYS_unlinkat => fdt_unlinkat(0, 1, 2),
+    SYS_rename => fdt_rename(0, 1),
+    SYS_renameat => fdt_renameat(0, 1, 2, 3),
+    SYS_renameat2 => fdt_renameat2(0, 1, 2, 3, 4),
+    SYS_link => fdt_link(0, 1),
+    SYS_linkat => fdt_linkat(0, 1, 2, 3, 4),
+    SYS_symlink => fdt_symlink(0, 1),
+    SYS_symlinkat => fdt_symlinkat(0, 1, 2),
+    SYS_readlink => fdt_readlink(0, 1, 2),
+    SYS_readlinkat => fdt_readlinkat(0, 1, 2, 3),
+    SYS_chdir => fdt_chdir(0),
+    SYS_fchdir => fdt_fchdir(0),
+    SYS_getdents64 => fdt_getdents64(0, 1, 2),
+];
+
+/// Sockets.
+pub(super) const SOCKETS: &[Row] = rows![
+    SYS_socket => fdt_socket(0, 1, 2),
+    SYS_socketpair => fdt_socketpair(0, 1, 2, 3),
+    SYS_bind => fdt_bind(0, 1, 2),
+    SYS_listen => fdt_listen(0, 1),
+    SYS_accept => fdt_accept(0, 1, 2),
+    SYS_accept4 => fdt_accept4(0, 1, 2, 3),
+    SYS_connect => fdt_connect(0, 1, 2),
+    SYS_shutdown => fdt_shutdown(0, 1),
+    SYS_getsockname => fdt_getsockname(0, 1, 2),
+    SYS_getpeername => fdt_getpeername(0, 1, 2),
+    SYS_getsockopt => fdt_getsockopt(0, 1, 2, 3, 4),
+    SYS_setsockopt => fdt_setsockopt(0, 1, 2, 3, 4),
+    SYS_sendmsg => fdt_sendmsg(0, 1, 2),
+    SYS_sendmmsg => fdt_sendmmsg(0, 1, 2, 3),
+    SYS_recvmsg => fdt_recvmsg(0, 1, 2),
+    SYS_recvmmsg => fdt_recvmmsg(0, 1, 2, 3, 4),
+];
+
+/// Events.
+pub(super) const EVENTS: &[Row] = rows![
+    SYS_eventfd2 => fdt_eventfd(0, 1),
+    SYS_timerfd_create => fdt_timerfd_create(0, 1),
+    SYS_timerfd_settime => fdt_timerfd_settime(0, 1, 2, 3),
+    SYS_timerfd_gettime => fdt_timerfd_gettime(0, 1),
+    SYS_epoll_create => fdt_epoll_create(0),
+    SYS_epoll_create1 => fdt_epoll_create1(0),
+    SYS_epoll_ctl => fdt_epoll_ctl(0, 1, 2, 3),
+    SYS_inotify_init1 => fdt_inotify_init1(0),
+    SYS_inotify_add_watch => fdt_inotify_add_watch(0, 1, 2),
+    SYS_inotify_rm_watch => fdt_inotify_rm_watch(0, 1),
+];
+
+/// Limits and credentials.
+pub(super) const LIMITS: &[Row] = rows![
+    SYS_getrlimit => fdt_getrlimit(0, 1),
+    SYS_setrlimit => fdt_setrlimit(0, 1),
+    SYS_prlimit64 => fdt_prlimit(0, 1, 2, 3),
+    SYS_setuid => fdt_setuid(0),
+    SYS_setgid => fdt_setgid(0),
+    SYS_setreuid => fdt_setreuid(0, 1),
+    SYS_setregid => fdt_setregid(0, 1),
+    SYS_setresuid => fdt_setresuid(0, 1, 2),
+    SYS_setresgid => fdt_setresgid(0, 1, 2),
+    SYS_setfsuid => fdt_setfsuid(0),
+    SYS_setfsgid => fdt_setfsgid(0),
+    SYS_capset => fdt_capset(0, 1),
+];
+
+/// Calls that differ from the functions of the C interface.
+pub(super) const OTHERS: &[Row] = &[
+    (libc::SYS_fadvise64, |_, a| {
+        -call!(fdt_posix_fadvise(a[0], a[1], a[2], a[3]))
     }),
-    (libc::SYS_statx, |_, a| {
-        call!(fdt_statx(a[0], a[1], a[2], a[3], a[4]))
-    }),
-    (libc::SYS_statfs, |_, a| call!(fdt_statfs(a[0], a[1]))),
-    (libc::SYS_fstatfs, |_, a| call!(fdt_fstatfs(a[0], a[1]))),
-    (libc::SYS_access, |_, a| call!(fdt_access(a[0], a[1]))),
+    (libc::SYS_sync, |_, _| call!(fdt_sync())),
+    (libc::SYS_inotify_init, |_, _| call!(fdt_inotify_init())),
     // The kernel's call has no flags.
     (libc::SYS_faccessat, |_, a| {
         call!(fdt_faccessat(a[0], a[1], a[2], 0))
     }),
-    (libc::SYS_faccessat2, |_, a| {
-        call!(fdt_faccessat(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_chmod, |_, a| call!(fdt_chmod(a[0], a[1]))),
-    (libc::SYS_fchmod, |_, a| call!(fdt_fchmod(a[0], a[1]))),
     (libc::SYS_fchmodat, |_, a| {
         call!(fdt_fchmodat(a[0], a[1], a[2], 0))
     }),
-    (libc::SYS_chown, |_, a| call!(fdt_chown(a[0], a[1], a[2]))),
-    (libc::SYS_lchown, |_, a| call!(fdt_lchown(a[0], a[1], a[2]))),
-    (libc::SYS_fchown, |_, a| call!(fdt_fchown(a[0], a[1], a[2]))),
-    (libc::SYS_fchownat, |_, a| {
-        call!(fdt_fchownat(a[0], a[1], a[2], a[3], a[4]))
-    }),
-    (libc::SYS_utime, |_, a| call!(fdt_utime(a[0], a[1]))),
-    (libc::SYS_utimes, |_, a| call!(fdt_utimes(a[0], a[1]))),
-    (libc::SYS_futimesat, |_, a| {
-        call!(fdt_futimesat(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_utimensat, |_, a| {
-        call!(fdt_utimensat(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_umask, |_, a| call!(fdt_umask(a[0]))),
-    (libc::SYS_mkdir, |_, a| call!(fdt_mkdir(a[0], a[1]))),
-    (libc::SYS_mkdirat, |_, a| {
-        call!(fdt_mkdirat(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_mknod, |_, a| call!(fdt_mknod(a[0], a[1], a[2]))),
-    (libc::SYS_mknodat, |_, a| {
-        call!(fdt_mknodat(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_rmdir, |_, a| call!(fdt_rmdir(a[0]))),
-    (libc::SYS_unlink, |_, a| call!(fdt_unlink(a[0]))),
-    (libc::SYS_unlinkat, |_, a| {
-        call!(fdt_unlinkat(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_rename, |_, a| call!(fdt_rename(a[0], a[1]))),
-    (libc::SYS_renameat, |_, a| {
-        call!(fdt_renameat(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_renameat2, |_, a| {
-        call!(fdt_renameat2(a[0], a[1], a[2], a[3], a[4]))
-    }),
-    (libc::SYS_link, |_, a| call!(fdt_link(a[0], a[1]))),
-    (libc::SYS_linkat, |_, a| {
-        call!(fdt_linkat(a[0], a[1], a[2], a[3], a[4]))
-    }),
-    (libc::SYS_symlink, |_, a| call!(fdt_symlink(a[0], a[1]))),
-    (libc::SYS_symlinkat, |_, a| {
-        call!(fdt_symlinkat(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_readlink, |_, a| {
-        call!(fdt_readlink(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_readlinkat, |_, a| {
-        call!(fdt_readlinkat(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_chdir, |_, a| call!(fdt_chdir(a[0]))),
-    (libc::SYS_fchdir, |_, a| call!(fdt_fchdir(a[0]))),
-    (libc::SYS_getdents64, |_, a| {
-        call!(fdt_getdents64(a[0], a[1], a[2]))
-    }),
     (libc::SYS_getdents, |_, a| old_entries(a)),
     (libc::SYS_getcwd, |_, a| working_directory(a)),
-];
-
-/// Sockets.
-pub(super) const SOCKETS: &[Row] = &[
-    (libc::SYS_socket, |_, a| call!(fdt_socket(a[0], a[1], a[2]))),
-    (libc::SYS_socketpair, |_, a| {
-        call!(fdt_socketpair(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_bind, |_, a| call!(fdt_bind(a[0], a[1], a[2]))),
-    (libc::SYS_listen, |_, a| call!(fdt_listen(a[0], a[1]))),
-    (libc::SYS_accept, |_, a| call!(fdt_accept(a[0], a[1], a[2]))),
-    (libc::SYS_accept4, |_, a| {
-        call!(fdt_accept4(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_connect, |_, a| {
-        call!(fdt_connect(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_shutdown, |_, a| call!(fdt_shutdown(a[0], a[1]))),
-    (libc::SYS_getsockname, |_, a| {
-        call!(fdt_getsockname(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_getpeername, |_, a| {
-        call!(fdt_getpeername(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_getsockopt, |_, a| {
-        call!(fdt_getsockopt(a[0], a[1], a[2], a[3], a[4]))
-    }),
-    (libc::SYS_setsockopt, |_, a| {
-        call!(fdt_setsockopt(a[0], a[1], a[2], a[3], a[4]))
-    }),
-    (libc::SYS_sendmsg, |_, a| {
-        call!(fdt_sendmsg(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_sendmmsg, |_, a| {
-        call!(fdt_sendmmsg(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_recvmsg, |_, a| {
-        call!(fdt_recvmsg(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_recvmmsg, |_, a| {
-        call!(fdt_recvmmsg(a[0], a[1], a[2], a[3], a[4]))
-    }),
-];
-
-/// Events.
-pub(super) const EVENTS: &[Row] = &[
     (libc::SYS_eventfd, |_, a| call!(fdt_eventfd(a[0], 0))),
-    (libc::SYS_eventfd2, |_, a| call!(fdt_eventfd(a[0], a[1]))),
-    (libc::SYS_timerfd_create, |_, a| {
-        call!(fdt_timerfd_create(a[0], a[1]))
-    }),
-    (libc::SYS_timerfd_settime, |_, a| {
-        call!(fdt_timerfd_settime(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_timerfd_gettime, |_, a| {
-        call!(fdt_timerfd_gettime(a[0], a[1]))
-    }),
-    (libc::SYS_epoll_create, |_, a| call!(fdt_epoll_create(a[0]))),
-    (libc::SYS_epoll_create1, |_, a| {
-        call!(fdt_epoll_create1(a[0]))
-    }),
-    (libc::SYS_epoll_ctl, |_, a| {
-        call!(fdt_epoll_ctl(a[0], a[1], a[2], a[3]))
-    }),
     (libc::SYS_signalfd, |_, a| signal_descriptor(a, 0)),
     (libc::SYS_signalfd4, |_, a| signal_descriptor(a, a[3])),
-    (libc::SYS_inotify_init, |_, _| call!(fdt_inotify_init())),
-    (libc::SYS_inotify_init1, |_, a| {
-        call!(fdt_inotify_init1(a[0]))
-    }),
-    (libc::SYS_inotify_add_watch, |_, a| {
-        call!(fdt_inotify_add_watch(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_inotify_rm_watch, |_, a| {
-        call!(fdt_inotify_rm_watch(a[0], a[1]))
-    }),
-];
-
-/// Limits and credentials.
-pub(super) const LIMITS: &[Row] = &[
-    (libc::SYS_getrlimit, |_, a| call!(fdt_getrlimit(a[0], a[1]))),
-    (libc::SYS_setrlimit, |_, a| call!(fdt_setrlimit(a[0], a[1]))),
-    (libc::SYS_prlimit64, |_, a| {
-        call!(fdt_prlimit(a[0], a[1], a[2], a[3]))
-    }),
-    (libc::SYS_setuid, |_, a| call!(fdt_setuid(a[0]))),
-    (libc::SYS_setgid, |_, a| call!(fdt_setgid(a[0]))),
-    (libc::SYS_setreuid, |_, a| call!(fdt_setreuid(a[0], a[1]))),
-    (libc::SYS_setregid, |_, a| call!(fdt_setregid(a[0], a[1]))),
-    (libc::SYS_setresuid, |_, a| {
-        call!(fdt_setresuid(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_setresgid, |_, a| {
-        call!(fdt_setresgid(a[0], a[1], a[2]))
-    }),
-    (libc::SYS_setfsuid, |_, a| call!(fdt_setfsuid(a[0]))),
-    (libc::SYS_setfsgid, |_, a| call!(fdt_setfsgid(a[0]))),
-    (libc::SYS_capset, |_, a| call!(fdt_capset(a[0], a[1]))),
 ];
 
 /// Makes `signalfd`, whose mask has the kernel's length: shorter than that of the C library.

@@ -126,7 +126,7 @@ pub(crate) fn action(a: [i64; 6]) -> i64 {
 
 /// Returns the action that the host has for one of the guest.
 fn of_host(signal: i32, action: Action) -> Action {
-    let is_last = action.handler == 0 && observe::last_signals().contains(&signal);
+    let is_last = action.handler == 0 && observe::is_last(signal);
     if action.handler > IGNORE || is_last {
         ours(action.flags)
     } else {
