@@ -77,7 +77,7 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
     }
     signals::begin_call(block);
     let result = loop {
-        if block.is_to_end() {
+        if block.must_exit() {
             exit::end_thread(0);
         }
         let a = frame.arguments();
@@ -93,17 +93,17 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
             libc::SYS_recvfrom => call!(fdt_recvfrom(a[0], a[1], a[2], a[3], a[4], a[5])),
             _ => dispatch(block, frame, number, &a),
         };
-        if !signals::is_in_vain(block, result) {
+        if !signals::must_retry(block, result) {
             break result;
         }
     };
-    if block.is_to_end() {
+    if block.must_exit() {
         exit::end_thread(0);
     }
-    block.begin_way_out();
-    signals::deliver_kept(block);
+    block.begin_exit_to_guest();
+    signals::deliver_emulated(block);
     if result == -i64::from(libc::EINTR)
-        && block.waits()
+        && block.has_deferred()
         && restart::may_repeat(number, &frame.arguments())
     {
         block.repeats.set(number);

@@ -41,7 +41,7 @@ pub(crate) fn count_fork() {
 
 /// Has the code stay where it is: the program is about to install a filter, which may forbid the
 /// calls.
-pub(crate) fn keep() {
+pub(crate) fn pin() {
     FORKS.store(OFTEN, Relaxed);
 }
 
@@ -73,7 +73,7 @@ fn copy(text: &Range<u64>) -> io::Result<()> {
     let all = text.start & !(LARGE - 1)..text.end.next_multiple_of(LARGE);
     let size = (all.end - all.start) as usize;
     // No child has the descriptor.
-    let _inside = host_fork::enter();
+    let _fork_guard = host_fork::enter();
     // The host sends a signal for a file that is larger.
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: there is room for the answer, which is there if the call has not failed.

@@ -14,27 +14,27 @@ use crate::abi::{process_id, thread_id};
 use crate::{interrupt, thread};
 
 /// The thread that executes a program, or ends the process, and so the others; 0 if there is none.
-static CALLER: AtomicI32 = AtomicI32::new(0);
+static CLAIMANT: AtomicI32 = AtomicI32::new(0);
 
 /// Returns true if a thread executes a program, and ends the others.
-pub(crate) fn is_beginning() -> bool {
-    CALLER.load(Ordering::SeqCst) != 0
+pub(crate) fn is_claimed() -> bool {
+    CLAIMANT.load(Ordering::SeqCst) != 0
 }
 
 /// Returns true if a thread is the one that executes a program, and ends the others.
-pub(crate) fn is_caller(thread: i32) -> bool {
-    CALLER.load(Ordering::SeqCst) == thread
+pub(crate) fn has_claimed(thread: i32) -> bool {
+    CLAIMANT.load(Ordering::SeqCst) == thread
 }
 
 /// Forgets the thread that executes a program: it has begun, or is the parent's in the child of a
 /// fork.
-pub(crate) fn forget_caller() {
-    CALLER.store(0, Ordering::SeqCst);
+pub(crate) fn release_claim() {
+    CLAIMANT.store(0, Ordering::SeqCst);
 }
 
 /// Claims the right to end the other threads. Returns false if another thread has it.
 pub(crate) fn claim() -> bool {
-    CALLER
+    CLAIMANT
         .compare_exchange(0, thread_id(), Ordering::SeqCst, Ordering::SeqCst)
         .is_ok()
 }

@@ -57,7 +57,7 @@ pub(crate) fn host(number: i64, arguments: [i64; 6]) -> i64 {
 global_asm!(
     ".pushsection .text.fdtable_run,\"ax\",@progbits",
     ".p2align 6",
-    ".irp label, begin, end, enter, start, stop, look, look_ends, delivers, delivered, signal",
+    ".irp label, begin, end, enter, start, stop, check, check_ends, delivers, delivered, signal",
     ".globl fdtable_run_\\label",
     ".hidden fdtable_run_\\label",
     ".endr",
@@ -65,14 +65,14 @@ global_asm!(
     ".globl fdtable_run_\\label",
     ".hidden fdtable_run_\\label",
     ".endr",
-    ".irp label, host, host_prompt, host_looks, host_done, host_ends",
+    ".irp label, host, host_prompt, host_checks, host_done, host_ends",
     ".globl fdtable_run_\\label",
     ".hidden fdtable_run_\\label",
     ".endr",
     "fdtable_run_begin:",
     // The way in.
     "fdtable_run_enter:",
-    "    mov byte ptr gs:[{inside}], 1",
+    "    mov byte ptr gs:[{in_runner}], 1",
     "    mov byte ptr gs:[{selector}], 0",
     "    mov gs:[{guest_rsp}], rsp",
     "    mov rsp, gs:[{stack}]",
@@ -118,20 +118,20 @@ global_asm!(
     "    pop rax; pop rdx; pop rsi; pop rdi; pop r8; pop r9; pop r10",
     "    pop rbx; pop rbp; pop r12; pop r13; pop r14; pop r15",
     "    mov rsp, [rsp + 8]",
-    "    jmp fdtable_run_look",
+    "    jmp fdtable_run_check",
     "8:  pop rax; pop rdx; pop rsi; pop rdi; pop r8; pop r9; pop r10",
     "    pop rbx; pop rbp; pop r12; pop r13; pop r14; pop r15",
     "    popfq",
     "    pop rsp",
-    "fdtable_run_look:",
-    "    movzx ecx, byte ptr gs:[{waiting}]",
+    "fdtable_run_check:",
+    "    movzx ecx, byte ptr gs:[{deferred}]",
     "    jrcxz 6f",
     "    jmp 7f",
     "6:  mov byte ptr gs:[{selector}], 1",
-    "    mov byte ptr gs:[{inside}], 0",
+    "    mov byte ptr gs:[{in_runner}], 0",
     "    mov rcx, gs:[{guest_rip}]",
     "    jmp rcx",
-    "fdtable_run_look_ends:",
+    "fdtable_run_check_ends:",
     // Signals wait: let them in here, where all registers but those in the block are the guest's.
     "7:  mov gs:[{rax}], rax; mov gs:[{rdi}], rdi; mov gs:[{rsi}], rsi",
     "    mov gs:[{rdx}], rdx; mov gs:[{r10}], r10; mov gs:[{r11}], r11",
@@ -139,10 +139,10 @@ global_asm!(
     "    mov edx, 0; mov r10d, 8",
     "    syscall",
     "fdtable_run_delivers:",
-    "    mov byte ptr gs:[{waiting}], 0",
+    "    mov byte ptr gs:[{deferred}], 0",
     "    mov rax, gs:[{rax}]; mov rdi, gs:[{rdi}]; mov rsi, gs:[{rsi}]",
     "    mov rdx, gs:[{rdx}]; mov r10, gs:[{r10}]; mov r11, gs:[{r11}]",
-    "    jmp fdtable_run_look",
+    "    jmp fdtable_run_check",
     "fdtable_run_delivered:",
     // Runs a thread of the guest from the frame at `rdi` on, until `fdtable_run_stop`.
     "fdtable_run_start:",
@@ -185,11 +185,11 @@ global_asm!(
     "    wrfsbase rsi",
     "    mov rsp, gs:[{guest_rsp}]",
     "    mov eax, 15",
-    "    mov byte ptr gs:[{waiting}], 0",
+    "    mov byte ptr gs:[{deferred}], 0",
     // A signal that arrives from here on arrives in the guest.
     "fdtable_run_returns:",
     "    mov byte ptr gs:[{selector}], 1",
-    "    mov byte ptr gs:[{inside}], 0",
+    "    mov byte ptr gs:[{in_runner}], 0",
     "    syscall",
     "fdtable_run_returned:",
     // A call of the host that may block: not if signals wait. `rdi`: the number; `rsi`: arguments.
@@ -199,8 +199,8 @@ global_asm!(
     "    mov rax, rdi; mov r11, rsi",
     "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
     "    mov r10, [r11 + 24]; mov r8, [r11 + 32]; mov r9, [r11 + 40]",
-    "fdtable_run_host_looks:",
-    "    cmp byte ptr gs:[{waiting}], 0",
+    "fdtable_run_host_checks:",
+    "    cmp byte ptr gs:[{deferred}], 0",
     "    jne fdtable_run_host_ends",
     "    syscall",
     "fdtable_run_host_done:",
@@ -252,21 +252,21 @@ global_asm!(
     plain_flags = const 0x202,
     block = const offset_of!(Block, myself),
     serve = const offset_of!(Block, serve),
-    inside = const offset_of!(Block, inside),
+    in_runner = const offset_of!(Block, in_runner),
     selector = const offset_of!(Block, selector),
-    waiting = const offset_of!(Block, waiting),
+    deferred = const offset_of!(Block, deferred),
     guest_rsp = const offset_of!(Block, guest_rsp),
     guest_rip = const offset_of!(Block, guest_rip),
     guest_fs = const offset_of!(Block, guest_fs),
     host_fs = const offset_of!(Block, host_fs),
     stack = const offset_of!(Block, stack),
     mask = const offset_of!(Block, mask),
-    rax = const offset_of!(Block, kept.rax),
-    rdi = const offset_of!(Block, kept.rdi),
-    rsi = const offset_of!(Block, kept.rsi),
-    rdx = const offset_of!(Block, kept.rdx),
-    r10 = const offset_of!(Block, kept.r10),
-    r11 = const offset_of!(Block, kept.r11),
+    rax = const offset_of!(Block, saved.rax),
+    rdi = const offset_of!(Block, saved.rdi),
+    rsi = const offset_of!(Block, saved.rsi),
+    rdx = const offset_of!(Block, saved.rdx),
+    r10 = const offset_of!(Block, saved.r10),
+    r11 = const offset_of!(Block, saved.r11),
 );
 
 unsafe extern "C" {
@@ -283,8 +283,8 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_enter();
     pub(crate) fn fdtable_run_begin();
     pub(crate) fn fdtable_run_end();
-    pub(crate) fn fdtable_run_look();
-    pub(crate) fn fdtable_run_look_ends();
+    pub(crate) fn fdtable_run_check();
+    pub(crate) fn fdtable_run_check_ends();
     pub(crate) fn fdtable_run_delivers();
     pub(crate) fn fdtable_run_delivered();
     /// Makes a call of the host that may block. Returns its result, or `-EINTR` if signals wait.
@@ -299,7 +299,7 @@ unsafe extern "C" {
         block: *const c_void,
         frame: *const Frame,
     ) -> i64;
-    pub(crate) fn fdtable_run_host_looks();
+    pub(crate) fn fdtable_run_host_checks();
     pub(crate) fn fdtable_run_host_done();
     pub(crate) fn fdtable_run_host_ends();
 }

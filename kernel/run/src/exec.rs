@@ -154,7 +154,7 @@ pub(crate) fn execute(
         Err(errno) => return -i64::from(errno),
     };
     // Signals wait for the new program.
-    let mask = signals::hold_all(block);
+    let mask = signals::defer_all(block);
     // A thread that ends is not counted any more, and still accesses the guest's memory.
     if exit::is_leader() && thread::is_alone() && thread::has_one_block() {
         *frame = replace(block, program);
@@ -202,11 +202,11 @@ pub(crate) fn wait_for_program(block: &Block) -> Frame {
     while ending::is_there(handover.caller) {
         std::thread::sleep(Duration::from_micros(50));
     }
-    block.begin_again();
+    block.cancel_exit();
     signals::resume(block, handover.mask);
     let frame = replace(block, handover.program);
-    block.begin_way_out();
-    signals::deliver_kept(block);
+    block.begin_exit_to_guest();
+    signals::deliver_emulated(block);
     frame
 }
 
@@ -229,7 +229,7 @@ fn replace(block: &Block, program: Program) -> Frame {
     // Its descriptors are not the guest's.
     drop(program);
     vfork::release_parent();
-    ending::forget_caller();
+    ending::release_claim();
     frame.unwrap_or_else(|_| {
         // SAFETY: it takes an integer.
         unsafe { libc::raise(libc::SIGKILL) };

@@ -36,7 +36,7 @@ pub(crate) fn end_thread(code: i32) -> i64 {
 
 /// Ends the process: `exit_group(2)`.
 pub(crate) fn end_process(code: i32) -> i64 {
-    if ending::is_beginning() {
+    if ending::is_claimed() {
         // Another thread has been first, and ends this one.
         return end_thread(code);
     }

@@ -10,7 +10,7 @@ pub(crate) struct Guarded<T>(Mutex<T>);
 pub(crate) struct Guard<'a, T> {
     // In this order: the lock is free before a fork may go on.
     value: MutexGuard<'a, T>,
-    _inside: host_fork::ForkGuard,
+    _fork_guard: host_fork::ForkGuard,
 }
 
 impl<T> Guarded<T> {
@@ -22,7 +22,7 @@ impl<T> Guarded<T> {
         let inside = host_fork::enter();
         Guard {
             value: self.0.lock(),
-            _inside: inside,
+            _fork_guard: inside,
         }
     }
 }

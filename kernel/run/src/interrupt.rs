@@ -18,7 +18,7 @@ pub(crate) fn kick(thread: i32) -> bool {
 
 /// Interrupts a thread of this process, and its call, because it ends. That may take the place of
 /// a SIGSYS that reports a call: a thread that ends does not make the call.
-pub(crate) fn kick_to_end(thread: i32) {
+pub(crate) fn kick_to_exit(thread: i32) {
     send(process_id(), thread, libc::SIGSYS, OURS);
 }
 

@@ -121,7 +121,7 @@ impl Memory {
 }
 
 /// Notes that the guest has mapped memory.
-pub(crate) fn note(start: u64, length: u64) {
+pub(crate) fn record(start: u64, length: u64) {
     MEMORY.lock().add(start, length);
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn unmap(start: u64, length: u64, call: impl FnOnce() -> i64) -> i64 
     let result = call();
     if (-4095..0).contains(&result) {
         for part in removed {
-            note(part.start, part.end - part.start);
+            record(part.start, part.end - part.start);
         }
     }
     result
@@ -187,7 +187,7 @@ pub(crate) fn reserve(at: Option<u64>, length: u64) -> Result<u64, i32> {
     let (start, flags) = (at.unwrap_or(0), libc::MAP_NORESERVE | fixed);
     // SAFETY: nothing is replaced.
     let place = unsafe { map_anonymous(start..start + length, libc::PROT_NONE, flags) }?;
-    note(place, length);
+    record(place, length);
     Ok(place)
 }
 

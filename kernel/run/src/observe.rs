@@ -151,7 +151,7 @@ extern "C" fn observed(frame: &mut Frame) {
         return;
     };
     let serve = observers.serve;
-    if block.is_to_end() {
+    if block.must_exit() {
         return serve(frame);
     }
     let site = block.trapped_at.get();
@@ -231,7 +231,7 @@ pub(crate) fn ask_for_list() -> bool {
 /// Returns true if the runner handles a signal because its default ends the program: to report
 /// before, and where processes share the kernel, so that none ends in the middle of a call.
 pub(crate) fn is_last(signal: i32) -> bool {
-    /// Those of real time that the C library does not use.
+    /// Real-time signals that the C library does not use.
     const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
     let reports =
         |observers: &Observers| observers.statistics.is_some() || observers.list.is_some();

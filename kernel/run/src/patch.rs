@@ -136,7 +136,7 @@ pub(crate) fn catch_up() {
 pub(crate) fn restore(range: Range<u64>) -> Closed<1> {
     let mut sites = SITES.lock();
     for site in sites.restore(&range) {
-        sites.left.insert(site);
+        sites.rejected.insert(site);
     }
     sites.files.unmap(&range);
     sites.close([range])
@@ -173,7 +173,7 @@ pub(crate) fn open_all() {
 pub(crate) fn rewrite(site: u64, number: i64) {
     let mut sites = SITES.lock();
     // Another thread may have trapped here, and rewritten it, before this one.
-    if sites.left.contains(&site)
+    if sites.rejected.contains(&site)
         || sites.is_closed(site)
         || sites.rewritten.get(&site).is_some_and(Jump::is_there)
     {
@@ -200,11 +200,11 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     *trapped += 1;
     let is_cold = *trapped < COLD;
     let change = match answer {
-        Answer::Leave => None,
+        Answer::Reject => None,
         _ if known.is_some() => known,
         // Also where more of the file is mapped than was searched for branches.
         Answer::Wait | Answer::Change(_) if is_cold => return,
-        Answer::Wait | Answer::Look | Answer::Change(_) => {
+        Answer::Wait | Answer::Inspect | Answer::Change(_) => {
             let code = code_around(site);
             let change = code.and_then(|code| plan(&code, site, number, Instruction::Syscall));
             if let Some((start, mapped)) = mapped {
@@ -219,7 +219,7 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     sites.trapped.remove(&site);
     match change.and_then(|change| sites.make(&change)) {
         Some(jump) => _ = sites.rewritten.insert(site, jump),
-        None => _ = sites.left.insert(site),
+        None => _ = sites.rejected.insert(site),
     }
 }
 

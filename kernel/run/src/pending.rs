@@ -33,7 +33,7 @@ const SIGNALS: [i32; 5] = [
     libc::SIGTRAP,
 ];
 /// Their bits in a mask.
-pub(crate) const KEPT: u64 = bit(libc::SIGSYS)
+pub(crate) const EMULATED: u64 = bit(libc::SIGSYS)
     | bit(libc::SIGSTKFLT)
     | bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
@@ -145,7 +145,7 @@ impl Mailbox {
         }
         let new = Box::leak(Box::new(Self {
             thread: AtomicI32::new(thread),
-            blocked: AtomicU64::new(KEPT),
+            blocked: AtomicU64::new(EMULATED),
             awaited: AtomicU64::new(0),
             pending: [const { Slot::new() }; SIGNALS.len()],
             next: AtomicPtr::new(ptr::null_mut()),
@@ -163,7 +163,7 @@ impl Mailbox {
     /// Ends the use by a thread, and forgets what is pending for it.
     pub(crate) fn end(&self) {
         self.awaited.store(0, SeqCst);
-        self.block(KEPT);
+        self.block(EMULATED);
         self.forget_pending();
         self.thread.store(0, SeqCst);
     }
@@ -196,7 +196,7 @@ impl Mailbox {
     pub(crate) fn begin_child(&self, thread: i32) {
         for mailbox in all().filter(|mailbox| !ptr::eq(*mailbox, self)) {
             mailbox.thread.store(0, SeqCst);
-            mailbox.blocked.store(KEPT, SeqCst);
+            mailbox.blocked.store(EMULATED, SeqCst);
             mailbox.awaited.store(0, SeqCst);
         }
         let slots = all().flat_map(|mailbox| &mailbox.pending).chain(&PROCESS);
@@ -212,13 +212,13 @@ impl Mailbox {
 
     /// Sets which of these signals the thread blocks.
     pub(crate) fn block(&self, mask: u64) {
-        self.blocked.store(mask & KEPT, SeqCst);
+        self.blocked.store(mask & EMULATED, SeqCst);
         self.forward();
     }
 
     /// Sets which of these signals the thread waits for.
     pub(crate) fn await_signals(&self, set: u64) {
-        self.awaited.store(set & KEPT, SeqCst);
+        self.awaited.store(set & EMULATED, SeqCst);
         self.forward();
     }
 

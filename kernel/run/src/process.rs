@@ -27,7 +27,7 @@ pub(crate) fn run_guest(block: &Block, mut frame: Frame) {
         // SAFETY: the frame is that of a program or a thread that begins, and this thread has a
         // block.
         unsafe { fdtable_run_start(&raw const frame) };
-        signals::hold_all(block);
+        signals::defer_all(block);
         if exit::is_leader() {
             robust::release_locks(block);
         }
@@ -162,7 +162,7 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
     let serve = parent.serve;
     let (tell, hear) = mpsc::channel();
     // No signal arrives in the new thread before it has a block.
-    let mask = signals::hold_all(parent);
+    let mask = signals::defer_all(parent);
     thread::count();
     let body = move || {
         let block = match Block::prepare(serve) {
@@ -183,9 +183,9 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
         frame.rip = patch::return_to(&block, frame.rip);
         signals::take_back();
         // At the end of the way to the guest.
-        block.begin_way_out();
+        block.begin_exit_to_guest();
         signals::set_guest_mask(&block, mask);
-        signals::deliver_kept(&block);
+        signals::deliver_emulated(&block);
         let _ = tell.send(Ok(id));
         drop(tell);
         run_guest(&block, frame);
@@ -229,7 +229,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     }
     patch::catch_up();
     code::count_fork();
-    signals::hold_all(block);
+    signals::defer_all(block);
     // The table is copied first, and the host's descriptors by the fork: another thread that closes
     // one does that before both, or after them.
     host_fork::freeze();
@@ -282,7 +282,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
 fn begin_child(block: &Block, start: Start) {
     code::forget();
     patch::open_all();
-    ending::forget_caller();
+    ending::release_claim();
     exec::forget_timers();
     signals::forget_carried();
     tracer::forget();

@@ -39,7 +39,7 @@ use crate::abi::host_now;
 use crate::block::Block;
 use crate::entry::{self, fdtable_run_host, fdtable_run_host_prompt};
 use crate::interrupt::KICK;
-use crate::pending::KEPT;
+use crate::pending::EMULATED;
 use crate::{memory, observe};
 
 use actions::{ALWAYS, DEFAULT, IGNORE, SIGNALS, install_host, ours, record, recorded};
@@ -48,11 +48,13 @@ use sets::bit;
 
 pub(crate) use actions::{action, take_back};
 pub(crate) use frames::{alternate_stack, sigreturn};
-pub(crate) use mask::{begin_call, deliver_kept, hold_all, leave, mask, resume, set_guest_mask};
+pub(crate) use mask::{
+    begin_call, defer_all, deliver_emulated, leave, mask, resume, set_guest_mask,
+};
 pub(crate) use resend::forget_carried;
 pub(crate) use send::{pending, send};
 pub(crate) use waits::{
-    is_in_vain, or_interrupted, suspend, timed_wait, with_mask, with_mask_behind,
+    must_retry, or_interrupted, suspend, timed_wait, with_mask, with_mask_behind,
     with_milliseconds, with_time, with_time_left,
 };
 
@@ -90,7 +92,7 @@ pub(crate) fn install() -> u64 {
             install_host(signal, &ours(0));
         }
     }
-    mask::exchange_mask(libc::SIG_UNBLOCK, KEPT)
+    mask::exchange_mask(libc::SIG_UNBLOCK, EMULATED)
 }
 
 /// Resets the actions for a new program. Handlers become the default; ignored signals stay ignored.
@@ -117,7 +119,7 @@ pub(crate) fn reset(block: &Block) {
 }
 
 fn before_sleep() {
-    if Block::current().waits() {
+    if Block::current().has_deferred() {
         interrupt(false);
     }
 }

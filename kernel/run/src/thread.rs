@@ -18,6 +18,7 @@ use crate::pending::Mailbox;
 /// The size of the runner's alternate signal stack of each thread, in bytes. The kernel's frame has
 /// all vector registers, and the handler copies it.
 const SIGNAL_STACK: usize = 64 << 10;
+
 impl Block {
     /// Prepares the calling thread to run a guest.
     ///
@@ -37,6 +38,7 @@ impl Block {
         THREADS.lock().push((id, Known(block.myself)));
         Ok(block)
     }
+
     /// Ends the use of a block by the calling thread, which runs no guest any more. It blocks all
     /// signals: their handler uses the block and its stack.
     pub(crate) fn end(block: Box<Block>) {
@@ -87,7 +89,7 @@ pub(crate) fn layout() -> runner::Threads {
     runner::Threads {
         fs_at: offset_of!(Block, host_fs),
         id_at: offset_of!(Block, id),
-        inside_at: offset_of!(Block, inside),
+        inside_at: offset_of!(Block, in_runner),
         handler: fdtable_run_signal,
         restorer: fdtable_run_restore,
         killed: interrupt::KILLED,
@@ -122,7 +124,7 @@ struct Known(*const Block);
 unsafe impl Send for Known {}
 
 /// How many threads have not answered the last [`interrupt_guests`] yet.
-static MISSING: AtomicUsize = AtomicUsize::new(0);
+static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Interrupts the other threads that are in the guest, and returns when each has run the handler.
 pub(crate) fn interrupt_guests() {
@@ -132,25 +134,25 @@ pub(crate) fn interrupt_guests() {
         // SAFETY: the block is in the list, so it lives; its owner writes these bytes.
         let byte = |cell: *const Cell<u8>| unsafe { cell.cast::<u8>().read_volatile() } != 0;
         // SAFETY: as above.
-        let (inside, returns, is_asked) = unsafe {
+        let (in_runner, returns, must_answer) = unsafe {
             (
-                &raw const (*block.0).inside,
+                &raw const (*block.0).in_runner,
                 &raw const (*block.0).returns,
-                &(*block.0).is_asked,
+                &(*block.0).must_answer,
             )
         };
-        while byte(inside) && byte(returns) {
+        while byte(in_runner) && byte(returns) {
             std::thread::yield_now();
         }
-        if !byte(inside) {
-            MISSING.fetch_add(1, SeqCst);
-            is_asked.store(true, SeqCst);
-            if !interrupt::kick(*id) && is_asked.swap(false, SeqCst) {
-                MISSING.fetch_sub(1, SeqCst);
+        if !byte(in_runner) {
+            UNANSWERED.fetch_add(1, SeqCst);
+            must_answer.store(true, SeqCst);
+            if !interrupt::kick(*id) && must_answer.swap(false, SeqCst) {
+                UNANSWERED.fetch_sub(1, SeqCst);
             }
         }
     }
-    while MISSING.load(SeqCst) > 0 {
+    while UNANSWERED.load(SeqCst) > 0 {
         std::thread::yield_now();
     }
 }
@@ -174,21 +176,19 @@ pub(crate) fn end_others() -> Vec<i32> {
     let others = threads.iter().filter(|(id, _)| *id != myself);
     let ends = others.map(|(id, block)| {
         // SAFETY: the block is in the list, so it lives.
-        unsafe { &(*block.0).ends }.store(true, SeqCst);
-        interrupt::kick_to_end(*id);
+        unsafe { &(*block.0).exits }.store(true, SeqCst);
+        interrupt::kick_to_exit(*id);
         *id
     });
     ends.collect()
 }
 
 impl Block {
-    /// Answers [`interrupt_guests`], if it waits for this thread. Returns true if it does.
-    pub(crate) fn answer(&self) -> bool {
-        let is_asked = self.is_asked.swap(false, SeqCst);
-        if is_asked {
-            MISSING.fetch_sub(1, SeqCst);
+    /// Answers [`interrupt_guests`], if it waits for this thread.
+    pub(crate) fn answer(&self) {
+        if self.must_answer.swap(false, SeqCst) {
+            UNANSWERED.fetch_sub(1, SeqCst);
         }
-        is_asked
     }
 }
 
@@ -200,8 +200,8 @@ pub(crate) fn forget_others() {
     block.id.set(id);
     // They were sent to the parent.
     block.taken.set(0);
-    block.is_asked.store(false, SeqCst);
-    block.begin_again();
+    block.must_answer.store(false, SeqCst);
+    block.cancel_exit();
     block.mailbox.begin_child(id);
     *THREADS.lock() = vec![(id, Known(myself))];
     COUNT.store(1, SeqCst);

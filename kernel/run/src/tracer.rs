@@ -174,8 +174,8 @@ fn show_guest(a: [i64; 6]) {
         (address(fdtable_run_begin)..address(fdtable_run_signal)).contains(&registers.rip);
     // SAFETY: the thread is stopped, so it has its block, or is at its very end: then this reads
     // memory that was freed, and the tracer finds no stack at the address.
-    let (is_inside, stack) = unsafe { ((*block).is_inside(), (*block).stack) };
-    if !is_inside || is_between {
+    let (is_in_runner, stack) = unsafe { ((*block).is_in_runner(), (*block).stack) };
+    if !is_in_runner || is_between {
         return;
     }
     // SAFETY: the entry has stored the registers on the top of the runner's stack.

@@ -109,7 +109,7 @@ pub(crate) fn report_to_parent() {
         .map(|(at, (before, now))| [at, *before, *now])
         .collect();
     // Without a reader there is no receiver, and SIGPIPE is not for the program.
-    signals::hold_all(Block::current());
+    signals::defer_all(Block::current());
     let bytes: Vec<u8> = changed
         .iter()
         .flatten()
@@ -144,7 +144,7 @@ fn receive_words(block: &Block, fd: i32) {
                 at = unsafe { at.add(count) };
                 left -= count;
             }
-            Err(_) if block.is_to_end() => return,
+            Err(_) if block.must_exit() => return,
             // A signal of the runner.
             Err(_) => {}
         }

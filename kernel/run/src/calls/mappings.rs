@@ -34,7 +34,7 @@ fn map(_: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     drop(closed);
     if !is_error(result) {
         let (start, length) = (result.cast_unsigned(), length.cast_unsigned());
-        memory::note(start, length);
+        memory::record(start, length);
         let mapping = patch::Mapping {
             protection: protection as i32,
             flags: flags as i32,
@@ -94,7 +94,7 @@ fn remap(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     };
     let result = memory::unmap(old, unmapped, || on_host(r.number, *a));
     if result >= 0 {
-        memory::note(result.cast_unsigned(), new_size);
+        memory::record(result.cast_unsigned(), new_size);
     }
     result
 }
@@ -105,7 +105,7 @@ fn attach(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     let _closed = replaces.then(|| patch::forget([memory::range(a[1].cast_unsigned(), size)]));
     let result = on_host(r.number, *a);
     if !is_error(result) {
-        memory::note(result.cast_unsigned(), size);
+        memory::record(result.cast_unsigned(), size);
     }
     result
 }

@@ -87,7 +87,7 @@ fn prctl(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
 
 /// Makes a call that may install a filter of calls.
 fn with_filter(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    code::keep();
+    code::pin();
     on_host(r.number, *a)
 }
 

@@ -114,9 +114,9 @@ pub(super) enum Answer {
     /// The site continues to trap: not enough of its calls have trapped.
     Wait,
     /// The process that gets this answer looks at the site.
-    Look,
+    Inspect,
     /// The site cannot be changed.
-    Leave,
+    Reject,
     Change(Change),
 }
 
@@ -125,7 +125,7 @@ struct Known {
     mapped: u32,
     sites: BTreeMap<u64, Site>,
     /// True if a process finds the sites of `cpuid` in the file, or has found them.
-    is_asked: bool,
+    must_answer: bool,
 }
 
 struct Files {
@@ -234,7 +234,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
             identity: *identity,
             mapped: 1,
             sites: BTreeMap::new(),
-            is_asked: false,
+            must_answer: false,
         });
     }
     let Some(file) = files.find(identity) else {
@@ -250,7 +250,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
     });
     site.traps = site.traps.saturating_add(1);
     match site.answer {
-        Answer::Wait if site.traps >= HOT => Answer::Look,
+        Answer::Wait if site.traps >= HOT => Answer::Inspect,
         ref answer => {
             // It is the caller's.
             let _private = fdtable_shm::leave();
@@ -268,7 +268,7 @@ pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
         .and_then(|file| file.sites.get_mut(&place));
     if let Some(site) = site {
         // The copy is in memory that all share.
-        site.answer = change.cloned().map_or(Answer::Leave, Answer::Change);
+        site.answer = change.cloned().map_or(Answer::Reject, Answer::Change);
         files.changes = files.changes.wrapping_add(1);
     }
 }
@@ -279,7 +279,7 @@ pub(super) fn asks_first(identity: &Identity) -> bool {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
     let file = files.find(identity);
-    file.is_some_and(|file| file.mapped >= HOT && !std::mem::replace(&mut file.is_asked, true))
+    file.is_some_and(|file| file.mapped >= HOT && !std::mem::replace(&mut file.must_answer, true))
 }
 
 /// Records a change that each process makes at once.
@@ -322,7 +322,7 @@ mod tests {
             assert!(matches!(trap(&identity, 100), Answer::Wait));
         }
         assert!(map(&identity).is_empty());
-        assert!(matches!(trap(&identity, 100), Answer::Look));
+        assert!(matches!(trap(&identity, 100), Answer::Inspect));
         let before = count();
         learn(&identity, 100, Some(&change(95)));
         assert_ne!(count(), before);
@@ -387,7 +387,7 @@ mod tests {
         let identity = file(3);
         (0..HOT).for_each(|_| _ = trap(&identity, 100));
         learn(&identity, 100, None);
-        assert!(matches!(trap(&identity, 100), Answer::Leave));
+        assert!(matches!(trap(&identity, 100), Answer::Reject));
         assert!(map(&identity).is_empty());
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Sites {
     /// How many calls have trapped at a site that is neither left nor rewritten yet.
     pub(super) trapped: BTreeMap<u64, u32>,
     /// Sites that were looked at and left.
-    pub(super) left: BTreeSet<u64>,
+    pub(super) rejected: BTreeSet<u64>,
     /// Sites that were rewritten.
     pub(super) rewritten: BTreeMap<u64, Jump>,
     /// Instructions that were moved: where they were, and where they are.
@@ -36,7 +36,7 @@ const EXTENT: u64 = 32;
 pub(super) static SITES: Guarded<Sites> = Guarded::new(Sites {
     pools: Pools::NONE,
     trapped: BTreeMap::new(),
-    left: BTreeSet::new(),
+    rejected: BTreeSet::new(),
     rewritten: BTreeMap::new(),
     moved: BTreeMap::new(),
     files: CodeOfFiles(BTreeMap::new()),
@@ -64,7 +64,7 @@ impl Sites {
     pub(super) fn clear(&mut self) {
         self.pools.clear();
         self.trapped.clear();
-        self.left.clear();
+        self.rejected.clear();
         self.rewritten.clear();
         self.moved.clear();
         self.files.0.clear();
@@ -94,7 +94,7 @@ impl Sites {
     /// Forgets the sites in a range.
     pub(super) fn forget(&mut self, range: &Range<u64>) {
         let near = range.start.saturating_sub(EXTENT)..range.end;
-        self.left.retain(|site| !near.contains(site));
+        self.rejected.retain(|site| !near.contains(site));
         self.trapped.retain(|site, _| !near.contains(site));
     }
 
@@ -117,7 +117,7 @@ impl Sites {
             .map(|change| change.moved_by(by))
             .filter(|change| {
                 let site = change.site();
-                let is_done = self.left.contains(&site)
+                let is_done = self.rejected.contains(&site)
                     || self.is_closed(site)
                     || self.rewritten.contains_key(&site);
                 !is_done && change.fits(&code)

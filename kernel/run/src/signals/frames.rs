@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::ptr;
 
 use super::actions::{ALWAYS, Action, DEFAULT, IGNORE, install_host, record, recorded};
-use super::mask::deliver_kept;
+use super::mask::deliver_emulated;
 use super::resend::give_back;
 use super::sets::{NEVER_BLOCKED, bit, is_fault};
 use crate::abi::{process_id, thread_id};
@@ -120,7 +120,7 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     let at = pointer::<Context>(frame.rsp);
     // SAFETY: the guest's frame, or other words that it has put there.
     let mut context = unsafe { at.read_unaligned() };
-    if block.waits() {
+    if block.has_deferred() {
         give_back(block, context.mask);
     }
     block.mailbox.block(context.mask);
@@ -133,8 +133,8 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     // SAFETY: as above.
     unsafe { at.write_unaligned(context) };
     // The mask of the frame lets them in.
-    block.begin_way_out();
-    deliver_kept(block);
+    block.begin_exit_to_guest();
+    deliver_emulated(block);
     // SAFETY: the context is at the guest's stack pointer.
     unsafe { fdtable_run_sigreturn() }
 }

@@ -10,13 +10,13 @@ use super::actions::{DEFAULT, install_host};
 use super::frames::{Context, deliver};
 use super::resend::{send_again, send_to_process};
 use super::send::is_ignored;
-use super::sets::{BLOCKABLE, HELD, NEVER_BLOCKED, bit, is_fault};
+use super::sets::{BLOCKABLE, DEFERRED, NEVER_BLOCKED, bit, is_fault};
 use crate::abi::{errno, process_id, set_errno};
-use crate::block::{Block, MaskIs};
+use crate::block::{Block, MaskPlace};
 use crate::entry::*;
 use crate::interrupt::{KICK, KILLED, OURS, kick};
 use crate::memory::pointer;
-use crate::pending::{Info, KEPT, Target, post};
+use crate::pending::{EMULATED, Info, Target, post};
 use crate::{ending, observe, patch};
 
 /// Code of the host's signals for `int3`, and for instructions that only the kernel may run.
@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn on_signal(
         context.call_entry();
     }
     if is_report || has_met_patch(block, signal, code, context) {
-        return u8::from(is_report || !block.is_inside());
+        return u8::from(is_report || !block.is_in_runner());
     }
     // SAFETY: as above; the sender is there for signals that a process has sent.
     let is_foreign = code == libc::SI_USER && unsafe { (*info).si_pid() != process_id() };
@@ -84,26 +84,26 @@ pub(super) unsafe extern "C" fn on_signal(
         leave_moved_code(block, context);
         block.answer();
     }
-    finish_way_out(block, context);
+    finish_exit_to_guest(block, context);
     if asks_for_list {
-        return u8::from(!block.is_inside());
+        return u8::from(!block.is_in_runner());
     }
     if (signal, code) == KILLED && ending::is_killed() {
-        block.end_soon();
-        end_soon(block, context);
-    } else if bit(signal) & KEPT != 0 && code <= 0 {
+        block.request_exit();
+        exit_soon(block, context);
+    } else if bit(signal) & EMULATED != 0 && code <= 0 {
         // SAFETY: the kernel's information.
         let info = unsafe { info.cast::<Info>().read_unaligned() };
         on_emulated(block, signal, code, &info, context);
-    } else if !block.is_inside() {
-        if block.is_to_end() {
+    } else if !block.is_in_runner() {
+        if block.must_exit() {
             if !is_fault(signal, code) {
                 // For another thread, or the next program.
                 context.mask |= bit(signal);
                 // SAFETY: the information is valid. All signals are blocked in this handler.
                 unsafe { send_again(block, signal, info) };
             }
-            end_soon(block, context);
+            exit_soon(block, context);
         } else {
             deliver(block, signal, info.cast(), context);
         }
@@ -114,16 +114,16 @@ pub(super) unsafe extern "C" fn on_signal(
         }
     } else {
         // SAFETY: the information is valid.
-        unsafe { put_off(block, signal, info, context) };
+        unsafe { defer_signal(block, signal, info, context) };
     }
-    u8::from(!block.is_inside())
+    u8::from(!block.is_in_runner())
 }
 
 /// Continues after the trap of a site that changes, or after a `cpuid` that the runner answers.
 /// Returns false if the signal is neither.
 fn has_met_patch(block: &Block, signal: i32, code: i32, context: &mut Context) -> bool {
     match (signal, code) {
-        (libc::SIGTRAP, SI_KERNEL) if !block.is_inside() => {
+        (libc::SIGTRAP, SI_KERNEL) if !block.is_in_runner() => {
             let stub = patch::stub_of(context.rip() - 1);
             stub.is_some_and(|stub| {
                 context.set_rip(stub);
@@ -138,7 +138,7 @@ fn has_met_patch(block: &Block, signal: i32, code: i32, context: &mut Context) -
 /// Moves a thread that is in the guest from instructions that change to their copies. Its handler
 /// may be about to return to such an instruction.
 fn leave_moved_code(block: &Block, context: &mut Context) {
-    if block.is_inside() {
+    if block.is_in_runner() {
         return;
     }
     context.set_rip(patch::moving(context.rip()));
@@ -166,9 +166,9 @@ fn on_emulated(block: &Block, signal: i32, code: i32, info: &Info, context: &mut
             kick(thread);
         }
     }
-    match block.is_to_end() {
-        true => end_soon(block, context),
-        false => look(block, context),
+    match block.must_exit() {
+        true => exit_soon(block, context),
+        false => deliver_or_defer(block, context),
     }
 }
 
@@ -179,38 +179,38 @@ fn on_emulated(block: &Block, signal: i32, code: i32, info: &Info, context: &mut
 /// `r11` and the next address in `rcx`. The way out stores the same, but sets the highest bit of
 /// `r11`.
 fn has_trapped(block: &Block, context: &Context) -> bool {
-    !block.is_inside()
+    !block.is_in_runner()
         && context.get(libc::REG_RCX) == context.rip()
         && context.get(libc::REG_R11) == context.get(libc::REG_EFL)
 }
 
 /// Makes the context that of the guest, if all registers are the guest's but those in the block.
 /// Without it a signal would wait for the end of a call that is over.
-fn finish_way_out(block: &Block, context: &mut Context) {
+fn finish_exit_to_guest(block: &Block, context: &mut Context) {
     let at = context.rip();
     let delivers = (address(fdtable_run_delivers)..address(fdtable_run_delivered)).contains(&at);
     if delivers {
         let kept = [
-            (libc::REG_RAX, block.kept.rax),
-            (libc::REG_RDI, block.kept.rdi),
-            (libc::REG_RSI, block.kept.rsi),
-            (libc::REG_RDX, block.kept.rdx),
-            (libc::REG_R10, block.kept.r10),
-            (libc::REG_R11, block.kept.r11),
+            (libc::REG_RAX, block.saved.rax),
+            (libc::REG_RDI, block.saved.rdi),
+            (libc::REG_RSI, block.saved.rsi),
+            (libc::REG_RDX, block.saved.rdx),
+            (libc::REG_R10, block.saved.r10),
+            (libc::REG_R11, block.saved.r11),
         ];
         for (register, value) in kept {
             context.set(register, value);
         }
     }
     // Signals that wait are blocked there until the mask is set.
-    let looks = (address(fdtable_run_look)..address(fdtable_run_look_ends)).contains(&at);
-    if delivers || looks && !block.waits() {
+    let looks = (address(fdtable_run_check)..address(fdtable_run_check_ends)).contains(&at);
+    if delivers || looks && !block.has_deferred() {
         context.set_rip(block.guest_rip);
         context.set(libc::REG_RCX, block.guest_rip);
-        block.leave();
+        block.enter_guest();
     }
     if is_returning(context) {
-        block.leave();
+        block.enter_guest();
     }
 }
 
@@ -221,11 +221,11 @@ fn is_returning(context: &Context) -> bool {
 }
 
 /// Delivers a signal that is kept in `pending`, or has it wait for the end of the call.
-fn look(block: &Block, context: &mut Context) {
-    if block.is_inside() {
+fn deliver_or_defer(block: &Block, context: &mut Context) {
+    if block.is_in_runner() {
         if block.mailbox.ends_sleep() {
             end_sleep(block, context);
-            if block.is_on_way_out() {
+            if block.is_exiting_to_guest() {
                 // The call does not look again: this arrives when its end lets signals in.
                 context.mask |= bit(KICK);
                 kick(block.id.get());
@@ -243,8 +243,8 @@ fn look(block: &Block, context: &mut Context) {
 
 /// Has the thread end, because another one executes a program: now if it is in the guest, otherwise
 /// at the end of its call.
-fn end_soon(block: &Block, context: &mut Context) {
-    if block.is_inside() {
+fn exit_soon(block: &Block, context: &mut Context) {
+    if block.is_in_runner() {
         return end_sleep(block, context);
     }
     let place = [context.rip(), context.get(libc::REG_RSP)];
@@ -266,16 +266,16 @@ fn end_soon(block: &Block, context: &mut Context) {
 
 /// Blocks all signals until the end of the call, and ends its sleep.
 fn end_sleep(block: &Block, context: &mut Context) {
-    if !block.waits() {
-        match block.mask_is.get() {
-            MaskIs::Taken if context.mask & BLOCKABLE == BLOCKABLE => {}
-            MaskIs::Kept => block.hold(block.mask()),
-            _ => block.hold(context.mask),
+    if !block.has_deferred() {
+        match block.mask_place.get() {
+            MaskPlace::Moving if context.mask & BLOCKABLE == BLOCKABLE => {}
+            MaskPlace::Block => block.defer(block.mask()),
+            _ => block.defer(context.mask),
         }
     }
-    context.mask |= HELD;
+    context.mask |= DEFERRED;
     let at = context.rip();
-    if (address(fdtable_run_host_looks)..address(fdtable_run_host_done) - 2 + 1).contains(&at) {
+    if (address(fdtable_run_host_checks)..address(fdtable_run_host_done) - 2 + 1).contains(&at) {
         context.set_rip(address(fdtable_run_host_ends));
     }
     interrupt(false);
@@ -285,7 +285,12 @@ fn end_sleep(block: &Block, context: &mut Context) {
 ///
 /// # Safety
 /// The information is valid.
-unsafe fn put_off(block: &Block, signal: i32, info: *const libc::siginfo_t, context: &mut Context) {
+unsafe fn defer_signal(
+    block: &Block,
+    signal: i32,
+    info: *const libc::siginfo_t,
+    context: &mut Context,
+) {
     let errno_before = errno();
     end_sleep(block, context);
     // SAFETY: as the caller promises. All signals are blocked in this handler.
@@ -306,13 +311,13 @@ mod tests {
         let back = address(fdtable_run_returns)..address(fdtable_run_returned);
         for at in back.start - 1..=back.end {
             let block = Block::new(1, 0, Mailbox::new(1), serve);
-            block.hold(0);
+            block.defer(0);
             // SAFETY: all zeroes is a valid value of this struct of integers.
             let mut context: Context = unsafe { std::mem::zeroed() };
             context.registers[libc::REG_RIP as usize] = at.cast_signed();
-            finish_way_out(&block, &mut context);
-            assert_eq!(block.is_inside(), !back.contains(&at), "at {at:x}");
-            assert_eq!(block.waits(), !back.contains(&at), "at {at:x}");
+            finish_exit_to_guest(&block, &mut context);
+            assert_eq!(block.is_in_runner(), !back.contains(&at), "at {at:x}");
+            assert_eq!(block.has_deferred(), !back.contains(&at), "at {at:x}");
             let continues_at = context.registers[libc::REG_RIP as usize].cast_unsigned();
             assert_eq!(continues_at, at);
         }

@@ -3,12 +3,12 @@
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::resend::{self, send_on, take_pending};
-use super::sets::{HELD, NEVER_BLOCKED, bit};
-use crate::block::{Block, MaskIs};
+use super::sets::{DEFERRED, NEVER_BLOCKED, bit};
+use crate::block::{Block, MaskPlace};
 use crate::ending;
 use crate::interrupt::{KICK, kick};
 use crate::memory::pointer;
-use crate::pending::{self, KEPT};
+use crate::pending::{self, EMULATED};
 
 /// Sets the mask of the host, and returns the one before.
 pub(super) fn exchange_mask(how: i32, mask: u64) -> u64 {
@@ -32,7 +32,7 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
     if a[3] != 8 {
         return -i64::from(libc::EINVAL);
     }
-    let before = hold_all(block);
+    let before = defer_all(block);
     if new != 0 {
         // SAFETY: the guest's set.
         let new = unsafe { pointer::<u64>(new).read_unaligned() };
@@ -52,23 +52,23 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
 }
 
 /// Blocks all signals until the end of the call, and returns the guest's mask.
-pub(crate) fn hold_all(block: &Block) -> u64 {
-    block.mask_is.set(MaskIs::Taken);
+pub(crate) fn defer_all(block: &Block) -> u64 {
+    block.mask_place.set(MaskPlace::Moving);
     // The handler of a signal that arrives after this finds it so.
     compiler_fence(SeqCst);
-    let before = exchange_mask(libc::SIG_BLOCK, HELD);
-    if !block.waits() {
-        block.hold(before);
+    let before = exchange_mask(libc::SIG_BLOCK, DEFERRED);
+    if !block.has_deferred() {
+        block.defer(before);
     }
     // A signal that arrives before this finds the mask kept, or leaves that to this call.
     compiler_fence(SeqCst);
-    block.mask_is.set(MaskIs::Set);
+    block.mask_place.set(MaskPlace::Host);
     block.mask() | block.mailbox.blocked()
 }
 
 /// Lets in the signals that a call does, after [`leave`], and sets the guest's mask at its end.
 pub(crate) fn resume(block: &Block, mask: u64) {
-    exchange_mask(libc::SIG_SETMASK, HELD);
+    exchange_mask(libc::SIG_SETMASK, DEFERRED);
     set_guest_mask(block, mask);
 }
 
@@ -76,21 +76,21 @@ pub(crate) fn resume(block: &Block, mask: u64) {
 pub(crate) fn set_guest_mask(block: &Block, mask: u64) {
     resend::give_back(block, mask);
     block.mailbox.block(mask);
-    block.hold(mask & !NEVER_BLOCKED);
+    block.defer(mask & !NEVER_BLOCKED);
 }
 
 /// Runs at the begin of each call.
 pub(crate) fn begin_call(block: &Block) {
     if let Some(mask) = block.suspended.take() {
         // The call before has waited with another mask, and no handler has run.
-        hold_all(block);
+        defer_all(block);
         set_guest_mask(block, mask);
     }
 }
 
 /// Has the signals delivered that are kept in `pending`, at the end of each call.
 #[inline]
-pub(crate) fn deliver_kept(block: &Block) {
+pub(crate) fn deliver_emulated(block: &Block) {
     if pending::are_some() {
         deliver_due(block);
     }
@@ -99,7 +99,7 @@ pub(crate) fn deliver_kept(block: &Block) {
 #[cold]
 fn deliver_due(block: &Block) {
     if block.mailbox.is_due() {
-        hold_all(block);
+        defer_all(block);
         exchange_mask(libc::SIG_BLOCK, bit(KICK));
         kick(block.id.get());
     }
@@ -112,15 +112,15 @@ fn deliver_due(block: &Block) {
 pub(crate) fn leave(block: &Block) {
     exchange_mask(libc::SIG_SETMASK, !0);
     block.mailbox.block(!0);
-    let hands_over = ending::is_caller(block.id.get());
+    let hands_over = ending::has_claimed(block.id.get());
     let set = if hands_over { !0 } else { block.taken.get() };
     let mut infos = take_pending(set);
     if hands_over {
-        infos.extend(std::iter::from_fn(|| block.mailbox.take(KEPT)).map(|(_, info)| info));
+        infos.extend(std::iter::from_fn(|| block.mailbox.take(EMULATED)).map(|(_, info)| info));
     } else {
         infos.retain(|info| info[1] as i32 != libc::SI_TKILL);
     }
-    if ending::is_beginning() {
+    if ending::is_claimed() {
         resend::CARRIED.lock().extend(infos);
         return;
     }

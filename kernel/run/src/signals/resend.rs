@@ -7,7 +7,7 @@ use crate::abi::{process_id, thread_id};
 use crate::block::Block;
 use crate::guarded::Guarded;
 use crate::interrupt::kick;
-use crate::pending::{Info, KEPT, Target, post};
+use crate::pending::{EMULATED, Info, Target, post};
 
 /// Sends a signal to the process, with the same information if the host allows that.
 ///
@@ -80,7 +80,7 @@ pub(super) fn take_pending(set: u64) -> Vec<Info> {
 pub(super) fn send_on(block: &Block, info: &Info) {
     let (signal, code) = (info[0] as i32, info[1] as i32);
     let is_own = code == libc::SI_TKILL;
-    if bit(signal) & KEPT == 0 {
+    if bit(signal) & EMULATED == 0 {
         let at = ptr::from_ref(info).cast();
         return match is_own {
             // SAFETY: the host has reported the information, or the runner has made it.

@@ -9,7 +9,7 @@ use crate::block::Block;
 use crate::ending;
 use crate::interrupt::kick;
 use crate::memory::pointer;
-use crate::pending::{Info, KEPT, Target, lets_in, post};
+use crate::pending::{EMULATED, Info, Target, lets_in, post};
 
 /// Returns the pending signals: `rt_sigpending(2)`.
 pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
@@ -48,7 +48,7 @@ pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
     if signal == libc::SIGKILL {
         ending::leave_tree();
     }
-    if !(1..=SIGNALS as i32).contains(&signal) || bit(signal) & KEPT == 0 {
+    if !(1..=SIGNALS as i32).contains(&signal) || bit(signal) & EMULATED == 0 {
         return None;
     }
     let mut info: Info = [0; 16];

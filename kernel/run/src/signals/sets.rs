@@ -1,6 +1,6 @@
 //! Sets of signals, as the host has them in words.
 
-use crate::pending::KEPT;
+use crate::pending::EMULATED;
 
 pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -14,9 +14,9 @@ pub(crate) const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGFPE)
     | bit(libc::SIGSYS);
 /// The signals that are blocked while one waits.
-pub(crate) const HELD: u64 = !KEPT;
-/// Signals of [`HELD`] that the host can block.
-pub(crate) const BLOCKABLE: u64 = HELD & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
+pub(crate) const DEFERRED: u64 = !EMULATED;
+/// Signals of [`DEFERRED`] that the host can block.
+pub(crate) const BLOCKABLE: u64 = DEFERRED & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
 pub(crate) const NEVER_BLOCKED: u64 = !BLOCKABLE;
 
 /// Returns true if the host reports a fault by a signal of this code, which was not sent.

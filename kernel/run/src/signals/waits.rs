@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use fdtable_posix::{fdt_pselect, runner};
 use fdtable_vfs::event::interrupt;
 
-use super::mask::{exchange_mask, hold_all, set_guest_mask};
+use super::mask::{defer_all, exchange_mask, set_guest_mask};
 use super::sets::NEVER_BLOCKED;
 use crate::abi::{address_of, call};
-use crate::block::{Block, MaskIs};
+use crate::block::{Block, MaskPlace};
 use crate::entry::host;
 use crate::memory::{self, pointer};
-use crate::pending::{Info, KEPT};
+use crate::pending::{EMULATED, Info};
 
 /// Runs a call that waits with another mask, which is at an address of the guest.
 pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i64) -> i64 {
@@ -24,27 +24,27 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
     }
     // SAFETY: the guest's set.
     let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() };
-    let before = hold_all(block);
+    let before = defer_all(block);
     // Lets in what the new mask does. A signal that arrives is put off, with this mask.
     block.mask.set(new & !NEVER_BLOCKED);
-    block.mask_is.set(MaskIs::Kept);
+    block.mask_place.set(MaskPlace::Block);
     // Pairs with the handlers of this thread: they see both before they see that no signal waits.
     compiler_fence(SeqCst);
-    block.release();
+    block.clear_deferred();
     block.mailbox.block(new);
     exchange_mask(libc::SIG_SETMASK, new & !NEVER_BLOCKED);
-    if block.mailbox.is_due() || block.is_to_end() {
+    if block.mailbox.is_due() || block.must_exit() {
         // As one that arrives here.
-        hold_all(block);
+        defer_all(block);
         interrupt(false);
     }
     let result = loop {
         let result = call();
-        if !is_in_vain(block, result) {
+        if !must_retry(block, result) {
             break result;
         }
     };
-    let during = hold_all(block);
+    let during = defer_all(block);
     if result == -i64::from(libc::EINTR) {
         // The handler runs with the mask of the wait, and returns to the one before.
         set_guest_mask(block, during);
@@ -56,8 +56,8 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
 }
 
 /// Returns true if a signal of the runner has interrupted a call, which is made again.
-pub(crate) fn is_in_vain(block: &Block, result: i64) -> bool {
-    result == -i64::from(libc::EINTR) && !block.waits() && !block.is_to_end()
+pub(crate) fn must_retry(block: &Block, result: i64) -> bool {
+    result == -i64::from(libc::EINTR) && !block.has_deferred() && !block.must_exit()
 }
 
 /// Makes a call whose argument `index` is the address of a time, after which it ends. If a signal
@@ -75,7 +75,7 @@ pub(crate) fn with_time(
     let mut left;
     loop {
         let result = call(a);
-        let (Some(time), true) = (time, is_in_vain(block, result)) else {
+        let (Some(time), true) = (time, must_retry(block, result)) else {
             return result;
         };
         left = less(time, begun.elapsed());
@@ -97,7 +97,7 @@ pub(crate) fn with_milliseconds(
     let begun = Instant::now();
     loop {
         let result = call(a);
-        if !is_in_vain(block, result) {
+        if !must_retry(block, result) {
             return result;
         }
         let passed = i64::try_from(begun.elapsed().as_millis()).unwrap_or(time);
@@ -108,7 +108,7 @@ pub(crate) fn with_milliseconds(
 /// Returns the result of a wait with a mask: a signal that the mask lets in ends it also if its
 /// time is over. It ends a `poll` or `select` without any time too, but not an `epoll_wait`.
 pub(crate) fn or_interrupted(block: &Block, result: i64) -> i64 {
-    if result == 0 && block.waits() {
+    if result == 0 && block.has_deferred() {
         return -i64::from(libc::EINTR);
     }
     result
@@ -124,7 +124,11 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
     };
     with_mask(block, at, size, || {
         // A call that fails leaves the sets as they are.
-        let kept = if block.waits() { sets(a) } else { Vec::new() };
+        let kept = if block.has_deferred() {
+            sets(a)
+        } else {
+            Vec::new()
+        };
         let select = || call!(fdt_pselect(a[0], a[1], a[2], a[3], a[4], 0));
         let result = with_time_left(a[4], select);
         let ended = or_interrupted(block, result);
@@ -179,7 +183,7 @@ pub(crate) fn timed_wait(block: &Block, a: [i64; 6]) -> i64 {
         block.mailbox.await_signals(set);
         let mut result = -i64::from(libc::EINTR);
         if block.mailbox.pending() & set == 0 {
-            let rest = set & !KEPT;
+            let rest = set & !EMULATED;
             let left = time.map(|time| less(time, begun.elapsed()));
             let left_at = left.as_ref().map_or(0, address_of);
             let number = libc::SYS_rt_sigtimedwait;
@@ -196,7 +200,7 @@ pub(crate) fn timed_wait(block: &Block, a: [i64; 6]) -> i64 {
             }
             return signal.into();
         }
-        if !is_in_vain(block, result) {
+        if !must_retry(block, result) {
             return result;
         }
     }
