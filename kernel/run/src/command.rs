@@ -92,7 +92,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Variable that keeps the runner's C library from vector registers that a call does not save.
+/// Variable that bars the runner's C library from vector registers that a call does not save.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 const PLAIN: &str = "glibc.cpu.hwcaps=-AVX_Fast_Unaligned_Load,-AVX,-AVX2,-AVX512F,-AVX512VL";
 /// Variable with the former value of `GLIBC_TUNABLES`; set while the runner runs.
@@ -172,7 +172,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         what,
         errno: error.raw_os_error().unwrap_or(libc::EIO),
     })?;
-    // The paths of all options were looked up.
+    // After the lookup of the paths of all options.
     runner::leave_host_directory().map_err(|errno| named(errno.errno()))?;
     let path = find(command).map_err(named)?;
     let name = std::iter::once(&command.program);
@@ -198,9 +198,8 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     }
 }
 
-/// Has the C library keep all private memory of the runner in the host's heap. A process that
-/// completes a call of one that was killed takes over what is there, and can tell it from memory of
-/// the program.
+/// Has the C library allocate all private memory of the runner in the host's heap. A completion
+/// process takes the heap over from the killed process, apart from memory of the program.
 fn keep_one_heap() {
     // SAFETY: they take integers.
     unsafe {
@@ -214,13 +213,13 @@ fn error_of(step: Step, what: &OsString, errno: i32) -> Error {
     Error { step, what, errno }
 }
 
-/// Passes a directory of an option on.
+/// Passes the directory of an option to a function of the kernel.
 fn directory(path: &OsString, take: fn(&CStr) -> Result<(), Errno>) -> Result<(), i32> {
     let path = CString::new(path.as_bytes()).map_err(|_| libc::EINVAL)?;
     take(&path).map_err(Errno::errno)
 }
 
-/// Keeps the files below a path in memory.
+/// Mounts a file system in memory at a path.
 ///
 /// # Errors
 /// `ENOENT` if the path is empty, or its directory does not exist; `ENOTDIR` if that is not a

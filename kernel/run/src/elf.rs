@@ -42,10 +42,10 @@ pub(crate) struct Headers {
     extent: Range<u64>,
 }
 
-/// Reads the headers of the file at a descriptor of ours. `start` has its first bytes.
+/// Reads the headers of the file at a descriptor. `start` has its first bytes.
 ///
 /// # Errors
-/// `ENOEXEC` for what is no program for x86-64; those of the calls.
+/// `ENOEXEC` if the file is no program for x86-64; errors of the calls.
 pub(crate) fn headers(fd: c_int, start: &[u8]) -> Result<Headers, i32> {
     let refused = |_| libc::ENOEXEC;
     let header = FileHeader64::<LittleEndian>::parse(start).map_err(refused)?;
@@ -101,7 +101,7 @@ impl Headers {
     /// Returns the path of the dynamic loader that the file asks for.
     ///
     /// # Errors
-    /// `ENOEXEC` if the path is too long; those of the calls.
+    /// `ENOEXEC` if the path is too long; errors of the calls.
     pub(crate) fn interpreter(&self, fd: c_int) -> Result<Option<Vec<u8>>, i32> {
         let mut all = self.all.iter();
         let found = all.find(|one| one.p_type(LittleEndian) == PT_INTERP);
@@ -120,7 +120,7 @@ impl Headers {
     /// Maps the file.
     ///
     /// # Errors
-    /// `ENOEXEC` for a segment that cannot be mapped; those of the calls.
+    /// `ENOEXEC` for a segment that cannot be mapped; errors of the calls.
     pub(crate) fn load(&self, fd: c_int) -> Result<Image, i32> {
         let (first, offset) = (self.extent.start, self.offset);
         let fixed = (self.kind == ET_EXEC).then_some(first);
@@ -148,7 +148,7 @@ impl Headers {
     }
 }
 
-/// Maps a segment, and zeroes what is behind its bytes in the file.
+/// Maps a segment, and zeroes the memory behind its bytes in the file.
 fn segment(fd: c_int, one: &ProgramHeader64<LittleEndian>, base: u64) -> Result<(), i32> {
     let endian = LittleEndian;
     let flags = one.p_flags(endian);

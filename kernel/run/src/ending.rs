@@ -1,7 +1,7 @@
-//! The right of one thread to end the others, and the end of a process that another one kills.
+//! The claim of one thread to end the others, and the end of a process that another one kills.
 //!
-//! One thread executes a program, or ends the process, at a time. It marks the other threads until
-//! the host has none of them any more (see `exec`).
+//! One thread at a time executes a program or ends the process. It marks the other threads until
+//! the host has none of them (see `exec`).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -13,33 +13,32 @@ use fdtable_posix::runner;
 use crate::abi::{process_id, thread_id};
 use crate::{interrupt, thread};
 
-/// The thread that executes a program, or ends the process, and so the others; 0 if there is none.
+/// The thread that ends the others, because it executes a program or ends the process; 0 for none.
 static CLAIMANT: AtomicI32 = AtomicI32::new(0);
 
-/// Returns true if a thread executes a program, and ends the others.
+/// Returns true if a thread ends the others.
 pub(crate) fn is_claimed() -> bool {
     CLAIMANT.load(Ordering::SeqCst) != 0
 }
 
-/// Returns true if a thread is the one that executes a program, and ends the others.
+/// Returns true if this thread ends the others.
 pub(crate) fn has_claimed(thread: i32) -> bool {
     CLAIMANT.load(Ordering::SeqCst) == thread
 }
 
-/// Forgets the thread that executes a program: it has begun, or is the parent's in the child of a
-/// fork.
+/// Releases the claim: the program has begun, or this is the child of a fork.
 pub(crate) fn release_claim() {
     CLAIMANT.store(0, Ordering::SeqCst);
 }
 
-/// Claims the right to end the other threads. Returns false if another thread has it.
+/// Claims the right to end the other threads. Returns false if another thread has claimed it.
 pub(crate) fn claim() -> bool {
     CLAIMANT
         .compare_exchange(0, thread_id(), Ordering::SeqCst, Ordering::SeqCst)
         .is_ok()
 }
 
-/// Ends all other threads but the leader, which waits for a program then.
+/// Ends all other threads except the leader, which then waits for a program.
 pub(crate) fn end_others() {
     let mut others = BTreeSet::new();
     loop {
@@ -59,10 +58,10 @@ pub(crate) fn is_there(id: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, process_id(), id, 0) == 0 }
 }
 
-/// Set once another process of the tree has killed this one.
+/// True once another process of the tree has killed this one.
 static IS_KILLED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if another process of the tree kills this one, which ends at the end of its calls.
+/// Returns true if another process of the tree kills this one. It ends at the end of its calls.
 pub(crate) fn is_killed() -> bool {
     let is_killed = runner::is_to_end();
     if is_killed {
@@ -71,8 +70,8 @@ pub(crate) fn is_killed() -> bool {
     is_killed
 }
 
-/// Has a process of the tree end at the end of its calls, before it is killed. Waits for that, for
-/// a tenth of a second at most. Returns false, and does nothing, for other processes.
+/// Lets a process of the tree finish its calls before it is killed. Waits for a tenth of a second
+/// at most. Returns false, and does nothing, for other processes.
 pub(crate) fn end_before_kill(id: i32) -> bool {
     const PATIENCE: i32 = 100;
     // SAFETY: it takes integers.
@@ -97,14 +96,14 @@ pub(crate) fn end_before_kill(id: i32) -> bool {
     true
 }
 
-/// Closes the files of this process, which is about to end, if it shares the kernel with others.
+/// Closes the files of this process, which is about to exit, if it shares the kernel with others.
 pub(crate) fn leave_tree() {
     if host_fork::shares_memory() {
         if !thread::is_alone() && claim() {
             end_others();
         }
         runner::end();
-        // No other thread ends inside of a call.
+        // No other thread exits during a call.
         host_fork::freeze();
     }
 }

@@ -1,4 +1,4 @@
-//! The way of a system call from the guest to the runner and back.
+//! The entry of a system call from the guest to the runner, and the exit back to the guest.
 //!
 //! `fdtable_run_enter` takes the place of the instruction `syscall`: the number and the arguments
 //! are in the registers of the kernel's convention, and `rcx` has the address to return to, as
@@ -7,23 +7,21 @@
 //!
 //! # How the runner knows its thread
 //!
-//! The base of `gs` leads to the [`Block`] of the thread. The guest has `fs`
-//! for itself.
+//! The base of `gs` leads to the [`Block`] of the thread. The guest has `fs` for itself.
 //!
 //! # Signals
 //!
-//! A signal may arrive at any instruction. The byte `inside` of the block says on which side it
-//! has. From its setting on, a handler of the guest waits until the call is over (see `signals`).
-//! On the way out, the byte is cleared by the last instruction but two, when all registers are the
-//! guest's. A signal between the look for waiting signals and that instruction moves the thread
-//! back to the look; one after it finishes the way out.
+//! A signal may arrive at any instruction. The byte `in_runner` of the block records whether it has
+//! interrupted the runner or the guest. While it is set, a handler of the guest is deferred until
+//! the call is over (see `signals`). The exit clears it by the last instruction but two, when all
+//! registers are the guest's. A signal between the check for deferred signals and that instruction
+//! moves the thread back to the check. A later one finishes the exit.
 //!
 //! # Vector registers
 //!
 //! Compiled code of the runner uses `xmm0` to `xmm15`, which are saved. It uses nothing wider:
-//! the runner is compiled for the first x86-64, and its C library is told so by
-//! [`prepare_process`](crate::prepare_process). Legacy instructions leave the upper halves as they
-//! are.
+//! the runner is compiled for the first x86-64, and [`prepare_process`](crate::prepare_process)
+//! restricts its C library to that. Legacy instructions do not change the upper halves.
 
 use std::arch::global_asm;
 use std::ffi::c_void;
@@ -48,7 +46,7 @@ pub(crate) fn set_handlers(on_signal: Handler, on_foreign_signal: Handler) {
     ON_FOREIGN_SIGNAL.store(on_foreign_signal as *mut c_void, Ordering::SeqCst);
 }
 
-/// Makes a call of the host that may block, unless signals wait.
+/// Makes a call of the host that may block, unless signals are deferred.
 pub(crate) fn host(number: i64, arguments: [i64; 6]) -> i64 {
     // SAFETY: the guest's own call, with what it passed.
     unsafe { fdtable_run_host(number, &raw const arguments) }
@@ -70,7 +68,7 @@ global_asm!(
     ".hidden fdtable_run_\\label",
     ".endr",
     "fdtable_run_begin:",
-    // The way in.
+    // The entry.
     "fdtable_run_enter:",
     "    mov byte ptr gs:[{in_runner}], 1",
     "    mov byte ptr gs:[{selector}], 0",
@@ -97,7 +95,7 @@ global_asm!(
     "    wrfsbase rsi",
     "    mov rdi, rsp",
     "    call qword ptr gs:[{serve}]",
-    // The way out, with the frame on the top of the stack.
+    // The exit to the guest, with the frame on the top of the stack.
     "5:  mov rsi, gs:[{guest_fs}]",
     "    wrfsbase rsi",
     ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
@@ -132,7 +130,8 @@ global_asm!(
     "    mov rcx, gs:[{guest_rip}]",
     "    jmp rcx",
     "fdtable_run_check_ends:",
-    // Signals wait: let them in here, where all registers but those in the block are the guest's.
+    // Signals are deferred. Unblock them here, where all registers but those in the block are the
+    // guest's.
     "7:  mov gs:[{rax}], rax; mov gs:[{rdi}], rdi; mov gs:[{rsi}], rsi",
     "    mov gs:[{rdx}], rdx; mov gs:[{r10}], r10; mov gs:[{r11}], r11",
     "    mov eax, 14; mov edi, 2; mov rsi, gs:[{block}]; lea rsi, [rsi + {mask}]",
@@ -192,9 +191,9 @@ global_asm!(
     "    mov byte ptr gs:[{in_runner}], 0",
     "    syscall",
     "fdtable_run_returned:",
-    // A call of the host that may block: not if signals wait. `rdi`: the number; `rsi`: arguments.
-    // Threads of the runner have no block, or that of the thread that has started them; they make
-    // no such call.
+    // A call of the host that may block, unless signals are deferred. `rdi`: number; `rsi`:
+    // arguments. Threads of the runner have no block, or that of the thread that has started them;
+    // they make no such call.
     "fdtable_run_host:",
     "    mov rax, rdi; mov r11, rsi",
     "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
@@ -208,8 +207,8 @@ global_asm!(
     "fdtable_run_host_ends:",
     "    mov rax, -4",
     "    ret",
-    // One that does not wait, on any thread. In this range the host's kernel does not look at the
-    // selector, which is most of what interception costs a call.
+    // A call that does not wait, on any thread. In this range the host's kernel does not read the
+    // selector, which is most of the cost of interception.
     "fdtable_run_host_prompt:",
     "    mov rax, rdi; mov r11, rsi",
     "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
@@ -272,7 +271,7 @@ global_asm!(
 unsafe extern "C" {
     /// Runs the guest from these registers on, until [`fdtable_run_stop`].
     pub(crate) fn fdtable_run_start(frame: *const Frame);
-    /// Returns from [`fdtable_run_start`], from inside of a call.
+    /// Returns from [`fdtable_run_start`], in a call.
     pub(crate) fn fdtable_run_stop() -> !;
     /// Continues where the guest's handler returns to.
     pub(crate) fn fdtable_run_sigreturn() -> !;
@@ -287,7 +286,8 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_check_ends();
     pub(crate) fn fdtable_run_delivers();
     pub(crate) fn fdtable_run_delivered();
-    /// Makes a call of the host that may block. Returns its result, or `-EINTR` if signals wait.
+    /// Makes a call of the host that may block. Returns its result, or `-EINTR` if signals are
+    /// deferred.
     pub(crate) fn fdtable_run_host(number: i64, arguments: *const [i64; 6]) -> i64;
     /// Makes a call of the host that does not wait. Returns its result.
     pub(crate) fn fdtable_run_host_prompt(number: i64, arguments: *const [i64; 6]) -> i64;

@@ -1,28 +1,28 @@
-//! A program that takes the place of another one: `execve(2)`.
+//! Replaces the program by another one: `execve(2)`.
 //!
-//! It does so in the same process, so that the descriptors, the working directory and the files in
-//! memory stay. If the program cannot be run, the call fails before anything has changed.
+//! The process stays, and so do its descriptors, its working directory and the files in memory. If
+//! the program cannot be run, the call fails before anything has changed.
 //!
 //! # Other threads
 //!
-//! All other threads end, wherever they are. The caller marks them, and sends each one a signal. A
-//! thread that is in the guest continues as if it had called `exit`. One that is in a call ends at
-//! the end of the call, where it holds nothing of the runner; until then its sleeps end at once, as
-//! for any signal. The caller marks and sends again until the host has no such thread any more, so
-//! it does not matter when a thread has begun, or where exactly the signal has arrived. The host
-//! releases robust locks of threads that end, which is why the guest's memory stays until then.
+//! All other threads exit. The caller marks them, and sends each one a signal. A thread in the
+//! guest continues as if it had called `exit`. A thread in a call exits at the end of the call,
+//! where it holds nothing of the runner; until then its sleeps end at once, as for any signal. The
+//! caller marks and sends again until the host has no such thread, so it does not matter when a
+//! thread has begun, or where the signal has interrupted it. The host releases robust locks at the
+//! exit of a thread, so the guest's memory stays until then.
 //!
-//! The leader of the process cannot end without the process, and a program runs on it, because its
-//! id is that of the process. A leader that ends, by its own call or by the mark, waits in the
+//! The leader of the process cannot exit without the process, and a program runs on it, because its
+//! id is that of the process. A leader that exits, by its own call or by the mark, waits in the
 //! runner ([`wait_for_program`]). If the caller is not the leader, it hands the program over to the
-//! leader, and ends. Its signal mask and its pending signals go with the program.
+//! leader, and exits. Its signal mask and its pending signals go with the program.
 //!
-//! A signal for the process may have been taken by a thread that ends before it has run a handler.
-//! The thread sends it on ([`signals::leave`]). While a program is executed, it is kept until the
-//! actions are reset, and is then pending in the new program.
+//! A thread may have taken a signal for the process, and exit before it has run a handler. The
+//! thread forwards it ([`signals::leave`]). If a thread executes a program, the signal is carried
+//! until the actions are reset, and is then pending in the new program.
 //!
-//! One thread executes a program at a time. Another one that tries it, or that calls `exit_group`,
-//! ends like all others.
+//! One thread executes a program at a time. Another thread that calls `execve` or `exit_group`
+//! meanwhile exits like all others.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_int};
@@ -40,7 +40,7 @@ use crate::memory::{self, pointer, words};
 use crate::program::{self, Program};
 use crate::{ending, exit, observe, patch, prctl, robust, signals, thread, vfork};
 
-/// A program for the leader, from the thread that has called `execve`.
+/// A program that a thread hands over to the leader.
 struct Handover {
     program: Program,
     caller: i32,
@@ -67,7 +67,7 @@ pub(crate) fn create_timer(a: [i64; 6]) -> i64 {
 
 /// Deletes a timer: `timer_delete(2)`.
 pub(crate) fn delete_timer(a: [i64; 6]) -> i64 {
-    // Before: the host may give the id to another timer afterwards.
+    // Before the call: the host may give the id to another timer afterwards.
     TIMERS.lock().remove(&(a[0] as i32));
     host_now(libc::SYS_timer_delete, a)
 }
@@ -153,9 +153,9 @@ pub(crate) fn execute(
         Ok(program) => program,
         Err(errno) => return -i64::from(errno),
     };
-    // Signals wait for the new program.
+    // The new program gets the signals.
     let mask = signals::defer_all(block);
-    // A thread that ends is not counted any more, and still accesses the guest's memory.
+    // A thread that exits is no longer counted, and still accesses the guest's memory.
     if exit::is_leader() && thread::is_alone() && thread::has_one_block() {
         *frame = replace(block, program);
         return frame.rax.cast_signed();
@@ -188,8 +188,9 @@ fn futex(word: &AtomicI32, operation: i32, value: i64) -> i64 {
     )
 }
 
-/// Waits on the leader, whose guest has ended, until another thread executes a program. Returns the
-/// registers with which that begins. Until then all signals are blocked, and for other threads.
+/// Waits on the leader, which has exited, until another thread executes a program. Returns the
+/// registers with which the program begins. Until then the leader blocks all signals, and other
+/// threads get them.
 pub(crate) fn wait_for_program(block: &Block) -> Frame {
     let handover = loop {
         if IS_HANDED_OVER.swap(0, Ordering::SeqCst) == 1
@@ -210,9 +211,9 @@ pub(crate) fn wait_for_program(block: &Block) -> Frame {
     frame
 }
 
-/// Puts a program in the place of the one that runs. The caller is the leader, and alone.
+/// Replaces the program. The caller is the leader, and the only thread.
 fn replace(block: &Block, program: Program) -> Frame {
-    // From here on there is no way back.
+    // From here on the call cannot fail.
     robust::release_locks(block);
     patch::clear();
     memory::clear();

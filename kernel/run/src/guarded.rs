@@ -8,7 +8,7 @@ pub(crate) struct Guarded<T>(Mutex<T>);
 
 /// The right to use the value.
 pub(crate) struct Guard<'a, T> {
-    // In this order: the lock is free before a fork may go on.
+    // In this order: the lock is released before a fork may go on.
     value: MutexGuard<'a, T>,
     _fork_guard: host_fork::ForkGuard,
 }

@@ -2,7 +2,7 @@
 
 use crate::abi::process_id;
 
-/// Interrupts a thread of the guest for a change of code, or to look at pending signals.
+/// Interrupts a thread of the guest for a change of code, or to check pending signals.
 pub(crate) const KICK: i32 = libc::SIGSTKFLT;
 /// The code of a signal by which threads of the runner interrupt each other. The host leaves
 /// negative ones to programs, and nothing else uses this one.
@@ -16,8 +16,8 @@ pub(crate) fn kick(thread: i32) -> bool {
     send(process_id(), thread, KICK, OURS)
 }
 
-/// Interrupts a thread of this process, and its call, because it ends. That may take the place of
-/// a SIGSYS that reports a call: a thread that ends does not make the call.
+/// Interrupts a thread of this process, and its call, because it exits. The host may merge that
+/// with a SIGSYS that reports a call: a thread that exits does not make the call.
 pub(crate) fn kick_to_exit(thread: i32) {
     send(process_id(), thread, libc::SIGSYS, OURS);
 }

@@ -1,11 +1,11 @@
-//! Memory of the guest: what it has mapped, and its `brk`.
+//! Memory of the guest: its mappings, and its `brk`.
 //!
 //! The runner and the guest share an address space, and each has a C library that would move `brk`.
 //! The host's is the runner's. The guest's is a reservation of its own, whose pages become
 //! accessible when it grows.
 //!
-//! The list of mappings is for `execve`, which unmaps what the guest has, and for
-//! `/proc/self/maps`, which shows the guest no other ones.
+//! The list of mappings is for `execve`, which unmaps them, and for `/proc/self/maps`, which shows
+//! the guest no other mappings.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,11 +23,11 @@ pub(crate) const PAGE: u64 = 4096;
 const BREAK: u64 = 64 << 30;
 
 struct Memory {
-    /// The guest's mappings: from where to where. None overlap.
+    /// The guest's mappings: their ends, by their starts. They do not overlap.
     mappings: BTreeMap<u64, u64>,
     /// The guest's first stack.
     stack: Range<u64>,
-    /// Begin, current end, and end of what is accessible, of the guest's `brk`.
+    /// The guest's `brk`: its start, its current end, and the end of the accessible part.
     start: u64,
     end: u64,
     accessible: u64,
@@ -79,7 +79,7 @@ fn iovec(at: *mut libc::c_void, size: usize) -> libc::iovec {
     }
 }
 
-/// Returns the addresses that a call on memory concerns: whole pages.
+/// Returns the range of whole pages that a call on memory affects.
 pub(crate) fn range(start: u64, length: u64) -> Range<u64> {
     let end = start.saturating_add(length);
     start..end.checked_next_multiple_of(PAGE).unwrap_or(end)
@@ -92,7 +92,7 @@ impl Memory {
         self.mappings.insert(start, end);
     }
 
-    /// Returns the parts that were there.
+    /// Removes a range, and returns its parts that were mapped.
     fn remove(&mut self, start: u64, length: u64) -> Vec<Range<u64>> {
         let end = range(start, length).end;
         if end <= start {
@@ -120,7 +120,7 @@ impl Memory {
     }
 }
 
-/// Notes that the guest has mapped memory.
+/// Records that the guest has mapped memory.
 pub(crate) fn record(start: u64, length: u64) {
     MEMORY.lock().add(start, length);
 }
@@ -131,7 +131,7 @@ pub(crate) fn unmap(start: u64, length: u64, call: impl FnOnce() -> i64) -> i64 
         // It fails.
         return call();
     }
-    // Before: afterwards another thread may map something there, and note it.
+    // Before the call: afterwards another thread may map something there, and record it.
     let removed = MEMORY.lock().remove(start, length);
     let result = call();
     if (-4095..0).contains(&result) {
@@ -202,14 +202,14 @@ pub(crate) fn begin_break() -> Result<(), i32> {
     Ok(())
 }
 
-/// Notes where the first stack of a program is.
+/// Records the first stack of a program.
 pub(crate) fn set_stack(stack: Range<u64>) {
     MEMORY.lock().stack = stack;
 }
 
-/// Returns the lines of `/proc/self/maps` about the guest's memory: without the runner's, without
-/// the stubs of call sites, and without what is only reserved for `brk`. The host may show a
-/// mapping of the guest and one of the runner as one.
+/// Returns the lines of `/proc/self/maps` about the guest's memory: without the runner's, the stubs
+/// of call sites, and the reservation for `brk`. The host may show a mapping of the guest and one
+/// of the runner as one.
 pub(crate) fn shown() -> Vec<u8> {
     let all = maps::read();
     let memory = MEMORY.lock();
@@ -247,9 +247,9 @@ fn print(mapping: &Mapping<'_>, part: &Range<u64>, name: &str, to: &mut String) 
 const NAME_COLUMN: usize = 73;
 
 impl Memory {
-    /// Adds the lines about those parts of a mapping of the host that are the guest's.
+    /// Adds the lines about the guest's parts of a mapping of the host.
     fn show(&self, mapping: &Mapping<'_>, to: &mut String) {
-        // They belong to the host's kernel.
+        // Mappings of the host's kernel.
         if matches!(mapping.name, "[vdso]" | "[vsyscall]") || mapping.name.starts_with("[vvar") {
             return print(mapping, &mapping.range, mapping.name, to);
         }
@@ -307,7 +307,7 @@ pub(crate) fn set_break(to: u64) -> u64 {
     memory.end
 }
 
-/// Unmaps everything that the guest has.
+/// Unmaps all mappings of the guest.
 pub(crate) fn clear() {
     let mut memory = MEMORY.lock();
     let mut mappings = std::mem::take(&mut memory.mappings).into_iter().peekable();

@@ -4,8 +4,8 @@
 //! to the dispatcher, so that a call costs nothing more. With observers it leads to [`observed`],
 //! which records the call around the dispatcher.
 //!
-//! Reports are made at the end of each process: by `exit_group`, by the end of the last thread, and
-//! by a signal whose default ends the program. For that the runner handles these signals itself,
+//! Reports are made at the end of each process: by `exit_group`, by the exit of the last thread,
+//! and by a signal whose default ends the program. The runner handles these signals itself,
 //! reports, and then lets the host's default end the process, so that the exit status is the same.
 //! SIGKILL, and signals that the host raises in calls of the runner, leave no report.
 
@@ -162,7 +162,7 @@ extern "C" fn observed(frame: &mut Frame) {
         rip: frame.rip,
         rsp: frame.rsp,
     };
-    // These do not return here.
+    // These calls do not return here.
     let leaves = matches!(
         call.number,
         libc::SYS_exit | libc::SYS_exit_group | libc::SYS_rt_sigreturn
@@ -216,14 +216,14 @@ pub(crate) fn in_child() {
     }
 }
 
-/// Forgets what concerned the memory of the program before, when another one begins.
+/// Forgets places in memory, when another program begins.
 pub(crate) fn in_program() {
     if OBSERVERS.get().is_some() {
         files::in_program();
     }
 }
 
-/// Has the list of open files written, if there is one. Returns true if so. For the signal handler.
+/// Asks for the list of open files. Returns false if there is none. For the signal handler.
 pub(crate) fn ask_for_list() -> bool {
     files::ask()
 }

@@ -1,37 +1,37 @@
-//! Call sites that lead to the runner without the host's kernel.
+//! Binary patching: call sites jump to the runner instead of trapping.
 //!
-//! The first calls at a site trap. When there were [`COLD`] of them, or as many as are enough in
-//! code of a [file](known), five bytes there become a jump to a *stub*, which loads the address to
-//! return to, and jumps to the entry. To look for a change costs as much as some dozens of traps,
-//! and most sites of a program are called once. There are two forms:
+//! The first calls at a site trap. After [`COLD`] traps, or fewer in code of a [file](known), five
+//! bytes there become a jump to a *stub*. The stub loads the return address, and jumps to the
+//! entry. The search for a change costs as much as some dozens of traps, and most sites of a
+//! program are called once. There are two forms:
 //!
 //! - *In front*: the instruction before the `syscall` is `mov $number, %eax`, as in most code of C
 //!   libraries. These five bytes become the jump, and the stub begins with them. The `syscall`
 //!   stays: a branch to it traps as before.
 //! - *Behind*: the `syscall` and the instructions behind it become the jump, and a copy of the
-//!   latter follows in the stub. They must not depend on their place, but for one conditional
-//!   jump, and no branch may lead to them: every byte of the code around is looked at as if a
-//!   branch began there.
+//!   latter follows in the stub. They must not depend on their place, except for one conditional
+//!   jump, and no branch may lead to them: the search takes every byte of the code around for the
+//!   begin of a branch.
 //!
-//! All other sites stay as they are, and trap at each call.
+//! All other sites are rejected, and trap at each call.
 //!
-//! Code of files is mapped by many processes: what one has found out about a site is
-//! [known](known) to the others.
+//! Many processes map the code of a file. The result of one about a site is [known](known) to the
+//! others.
 //!
 //! # Other threads
 //!
-//! A thread may be about to run a byte that changes. First the first byte becomes a trap, and every
-//! CPU serializes (`membarrier`): from here on, a thread that comes to the place goes to the stub.
-//! In the form *behind*, a thread may be between the instructions: each other thread that is in the
-//! guest gets a signal, whose handler moves it to the copy. Then the other bytes change, and last
-//! the first. A thread that is in a call made at the site continues in the copy (`return_to`), and
-//! so does a handler that returns there.
+//! A thread may be about to run a byte that changes. The first byte becomes a trap, and every CPU
+//! serializes (`membarrier`): from here on, a thread that reaches the place continues in the stub.
+//! In the form *behind*, a thread may be between the instructions: each other thread in the guest
+//! gets a signal, whose handler moves it to the copy. Then the other bytes change, and the first
+//! byte last. A thread in a call made at the site continues in the copy (`return_to`), and so does
+//! a handler that returns there.
 //!
 //! Code is never writable: the bytes go through `/proc/self/mem`, which the kernel copies for this
-//! process as it does for a debugger, and so do the stubs.
-//! Code that is writable itself may change at any time, and its sites stay as they are. Before the
-//! guest makes code writable, its sites get their bytes back, in the opposite order, and then stay
-//! as they are. A site that is unmapped is forgotten: other code may follow there.
+//! process as it does for a debugger, and so do the stubs. Code that is writable itself may change
+//! at any time, and its sites are rejected. Before the guest makes code writable, its sites get
+//! their bytes back, in the opposite order, and are rejected. A site that is unmapped is forgotten:
+//! other code may follow there.
 
 mod answers;
 mod branches;
@@ -69,8 +69,8 @@ pub(crate) fn clear() {
     SITES.lock().clear();
 }
 
-/// Notes that the guest has mapped a file of ours, and changes its sites as far as they are known.
-/// No thread runs the code yet.
+/// Records that the guest has mapped a file, and changes the known sites in it. No thread runs the
+/// code yet.
 pub(crate) fn map(start: u64, length: u64, of: Mapping) {
     let is_code = of.protection == CODE;
     let is_private = of.flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
@@ -89,7 +89,7 @@ pub(crate) fn map(start: u64, length: u64, of: Mapping) {
     };
     let mut sites = SITES.lock();
     sites.files.0.insert(start, mapped);
-    // No branches were searched here for the sites of other parts of the file.
+    // The search for branches to sites of other parts of the file has not covered this part.
     let whole = sites.files.code_of_file(start);
     for beside in [whole.start..start, mapped.end..whole.end] {
         if !beside.is_empty() {
@@ -109,7 +109,7 @@ pub(crate) struct Mapping {
     pub(crate) offset: u64,
 }
 
-/// Changes the sites that others have found since, before the process is forked: else each child
+/// Changes the sites that other processes have found since, before a fork: otherwise each child
 /// would trap.
 pub(crate) fn catch_up() {
     let mut sites = SITES.lock();
@@ -130,8 +130,8 @@ pub(crate) fn catch_up() {
     }
 }
 
-/// Gives the sites in a range their bytes back, and leaves them so: before code becomes writable,
-/// or cannot be read any more.
+/// Gives the sites in a range their bytes back, and rejects them: before code becomes writable or
+/// unreadable.
 #[must_use]
 pub(crate) fn restore(range: Range<u64>) -> Closed<1> {
     let mut sites = SITES.lock();
@@ -142,8 +142,8 @@ pub(crate) fn restore(range: Range<u64>) -> Closed<1> {
     sites.close([range])
 }
 
-/// Gives the sites in a range their bytes back: before pages are discarded, which a jump may be in
-/// with a part.
+/// Gives the sites in a range their bytes back: before pages are discarded. A jump may be partly in
+/// such a page.
 #[must_use]
 pub(crate) fn discard(range: Range<u64>) -> Closed<1> {
     let mut sites = SITES.lock();
@@ -163,7 +163,7 @@ pub(crate) fn forget<const COUNT: usize>(ranges: [Range<u64>; COUNT]) -> Closed<
     sites.close(ranges)
 }
 
-/// Opens what other threads have closed, in the child of a fork, which does not have them.
+/// Opens the ranges that other threads have closed, in the child of a fork.
 pub(crate) fn open_all() {
     SITES.lock().open_all();
 }
@@ -172,7 +172,7 @@ pub(crate) fn open_all() {
 /// `syscall`.
 pub(crate) fn rewrite(site: u64, number: i64) {
     let mut sites = SITES.lock();
-    // Another thread may have trapped here, and rewritten it, before this one.
+    // Another thread may have trapped here, and rewritten the site, before this one.
     if sites.rejected.contains(&site)
         || sites.is_closed(site)
         || sites.rewritten.get(&site).is_some_and(Jump::is_there)
@@ -202,7 +202,7 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     let change = match answer {
         Answer::Reject => None,
         _ if known.is_some() => known,
-        // Also where more of the file is mapped than was searched for branches.
+        // Also if a larger part of the file is mapped than the search has covered.
         Answer::Wait | Answer::Change(_) if is_cold => return,
         Answer::Wait | Answer::Inspect | Answer::Change(_) => {
             let code = code_around(site);

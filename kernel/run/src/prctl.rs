@@ -28,19 +28,20 @@ pub(crate) fn set_base(block: &Block, a: [i64; 6]) -> i64 {
             unsafe { pointer::<u64>(a[1].cast_unsigned()).write_unaligned(block.guest_fs.get()) };
             0
         }
-        // Shadow stacks do not know the runner's stacks: as on a CPU without them.
+        // Shadow stacks do not cover the runner's stacks: as on a CPU without them.
         SHADOW_STACK_FIRST..=SHADOW_STACK_LAST => -i64::from(libc::EOPNOTSUPP),
-        // It is the runner's.
+        // The runner uses `gs`.
         ARCH_SET_GS | ARCH_GET_GS => -i64::from(libc::EPERM),
         _ => host_now(libc::SYS_arch_prctl, a),
     }
 }
 
-/// Value that the guest has set by `PR_SET_DUMPABLE`. If the keeper traces the process, the runner
-/// does not tell the host, which would no longer let the keeper read the memory of the process.
+/// Value that the guest has set by `PR_SET_DUMPABLE`. If the supervisor traces the process, the
+/// host does not get it: the host would no longer let the supervisor read the memory of the
+/// process.
 static IS_DUMPABLE: AtomicBool = AtomicBool::new(true);
 
-/// Lets others look at the process, or not: `PR_SET_DUMPABLE`.
+/// Sets whether other processes may inspect this one: `PR_SET_DUMPABLE`.
 pub(crate) fn set_dumpable(a: [i64; 6]) -> i64 {
     match (host_fork::shares_memory(), a[1]) {
         (false, _) => host_now(libc::SYS_prctl, a),

@@ -20,8 +20,8 @@ use crate::{code, ending, exec, exit, observe, patch, robust, signals, thread, t
 /// The size of the runner's stack of each thread, in bytes.
 const STACK: usize = 512 << 10;
 
-/// Runs the guest on the calling thread until its end, from which on the thread blocks all signals,
-/// also those of the runner. Does not return on the leader.
+/// Runs the guest on the calling thread until it exits. Then the thread blocks all signals, also
+/// those of the runner. Does not return on the leader.
 pub(crate) fn run_guest(block: &Block, mut frame: Frame) {
     loop {
         // SAFETY: the frame is that of a program or a thread that begins, and this thread has a
@@ -31,7 +31,7 @@ pub(crate) fn run_guest(block: &Block, mut frame: Frame) {
         if exit::is_leader() {
             robust::release_locks(block);
         }
-        // Before: a thread that waits for the end expects the signals.
+        // First: a thread that waits for the exit expects the signals.
         signals::leave(block);
         announce_end(block);
         if !exit::is_leader() {
@@ -133,8 +133,8 @@ fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
     if start.flags & !EXIT_SIGNAL == tracer::FLAGS {
         return tracer::begin(block, frame, start.flags, start.stack);
     }
-    // A copy would wait forever for what the other process writes. The child of a `vfork` has a
-    // copy, because its parent waits, and gets what the child has written to its stack.
+    // A copy would wait forever for a store of the other process. The child of a `vfork` has a
+    // copy, because its parent waits, and then gets the child's changes of its stack.
     let shares = start.flags & (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     if shares == libc::CLONE_VM as u64 {
         return -i64::from(libc::EINVAL);
@@ -175,14 +175,14 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
         let id = thread_id();
         block.guest_fs.set(fs);
         block.clear_on_exit.set(clear);
-        // Both before it runs: it may end, and clear the word, before its parent continues.
+        // Both before it runs: it may exit, and clear the word, before its parent continues.
         for word in [set, parent_word].into_iter().filter(|&word| word != 0) {
             // SAFETY: the guest's word.
             unsafe { pointer::<i32>(word).write_unaligned(id) };
         }
         frame.rip = patch::return_to(&block, frame.rip);
         signals::take_back();
-        // At the end of the way to the guest.
+        // At the end of the exit to the guest.
         block.begin_exit_to_guest();
         signals::set_guest_mask(&block, mask);
         signals::deliver_emulated(&block);
@@ -205,7 +205,7 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
     }
 }
 
-/// Tells the guest that the thread has ended. It may free the thread's memory from then on.
+/// Wakes the threads that wait for the exit of this one. They may free its memory from then on.
 fn announce_end(block: &Block) {
     let at = block.clear_on_exit.take();
     if at != 0 {
@@ -244,8 +244,8 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             return -i64::from(errno.errno());
         }
     };
-    // SAFETY: the child continues on a copy of this thread; what other threads hold is dealt with
-    // by the handlers of forks.
+    // SAFETY: the child continues on a copy of this thread. The fork handlers release what other
+    // threads hold.
     let id = unsafe { libc::fork() };
     host_fork::thaw();
     match id {
@@ -313,7 +313,7 @@ pub(crate) fn wait(number: i64, mut a: [i64; 6], host: impl FnOnce([i64; 6]) -> 
         return host(a);
     }
     let end = runner::next_name();
-    // The answers say whether the child has ended, also where the program does not ask for them.
+    // The status says whether the child has exited, also where the program does not ask for it.
     let mut own = [0_i32; 32];
     let (answer, size) = match number {
         libc::SYS_wait4 => (1, 1),

@@ -16,7 +16,7 @@ use crate::patch;
 /// Opens a program.
 ///
 /// # Errors
-/// `EACCES` if it may not be run; `EPERM` if it would change the user; those of `open`.
+/// `EACCES` if it may not be run; `EPERM` if it would change the user; errors of `open`.
 pub(crate) fn open(directory: c_int, path: &CString) -> Result<c_int, i32> {
     // SAFETY: the path is a C string.
     let fd = checked(unsafe { fdt_openat(directory, path.as_ptr(), libc::O_RDONLY, 0) }.into())?
@@ -42,7 +42,7 @@ pub(crate) fn open(directory: c_int, path: &CString) -> Result<c_int, i32> {
 /// Opens the dynamic loader that a program asks for.
 ///
 /// # Errors
-/// `ELIBBAD` if that is no program for x86-64; those of [`open`].
+/// `ELIBBAD` if the loader is no program for x86-64; errors of [`open`].
 fn interpreter(file: &Opened, headers: &Headers) -> Result<Option<(Opened, Headers)>, i32> {
     let Some(path) = headers.interpreter(file.0)? else {
         return Ok(None);
@@ -65,7 +65,7 @@ pub(crate) const ARGUMENTS: usize = STACK as usize / 4;
 /// How many scripts may be the interpreters of scripts.
 const SCRIPTS: usize = 4;
 
-/// A descriptor of ours that is closed with its owner.
+/// A descriptor of the table that is closed with its owner.
 struct Opened(c_int);
 
 impl Drop for Opened {
@@ -74,7 +74,7 @@ impl Drop for Opened {
     }
 }
 
-/// A program that was found and can be run, and is not in memory yet.
+/// A program that can be run, and is not in memory yet.
 pub(crate) struct Program {
     file: Opened,
     headers: Headers,
@@ -169,7 +169,7 @@ impl Program {
         Ok(Frame::new(begins_at, stack))
     }
 
-    /// Makes the stack: arguments, environment, and what the kernel tells a program.
+    /// Makes the stack: arguments, environment, and the auxiliary vector.
     fn stack(&self, image: &Image, loader: u64) -> Result<u64, i32> {
         let low = memory::reserve(None, STACK)?;
         memory::set_stack(low..low + STACK);
@@ -184,7 +184,7 @@ impl Program {
         let mut top = low + STACK;
         let mut put = |bytes: &[u8]| {
             top -= bytes.len() as u64;
-            // SAFETY: inside of the stack: the strings were checked against its size.
+            // SAFETY: in the stack: the strings were checked against its size.
             unsafe { memory::pointer::<u8>(top).copy_from(bytes.as_ptr(), bytes.len()) };
             top
         };
@@ -253,7 +253,7 @@ impl Program {
         words.extend(&told);
         describe(&arguments_at, &environment_at, &told);
         let bottom = (top - words.len() as u64 * 8) & !15;
-        // SAFETY: inside of the stack, and aligned.
+        // SAFETY: in the stack, and aligned.
         unsafe { memory::pointer::<u64>(bottom).copy_from(words.as_ptr(), words.len()) };
         Ok(bottom)
     }
@@ -278,8 +278,8 @@ struct Places {
     exe_fd: u32,
 }
 
-/// Has `/proc/self/cmdline`, `environ` and `auxv` show the program, for every process that reads
-/// them. A host kernel without checkpoints refuses, and they go on to show the runner.
+/// Makes `/proc/self/cmdline`, `environ` and `auxv` show the program, for every process that reads
+/// them. A host kernel without checkpoints refuses; then they show the runner.
 fn describe(arguments: &Range<u64>, environment: &Range<u64>, told: &[u64]) {
     let Some(
         [
@@ -325,8 +325,8 @@ fn describe(arguments: &Range<u64>, environment: &Range<u64>, told: &[u64]) {
     };
 }
 
-/// Returns where the runner has its own code, its stack, its data, and its `brk`. They stay there,
-/// and are the same in all children, so the host is asked once.
+/// Returns the addresses of the runner's own code, stack, data and `brk`. They never change, also
+/// in children, so the host is asked once.
 fn own_places() -> Option<[u64; 6]> {
     static PLACES: OnceLock<Option<[u64; 6]>> = OnceLock::new();
     *PLACES.get_or_init(|| {

@@ -4,7 +4,7 @@ use crate::abi::host_now;
 use crate::block::Block;
 use crate::memory::words;
 
-/// The most entries of a list of robust locks that the host looks at.
+/// The most entries of a list of robust locks that the host reads.
 const ROBUST: usize = 2048;
 
 /// Releases the robust locks that the guest's thread holds, as the host does at the end of a

@@ -4,24 +4,23 @@
 //! action. The handler runs on a stack of the runner. There are two cases:
 //!
 //! - The signal has interrupted the guest. The handler copies the kernel's frame to the guest's
-//!   stack, and continues at the guest's handler, whose return is a system call: it restores the
+//!   stack, and continues at the guest's handler. Its return is a system call, which restores the
 //!   context from the copy.
-//! - It has interrupted the runner. The handler sends the signal again, blocks all signals where it
-//!   returns, and interrupts the sleep of the thread. At the end of the call, when the registers
-//!   are the guest's, the entry restores the mask; the kernel delivers the signal there, and it is
-//!   the first case. If the thread blocks the signal by then, or ends, it sends it on to the
-//!   process, for which it may have been.
+//! - The signal has interrupted the runner, and is deferred. The handler sends it again, blocks all
+//!   signals in the interrupted context, and interrupts the sleep of the thread. At the end of the
+//!   call, when the registers are the guest's, the entry restores the mask. The kernel delivers the
+//!   signal there, which is the first case. If the thread blocks the signal by then, or exits, it
+//!   forwards it to the process, because the signal may have been for the process.
 //!
 //! Signals that end the guest are the host's, unless there are reports to make before (`observe`).
 //!
-//! So a handler of the guest never runs inside of a call, and may leave by `siglongjmp`.
+//! So a handler of the guest never runs during a call, and may leave by `siglongjmp`.
 //!
 //! The mask of the host is that of the guest, without the signals that the runner needs. By SIGSYS
 //! the host's kernel reports system calls, and Linux never sends SIGSTKFLT. Threads of the runner
-//! interrupt each other by both: a handler of SIGSTKFLT lets calls of the host go on, and that of
-//! SIGSYS ends them. SIGSEGV and SIGBUS report bad addresses in calls, and SIGTRAP a site that
-//! changes. `pending` keeps which of these five the guest blocks and waits for, and which are
-//! pending.
+//! interrupt each other by both: after a handler of SIGSTKFLT, calls of the host go on, and SIGSYS
+//! ends them. SIGSEGV and SIGBUS report bad addresses in calls, and SIGTRAP a site that changes.
+//! `pending` emulates these five: their masks, and their pending state.
 
 mod actions;
 mod frames;
@@ -58,8 +57,8 @@ pub(crate) use waits::{
     with_milliseconds, with_time, with_time_left,
 };
 
-/// Installs the handlers that are always there, and takes over what the process was started with.
-/// Returns the mask that it was started with.
+/// Installs the runner's own handlers, and takes over the actions that the process was started
+/// with. Returns the mask that it was started with.
 pub(crate) fn install() -> u64 {
     entry::set_handlers(handler::on_signal, handler::on_foreign_signal);
     runner::begin(DirectCalls {
@@ -75,14 +74,14 @@ pub(crate) fn install() -> u64 {
         if before.handler == IGNORE && signal != libc::SIGPIPE {
             record(signal, before);
         } else if before.handler > IGNORE || signal == libc::SIGPIPE {
-            // A handler of the runner's libraries, or what they ignore.
+            // The runner's libraries handle or ignore the signal.
             install_host(signal, &DEFAULT);
         }
     }
     for signal in ALWAYS {
         let mut action = ours(0);
         if signal == KICK {
-            // It concerns the runner alone: a call of the guest goes on.
+            // A call of the guest goes on after it.
             action.flags |= libc::SA_RESTART as u64;
         }
         install_host(signal, &action);
@@ -96,10 +95,10 @@ pub(crate) fn install() -> u64 {
 }
 
 /// Resets the actions for a new program. Handlers become the default; ignored signals stay ignored.
-/// Pending signals stay pending, also those in [`CARRIED`]. The caller is the leader, and has all
-/// signals wait.
+/// Pending signals stay pending, also those in [`CARRIED`]. The caller is the leader, and has
+/// deferred all signals.
 pub(crate) fn reset(block: &Block) {
-    // The host forgets those that are pending when it is told their default, which ignores them.
+    // The host drops pending signals whose action becomes the default, if that ignores them.
     const FORGOTTEN: u64 =
         bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
     let mut carried = resend::take_pending(FORGOTTEN);

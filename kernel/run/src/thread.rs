@@ -39,7 +39,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Ends the use of a block by the calling thread, which runs no guest any more. It blocks all
+    /// Frees the block of the calling thread, which no longer runs a guest. The thread blocks all
     /// signals: their handler uses the block and its stack.
     pub(crate) fn end(block: Box<Block>) {
         THREADS
@@ -84,7 +84,7 @@ impl Block {
     }
 }
 
-/// Returns what a process has to know that completes the calls of one that was killed.
+/// Describes threads for the completion process, which completes the calls of a killed process.
 pub(crate) fn layout() -> runner::Threads {
     runner::Threads {
         fs_at: offset_of!(Block, host_fs),
@@ -117,7 +117,7 @@ pub(crate) fn uncount() -> bool {
 /// The threads of the guest: their ids, and their blocks.
 static THREADS: Guarded<Vec<(i32, Known)>> = Guarded::new(Vec::new());
 
-/// The block of a thread, which is in the list for as long as it lives.
+/// The block of a thread. It is in the list for as long as it lives.
 struct Known(*const Block);
 
 // SAFETY: other threads read one byte of it.
@@ -126,7 +126,7 @@ unsafe impl Send for Known {}
 /// How many threads have not answered the last [`interrupt_guests`] yet.
 static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Interrupts the other threads that are in the guest, and returns when each has run the handler.
+/// Interrupts the other threads that are in the guest. Returns when each has run the handler.
 pub(crate) fn interrupt_guests() {
     let threads = THREADS.lock();
     let myself = thread_id();
@@ -168,8 +168,8 @@ pub(crate) fn has_one_block() -> bool {
     THREADS.lock().len() == 1
 }
 
-/// Has all other threads end, but for the leader once it waits for a program. Returns their ids.
-/// To be called until they are gone: a thread may begin, or not have been interrupted in time.
+/// Marks and interrupts all other threads, so that they exit. Returns their ids. The caller repeats
+/// it until they are gone: a thread may begin, or not have been interrupted in time.
 pub(crate) fn end_others() -> Vec<i32> {
     let threads = THREADS.lock();
     let myself = thread_id();
@@ -198,7 +198,7 @@ pub(crate) fn forget_others() {
     let myself = block as *const Block;
     let id = thread_id();
     block.id.set(id);
-    // They were sent to the parent.
+    // The signals were sent to the parent.
     block.taken.set(0);
     block.must_answer.store(false, SeqCst);
     block.cancel_exit();
@@ -244,6 +244,6 @@ pub(crate) fn signal_stack() -> libc::stack_t {
 fn set_signal_stack() -> io::Result<()> {
     STACK.set(Some(vec![0_u8; SIGNAL_STACK].leak()));
     let stack = signal_stack();
-    // SAFETY: the memory is there for good.
+    // SAFETY: the memory stays until the thread has disabled the stack.
     done(unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) })
 }

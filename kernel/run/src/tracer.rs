@@ -1,16 +1,16 @@
-//! A process that shares memory with the program, and traces it: the leak check of the sanitizers.
+//! A tracer that shares memory with the program: the leak check of the sanitizers.
 //!
-//! At the end of a program, or when it asks, the check starts such a process by `clone`. That stops
-//! all threads of the program by `ptrace`, reads their registers, searches the memory for pointers,
-//! and leaves what it finds in the memory. It may stop a thread that holds a lock of the runner, so
-//! its own calls may take none.
+//! At the end of a program, or when it asks, the check starts the tracer by `clone`. The tracer
+//! stops all threads of the program by `ptrace`, reads their registers, searches the memory for
+//! pointers, and leaves its results in the memory. It may stop a thread that holds a lock of the
+//! runner, so its own calls may take none.
 //!
-//! So the host makes the calls of this process as they are, if they are [`PASSED`]: its descriptors
-//! are those of the host, and it closes them itself. The process has a block of its own, by which
-//! its calls lead here. While it is there, no site is rewritten.
+//! So the host makes the calls of the tracer unchanged, if they are [`PASSED`]: its descriptors are
+//! those of the host, and it closes them itself. The tracer has a block of its own, by which its
+//! calls lead here. While it runs, no site is rewritten.
 //!
-//! A thread that is in a call has the runner's registers on the host. The tracer gets those of the
-//! guest, so that it finds the end of the guest's stack.
+//! A thread in a call has the runner's registers on the host. The tracer gets those of the guest,
+//! so that it finds the end of the guest's stack.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
@@ -25,11 +25,11 @@ use crate::memory::pointer;
 use crate::patch::{self, TRACER};
 use crate::thread;
 
-/// The flags by which the process is known.
+/// The flags of `clone` for a tracer.
 pub(crate) const FLAGS: u64 =
     (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_UNTRACED) as u64;
 
-/// The calls that the host makes for it. All others fail with `ENOSYS`.
+/// The calls that the host makes for the tracer. All others fail with `ENOSYS`.
 const PASSED: [i64; 29] = [
     libc::SYS_ptrace,
     libc::SYS_wait4,
@@ -62,7 +62,7 @@ const PASSED: [i64; 29] = [
     libc::SYS_exit_group,
 ];
 
-/// State of the runner for the process.
+/// State of the runner for a tracer.
 struct Tracer {
     block: Box<Block>,
     /// The registers with which it begins.
@@ -73,15 +73,15 @@ struct Tracer {
     threads: Vec<(i32, *const Block)>,
 }
 
-/// The last one. It is freed when another one begins.
+/// The last tracer. It is freed when another one begins.
 static LAST: AtomicPtr<Tracer> = AtomicPtr::new(ptr::null_mut());
-/// Held while one begins.
+/// Held while a tracer begins.
 static BEGINS: Guarded<()> = Guarded::new(());
 
 /// The size of the stack, in words of 16 bytes.
 const STACK: usize = 4096;
 
-/// Forgets that of the parent, in the child of a fork.
+/// Forgets the tracer of the parent, in the child of a fork.
 pub(crate) fn forget() {
     TRACER.store(0, SeqCst);
 }
@@ -130,8 +130,8 @@ pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i6
     id
 }
 
-/// Serves a call of the process. It uses the thread-local memory of its parent: so this takes no
-/// lock, and has no `errno`.
+/// Serves a call of the tracer. The tracer uses the thread-local memory of its parent, so this
+/// takes no lock, and has no `errno`.
 extern "C" fn serve(frame: &mut Frame) {
     let number = i64::from(frame.rax as i32);
     let a = frame.arguments();
@@ -147,7 +147,7 @@ extern "C" fn serve(frame: &mut Frame) {
     frame.rax = result.cast_unsigned();
 }
 
-/// Has the tracer see the registers of the guest, where it has asked for those of a thread.
+/// Replaces the registers of a thread that the tracer has read by those of the guest.
 fn show_guest(a: [i64; 6]) {
     const NT_PRSTATUS: i64 = 1;
     let [request, id, kind, data] = [a[0], a[1], a[2], a[3]];
@@ -169,7 +169,7 @@ fn show_guest(a: [i64; 6]) {
     };
     // SAFETY: the host has stored the registers there.
     let registers = unsafe { &mut *pointer::<libc::user_regs_struct>(at) };
-    // On the way in and out the registers are some of the one and some of the other side.
+    // During the entry and the exit, some registers are the runner's and some the guest's.
     let is_between =
         (address(fdtable_run_begin)..address(fdtable_run_signal)).contains(&registers.rip);
     // SAFETY: the thread is stopped, so it has its block, or is at its very end: then this reads

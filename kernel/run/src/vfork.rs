@@ -79,11 +79,11 @@ fn leave_pipes(own: Option<i32>) {
 /// How much of the parent's stack a child of `vfork` shares, in bytes.
 const SHARED: usize = 16 << 10;
 
-/// A word of the guest's memory, as the child writes it to the pipe: its address, what it was, and
-/// what it is.
+/// A word of the guest's memory, as the child writes it to the pipe: its address, and its values
+/// before and after.
 type Word = [u64; 3];
 
-/// Lets the parent continue that waits in `vfork`.
+/// Wakes the parent that waits in `vfork`.
 pub(crate) fn release_parent() {
     let parent = PARENT.lock().take();
     if let Some(Parent { pipe, .. }) = parent {
@@ -91,8 +91,8 @@ pub(crate) fn release_parent() {
     }
 }
 
-/// Passes on to a parent in `vfork` what this process has written to its stack. The process ends
-/// without a program: so `posix_spawn` reports why there is none.
+/// Passes the changes of the stack to a parent in `vfork`. The process exits without a program: by
+/// these words `posix_spawn` reports the reason.
 pub(crate) fn report_to_parent() {
     let Some(parent) = PARENT.lock().take() else {
         return;
@@ -108,7 +108,7 @@ pub(crate) fn report_to_parent() {
         .filter(|(_, (before, now))| before != now)
         .map(|(at, (before, now))| [at, *before, *now])
         .collect();
-    // Without a reader there is no receiver, and SIGPIPE is not for the program.
+    // The program gets no SIGPIPE of a pipe without a reader.
     signals::defer_all(Block::current());
     let bytes: Vec<u8> = changed
         .iter()
@@ -117,12 +117,12 @@ pub(crate) fn report_to_parent() {
         .collect();
     // SAFETY: the descriptor is open, and stays so until the process ends.
     let mut pipe = ManuallyDrop::new(unsafe { File::from_raw_fd(parent.pipe) });
-    // All of it: a signal of the runner may arrive in between. A parent that ends reads nothing.
+    // In several writes, if signals of the runner interrupt it. A parent that exits reads nothing.
     let _ = pipe.write_all(&bytes);
 }
 
-/// Waits for the child of a `vfork`, and stores what it passes on. As on the host, signals are
-/// blocked, and the end of the thread ends the wait.
+/// Waits for the child of a `vfork`, and stores the words that it sends. As on the host, signals
+/// are blocked, and the exit of the thread ends the wait.
 pub(crate) fn wait_for_child(block: &Block, [reads, writes]: [i32; 2]) {
     close_end(writes);
     receive_words(block, reads);
@@ -152,7 +152,7 @@ fn receive_words(block: &Block, fd: i32) {
     let count = (size_of_val(&*words) - left) / size_of::<Word>();
     for [at, before, now] in &words[..count] {
         let bytes = before.to_ne_bytes().into_iter().zip(now.to_ne_bytes());
-        // The others may be those of another thread, which has changed them since.
+        // Another thread may have changed the other bytes since.
         let changed = (*at..)
             .zip(bytes)
             .filter(|(_, (before, now))| before != now);

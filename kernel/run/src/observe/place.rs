@@ -1,9 +1,9 @@
 //! Places in the guest: return addresses on its stack, and the mappings that they are in.
 //!
 //! Debian's programs have no frame pointers, so the stack is searched: a word is taken for a return
-//! address if it leads into executable memory of a file, directly behind a call. A word that a
-//! function which has returned left there looks the same; so a stack may show too many places, and
-//! only its first ones are kept.
+//! address if it leads into executable memory of a file, directly behind a call. A stale word of a
+//! function that has returned looks the same, so a stack may show too many places, and only its
+//! first ones are recorded.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::guarded::Guarded;
 use crate::maps;
 use crate::memory::{self, pointer};
 
-/// How many places of a stack are kept.
+/// How many places of a stack are recorded.
 const DEPTH: usize = 6;
 /// How many bytes of the stack are searched.
 const SEARCHED: usize = 4096;
@@ -74,7 +74,7 @@ fn follows_call(address: u64) -> bool {
 /// Returns the stack of a call.
 pub(super) fn stack(call: &Call) -> Stack {
     let mut stack = Vec::new();
-    // The site itself: known if it has trapped, because a rewritten one returns to its copy.
+    // The site itself: a call at a rewritten site returns to its stub, which is no file.
     if with_mapping(call.rip, |_| ()).is_some() {
         stack.push(call.rip);
     }

@@ -20,7 +20,7 @@ const ANSWERS: usize = 48;
 #[repr(C)]
 pub(super) struct Answer {
     leaf: AtomicU32,
-    /// That of a leaf without is [`ANY`].
+    /// [`ANY`] for a leaf without subleaves.
     subleaf: AtomicU32,
     /// `eax`, `ebx`, `ecx` and `edx`.
     registers: [AtomicU32; 4],
@@ -123,7 +123,8 @@ unsafe extern "C" {
     fn fdtable_run_cpuid_end();
 }
 
-/// Returns the code that stubs of this instruction jump to, for a pool, and where in it they do.
+/// Returns the code that stubs of this instruction jump to, for a pool, and the offset of its
+/// entry.
 pub(super) fn code() -> (Vec<u8>, u64) {
     let begin = pointer::<u8>(address(fdtable_run_cpuid_begin));
     let place = |label| (address(label) - address(fdtable_run_cpuid_begin)) as usize;
@@ -259,7 +260,7 @@ mod tests {
         }
         assert_eq!(recorded(4, 3), Some(3));
         assert_eq!(recorded(2, 3), Some(ANY));
-        // It would answer for all.
+        // The answer would be for all subleaves.
         assert_eq!(recorded(7, u32::MAX), None);
         assert!(is_there(0) && !is_there(0x4000_0000) && !is_there(0x8FFF_FFFF));
     }

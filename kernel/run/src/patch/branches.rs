@@ -56,12 +56,12 @@ pub(super) fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
     })
 }
 
-/// How many bytes are looked at at once: a page, which can be read or not.
+/// How many bytes are read at once: a page, which is readable or not as a whole.
 const BLOCK: usize = PAGE as usize;
 
 /// Returns false if no instruction of five bytes in a block can lead to the targets, modulo 2³².
-/// Has no branches inside, so that the compiler uses vectors: a child of a fork does this for each
-/// site that it rewrites, over all of a library.
+/// Its loop has no branches, so that the compiler uses vectors: a child of a fork runs it for each
+/// site that it rewrites, over a whole library.
 fn may_branch_to(block: &[u8], begin: u32, targets: &Range<u32>) -> bool {
     let count = targets.end - targets.start;
     let mut leads = false;

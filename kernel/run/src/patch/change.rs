@@ -20,15 +20,15 @@ const JUMP_BY_SIZE: usize = 6;
 pub(super) struct Change {
     pub(super) begin: u64,
     pub(super) code: Vec<u8>,
-    /// Where in the code the address of the entry has to be, relative to its place.
+    /// Index in the code of the entry's address, which is relative to its place.
     pub(super) entry_at: usize,
     /// The bytes from there on to where the thread continues.
     pub(super) original: Vec<u8>,
-    /// Instructions behind the call: where they are now, and where in the code.
+    /// Instructions behind the call: where they are now, and their indices in the code.
     pub(super) moved: Vec<(u64, usize)>,
-    /// Where in the code the distance of a conditional jump has to be, and where it leads.
+    /// Index in the code of the distance of a conditional jump, and the target of the jump.
     pub(super) branch: Option<(usize, u64)>,
-    /// The code in which no branch leads to what is replaced; `None` if one may.
+    /// The code in which no branch leads to the replaced bytes; `None` if a branch may.
     pub(super) searched: Option<Range<u64>>,
     pub(super) instruction: Instruction,
 }
@@ -49,8 +49,8 @@ impl Instruction {
         }
     }
 
-    /// Returns the code that loads where the thread continues: `lea disp32(%rip)` to a register
-    /// that the instruction sets.
+    /// Returns the code that loads the return address: `lea disp32(%rip)` to a register that the
+    /// instruction sets.
     pub(super) const fn load(self) -> [u8; 3] {
         match self {
             // `rcx`, `rdx`.
@@ -59,7 +59,7 @@ impl Instruction {
         }
     }
 
-    /// Returns where in a pool the address is that stubs jump to.
+    /// Returns the offset in a pool of the address that stubs jump to.
     pub(super) const fn word(self) -> u64 {
         match self {
             Self::Syscall => 0,
@@ -86,7 +86,7 @@ fn in_front(code: &Range<u64>, site: u64, number: i64, instruction: Instruction)
     let [n0, n1, n2, n3] = number.to_le_bytes();
     let [i0, i1] = instruction.bytes();
     let original = text(begin..site + 2)?;
-    // With such a prefix it would be another register, and the number chance.
+    // With such a prefix the instruction would set another register.
     if byte_at(begin - 1)? & 0xF0 == 0x40 || original != [MOV, n0, n1, n2, n3, i0, i1] {
         return None;
     }
@@ -142,7 +142,7 @@ fn behind(code: &Range<u64>, site: u64, instruction: Instruction) -> Option<Chan
     Some(change)
 }
 
-/// Returns the condition of a conditional jump; `None` for one that is of another kind.
+/// Returns the condition of a conditional jump; `None` for a jump by `rcx`.
 fn condition(text: &[u8]) -> Option<u8> {
     match *text {
         [short @ 0x70..=0x7F, _] => Some(short & 0xF),
@@ -165,7 +165,7 @@ impl Change {
         }
     }
 
-    /// Returns it for code that is this much further on.
+    /// Returns the same change for code at a distance.
     pub(super) fn moved_by(&self, distance: u64) -> Self {
         Self {
             begin: self.begin.wrapping_add(distance),
@@ -173,7 +173,7 @@ impl Change {
         }
     }
 
-    /// Returns where the thread continues behind what was replaced or moved.
+    /// Returns the address behind the instructions that were replaced or moved.
     pub(super) fn end(&self) -> u64 {
         self.begin.wrapping_add(self.original.len() as u64)
     }
@@ -186,8 +186,8 @@ impl Change {
         }
     }
 
-    /// Returns true if the bytes in this code are those that the change replaces, and branches were
-    /// searched in all of it.
+    /// Returns true if this code has the bytes that the change replaces, and the search for
+    /// branches has covered it.
     pub(super) fn fits(&self, code: &Range<u64>) -> bool {
         let end = self.end();
         let is_searched = |searched: &Range<u64>| {
@@ -202,7 +202,7 @@ impl Change {
         if !self.searched.as_ref().is_none_or(is_searched) {
             return false;
         }
-        // With such a prefix it would be another register.
+        // With such a prefix the instruction would set another register.
         let is_alone = || byte_at(self.begin - 1).is_some_and(|prefix| prefix & 0xF0 != 0x40);
         is_text(self.begin, &self.original) && (!self.moved.is_empty() || is_alone())
     }

@@ -7,10 +7,10 @@
 //!
 //! Their bytes may be in data, so the runner finds the sites by running them: the host can have the
 //! instruction fault. A process that executes a program whose loader was mapped some times before
-//! has it do so, until the loader sets the base of the thread's memory. Few sites ask after that.
-//! The handler answers as the CPU does, and records the sites. At the end of this time they are
-//! looked at, as those of calls are, and are [known](super::known) to all processes. If the CPUs
-//! differ in kind, the runner searches for no sites.
+//! does so, until the loader sets the base of the thread's memory. Few sites ask after that. The
+//! handler answers as the CPU does, and records the sites. At the end of this time the process
+//! inspects them, like sites of calls, and makes them [known](super::known) to all processes. If
+//! the CPUs differ in kind, the runner searches for no sites.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -52,34 +52,33 @@ fn are_equal() -> bool {
     __cpuid(0).eax < 7 || __cpuid_count(7, 0).edx & HYBRID == 0
 }
 
-/// Asks the host to have the instruction fault on this thread, or not to.
+/// Makes the instruction fault on this thread, or answer. Returns false if the host cannot do it.
 fn set_faults(faults: bool) -> bool {
     const ARCH_CPUID: i64 = 0x1012;
     let answers = i64::from(!faults);
     host_now(libc::SYS_arch_prctl, [ARCH_CPUID, answers, 0, 0, 0, 0]) == 0
 }
 
-/// Has this thread get answers, also if it was set up otherwise: as a new program does, whatever
-/// the one before has asked the host for.
+/// Makes the instruction answer on this thread, as for a new program.
 pub(crate) fn have_answers() {
     set_faults(false);
 }
 
-/// Has a thread of the runner's libraries get answers, if an instruction of it has faulted that
-/// asks: it has the setting of the thread that has started it. Returns true if so. For handlers.
+/// Makes the instruction answer on a thread of the runner's libraries, if it has faulted there: the
+/// thread has inherited the setting. Returns true if so. For handlers.
 pub(crate) fn has_faulted_elsewhere(registers: &[i64; 23]) -> bool {
     asks(registers[libc::REG_RIP as usize]) && set_faults(false)
 }
 
-/// Returns true if the instruction that has faulted at an address asks. For handlers.
+/// Returns true if the instruction that has faulted at an address is `cpuid`. For handlers.
 fn asks(at: i64) -> bool {
-    // An address that the CPU does not have faults in the same way.
+    // An address beyond the CPU's address space faults in the same way.
     const ADDRESSES: i64 = 1 << 47;
     if !(0..ADDRESSES).contains(&at) {
         return false;
     }
     let code = pointer::<u8>(at.cast_unsigned());
-    // SAFETY: the thread has just run an instruction there. With such a first byte it has another.
+    // SAFETY: the thread has just run an instruction there. With such a first byte it has a second.
     unsafe { code.read() == CPUID[0] && code.add(1).read() == CPUID[1] }
 }
 
@@ -120,7 +119,7 @@ pub(crate) fn end() {
         if is_there(leaf) {
             answers::add(question, noted.answer.registers());
         }
-        // Most ask in a loop.
+        // Most sites ask in a loop.
         if site != last {
             learn(&sites, site, leaf);
         }
@@ -137,8 +136,8 @@ fn learn(sites: &Sites, site: u64, leaf: u32) -> Option<()> {
     Some(())
 }
 
-/// Answers for the CPU, if the instruction has faulted. Returns true if so. For handlers:
-/// takes no lock, and allocates nothing.
+/// Answers for the CPU, if the instruction has faulted. Returns true if so. For handlers: takes no
+/// lock, and allocates nothing.
 pub(crate) fn answer(registers: &mut [i64; 23]) -> bool {
     if !FAULTS.load(SeqCst) {
         return false;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::change::Change;
 use super::known::Identity;
 
-/// Code of a file, which is mapped private and cannot be written.
+/// Code of a file: a private mapping that cannot be written.
 #[derive(Clone, Copy)]
 pub(super) struct Mapped {
     pub(super) end: u64,
@@ -26,14 +26,14 @@ impl Mapped {
 pub(super) struct CodeOfFiles(pub(super) BTreeMap<u64, Mapped>);
 
 impl CodeOfFiles {
-    /// Returns where the code of a file begins that has an address, and what it is.
+    /// Returns the part of a file at an address, and where the part begins.
     pub(super) fn mapped_at(&self, at: u64) -> Option<(u64, Mapped)> {
         let (&start, &mapped) = self.0.range(..=at).next_back()?;
         (at < mapped.end).then_some((start, mapped))
     }
 
-    /// Returns the code of a file of which a part begins at an address: what is mapped as it is in
-    /// the file.
+    /// Returns the code of a file of which a part begins at an address: all parts beside it that
+    /// are mapped as they are in the file.
     pub(super) fn code_of_file(&self, start: u64) -> Range<u64> {
         let Some(&part) = self.0.get(&start) else {
             return start..start;

@@ -28,7 +28,7 @@ struct Changing {
     is_over: AtomicBool,
 }
 
-/// The last of them. Written by the holder of the lock, read by handlers without it.
+/// The last change. Written by the holder of the lock, read by handlers without it.
 static LAST_CHANGE: AtomicPtr<Changing> = AtomicPtr::new(ptr::null_mut());
 
 /// Instructions that a handler moves a thread from, while they change: where they were, and where
@@ -58,8 +58,9 @@ impl Changing {
     }
 }
 
-/// Returns where a thread continues that has met the trap at `at`, while a site changes or has
-/// changed. For handlers: takes no lock.
+/// Returns the address at which a thread continues after the trap at `at`: the stub of a site that
+/// changes, or `at` if it has changed. Returns `None` for a trap of the program. For handlers:
+/// takes no lock.
 pub(crate) fn stub_of(at: u64) -> Option<u64> {
     // SAFETY: the thread has just run this byte.
     stub_by(at, || unsafe { pointer::<u8>(at).read_volatile() })
@@ -71,8 +72,8 @@ fn stub_by(at: u64, read: impl Fn() -> u8) -> Option<u64> {
     loop {
         let last = Changing::last();
         let byte = read();
-        // Each change has an address of its own, so none has begun or ended meanwhile if this is
-        // the same: the byte is of that time.
+        // Each change has an address of its own. If this one is the same, no change has begun or
+        // ended meanwhile, and the byte is of that time.
         if Changing::last().map(identity) == last.map(identity) {
             return match last {
                 Some((change, false)) if change.begin == at => Some(change.stub),
@@ -82,7 +83,8 @@ fn stub_by(at: u64, read: impl Fn() -> u8) -> Option<u64> {
     }
 }
 
-/// Returns where a thread continues that is between instructions that change. For handlers.
+/// Returns the copy of an instruction that is about to change; otherwise the same address. For
+/// handlers.
 pub(crate) fn moving(at: u64) -> u64 {
     let found = MOVING
         .iter()
@@ -91,7 +93,7 @@ pub(crate) fn moving(at: u64) -> u64 {
 }
 
 impl Jump {
-    /// Returns that of a change, if the stub is in reach.
+    /// Returns the jump of a change, if the stub is in reach.
     pub(super) fn of(change: &Change, stub: u64) -> Option<Self> {
         let begin = change.begin;
         let distance = stub.cast_signed() - (begin + 5).cast_signed();
@@ -104,14 +106,14 @@ impl Jump {
         })
     }
 
-    /// Returns what is written there.
+    /// Returns the bytes of the jump.
     pub(super) fn code(&self) -> [u8; 5] {
         let distance = self.stub.wrapping_sub(self.begin + 5) as u32;
         let [d0, d1, d2, d3] = distance.to_le_bytes();
         [JUMP, d0, d1, d2, d3]
     }
 
-    /// Returns true if it is what was written there.
+    /// Returns true if the site still has the bytes of the jump.
     pub(super) fn is_there(&self) -> bool {
         is_text(self.begin, &self.code())
     }

@@ -1,21 +1,20 @@
-//! Sites of files, known to all processes, so that a new process does not trap at them.
+//! Sites of files that are known to all processes, so that a new process does not trap at them.
 //!
-//! In a tree that is traced a trap costs some tens of microseconds, because the host wakes the
-//! tracer for each signal. A short program makes most of its calls once, while it is linked and
-//! when it ends, at the sites of libraries where the programs before it made theirs. So processes
-//! on one kernel count the traps of each site of a file together. A site with [`HOT`] of them is
-//! looked at, once for all. A process that maps the file later changes the sites that are worth it:
-//! those that trapped in one of [`RARE`] mappings at least, of those where they could. Such a
-//! change costs a tenth of a trap. One of [`TRIAL`] mappings is left as it is: a site that is not
-//! called any more is changed at once no longer.
+//! In a traced tree, a trap costs some tens of microseconds, because the host wakes the tracer for
+//! each signal. A short program makes most of its calls once, while it is linked and at its exit,
+//! at the same sites of libraries as earlier programs. So processes on one kernel count the traps
+//! of each site of a file together. A site with [`HOT`] traps is inspected once for all. A process
+//! that maps the file later changes the sites that are worth it: they have trapped in at least one
+//! of [`RARE`] mappings in which they could. Such a change costs a tenth of a trap. One of
+//! [`TRIAL`] mappings is not changed, so that a site that is no longer called drops out.
 //!
-//! A file is known by its device, inode, size and the time when its inode last changed, which no
-//! program can set. One that was changed in the last seconds is not known, as it may change again
-//! without a new time. The bytes that a change replaces are compared in each process all the same.
-//! Files in memory change without a new time when a program writes to a mapping, so there each
-//! process searches for branches itself.
+//! The identity of a file is its device, inode, size, and the time of the last change of its inode,
+//! which no program can set. A file that has changed in the last seconds has no identity, as it may
+//! change again without a new time. Each process compares the bytes that a change replaces in any
+//! case. Files in memory change without a new time when a program writes to a mapping, so there
+//! each process searches for branches itself.
 //!
-//! Without one kernel a process knows what it, its parents, and the programs before it have found.
+//! Without a shared kernel, a process inherits the results of its parents and of earlier programs.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,9 +25,9 @@ use fdtable_shm::Mutex;
 use super::change::Change;
 use crate::abi::checked;
 
-/// How many calls of a site trap, in all processes, before it is looked at.
+/// How many calls of a site trap, in all processes, before a process inspects it.
 const HOT: u32 = 3;
-/// How many mappings without a change there may be for each trap of a site that is changed at once.
+/// The most mappings without a change, for each trap, of a site that is changed at once.
 const RARE: u32 = 16;
 /// How many mappings of a file there are for one without changes.
 const TRIAL: u32 = 1024;
@@ -38,7 +37,7 @@ const SITES: usize = 256;
 /// How long a file has to be unchanged, in seconds.
 const SETTLED: i64 = 2;
 
-/// The kinds of file systems in memory: `tmpfs`, which ours shows too, and `ramfs`.
+/// The kinds of file systems in memory: `tmpfs`, which the kernel's own shows too, and `ramfs`.
 const IN_MEMORY: [libc::__fsword_t; 2] = [libc::TMPFS_MAGIC, 0x8584_58F6];
 
 /// Identity of a file, which distinguishes it from others, and from itself at another time.
@@ -107,13 +106,12 @@ struct Site {
     answer: Answer,
 }
 
-/// Answer about a site, which tells a process what to do there. Addresses in changes are places in
-/// the file.
+/// The answer to a process about a site. Addresses in changes are places in the file.
 #[derive(Clone)]
 pub(super) enum Answer {
     /// The site continues to trap: not enough of its calls have trapped.
     Wait,
-    /// The process that gets this answer looks at the site.
+    /// The process that gets this answer inspects the site.
     Inspect,
     /// The site cannot be changed.
     Reject,
@@ -155,7 +153,7 @@ impl Site {
         self.traps == u32::MAX
     }
 
-    /// Returns the change, if it is worth it.
+    /// Returns the change, if the site traps often enough for it.
     fn change(&self) -> Option<&Change> {
         match &self.answer {
             Answer::Change(change) if self.traps.saturating_mul(RARE) >= self.unchanged => {
@@ -174,7 +172,7 @@ impl Known {
         let counted = self.sites.values_mut().filter(|site| !site.is_always());
         for site in counted {
             if is_trial {
-                // Those before count half as much.
+                // Earlier traps and mappings count half.
                 (site.traps, site.unchanged) = (site.traps / 2, site.unchanged / 2);
             }
             if is_trial || site.change().is_none() {
@@ -186,7 +184,7 @@ impl Known {
 
     /// Returns the changes that are worth it, of sites that are wanted.
     fn worthy(&self, is_wanted: impl Fn(&Site) -> bool) -> Vec<Change> {
-        // They are the caller's.
+        // The copies are the caller's own.
         let _private = fdtable_shm::leave();
         let wanted = self.sites.values().filter(|site| is_wanted(site));
         wanted.filter_map(Site::change).cloned().collect()
@@ -226,7 +224,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
     let mut files = FILES_KNOWN.lock();
     if files.find(identity).is_none() {
         if files.files.len() == FILES {
-            // The one that was mapped least: it is learnt again, if it is needed.
+            // The file with the fewest mappings: a process finds its sites again, if it is needed.
             let least = (0..FILES).min_by_key(|&index| files.files[index].mapped);
             files.files.swap_remove(least.unwrap_or(0));
         }
@@ -252,7 +250,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
     match site.answer {
         Answer::Wait if site.traps >= HOT => Answer::Inspect,
         ref answer => {
-            // It is the caller's.
+            // The copy is the caller's own.
             let _private = fdtable_shm::leave();
             answer.clone()
         }
@@ -267,7 +265,7 @@ pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
         .find(identity)
         .and_then(|file| file.sites.get_mut(&place));
     if let Some(site) = site {
-        // The copy is in memory that all share.
+        // The copy is in shared memory.
         site.answer = change.cloned().map_or(Answer::Reject, Answer::Change);
         files.changes = files.changes.wrapping_add(1);
     }
@@ -291,7 +289,7 @@ pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
         let site = Site {
             traps: u32::MAX,
             unchanged: 0,
-            // The copy is in memory that all share.
+            // The copy is in shared memory.
             answer: Answer::Change(change.clone()),
         };
         file.sites.insert(place, site);
@@ -316,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_is_looked_at_once_and_changed_by_all_that_map_the_file_later() {
+    fn a_site_is_inspected_once_and_changed_by_all_that_map_the_file_later() {
         let identity = file(1);
         for _ in 1..HOT {
             assert!(matches!(trap(&identity, 100), Answer::Wait));
@@ -367,8 +365,8 @@ mod tests {
             trials += 1;
         }
         // It is called no more.
-        let in_vain = (0..10 * TRIAL).map(|_| map(&identity).len());
-        assert!(in_vain.sum::<usize>() < 3 * TRIAL as usize);
+        let wasted = (0..10 * TRIAL).map(|_| map(&identity).len());
+        assert!(wasted.sum::<usize>() < 3 * TRIAL as usize);
         assert!(map(&identity).is_empty());
     }
 
@@ -383,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_cannot_be_changed_is_not_looked_at_again() {
+    fn a_site_that_cannot_be_changed_is_not_inspected_again() {
         let identity = file(3);
         (0..HOT).for_each(|_| _ = trap(&identity, 100));
         learn(&identity, 100, None);

@@ -15,9 +15,9 @@ use crate::memory::PAGE;
 
 pub(super) struct Sites {
     pools: Pools,
-    /// How many calls have trapped at a site that is neither left nor rewritten yet.
+    /// How many calls have trapped at a site that is neither rejected nor rewritten yet.
     pub(super) trapped: BTreeMap<u64, u32>,
-    /// Sites that were looked at and left.
+    /// Sites that cannot be changed.
     pub(super) rejected: BTreeSet<u64>,
     /// Sites that were rewritten.
     pub(super) rewritten: BTreeMap<u64, Jump>,
@@ -44,8 +44,8 @@ pub(super) static SITES: Guarded<Sites> = Guarded::new(Sites {
     closed: Vec::new(),
 });
 
-/// Ranges whose sites stay as they are until this is dropped: another thread may call there while
-/// the host unmaps or changes them.
+/// Ranges in which no site changes until this is dropped: another thread may call there while the
+/// host unmaps or changes them.
 pub(crate) struct Closed<const COUNT: usize>([Range<u64>; COUNT]);
 
 impl<const COUNT: usize> Drop for Closed<COUNT> {
@@ -108,7 +108,7 @@ impl Sites {
         self.moved.get(&at).copied().filter(is_there)
     }
 
-    /// Makes changes of a file, as far as they are not made yet. No thread runs the code.
+    /// Makes changes of a file that are not made yet. No thread runs the code.
     pub(super) fn change_all(&mut self, start: u64, mapped: &Mapped, changes: &[Change]) {
         let by = start.wrapping_sub(mapped.place);
         let code = self.files.code_of_file(start);
@@ -143,7 +143,8 @@ impl Sites {
             free = free.max(change.end().max(change.begin + 5));
             is_apart
         });
-        // One that reaches into the next page is alone, as the host may write a part.
+        // A change that reaches into the next page is alone, as the host may write only a part of
+        // it.
         let in_page = |(one, _): &(Change, u64), (next, _): &(Change, u64)| {
             one.begin / PAGE == (next.begin + 4) / PAGE
         };
@@ -152,8 +153,8 @@ impl Sites {
         }
     }
 
-    /// Has sites of a page, in the order of their addresses, jump to their stubs, by one call of
-    /// the host. No thread runs the code.
+    /// Makes sites of a page jump to their stubs, by one call of the host. They are in the order of
+    /// their addresses. No thread runs the code.
     fn jump_at_once(&mut self, group: &[(Change, u64)], memory: &File) -> Option<()> {
         let begin = group.first()?.0.begin;
         let mut code = vec![0; (group.last()?.0.begin + 5 - begin) as usize];

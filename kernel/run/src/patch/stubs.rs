@@ -11,14 +11,14 @@ use crate::entry::{address, fdtable_run_enter};
 use crate::maps;
 use crate::memory::{self, pointer};
 
-/// The size of the stubs of one neighbourhood, in bytes.
+/// The size of a pool, in bytes.
 const POOL: u64 = 64 << 10;
-/// The most neighbourhoods.
+/// The most pools.
 const POOLS: usize = 64;
 pub(super) const STUB: u64 = 64;
-/// The size of what is in front of the stubs.
+/// The size of the head of a pool, in front of the stubs.
 pub(super) const HEAD: u64 = 4 * STUB;
-/// How far a jump leads, with room for the size of the pool.
+/// The reach of a jump, less the size of a pool.
 const REACH: u64 = (1 << 31) - (1 << 20);
 
 /// Stubs within the reach of some sites.
@@ -54,8 +54,8 @@ impl Pools {
     /// Adds a stub in reach of its site, and returns its address.
     pub(super) fn add(&mut self, change: &Change, stubs: &mut Stubs, memory: &File) -> Option<u64> {
         let begin = change.begin;
-        // A library that is mapped again, mostly at the same place. Another stub cannot take the
-        // place of this one: a handler may return into it.
+        // A library that is mapped again is mostly at the same place. The stub cannot be replaced:
+        // a handler may return into it.
         if let Some(&stub) = self.unused.get(&begin)
             && self
                 .stub_code(change, stub)
@@ -95,7 +95,7 @@ impl Pools {
         }
         let back = change.end();
         if change.moved.is_empty() {
-            // The place to return to is behind the call itself.
+            // The return address is behind the call itself.
             let load = change.entry_at - JUMP_BY.len() - 4;
             code[load..load + 4].copy_from_slice(&distance(stub + load as u64 + 4, back)?);
         } else {
@@ -139,8 +139,7 @@ impl Stubs {
 }
 
 impl Pool {
-    /// Returns what is in front of the stubs: the addresses that they jump to, and the code for
-    /// `cpuid`.
+    /// Returns the head: the addresses that stubs jump to, and the code for `cpuid`.
     fn head(pool: u64) -> Vec<u8> {
         let (code, entry) = answers::code();
         let mut head = address(fdtable_run_enter).to_ne_bytes().to_vec();
@@ -156,7 +155,7 @@ impl Pool {
             // SAFETY: nothing is replaced.
             unsafe { memory::map_anonymous(at..at + POOL, CODE, flags) }.ok()
         };
-        // Libraries are where the host maps things.
+        // The host maps libraries close together.
         let anywhere = map(0, 0)?;
         let code = match anywhere.abs_diff(site) < REACH {
             true => anywhere,

@@ -1,4 +1,4 @@
-//! The actions of the guest, and those that the host has for them.
+//! The actions of the guest, and the host's actions for them.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -40,7 +40,7 @@ pub(super) const SIGNALS: usize = 64;
 /// The actions of the guest, from signal 1 on. Each is in memory that is never freed, because
 /// handlers read it.
 static ACTIONS: [AtomicPtr<Action>; SIGNALS] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS];
-/// All actions that there were, each once.
+/// All actions that were ever recorded, each once.
 static KNOWN: Guarded<Vec<&'static Action>> = Guarded::new(Vec::new());
 
 /// Signals whose handler of the runner stays, whatever the guest installs.
@@ -81,7 +81,8 @@ pub(super) fn install_host(signal: i32, action: &Action) -> i64 {
     host_now(libc::SYS_rt_sigaction, [signal.into(), new, old, 8, 0, 0])
 }
 
-/// The runner's handler, with those flags of the guest's action that the kernel acts on.
+/// Returns the action with the runner's handler, and the flags of the guest's that the kernel
+/// reads.
 pub(super) fn ours(flags: u64) -> Action {
     let kept = flags & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
     Action {
@@ -124,7 +125,7 @@ pub(crate) fn action(a: [i64; 6]) -> i64 {
     0
 }
 
-/// Returns the action that the host has for one of the guest.
+/// Returns the host's action for one of the guest.
 fn of_host(signal: i32, action: Action) -> Action {
     let is_last = action.handler == 0 && observe::is_last(signal);
     if action.handler > IGNORE || is_last {
@@ -138,15 +139,15 @@ fn of_host(signal: i32, action: Action) -> Action {
     }
 }
 
-/// Installs the guest's actions again for the signals that the C library takes for itself. The
-/// runner's does that too, when it makes the first thread of a process: after the guest's.
+/// Installs the guest's actions again for the signals that the C library uses. The runner's C
+/// library installs its own when it makes the first thread of a process, after the guest's.
 pub(crate) fn take_back() {
     const OF_LIBRARIES: [i32; 2] = [32, 33];
     for signal in OF_LIBRARIES {
         let mut action = recorded(signal);
         loop {
             install_host(signal, &of_host(signal, action));
-            // Another thread may have changed it since, and installed that before.
+            // Another thread may have changed and installed it since.
             let now = recorded(signal);
             if now == action {
                 break;

@@ -106,7 +106,7 @@ impl Context {
     }
 }
 
-/// Frame that a handler of the guest finds at its stack pointer.
+/// The frame at the stack pointer of a handler of the guest.
 #[repr(C)]
 struct GuestFrame {
     returns_to: u64,
@@ -132,7 +132,7 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     context.stack = thread::signal_stack();
     // SAFETY: as above.
     unsafe { at.write_unaligned(context) };
-    // The mask of the frame lets them in.
+    // The mask of the frame unblocks them.
     block.begin_exit_to_guest();
     deliver_emulated(block);
     // SAFETY: the context is at the guest's stack pointer.
@@ -219,7 +219,7 @@ fn push_frame(block: &Block, action: &Action, info: Info, context: &Context) -> 
     let uses_stack = action.has(libc::SA_ONSTACK) && stack.ss_size != 0 && !on_stack(&stack, rsp);
     let top = match uses_stack {
         true => stack.ss_sp.addr() as u64 + stack.ss_size as u64,
-        // Compiled code keeps data below its stack pointer.
+        // Compiled code has data below its stack pointer.
         false => rsp - 128,
     };
     let size = state_size(context.state);

@@ -79,8 +79,8 @@ pub(super) unsafe extern "C" fn on_signal(
     let is_foreign = code == libc::SI_USER && unsafe { (*info).si_pid() != process_id() };
     let asks_for_list = signal == KICK && is_foreign && observe::ask_for_list();
     if signal == KICK && !asks_for_list {
-        // Another thread may change code, whoever has sent this one: the host keeps one that waits,
-        // and drops those that follow.
+        // Another thread may change code, also if the signal has another sender: the host merges a
+        // signal with one that is pending.
         leave_moved_code(block, context);
         block.answer();
     }
@@ -153,7 +153,7 @@ fn leave_moved_code(block: &Block, context: &mut Context) {
     }
 }
 
-/// Handles a signal of those in `pending` that was sent, by the guest or by the runner.
+/// Handles an emulated signal that a process or the runner has sent.
 fn on_emulated(block: &Block, signal: i32, code: i32, info: &Info, context: &mut Context) {
     if code != OURS {
         let target = match code {
@@ -172,11 +172,11 @@ fn on_emulated(block: &Block, signal: i32, code: i32, info: &Info, context: &mut
     }
 }
 
-/// Returns true if the guest has run a `syscall`, and the host has not made the call.
+/// Returns true if the guest has run a `syscall` that the host has not made.
 ///
-/// The host reports the call by a SIGSYS. It drops the report if a SIGSYS that another process has
-/// sent to the thread is pending. So the registers decide: the instruction stores the flags in
-/// `r11` and the next address in `rcx`. The way out stores the same, but sets the highest bit of
+/// The host reports the call by a SIGSYS. It drops the report if a SIGSYS of another process is
+/// pending for the thread. So the registers decide: the instruction stores the flags in `r11` and
+/// the next address in `rcx`. The exit to the guest stores the same, but sets the highest bit of
 /// `r11`.
 fn has_trapped(block: &Block, context: &Context) -> bool {
     !block.is_in_runner()
@@ -184,8 +184,8 @@ fn has_trapped(block: &Block, context: &Context) -> bool {
         && context.get(libc::REG_R11) == context.get(libc::REG_EFL)
 }
 
-/// Makes the context that of the guest, if all registers are the guest's but those in the block.
-/// Without it a signal would wait for the end of a call that is over.
+/// Finishes the exit to the guest, if all registers are the guest's but those in the block.
+/// Otherwise a signal would be deferred to the end of a call that is over.
 fn finish_exit_to_guest(block: &Block, context: &mut Context) {
     let at = context.rip();
     let delivers = (address(fdtable_run_delivers)..address(fdtable_run_delivered)).contains(&at);
@@ -202,7 +202,7 @@ fn finish_exit_to_guest(block: &Block, context: &mut Context) {
             context.set(register, value);
         }
     }
-    // Signals that wait are blocked there until the mask is set.
+    // Deferred signals are blocked there until the mask is set.
     let looks = (address(fdtable_run_check)..address(fdtable_run_check_ends)).contains(&at);
     if delivers || looks && !block.has_deferred() {
         context.set_rip(block.guest_rip);
@@ -215,18 +215,18 @@ fn finish_exit_to_guest(block: &Block, context: &mut Context) {
 }
 
 /// Returns true if the thread is about to restore the context that the guest's handler returns to.
-/// The stack and the base of `fs` are the guest's, and no signal waits.
+/// The stack and the base of `fs` are the guest's, and no signal is deferred.
 fn is_returning(context: &Context) -> bool {
     (address(fdtable_run_returns)..address(fdtable_run_returned)).contains(&context.rip())
 }
 
-/// Delivers a signal that is kept in `pending`, or has it wait for the end of the call.
+/// Delivers an emulated signal that is pending, or defers it to the end of the call.
 fn deliver_or_defer(block: &Block, context: &mut Context) {
     if block.is_in_runner() {
         if block.mailbox.ends_sleep() {
             end_sleep(block, context);
             if block.is_exiting_to_guest() {
-                // The call does not look again: this arrives when its end lets signals in.
+                // The call does not check again: this arrives when its exit unblocks signals.
                 context.mask |= bit(KICK);
                 kick(block.id.get());
             }
@@ -241,8 +241,8 @@ fn deliver_or_defer(block: &Block, context: &mut Context) {
     }
 }
 
-/// Has the thread end, because another one executes a program: now if it is in the guest, otherwise
-/// at the end of its call.
+/// Has the thread exit, because another one executes a program: now if it is in the guest,
+/// otherwise at the end of its call.
 fn exit_soon(block: &Block, context: &mut Context) {
     if block.is_in_runner() {
         return end_sleep(block, context);
@@ -252,11 +252,11 @@ fn exit_soon(block: &Block, context: &mut Context) {
         && handler == place
         && !is_fault(info[0] as i32, info[1] as i32)
     {
-        // The handler has not begun: the signal is for another thread, or the next program. A
-        // fault ends with its thread.
+        // The handler has not begun: another thread or the next program gets the signal. A fault
+        // ends with its thread.
         let (signal, info) = (info[0] as i32, ptr::from_ref(&info).cast());
         context.mask |= bit(signal) & !NEVER_BLOCKED;
-        // SAFETY: a copy of what the kernel has reported. All signals are blocked in this handler.
+        // SAFETY: a copy of the kernel's information. All signals are blocked in this handler.
         unsafe { send_again(block, signal, info) };
     }
     block.trapped_at.set(0);
@@ -281,7 +281,7 @@ fn end_sleep(block: &Block, context: &mut Context) {
     interrupt(false);
 }
 
-/// Has a signal wait for the end of the call.
+/// Defers a signal to the end of the call.
 ///
 /// # Safety
 /// The information is valid.
@@ -307,7 +307,7 @@ mod tests {
     extern "C" fn serve(_: &mut Frame) {}
 
     #[test]
-    fn a_signal_on_the_way_back_from_a_handler_arrives_in_the_guest() {
+    fn a_signal_on_the_return_from_a_handler_arrives_in_the_guest() {
         let back = address(fdtable_run_returns)..address(fdtable_run_returned);
         for at in back.start - 1..=back.end {
             let block = Block::new(1, 0, Mailbox::new(1), serve);

@@ -54,19 +54,21 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
 /// Blocks all signals until the end of the call, and returns the guest's mask.
 pub(crate) fn defer_all(block: &Block) -> u64 {
     block.mask_place.set(MaskPlace::Moving);
-    // The handler of a signal that arrives after this finds it so.
+    // The handler of a signal that arrives after this reads the new value.
     compiler_fence(SeqCst);
     let before = exchange_mask(libc::SIG_BLOCK, DEFERRED);
     if !block.has_deferred() {
         block.defer(before);
     }
-    // A signal that arrives before this finds the mask kept, or leaves that to this call.
+    // The handler of a signal that arrives before this finds the mask stored, or leaves that to
+    // this call.
     compiler_fence(SeqCst);
     block.mask_place.set(MaskPlace::Host);
     block.mask() | block.mailbox.blocked()
 }
 
-/// Lets in the signals that a call does, after [`leave`], and sets the guest's mask at its end.
+/// Unblocks the signals that are not blocked during a call, after [`leave`], and sets the guest's
+/// mask at its end.
 pub(crate) fn resume(block: &Block, mask: u64) {
     exchange_mask(libc::SIG_SETMASK, DEFERRED);
     set_guest_mask(block, mask);
@@ -79,16 +81,16 @@ pub(crate) fn set_guest_mask(block: &Block, mask: u64) {
     block.defer(mask & !NEVER_BLOCKED);
 }
 
-/// Runs at the begin of each call.
+/// Restores the mask at the beginning of a call, if the last call has waited with another one.
 pub(crate) fn begin_call(block: &Block) {
     if let Some(mask) = block.suspended.take() {
-        // The call before has waited with another mask, and no handler has run.
+        // No handler has run.
         defer_all(block);
         set_guest_mask(block, mask);
     }
 }
 
-/// Has the signals delivered that are kept in `pending`, at the end of each call.
+/// Delivers emulated signals at the end of each call.
 #[inline]
 pub(crate) fn deliver_emulated(block: &Block) {
     if pending::are_some() {
@@ -105,10 +107,10 @@ fn deliver_due(block: &Block) {
     }
 }
 
-/// Blocks all signals on the calling thread, which ends, also those of the runner. Sends on those
-/// for the process that it has taken and not delivered.
+/// Blocks all signals on the calling thread, which exits, also those of the runner. Forwards
+/// signals for the process that the thread has taken and not delivered.
 ///
-/// If it hands a program over, the signals that are pending for it are the program's.
+/// If the thread hands a program over, its pending signals are the program's.
 pub(crate) fn leave(block: &Block) {
     exchange_mask(libc::SIG_SETMASK, !0);
     block.mailbox.block(!0);

@@ -1,4 +1,4 @@
-//! Signals that were taken, and are sent on: to the thread again, to the process, to a new program.
+//! Signals that a thread has taken and forwards: to itself, to the process, or to a new program.
 
 use std::ptr;
 
@@ -16,14 +16,14 @@ use crate::pending::{EMULATED, Info, Target, post};
 pub(super) unsafe fn send_to_process(signal: i32, info: *const libc::siginfo_t) {
     // SAFETY: as the caller promises.
     if unsafe { libc::syscall(libc::SYS_rt_sigqueueinfo, process_id(), signal, info) } != 0 {
-        // The host lets the leader alone pass on what `kill` has reported.
+        // The host allows only the leader to forward the information of a `kill`.
         // SAFETY: it takes no pointer.
         unsafe { libc::kill(process_id(), signal) };
     }
 }
 
 /// Sends a signal to the calling thread, with the same information. It may have been for the
-/// process, and [`leave`](super::mask::leave) sends it there if the thread ends before.
+/// process: the thread forwards it there if it exits before a handler has run.
 ///
 /// # Safety
 /// The information is valid.
@@ -40,8 +40,8 @@ pub(super) unsafe fn send_again(block: &Block, signal: i32, info: *const libc::s
     }
 }
 
-/// Sends on the signals for the process that the calling thread has taken, and that a new mask of
-/// it blocks: another thread may let them in. All signals are blocked.
+/// Forwards the signals for the process that the calling thread has taken and that its new mask
+/// blocks: another thread may not block them. All signals are blocked.
 pub(super) fn give_back(block: &Block, mask: u64) {
     let set = block.taken.get() & mask;
     if set == 0 {
@@ -53,8 +53,7 @@ pub(super) fn give_back(block: &Block, mask: u64) {
         .for_each(|info| send_on(block, info));
 }
 
-/// Signals for the new program, while a thread executes it: those for the process that other
-/// threads had taken.
+/// Signals for the new program: other threads had taken them for the process.
 pub(super) static CARRIED: Guarded<Vec<Info>> = Guarded::new(Vec::new());
 
 /// Forgets the signals of the parent, in the child of a fork.
@@ -75,8 +74,8 @@ pub(super) fn take_pending(set: u64) -> Vec<Info> {
     std::iter::from_fn(take).collect()
 }
 
-/// Sends on a signal that was taken, which the calling thread blocks: to the thread if it was for
-/// one, otherwise to the process. So two of one signal stay two.
+/// Forwards a signal that the calling thread has taken and blocks: to the thread if it was for a
+/// thread, otherwise to the process. So two of one signal stay two.
 pub(super) fn send_on(block: &Block, info: &Info) {
     let (signal, code) = (info[0] as i32, info[1] as i32);
     let is_own = code == libc::SI_TKILL;

@@ -9,14 +9,14 @@ use crate::block::Block;
 use crate::ending;
 use crate::interrupt::kick;
 use crate::memory::pointer;
-use crate::pending::{EMULATED, Info, Target, lets_in, post};
+use crate::pending::{EMULATED, Info, Target, post, unblocks};
 
 /// Returns the pending signals: `rt_sigpending(2)`.
 pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
     let result = on_host(libc::SYS_rt_sigpending, a);
     let kept = block.mailbox.pending() & block.mailbox.blocked();
     if result == 0 && kept != 0 {
-        // The host writes as many bytes as it was told.
+        // The host writes only as many bytes as the call asks for.
         let mut bytes = kept.to_le_bytes();
         let size = (a[1] as usize).min(bytes.len());
         let at = pointer::<u8>(a[0].cast_unsigned());
@@ -28,8 +28,8 @@ pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
     result
 }
 
-/// Sends a signal of those that are kept in `pending` to this process or a thread of it. Returns
-/// `None` if the call is for the host.
+/// Sends an emulated signal to this process or a thread of it. Returns `None` if the call is for
+/// the host.
 pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
     let process = i64::from(process_id());
     let to = |id: i64| Target::Thread(id as i32);
@@ -78,7 +78,7 @@ pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
     Some(0)
 }
 
-/// Sends a signal to another process. One of the tree ends by SIGKILL at the end of its calls.
+/// Sends a signal to another process. SIGKILL ends a process of the tree at the end of its calls.
 fn kill_another(number: i64, a: [i64; 6]) -> Option<i64> {
     if a[1] as i32 != libc::SIGKILL || !host_fork::shares_memory() {
         return None;
@@ -90,8 +90,8 @@ fn kill_another(number: i64, a: [i64; 6]) -> Option<i64> {
     Some(if is_gone { 0 } else { result })
 }
 
-/// Returns true if a signal of those that are kept in `pending` has no effect. As on the host, one
-/// that is ignored becomes pending while it is blocked.
+/// Returns true if an emulated signal has no effect. On Linux, an ignored signal becomes pending
+/// while it is blocked.
 pub(super) fn is_ignored(target: Target, signal: i32) -> bool {
-    recorded(signal).handler == IGNORE && lets_in(target, signal)
+    recorded(signal).handler == IGNORE && unblocks(target, signal)
 }

@@ -13,13 +13,13 @@ pub(crate) const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGTRAP)
     | bit(libc::SIGFPE)
     | bit(libc::SIGSYS);
-/// The signals that are blocked while one waits.
+/// The signals that are blocked while a signal is deferred.
 pub(crate) const DEFERRED: u64 = !EMULATED;
 /// Signals of [`DEFERRED`] that the host can block.
 pub(crate) const BLOCKABLE: u64 = DEFERRED & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
 pub(crate) const NEVER_BLOCKED: u64 = !BLOCKABLE;
 
-/// Returns true if the host reports a fault by a signal of this code, which was not sent.
+/// Returns true if the host reports a fault by a signal with this code. Such a signal was not sent.
 pub(crate) const fn is_fault(signal: i32, code: i32) -> bool {
     bit(signal) & FAULTS != 0 && code > 0
 }

@@ -25,16 +25,18 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
     // SAFETY: the guest's set.
     let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() };
     let before = defer_all(block);
-    // Lets in what the new mask does. A signal that arrives is put off, with this mask.
+    // Unblocks the signals that the new mask does not block. A signal that arrives is deferred,
+    // with this mask.
     block.mask.set(new & !NEVER_BLOCKED);
     block.mask_place.set(MaskPlace::Block);
-    // Pairs with the handlers of this thread: they see both before they see that no signal waits.
+    // Pairs with the handlers of this thread: they see both before they see that no signal is
+    // deferred.
     compiler_fence(SeqCst);
     block.clear_deferred();
     block.mailbox.block(new);
     exchange_mask(libc::SIG_SETMASK, new & !NEVER_BLOCKED);
     if block.mailbox.is_due() || block.must_exit() {
-        // As one that arrives here.
+        // As if the signal arrived here.
         defer_all(block);
         interrupt(false);
     }
@@ -55,20 +57,20 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
     result
 }
 
-/// Returns true if a signal of the runner has interrupted a call, which is made again.
+/// Returns true if a signal of the runner has interrupted a call, so that it must be made again.
 pub(crate) fn must_retry(block: &Block, result: i64) -> bool {
     result == -i64::from(libc::EINTR) && !block.has_deferred() && !block.must_exit()
 }
 
-/// Makes a call whose argument `index` is the address of a time, after which it ends. If a signal
-/// of the runner has interrupted it, the call is made again with what is left of the time.
+/// Makes a call whose argument `index` is the address of a timeout. If a signal of the runner has
+/// interrupted the call, makes it again with the time left.
 pub(crate) fn with_time(
     block: &Block,
     mut a: [i64; 6],
     index: usize,
     call: impl Fn([i64; 6]) -> i64,
 ) -> i64 {
-    // Before the call: it may write there what is left.
+    // Before the call: it may write the time left there.
     // SAFETY: the guest's time, which has any value.
     let time = unsafe { runner::value(pointer::<[i64; 2]>(a[index].cast_unsigned())) };
     let begun = Instant::now();
@@ -105,8 +107,8 @@ pub(crate) fn with_milliseconds(
     }
 }
 
-/// Returns the result of a wait with a mask: a signal that the mask lets in ends it also if its
-/// time is over. It ends a `poll` or `select` without any time too, but not an `epoll_wait`.
+/// Returns the result of a wait with a mask: `-EINTR` if a signal was deferred, also if the time
+/// was over or 0. `epoll_wait` with time 0 is an exception, which its caller makes.
 pub(crate) fn or_interrupted(block: &Block, result: i64) -> i64 {
     if result == 0 && block.has_deferred() {
         return -i64::from(libc::EINTR);
@@ -142,7 +144,7 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
     })
 }
 
-/// Copies the sets of a `select`: their addresses and their bytes. Leaves out what is no memory.
+/// Copies the sets of a `select`: their addresses and their bytes, as far as they can be read.
 fn sets(a: [i64; 6]) -> Vec<(u64, Vec<u8>)> {
     const MOST: i64 = 1 << 30;
     let size = (a[0].clamp(0, MOST) as usize).div_ceil(64) * 8;
@@ -206,7 +208,7 @@ pub(crate) fn timed_wait(block: &Block, a: [i64; 6]) -> i64 {
     }
 }
 
-/// Returns what is left of a time. One that is not valid stays so.
+/// Returns the time left. An invalid time stays as it is.
 fn less(time: [i64; 2], passed: Duration) -> [i64; 2] {
     duration(time).map_or(time, |limit| {
         let left = limit.saturating_sub(passed);
