@@ -64,6 +64,13 @@ pub(crate) struct Block {
     pub(crate) delivered: Cell<Option<([u64; 2], Info)>>,
 }
 
+/// A call of the guest, as its handler gets it.
+pub(crate) struct Request<'c> {
+    pub(crate) block: &'static Block,
+    pub(crate) frame: &'c mut Frame,
+    pub(crate) number: i64,
+}
+
 /// Place of the guest's mask, during a call and while no signal is deferred.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MaskPlace {

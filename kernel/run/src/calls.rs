@@ -15,16 +15,9 @@ mod waits;
 use fdtable_posix::*;
 
 use crate::abi::{call, on_host};
-use crate::block::Block;
+use crate::block::{Block, Request};
 use crate::frame::Frame;
 use crate::{exit, patch, signals};
-
-/// A call of the guest.
-struct Request<'c> {
-    block: &'static Block,
-    frame: &'c mut Frame,
-    number: i64,
-}
 
 /// Serves a call with these arguments, and returns its result.
 type Handler = fn(&mut Request<'_>, &[i64; 6]) -> i64;

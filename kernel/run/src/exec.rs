@@ -32,7 +32,7 @@ use std::time::Duration;
 use fdtable_posix::runner;
 
 use crate::abi::{address_of, host_now, thread_id};
-use crate::block::Block;
+use crate::block::{Block, Request};
 use crate::entry::fdtable_run_stop;
 use crate::frame::Frame;
 use crate::guarded::Guarded;
@@ -54,8 +54,8 @@ static IS_HANDED_OVER: AtomicI32 = AtomicI32::new(0);
 static TIMERS: Guarded<BTreeSet<i32>> = Guarded::new(BTreeSet::new());
 
 /// Makes a timer: `timer_create(2)`.
-pub(crate) fn create_timer(a: [i64; 6]) -> i64 {
-    let result = host_now(libc::SYS_timer_create, a);
+pub(crate) fn create_timer(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    let result = host_now(r.number, *a);
     if result == 0
         // SAFETY: the host's id, which has any value.
         && let Some(id) = unsafe { runner::value(pointer::<i32>(a[2].cast_unsigned())) }
@@ -66,10 +66,10 @@ pub(crate) fn create_timer(a: [i64; 6]) -> i64 {
 }
 
 /// Deletes a timer: `timer_delete(2)`.
-pub(crate) fn delete_timer(a: [i64; 6]) -> i64 {
+pub(crate) fn delete_timer(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     // Before the call: the host may give the id to another timer afterwards.
     TIMERS.lock().remove(&(a[0] as i32));
-    host_now(libc::SYS_timer_delete, a)
+    host_now(r.number, *a)
 }
 
 /// Forgets the timers, which belong to the parent, in the child of a fork.
@@ -87,6 +87,12 @@ fn delete_timers() {
 /// The most bytes of an argument, with the one that ends it: `MAX_ARG_STRLEN` of Linux.
 const ARGUMENT: usize = 32 * 4096;
 
+/// Reads a string of the guest; `None` if it is longer than the limit.
+fn string(at: u64, limit: usize) -> Result<Option<CString>, i32> {
+    // SAFETY: as the guest's calls do, this one expects that no thread changes the string.
+    unsafe { runner::string_below(pointer(at), limit) }
+}
+
 /// Reads a list of strings of the guest.
 ///
 /// # Errors
@@ -103,9 +109,7 @@ fn strings(at: i64) -> Result<Vec<CString>, i32> {
         if text == 0 {
             break;
         }
-        // SAFETY: as the guest's calls do, this one expects that no thread changes the string.
-        let text = unsafe { runner::string_below(pointer(text), ARGUMENT) }?;
-        let text = text.ok_or(libc::E2BIG)?;
+        let text = string(text, ARGUMENT)?.ok_or(libc::E2BIG)?;
         size += text.as_bytes_with_nul().len() + 8;
         if size > program::ARGUMENTS {
             return Err(libc::E2BIG);
@@ -116,16 +120,9 @@ fn strings(at: i64) -> Result<Vec<CString>, i32> {
 }
 
 /// Opens the program that the guest names.
-fn open(
-    directory: c_int,
-    path: i64,
-    arguments: i64,
-    environment: i64,
-    flags: i32,
-) -> Result<Program, i32> {
-    // SAFETY: as in `strings`.
-    let path =
-        unsafe { runner::string_below(pointer(path.cast_unsigned()), libc::PATH_MAX as usize) }?;
+fn open(directory: c_int, a: [i64; 3], flags: i32) -> Result<Program, i32> {
+    let [path, arguments, environment] = a;
+    let path = string(path.cast_unsigned(), libc::PATH_MAX as usize)?;
     let path = path.ok_or(libc::ENAMETOOLONG)?;
     let path = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         true => CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default(),
@@ -139,17 +136,19 @@ fn open(
     Program::open(directory, &path, arguments, strings(environment)?)
 }
 
+/// Runs another program in this process: `execve(2)`.
+pub(crate) fn execve(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    execute(r, open(libc::AT_FDCWD, [a[0], a[1], a[2]], 0))
+}
+
 /// Runs another program in this process: `execveat(2)`.
-pub(crate) fn execute(
-    block: &Block,
-    frame: &mut Frame,
-    directory: c_int,
-    path: i64,
-    arguments: i64,
-    environment: i64,
-    flags: i32,
-) -> i64 {
-    let program = match open(directory, path, arguments, environment, flags) {
+pub(crate) fn execveat(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    execute(r, open(a[0] as i32, [a[1], a[2], a[3]], a[4] as i32))
+}
+
+fn execute(r: &mut Request<'_>, program: Result<Program, i32>) -> i64 {
+    let block = r.block;
+    let program = match program {
         Ok(program) => program,
         Err(errno) => return -i64::from(errno),
     };
@@ -157,8 +156,8 @@ pub(crate) fn execute(
     let mask = signals::defer_all(block);
     // A thread that exits is no longer counted, and still accesses the guest's memory.
     if exit::is_leader() && thread::is_alone() && thread::has_one_block() {
-        *frame = replace(block, program);
-        return frame.rax.cast_signed();
+        *r.frame = replace(block, program);
+        return r.frame.rax.cast_signed();
     }
     if !ending::claim() {
         drop(program);
@@ -166,8 +165,8 @@ pub(crate) fn execute(
     }
     ending::end_others();
     if exit::is_leader() {
-        *frame = replace(block, program);
-        return frame.rax.cast_signed();
+        *r.frame = replace(block, program);
+        return r.frame.rax.cast_signed();
     }
     // The leader counts in the place of this thread.
     block.clear_on_exit.set(0);

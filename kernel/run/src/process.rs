@@ -11,10 +11,10 @@ use fdtable_posix::runner;
 use fdtable_vfs::CloneFlags;
 
 use crate::abi::{host_now, thread_id};
-use crate::block::Block;
+use crate::block::{Block, Request};
 use crate::entry::fdtable_run_start;
 use crate::frame::Frame;
-use crate::memory::pointer;
+use crate::memory::{pointer, words};
 use crate::{code, ending, exec, exit, observe, patch, robust, signals, thread, tracer, vfork};
 
 /// The size of the runner's stack of each thread, in bytes.
@@ -66,7 +66,7 @@ impl Start {
 }
 
 /// Starts a thread or a process: `clone(2)`.
-pub(crate) fn clone(block: &'static Block, frame: &Frame, a: [i64; 6]) -> i64 {
+pub(crate) fn clone(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     let [flags, stack, parent_id, child_id, fs, _] = a.map(i64::cast_unsigned);
     let start = Start {
         flags,
@@ -75,51 +75,54 @@ pub(crate) fn clone(block: &'static Block, frame: &Frame, a: [i64; 6]) -> i64 {
         parent_id,
         child_id,
     };
-    begin(block, frame, start)
+    begin(r, start)
 }
 
 /// Starts a thread or a process: `clone3(2)`.
-pub(crate) fn clone3(block: &'static Block, frame: &Frame, a: [i64; 6]) -> i64 {
-    #[repr(C)]
-    struct Arguments {
-        flags: u64,
-        pidfd: u64,
-        child_id: u64,
-        parent_id: u64,
-        exit_signal: u64,
-        stack: u64,
-        stack_size: u64,
-        fs: u64,
-    }
-    if (a[1] as usize) < size_of::<Arguments>() {
+pub(crate) fn clone3(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    if (a[1] as usize) < 8 * size_of::<u64>() {
         return -i64::from(libc::EINVAL);
     }
-    // SAFETY: the guest's struct.
-    let all = unsafe { pointer::<Arguments>(a[0].cast_unsigned()).read_unaligned() };
-    let stack = match all.stack {
-        0 => 0,
-        bottom => bottom + all.stack_size,
+    let Some(arguments) = words(a[0].cast_unsigned()) else {
+        return -i64::from(libc::EFAULT);
     };
+    let [flags, _pidfd, child_id, parent_id, signal, stack, size, fs] = arguments;
     let start = Start {
-        flags: all.flags | all.exit_signal,
-        stack,
-        fs: all.fs,
-        parent_id: all.parent_id,
-        child_id: all.child_id,
+        flags: flags | signal,
+        stack: if stack == 0 { 0 } else { stack + size },
+        fs,
+        parent_id,
+        child_id,
     };
-    begin(block, frame, start)
+    begin(r, start)
 }
 
-/// Starts a copy of the process: `fork(2)` and `vfork(2)`.
-pub(crate) fn fork(block: &'static Block, frame: &Frame, flags: u64) -> i64 {
-    let start = Start {
-        flags: flags | libc::SIGCHLD as u64,
-        ..Start::default()
-    };
-    begin(block, frame, start)
+/// Starts a copy of the process: `fork(2)`.
+pub(crate) fn fork(r: &mut Request<'_>, _: &[i64; 6]) -> i64 {
+    let flags = libc::SIGCHLD as u64;
+    begin(
+        r,
+        Start {
+            flags,
+            ..Start::default()
+        },
+    )
 }
 
-fn begin(block: &'static Block, frame: &Frame, start: Start) -> i64 {
+/// Starts a copy of the process, and waits for it: `vfork(2)`.
+pub(crate) fn vfork(r: &mut Request<'_>, _: &[i64; 6]) -> i64 {
+    let flags = (libc::CLONE_VFORK | libc::CLONE_VM | libc::SIGCHLD) as u64;
+    begin(
+        r,
+        Start {
+            flags,
+            ..Start::default()
+        },
+    )
+}
+
+fn begin(r: &Request<'_>, start: Start) -> i64 {
+    let (block, frame) = (r.block, &*r.frame);
     patch::cpuid::end();
     const PIDFD: u64 = libc::CLONE_PIDFD as u64;
     const NAMESPACES: u64 = 0x7E02_0000 | 0x80;

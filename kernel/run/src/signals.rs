@@ -53,8 +53,8 @@ pub(crate) use mask::{
 pub(crate) use resend::forget_carried;
 pub(crate) use send::{pending, send};
 pub(crate) use waits::{
-    must_retry, or_interrupted, suspend, timed_wait, with_mask, with_mask_behind,
-    with_milliseconds, with_time, with_time_left,
+    must_retry, or_interrupted, pselect, suspend, timed_wait, with_mask, with_milliseconds,
+    with_time, with_time_left,
 };
 
 /// Installs the runner's own handlers, and takes over the actions that the process was started

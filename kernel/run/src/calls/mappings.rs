@@ -2,8 +2,9 @@
 
 use fdtable_posix::{fdt_mmap, runner};
 
-use super::{Request, Row};
+use super::Row;
 use crate::abi::{call, is_error, on_host};
+use crate::block::Request;
 use crate::memory::{self, pointer};
 use crate::patch;
 

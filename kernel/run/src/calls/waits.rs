@@ -5,8 +5,9 @@
 
 use fdtable_posix::*;
 
-use super::{Request, Row};
+use super::Row;
 use crate::abi::{call, host_now, on_host};
+use crate::block::Request;
 use crate::entry::host;
 use crate::memory::pointer;
 use crate::{process, signals};
@@ -19,9 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     (libc::SYS_select, |_, a| {
         call!(fdt_select(a[0], a[1], a[2], a[3], a[4]))
     }),
-    (libc::SYS_pselect6, |r, a| {
-        signals::with_mask_behind(r.block, *a)
-    }),
+    (libc::SYS_pselect6, signals::pselect),
     (libc::SYS_epoll_wait, |r, a| {
         signals::with_milliseconds(r.block, *a, 3, |a| {
             call!(fdt_epoll_wait(a[0], a[1], a[2], a[3]))

@@ -4,6 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{address_of, host_now};
+use crate::block::Request;
 use crate::entry::{address, fdtable_run_restore, fdtable_run_signal};
 use crate::guarded::Guarded;
 use crate::interrupt::KICK;
@@ -94,7 +95,7 @@ pub(super) fn ours(flags: u64) -> Action {
 }
 
 /// Returns and changes an action: `rt_sigaction(2)`.
-pub(crate) fn action(a: [i64; 6]) -> i64 {
+pub(crate) fn action(_: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     let (signal, new, old) = (a[0] as i32, a[1].cast_unsigned(), a[2].cast_unsigned());
     if a[3] != 8 || !(1..=SIGNALS as i32).contains(&signal) {
         return -i64::from(libc::EINVAL);

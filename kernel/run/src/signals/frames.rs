@@ -8,9 +8,8 @@ use super::mask::deliver_emulated;
 use super::resend::give_back;
 use super::sets::{NEVER_BLOCKED, bit, is_fault};
 use crate::abi::{process_id, thread_id};
-use crate::block::Block;
+use crate::block::{Block, Request};
 use crate::entry::{address, fdtable_run_enter, fdtable_run_sigreturn};
-use crate::frame::Frame;
 use crate::memory::pointer;
 use crate::pending::Info;
 use crate::{ending, observe, patch, thread};
@@ -20,13 +19,13 @@ use crate::{ending, observe, patch, thread};
 const AUTODISARM: i32 = i32::MIN;
 
 /// Returns and changes the alternate stack: `sigaltstack(2)`.
-pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 {
+pub(crate) fn alternate_stack(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     let (new, old) = (a[0].cast_unsigned(), a[1].cast_unsigned());
-    let before = block.signal_stack.get();
+    let (before, rsp) = (r.block.signal_stack.get(), r.frame.rsp);
     if new != 0 {
         // SAFETY: the guest's struct.
         let stack = unsafe { pointer::<libc::stack_t>(new).read_unaligned() };
-        let result = change_stack(block, stack, frame.rsp);
+        let result = change_stack(r.block, stack, rsp);
         if result < 0 {
             return result;
         }
@@ -36,7 +35,7 @@ pub(crate) fn alternate_stack(block: &Block, frame: &Frame, a: [i64; 6]) -> i64 
         told.ss_flags = before.ss_flags & AUTODISARM;
         if before.ss_size == 0 {
             told.ss_flags |= libc::SS_DISABLE;
-        } else if on_stack(&before, frame.rsp) {
+        } else if on_stack(&before, rsp) {
             told.ss_flags |= libc::SS_ONSTACK;
         }
         // SAFETY: the guest's struct.
@@ -115,9 +114,10 @@ struct GuestFrame {
 }
 
 /// Returns from a handler: `rt_sigreturn(2)`.
-pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
+pub(crate) fn sigreturn(r: &mut Request<'_>, _: &[i64; 6]) -> i64 {
+    let (block, rsp) = (r.block, r.frame.rsp);
     // The handler has taken its return address from the stack.
-    let at = pointer::<Context>(frame.rsp);
+    let at = pointer::<Context>(rsp);
     // SAFETY: the guest's frame, or other words that it has put there.
     let mut context = unsafe { at.read_unaligned() };
     if block.has_deferred() {
@@ -127,7 +127,7 @@ pub(crate) fn sigreturn(block: &Block, frame: &Frame) -> i64 {
     context.mask &= !NEVER_BLOCKED;
     context.set_rip(patch::return_to(block, context.rip()));
     // As on the host, a stack that cannot be set is left out.
-    let _ = change_stack(block, context.stack, frame.rsp);
+    let _ = change_stack(block, context.stack, rsp);
     // The kernel would make it the stack of the runner's handler.
     context.stack = thread::signal_stack();
     // SAFETY: as above.

@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::resend::{self, send_on, take_pending};
 use super::sets::{DEFERRED, NEVER_BLOCKED, bit};
-use crate::block::{Block, MaskPlace};
+use crate::block::{Block, MaskPlace, Request};
 use crate::ending;
 use crate::interrupt::{KICK, kick};
 use crate::memory::pointer;
@@ -27,12 +27,12 @@ pub(super) fn exchange_mask(how: i32, mask: u64) -> u64 {
 }
 
 /// Returns and changes the guest's mask: `rt_sigprocmask(2)`.
-pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
+pub(crate) fn mask(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     let (how, new, old) = (a[0] as i32, a[1].cast_unsigned(), a[2].cast_unsigned());
     if a[3] != 8 {
         return -i64::from(libc::EINVAL);
     }
-    let before = defer_all(block);
+    let before = defer_all(r.block);
     if new != 0 {
         // SAFETY: the guest's set.
         let new = unsafe { pointer::<u64>(new).read_unaligned() };
@@ -42,7 +42,7 @@ pub(crate) fn mask(block: &Block, a: [i64; 6]) -> i64 {
             libc::SIG_SETMASK => new,
             _ => return -i64::from(libc::EINVAL),
         };
-        set_guest_mask(block, mask);
+        set_guest_mask(r.block, mask);
     }
     if old != 0 {
         // SAFETY: the guest's set.

@@ -5,19 +5,19 @@ use fdtable::host_fork;
 use super::actions::{IGNORE, SIGNALS, recorded};
 use super::sets::bit;
 use crate::abi::{on_host, process_id};
-use crate::block::Block;
+use crate::block::{Block, Request};
 use crate::ending;
 use crate::interrupt::kick;
 use crate::memory::pointer;
 use crate::pending::{EMULATED, Info, Target, post, unblocks};
 
 /// Returns the pending signals: `rt_sigpending(2)`.
-pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
-    let result = on_host(libc::SYS_rt_sigpending, a);
-    let kept = block.mailbox.pending() & block.mailbox.blocked();
-    if result == 0 && kept != 0 {
+pub(crate) fn pending(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    let result = on_host(r.number, *a);
+    let emulated = r.block.mailbox.pending() & r.block.mailbox.blocked();
+    if result == 0 && emulated != 0 {
         // The host writes only as many bytes as the call asks for.
-        let mut bytes = kept.to_le_bytes();
+        let mut bytes = emulated.to_le_bytes();
         let size = (a[1] as usize).min(bytes.len());
         let at = pointer::<u8>(a[0].cast_unsigned());
         for (index, byte) in bytes[..size].iter_mut().enumerate() {
@@ -28,9 +28,14 @@ pub(crate) fn pending(block: &Block, a: [i64; 6]) -> i64 {
     result
 }
 
+/// Sends a signal: `kill(2)` and its relatives.
+pub(crate) fn send(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    send_emulated(r.block, r.number, a).unwrap_or_else(|| on_host(r.number, *a))
+}
+
 /// Sends an emulated signal to this process or a thread of it. Returns `None` if the call is for
 /// the host.
-pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
+fn send_emulated(block: &Block, number: i64, a: &[i64; 6]) -> Option<i64> {
     let process = i64::from(process_id());
     let to = |id: i64| Target::Thread(id as i32);
     let (target, signal, info_at) = match number {
@@ -79,12 +84,12 @@ pub(crate) fn send(block: &Block, number: i64, a: [i64; 6]) -> Option<i64> {
 }
 
 /// Sends a signal to another process. SIGKILL ends a process of the tree at the end of its calls.
-fn kill_another(number: i64, a: [i64; 6]) -> Option<i64> {
+fn kill_another(number: i64, a: &[i64; 6]) -> Option<i64> {
     if a[1] as i32 != libc::SIGKILL || !host_fork::shares_memory() {
         return None;
     }
     let was_there = ending::end_before_kill(a[0] as i32);
-    let result = on_host(number, a);
+    let result = on_host(number, *a);
     // Its parent may have learned of its end already.
     let is_gone = was_there && result == -i64::from(libc::ESRCH);
     Some(if is_gone { 0 } else { result })

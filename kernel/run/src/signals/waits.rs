@@ -9,7 +9,7 @@ use fdtable_vfs::event::interrupt;
 use super::mask::{defer_all, exchange_mask, set_guest_mask};
 use super::sets::NEVER_BLOCKED;
 use crate::abi::{address_of, call};
-use crate::block::{Block, MaskPlace};
+use crate::block::{Block, MaskPlace, Request};
 use crate::entry::host;
 use crate::memory::{self, pointer};
 use crate::pending::{EMULATED, Info};
@@ -116,8 +116,9 @@ pub(crate) fn or_interrupted(block: &Block, result: i64) -> i64 {
     result
 }
 
-/// As [`with_mask`], for `pselect6`, whose last argument leads to the mask and its length.
-pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
+/// Waits with a mask: `pselect6(2)`, whose last argument leads to the mask and its length.
+pub(crate) fn pselect(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    let block = r.block;
     let [at, size] = if a[5] == 0 {
         [0, 0]
     } else {
@@ -145,7 +146,7 @@ pub(crate) fn with_mask_behind(block: &Block, a: [i64; 6]) -> i64 {
 }
 
 /// Copies the sets of a `select`: their addresses and their bytes, as far as they can be read.
-fn sets(a: [i64; 6]) -> Vec<(u64, Vec<u8>)> {
+fn sets(a: &[i64; 6]) -> Vec<(u64, Vec<u8>)> {
     const MOST: i64 = 1 << 30;
     let size = (a[0].clamp(0, MOST) as usize).div_ceil(64) * 8;
     let copy = |place: &i64| {
@@ -160,15 +161,16 @@ fn sets(a: [i64; 6]) -> Vec<(u64, Vec<u8>)> {
 }
 
 /// Waits for a signal: `rt_sigsuspend(2)`.
-pub(crate) fn suspend(block: &Block, a: [i64; 6]) -> i64 {
-    with_mask(block, a[0], a[1], || {
+pub(crate) fn suspend(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    with_mask(r.block, a[0], a[1], || {
         // The mask is set; a signal that has arrived since ends it at once.
         host(libc::SYS_pause, [0; 6])
     })
 }
 
 /// Takes a signal: `rt_sigtimedwait(2)`.
-pub(crate) fn timed_wait(block: &Block, a: [i64; 6]) -> i64 {
+pub(crate) fn timed_wait(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    let block = r.block;
     if a[3] != 8 {
         return -i64::from(libc::EINVAL);
     }
@@ -188,8 +190,7 @@ pub(crate) fn timed_wait(block: &Block, a: [i64; 6]) -> i64 {
             let rest = set & !EMULATED;
             let left = time.map(|time| less(time, begun.elapsed()));
             let left_at = left.as_ref().map_or(0, address_of);
-            let number = libc::SYS_rt_sigtimedwait;
-            result = host(number, [address_of(&rest), a[1], left_at, a[3], 0, 0]);
+            result = host(r.number, [address_of(&rest), a[1], left_at, a[3], 0, 0]);
         }
         block.mailbox.await_signals(0);
         if result < 0
