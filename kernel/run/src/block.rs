@@ -52,6 +52,8 @@ pub(crate) struct Block {
     pub(crate) clear_on_exit: Cell<u64>,
     /// The stack pointer with which the child of the current call continues; 0 for the same.
     pub(crate) child_stack: Cell<u64>,
+    /// The alternate stack of the runner's signal handler.
+    pub(crate) handler_stack: Vec<u8>,
     /// The guest's alternate signal stack.
     pub(crate) signal_stack: Cell<libc::stack_t>,
     /// The mask to restore after the next handler, for a call that waits with another mask.
@@ -142,6 +144,7 @@ impl Block {
             exits: AtomicBool::new(false),
             clear_on_exit: Cell::new(0),
             child_stack: Cell::new(0),
+            handler_stack: Vec::new(),
             signal_stack: Cell::new(NO_STACK),
             suspended: Cell::new(None),
             mask_place: Cell::new(MaskPlace::Host),
@@ -200,6 +203,15 @@ impl Block {
     /// Returns the guest's mask while signals are deferred.
     pub(crate) fn mask(&self) -> u64 {
         self.mask.get()
+    }
+
+    /// Describes the alternate stack of the runner's signal handler.
+    pub(crate) fn handler_stack(&self) -> libc::stack_t {
+        libc::stack_t {
+            ss_sp: self.handler_stack.as_ptr().cast_mut().cast(),
+            ss_flags: 0,
+            ss_size: self.handler_stack.len(),
+        }
     }
 
     /// Disables the guest's alternate stack.

@@ -12,7 +12,6 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
@@ -74,15 +73,11 @@ fn copy(text: &Range<u64>) -> io::Result<()> {
     // No child has the descriptor.
     let _fork_guard = host_fork::enter();
     // The host sends a signal for a file that is larger.
-    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: there is room for the answer, which is there if the call has not failed.
-    let limit = unsafe {
-        match libc::getrlimit(libc::RLIMIT_FSIZE, limit.as_mut_ptr()) {
-            0 => limit.assume_init().rlim_cur,
-            _ => 0,
-        }
-    };
-    if limit < size as u64 {
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for the answer.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    if limit.rlim_cur < size as u64 {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     // SAFETY: the name is a C string. The descriptor is this file's from here on.

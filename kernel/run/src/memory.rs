@@ -98,26 +98,38 @@ impl Memory {
         if end <= start {
             return Vec::new();
         }
-        let touched: Vec<_> = self
-            .mappings
-            .range(..end)
-            .rev()
-            .take_while(|&(_, &to)| to > start)
-            .map(|(&from, &to)| (from, to))
-            .collect();
-        let mut removed = Vec::new();
-        for (from, to) in touched {
-            self.mappings.remove(&from);
-            if from < start {
-                self.mappings.insert(from, start);
-            }
-            if to > end {
-                self.mappings.insert(end, to);
-            }
-            removed.push(from.max(start)..to.min(end));
-        }
-        removed
+        cut(
+            &mut self.mappings,
+            &(start..end),
+            |&end| end,
+            |_, _, part| part.end,
+        )
     }
+}
+
+/// Cuts a range out of ranges that do not overlap, which are by their starts. `end` returns the end
+/// of one, and `part` the value of a part of one and its start. Returns the parts that were in it.
+pub(crate) fn cut<T: Copy>(
+    all: &mut BTreeMap<u64, T>,
+    range: &Range<u64>,
+    end: impl Fn(&T) -> u64,
+    part: impl Fn(T, u64, &Range<u64>) -> T,
+) -> Vec<Range<u64>> {
+    let before_end = all.range(..range.end).rev();
+    let touched = before_end.take_while(|(_, one)| end(one) > range.start);
+    let touched: Vec<_> = touched.map(|(&start, &one)| (start, one)).collect();
+    let mut removed = Vec::new();
+    for (start, one) in touched {
+        all.remove(&start);
+        let old = start..end(&one);
+        for rest in [old.start..range.start, range.end..old.end] {
+            if !rest.is_empty() {
+                all.insert(rest.start, part(one, start, &rest));
+            }
+        }
+        removed.push(old.start.max(range.start)..old.end.min(range.end));
+    }
+    removed
 }
 
 /// Records that the guest has mapped memory.

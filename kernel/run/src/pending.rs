@@ -121,7 +121,7 @@ pub(crate) enum Target {
     Thread(i32),
 }
 
-const fn bit(signal: i32) -> u64 {
+pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 

@@ -10,8 +10,7 @@ use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread, runner};
 use crate::abi::checked;
 use crate::elf::{self, Headers, Image};
 use crate::frame::Frame;
-use crate::memory;
-use crate::patch;
+use crate::{memory, patch};
 
 /// Opens a program.
 ///
@@ -122,16 +121,11 @@ impl Program {
                 });
             }
             drop(file);
-            let line = start[2..]
-                .split(|&byte| byte == b'\n')
-                .next()
-                .unwrap_or_default();
-            let line = line.trim_ascii();
-            let end = line
-                .iter()
-                .position(u8::is_ascii_whitespace)
-                .unwrap_or(line.len());
-            let (interpreter, argument) = (&line[..end], line[end..].trim_ascii());
+            let line = start[2..].split(|&byte| byte == b'\n').next();
+            let line = line.unwrap_or_default().trim_ascii();
+            let end = line.iter().position(u8::is_ascii_whitespace);
+            let (interpreter, argument) = line.split_at(end.unwrap_or(line.len()));
+            let argument = argument.trim_ascii();
             let word = |word: &[u8]| CString::new(word).map_err(|_| libc::ENOEXEC);
             if interpreter.is_empty() {
                 return Err(libc::ENOEXEC);
@@ -198,17 +192,14 @@ impl Program {
                 .copied()
                 .collect();
             let begin = put(&all);
-            let sizes = texts
-                .iter()
-                .map(|text| text.as_bytes_with_nul().len() as u64);
-            let places: Vec<u64> = sizes
-                .scan(begin, |at, size| {
-                    let place = *at;
-                    *at += size;
-                    Some(place)
-                })
-                .collect();
-            (places, begin..begin + all.len() as u64)
+            let mut end = begin;
+            let place = |text: &CString| {
+                let at = end;
+                end += text.as_bytes_with_nul().len() as u64;
+                at
+            };
+            let places: Vec<u64> = texts.iter().map(place).collect();
+            (places, begin..end)
         };
         let (environment, environment_at) = put_all(&self.environment);
         let (arguments, arguments_at) = put_all(&self.arguments);
@@ -218,7 +209,7 @@ impl Program {
         let random = put(&random);
         // SAFETY: they take no pointers.
         let host = |kind| unsafe { libc::getauxval(kind) };
-        let told = [
+        let auxiliary = [
             (libc::AT_SYSINFO_EHDR, host(libc::AT_SYSINFO_EHDR)),
             (libc::AT_HWCAP, host(libc::AT_HWCAP)),
             (libc::AT_HWCAP2, host(libc::AT_HWCAP2)),
@@ -246,12 +237,12 @@ impl Program {
         words.push(0);
         words.extend(&environment);
         words.push(0);
-        let told: Vec<u64> = told
+        let auxiliary: Vec<u64> = auxiliary
             .iter()
             .flat_map(|&(kind, value)| [kind, value])
             .collect();
-        words.extend(&told);
-        describe(&arguments_at, &environment_at, &told);
+        words.extend(&auxiliary);
+        describe(&arguments_at, &environment_at, &auxiliary);
         let bottom = (top - words.len() as u64 * 8) & !15;
         // SAFETY: in the stack, and aligned.
         unsafe { memory::pointer::<u64>(bottom).copy_from(words.as_ptr(), words.len()) };
@@ -259,70 +250,35 @@ impl Program {
     }
 }
 
-/// Memory layout that the host shows for a process: `struct prctl_mm_map`.
-#[repr(C)]
-struct Places {
-    start_code: u64,
-    end_code: u64,
-    start_data: u64,
-    end_data: u64,
-    start_brk: u64,
-    brk: u64,
-    start_stack: u64,
-    arg_start: u64,
-    arg_end: u64,
-    env_start: u64,
-    env_end: u64,
-    auxv: *const u64,
-    auxv_size: u32,
-    exe_fd: u32,
-}
-
 /// Makes `/proc/self/cmdline`, `environ` and `auxv` show the program, for every process that reads
 /// them. A host kernel without checkpoints refuses; then they show the runner.
-fn describe(arguments: &Range<u64>, environment: &Range<u64>, told: &[u64]) {
-    let Some(
-        [
-            start_code,
-            end_code,
-            start_stack,
-            start_data,
-            end_data,
-            start_brk,
-        ],
-    ) = own_places()
-    else {
+fn describe(arguments: &Range<u64>, environment: &Range<u64>, auxiliary: &[u64]) {
+    let Some([code, code_end, stack, data, data_end, brk_start]) = own_places() else {
         return;
     };
+    // The host allows no other executable without privilege.
+    const NO_EXECUTABLE: u64 = 0xFFFF_FFFF;
     // SAFETY: it moves nothing.
     let brk = unsafe { libc::syscall(libc::SYS_brk, 0) }.cast_unsigned();
-    let map = Places {
-        start_code,
-        end_code,
-        start_data,
-        end_data,
-        start_brk,
+    // The words of a `struct prctl_mm_map`.
+    let map = [
+        code,
+        code_end,
+        data,
+        data_end,
+        brk_start,
         brk,
-        start_stack,
-        arg_start: arguments.start,
-        arg_end: arguments.end,
-        env_start: environment.start,
-        env_end: environment.end,
-        auxv: told.as_ptr(),
-        auxv_size: size_of_val(told) as u32,
-        // The host allows no other one without privilege.
-        exe_fd: u32::MAX,
-    };
-    // SAFETY: the struct is that of the call, which changes what the host shows alone.
-    unsafe {
-        libc::prctl(
-            libc::PR_SET_MM,
-            libc::PR_SET_MM_MAP,
-            &raw const map,
-            size_of_val(&map),
-            0,
-        )
-    };
+        stack,
+        arguments.start,
+        arguments.end,
+        environment.start,
+        environment.end,
+        auxiliary.as_ptr().expose_provenance() as u64,
+        size_of_val(auxiliary) as u64 | NO_EXECUTABLE << 32,
+    ];
+    let (at, size) = (&raw const map, size_of_val(&map));
+    // SAFETY: the words are those of the struct. The call changes only what the host shows.
+    unsafe { libc::prctl(libc::PR_SET_MM, libc::PR_SET_MM_MAP, at, size, 0) };
 }
 
 /// Returns the addresses of the runner's own code, stack, data and `brk`. They never change, also
@@ -335,21 +291,15 @@ fn own_places() -> Option<[u64; 6]> {
         let words: Vec<&str> = after_name.split(' ').collect();
         // The name is the second of the fields that proc_pid_stat(5) counts.
         let field = |number: usize| words.get(number - 3)?.parse().ok();
-        let places = [26, 27, 28, 45, 46, 47].map(field);
-        places
-            .iter()
-            .all(Option::is_some)
-            .then(|| places.map(Option::unwrap_or_default))
+        let [code, code_end, stack, data, data_end, brk] = [26, 27, 28, 45, 46, 47].map(field);
+        Some([code?, code_end?, stack?, data?, data_end?, brk?])
     })
 }
 
 /// Names the thread after its program, as `ps` shows it.
 fn set_name(path: &CString) {
-    let name = path
-        .to_bytes()
-        .rsplit(|&byte| byte == b'/')
-        .next()
-        .unwrap_or_default();
+    let name = path.to_bytes().rsplit(|&byte| byte == b'/').next();
+    let name = name.unwrap_or_default();
     if let Ok(name) = CString::new(&name[..name.len().min(15)]) {
         // SAFETY: the name is a C string.
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };

@@ -38,12 +38,11 @@ use crate::abi::host_now;
 use crate::block::Block;
 use crate::entry::{self, fdtable_run_host, fdtable_run_host_prompt};
 use crate::interrupt::KICK;
-use crate::pending::EMULATED;
+use crate::pending::{EMULATED, bit};
 use crate::{memory, observe};
 
 use actions::{ALWAYS, DEFAULT, IGNORE, SIGNALS, install_host, ours, record, recorded};
 use resend::CARRIED;
-use sets::bit;
 
 pub(crate) use actions::{action, take_back};
 pub(crate) use frames::{alternate_stack, sigreturn};

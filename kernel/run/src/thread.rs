@@ -31,9 +31,12 @@ impl Block {
             std::arch::asm!("rdfsbase {}", out(reg) fs, options(nostack, preserves_flags));
         }
         let id = thread_id();
-        let block = Block::new(id, fs, Mailbox::new(id), serve);
+        let mut block = Block::new(id, fs, Mailbox::new(id), serve);
+        block.handler_stack = vec![0; SIGNAL_STACK];
         set_gs(block.myself)?;
-        set_signal_stack()?;
+        let stack = block.handler_stack();
+        // SAFETY: `end` disables the stack before it frees the block.
+        done(unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) })?;
         block.intercept()?;
         THREADS.lock().push((id, Known(block.myself)));
         Ok(block)
@@ -49,10 +52,6 @@ impl Block {
         let off = NO_STACK;
         // SAFETY: the thread is on its ordinary stack.
         unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
-        if let Some(stack) = STACK.take() {
-            // SAFETY: leaked by `set_signal_stack`, and no longer the thread's.
-            drop(unsafe { Box::from_raw(stack) });
-        }
         // The kernel reads the selector at each call.
         const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
         // SAFETY: turns interception off.
@@ -219,31 +218,4 @@ fn set_gs(block: *mut Block) -> io::Result<()> {
     const ARCH_SET_GS: i32 = 0x1001;
     // SAFETY: nothing else of this process uses the segment.
     done(unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, block) } as i32)
-}
-
-std::thread_local! {
-    static STACK: Cell<Option<&'static mut [u8]>> = const { Cell::new(None) };
-}
-
-/// Returns the alternate stack of the runner's signal handler on the calling thread.
-pub(crate) fn signal_stack() -> libc::stack_t {
-    let stack = STACK.take();
-    let described = match &stack {
-        None => NO_STACK,
-        Some(memory) => libc::stack_t {
-            ss_sp: memory.as_ptr().cast_mut().cast(),
-            ss_flags: 0,
-            ss_size: memory.len(),
-        },
-    };
-    STACK.set(stack);
-    described
-}
-
-/// Gives the calling thread an alternate stack for the runner's signal handler.
-fn set_signal_stack() -> io::Result<()> {
-    STACK.set(Some(vec![0_u8; SIGNAL_STACK].leak()));
-    let stack = signal_stack();
-    // SAFETY: the memory stays until the thread has disabled the stack.
-    done(unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) })
 }

@@ -7,8 +7,7 @@ use std::os::fd::FromRawFd;
 
 use crate::block::Block;
 use crate::guarded::Guarded;
-use crate::memory;
-use crate::signals;
+use crate::{memory, signals};
 
 /// The parent that waits in `vfork`, in its child.
 struct Parent {

@@ -118,6 +118,7 @@ pub(super) const SOCKETS: &[Row] = rows![
 
 /// Events.
 pub(super) const EVENTS: &[Row] = rows![
+    SYS_select => fdt_select(0, 1, 2, 3, 4),
     SYS_eventfd2 => fdt_eventfd(0, 1),
     SYS_timerfd_create => fdt_timerfd_create(0, 1),
     SYS_timerfd_settime => fdt_timerfd_settime(0, 1, 2, 3),

@@ -17,9 +17,6 @@ pub(super) const ROWS: &[Row] = &[
         signals::with_milliseconds(r.block, *a, 2, |a| call!(fdt_poll(a[0], a[1], a[2])))
     }),
     (libc::SYS_ppoll, ppoll),
-    (libc::SYS_select, |_, a| {
-        call!(fdt_select(a[0], a[1], a[2], a[3], a[4]))
-    }),
     (libc::SYS_pselect6, signals::pselect),
     (libc::SYS_epoll_wait, |r, a| {
         signals::with_milliseconds(r.block, *a, 3, |a| {

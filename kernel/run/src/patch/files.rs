@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::change::Change;
 use super::known::Identity;
+use crate::memory;
 
 /// Code of a file: a private mapping that cannot be written.
 #[derive(Clone, Copy)]
@@ -38,25 +39,24 @@ impl CodeOfFiles {
         let Some(&part) = self.0.get(&start) else {
             return start..start;
         };
-        let follows = |(before, one): (u64, Mapped), (after, other): (u64, Mapped)| {
-            one.end == after
-                && one.identity == other.identity
-                && other.place.wrapping_sub(one.place) == after - before
+        let is_same = |at: u64, other: &Mapped| {
+            other.identity == part.identity
+                && other.place.wrapping_sub(part.place) == at.wrapping_sub(start)
         };
-        let (mut first, mut last) = ((start, part), (start, part));
-        for (&before, &one) in self.0.range(..start).rev() {
-            if !follows((before, one), first) {
+        let mut code = start..part.end;
+        for (&at, other) in self.0.range(..start).rev() {
+            if other.end != code.start || !is_same(at, other) {
                 break;
             }
-            first = (before, one);
+            code.start = at;
         }
-        for (&after, &other) in self.0.range(start..).skip(1) {
-            if !follows(last, (after, other)) {
+        for (&at, other) in self.0.range(code.end..) {
+            if at != code.end || !is_same(at, other) {
                 break;
             }
-            last = (after, other);
+            code.end = other.end;
         }
-        first.0..last.1.end
+        code
     }
 
     /// Returns a change of code of a file, at its place there.
@@ -80,24 +80,12 @@ impl CodeOfFiles {
 
     /// Forgets the code of files in a range.
     pub(super) fn unmap(&mut self, range: &Range<u64>) {
-        let touched: Vec<_> = self
-            .0
-            .range(..range.end)
-            .rev()
-            .take_while(|(_, mapped)| mapped.end > range.start)
-            .map(|(&start, &mapped)| (start, mapped))
-            .collect();
-        for (start, mapped) in touched {
-            self.0.remove(&start);
-            if start < range.start {
-                let end = range.start;
-                self.0.insert(start, Mapped { end, ..mapped });
-            }
-            if mapped.end > range.end {
-                let place = mapped.place + (range.end - start);
-                self.0.insert(range.end, Mapped { place, ..mapped });
-            }
-        }
+        let part = |mapped: Mapped, start, part: &Range<u64>| Mapped {
+            end: part.end,
+            place: mapped.place + (part.start - start),
+            ..mapped
+        };
+        memory::cut(&mut self.0, range, |mapped| mapped.end, part);
     }
 }
 

@@ -122,8 +122,8 @@ struct Known {
     identity: Identity,
     mapped: u32,
     sites: BTreeMap<u64, Site>,
-    /// True if a process finds the sites of `cpuid` in the file, or has found them.
-    must_answer: bool,
+    /// True if a process searches for the sites of `cpuid` in the file, or has done so.
+    has_searcher: bool,
 }
 
 struct Files {
@@ -191,17 +191,23 @@ impl Known {
     }
 }
 
-/// Counts a mapping of a file, and returns the changes to make in it.
-pub(super) fn map(identity: &Identity) -> Vec<Change> {
+/// Runs `f` with a known file and the count of all changes.
+fn with_file<R>(identity: &Identity, f: impl FnOnce(&mut Known, &mut u32) -> R) -> Option<R> {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
-    let Some(file) = files.find(identity) else {
-        return Vec::new();
-    };
-    match file.count() {
+    let Files { files, changes } = &mut *files;
+    let mut files = files.iter_mut();
+    let file = files.find(|file| file.identity == *identity)?;
+    Some(f(file, changes))
+}
+
+/// Counts a mapping of a file, and returns the changes to make in it.
+pub(super) fn map(identity: &Identity) -> Vec<Change> {
+    let worthy = with_file(identity, |file, _| match file.count() {
         true => file.worthy(Site::is_always),
         false => file.worthy(|_| true),
-    }
+    });
+    worthy.unwrap_or_default()
 }
 
 /// Returns how many changes are known, of all files.
@@ -211,11 +217,7 @@ pub(super) fn count() -> u32 {
 
 /// Returns the changes to make in a file that is mapped already.
 pub(super) fn changes(identity: &Identity) -> Vec<Change> {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    files
-        .find(identity)
-        .map_or_else(Vec::new, |file| file.worthy(|_| true))
+    with_file(identity, |file, _| file.worthy(|_| true)).unwrap_or_default()
 }
 
 /// Counts a trap at a place of a file, and returns the answer about this site.
@@ -232,7 +234,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
             identity: *identity,
             mapped: 1,
             sites: BTreeMap::new(),
-            must_answer: false,
+            has_searcher: false,
         });
     }
     let Some(file) = files.find(identity) else {
@@ -259,42 +261,38 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
 
 /// Records the change for a place of a file, or that the place cannot be changed.
 pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    let site = files
-        .find(identity)
-        .and_then(|file| file.sites.get_mut(&place));
-    if let Some(site) = site {
-        // The copy is in shared memory.
-        site.answer = change.cloned().map_or(Answer::Reject, Answer::Change);
-        files.changes = files.changes.wrapping_add(1);
-    }
+    with_file(identity, |file, changes| {
+        if let Some(site) = file.sites.get_mut(&place) {
+            // The copy is in shared memory.
+            site.answer = change.cloned().map_or(Answer::Reject, Answer::Change);
+            *changes = changes.wrapping_add(1);
+        }
+    });
 }
 
 /// Returns true, once, if a file is mapped so often that its sites of `cpuid` are worth a search.
 /// The process that gets this answer finds them.
 pub(super) fn asks_first(identity: &Identity) -> bool {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    let file = files.find(identity);
-    file.is_some_and(|file| file.mapped >= HOT && !std::mem::replace(&mut file.must_answer, true))
+    let is_first = with_file(identity, |file, _| {
+        file.mapped >= HOT && !std::mem::replace(&mut file.has_searcher, true)
+    });
+    is_first.unwrap_or(false)
 }
 
 /// Records a change that each process makes at once.
 pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    let file = files.find(identity);
-    if let Some(file) = file.filter(|file| file.sites.len() < SITES) {
-        let site = Site {
-            traps: u32::MAX,
-            unchanged: 0,
-            // The copy is in shared memory.
-            answer: Answer::Change(change.clone()),
-        };
-        file.sites.insert(place, site);
-        files.changes = files.changes.wrapping_add(1);
-    }
+    with_file(identity, |file, changes| {
+        if file.sites.len() < SITES {
+            let site = Site {
+                traps: u32::MAX,
+                unchanged: 0,
+                // The copy is in shared memory.
+                answer: Answer::Change(change.clone()),
+            };
+            file.sites.insert(place, site);
+            *changes = changes.wrapping_add(1);
+        }
+    });
 }
 
 #[cfg(test)]

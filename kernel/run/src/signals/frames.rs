@@ -6,13 +6,13 @@ use std::ptr;
 use super::actions::{ALWAYS, Action, DEFAULT, IGNORE, install_host, record, recorded};
 use super::mask::deliver_emulated;
 use super::resend::give_back;
-use super::sets::{NEVER_BLOCKED, bit, is_fault};
+use super::sets::{NEVER_BLOCKED, is_fault};
 use crate::abi::{process_id, thread_id};
 use crate::block::{Block, Request};
 use crate::entry::{address, fdtable_run_enter, fdtable_run_sigreturn};
 use crate::memory::pointer;
-use crate::pending::Info;
-use crate::{ending, observe, patch, thread};
+use crate::pending::{Info, bit};
+use crate::{ending, observe, patch};
 
 /// The flag of an alternate stack that is disabled while a handler runs: `SS_AUTODISARM`. No thread
 /// counts as being on it.
@@ -129,7 +129,7 @@ pub(crate) fn sigreturn(r: &mut Request<'_>, _: &[i64; 6]) -> i64 {
     // As on the host, a stack that cannot be set is left out.
     let _ = change_stack(block, context.stack, rsp);
     // The kernel would make it the stack of the runner's handler.
-    context.stack = thread::signal_stack();
+    context.stack = block.handler_stack();
     // SAFETY: as above.
     unsafe { at.write_unaligned(context) };
     // The mask of the frame unblocks them.

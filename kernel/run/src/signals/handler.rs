@@ -10,13 +10,13 @@ use super::actions::{DEFAULT, install_host};
 use super::frames::{Context, deliver};
 use super::resend::{send_again, send_to_process};
 use super::send::is_ignored;
-use super::sets::{BLOCKABLE, DEFERRED, NEVER_BLOCKED, bit, is_fault};
+use super::sets::{BLOCKABLE, DEFERRED, NEVER_BLOCKED, is_fault};
 use crate::abi::{errno, process_id, set_errno};
 use crate::block::{Block, MaskPlace};
 use crate::entry::*;
 use crate::interrupt::{KICK, KILLED, OURS, kick};
 use crate::memory::pointer;
-use crate::pending::{EMULATED, Info, Target, post};
+use crate::pending::{EMULATED, Info, Target, bit, post};
 use crate::{ending, observe, patch};
 
 /// Code of the host's signals for `int3`, and for instructions that only the kernel may run.

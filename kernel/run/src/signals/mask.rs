@@ -3,12 +3,12 @@
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::resend::{self, send_on, take_pending};
-use super::sets::{DEFERRED, NEVER_BLOCKED, bit};
+use super::sets::{DEFERRED, NEVER_BLOCKED};
 use crate::block::{Block, MaskPlace, Request};
 use crate::ending;
 use crate::interrupt::{KICK, kick};
 use crate::memory::pointer;
-use crate::pending::{self, EMULATED};
+use crate::pending::{self, EMULATED, bit};
 
 /// Sets the mask of the host, and returns the one before.
 pub(super) fn exchange_mask(how: i32, mask: u64) -> u64 {

@@ -2,12 +2,11 @@
 
 use std::ptr;
 
-use super::sets::bit;
 use crate::abi::{process_id, thread_id};
 use crate::block::Block;
 use crate::guarded::Guarded;
 use crate::interrupt::kick;
-use crate::pending::{EMULATED, Info, Target, post};
+use crate::pending::{EMULATED, Info, Target, bit, post};
 
 /// Sends a signal to the process, with the same information if the host allows that.
 ///

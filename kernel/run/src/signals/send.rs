@@ -3,13 +3,12 @@
 use fdtable::host_fork;
 
 use super::actions::{IGNORE, SIGNALS, recorded};
-use super::sets::bit;
 use crate::abi::{on_host, process_id};
 use crate::block::{Block, Request};
 use crate::ending;
 use crate::interrupt::kick;
 use crate::memory::pointer;
-use crate::pending::{EMULATED, Info, Target, post, unblocks};
+use crate::pending::{EMULATED, Info, Target, bit, post, unblocks};
 
 /// Returns the pending signals: `rt_sigpending(2)`.
 pub(crate) fn pending(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {

@@ -1,10 +1,6 @@
 //! Sets of signals, as the host has them in words.
 
-use crate::pending::EMULATED;
-
-pub(crate) const fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
+use crate::pending::{EMULATED, bit};
 
 /// Signals by which the host reports faults. They may also be sent.
 pub(crate) const FAULTS: u64 = bit(libc::SIGSEGV)
