@@ -80,7 +80,7 @@ pub(crate) fn clone(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
 
 /// Starts a thread or a process: `clone3(2)`.
 pub(crate) fn clone3(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    if (a[1] as usize) < 8 * size_of::<u64>() {
+    if (a[1] as usize) < size_of::<[u64; 8]>() {
         return -i64::from(libc::EINVAL);
     }
     let Some(arguments) = words(a[0].cast_unsigned()) else {
