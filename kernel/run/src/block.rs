@@ -73,6 +73,11 @@ pub(crate) struct Request<'c> {
     pub(crate) number: i64,
 }
 
+/// Serves a call with these arguments, and returns its result.
+pub(crate) type Handler = fn(&mut Request<'_>, &[i64; 6]) -> i64;
+/// The number of a call, and its handler.
+pub(crate) type Row = (i64, Handler);
+
 /// Place of the guest's mask, during a call and while no signal is deferred.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MaskPlace {

@@ -15,14 +15,9 @@ mod waits;
 use fdtable_posix::*;
 
 use crate::abi::{call, on_host};
-use crate::block::{Block, Request};
+use crate::block::{Block, Handler, Request, Row};
 use crate::frame::Frame;
 use crate::{exit, patch, signals};
-
-/// Serves a call with these arguments, and returns its result.
-type Handler = fn(&mut Request<'_>, &[i64; 6]) -> i64;
-/// The number of a call, and its handler.
-type Row = (i64, Handler);
 
 const AREAS: [&[Row]; 9] = [
     files::DESCRIPTORS,

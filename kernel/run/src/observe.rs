@@ -10,14 +10,12 @@
 //! SIGKILL, and signals that the host raises in calls of the runner, leave no report.
 
 mod files;
+mod observers;
 mod place;
 mod statistics;
 mod trace;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::FromRawFd;
-use std::sync::OnceLock;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -27,66 +25,8 @@ use crate::block::Block;
 use crate::frame::Frame;
 use crate::options::{Choice, Options, Owners, Report};
 
-/// A call of the guest, before it is served.
-pub(crate) struct Call {
-    number: i64,
-    arguments: [i64; 6],
-    /// True if the call came by a signal, and not from a rewritten site.
-    has_trapped: bool,
-    /// Address at which the guest continues, and its stack pointer.
-    rip: u64,
-    rsp: u64,
-}
+use observers::{Call, OBSERVERS, Observers, Serve, Sink};
 
-/// File that receives a report.
-struct Sink(File);
-
-impl Sink {
-    /// Returns `None` if the report is off.
-    fn open(report: &Report) -> io::Result<Option<Self>> {
-        let file = match report {
-            Report::Off => return Ok(None),
-            Report::StandardError => {
-                /// Above the descriptors that the runner's libraries open.
-                const FIRST: i32 = 100;
-                // SAFETY: it takes integers.
-                let fd = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, FIRST) };
-                if fd < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                // SAFETY: opened above, for this file alone.
-                unsafe { File::from_raw_fd(fd) }
-            }
-            Report::File(path) => {
-                drop(File::create(path)?);
-                OpenOptions::new().append(true).open(path)?
-            }
-        };
-        Ok(Some(Self(file)))
-    }
-
-    /// Writes a text in one call. An error has no receiver.
-    fn write(&self, text: &str) {
-        let _ = (&self.0).write_all(text.as_bytes());
-    }
-}
-
-/// The reports that are made, each with its receiver.
-struct Observers {
-    statistics: Option<Sink>,
-    trace: Option<Sink>,
-    list: Option<Sink>,
-    /// Receives reports about uses after close.
-    closes: Option<Sink>,
-    owners: Owners,
-    /// Serves the calls.
-    serve: Serve,
-}
-
-/// Serves a call of the guest.
-type Serve = extern "C" fn(&mut Frame);
-
-static OBSERVERS: OnceLock<Observers> = OnceLock::new();
 /// True once this process has begun to make its reports.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 

@@ -4,8 +4,8 @@ use std::ffi::CStr;
 
 use fdtable_posix::*;
 
-use super::Row;
 use crate::abi::{address_of, call, errno};
+use crate::block::Row;
 use crate::memory::pointer;
 
 /// Makes a table of calls that functions serve, with those arguments of the call that have these

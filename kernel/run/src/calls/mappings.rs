@@ -2,9 +2,8 @@
 
 use fdtable_posix::{fdt_mmap, runner};
 
-use super::Row;
 use crate::abi::{call, is_error, on_host};
-use crate::block::Request;
+use crate::block::{Request, Row};
 use crate::memory::{self, pointer};
 use crate::patch;
 

@@ -1,7 +1,7 @@
 //! Calls about threads, processes and signals, which the runner serves.
 
-use super::Row;
 use crate::abi::{on_host, thread_id};
+use crate::block::Row;
 use crate::prctl::{prctl, set_base, with_filter};
 use crate::{exec, exit, process, signals};
 

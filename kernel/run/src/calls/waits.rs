@@ -5,9 +5,8 @@
 
 use fdtable_posix::*;
 
-use super::Row;
 use crate::abi::{call, host_now, on_host};
-use crate::block::Request;
+use crate::block::{Request, Row};
 use crate::entry::host;
 use crate::memory::pointer;
 use crate::{process, signals};

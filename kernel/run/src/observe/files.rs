@@ -11,9 +11,9 @@ use fdtable_listing::{Descriptor, List, Listing};
 use fdtable_posix::{fdt_readlink, runner};
 use fdtable_vfs::RcuObject;
 
+use super::observers::{Call, OBSERVERS, Observers, Sink};
 use super::place::{self, Stack};
 use super::trace::{self, Kind};
-use super::{Call, OBSERVERS, Observers, Sink};
 use crate::guarded::Guarded;
 use crate::memory::pointer;
 use crate::options::Owners;

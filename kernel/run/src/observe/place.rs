@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use fdtable_posix::runner;
 
-use super::Call;
+use super::observers::Call;
 use crate::guarded::Guarded;
 use crate::maps;
 use crate::memory::{self, pointer};

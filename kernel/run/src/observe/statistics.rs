@@ -6,7 +6,8 @@
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Call, trace};
+use super::observers::Call;
+use super::trace;
 use crate::guarded::Guarded;
 
 /// Numbers of calls that are counted one by one; all others share the last place.
