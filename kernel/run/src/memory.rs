@@ -55,28 +55,16 @@ pub(crate) fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
 /// Copies memory of the guest, as far as it can be read, in whole words.
 pub(crate) fn read(address: u64, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
-    let [here, there] = [bytes.as_mut_ptr().cast(), pointer(address)].map(|at| iovec(at, size));
+    let [here, there] = [bytes.as_mut_ptr().cast(), pointer(address)].map(|at| libc::iovec {
+        iov_base: at,
+        iov_len: size,
+    });
     // SAFETY: there is room for the bytes; the kernel checks the other address.
     let read = unsafe {
         libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0)
     };
     bytes.truncate(usize::try_from(read).unwrap_or(0) / 8 * 8);
     bytes
-}
-
-/// Writes to memory of the guest, as far as it can be written.
-pub(crate) fn write(address: u64, bytes: &[u8]) {
-    let from = bytes.as_ptr().cast_mut().cast();
-    let [here, there] = [from, pointer(address)].map(|at| iovec(at, bytes.len()));
-    // SAFETY: the bytes are read alone; the kernel checks the other address.
-    unsafe { libc::process_vm_writev(libc::getpid(), &raw const here, 1, &raw const there, 1, 0) };
-}
-
-fn iovec(at: *mut libc::c_void, size: usize) -> libc::iovec {
-    libc::iovec {
-        iov_base: at,
-        iov_len: size,
-    }
 }
 
 /// Returns the range of whole pages that a call on memory affects.

@@ -5,9 +5,12 @@ use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 
+use fdtable_posix::runner;
+
 use crate::block::Block;
 use crate::guarded::Guarded;
-use crate::{memory, signals};
+use crate::memory::{self, pointer};
+use crate::signals;
 
 /// The parent that waits in `vfork`, in its child.
 struct Parent {
@@ -155,6 +158,7 @@ fn receive_words(block: &Block, fd: i32) {
         let changed = (*at..)
             .zip(bytes)
             .filter(|(_, (before, now))| before != now);
-        changed.for_each(|(at, (_, now))| memory::write(at, &[now]));
+        // SAFETY: the child has written the byte in its copy of the guest's memory.
+        changed.for_each(|(at, (_, now))| unsafe { runner::put(pointer(at), now) });
     }
 }
