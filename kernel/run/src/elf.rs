@@ -175,7 +175,7 @@ fn segment(fd: c_int, one: &ProgramHeader64<LittleEndian>, base: u64) -> Result<
                 (one.p_offset(endian) - within).cast_signed(),
             )
         })?;
-        let mapping = patch::Mapping {
+        let mapping = patch::FileMapping {
             protection,
             flags: libc::MAP_PRIVATE,
             fd,

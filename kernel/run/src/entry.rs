@@ -33,7 +33,7 @@ use crate::block::Block;
 use crate::frame::Frame;
 
 /// A handler of the host's signals.
-pub(crate) type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) -> u8;
+pub(crate) type SignalHandler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) -> u8;
 
 /// The handler on threads of the guest. It returns what the selector becomes.
 static ON_SIGNAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -41,7 +41,7 @@ static ON_SIGNAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static ON_FOREIGN_SIGNAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Sets the handlers that `fdtable_run_signal` calls, before a signal has it as its handler.
-pub(crate) fn set_handlers(on_signal: Handler, on_foreign_signal: Handler) {
+pub(crate) fn set_handlers(on_signal: SignalHandler, on_foreign_signal: SignalHandler) {
     ON_SIGNAL.store(on_signal as *mut c_void, Ordering::SeqCst);
     ON_FOREIGN_SIGNAL.store(on_foreign_signal as *mut c_void, Ordering::SeqCst);
 }

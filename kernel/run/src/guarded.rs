@@ -19,10 +19,10 @@ impl<T> Guarded<T> {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        let inside = host_fork::enter();
+        let _fork_guard = host_fork::enter();
         Guard {
             value: self.0.lock(),
-            _fork_guard: inside,
+            _fork_guard,
         }
     }
 }

@@ -4,10 +4,11 @@
 //! library, in the same address space, with a C library of its own. Every system call of the guest
 //! enters the runner.
 //!
-//! Reading order: `entry` (how a call gets from the guest to the runner and back), `thread` (what
-//! the runner has for each thread), `calls` (which calls are served where), `patch` (how call sites
-//! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `exec`,
-//! `tracer`, `signals`, `pending`, `observe` (what the runner reports about the calls).
+//! Reading order: `entry` (from the guest to the runner and back), `block` and `thread` (the state
+//! of a thread), `calls` (the handlers of calls), `patch` (rewritten call sites), `signals` and
+//! `pending`, `command`, `program` and `elf` (loading and starting a program), `process`, `vfork`,
+//! `exec`, `ending` and `exit`, `tracer`, `observe` (reports about the calls). No file uses a file
+//! that uses it.
 //!
 //! This is no security boundary: the guest can read and write the memory of the runner.
 

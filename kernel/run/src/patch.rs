@@ -53,7 +53,7 @@ use change::{Instruction, plan};
 use code::code_around;
 use files::Mapped;
 use jump::Jump;
-use known::{Answer, Identity};
+use known::{Identity, Verdict};
 use sites::{Closed, SITES};
 
 pub(crate) use code::{CODE, TRACER, has_tracer};
@@ -71,7 +71,7 @@ pub(crate) fn clear() {
 
 /// Records that the guest has mapped a file, and changes the known sites in it. No thread runs the
 /// code yet.
-pub(crate) fn map(start: u64, length: u64, of: Mapping) {
+pub(crate) fn map(start: u64, length: u64, of: FileMapping) {
     let is_code = of.protection == CODE;
     let is_private = of.flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
     if !is_code || !is_private || of.flags & libc::MAP_ANONYMOUS != 0 {
@@ -102,7 +102,7 @@ pub(crate) fn map(start: u64, length: u64, of: Mapping) {
 
 /// Arguments of `mmap` for a mapping of a file, without its range.
 #[derive(Clone, Copy)]
-pub(crate) struct Mapping {
+pub(crate) struct FileMapping {
     pub(crate) protection: i32,
     pub(crate) flags: i32,
     pub(crate) fd: i32,
@@ -183,12 +183,12 @@ pub(crate) fn rewrite(site: u64, number: i64) {
         return;
     }
     let mapped = sites.files.mapped_at(site);
-    let answer = match mapped {
+    let verdict = match mapped {
         Some((start, mapped)) => known::trap(&mapped.identity, mapped.place_of(start, site)),
-        None => Answer::Wait,
+        None => Verdict::Wait,
     };
-    let known = match (&answer, mapped) {
-        (Answer::Change(change), Some((start, mapped))) => {
+    let known = match (&verdict, mapped) {
+        (Verdict::Change(change), Some((start, mapped))) => {
             let change = change.moved_by(start.wrapping_sub(mapped.place));
             change
                 .fits(&sites.files.code_of_file(start))
@@ -199,12 +199,12 @@ pub(crate) fn rewrite(site: u64, number: i64) {
     let trapped = sites.trapped.entry(site).or_insert(0);
     *trapped += 1;
     let is_cold = *trapped < COLD;
-    let change = match answer {
-        Answer::Reject => None,
+    let change = match verdict {
+        Verdict::Reject => None,
         _ if known.is_some() => known,
         // Also if a larger part of the file is mapped than the search has covered.
-        Answer::Wait | Answer::Change(_) if is_cold => return,
-        Answer::Wait | Answer::Inspect | Answer::Change(_) => {
+        Verdict::Wait | Verdict::Change(_) if is_cold => return,
+        Verdict::Wait | Verdict::Inspect | Verdict::Change(_) => {
             let code = code_around(site);
             let change = code.and_then(|code| plan(&code, site, number, Instruction::Syscall));
             if let Some((start, mapped)) = mapped {

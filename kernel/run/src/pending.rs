@@ -265,7 +265,7 @@ pub(crate) fn post(
     info: &Info,
     myself: &Mailbox,
 ) -> Option<Option<i32>> {
-    let index = SIGNALS.iter().position(|&kept| kept == signal)?;
+    let index = SIGNALS.iter().position(|&emulated| emulated == signal)?;
     let other = |mailbox: &Mailbox| {
         let thread = mailbox.thread.load(SeqCst);
         (thread != 0 && !ptr::eq(mailbox, myself)).then_some(thread)
@@ -301,7 +301,7 @@ pub(crate) fn unblocks(target: Target, signal: i32) -> bool {
 
 /// Discards a pending signal, which is ignored from now on.
 pub(crate) fn discard(signal: i32) {
-    let Some(index) = SIGNALS.iter().position(|&kept| kept == signal) else {
+    let Some(index) = SIGNALS.iter().position(|&emulated| emulated == signal) else {
         return;
     };
     let own = all().map(|mailbox| &mailbox.pending[index]);

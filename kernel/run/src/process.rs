@@ -163,7 +163,7 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
     let set = start.word(libc::CLONE_CHILD_SETTID, start.child_id);
     let parent_word = start.word(libc::CLONE_PARENT_SETTID, start.parent_id);
     let serve = parent.serve;
-    let (tell, hear) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     // No signal arrives in the new thread before it has a block.
     let mask = signals::defer_all(parent);
     thread::count();
@@ -171,7 +171,7 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
         let block = match Block::prepare(serve) {
             Ok(block) => block,
             Err(error) => {
-                let _ = tell.send(Err(error.raw_os_error().unwrap_or(libc::EAGAIN)));
+                let _ = sender.send(Err(error.raw_os_error().unwrap_or(libc::EAGAIN)));
                 return;
             }
         };
@@ -189,14 +189,14 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
         block.begin_exit_to_guest();
         signals::set_guest_mask(&block, mask);
         signals::deliver_emulated(&block);
-        let _ = tell.send(Ok(id));
-        drop(tell);
+        let _ = sender.send(Ok(id));
+        drop(sender);
         run_guest(&block, frame);
         Block::end(block);
     };
     let started = std::thread::Builder::new().stack_size(STACK).spawn(body);
     let id = match started {
-        Ok(_) => hear.recv().unwrap_or(Err(libc::EAGAIN)),
+        Ok(_) => receiver.recv().unwrap_or(Err(libc::EAGAIN)),
         Err(_) => Err(libc::EAGAIN),
     };
     match id {

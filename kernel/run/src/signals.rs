@@ -23,10 +23,10 @@
 //! `pending` emulates these five: their masks, and their pending state.
 
 mod actions;
+mod forwarding;
 mod frames;
 mod handler;
 mod mask;
-mod resend;
 mod send;
 mod sets;
 mod waits;
@@ -42,14 +42,14 @@ use crate::pending::{EMULATED, bit};
 use crate::{memory, observe};
 
 use actions::{ALWAYS, DEFAULT, IGNORE, SIGNALS, install_host, ours, record, recorded};
-use resend::CARRIED;
+use forwarding::CARRIED;
 
 pub(crate) use actions::{action, take_back};
+pub(crate) use forwarding::forget_carried;
 pub(crate) use frames::{alternate_stack, sigreturn};
 pub(crate) use mask::{
     begin_call, defer_all, deliver_emulated, leave, mask, resume, set_guest_mask,
 };
-pub(crate) use resend::forget_carried;
 pub(crate) use send::{pending, send};
 pub(crate) use waits::{
     must_retry, or_interrupted, pselect, suspend, timed_wait, with_mask, with_milliseconds,
@@ -100,7 +100,7 @@ pub(crate) fn reset(block: &Block) {
     // The host drops pending signals whose action becomes the default, if that ignores them.
     const FORGOTTEN: u64 =
         bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
-    let mut carried = resend::take_pending(FORGOTTEN);
+    let mut carried = forwarding::take_pending(FORGOTTEN);
     for signal in 1..=SIGNALS as i32 {
         let action = recorded(signal);
         if action.handler > IGNORE {
@@ -113,7 +113,9 @@ pub(crate) fn reset(block: &Block) {
         }
     }
     carried.append(&mut CARRIED.lock());
-    carried.iter().for_each(|info| resend::send_on(block, info));
+    carried
+        .iter()
+        .for_each(|info| forwarding::forward(block, info));
 }
 
 fn before_sleep() {

@@ -38,7 +38,7 @@ impl Block {
         // SAFETY: `end` disables the stack before it frees the block.
         done(unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) })?;
         block.intercept()?;
-        THREADS.lock().push((id, Known(block.myself)));
+        THREADS.lock().push((id, BlockPointer(block.myself)));
         Ok(block)
     }
 
@@ -114,13 +114,13 @@ pub(crate) fn uncount() -> bool {
 }
 
 /// The threads of the guest: their ids, and their blocks.
-static THREADS: Guarded<Vec<(i32, Known)>> = Guarded::new(Vec::new());
+static THREADS: Guarded<Vec<(i32, BlockPointer)>> = Guarded::new(Vec::new());
 
 /// The block of a thread. It is in the list for as long as it lives.
-struct Known(*const Block);
+struct BlockPointer(*const Block);
 
 // SAFETY: other threads read one byte of it.
-unsafe impl Send for Known {}
+unsafe impl Send for BlockPointer {}
 
 /// How many threads have not answered the last [`interrupt_guests`] yet.
 static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
@@ -202,7 +202,7 @@ pub(crate) fn forget_others() {
     block.must_answer.store(false, SeqCst);
     block.cancel_exit();
     block.mailbox.begin_child(id);
-    *THREADS.lock() = vec![(id, Known(myself))];
+    *THREADS.lock() = vec![(id, BlockPointer(myself))];
     COUNT.store(1, SeqCst);
 }
 

@@ -83,7 +83,7 @@ const SHARED: usize = 16 << 10;
 
 /// A word of the guest's memory, as the child writes it to the pipe: its address, and its values
 /// before and after.
-type Word = [u64; 3];
+type ChangedWord = [u64; 3];
 
 /// Wakes the parent that waits in `vfork`.
 pub(crate) fn release_parent() {
@@ -106,7 +106,7 @@ pub(crate) fn report_to_parent() {
     };
     let (before, now): (Vec<u64>, Vec<u64>) = (words(&parent.stack), words(&now));
     let changed = (parent.stack_at..).step_by(8).zip(before.iter().zip(&now));
-    let changed: Vec<Word> = changed
+    let changed: Vec<ChangedWord> = changed
         .filter(|(_, (before, now))| before != now)
         .map(|(at, (before, now))| [at, *before, *now])
         .collect();
@@ -134,7 +134,7 @@ pub(crate) fn wait_for_child(block: &Block, [reads, writes]: [i32; 2]) {
 /// Reads words until the pipe has no writer, and stores them.
 fn receive_words(block: &Block, fd: i32) {
     // Not on the stack, where each fork would pay for it.
-    let mut words: Vec<Word> = vec![[0; 3]; SHARED / 8];
+    let mut words: Vec<ChangedWord> = vec![[0; 3]; SHARED / 8];
     let (mut at, mut left) = (words.as_mut_ptr().cast::<u8>(), size_of_val(&*words));
     loop {
         // SAFETY: there is room for so many bytes.
@@ -151,7 +151,7 @@ fn receive_words(block: &Block, fd: i32) {
             Err(_) => {}
         }
     }
-    let count = (size_of_val(&*words) - left) / size_of::<Word>();
+    let count = (size_of_val(&*words) - left) / size_of::<ChangedWord>();
     for [at, before, now] in &words[..count] {
         let bytes = before.to_ne_bytes().into_iter().zip(now.to_ne_bytes());
         // Another thread may have changed the other bytes since.

@@ -35,7 +35,7 @@ fn map(_: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     if !is_error(result) {
         let (start, length) = (result.cast_unsigned(), length.cast_unsigned());
         memory::record(start, length);
-        let mapping = patch::Mapping {
+        let mapping = patch::FileMapping {
             protection: protection as i32,
             flags: flags as i32,
             fd: fd as i32,

@@ -23,14 +23,14 @@ const SEARCHED: usize = 4096;
 pub(super) type Stack = Vec<u64>;
 
 /// Executable memory of a file.
-struct Mapping {
+struct Executable {
     range: Range<u64>,
     offset: u64,
     file: String,
 }
 
 /// The executable mappings; `None` if they have changed since they were read.
-static MAPPINGS: Guarded<Option<Vec<Mapping>>> = Guarded::new(None);
+static MAPPINGS: Guarded<Option<Vec<Executable>>> = Guarded::new(None);
 
 /// Notes that executable memory may have changed.
 pub(super) fn forget_mappings() {
@@ -38,19 +38,19 @@ pub(super) fn forget_mappings() {
 }
 
 /// Runs `f` with the mapping of an address, if there is one.
-fn with_mapping<R>(address: u64, f: impl FnOnce(&Mapping) -> R) -> Option<R> {
+fn with_mapping<R>(address: u64, f: impl FnOnce(&Executable) -> R) -> Option<R> {
     let mut mappings = MAPPINGS.lock();
     let all = mappings.get_or_insert_with(read_mappings);
     let found = all.iter().find(|mapping| mapping.range.contains(&address));
     found.map(f)
 }
 
-fn read_mappings() -> Vec<Mapping> {
+fn read_mappings() -> Vec<Executable> {
     let list = maps::read();
     let of_files = maps::parse(&list).filter(|mapping| {
         mapping.permissions.as_bytes().get(2) == Some(&b'x') && mapping.name.starts_with('/')
     });
-    let owned = of_files.map(|mapping| Mapping {
+    let owned = of_files.map(|mapping| Executable {
         range: mapping.range,
         offset: mapping.offset,
         file: mapping.name.to_owned(),
@@ -106,6 +106,6 @@ pub(super) fn caller(stack: &Stack) -> Option<String> {
         file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("ld-")
     };
     let names: Vec<_> = stack.iter().map(|&address| name(address)).collect();
-    let outside = names.iter().find(|name| !is_library(name));
-    outside.or(names.first()).cloned()
+    let of_program = names.iter().find(|name| !is_library(name));
+    of_program.or(names.first()).cloned()
 }

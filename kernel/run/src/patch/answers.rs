@@ -1,4 +1,4 @@
-//! Answers of the instruction `cpuid` in memory, and the code of stubs that looks them up.
+//! Answers of the instruction `cpuid` in memory, and the code of stubs that finds them.
 //!
 //! The code gives the answers that are the same on each CPU of the machine. The numbers of CPUs are
 //! not among them, nor the answers of a hypervisor about itself. All other questions of a rewritten

@@ -2,8 +2,8 @@
 //!
 //! In a virtual machine `cpuid` is a call of the hypervisor, of some microseconds. The loader of C
 //! libraries asks some 40 times, mostly for the sizes of the caches: a quarter of a millisecond of
-//! each program. The answers are the same each time, so the sites become jumps to a stub that looks
-//! them up (see `answers`).
+//! each program. The answers are the same each time, so the sites become jumps to a stub that
+//! finds them in memory (see `answers`).
 //!
 //! Their bytes may be in data, so the runner finds the sites by running them: the host can have the
 //! instruction fault. A process that executes a program whose loader was mapped some times before
@@ -31,7 +31,7 @@ const SLOW: Duration = Duration::from_micros(1);
 const QUESTIONS: usize = 96;
 
 /// A question that has faulted, and its answer. Written by the handler of the only thread.
-struct Noted {
+struct Question {
     /// 0 for none.
     site: AtomicU64,
     answer: Answer,
@@ -39,8 +39,8 @@ struct Noted {
 
 /// True while `cpuid` faults on the only thread of this process.
 static FAULTS: AtomicBool = AtomicBool::new(false);
-static NOTED: [Noted; QUESTIONS] = [const {
-    Noted {
+static ASKED: [Question; QUESTIONS] = [const {
+    Question {
         site: AtomicU64::new(0),
         answer: Answer::new(),
     }
@@ -110,14 +110,14 @@ pub(crate) fn end() {
     set_faults(false);
     let sites = SITES.lock();
     let mut last = 0;
-    for noted in &NOTED {
-        let site = noted.site.swap(0, SeqCst);
+    for asked in &ASKED {
+        let site = asked.site.swap(0, SeqCst);
         if site == 0 {
             break;
         }
-        let question @ [leaf, _] = noted.answer.question();
+        let question @ [leaf, _] = asked.answer.question();
         if is_there(leaf) {
-            answers::add(question, noted.answer.registers());
+            answers::add(question, asked.answer.registers());
         }
         // Most sites ask in a loop.
         if site != last {
@@ -157,12 +157,12 @@ pub(crate) fn answer(registers: &mut [i64; 23]) -> bool {
         registers[place as usize] = value.into();
     }
     registers[libc::REG_RIP as usize] += CPUID.len() as i64;
-    let is_free = |noted: &&Noted| noted.site.load(SeqCst) == 0;
+    let is_free = |asked: &&Question| asked.site.load(SeqCst) == 0;
     if let Some(subleaf) = recorded(leaf, subleaf)
-        && let Some(noted) = NOTED.iter().find(is_free)
+        && let Some(asked) = ASKED.iter().find(is_free)
     {
-        noted.answer.set([leaf, subleaf], result);
-        noted.site.store(rip, SeqCst);
+        asked.answer.set([leaf, subleaf], result);
+        asked.site.store(rip, SeqCst);
     }
     true
 }

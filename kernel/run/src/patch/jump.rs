@@ -21,7 +21,7 @@ pub(super) struct Jump {
 }
 
 /// A change of a site beside other threads. It is never freed, because handlers read it.
-struct Changing {
+struct LiveChange {
     /// The place whose first byte is a trap until the change is over, and its stub.
     begin: u64,
     stub: u64,
@@ -29,13 +29,13 @@ struct Changing {
 }
 
 /// The last change. Written by the holder of the lock, read by handlers without it.
-static LAST_CHANGE: AtomicPtr<Changing> = AtomicPtr::new(ptr::null_mut());
+static LAST_CHANGE: AtomicPtr<LiveChange> = AtomicPtr::new(ptr::null_mut());
 
 /// Instructions that a handler moves a thread from, while they change: where they were, and where
 /// they are. 0 for none.
 static MOVING: [[AtomicU64; 2]; MOVED] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; MOVED];
 
-impl Changing {
+impl LiveChange {
     fn begin(begin: u64, stub: u64) -> &'static Self {
         let change: &'static Self = Box::leak(Box::new(Self {
             begin,
@@ -68,13 +68,13 @@ pub(crate) fn stub_of(at: u64) -> Option<u64> {
 
 /// As [`stub_of`], with the means to read the byte.
 fn stub_by(at: u64, read: impl Fn() -> u8) -> Option<u64> {
-    let identity = |(change, is_over): (&Changing, bool)| (ptr::from_ref(change), is_over);
+    let identity = |(change, is_over): (&LiveChange, bool)| (ptr::from_ref(change), is_over);
     loop {
-        let last = Changing::last();
+        let last = LiveChange::last();
         let byte = read();
         // Each change has an address of its own. If this one is the same, no change has begun or
         // ended meanwhile, and the byte is of that time.
-        if Changing::last().map(identity) == last.map(identity) {
+        if LiveChange::last().map(identity) == last.map(identity) {
             return match last {
                 Some((change, false)) if change.begin == at => Some(change.stub),
                 _ => (byte != TRAP).then_some(at),
@@ -140,7 +140,7 @@ impl Jump {
         if thread::is_alone() {
             return memory.write_all_at(bytes, begin).ok();
         }
-        let change = Changing::begin(begin, self.stub);
+        let change = LiveChange::begin(begin, self.stub);
         memory.write_all_at(&[TRAP], begin).ok()?;
         serialize();
         if !moved.is_empty() {
@@ -178,35 +178,35 @@ mod tests {
                 }
                 byte.get()
             });
-            if let Some((change, false)) = Changing::last() {
+            if let Some((change, false)) = LiveChange::last() {
                 change.end();
             }
             answer
         };
         let begins = |byte: &Cell<u8>| {
-            Changing::begin(AT, STUB_AT);
+            LiveChange::begin(AT, STUB_AT);
             byte.set(TRAP);
         };
         assert_eq!(answer(&begins, JUMP), Some(STUB_AT));
 
-        let change = Changing::begin(AT, STUB_AT);
+        let change = LiveChange::begin(AT, STUB_AT);
         let ends = |byte: &Cell<u8>| {
             byte.set(JUMP);
             change.end();
         };
         assert_eq!(answer(&ends, TRAP), Some(AT));
 
-        let change = Changing::begin(AT, STUB_AT);
+        let change = LiveChange::begin(AT, STUB_AT);
         let ends_before_another = |byte: &Cell<u8>| {
             byte.set(JUMP);
             change.end();
-            Changing::begin(0x3000, 0x4000);
+            LiveChange::begin(0x3000, 0x4000);
         };
         assert_eq!(answer(&ends_before_another, TRAP), Some(AT));
 
         // A trap of the program.
         assert_eq!(answer(&|_| (), TRAP), None);
-        Changing::begin(0x3000, 0x4000);
+        LiveChange::begin(0x3000, 0x4000);
         assert_eq!(answer(&|_| (), TRAP), None);
     }
 }

@@ -11,8 +11,8 @@
 //! The identity of a file is its device, inode, size, and the time of the last change of its inode,
 //! which no program can set. A file that has changed in the last seconds has no identity, as it may
 //! change again without a new time. Each process compares the bytes that a change replaces in any
-//! case. Files in memory change without a new time when a program writes to a mapping, so there
-//! each process searches for branches itself.
+//! case. KnownFiles in memory change without a new time when a program writes to a mapping, so
+//! there each process searches for branches itself.
 //!
 //! Without a shared kernel, a process inherits the results of its parents and of earlier programs.
 
@@ -98,27 +98,28 @@ impl Identity {
     }
 }
 
-/// Record of a site: its traps, its mappings without a change, and the answer about it.
+/// Record of a site: its traps, its mappings without a change, and the verdict about it.
 struct Site {
     traps: u32,
     /// How many mappings were made without a change.
     unchanged: u32,
-    answer: Answer,
+    verdict: Verdict,
 }
 
-/// The answer to a process about a site. Addresses in changes are places in the file.
+/// The verdict about a site, for the process that has trapped there. Addresses in changes are
+/// places in the file.
 #[derive(Clone)]
-pub(super) enum Answer {
+pub(super) enum Verdict {
     /// The site continues to trap: not enough of its calls have trapped.
     Wait,
-    /// The process that gets this answer inspects the site.
+    /// The process that gets this verdict inspects the site.
     Inspect,
     /// The site cannot be changed.
     Reject,
     Change(Change),
 }
 
-struct Known {
+struct KnownFile {
     identity: Identity,
     mapped: u32,
     sites: BTreeMap<u64, Site>,
@@ -126,21 +127,21 @@ struct Known {
     has_searcher: bool,
 }
 
-struct Files {
-    files: Vec<Known>,
+struct KnownFiles {
+    files: Vec<KnownFile>,
     /// How many changes are known.
     changes: u32,
 }
 
 fdtable_sync::global! {
-    pub(super) static FILES_KNOWN: Mutex<Files> = Mutex::new(Files {
+    pub(super) static FILES_KNOWN: Mutex<KnownFiles> = Mutex::new(KnownFiles {
         files: Vec::new(),
         changes: 0,
     });
 }
 
-impl Files {
-    fn find(&mut self, identity: &Identity) -> Option<&mut Known> {
+impl KnownFiles {
+    fn find(&mut self, identity: &Identity) -> Option<&mut KnownFile> {
         self.files
             .iter_mut()
             .find(|file| file.identity == *identity)
@@ -155,8 +156,8 @@ impl Site {
 
     /// Returns the change, if the site traps often enough for it.
     fn change(&self) -> Option<&Change> {
-        match &self.answer {
-            Answer::Change(change) if self.traps.saturating_mul(RARE) >= self.unchanged => {
+        match &self.verdict {
+            Verdict::Change(change) if self.traps.saturating_mul(RARE) >= self.unchanged => {
                 Some(change)
             }
             _ => None,
@@ -164,7 +165,7 @@ impl Site {
     }
 }
 
-impl Known {
+impl KnownFile {
     /// Counts a mapping. Returns true if it is a trial: without changes at sites that are counted.
     fn count(&mut self) -> bool {
         self.mapped = self.mapped.saturating_add(1);
@@ -192,10 +193,10 @@ impl Known {
 }
 
 /// Runs `f` with a known file and the count of all changes.
-fn with_file<R>(identity: &Identity, f: impl FnOnce(&mut Known, &mut u32) -> R) -> Option<R> {
+fn with_file<R>(identity: &Identity, f: impl FnOnce(&mut KnownFile, &mut u32) -> R) -> Option<R> {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
-    let Files { files, changes } = &mut *files;
+    let KnownFiles { files, changes } = &mut *files;
     let mut files = files.iter_mut();
     let file = files.find(|file| file.identity == *identity)?;
     Some(f(file, changes))
@@ -220,8 +221,8 @@ pub(super) fn changes(identity: &Identity) -> Vec<Change> {
     with_file(identity, |file, _| file.worthy(|_| true)).unwrap_or_default()
 }
 
-/// Counts a trap at a place of a file, and returns the answer about this site.
-pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
+/// Counts a trap at a place of a file, and returns the verdict about this site.
+pub(super) fn trap(identity: &Identity, place: u64) -> Verdict {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
     if files.find(identity).is_none() {
@@ -230,7 +231,7 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
             let least = (0..FILES).min_by_key(|&index| files.files[index].mapped);
             files.files.swap_remove(least.unwrap_or(0));
         }
-        files.files.push(Known {
+        files.files.push(KnownFile {
             identity: *identity,
             mapped: 1,
             sites: BTreeMap::new(),
@@ -238,23 +239,23 @@ pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
         });
     }
     let Some(file) = files.find(identity) else {
-        return Answer::Wait;
+        return Verdict::Wait;
     };
     if file.sites.len() == SITES && !file.sites.contains_key(&place) {
-        return Answer::Wait;
+        return Verdict::Wait;
     }
     let site = file.sites.entry(place).or_insert(Site {
         traps: 0,
         unchanged: 1,
-        answer: Answer::Wait,
+        verdict: Verdict::Wait,
     });
     site.traps = site.traps.saturating_add(1);
-    match site.answer {
-        Answer::Wait if site.traps >= HOT => Answer::Inspect,
-        ref answer => {
+    match site.verdict {
+        Verdict::Wait if site.traps >= HOT => Verdict::Inspect,
+        ref verdict => {
             // The copy is the caller's own.
             let _private = fdtable_shm::leave();
-            answer.clone()
+            verdict.clone()
         }
     }
 }
@@ -264,7 +265,7 @@ pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
     with_file(identity, |file, changes| {
         if let Some(site) = file.sites.get_mut(&place) {
             // The copy is in shared memory.
-            site.answer = change.cloned().map_or(Answer::Reject, Answer::Change);
+            site.verdict = change.cloned().map_or(Verdict::Reject, Verdict::Change);
             *changes = changes.wrapping_add(1);
         }
     });
@@ -287,7 +288,7 @@ pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
                 traps: u32::MAX,
                 unchanged: 0,
                 // The copy is in shared memory.
-                answer: Answer::Change(change.clone()),
+                verdict: Verdict::Change(change.clone()),
             };
             file.sites.insert(place, site);
             *changes = changes.wrapping_add(1);
@@ -315,14 +316,14 @@ mod tests {
     fn a_site_is_inspected_once_and_changed_by_all_that_map_the_file_later() {
         let identity = file(1);
         for _ in 1..HOT {
-            assert!(matches!(trap(&identity, 100), Answer::Wait));
+            assert!(matches!(trap(&identity, 100), Verdict::Wait));
         }
         assert!(map(&identity).is_empty());
-        assert!(matches!(trap(&identity, 100), Answer::Inspect));
+        assert!(matches!(trap(&identity, 100), Verdict::Inspect));
         let before = count();
         learn(&identity, 100, Some(&change(95)));
         assert_ne!(count(), before);
-        assert!(matches!(trap(&identity, 100), Answer::Change(change) if change.begin == 95));
+        assert!(matches!(trap(&identity, 100), Verdict::Change(change) if change.begin == 95));
         assert_eq!(map(&identity).len(), 1);
         assert_eq!(changes(&identity).len(), 1);
         let changed_since = Identity {
@@ -383,7 +384,7 @@ mod tests {
         let identity = file(3);
         (0..HOT).for_each(|_| _ = trap(&identity, 100));
         learn(&identity, 100, None);
-        assert!(matches!(trap(&identity, 100), Answer::Reject));
+        assert!(matches!(trap(&identity, 100), Verdict::Reject));
         assert!(map(&identity).is_empty());
     }
 

@@ -66,14 +66,14 @@ pub(super) fn recorded(signal: i32) -> Action {
 pub(super) fn record(signal: i32, action: Action) {
     let mut known = KNOWN.lock();
     let found = known.iter().copied().find(|&known| *known == action);
-    let kept = found.unwrap_or_else(|| {
-        let kept: &'static Action = Box::leak(Box::new(action));
-        known.push(kept);
-        kept
+    let stored = found.unwrap_or_else(|| {
+        let stored: &'static Action = Box::leak(Box::new(action));
+        known.push(stored);
+        stored
     });
     let place = &ACTIONS[signal as usize - 1];
     // Release: pairs with the acquire in `recorded`.
-    place.store(ptr::from_ref(kept).cast_mut(), Ordering::Release);
+    place.store(ptr::from_ref(stored).cast_mut(), Ordering::Release);
 }
 
 /// Sets the action of the host for a signal.
@@ -85,10 +85,10 @@ pub(super) fn install_host(signal: i32, action: &Action) -> i64 {
 /// Returns the action with the runner's handler, and the flags of the guest's that the kernel
 /// reads.
 pub(super) fn ours(flags: u64) -> Action {
-    let kept = flags & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
+    let passed = flags & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
     Action {
         handler: address(fdtable_run_signal),
-        flags: kept | (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64 | SA_RESTORER,
+        flags: passed | (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64 | SA_RESTORER,
         restorer: address(fdtable_run_restore),
         mask: !0,
     }

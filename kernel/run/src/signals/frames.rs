@@ -4,8 +4,8 @@ use std::mem::offset_of;
 use std::ptr;
 
 use super::actions::{ALWAYS, Action, DEFAULT, IGNORE, install_host, record, recorded};
+use super::forwarding::forward_blocked;
 use super::mask::deliver_emulated;
-use super::resend::give_back;
 use super::sets::{NEVER_BLOCKED, is_fault};
 use crate::abi::{process_id, thread_id};
 use crate::block::{Block, Request};
@@ -31,15 +31,15 @@ pub(crate) fn alternate_stack(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
         }
     }
     if old != 0 {
-        let mut told = before;
-        told.ss_flags = before.ss_flags & AUTODISARM;
+        let mut shown = before;
+        shown.ss_flags = before.ss_flags & AUTODISARM;
         if before.ss_size == 0 {
-            told.ss_flags |= libc::SS_DISABLE;
+            shown.ss_flags |= libc::SS_DISABLE;
         } else if on_stack(&before, rsp) {
-            told.ss_flags |= libc::SS_ONSTACK;
+            shown.ss_flags |= libc::SS_ONSTACK;
         }
         // SAFETY: the guest's struct.
-        unsafe { pointer::<libc::stack_t>(old).write_unaligned(told) };
+        unsafe { pointer::<libc::stack_t>(old).write_unaligned(shown) };
     }
     0
 }
@@ -121,7 +121,7 @@ pub(crate) fn sigreturn(r: &mut Request<'_>, _: &[i64; 6]) -> i64 {
     // SAFETY: the guest's frame, or other words that it has put there.
     let mut context = unsafe { at.read_unaligned() };
     if block.has_deferred() {
-        give_back(block, context.mask);
+        forward_blocked(block, context.mask);
     }
     block.mailbox.block(context.mask);
     context.mask &= !NEVER_BLOCKED;

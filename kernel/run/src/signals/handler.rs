@@ -7,8 +7,8 @@ use fdtable_posix::runner;
 use fdtable_vfs::event::interrupt;
 
 use super::actions::{DEFAULT, install_host};
+use super::forwarding::{send_again, send_to_process};
 use super::frames::{Context, deliver};
-use super::resend::{send_again, send_to_process};
 use super::send::is_ignored;
 use super::sets::{BLOCKABLE, DEFERRED, NEVER_BLOCKED, is_fault};
 use crate::abi::{errno, process_id, set_errno};
@@ -190,7 +190,7 @@ fn finish_exit_to_guest(block: &Block, context: &mut Context) {
     let at = context.rip();
     let delivers = (address(fdtable_run_delivers)..address(fdtable_run_delivered)).contains(&at);
     if delivers {
-        let kept = [
+        let saved = [
             (libc::REG_RAX, block.saved.rax),
             (libc::REG_RDI, block.saved.rdi),
             (libc::REG_RSI, block.saved.rsi),
@@ -198,13 +198,13 @@ fn finish_exit_to_guest(block: &Block, context: &mut Context) {
             (libc::REG_R10, block.saved.r10),
             (libc::REG_R11, block.saved.r11),
         ];
-        for (register, value) in kept {
+        for (register, value) in saved {
             context.set(register, value);
         }
     }
     // Deferred signals are blocked there until the mask is set.
-    let looks = (address(fdtable_run_check)..address(fdtable_run_check_ends)).contains(&at);
-    if delivers || looks && !block.has_deferred() {
+    let checks = (address(fdtable_run_check)..address(fdtable_run_check_ends)).contains(&at);
+    if delivers || checks && !block.has_deferred() {
         context.set_rip(block.guest_rip);
         context.set(libc::REG_RCX, block.guest_rip);
         block.enter_guest();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
-use super::resend::{self, send_on, take_pending};
+use super::forwarding::{self, forward, take_pending};
 use super::sets::{DEFERRED, NEVER_BLOCKED};
 use crate::block::{Block, MaskPlace, Request};
 use crate::ending;
@@ -76,7 +76,7 @@ pub(crate) fn resume(block: &Block, mask: u64) {
 
 /// Sets the guest's mask at the end of the call. All signals are blocked.
 pub(crate) fn set_guest_mask(block: &Block, mask: u64) {
-    resend::give_back(block, mask);
+    forwarding::forward_blocked(block, mask);
     block.mailbox.block(mask);
     block.defer(mask & !NEVER_BLOCKED);
 }
@@ -123,8 +123,8 @@ pub(crate) fn leave(block: &Block) {
         infos.retain(|info| info[1] as i32 != libc::SI_TKILL);
     }
     if ending::is_claimed() {
-        resend::CARRIED.lock().extend(infos);
+        forwarding::CARRIED.lock().extend(infos);
         return;
     }
-    infos.iter().for_each(|info| send_on(block, info));
+    infos.iter().for_each(|info| forward(block, info));
 }

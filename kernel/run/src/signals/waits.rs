@@ -80,7 +80,7 @@ pub(crate) fn with_time(
         let (Some(time), true) = (time, must_retry(block, result)) else {
             return result;
         };
-        left = less(time, begun.elapsed());
+        left = time_left(time, begun.elapsed());
         a[index] = address_of(&left);
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn pselect(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     };
     with_mask(block, at, size, || {
         // A call that fails leaves the sets as they are.
-        let kept = if block.has_deferred() {
+        let before = if block.has_deferred() {
             sets(a)
         } else {
             Vec::new()
@@ -136,7 +136,7 @@ pub(crate) fn pselect(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
         let result = with_time_left(a[4], select);
         let ended = or_interrupted(block, result);
         if ended != result {
-            for (place, bytes) in kept {
+            for (place, bytes) in before {
                 // SAFETY: the call has written the set, of this size.
                 unsafe { pointer::<u8>(place).copy_from(bytes.as_ptr(), bytes.len()) };
             }
@@ -188,7 +188,7 @@ pub(crate) fn timed_wait(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
         let mut result = -i64::from(libc::EINTR);
         if block.mailbox.pending() & set == 0 {
             let rest = set & !EMULATED;
-            let left = time.map(|time| less(time, begun.elapsed()));
+            let left = time.map(|time| time_left(time, begun.elapsed()));
             let left_at = left.as_ref().map_or(0, address_of);
             result = host(r.number, [address_of(&rest), a[1], left_at, a[3], 0, 0]);
         }
@@ -210,7 +210,7 @@ pub(crate) fn timed_wait(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
 }
 
 /// Returns the time left. An invalid time stays as it is.
-fn less(time: [i64; 2], passed: Duration) -> [i64; 2] {
+fn time_left(time: [i64; 2], passed: Duration) -> [i64; 2] {
     duration(time).map_or(time, |limit| {
         let left = limit.saturating_sub(passed);
         [left.as_secs().cast_signed(), left.subsec_nanos().into()]
@@ -227,7 +227,7 @@ pub(crate) fn with_time_left(at: i64, wait: impl FnOnce() -> i64) -> i64 {
     if let Some(time) = time {
         // It may be read-only data, which a call that ended at once leaves unchanged.
         // SAFETY: the guest's time.
-        unsafe { runner::put(at, less(time, begun.elapsed())) };
+        unsafe { runner::put(at, time_left(time, begun.elapsed())) };
     }
     result
 }

@@ -41,7 +41,7 @@ pub(super) unsafe fn send_again(block: &Block, signal: i32, info: *const libc::s
 
 /// Forwards the signals for the process that the calling thread has taken and that its new mask
 /// blocks: another thread may not block them. All signals are blocked.
-pub(super) fn give_back(block: &Block, mask: u64) {
+pub(super) fn forward_blocked(block: &Block, mask: u64) {
     let set = block.taken.get() & mask;
     if set == 0 {
         return;
@@ -49,7 +49,7 @@ pub(super) fn give_back(block: &Block, mask: u64) {
     block.taken.set(block.taken.get() & !set);
     take_pending(set)
         .iter()
-        .for_each(|info| send_on(block, info));
+        .for_each(|info| forward(block, info));
 }
 
 /// Signals for the new program: other threads had taken them for the process.
@@ -75,7 +75,7 @@ pub(super) fn take_pending(set: u64) -> Vec<Info> {
 
 /// Forwards a signal that the calling thread has taken and blocks: to the thread if it was for a
 /// thread, otherwise to the process. So two of one signal stay two.
-pub(super) fn send_on(block: &Block, info: &Info) {
+pub(super) fn forward(block: &Block, info: &Info) {
     let (signal, code) = (info[0] as i32, info[1] as i32);
     let is_own = code == libc::SI_TKILL;
     if bit(signal) & EMULATED == 0 {
