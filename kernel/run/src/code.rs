@@ -6,13 +6,12 @@
 //! milliseconds, so it is made when a process has forked [`OFTEN`] times. Its children inherit it,
 //! whatever they execute.
 //!
-//! The program is linked so that its code is alone in the large pages that it touches. In one that
-//! is not, the code stays where it is.
+//! The program is linked so that its code is alone in its large pages. Code of a program that is
+//! linked in another way stays where it is.
 
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
@@ -20,18 +19,18 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use fdtable::host_fork;
 
-use crate::memory::{PAGE, pointer};
+use crate::memory::{self, PAGE, pointer};
 
 /// How many forks of a process come before the copy, if it has not inherited one.
 const OFTEN: u32 = 16;
 
 const LARGE: u64 = 2 << 20;
 
-/// Counts forks. Relaxed: whoever counts the one that matters makes the copy.
+/// Counts forks. Relaxed: the thread that counts fork [`OFTEN`] makes the copy.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Counts a fork that is about to be made. If it is the one, moves the code: other threads may run
-/// it meanwhile.
+/// Counts a fork that is about to be made. Moves the code before fork [`OFTEN`]: other threads may
+/// run it meanwhile.
 pub(crate) fn count_fork() {
     if FORKS.load(Relaxed) < OFTEN && FORKS.fetch_add(1, Relaxed) + 1 == OFTEN {
         // The code stays in the file on a host that has no room.
@@ -39,13 +38,12 @@ pub(crate) fn count_fork() {
     }
 }
 
-/// Has the code stay where it is: the program is about to install a filter, which may forbid the
-/// calls.
-pub(crate) fn keep() {
+/// Pins the code where it is: the program is about to install a filter, which may forbid the calls.
+pub(crate) fn pin() {
     FORKS.store(OFTEN, Relaxed);
 }
 
-/// Counts anew, in the child of a fork: most children fork seldom.
+/// Counts from 0 in the child of a fork: most children fork seldom.
 pub(crate) fn forget() {
     if FORKS.load(Relaxed) < OFTEN {
         FORKS.store(0, Relaxed);
@@ -58,7 +56,7 @@ fn text() -> Option<Range<u64>> {
     let value = |what| unsafe { libc::getauxval(what) };
     let (at, count) = (value(libc::AT_PHDR), value(libc::AT_PHNUM));
     let headers = pointer::<libc::Elf64_Phdr>(at);
-    // SAFETY: the host tells where the headers of the program are, which nothing changes.
+    // SAFETY: the host reports the address of the program's headers, which nothing changes.
     let headers = unsafe { std::slice::from_raw_parts(headers, count as usize) };
     let find = |holds: &dyn Fn(&libc::Elf64_Phdr) -> bool| headers.iter().find(|one| holds(one));
     let own = find(&|one| one.p_type == libc::PT_PHDR)?;
@@ -68,22 +66,18 @@ fn text() -> Option<Range<u64>> {
     (code.p_align >= LARGE).then_some(pages)
 }
 
-/// Moves code to memory in large pages, which it and nothing else fills.
+/// Moves code to memory in large pages that have no other contents.
 fn copy(text: &Range<u64>) -> io::Result<()> {
     let all = text.start & !(LARGE - 1)..text.end.next_multiple_of(LARGE);
     let size = (all.end - all.start) as usize;
     // No child has the descriptor.
-    let _inside = host_fork::enter();
+    let _fork_guard = host_fork::enter();
     // The host sends a signal for a file that is larger.
-    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: there is room for the answer, which is there if the call has not failed.
-    let limit = unsafe {
-        match libc::getrlimit(libc::RLIMIT_FSIZE, limit.as_mut_ptr()) {
-            0 => limit.assume_init().rlim_cur,
-            _ => 0,
-        }
-    };
-    if limit < size as u64 {
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for the answer.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    if limit.rlim_cur < size as u64 {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     // SAFETY: the name is a C string. The descriptor is this file's from here on.
@@ -111,7 +105,7 @@ fn copy(text: &Range<u64>) -> io::Result<()> {
     let protection = libc::PROT_READ | libc::PROT_EXEC;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED;
     let (at, fd) = (pointer::<c_void>(all.start), file.as_raw_fd());
-    // SAFETY: what it replaces is the same code, at once, and the reservations beside it.
+    // SAFETY: the mapping replaces the same code, at once, and the reservations beside it.
     unsafe {
         if libc::mmap(at, size, protection, flags, fd, 0) == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
@@ -127,16 +121,13 @@ fn copy(text: &Range<u64>) -> io::Result<()> {
 
 /// Reserves a range in which nothing is mapped.
 fn reserve(range: &Range<u64>) -> io::Result<()> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    let size = (range.end - range.start) as usize;
-    // SAFETY: nothing is replaced.
-    let is_failed = size > 0
-        && unsafe { libc::mmap(pointer(range.start), size, libc::PROT_NONE, flags, -1, 0) }
-            == libc::MAP_FAILED;
-    match is_failed {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
+    if range.is_empty() {
+        return Ok(());
     }
+    let flags = libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: nothing is replaced.
+    let place = unsafe { memory::map_anonymous(range.clone(), libc::PROT_NONE, flags) };
+    place.map(drop).map_err(io::Error::from_raw_os_error)
 }
 
 /// Releases what was reserved.

@@ -11,11 +11,10 @@ use object::elf::{
 };
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::calls::{checked, checked_address};
-use crate::memory;
+use crate::abi::{checked, checked_address};
+use crate::memory::{self, PAGE};
 use crate::patch;
 
-const PAGE: u64 = 4096;
 /// The most program headers. The host has the same limit: a page of them.
 const HEADERS: usize = 64 << 10;
 /// The size of a program header.
@@ -43,10 +42,10 @@ pub(crate) struct Headers {
     extent: Range<u64>,
 }
 
-/// Reads the headers of the file at a descriptor of ours. `start` has its first bytes.
+/// Reads the headers of the file at a descriptor. `start` has its first bytes.
 ///
 /// # Errors
-/// `ENOEXEC` for what is no program for x86-64; those of the calls.
+/// `ENOEXEC` if the file is no program for x86-64; errors of the calls.
 pub(crate) fn headers(fd: c_int, start: &[u8]) -> Result<Headers, i32> {
     let refused = |_| libc::ENOEXEC;
     let header = FileHeader64::<LittleEndian>::parse(start).map_err(refused)?;
@@ -102,7 +101,7 @@ impl Headers {
     /// Returns the path of the dynamic loader that the file asks for.
     ///
     /// # Errors
-    /// `ENOEXEC` if the path is too long; those of the calls.
+    /// `ENOEXEC` if the path is too long; errors of the calls.
     pub(crate) fn interpreter(&self, fd: c_int) -> Result<Option<Vec<u8>>, i32> {
         let mut all = self.all.iter();
         let found = all.find(|one| one.p_type(LittleEndian) == PT_INTERP);
@@ -121,7 +120,7 @@ impl Headers {
     /// Maps the file.
     ///
     /// # Errors
-    /// `ENOEXEC` for a segment that cannot be mapped; those of the calls.
+    /// `ENOEXEC` for a segment that cannot be mapped; errors of the calls.
     pub(crate) fn load(&self, fd: c_int) -> Result<Image, i32> {
         let (first, offset) = (self.extent.start, self.offset);
         let fixed = (self.kind == ET_EXEC).then_some(first);
@@ -149,7 +148,7 @@ impl Headers {
     }
 }
 
-/// Maps a segment, and zeroes what is behind its bytes in the file.
+/// Maps a segment, and zeroes the memory behind its bytes in the file.
 fn segment(fd: c_int, one: &ProgramHeader64<LittleEndian>, base: u64) -> Result<(), i32> {
     let endian = LittleEndian;
     let flags = one.p_flags(endian);
@@ -176,7 +175,7 @@ fn segment(fd: c_int, one: &ProgramHeader64<LittleEndian>, base: u64) -> Result<
                 (one.p_offset(endian) - within).cast_signed(),
             )
         })?;
-        let mapping = patch::Mapping {
+        let mapping = patch::FileMapping {
             protection,
             flags: libc::MAP_PRIVATE,
             fd,
@@ -188,16 +187,7 @@ fn segment(fd: c_int, one: &ProgramHeader64<LittleEndian>, base: u64) -> Result<
     let zeroes_from = if in_file > 0 { mapped_end } else { page };
     if end > zeroes_from {
         // SAFETY: as above.
-        checked_address(unsafe {
-            libc::mmap(
-                memory::pointer(zeroes_from),
-                (end - zeroes_from) as usize,
-                protection,
-                libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        })?;
+        unsafe { memory::map_anonymous(zeroes_from..end, protection, libc::MAP_FIXED) }?;
     }
     if in_memory > in_file && in_file > 0 && flags.contains(PF_W) {
         // To the end of the page: a dynamic loader takes its first memory there.

@@ -1,106 +1,76 @@
-//! The way of a system call from the guest to the runner and back.
+//! The entry of a system call from the guest to the runner, and the exit back to the guest.
 //!
 //! `fdtable_run_enter` takes the place of the instruction `syscall`: the number and the arguments
 //! are in the registers of the kernel's convention, and `rcx` has the address to return to, as
 //! after `syscall`. It switches to the runner's stack and thread-local memory, saves all registers
-//! in a [`Frame`], and calls [`serve`](crate::calls::serve), or what observes it (see `observe`).
+//! in a [`Frame`], and calls the function that the block has for it.
 //!
 //! # How the runner knows its thread
 //!
-//! The base of `gs` leads to the [`Block`](crate::thread::Block) of the thread. The guest has `fs`
-//! for itself.
+//! The base of `gs` leads to the [`Block`] of the thread. The guest has `fs` for itself.
 //!
 //! # Signals
 //!
-//! A signal may arrive at any instruction. The byte `inside` of the block says on which side it
-//! has. From its setting on, a handler of the guest waits until the call is over (see `signals`).
-//! On the way out, the byte is cleared by the last instruction but two, when all registers are the
-//! guest's. A signal between the look for waiting signals and that instruction moves the thread
-//! back to the look; one after it finishes the way out.
+//! A signal may arrive at any instruction. The byte `in_runner` of the block records whether it has
+//! interrupted the runner or the guest. While it is set, a handler of the guest is deferred until
+//! the call is over (see `signals`). The exit clears it by the last instruction but two, when all
+//! registers are the guest's. A signal between the check for deferred signals and that instruction
+//! moves the thread back to the check. A later one finishes the exit.
 //!
 //! # Vector registers
 //!
 //! Compiled code of the runner uses `xmm0` to `xmm15`, which are saved. It uses nothing wider:
-//! the runner is compiled for the first x86-64, and its C library is told so by
-//! [`prepare_process`](crate::prepare_process). Legacy instructions leave the upper halves as they
-//! are.
+//! the runner is compiled for the first x86-64, and [`prepare_process`](crate::prepare_process)
+//! restricts its C library to that. Legacy instructions do not change the upper halves.
 
 use std::arch::global_asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::thread::Block;
+use crate::block::Block;
+use crate::frame::Frame;
 
-/// The registers of the guest at a call, as the entry saves them.
-#[repr(C)]
-#[derive(Clone)]
-pub(crate) struct Frame {
-    pub(crate) xmm: [u128; 16],
-    pub(crate) rax: u64,
-    pub(crate) rdx: u64,
-    pub(crate) rsi: u64,
-    pub(crate) rdi: u64,
-    pub(crate) r8: u64,
-    pub(crate) r9: u64,
-    pub(crate) r10: u64,
-    pub(crate) rbx: u64,
-    pub(crate) rbp: u64,
-    pub(crate) r12: u64,
-    pub(crate) r13: u64,
-    pub(crate) r14: u64,
-    pub(crate) r15: u64,
-    pub(crate) flags: u64,
-    pub(crate) rsp: u64,
-    pub(crate) rip: u64,
+/// A handler of the host's signals.
+pub(crate) type SignalHandler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) -> u8;
+
+/// The handler on threads of the guest. It returns what the selector becomes.
+static ON_SIGNAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// The handler on threads of the runner's libraries, whose result is not read.
+static ON_FOREIGN_SIGNAL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Sets the handlers that `fdtable_run_signal` calls, before a signal has it as its handler.
+pub(crate) fn set_handlers(on_signal: SignalHandler, on_foreign_signal: SignalHandler) {
+    ON_SIGNAL.store(on_signal as *mut c_void, Ordering::SeqCst);
+    ON_FOREIGN_SIGNAL.store(on_foreign_signal as *mut c_void, Ordering::SeqCst);
 }
 
-impl Frame {
-    /// Returns the registers of a program or a thread that begins.
-    pub(crate) fn new(rip: u64, rsp: u64) -> Self {
-        Self {
-            xmm: [0; 16],
-            rax: 0,
-            rdx: 0,
-            rsi: 0,
-            rdi: 0,
-            r8: 0,
-            r9: 0,
-            r10: 0,
-            rbx: 0,
-            rbp: 0,
-            r12: 0,
-            r13: 0,
-            r14: 0,
-            r15: 0,
-            flags: 0x202,
-            rsp,
-            rip,
-        }
-    }
-
-    /// Returns the arguments of the call.
-    pub(crate) fn arguments(&self) -> [i64; 6] {
-        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9].map(u64::cast_signed)
-    }
+/// Makes a call of the host that may block, unless signals are deferred.
+pub(crate) fn host(number: i64, arguments: [i64; 6]) -> i64 {
+    // SAFETY: the guest's own call, with what it passed.
+    unsafe { fdtable_run_host(number, &raw const arguments) }
 }
 
 global_asm!(
     ".pushsection .text.fdtable_run,\"ax\",@progbits",
     ".p2align 6",
-    ".globl fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".globl fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
-    ".globl fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
-    ".globl fdtable_run_returns, fdtable_run_returned",
-    ".globl fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
-    ".hidden fdtable_run_begin, fdtable_run_end, fdtable_run_enter, fdtable_run_start",
-    ".hidden fdtable_run_stop, fdtable_run_look, fdtable_run_delivers",
-    ".hidden fdtable_run_host_prompt, fdtable_run_signal, fdtable_run_restore, fdtable_run_sigreturn, fdtable_run_host",
-    ".hidden fdtable_run_returns, fdtable_run_returned",
-    ".hidden fdtable_run_clone, fdtable_run_delivered, fdtable_run_host_looks, fdtable_run_host_done, fdtable_run_host_ends, fdtable_run_look_ends",
+    ".irp label, begin, end, enter, start, stop, check, check_ends, delivers, delivered, signal",
+    ".globl fdtable_run_\\label",
+    ".hidden fdtable_run_\\label",
+    ".endr",
+    ".irp label, restore, sigreturn, returns, returned, clone",
+    ".globl fdtable_run_\\label",
+    ".hidden fdtable_run_\\label",
+    ".endr",
+    ".irp label, host, host_prompt, host_checks, host_done, host_ends",
+    ".globl fdtable_run_\\label",
+    ".hidden fdtable_run_\\label",
+    ".endr",
     "fdtable_run_begin:",
-    // The way in.
+    // The entry.
     "fdtable_run_enter:",
-    "    mov byte ptr gs:[{inside}], 1",
+    "    mov byte ptr gs:[{in_runner}], 1",
     "    mov byte ptr gs:[{selector}], 0",
     "    mov gs:[{guest_rsp}], rsp",
     "    mov rsp, gs:[{stack}]",
@@ -116,31 +86,21 @@ global_asm!(
     "    push r15; push r14; push r13; push r12; push rbp; push rbx",
     "    push r10; push r9; push r8; push rdi; push rsi; push rdx; push rax",
     "    sub rsp, 256",
-    "    movups [rsp], xmm0; movups [rsp + 16], xmm1",
-    "    movups [rsp + 32], xmm2; movups [rsp + 48], xmm3",
-    "    movups [rsp + 64], xmm4; movups [rsp + 80], xmm5",
-    "    movups [rsp + 96], xmm6; movups [rsp + 112], xmm7",
-    "    movups [rsp + 128], xmm8; movups [rsp + 144], xmm9",
-    "    movups [rsp + 160], xmm10; movups [rsp + 176], xmm11",
-    "    movups [rsp + 192], xmm12; movups [rsp + 208], xmm13",
-    "    movups [rsp + 224], xmm14; movups [rsp + 240], xmm15",
+    ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "    movups [rsp + 16 * \\i], xmm\\i",
+    ".endr",
     "    rdfsbase rsi",
     "    mov gs:[{guest_fs}], rsi",
     "    mov rsi, gs:[{host_fs}]",
     "    wrfsbase rsi",
     "    mov rdi, rsp",
     "    call qword ptr gs:[{serve}]",
-    // The way out, with the frame on the top of the stack.
+    // The exit to the guest, with the frame on the top of the stack.
     "5:  mov rsi, gs:[{guest_fs}]",
     "    wrfsbase rsi",
-    "    movups xmm0, [rsp]; movups xmm1, [rsp + 16]",
-    "    movups xmm2, [rsp + 32]; movups xmm3, [rsp + 48]",
-    "    movups xmm4, [rsp + 64]; movups xmm5, [rsp + 80]",
-    "    movups xmm6, [rsp + 96]; movups xmm7, [rsp + 112]",
-    "    movups xmm8, [rsp + 128]; movups xmm9, [rsp + 144]",
-    "    movups xmm10, [rsp + 160]; movups xmm11, [rsp + 176]",
-    "    movups xmm12, [rsp + 192]; movups xmm13, [rsp + 208]",
-    "    movups xmm14, [rsp + 224]; movups xmm15, [rsp + 240]",
+    ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "    movups xmm\\i, [rsp + 16 * \\i]",
+    ".endr",
     "    add rsp, 256",
     "    mov rcx, [rsp + 120]",
     "    mov gs:[{guest_rip}], rcx",
@@ -156,31 +116,32 @@ global_asm!(
     "    pop rax; pop rdx; pop rsi; pop rdi; pop r8; pop r9; pop r10",
     "    pop rbx; pop rbp; pop r12; pop r13; pop r14; pop r15",
     "    mov rsp, [rsp + 8]",
-    "    jmp fdtable_run_look",
+    "    jmp fdtable_run_check",
     "8:  pop rax; pop rdx; pop rsi; pop rdi; pop r8; pop r9; pop r10",
     "    pop rbx; pop rbp; pop r12; pop r13; pop r14; pop r15",
     "    popfq",
     "    pop rsp",
-    "fdtable_run_look:",
-    "    movzx ecx, byte ptr gs:[{waiting}]",
+    "fdtable_run_check:",
+    "    movzx ecx, byte ptr gs:[{deferred}]",
     "    jrcxz 6f",
     "    jmp 7f",
     "6:  mov byte ptr gs:[{selector}], 1",
-    "    mov byte ptr gs:[{inside}], 0",
+    "    mov byte ptr gs:[{in_runner}], 0",
     "    mov rcx, gs:[{guest_rip}]",
     "    jmp rcx",
-    "fdtable_run_look_ends:",
-    // Signals wait: let them in here, where all registers but those in the block are the guest's.
+    "fdtable_run_check_ends:",
+    // Signals are deferred. Unblock them here, where all registers but those in the block are the
+    // guest's.
     "7:  mov gs:[{rax}], rax; mov gs:[{rdi}], rdi; mov gs:[{rsi}], rsi",
     "    mov gs:[{rdx}], rdx; mov gs:[{r10}], r10; mov gs:[{r11}], r11",
     "    mov eax, 14; mov edi, 2; mov rsi, gs:[{block}]; lea rsi, [rsi + {mask}]",
     "    mov edx, 0; mov r10d, 8",
     "    syscall",
     "fdtable_run_delivers:",
-    "    mov byte ptr gs:[{waiting}], 0",
+    "    mov byte ptr gs:[{deferred}], 0",
     "    mov rax, gs:[{rax}]; mov rdi, gs:[{rdi}]; mov rsi, gs:[{rsi}]",
     "    mov rdx, gs:[{rdx}]; mov r10, gs:[{r10}]; mov r11, gs:[{r11}]",
-    "    jmp fdtable_run_look",
+    "    jmp fdtable_run_check",
     "fdtable_run_delivered:",
     // Runs a thread of the guest from the frame at `rdi` on, until `fdtable_run_stop`.
     "fdtable_run_start:",
@@ -198,21 +159,22 @@ global_asm!(
     // A thread of the runner's libraries has no block, or that of the thread that has started it.
     "    rdgsbase rax",
     "    test rax, rax",
-    "    jz {on_foreign_signal}",
+    "    jz 2f",
     "    mov eax, 186",
     "    syscall",
     "    cmp eax, gs:[{id}]",
-    "    jne {on_foreign_signal}",
+    "    jne 2f",
     "    push rbx",
     "    mov byte ptr gs:[{selector}], 0",
     "    rdfsbase rbx",
     "    mov rax, gs:[{host_fs}]",
     "    wrfsbase rax",
-    "    call {on_signal}",
+    "    call qword ptr [rip + {on_signal}]",
     "    wrfsbase rbx",
     "    mov gs:[{selector}], al",
     "    pop rbx",
     "    ret",
+    "2:  jmp qword ptr [rip + {on_foreign_signal}]",
     "fdtable_run_restore:",
     "    mov eax, 15",
     "    syscall",
@@ -222,22 +184,22 @@ global_asm!(
     "    wrfsbase rsi",
     "    mov rsp, gs:[{guest_rsp}]",
     "    mov eax, 15",
-    "    mov byte ptr gs:[{waiting}], 0",
+    "    mov byte ptr gs:[{deferred}], 0",
     // A signal that arrives from here on arrives in the guest.
     "fdtable_run_returns:",
     "    mov byte ptr gs:[{selector}], 1",
-    "    mov byte ptr gs:[{inside}], 0",
+    "    mov byte ptr gs:[{in_runner}], 0",
     "    syscall",
     "fdtable_run_returned:",
-    // A call of the host that may block: not if signals wait. `rdi`: the number; `rsi`: arguments.
-    // Threads of the runner have no block, or that of the thread that has started them; they make
-    // no such call.
+    // A call of the host that may block, unless signals are deferred. `rdi`: number; `rsi`:
+    // arguments. Threads of the runner have no block, or that of the thread that has started them;
+    // they make no such call.
     "fdtable_run_host:",
     "    mov rax, rdi; mov r11, rsi",
     "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
     "    mov r10, [r11 + 24]; mov r8, [r11 + 32]; mov r9, [r11 + 40]",
-    "fdtable_run_host_looks:",
-    "    cmp byte ptr gs:[{waiting}], 0",
+    "fdtable_run_host_checks:",
+    "    cmp byte ptr gs:[{deferred}], 0",
     "    jne fdtable_run_host_ends",
     "    syscall",
     "fdtable_run_host_done:",
@@ -245,8 +207,8 @@ global_asm!(
     "fdtable_run_host_ends:",
     "    mov rax, -4",
     "    ret",
-    // One that does not wait, on any thread. In this range the host's kernel does not look at the
-    // selector, which is most of what interception costs a call.
+    // A call that does not wait, on any thread. In this range the host's kernel does not read the
+    // selector, which is most of the cost of interception.
     "fdtable_run_host_prompt:",
     "    mov rax, rdi; mov r11, rsi",
     "    mov rdi, [r11]; mov rsi, [r11 + 8]; mov rdx, [r11 + 16]",
@@ -281,35 +243,35 @@ global_asm!(
     ".popsection",
     // All but carry, parity, adjust, zero, sign, overflow, interrupts on, and the bit that is 1.
     rare_flags = const !0xAD7_i32,
-    on_signal = sym crate::signals::on_signal,
-    on_foreign_signal = sym crate::signals::on_foreign_signal,
+    on_signal = sym ON_SIGNAL,
+    on_foreign_signal = sym ON_FOREIGN_SIGNAL,
     id = const offset_of!(Block, id),
     alignment_check = const 1 << 18,
     // Interrupts on, and the bit that is 1.
     plain_flags = const 0x202,
     block = const offset_of!(Block, myself),
     serve = const offset_of!(Block, serve),
-    inside = const offset_of!(Block, inside),
+    in_runner = const offset_of!(Block, in_runner),
     selector = const offset_of!(Block, selector),
-    waiting = const offset_of!(Block, waiting),
+    deferred = const offset_of!(Block, deferred),
     guest_rsp = const offset_of!(Block, guest_rsp),
     guest_rip = const offset_of!(Block, guest_rip),
     guest_fs = const offset_of!(Block, guest_fs),
     host_fs = const offset_of!(Block, host_fs),
     stack = const offset_of!(Block, stack),
     mask = const offset_of!(Block, mask),
-    rax = const offset_of!(Block, kept.rax),
-    rdi = const offset_of!(Block, kept.rdi),
-    rsi = const offset_of!(Block, kept.rsi),
-    rdx = const offset_of!(Block, kept.rdx),
-    r10 = const offset_of!(Block, kept.r10),
-    r11 = const offset_of!(Block, kept.r11),
+    rax = const offset_of!(Block, saved.rax),
+    rdi = const offset_of!(Block, saved.rdi),
+    rsi = const offset_of!(Block, saved.rsi),
+    rdx = const offset_of!(Block, saved.rdx),
+    r10 = const offset_of!(Block, saved.r10),
+    r11 = const offset_of!(Block, saved.r11),
 );
 
 unsafe extern "C" {
     /// Runs the guest from these registers on, until [`fdtable_run_stop`].
     pub(crate) fn fdtable_run_start(frame: *const Frame);
-    /// Returns from [`fdtable_run_start`], from inside of a call.
+    /// Returns from [`fdtable_run_start`], in a call.
     pub(crate) fn fdtable_run_stop() -> !;
     /// Continues where the guest's handler returns to.
     pub(crate) fn fdtable_run_sigreturn() -> !;
@@ -320,11 +282,12 @@ unsafe extern "C" {
     pub(crate) fn fdtable_run_enter();
     pub(crate) fn fdtable_run_begin();
     pub(crate) fn fdtable_run_end();
-    pub(crate) fn fdtable_run_look();
-    pub(crate) fn fdtable_run_look_ends();
+    pub(crate) fn fdtable_run_check();
+    pub(crate) fn fdtable_run_check_ends();
     pub(crate) fn fdtable_run_delivers();
     pub(crate) fn fdtable_run_delivered();
-    /// Makes a call of the host that may block. Returns its result, or `-EINTR` if signals wait.
+    /// Makes a call of the host that may block. Returns its result, or `-EINTR` if signals are
+    /// deferred.
     pub(crate) fn fdtable_run_host(number: i64, arguments: *const [i64; 6]) -> i64;
     /// Makes a call of the host that does not wait. Returns its result.
     pub(crate) fn fdtable_run_host_prompt(number: i64, arguments: *const [i64; 6]) -> i64;
@@ -336,7 +299,7 @@ unsafe extern "C" {
         block: *const c_void,
         frame: *const Frame,
     ) -> i64;
-    pub(crate) fn fdtable_run_host_looks();
+    pub(crate) fn fdtable_run_host_checks();
     pub(crate) fn fdtable_run_host_done();
     pub(crate) fn fdtable_run_host_ends();
 }

@@ -1,49 +1,46 @@
-//! A program that takes the place of another one: `execve(2)`.
+//! Replaces the program by another one: `execve(2)`.
 //!
-//! It does so in the same process, so that the descriptors, the working directory and the files in
-//! memory stay. If the program cannot be run, the call fails before anything has changed.
+//! The process stays, and so do its descriptors, its working directory and the files in memory. If
+//! the program cannot be run, the call fails before anything has changed.
 //!
 //! # Other threads
 //!
-//! All other threads end, wherever they are. The caller marks them, and sends each one a signal. A
-//! thread that is in the guest continues as if it had called `exit`. One that is in a call ends at
-//! the end of the call, where it holds nothing of the runner; until then its sleeps end at once, as
-//! for any signal. The caller marks and sends again until the host has no such thread any more, so
-//! it does not matter when a thread has begun, or where exactly the signal has arrived. The host
-//! releases robust locks of threads that end, which is why the guest's memory stays until then.
+//! All other threads exit. The caller marks them, and sends each one a signal. A thread in the
+//! guest continues as if it had called `exit`. A thread in a call exits at the end of the call,
+//! where it holds nothing of the runner; until then its sleeps end at once, as for any signal. The
+//! caller marks and sends again until the host has no such thread, so it does not matter when a
+//! thread has begun, or where the signal has interrupted it. The host releases robust locks at the
+//! exit of a thread, so the guest's memory stays until then.
 //!
-//! The leader of the process cannot end without the process, and a program runs on it, because its
-//! id is that of the process. A leader that ends, by its own call or by the mark, waits in the
+//! The leader of the process cannot exit without the process, and a program runs on it, because its
+//! id is that of the process. A leader that exits, by its own call or by the mark, waits in the
 //! runner ([`wait_for_program`]). If the caller is not the leader, it hands the program over to the
-//! leader, and ends. Its signal mask and its pending signals go with the program.
+//! leader, and exits. Its signal mask and its pending signals go with the program.
 //!
-//! A signal for the process may have been taken by a thread that ends before it has run a handler.
-//! The thread sends it on ([`signals::leave`]). While a program is executed, it is kept until the
-//! actions are reset, and is then pending in the new program.
+//! A thread may have taken a signal for the process, and exit before it has run a handler. The
+//! thread forwards it ([`signals::leave`]). If a thread executes a program, the signal is carried
+//! until the actions are reset, and is then pending in the new program.
 //!
-//! One thread executes a program at a time. Another one that tries it, or that calls `exit_group`,
-//! ends like all others.
+//! One thread executes a program at a time. Another thread that calls `execve` or `exit_group`
+//! meanwhile exits like all others.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread as host_thread;
 use std::time::Duration;
 
 use fdtable_posix::runner;
 
-use crate::calls::host_now;
-use crate::entry::Frame;
+use crate::abi::{address_of, host_now, thread_id};
+use crate::block::{Block, Request};
+use crate::entry::fdtable_run_stop;
+use crate::frame::Frame;
 use crate::guarded::Guarded;
-use crate::memory::{self, pointer};
+use crate::memory::{self, pointer, words};
 use crate::program::{self, Program};
-use crate::thread::{self, Block};
-use crate::{observe, patch, process, signals};
+use crate::{ending, exit, observe, patch, prctl, robust, signals, thread, vfork};
 
-/// The thread that executes a program, or ends the process, and so the others; 0 if there is none.
-static CALLER: AtomicI32 = AtomicI32::new(0);
-
-/// A program for the leader, from the thread that has called `execve`.
+/// A program that a thread hands over to the leader.
 struct Handover {
     program: Program,
     caller: i32,
@@ -53,31 +50,12 @@ struct Handover {
 static HANDOVER: Guarded<Option<Handover>> = Guarded::new(None);
 /// Changes to 1 when there is a [`Handover`]: the leader sleeps on it.
 static IS_HANDED_OVER: AtomicI32 = AtomicI32::new(0);
-
-/// Returns true if a thread executes a program, and ends the others.
-pub(crate) fn is_beginning() -> bool {
-    CALLER.load(Ordering::SeqCst) != 0
-}
-
-/// Returns true if a thread is the one that executes a program, and ends the others.
-pub(crate) fn is_caller(thread: i32) -> bool {
-    CALLER.load(Ordering::SeqCst) == thread
-}
-
-/// Forgets what other threads execute and the timers, which belong to the parent, in the child of a
-/// fork.
-pub(crate) fn forget() {
-    CALLER.store(0, Ordering::SeqCst);
-    TIMERS.lock().clear();
-    signals::forget_carried();
-}
-
 /// The timers of the guest, by the ids that the host has given them.
 static TIMERS: Guarded<BTreeSet<i32>> = Guarded::new(BTreeSet::new());
 
 /// Makes a timer: `timer_create(2)`.
-pub(crate) fn create_timer(a: [i64; 6]) -> i64 {
-    let result = host_now(libc::SYS_timer_create, a);
+pub(crate) fn create_timer(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    let result = host_now(r.number, *a);
     if result == 0
         // SAFETY: the host's id, which has any value.
         && let Some(id) = unsafe { runner::value(pointer::<i32>(a[2].cast_unsigned())) }
@@ -88,10 +66,15 @@ pub(crate) fn create_timer(a: [i64; 6]) -> i64 {
 }
 
 /// Deletes a timer: `timer_delete(2)`.
-pub(crate) fn delete_timer(a: [i64; 6]) -> i64 {
-    // Before: the host may give the id to another timer afterwards.
+pub(crate) fn delete_timer(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    // Before the call: the host may give the id to another timer afterwards.
     TIMERS.lock().remove(&(a[0] as i32));
-    host_now(libc::SYS_timer_delete, a)
+    host_now(r.number, *a)
+}
+
+/// Forgets the timers, which belong to the parent, in the child of a fork.
+pub(crate) fn forget_timers() {
+    TIMERS.lock().clear();
 }
 
 /// Deletes all timers, which a new program does not inherit.
@@ -103,6 +86,12 @@ fn delete_timers() {
 
 /// The most bytes of an argument, with the one that ends it: `MAX_ARG_STRLEN` of Linux.
 const ARGUMENT: usize = 32 * 4096;
+
+/// Reads a string of the guest; `None` if it is longer than the limit.
+fn string(at: u64, limit: usize) -> Result<Option<CString>, i32> {
+    // SAFETY: as the guest's calls do, this one expects that no thread changes the string.
+    unsafe { runner::string_below(pointer(at), limit) }
+}
 
 /// Reads a list of strings of the guest.
 ///
@@ -120,9 +109,7 @@ fn strings(at: i64) -> Result<Vec<CString>, i32> {
         if text == 0 {
             break;
         }
-        // SAFETY: as the guest's calls do, this one expects that no thread changes the string.
-        let text = unsafe { runner::string_below(pointer(text), ARGUMENT) }?;
-        let text = text.ok_or(libc::E2BIG)?;
+        let text = string(text, ARGUMENT)?.ok_or(libc::E2BIG)?;
         size += text.as_bytes_with_nul().len() + 8;
         if size > program::ARGUMENTS {
             return Err(libc::E2BIG);
@@ -133,16 +120,9 @@ fn strings(at: i64) -> Result<Vec<CString>, i32> {
 }
 
 /// Opens the program that the guest names.
-fn open(
-    directory: c_int,
-    path: i64,
-    arguments: i64,
-    environment: i64,
-    flags: i32,
-) -> Result<Program, i32> {
-    // SAFETY: as in `strings`.
-    let path =
-        unsafe { runner::string_below(pointer(path.cast_unsigned()), libc::PATH_MAX as usize) }?;
+fn open(directory: c_int, a: [i64; 3], flags: i32) -> Result<Program, i32> {
+    let [path, arguments, environment] = a;
+    let path = string(path.cast_unsigned(), libc::PATH_MAX as usize)?;
     let path = path.ok_or(libc::ENAMETOOLONG)?;
     let path = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         true => CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default(),
@@ -156,88 +136,60 @@ fn open(
     Program::open(directory, &path, arguments, strings(environment)?)
 }
 
+/// Runs another program in this process: `execve(2)`.
+pub(crate) fn execve(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    execute(r, open(libc::AT_FDCWD, [a[0], a[1], a[2]], 0))
+}
+
 /// Runs another program in this process: `execveat(2)`.
-pub(crate) fn execute(
-    block: &Block,
-    frame: &mut Frame,
-    directory: c_int,
-    path: i64,
-    arguments: i64,
-    environment: i64,
-    flags: i32,
-) -> i64 {
-    let program = match open(directory, path, arguments, environment, flags) {
+pub(crate) fn execveat(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    execute(r, open(a[0] as i32, [a[1], a[2], a[3]], a[4] as i32))
+}
+
+fn execute(r: &mut Request<'_>, program: Result<Program, i32>) -> i64 {
+    let block = r.block;
+    let program = match program {
         Ok(program) => program,
         Err(errno) => return -i64::from(errno),
     };
-    // Signals wait for the new program.
-    let mask = signals::hold_all(block);
-    // A thread that ends is not counted any more, and still accesses the guest's memory.
-    if process::is_leader() && process::is_alone() && thread::is_alone() {
-        *frame = replace(block, program);
-        return frame.rax.cast_signed();
+    // The new program gets the signals.
+    let mask = signals::defer_all(block);
+    // A thread that exits is no longer counted, and still accesses the guest's memory.
+    if exit::is_leader() && thread::is_alone() && thread::has_one_block() {
+        *r.frame = replace(block, program);
+        return r.frame.rax.cast_signed();
     }
-    // SAFETY: it takes nothing.
-    let myself = unsafe { libc::gettid() };
-    if !claim() {
+    if !ending::claim() {
         drop(program);
-        return process::end_thread(0);
+        return exit::end_thread(0);
     }
-    end_others();
-    if process::is_leader() {
-        *frame = replace(block, program);
-        return frame.rax.cast_signed();
+    ending::end_others();
+    if exit::is_leader() {
+        *r.frame = replace(block, program);
+        return r.frame.rax.cast_signed();
     }
     // The leader counts in the place of this thread.
     block.clear_on_exit.set(0);
     *HANDOVER.lock() = Some(Handover {
         program,
-        caller: myself,
+        caller: thread_id(),
         mask,
     });
     IS_HANDED_OVER.store(1, Ordering::SeqCst);
     futex(&IS_HANDED_OVER, libc::FUTEX_WAKE, 1);
     // SAFETY: the thread runs in `fdtable_run_start`, and holds nothing.
-    unsafe { crate::entry::fdtable_run_stop() }
+    unsafe { fdtable_run_stop() }
 }
-
-/// Claims the right to end the other threads. Returns false if another thread has it.
-pub(crate) fn claim() -> bool {
-    // SAFETY: it takes nothing.
-    let myself = unsafe { libc::gettid() };
-    CALLER
-        .compare_exchange(0, myself, Ordering::SeqCst, Ordering::SeqCst)
-        .is_ok()
-}
-
-/// Ends all other threads but the leader, which waits for a program then.
-pub(crate) fn end_others() {
-    let mut others = BTreeSet::new();
-    loop {
-        others.extend(thread::end_others());
-        // SAFETY: it takes nothing.
-        others.remove(&unsafe { libc::getpid() });
-        others.retain(|&id| is_there(id));
-        if others.is_empty() && process::is_alone() {
-            return;
-        }
-        host_thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Returns true if the host has a thread of this process with an id.
-fn is_there(id: i32) -> bool {
-    // SAFETY: they take no pointers.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) == 0 }
-}
-
 fn futex(word: &AtomicI32, operation: i32, value: i64) -> i64 {
-    let at = std::ptr::from_ref(word).expose_provenance() as i64;
-    host_now(libc::SYS_futex, [at, operation.into(), value, 0, 0, 0])
+    host_now(
+        libc::SYS_futex,
+        [address_of(word), operation.into(), value, 0, 0, 0],
+    )
 }
 
-/// Waits on the leader, whose guest has ended, until another thread executes a program. Returns the
-/// registers with which that begins. Until then all signals are blocked, and for other threads.
+/// Waits on the leader, which has exited, until another thread executes a program. Returns the
+/// registers with which the program begins. Until then the leader blocks all signals, and other
+/// threads get them.
 pub(crate) fn wait_for_program(block: &Block) -> Frame {
     let handover = loop {
         if IS_HANDED_OVER.swap(0, Ordering::SeqCst) == 1
@@ -247,21 +199,21 @@ pub(crate) fn wait_for_program(block: &Block) -> Frame {
         }
         futex(&IS_HANDED_OVER, libc::FUTEX_WAIT, 0);
     };
-    while is_there(handover.caller) {
-        host_thread::sleep(Duration::from_micros(50));
+    while ending::is_there(handover.caller) {
+        std::thread::sleep(Duration::from_micros(50));
     }
-    block.begin_again();
+    block.cancel_exit();
     signals::resume(block, handover.mask);
     let frame = replace(block, handover.program);
-    block.begin_way_out();
-    signals::deliver_kept(block);
+    block.begin_exit_to_guest();
+    signals::deliver_emulated(block);
     frame
 }
 
-/// Puts a program in the place of the one that runs. The caller is the leader, and alone.
+/// Replaces the program. The caller is the leader, and the only thread.
 fn replace(block: &Block, program: Program) -> Frame {
-    // From here on there is no way back.
-    release_robust_locks(block);
+    // From here on the call cannot fail.
+    robust::release_locks(block);
     patch::clear();
     memory::clear();
     delete_timers();
@@ -272,76 +224,15 @@ fn replace(block: &Block, program: Program) -> Frame {
     block.suspended.set(None);
     block.disable_signal_stack();
     observe::in_program();
-    process::begin_program();
+    prctl::begin_program();
     let frame = program.load();
     // Its descriptors are not the guest's.
     drop(program);
-    process::release_parent();
-    CALLER.store(0, Ordering::SeqCst);
+    vfork::release_parent();
+    ending::release_claim();
     frame.unwrap_or_else(|_| {
         // SAFETY: it takes an integer.
         unsafe { libc::raise(libc::SIGKILL) };
         std::process::abort()
     })
-}
-
-/// The most entries of a list of robust locks that the host looks at.
-const ROBUST: usize = 2048;
-
-/// Releases the robust locks that the guest's thread holds, as the host does at the end of a
-/// thread: for the leader, which stays. Locks with priority inheritance stay the leader's.
-pub(crate) fn release_robust_locks(block: &Block) {
-    let head = block.robust_list.take();
-    if head == 0 {
-        return;
-    }
-    host_now(libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]);
-    // Addresses, but for the lowest bit: whether it is a lock with priority inheritance.
-    const PRIORITY: u64 = 1;
-    let Some([first, offset, pending]) = words::<3>(head) else {
-        return;
-    };
-    let release = |entry: u64| {
-        if entry != 0 && entry & PRIORITY == 0 {
-            release_lock(block, entry.wrapping_add(offset));
-        }
-    };
-    let mut entry = first;
-    for _ in 0..ROBUST {
-        if entry & !PRIORITY == head {
-            break;
-        }
-        // Before it is released: then another thread may free it.
-        let next = words::<1>(entry & !PRIORITY);
-        if entry != pending {
-            release(entry);
-        }
-        match next {
-            Some([next]) => entry = next,
-            None => break,
-        }
-    }
-    release(pending);
-}
-
-/// Marks a lock as one whose owner has died, and wakes those that wait for it.
-fn release_lock(block: &Block, at: u64) {
-    const OWNER: u32 = 0x3FFF_FFFF;
-    /// Sets the word to `1 << 30`, which is `FUTEX_OWNER_DIED`.
-    const DIED: i64 = (libc::FUTEX_OP_SET as i64 | 8) << 28 | 30 << 12;
-    let owner = words::<1>(at).map(|[word]| word as u32 & OWNER);
-    if owner == Some(block.id.get().cast_unsigned()) {
-        let (at, all) = (at.cast_signed(), i64::from(i32::MAX));
-        // The host checks the address. Waiters all try again, and mark the word anew.
-        host_now(
-            libc::SYS_futex,
-            [at, libc::FUTEX_WAKE_OP.into(), all, 0, at, DIED],
-        );
-    }
-}
-
-/// Reads words of the guest, if they can be read.
-fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
-    // SAFETY: words have any value.
-    unsafe { runner::value(pointer(at)) }
 }

@@ -8,9 +8,9 @@ pub(crate) struct Guarded<T>(Mutex<T>);
 
 /// The right to use the value.
 pub(crate) struct Guard<'a, T> {
-    // In this order: the lock is free before a fork may go on.
+    // In this order: the lock is released before a fork may go on.
     value: MutexGuard<'a, T>,
-    _inside: host_fork::ForkGuard,
+    _fork_guard: host_fork::ForkGuard,
 }
 
 impl<T> Guarded<T> {
@@ -19,10 +19,10 @@ impl<T> Guarded<T> {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        let inside = host_fork::enter();
+        let _fork_guard = host_fork::enter();
         Guard {
             value: self.0.lock(),
-            _inside: inside,
+            _fork_guard,
         }
     }
 }

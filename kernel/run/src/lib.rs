@@ -4,10 +4,11 @@
 //! library, in the same address space, with a C library of its own. Every system call of the guest
 //! enters the runner.
 //!
-//! Reading order: `entry` (how a call gets from the guest to the runner and back), `thread` (what
-//! the runner has for each thread), `calls` (which calls are served where), `patch` (how call sites
-//! are rewritten), `program` and `elf` (how a program gets into memory), `process`, `exec`,
-//! `tracer`, `signals`, `pending`, `observe` (what the runner reports about the calls).
+//! Reading order: `entry` (from the guest to the runner and back), `block` and `thread` (the state
+//! of a thread), `calls` (the handlers of calls), `patch` (rewritten call sites), `signals` and
+//! `pending`, `command`, `program` and `elf` (loading and starting a program), `process`, `vfork`,
+//! `exec`, `ending` and `exit`, `tracer`, `observe` (reports about the calls). No file uses a file
+//! that uses it.
 //!
 //! This is no security boundary: the guest can read and write the memory of the runner.
 
@@ -15,26 +16,37 @@
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod abi;
+mod block;
 mod calls;
 mod code;
+mod command;
 mod elf;
+mod ending;
 mod entry;
 mod exec;
+mod exit;
+mod frame;
 mod guarded;
+mod interrupt;
+mod maps;
 mod memory;
 mod observe;
 mod options;
 mod patch;
 mod pending;
+mod prctl;
 mod process;
 mod program;
+mod robust;
 mod signals;
 mod thread;
 mod tracer;
+mod vfork;
 
 /// Memory of the kernel, which the processes of a program may share, and memory of this process.
 #[global_allocator]
 static HEAP: fdtable_shm::Heap<std::alloc::System> = fdtable_shm::Heap(std::alloc::System);
 
+pub use command::{Command, Error, prepare_process, run};
 pub use options::{Choice, Descriptors, Kernel, Options, Owners, Report};
-pub use program::{Command, Error, prepare_process, run};

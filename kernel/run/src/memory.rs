@@ -1,19 +1,21 @@
-//! Memory of the guest: what it has mapped, and its `brk`.
+//! Memory of the guest: its mappings, and its `brk`.
 //!
 //! The runner and the guest share an address space, and each has a C library that would move `brk`.
 //! The host's is the runner's. The guest's is a reservation of its own, whose pages become
 //! accessible when it grows.
 //!
-//! The list of mappings is for `execve`, which unmaps what the guest has, and for
-//! `/proc/self/maps`, which shows the guest no other ones.
+//! The list of mappings is for `execve`, which unmaps them, and for `/proc/self/maps`, which shows
+//! the guest no other mappings.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::ops::Range;
 
-use crate::calls::checked_address;
+use fdtable_posix::runner;
+
+use crate::abi::checked_address;
 use crate::guarded::Guarded;
+use crate::maps::{self, Mapping};
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -21,11 +23,11 @@ pub(crate) const PAGE: u64 = 4096;
 const BREAK: u64 = 64 << 30;
 
 struct Memory {
-    /// The guest's mappings: from where to where. None overlap.
+    /// The guest's mappings: their ends, by their starts. They do not overlap.
     mappings: BTreeMap<u64, u64>,
     /// The guest's first stack.
     stack: Range<u64>,
-    /// Begin, current end, and end of what is accessible, of the guest's `brk`.
+    /// The guest's `brk`: its start, its current end, and the end of the accessible part.
     start: u64,
     end: u64,
     accessible: u64,
@@ -44,10 +46,19 @@ pub(crate) fn pointer<T>(address: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
+/// Reads words of the guest, if they can be read.
+pub(crate) fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
+    // SAFETY: words have any value.
+    unsafe { runner::value(pointer(at)) }
+}
+
 /// Copies memory of the guest, as far as it can be read, in whole words.
 pub(crate) fn read(address: u64, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
-    let [here, there] = [bytes.as_mut_ptr().cast(), pointer(address)].map(|at| iovec(at, size));
+    let [here, there] = [bytes.as_mut_ptr().cast(), pointer(address)].map(|at| libc::iovec {
+        iov_base: at,
+        iov_len: size,
+    });
     // SAFETY: there is room for the bytes; the kernel checks the other address.
     let read = unsafe {
         libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0)
@@ -56,22 +67,7 @@ pub(crate) fn read(address: u64, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Writes to memory of the guest, as far as it can be written.
-pub(crate) fn write(address: u64, bytes: &[u8]) {
-    let from = bytes.as_ptr().cast_mut().cast();
-    let [here, there] = [from, pointer(address)].map(|at| iovec(at, bytes.len()));
-    // SAFETY: the bytes are read alone; the kernel checks the other address.
-    unsafe { libc::process_vm_writev(libc::getpid(), &raw const here, 1, &raw const there, 1, 0) };
-}
-
-fn iovec(at: *mut libc::c_void, size: usize) -> libc::iovec {
-    libc::iovec {
-        iov_base: at,
-        iov_len: size,
-    }
-}
-
-/// Returns the addresses that a call on memory concerns: whole pages.
+/// Returns the range of whole pages that a call on memory affects.
 pub(crate) fn range(start: u64, length: u64) -> Range<u64> {
     let end = start.saturating_add(length);
     start..end.checked_next_multiple_of(PAGE).unwrap_or(end)
@@ -84,36 +80,48 @@ impl Memory {
         self.mappings.insert(start, end);
     }
 
-    /// Returns the parts that were there.
+    /// Removes a range, and returns its parts that were mapped.
     fn remove(&mut self, start: u64, length: u64) -> Vec<Range<u64>> {
         let end = range(start, length).end;
         if end <= start {
             return Vec::new();
         }
-        let touched: Vec<_> = self
-            .mappings
-            .range(..end)
-            .rev()
-            .take_while(|&(_, &to)| to > start)
-            .map(|(&from, &to)| (from, to))
-            .collect();
-        let mut removed = Vec::new();
-        for (from, to) in touched {
-            self.mappings.remove(&from);
-            if from < start {
-                self.mappings.insert(from, start);
-            }
-            if to > end {
-                self.mappings.insert(end, to);
-            }
-            removed.push(from.max(start)..to.min(end));
-        }
-        removed
+        cut(
+            &mut self.mappings,
+            &(start..end),
+            |&end| end,
+            |_, _, part| part.end,
+        )
     }
 }
 
-/// Notes that the guest has mapped memory.
-pub(crate) fn note(start: u64, length: u64) {
+/// Cuts a range out of ranges that do not overlap, which are by their starts. `end` returns the end
+/// of one, and `part` the value of a part of one and its start. Returns the parts that were in it.
+pub(crate) fn cut<T: Copy>(
+    all: &mut BTreeMap<u64, T>,
+    range: &Range<u64>,
+    end: impl Fn(&T) -> u64,
+    part: impl Fn(T, u64, &Range<u64>) -> T,
+) -> Vec<Range<u64>> {
+    let before_end = all.range(..range.end).rev();
+    let touched = before_end.take_while(|(_, one)| end(one) > range.start);
+    let touched: Vec<_> = touched.map(|(&start, &one)| (start, one)).collect();
+    let mut removed = Vec::new();
+    for (start, one) in touched {
+        all.remove(&start);
+        let old = start..end(&one);
+        for rest in [old.start..range.start, range.end..old.end] {
+            if !rest.is_empty() {
+                all.insert(rest.start, part(one, start, &rest));
+            }
+        }
+        removed.push(old.start.max(range.start)..old.end.min(range.end));
+    }
+    removed
+}
+
+/// Records that the guest has mapped memory.
+pub(crate) fn record(start: u64, length: u64) {
     MEMORY.lock().add(start, length);
 }
 
@@ -123,12 +131,12 @@ pub(crate) fn unmap(start: u64, length: u64, call: impl FnOnce() -> i64) -> i64 
         // It fails.
         return call();
     }
-    // Before: afterwards another thread may map something there, and note it.
+    // Before the call: afterwards another thread may map something there, and record it.
     let removed = MEMORY.lock().remove(start, length);
     let result = call();
     if (-4095..0).contains(&result) {
         for part in removed {
-            note(part.start, part.end - part.start);
+            record(part.start, part.end - part.start);
         }
     }
     result
@@ -152,29 +160,34 @@ pub(crate) fn size_from(address: u64) -> u64 {
     end - address
 }
 
+/// Maps private memory of no file: in a range, or of its length anywhere if it starts at 0.
+///
+/// # Errors
+/// Errors of `mmap`.
+///
+/// # Safety
+/// With `MAP_FIXED`, nothing uses what was mapped in the range.
+pub(crate) unsafe fn map_anonymous(
+    range: Range<u64>,
+    protection: i32,
+    flags: i32,
+) -> Result<u64, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    let size = (range.end - range.start) as usize;
+    // SAFETY: as the caller promises.
+    checked_address(unsafe { libc::mmap(pointer(range.start), size, protection, flags, -1, 0) })
+}
+
 /// Reserves address space for a program: at an address, or anywhere.
 ///
 /// # Errors
 /// Errors of `mmap`; `EEXIST` if a mapping overlaps the range.
 pub(crate) fn reserve(at: Option<u64>, length: u64) -> Result<u64, i32> {
-    let fixed = if at.is_some() {
-        libc::MAP_FIXED_NOREPLACE
-    } else {
-        0
-    };
+    let fixed = at.map_or(0, |_| libc::MAP_FIXED_NOREPLACE);
+    let (start, flags) = (at.unwrap_or(0), libc::MAP_NORESERVE | fixed);
     // SAFETY: nothing is replaced.
-    let place = unsafe {
-        libc::mmap(
-            pointer(at.unwrap_or(0)),
-            length as usize,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed,
-            -1,
-            0,
-        )
-    };
-    let place = checked_address(place)?;
-    note(place, length);
+    let place = unsafe { map_anonymous(start..start + length, libc::PROT_NONE, flags) }?;
+    record(place, length);
     Ok(place)
 }
 
@@ -189,88 +202,56 @@ pub(crate) fn begin_break() -> Result<(), i32> {
     Ok(())
 }
 
-/// Notes where the first stack of a program is.
+/// Records the first stack of a program.
 pub(crate) fn set_stack(stack: Range<u64>) {
     MEMORY.lock().stack = stack;
 }
 
-/// Returns the lines of `/proc/self/maps` about the guest's memory: without the runner's, without
-/// the stubs of call sites, and without what is only reserved for `brk`. The host may show a
-/// mapping of the guest and one of the runner as one.
+/// Returns the lines of `/proc/self/maps` about the guest's memory: without the runner's, the stubs
+/// of call sites, and the reservation for `brk`. The host may show a mapping of the guest and one
+/// of the runner as one.
 pub(crate) fn shown() -> Vec<u8> {
-    let all = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let all = maps::read();
     let memory = MEMORY.lock();
     let mut shown = String::new();
-    for line in all.lines() {
-        if let Some(mapping) = Mapping::parse(line) {
-            memory.show(&mapping, &mut shown);
-        }
+    for mapping in maps::parse(&all) {
+        memory.show(&mapping, &mut shown);
     }
     shown.into_bytes()
 }
 
-/// A line of `/proc/self/maps`.
-struct Mapping<'l> {
-    range: Range<u64>,
-    permissions: &'l str,
-    offset: u64,
-    /// Device and inode.
-    file: &'l str,
-    name: &'l str,
-}
-
-impl<'l> Mapping<'l> {
-    fn parse(line: &'l str) -> Option<Self> {
-        let number = |text| u64::from_str_radix(text, 16).ok();
-        let (range, rest) = line.split_once(' ')?;
-        let (begin, end) = range.split_once('-')?;
-        let (permissions, rest) = rest.split_once(' ')?;
-        let (offset, rest) = rest.split_once(' ')?;
-        let device = rest.find(' ')?;
-        let inode = rest[device + 1..].find(' ');
-        let file_end = inode.map_or(rest.len(), |inode| device + 1 + inode);
-        Some(Self {
-            range: number(begin)?..number(end)?,
-            permissions,
-            offset: number(offset)?,
-            file: &rest[..file_end],
-            name: rest[file_end..].trim_start(),
-        })
+/// Adds the line of a part of a mapping, under a name.
+fn print(mapping: &Mapping<'_>, part: &Range<u64>, name: &str, to: &mut String) {
+    let is_of_file = !mapping.file.ends_with(" 0");
+    let offset = match is_of_file {
+        true => mapping.offset + (part.start - mapping.range.start),
+        false => mapping.offset,
+    };
+    let begun = to.len();
+    let (begin, end) = (part.start, part.end);
+    let _ = write!(
+        to,
+        "{begin:08x}-{end:08x} {} {offset:08x} {} ",
+        mapping.permissions, mapping.file
+    );
+    if !name.is_empty() {
+        let column = begun + NAME_COLUMN;
+        let spaces = column.saturating_sub(to.len());
+        to.extend(std::iter::repeat_n(' ', spaces));
+        to.push_str(name);
     }
-
-    /// Adds the line of a part of it.
-    fn print(&self, part: &Range<u64>, name: &str, to: &mut String) {
-        let is_of_file = !self.file.ends_with(" 0");
-        let offset = match is_of_file {
-            true => self.offset + (part.start - self.range.start),
-            false => self.offset,
-        };
-        let begun = to.len();
-        let (begin, end) = (part.start, part.end);
-        let _ = write!(
-            to,
-            "{begin:08x}-{end:08x} {} {offset:08x} {} ",
-            self.permissions, self.file
-        );
-        if !name.is_empty() {
-            let column = begun + NAME_COLUMN;
-            let spaces = column.saturating_sub(to.len());
-            to.extend(std::iter::repeat_n(' ', spaces));
-            to.push_str(name);
-        }
-        to.push('\n');
-    }
+    to.push('\n');
 }
 
 /// Offset of the name of a mapping in its line, in bytes.
 const NAME_COLUMN: usize = 73;
 
 impl Memory {
-    /// Adds the lines about those parts of a mapping of the host that are the guest's.
+    /// Adds the lines about the guest's parts of a mapping of the host.
     fn show(&self, mapping: &Mapping<'_>, to: &mut String) {
-        // They belong to the host's kernel.
+        // Mappings of the host's kernel.
         if matches!(mapping.name, "[vdso]" | "[vsyscall]") || mapping.name.starts_with("[vvar") {
-            return mapping.print(&mapping.range, mapping.name, to);
+            return print(mapping, &mapping.range, mapping.name, to);
         }
         let Range { start, end } = mapping.range;
         let first = self.mappings.range(..=start).next_back();
@@ -289,7 +270,7 @@ impl Memory {
                 _ => mapping.name,
             };
             if !is_reserved {
-                mapping.print(&part, name, to);
+                print(mapping, &part, name, to);
             }
         }
     }
@@ -313,18 +294,9 @@ pub(crate) fn set_break(to: u64) -> u64 {
         }
     } else if wanted < accessible {
         // Fresh pages, when it grows again.
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let flags = libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: within the reservation, and given up by the guest.
-        unsafe {
-            libc::mmap(
-                pointer(wanted),
-                (accessible - wanted) as usize,
-                libc::PROT_NONE,
-                flags,
-                -1,
-                0,
-            ) != libc::MAP_FAILED
-        }
+        unsafe { map_anonymous(wanted..accessible, libc::PROT_NONE, flags) }.is_ok()
     } else {
         true
     };
@@ -335,7 +307,7 @@ pub(crate) fn set_break(to: u64) -> u64 {
     memory.end
 }
 
-/// Unmaps everything that the guest has.
+/// Unmaps all mappings of the guest.
 pub(crate) fn clear() {
     let mut memory = MEMORY.lock();
     let mut mappings = std::mem::take(&mut memory.mappings).into_iter().peekable();

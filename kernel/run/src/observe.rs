@@ -1,96 +1,41 @@
 //! Reports about the calls of a guest, if the options ask for them.
 //!
-//! The entry calls [`serve`](calls::serve) through a pointer in the block of the thread. Without
-//! observers the pointer leads there directly, so that a call costs nothing more. With observers it
-//! leads to [`observed`], which records the call around it.
+//! The entry serves a call through a pointer in the block of the thread. Without observers it leads
+//! to the dispatcher, so that a call costs nothing more. With observers it leads to [`observed`],
+//! which records the call around the dispatcher.
 //!
-//! Reports are made at the end of each process: by `exit_group`, by the end of the last thread, and
-//! by a signal whose default ends the program. For that the runner handles these signals itself,
+//! Reports are made at the end of each process: by `exit_group`, by the exit of the last thread,
+//! and by a signal whose default ends the program. The runner handles these signals itself,
 //! reports, and then lets the host's default end the process, so that the exit status is the same.
 //! SIGKILL, and signals that the host raises in calls of the runner, leave no report.
 
 mod files;
+mod observers;
 mod place;
 mod statistics;
 mod trace;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::FromRawFd;
-use std::sync::OnceLock;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fdtable::host_fork;
 
-use crate::calls;
-use crate::entry::Frame;
+use crate::block::Block;
+use crate::frame::Frame;
 use crate::options::{Choice, Options, Owners, Report};
-use crate::thread::Block;
 
-/// A call of the guest, before it is served.
-pub(crate) struct Call {
-    number: i64,
-    arguments: [i64; 6],
-    /// True if the call came by a signal, and not from a rewritten site.
-    has_trapped: bool,
-    /// Address at which the guest continues, and its stack pointer.
-    rip: u64,
-    rsp: u64,
-}
+use observers::{Call, OBSERVERS, Observers, Serve, Sink};
 
-/// File that receives a report.
-struct Sink(File);
-
-impl Sink {
-    /// Returns `None` if the report is off.
-    fn open(report: &Report) -> io::Result<Option<Self>> {
-        let file = match report {
-            Report::Off => return Ok(None),
-            Report::StandardError => {
-                /// Above the descriptors that the runner's libraries open.
-                const FIRST: i32 = 100;
-                // SAFETY: it takes integers.
-                let fd = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, FIRST) };
-                if fd < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                // SAFETY: opened above, for this file alone.
-                unsafe { File::from_raw_fd(fd) }
-            }
-            Report::File(path) => {
-                drop(File::create(path)?);
-                OpenOptions::new().append(true).open(path)?
-            }
-        };
-        Ok(Some(Self(file)))
-    }
-
-    /// Writes a text in one call. An error has no receiver.
-    fn write(&self, text: &str) {
-        let _ = (&self.0).write_all(text.as_bytes());
-    }
-}
-
-/// The reports that are made, each with its receiver.
-struct Observers {
-    statistics: Option<Sink>,
-    trace: Option<Sink>,
-    list: Option<Sink>,
-    /// Receives reports about uses after close.
-    closes: Option<Sink>,
-    owners: Owners,
-}
-
-static OBSERVERS: OnceLock<Observers> = OnceLock::new();
 /// True once this process has begun to make its reports.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Prepares the table and the observers, before the guest starts.
+/// Prepares the table and the observers, before the guest starts. Returns the function that serves
+/// the calls of its threads: `serve`, or one that also records them.
 ///
 /// # Errors
 /// Errors of opening the file of a report, or of setting the limit, with a name for either.
-pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
+pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, io::Error)> {
     let open = |report: &Report| {
         let name = match report {
             Report::File(path) => path.display().to_string(),
@@ -119,33 +64,31 @@ pub(crate) fn begin(options: &Options) -> Result<(), (String, io::Error)> {
         list: open(&options.list)?,
         closes: open(&closes)?,
         owners: options.owners,
+        serve,
     };
     let is_used = observers.statistics.is_some()
         || observers.trace.is_some()
         || observers.list.is_some()
         || observers.closes.is_some();
-    if is_used {
-        // The one call before the guest starts.
-        let _ = OBSERVERS.set(observers);
-        files::start_lister();
+    if !is_used {
+        return Ok(serve);
     }
-    Ok(())
-}
-
-/// Returns the function that serves the calls of a thread.
-pub(crate) fn serves() -> extern "C" fn(&mut Frame) {
-    match OBSERVERS.get() {
-        Some(_) => observed,
-        None => calls::serve,
-    }
+    // The one call before the guest starts.
+    let _ = OBSERVERS.set(observers);
+    files::start_lister();
+    Ok(observed)
 }
 
 /// Serves a call, and records it.
 extern "C" fn observed(frame: &mut Frame) {
     let block = Block::current();
-    let (Some(observers), false) = (OBSERVERS.get(), block.is_to_end()) else {
-        return calls::serve(frame);
+    let Some(observers) = OBSERVERS.get() else {
+        return;
     };
+    let serve = observers.serve;
+    if block.must_exit() {
+        return serve(frame);
+    }
     let site = block.trapped_at.get();
     let call = Call {
         number: i64::from(frame.rax as i32),
@@ -154,7 +97,7 @@ extern "C" fn observed(frame: &mut Frame) {
         rip: frame.rip,
         rsp: frame.rsp,
     };
-    // These do not return here.
+    // These calls do not return here.
     let leaves = matches!(
         call.number,
         libc::SYS_exit | libc::SYS_exit_group | libc::SYS_rt_sigreturn
@@ -163,11 +106,11 @@ extern "C" fn observed(frame: &mut Frame) {
         if observers.statistics.is_some() {
             statistics::count(&call, 0, 0);
         }
-        return calls::serve(frame);
+        return serve(frame);
     }
     let line = observers.trace.as_ref().map(|_| trace::begin(&call));
     let begun = Instant::now();
-    calls::serve(frame);
+    serve(frame);
     let time = begun.elapsed();
     let result = frame.rax.cast_signed();
     if observers.statistics.is_some() {
@@ -208,58 +151,46 @@ pub(crate) fn in_child() {
     }
 }
 
-/// Forgets what concerned the memory of the program before, when another one begins.
+/// Forgets places in memory, when another program begins.
 pub(crate) fn in_program() {
     if OBSERVERS.get().is_some() {
         files::in_program();
     }
 }
 
-/// Has the list of open files written, if there is one. Returns true if so. For the signal handler.
+/// Asks for the list of open files. Returns false if there is none. For the signal handler.
 pub(crate) fn ask_for_list() -> bool {
     files::ask()
 }
 
-/// Signals whose default ends the program, and that the runner handles: to report before, and where
-/// processes share the kernel, so that none ends in the middle of a call.
-pub(crate) fn last_signals() -> &'static [i32] {
-    const NAMED: [i32; 17] = [
-        libc::SIGHUP,
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGILL,
-        libc::SIGABRT,
-        libc::SIGFPE,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGPIPE,
-        libc::SIGALRM,
-        libc::SIGTERM,
-        libc::SIGXCPU,
-        libc::SIGXFSZ,
-        libc::SIGVTALRM,
-        libc::SIGPROF,
-        libc::SIGIO,
-        libc::SIGPWR,
-    ];
-    /// With those of real time, as far as the C library does not use them.
-    const LAST: [i32; NAMED.len() + 31] = {
-        let mut all = [0; NAMED.len() + 31];
-        let mut at = 0;
-        while at < all.len() {
-            all[at] = match at.checked_sub(NAMED.len()) {
-                None => NAMED[at],
-                Some(number) => 34 + number as i32,
-            };
-            at += 1;
-        }
-        all
-    };
+/// Returns true if the runner handles a signal because its default ends the program: to report
+/// before, and where processes share the kernel, so that none ends in the middle of a call.
+pub(crate) fn is_last(signal: i32) -> bool {
+    /// Real-time signals that the C library does not use.
+    const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
     let reports =
         |observers: &Observers| observers.statistics.is_some() || observers.list.is_some();
-    if host_fork::shares_memory() || OBSERVERS.get().is_some_and(reports) {
-        &LAST
-    } else {
-        &[]
-    }
+    let is_handled = host_fork::shares_memory() || OBSERVERS.get().is_some_and(reports);
+    is_handled && (ENDS.contains(&signal) || REAL_TIME.contains(&signal))
 }
+
+/// Signals whose default ends a program, without those that the runner always handles.
+const ENDS: [i32; 17] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGABRT,
+    libc::SIGFPE,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+];

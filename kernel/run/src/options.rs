@@ -23,7 +23,7 @@ pub struct Options {
 /// The processes that share the kernel: its files, pipes and sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kernel {
-    /// No one: each process has a copy, as it was when the process was made.
+    /// None: each process has a copy, as of its fork.
     #[default]
     Copies,
     /// The program and all processes that it makes.

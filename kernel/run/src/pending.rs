@@ -1,30 +1,30 @@
-//! SIGSYS, SIGSTKFLT, SIGSEGV, SIGBUS and SIGTRAP of the guest.
+//! Emulated signals: SIGSYS, SIGSTKFLT, SIGSEGV, SIGBUS and SIGTRAP of the guest.
 //!
 //! The host may never block these for a thread of the guest. The runner uses the first two itself,
 //! the next two report a bad address in a call, and SIGTRAP a site that changes. So the runner
-//! keeps what the host does for all others: which of them a thread blocks, which it waits for, and
-//! which are pending, for a thread or for the process. A fault of the guest is never pending: it
-//! ends the program if the thread blocks its signal.
+//! emulates the host's state of them: which of them a thread blocks, which it waits for, and which
+//! are pending, for a thread or for the process. A fault of the guest is never pending: it ends the
+//! program if the thread blocks its signal.
 //!
-//! A signal that the guest sends to itself goes into a [`Slot`] without the host. One from another
-//! process arrives in the runner's handler, which puts it there. As on the host, one that is
-//! pending already swallows those that follow. A thread looks at the slots in the handler and at
-//! the end of each call, and delivers what it does not block. If it blocks the signal, it forwards
-//! it: it interrupts a thread that does not, or that waits for it.
+//! A signal that the guest sends to itself goes into a [`Slot`] without the host. A signal from
+//! another process arrives in the runner's handler, which puts it there. As on the host, a pending
+//! signal absorbs later ones. A thread checks the slots in the handler and at the end of each call,
+//! and delivers signals that it does not block. If it blocks a signal, it forwards it: it
+//! interrupts a thread that does not block it, or that waits for it.
 //!
-//! A handler may take no lock and free no memory. So mailboxes form a list that only grows; a
-//! thread that begins takes one that is free.
+//! A handler may take no lock and free no memory. So mailboxes form a list that only grows; a new
+//! thread takes a free mailbox.
 //!
-//! All orderings are sequentially consistent. A sender fills the slot before it reads what threads
-//! block and wait for, and a thread changes that before it looks at the slots: so at least one of
-//! the two sees what the other has written, and no signal stays in a slot that a thread wants. A
-//! thread that does not want a signal of the process any more, or ends, forwards it.
+//! All orderings are sequentially consistent. A sender fills the slot before it reads the masks and
+//! the awaited sets of threads, and a thread changes these before it checks the slots. So at least
+//! one of the two sees the store of the other, and no signal stays in a slot that a thread wants. A
+//! thread that no longer wants a signal of the process, or exits, forwards it.
 
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// The signals that are kept here.
+/// The emulated signals.
 const SIGNALS: [i32; 5] = [
     libc::SIGSYS,
     libc::SIGSTKFLT,
@@ -33,7 +33,7 @@ const SIGNALS: [i32; 5] = [
     libc::SIGTRAP,
 ];
 /// Their bits in a mask.
-pub(crate) const KEPT: u64 = bit(libc::SIGSYS)
+pub(crate) const EMULATED: u64 = bit(libc::SIGSYS)
     | bit(libc::SIGSTKFLT)
     | bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
@@ -55,7 +55,7 @@ const EMPTY: u8 = 0;
 const BUSY: u8 = 1;
 const FULL: u8 = 2;
 
-/// How many slots are full, or about to be.
+/// How many slots are full or busy.
 static PENDING: AtomicUsize = AtomicUsize::new(0);
 
 impl Slot {
@@ -121,7 +121,7 @@ pub(crate) enum Target {
     Thread(i32),
 }
 
-const fn bit(signal: i32) -> u64 {
+pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
@@ -132,20 +132,20 @@ pub(crate) fn are_some() -> bool {
 }
 
 impl Mailbox {
-    /// Takes a mailbox for a thread, which blocks all signals that are kept here.
+    /// Takes a mailbox for a thread, which blocks all emulated signals.
     pub(crate) fn new(thread: i32) -> &'static Self {
         let is_taken = |mailbox: &&Self| {
             let claim = mailbox.thread.compare_exchange(0, thread, SeqCst, SeqCst);
             claim.is_ok()
         };
         if let Some(free) = all().find(is_taken) {
-            // A sender may have been late for the thread before.
+            // A late sender may have filled a slot for the last thread.
             free.forget_pending();
             return free;
         }
         let new = Box::leak(Box::new(Self {
             thread: AtomicI32::new(thread),
-            blocked: AtomicU64::new(KEPT),
+            blocked: AtomicU64::new(EMULATED),
             awaited: AtomicU64::new(0),
             pending: [const { Slot::new() }; SIGNALS.len()],
             next: AtomicPtr::new(ptr::null_mut()),
@@ -160,16 +160,16 @@ impl Mailbox {
         }
     }
 
-    /// Ends the use by a thread, and forgets what is pending for it.
+    /// Ends the use by a thread, and discards the signals that are pending for it.
     pub(crate) fn end(&self) {
         self.awaited.store(0, SeqCst);
-        self.block(KEPT);
+        self.block(EMULATED);
         self.forget_pending();
         self.thread.store(0, SeqCst);
     }
 
     /// Interrupts another thread for each signal that is pending for the process and that this
-    /// thread does not want: it may have been chosen for it before.
+    /// thread does not want: a sender may have chosen this thread before.
     fn forward(&self) {
         if PENDING.load(SeqCst) == 0 {
             return;
@@ -179,7 +179,7 @@ impl Mailbox {
                 let mut others = all().filter(|mailbox| mailbox.wants(signal));
                 let other = others.find(|mailbox| mailbox.thread.load(SeqCst) != 0);
                 if let Some(other) = other {
-                    crate::signals::kick(other.thread.load(SeqCst));
+                    crate::interrupt::kick(other.thread.load(SeqCst));
                 }
             }
         }
@@ -191,12 +191,12 @@ impl Mailbox {
         }
     }
 
-    /// Continues in the child of a fork, where the calling thread is the only one and has nothing
+    /// Continues in the child of a fork, where the calling thread is the only one and no signal is
     /// pending.
     pub(crate) fn begin_child(&self, thread: i32) {
         for mailbox in all().filter(|mailbox| !ptr::eq(*mailbox, self)) {
             mailbox.thread.store(0, SeqCst);
-            mailbox.blocked.store(KEPT, SeqCst);
+            mailbox.blocked.store(EMULATED, SeqCst);
             mailbox.awaited.store(0, SeqCst);
         }
         let slots = all().flat_map(|mailbox| &mailbox.pending).chain(&PROCESS);
@@ -212,13 +212,13 @@ impl Mailbox {
 
     /// Sets which of these signals the thread blocks.
     pub(crate) fn block(&self, mask: u64) {
-        self.blocked.store(mask & KEPT, SeqCst);
+        self.blocked.store(mask & EMULATED, SeqCst);
         self.forward();
     }
 
     /// Sets which of these signals the thread waits for.
     pub(crate) fn await_signals(&self, set: u64) {
-        self.awaited.store(set & KEPT, SeqCst);
+        self.awaited.store(set & EMULATED, SeqCst);
         self.forward();
     }
 
@@ -257,15 +257,15 @@ impl Mailbox {
     }
 }
 
-/// Makes a signal pending. Returns the thread to interrupt for it, if there is one beside
-/// `myself`, which looks at what is pending in any case. `None` if there is no such thread.
+/// Makes a signal pending. Returns the thread to interrupt for it, if it is not `myself`, which
+/// checks pending signals in any case. Returns `None` if the target does not exist.
 pub(crate) fn post(
     target: Target,
     signal: i32,
     info: &Info,
     myself: &Mailbox,
 ) -> Option<Option<i32>> {
-    let index = SIGNALS.iter().position(|&kept| kept == signal)?;
+    let index = SIGNALS.iter().position(|&emulated| emulated == signal)?;
     let other = |mailbox: &Mailbox| {
         let thread = mailbox.thread.load(SeqCst);
         (thread != 0 && !ptr::eq(mailbox, myself)).then_some(thread)
@@ -287,9 +287,9 @@ pub(crate) fn post(
     }
 }
 
-/// Returns true if a thread lets in a signal that is for it. As on the host, the leader decides for
-/// the process.
-pub(crate) fn lets_in(target: Target, signal: i32) -> bool {
+/// Returns true if the target does not block a signal. As on the host, the leader decides for the
+/// process.
+pub(crate) fn unblocks(target: Target, signal: i32) -> bool {
     let thread = match target {
         // SAFETY: it takes nothing.
         Target::Process => unsafe { libc::getpid() },
@@ -299,9 +299,9 @@ pub(crate) fn lets_in(target: Target, signal: i32) -> bool {
     mailbox.is_some_and(|mailbox| mailbox.blocked() & bit(signal) == 0)
 }
 
-/// Forgets a pending signal that is ignored from now on.
+/// Discards a pending signal, which is ignored from now on.
 pub(crate) fn discard(signal: i32) {
-    let Some(index) = SIGNALS.iter().position(|&kept| kept == signal) else {
+    let Some(index) = SIGNALS.iter().position(|&emulated| emulated == signal) else {
         return;
     };
     let own = all().map(|mailbox| &mailbox.pending[index]);

@@ -1,33 +1,35 @@
-//! A process that shares memory with the program, and traces it: the leak check of the sanitizers.
+//! A tracer that shares memory with the program: the leak check of the sanitizers.
 //!
-//! At the end of a program, or when it asks, the check starts such a process by `clone`. That stops
-//! all threads of the program by `ptrace`, reads their registers, searches the memory for pointers,
-//! and leaves what it finds in the memory. It may stop a thread that holds a lock of the runner, so
-//! its own calls may take none.
+//! At the end of a program, or when it asks, the check starts the tracer by `clone`. The tracer
+//! stops all threads of the program by `ptrace`, reads their registers, searches the memory for
+//! pointers, and leaves its results in the memory. It may stop a thread that holds a lock of the
+//! runner, so its own calls may take none.
 //!
-//! So the host makes the calls of this process as they are, if they are [`PASSED`]: its descriptors
-//! are those of the host, and it closes them itself. The process has a block of its own, by which
-//! its calls lead here. While it is there, no site is rewritten.
+//! So the host makes the calls of the tracer unchanged, if they are [`PASSED`]: its descriptors are
+//! those of the host, and it closes them itself. The tracer has a block of its own, by which its
+//! calls lead here. While it runs, no site is rewritten.
 //!
-//! A thread that is in a call has the runner's registers on the host. The tracer gets those of the
-//! guest, so that it finds the end of the guest's stack.
+//! A thread in a call has the runner's registers on the host. The tracer gets those of the guest,
+//! so that it finds the end of the guest's stack.
 
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use fdtable_posix::runner;
 
+use crate::block::Block;
 use crate::entry::*;
+use crate::frame::Frame;
 use crate::guarded::Guarded;
 use crate::memory::pointer;
-use crate::patch;
-use crate::thread::{self, Block};
+use crate::patch::{self, TRACER};
+use crate::thread;
 
-/// The flags by which the process is known.
+/// The flags of `clone` for a tracer.
 pub(crate) const FLAGS: u64 =
     (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_UNTRACED) as u64;
 
-/// The calls that the host makes for it. All others fail with `ENOSYS`.
+/// The calls that the host makes for the tracer. All others fail with `ENOSYS`.
 const PASSED: [i64; 29] = [
     libc::SYS_ptrace,
     libc::SYS_wait4,
@@ -60,7 +62,7 @@ const PASSED: [i64; 29] = [
     libc::SYS_exit_group,
 ];
 
-/// State of the runner for the process.
+/// State of the runner for a tracer.
 struct Tracer {
     block: Box<Block>,
     /// The registers with which it begins.
@@ -71,24 +73,17 @@ struct Tracer {
     threads: Vec<(i32, *const Block)>,
 }
 
-/// Not 0 while there is such a process: the host clears the word at its end.
-static ALIVE: AtomicI32 = AtomicI32::new(0);
-/// The last one. It is freed when another one begins.
+/// The last tracer. It is freed when another one begins.
 static LAST: AtomicPtr<Tracer> = AtomicPtr::new(ptr::null_mut());
-/// Held while one begins.
+/// Held while a tracer begins.
 static BEGINS: Guarded<()> = Guarded::new(());
 
 /// The size of the stack, in words of 16 bytes.
 const STACK: usize = 4096;
 
-/// Returns true if there is such a process.
-pub(crate) fn is_there() -> bool {
-    ALIVE.load(SeqCst) != 0
-}
-
-/// Forgets that of the parent, in the child of a fork.
+/// Forgets the tracer of the parent, in the child of a fork.
 pub(crate) fn forget() {
-    ALIVE.store(0, SeqCst);
+    TRACER.store(0, SeqCst);
 }
 
 /// Starts the process: `clone(2)` with [`FLAGS`].
@@ -97,10 +92,10 @@ pub(crate) fn forget() {
 /// `EAGAIN` if there is one already; those of the host's call.
 pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i64 {
     let _begins = BEGINS.lock();
-    if is_there() {
+    if patch::has_tracer() {
         return -i64::from(libc::EAGAIN);
     }
-    ALIVE.store(1, SeqCst);
+    TRACER.store(1, SeqCst);
     // A process has one tracer.
     runner::release_from_keeper();
     let block = Block::beside(parent, serve);
@@ -121,7 +116,7 @@ pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i6
     }
     // SAFETY: made above. Only the process uses it from here on, until the next one begins.
     let tracer = unsafe { &mut *tracer };
-    let (top, ended) = (tracer.stack.as_mut_ptr_range().end.cast(), ALIVE.as_ptr());
+    let (top, ended) = (tracer.stack.as_mut_ptr_range().end.cast(), TRACER.as_ptr());
     let (block, frame) = (
         ptr::from_ref(&*tracer.block).cast(),
         &raw const tracer.frame,
@@ -130,13 +125,13 @@ pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i6
     // SAFETY: the stack, the block and the registers stay until the process has ended.
     let id = unsafe { fdtable_run_clone(flags, top, ended, block, frame) };
     if id < 0 {
-        ALIVE.store(0, SeqCst);
+        TRACER.store(0, SeqCst);
     }
     id
 }
 
-/// Serves a call of the process. It uses the thread-local memory of its parent: so this takes no
-/// lock, and has no `errno`.
+/// Serves a call of the tracer. The tracer uses the thread-local memory of its parent, so this
+/// takes no lock, and has no `errno`.
 extern "C" fn serve(frame: &mut Frame) {
     let number = i64::from(frame.rax as i32);
     let a = frame.arguments();
@@ -152,7 +147,7 @@ extern "C" fn serve(frame: &mut Frame) {
     frame.rax = result.cast_unsigned();
 }
 
-/// Has the tracer see the registers of the guest, where it has asked for those of a thread.
+/// Replaces the registers of a thread that the tracer has read by those of the guest.
 fn show_guest(a: [i64; 6]) {
     const NT_PRSTATUS: i64 = 1;
     let [request, id, kind, data] = [a[0], a[1], a[2], a[3]];
@@ -174,13 +169,13 @@ fn show_guest(a: [i64; 6]) {
     };
     // SAFETY: the host has stored the registers there.
     let registers = unsafe { &mut *pointer::<libc::user_regs_struct>(at) };
-    // On the way in and out the registers are some of the one and some of the other side.
+    // During the entry and the exit, some registers are the runner's and some the guest's.
     let is_between =
         (address(fdtable_run_begin)..address(fdtable_run_signal)).contains(&registers.rip);
     // SAFETY: the thread is stopped, so it has its block, or is at its very end: then this reads
     // memory that was freed, and the tracer finds no stack at the address.
-    let (is_inside, stack) = unsafe { ((*block).is_inside(), (*block).stack) };
-    if !is_inside || is_between {
+    let (is_in_runner, stack) = unsafe { ((*block).is_in_runner(), (*block).stack) };
+    if !is_in_runner || is_between {
         return;
     }
     // SAFETY: the entry has stored the registers on the top of the runner's stack.

@@ -11,9 +11,9 @@ use fdtable_listing::{Descriptor, List, Listing};
 use fdtable_posix::{fdt_readlink, runner};
 use fdtable_vfs::RcuObject;
 
+use super::observers::{Call, OBSERVERS, Observers, Sink};
 use super::place::{self, Stack};
 use super::trace::{self, Kind};
-use super::{Call, OBSERVERS, Observers, Sink};
 use crate::guarded::Guarded;
 use crate::memory::pointer;
 use crate::options::Owners;
@@ -63,7 +63,7 @@ static KNOWN: Guarded<Known> = Guarded::new(Known {
     closed: None,
 });
 
-/// Records what a call has opened and closed, and reports a use after close.
+/// Records the descriptors that a call has opened and closed, and reports a use after close.
 pub(super) fn record(observers: &Observers, call: &Call, result: i64) {
     match call.number {
         libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_mremap => {
@@ -253,8 +253,8 @@ fn name(fd: i32) -> Option<String> {
 /// is none.
 static WAKES: AtomicI32 = AtomicI32::new(-1);
 
-/// Has the list written by a thread of the runner, because a signal handler may take no lock.
-/// Returns false if there is no list.
+/// Wakes the thread that lists, because a signal handler may take no lock. Returns false if there
+/// is no list.
 pub(super) fn ask() -> bool {
     // Acquire: pairs with the release in `start_lister`, so the descriptor is open.
     let fd = WAKES.load(Ordering::Acquire);
@@ -263,8 +263,8 @@ pub(super) fn ask() -> bool {
     fd >= 0 && unsafe { libc::write(fd, (&raw const one).cast(), 8) } == 8
 }
 
-/// Starts the thread that lists, if there is a list. It blocks all signals, because it is no thread
-/// of the guest.
+/// Starts the thread that lists, if there is a list. The thread blocks all signals, because it is
+/// no thread of the guest.
 pub(super) fn start_lister() {
     let Some(sink) = OBSERVERS.get().and_then(|all| all.list.as_ref()) else {
         return;
@@ -291,7 +291,7 @@ pub(super) fn start_lister() {
             list(sink);
         }
     };
-    // Without the thread, the list is written at the end alone.
+    // Without the thread, the list is written only at the end.
     if thread::Builder::new().spawn(body).is_err() {
         sink.write("fdtable: no thread for lists while the program runs\n");
     }

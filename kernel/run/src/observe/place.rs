@@ -1,35 +1,36 @@
 //! Places in the guest: return addresses on its stack, and the mappings that they are in.
 //!
 //! Debian's programs have no frame pointers, so the stack is searched: a word is taken for a return
-//! address if it leads into executable memory of a file, directly behind a call. A word that a
-//! function which has returned left there looks the same; so a stack may show too many places, and
-//! only its first ones are kept.
+//! address if it leads into executable memory of a file, directly behind a call. A stale word of a
+//! function that has returned looks the same, so a stack may show too many places, and only its
+//! first ones are recorded.
 
-use std::fs;
+use std::ops::Range;
 
-use super::Call;
+use fdtable_posix::runner;
+
+use super::observers::Call;
 use crate::guarded::Guarded;
-use crate::memory::pointer;
+use crate::maps;
+use crate::memory::{self, pointer};
 
-/// How many places of a stack are kept.
+/// How many places of a stack are recorded.
 const DEPTH: usize = 6;
 /// How many bytes of the stack are searched.
-const SEARCHED: u64 = 4096;
-const PAGE: u64 = 4096;
+const SEARCHED: usize = 4096;
 
 /// Return addresses, the innermost first.
 pub(super) type Stack = Vec<u64>;
 
 /// Executable memory of a file.
-struct Mapping {
-    start: u64,
-    end: u64,
+struct Executable {
+    range: Range<u64>,
     offset: u64,
     file: String,
 }
 
 /// The executable mappings; `None` if they have changed since they were read.
-static MAPPINGS: Guarded<Option<Vec<Mapping>>> = Guarded::new(None);
+static MAPPINGS: Guarded<Option<Vec<Executable>>> = Guarded::new(None);
 
 /// Notes that executable memory may have changed.
 pub(super) fn forget_mappings() {
@@ -37,69 +38,33 @@ pub(super) fn forget_mappings() {
 }
 
 /// Runs `f` with the mapping of an address, if there is one.
-fn with_mapping<R>(address: u64, f: impl FnOnce(&Mapping) -> R) -> Option<R> {
+fn with_mapping<R>(address: u64, f: impl FnOnce(&Executable) -> R) -> Option<R> {
     let mut mappings = MAPPINGS.lock();
     let all = mappings.get_or_insert_with(read_mappings);
-    let found = all
-        .iter()
-        .find(|mapping| (mapping.start..mapping.end).contains(&address));
+    let found = all.iter().find(|mapping| mapping.range.contains(&address));
     found.map(f)
 }
 
-fn read_mappings() -> Vec<Mapping> {
-    let text = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    text.lines().filter_map(mapping).collect()
-}
-
-/// Reads a line of the host's list of mappings.
-fn mapping(line: &str) -> Option<Mapping> {
-    let (words, file) = line.split_at(line.find('/')?);
-    let mut words = words.split_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let is_executable = words.next()?.as_bytes().get(2) == Some(&b'x');
-    let offset = words.next()?;
-    let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
-    is_executable.then_some(Mapping {
-        start: hexadecimal(start)?,
-        end: hexadecimal(end)?,
-        offset: hexadecimal(offset)?,
-        file: file.to_owned(),
-    })
-}
-
-/// Copies memory of the guest, up to the first page that cannot be read. Returns the number of
-/// bytes.
-fn copy(from: u64, to: &mut [u8]) -> usize {
-    let mut copied = 0;
-    while copied < to.len() {
-        let at = from.wrapping_add(copied as u64);
-        let length = ((PAGE - at % PAGE) as usize).min(to.len() - copied);
-        let local = libc::iovec {
-            iov_base: to[copied..].as_mut_ptr().cast(),
-            iov_len: length,
-        };
-        let remote = libc::iovec {
-            iov_base: pointer(at),
-            iov_len: length,
-        };
-        // SAFETY: there is room for the bytes, and the host checks where they come from.
-        let done = unsafe {
-            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
-        };
-        if done != length as isize {
-            break;
-        }
-        copied += length;
-    }
-    copied
+fn read_mappings() -> Vec<Executable> {
+    let list = maps::read();
+    let of_files = maps::parse(&list).filter(|mapping| {
+        mapping.permissions.as_bytes().get(2) == Some(&b'x') && mapping.name.starts_with('/')
+    });
+    let owned = of_files.map(|mapping| Executable {
+        range: mapping.range,
+        offset: mapping.offset,
+        file: mapping.name.to_owned(),
+    });
+    owned.collect()
 }
 
 /// Returns true if the instruction before an address is a call.
 fn follows_call(address: u64) -> bool {
-    let mut before = [0_u8; 7];
-    if copy(address.wrapping_sub(7), &mut before) < before.len() {
+    // SAFETY: bytes have any value.
+    let Some(before) = (unsafe { runner::value(pointer::<[u8; 7]>(address.wrapping_sub(7))) })
+    else {
         return false;
-    }
+    };
     // `call` of a distance, or of a register or a place in memory, in forms of 2 to 7 bytes.
     let is_indirect =
         |length: usize| before[7 - length] == 0xFF && before[8 - length] & 0x38 == 0x10;
@@ -109,16 +74,12 @@ fn follows_call(address: u64) -> bool {
 /// Returns the stack of a call.
 pub(super) fn stack(call: &Call) -> Stack {
     let mut stack = Vec::new();
-    // The site itself: known if it has trapped, because a rewritten one returns to its copy.
+    // The site itself: a call at a rewritten site returns to its stub, which is no file.
     if with_mapping(call.rip, |_| ()).is_some() {
         stack.push(call.rip);
     }
-    let mut bytes = [0_u8; SEARCHED as usize];
-    let count = copy(call.rsp, &mut bytes);
-    for word in bytes[..count].chunks_exact(8) {
-        let mut address = [0; 8];
-        address.copy_from_slice(word);
-        let address = u64::from_ne_bytes(address);
+    for word in memory::read(call.rsp, SEARCHED).as_chunks::<8>().0 {
+        let address = u64::from_ne_bytes(*word);
         if with_mapping(address, |_| ()).is_some() && follows_call(address) {
             stack.push(address);
         }
@@ -132,7 +93,7 @@ pub(super) fn stack(call: &Call) -> Stack {
 /// Returns an address as the file and the offset in it.
 pub(super) fn name(address: u64) -> String {
     let named = with_mapping(address, |mapping| {
-        let offset = address - mapping.start + mapping.offset;
+        let offset = address - mapping.range.start + mapping.offset;
         format!("{}+{offset:#x}", mapping.file)
     });
     named.unwrap_or_else(|| format!("{address:#x}"))
@@ -145,6 +106,6 @@ pub(super) fn caller(stack: &Stack) -> Option<String> {
         file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("ld-")
     };
     let names: Vec<_> = stack.iter().map(|&address| name(address)).collect();
-    let outside = names.iter().find(|name| !is_library(name));
-    outside.or(names.first()).cloned()
+    let of_program = names.iter().find(|name| !is_library(name));
+    of_program.or(names.first()).cloned()
 }

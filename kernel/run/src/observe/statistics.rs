@@ -3,23 +3,19 @@
 //! Each thread of the runner counts in a table of its own. A table lives forever; that of a thread
 //! that has ended is used by the next one.
 
-use std::fmt::Write;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Call, trace};
+use super::observers::Call;
+use super::trace;
 use crate::guarded::Guarded;
 
 /// Numbers of calls that are counted one by one; all others share the last place.
 const CALLS: usize = 512;
 
-/// The counts of one call. One thread writes them, so an addition is a load and a store.
-#[derive(Default)]
-struct Count {
-    calls: AtomicU64,
-    nanoseconds: AtomicU64,
-    errors: AtomicU64,
-    trapped: AtomicU64,
-}
+/// The counts of one call: calls, nanoseconds, errors, and calls that have trapped. One thread
+/// writes them, so an addition is a load and a store.
+type Count = [AtomicU64; 4];
 
 type Counts = [Count; CALLS + 1];
 
@@ -41,7 +37,9 @@ impl Owned {
     fn new() -> Self {
         let mut tables = TABLES.lock();
         let counts = tables.free.pop().unwrap_or_else(|| {
-            let counts: &'static Counts = Box::leak(Box::new([const { empty() }; CALLS + 1]));
+            let counts: &'static Counts = Box::leak(Box::new(
+                [const { [const { AtomicU64::new(0) }; 4] }; CALLS + 1],
+            ));
             tables.all.push(counts);
             counts
         });
@@ -55,15 +53,6 @@ impl Drop for Owned {
     }
 }
 
-const fn empty() -> Count {
-    Count {
-        calls: AtomicU64::new(0),
-        nanoseconds: AtomicU64::new(0),
-        errors: AtomicU64::new(0),
-        trapped: AtomicU64::new(0),
-    }
-}
-
 std::thread_local! {
     static OWN: Owned = Owned::new();
 }
@@ -71,100 +60,61 @@ std::thread_local! {
 /// Counts a call of the calling thread.
 pub(super) fn count(call: &Call, result: i64, nanoseconds: u64) {
     let place = usize::try_from(call.number).unwrap_or(CALLS).min(CALLS);
-    // Relaxed: the thread is the only writer, and a report may miss the call that is under way.
-    let add = |cell: &AtomicU64, more: u64| cell.store(cell.load(Relaxed) + more, Relaxed);
+    let is_error = u64::from((-4095..0).contains(&result));
+    let more = [1, nanoseconds, is_error, call.has_trapped.into()];
     // The table is gone while the thread ends, and then nothing is left to count.
     let _ = OWN.try_with(|own| {
-        let count = &own.0[place];
-        add(&count.calls, 1);
-        add(&count.nanoseconds, nanoseconds);
-        add(&count.errors, u64::from((-4095..0).contains(&result)));
-        add(&count.trapped, u64::from(call.has_trapped));
+        for (cell, more) in own.0[place].iter().zip(more) {
+            // Relaxed: the thread is the only writer, and a report may miss the current call.
+            cell.store(cell.load(Relaxed) + more, Relaxed);
+        }
     });
 }
 
 /// Sets all counts to 0, in the child of a fork.
 pub(super) fn clear() {
-    for counts in &TABLES.lock().all {
-        for count in counts.iter() {
-            for cell in [
-                &count.calls,
-                &count.nanoseconds,
-                &count.errors,
-                &count.trapped,
-            ] {
-                // Relaxed: the child has one thread.
-                cell.store(0, Relaxed);
-            }
-        }
+    for cell in TABLES.lock().all.iter().copied().flatten().flatten() {
+        // Relaxed: the child has one thread.
+        cell.store(0, Relaxed);
     }
 }
 
-/// The sum over all threads.
-#[derive(Default, Clone)]
-struct Sum {
-    name: String,
-    calls: u64,
-    nanoseconds: u64,
-    errors: u64,
-    trapped: u64,
-}
-
-impl Sum {
-    fn add(&mut self, other: &Sum) {
-        self.calls += other.calls;
-        self.nanoseconds += other.nanoseconds;
-        self.errors += other.errors;
-        self.trapped += other.trapped;
-    }
-
-    fn line(&self, total: u64) -> String {
-        let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
-        format!(
-            "{:6.2} {:>14} {:>10} {:>10} {:>9} {:>8.2} {}\n",
-            share(self.nanoseconds, total),
-            self.nanoseconds,
-            self.nanoseconds / self.calls.max(1),
-            self.calls,
-            self.errors,
-            share(self.trapped, self.calls),
-            self.name
-        )
-    }
+/// The line of a call, or of all calls. `total` is the time of all.
+fn line(name: &str, [calls, nanoseconds, errors, trapped]: [u64; 4], total: u64) -> String {
+    let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    format!(
+        "{:6.2} {:>14} {:>10} {:>10} {:>9} {:>8.2} {name}\n",
+        share(nanoseconds, total),
+        nanoseconds,
+        nanoseconds / calls.max(1),
+        calls,
+        errors,
+        share(trapped, calls),
+    )
 }
 
 /// Returns the table of all calls, that with the longest time first.
 pub(super) fn report() -> String {
     let tables = TABLES.lock();
+    let mut total = [0; 4];
     let mut sums = Vec::new();
-    let mut total = Sum {
-        name: "total".to_owned(),
-        ..Sum::default()
-    };
     for number in 0..=CALLS {
-        let mut sum = Sum::default();
+        let mut sum = [0; 4];
         for count in tables.all.iter().map(|counts| &counts[number]) {
-            // Relaxed: a report may miss calls that are under way.
-            sum.add(&Sum {
-                name: String::new(),
-                calls: count.calls.load(Relaxed),
-                nanoseconds: count.nanoseconds.load(Relaxed),
-                errors: count.errors.load(Relaxed),
-                trapped: count.trapped.load(Relaxed),
-            });
+            for (place, cell) in count.iter().enumerate() {
+                // Relaxed: a report may miss calls that are under way.
+                let value = cell.load(Relaxed);
+                sum[place] += value;
+                total[place] += value;
+            }
         }
-        if sum.calls > 0 {
-            sum.name = trace::name(number as i64);
-            total.add(&sum);
-            sums.push(sum);
+        if sum[0] > 0 {
+            sums.push((sum, trace::name(number as i64)));
         }
     }
     drop(tables);
-    sums.sort_by(|a, b| {
-        b.nanoseconds
-            .cmp(&a.nanoseconds)
-            .then(b.calls.cmp(&a.calls))
-    });
+    // The longest time first, then the most calls.
+    sums.sort_by_key(|([calls, nanoseconds, ..], _)| Reverse([*nanoseconds, *calls]));
     let mut text = format!(
         "fdtable: system calls of process {}\n{:>6} {:>14} {:>10} {:>10} {:>9} {:>8} call\n",
         std::process::id(),
@@ -175,9 +125,9 @@ pub(super) fn report() -> String {
         "errors",
         "% trap"
     );
-    for sum in &sums {
-        text += &sum.line(total.nanoseconds);
+    for (sum, name) in &sums {
+        text += &line(name, *sum, total[1]);
     }
-    let _ = write!(text, "{}", total.line(total.nanoseconds));
+    text += &line("total", total, total[1]);
     text
 }

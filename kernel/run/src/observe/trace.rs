@@ -7,7 +7,7 @@ use std::io;
 
 use fdtable_posix::runner;
 
-use super::{Call, Sink};
+use super::observers::{Call, Sink};
 use crate::memory::pointer;
 
 /// Kind of an argument, which decides how it is printed.

@@ -1,21 +1,20 @@
-//! Sites of files, known to all processes, so that a new process does not trap at them.
+//! Sites of files that are known to all processes, so that a new process does not trap at them.
 //!
-//! In a tree that is traced a trap costs some tens of microseconds, because the host wakes the
-//! tracer for each signal. A short program makes most of its calls once, while it is linked and
-//! when it ends, at the sites of libraries where the programs before it made theirs. So processes
-//! on one kernel count the traps of each site of a file together. A site with [`HOT`] of them is
-//! looked at, once for all. A process that maps the file later changes the sites that are worth it:
-//! those that trapped in one of [`RARE`] mappings at least, of those where they could. Such a
-//! change costs a tenth of a trap. One of [`TRIAL`] mappings is left as it is: a site that is not
-//! called any more is changed at once no longer.
+//! In a traced tree, a trap costs some tens of microseconds, because the host wakes the tracer for
+//! each signal. A short program makes most of its calls once, while it is linked and at its exit,
+//! at the same sites of libraries as earlier programs. So processes on one kernel count the traps
+//! of each site of a file together. A site with [`HOT`] traps is inspected once for all. A process
+//! that maps the file later changes the sites that are worth it: they have trapped in at least one
+//! of [`RARE`] mappings in which they could. Such a change costs a tenth of a trap. One of
+//! [`TRIAL`] mappings is not changed, so that a site that is no longer called drops out.
 //!
-//! A file is known by its device, inode, size and the time when its inode last changed, which no
-//! program can set. One that was changed in the last seconds is not known, as it may change again
-//! without a new time. The bytes that a change replaces are compared in each process all the same.
-//! Files in memory change without a new time when a program writes to a mapping, so there each
-//! process searches for branches itself.
+//! The identity of a file is its device, inode, size, and the time of the last change of its inode,
+//! which no program can set. A file that has changed in the last seconds has no identity, as it may
+//! change again without a new time. Each process compares the bytes that a change replaces in any
+//! case. KnownFiles in memory change without a new time when a program writes to a mapping, so
+//! there each process searches for branches itself.
 //!
-//! Without one kernel a process knows what it, its parents, and the programs before it have found.
+//! Without a shared kernel, a process inherits the results of its parents and of earlier programs.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,12 +22,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fdtable_posix::{fdt_fstat, fdt_fstatfs};
 use fdtable_shm::Mutex;
 
-use super::Change;
-use crate::calls::checked;
+use super::change::Change;
+use crate::abi::checked;
 
-/// How many calls of a site trap, in all processes, before it is looked at.
+/// How many calls of a site trap, in all processes, before a process inspects it.
 const HOT: u32 = 3;
-/// How many mappings without a change there may be for each trap of a site that is changed at once.
+/// The most mappings without a change, for each trap, of a site that is changed at once.
 const RARE: u32 = 16;
 /// How many mappings of a file there are for one without changes.
 const TRIAL: u32 = 1024;
@@ -38,7 +37,7 @@ const SITES: usize = 256;
 /// How long a file has to be unchanged, in seconds.
 const SETTLED: i64 = 2;
 
-/// The kinds of file systems in memory: `tmpfs`, which ours shows too, and `ramfs`.
+/// The kinds of file systems in memory: `tmpfs`, which the kernel's own shows too, and `ramfs`.
 const IN_MEMORY: [libc::__fsword_t; 2] = [libc::TMPFS_MAGIC, 0x8584_58F6];
 
 /// Identity of a file, which distinguishes it from others, and from itself at another time.
@@ -99,50 +98,50 @@ impl Identity {
     }
 }
 
-/// Record of a site: its traps, its mappings without a change, and the answer about it.
+/// Record of a site: its traps, its mappings without a change, and the verdict about it.
 struct Site {
     traps: u32,
     /// How many mappings were made without a change.
     unchanged: u32,
-    answer: Answer,
+    verdict: Verdict,
 }
 
-/// Answer about a site, which tells a process what to do there. Addresses in changes are places in
-/// the file.
+/// The verdict about a site, for the process that has trapped there. Addresses in changes are
+/// places in the file.
 #[derive(Clone)]
-pub(super) enum Answer {
+pub(super) enum Verdict {
     /// The site continues to trap: not enough of its calls have trapped.
     Wait,
-    /// The process that gets this answer looks at the site.
-    Look,
+    /// The process that gets this verdict inspects the site.
+    Inspect,
     /// The site cannot be changed.
-    Leave,
+    Reject,
     Change(Change),
 }
 
-struct Known {
+struct KnownFile {
     identity: Identity,
     mapped: u32,
     sites: BTreeMap<u64, Site>,
-    /// True if a process finds the sites of `cpuid` in the file, or has found them.
-    is_asked: bool,
+    /// True if a process searches for the sites of `cpuid` in the file, or has done so.
+    has_searcher: bool,
 }
 
-struct Files {
-    files: Vec<Known>,
+struct KnownFiles {
+    files: Vec<KnownFile>,
     /// How many changes are known.
     changes: u32,
 }
 
 fdtable_sync::global! {
-    pub(super) static FILES_KNOWN: Mutex<Files> = Mutex::new(Files {
+    pub(super) static FILES_KNOWN: Mutex<KnownFiles> = Mutex::new(KnownFiles {
         files: Vec::new(),
         changes: 0,
     });
 }
 
-impl Files {
-    fn find(&mut self, identity: &Identity) -> Option<&mut Known> {
+impl KnownFiles {
+    fn find(&mut self, identity: &Identity) -> Option<&mut KnownFile> {
         self.files
             .iter_mut()
             .find(|file| file.identity == *identity)
@@ -155,10 +154,10 @@ impl Site {
         self.traps == u32::MAX
     }
 
-    /// Returns the change, if it is worth it.
+    /// Returns the change, if the site traps often enough for it.
     fn change(&self) -> Option<&Change> {
-        match &self.answer {
-            Answer::Change(change) if self.traps.saturating_mul(RARE) >= self.unchanged => {
+        match &self.verdict {
+            Verdict::Change(change) if self.traps.saturating_mul(RARE) >= self.unchanged => {
                 Some(change)
             }
             _ => None,
@@ -166,7 +165,7 @@ impl Site {
     }
 }
 
-impl Known {
+impl KnownFile {
     /// Counts a mapping. Returns true if it is a trial: without changes at sites that are counted.
     fn count(&mut self) -> bool {
         self.mapped = self.mapped.saturating_add(1);
@@ -174,7 +173,7 @@ impl Known {
         let counted = self.sites.values_mut().filter(|site| !site.is_always());
         for site in counted {
             if is_trial {
-                // Those before count half as much.
+                // Earlier traps and mappings count half.
                 (site.traps, site.unchanged) = (site.traps / 2, site.unchanged / 2);
             }
             if is_trial || site.change().is_none() {
@@ -186,24 +185,30 @@ impl Known {
 
     /// Returns the changes that are worth it, of sites that are wanted.
     fn worthy(&self, is_wanted: impl Fn(&Site) -> bool) -> Vec<Change> {
-        // They are the caller's.
+        // The copies are the caller's own.
         let _private = fdtable_shm::leave();
         let wanted = self.sites.values().filter(|site| is_wanted(site));
         wanted.filter_map(Site::change).cloned().collect()
     }
 }
 
-/// Counts a mapping of a file, and returns the changes to make in it.
-pub(super) fn map(identity: &Identity) -> Vec<Change> {
+/// Runs `f` with a known file and the count of all changes.
+fn with_file<R>(identity: &Identity, f: impl FnOnce(&mut KnownFile, &mut u32) -> R) -> Option<R> {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
-    let Some(file) = files.find(identity) else {
-        return Vec::new();
-    };
-    match file.count() {
+    let KnownFiles { files, changes } = &mut *files;
+    let mut files = files.iter_mut();
+    let file = files.find(|file| file.identity == *identity)?;
+    Some(f(file, changes))
+}
+
+/// Counts a mapping of a file, and returns the changes to make in it.
+pub(super) fn map(identity: &Identity) -> Vec<Change> {
+    let worthy = with_file(identity, |file, _| match file.count() {
         true => file.worthy(Site::is_always),
         false => file.worthy(|_| true),
-    }
+    });
+    worthy.unwrap_or_default()
 }
 
 /// Returns how many changes are known, of all files.
@@ -213,95 +218,87 @@ pub(super) fn count() -> u32 {
 
 /// Returns the changes to make in a file that is mapped already.
 pub(super) fn changes(identity: &Identity) -> Vec<Change> {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    files
-        .find(identity)
-        .map_or_else(Vec::new, |file| file.worthy(|_| true))
+    with_file(identity, |file, _| file.worthy(|_| true)).unwrap_or_default()
 }
 
-/// Counts a trap at a place of a file, and returns the answer about this site.
-pub(super) fn trap(identity: &Identity, place: u64) -> Answer {
+/// Counts a trap at a place of a file, and returns the verdict about this site.
+pub(super) fn trap(identity: &Identity, place: u64) -> Verdict {
     let _call = fdtable_shm::enter();
     let mut files = FILES_KNOWN.lock();
     if files.find(identity).is_none() {
         if files.files.len() == FILES {
-            // The one that was mapped least: it is learnt again, if it is needed.
+            // The file with the fewest mappings: a process finds its sites again, if it is needed.
             let least = (0..FILES).min_by_key(|&index| files.files[index].mapped);
             files.files.swap_remove(least.unwrap_or(0));
         }
-        files.files.push(Known {
+        files.files.push(KnownFile {
             identity: *identity,
             mapped: 1,
             sites: BTreeMap::new(),
-            is_asked: false,
+            has_searcher: false,
         });
     }
     let Some(file) = files.find(identity) else {
-        return Answer::Wait;
+        return Verdict::Wait;
     };
     if file.sites.len() == SITES && !file.sites.contains_key(&place) {
-        return Answer::Wait;
+        return Verdict::Wait;
     }
     let site = file.sites.entry(place).or_insert(Site {
         traps: 0,
         unchanged: 1,
-        answer: Answer::Wait,
+        verdict: Verdict::Wait,
     });
     site.traps = site.traps.saturating_add(1);
-    match site.answer {
-        Answer::Wait if site.traps >= HOT => Answer::Look,
-        ref answer => {
-            // It is the caller's.
+    match site.verdict {
+        Verdict::Wait if site.traps >= HOT => Verdict::Inspect,
+        ref verdict => {
+            // The copy is the caller's own.
             let _private = fdtable_shm::leave();
-            answer.clone()
+            verdict.clone()
         }
     }
 }
 
 /// Records the change for a place of a file, or that the place cannot be changed.
 pub(super) fn learn(identity: &Identity, place: u64, change: Option<&Change>) {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    let site = files
-        .find(identity)
-        .and_then(|file| file.sites.get_mut(&place));
-    if let Some(site) = site {
-        // The copy is in memory that all share.
-        site.answer = change.cloned().map_or(Answer::Leave, Answer::Change);
-        files.changes = files.changes.wrapping_add(1);
-    }
+    with_file(identity, |file, changes| {
+        if let Some(site) = file.sites.get_mut(&place) {
+            // The copy is in shared memory.
+            site.verdict = change.cloned().map_or(Verdict::Reject, Verdict::Change);
+            *changes = changes.wrapping_add(1);
+        }
+    });
 }
 
 /// Returns true, once, if a file is mapped so often that its sites of `cpuid` are worth a search.
 /// The process that gets this answer finds them.
 pub(super) fn asks_first(identity: &Identity) -> bool {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    let file = files.find(identity);
-    file.is_some_and(|file| file.mapped >= HOT && !std::mem::replace(&mut file.is_asked, true))
+    let is_first = with_file(identity, |file, _| {
+        file.mapped >= HOT && !std::mem::replace(&mut file.has_searcher, true)
+    });
+    is_first.unwrap_or(false)
 }
 
 /// Records a change that each process makes at once.
 pub(super) fn learn_always(identity: &Identity, place: u64, change: &Change) {
-    let _call = fdtable_shm::enter();
-    let mut files = FILES_KNOWN.lock();
-    let file = files.find(identity);
-    if let Some(file) = file.filter(|file| file.sites.len() < SITES) {
-        let site = Site {
-            traps: u32::MAX,
-            unchanged: 0,
-            // The copy is in memory that all share.
-            answer: Answer::Change(change.clone()),
-        };
-        file.sites.insert(place, site);
-        files.changes = files.changes.wrapping_add(1);
-    }
+    with_file(identity, |file, changes| {
+        if file.sites.len() < SITES {
+            let site = Site {
+                traps: u32::MAX,
+                unchanged: 0,
+                // The copy is in shared memory.
+                verdict: Verdict::Change(change.clone()),
+            };
+            file.sites.insert(place, site);
+            *changes = changes.wrapping_add(1);
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Instruction;
+    use super::super::change::Instruction;
     use super::*;
 
     fn file(inode: u64) -> Identity {
@@ -312,30 +309,21 @@ mod tests {
     }
 
     fn change(begin: u64) -> Change {
-        Change {
-            begin,
-            code: Vec::new(),
-            entry_at: 0,
-            original: Vec::new(),
-            moved: Vec::new(),
-            branch: None,
-            searched: None,
-            instruction: Instruction::Syscall,
-        }
+        Change::new(begin, Instruction::Syscall)
     }
 
     #[test]
-    fn a_site_is_looked_at_once_and_changed_by_all_that_map_the_file_later() {
+    fn a_site_is_inspected_once_and_changed_by_all_that_map_the_file_later() {
         let identity = file(1);
         for _ in 1..HOT {
-            assert!(matches!(trap(&identity, 100), Answer::Wait));
+            assert!(matches!(trap(&identity, 100), Verdict::Wait));
         }
         assert!(map(&identity).is_empty());
-        assert!(matches!(trap(&identity, 100), Answer::Look));
+        assert!(matches!(trap(&identity, 100), Verdict::Inspect));
         let before = count();
         learn(&identity, 100, Some(&change(95)));
         assert_ne!(count(), before);
-        assert!(matches!(trap(&identity, 100), Answer::Change(change) if change.begin == 95));
+        assert!(matches!(trap(&identity, 100), Verdict::Change(change) if change.begin == 95));
         assert_eq!(map(&identity).len(), 1);
         assert_eq!(changes(&identity).len(), 1);
         let changed_since = Identity {
@@ -376,8 +364,8 @@ mod tests {
             trials += 1;
         }
         // It is called no more.
-        let in_vain = (0..10 * TRIAL).map(|_| map(&identity).len());
-        assert!(in_vain.sum::<usize>() < 3 * TRIAL as usize);
+        let wasted = (0..10 * TRIAL).map(|_| map(&identity).len());
+        assert!(wasted.sum::<usize>() < 3 * TRIAL as usize);
         assert!(map(&identity).is_empty());
     }
 
@@ -392,11 +380,11 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_cannot_be_changed_is_not_looked_at_again() {
+    fn a_site_that_cannot_be_changed_is_not_inspected_again() {
         let identity = file(3);
         (0..HOT).for_each(|_| _ = trap(&identity, 100));
         learn(&identity, 100, None);
-        assert!(matches!(trap(&identity, 100), Answer::Leave));
+        assert!(matches!(trap(&identity, 100), Verdict::Reject));
         assert!(map(&identity).is_empty());
     }
 

@@ -1,0 +1,47 @@
+//! Calls about threads, processes and signals, which the runner serves.
+
+use crate::abi::{on_host, thread_id};
+use crate::block::Row;
+use crate::prctl::{prctl, set_base, with_filter};
+use crate::{exec, exit, process, signals};
+
+pub(super) const ROWS: &[Row] = &[
+    (libc::SYS_arch_prctl, set_base),
+    (libc::SYS_prctl, prctl),
+    (libc::SYS_seccomp, with_filter),
+    (libc::SYS_set_tid_address, |r, a| {
+        r.block.clear_on_exit.set(a[0].cast_unsigned());
+        thread_id().into()
+    }),
+    // The runner's C library has registered its own.
+    (libc::SYS_rseq, |_, _| -i64::from(libc::ENOSYS)),
+    (libc::SYS_set_robust_list, |r, a| {
+        let result = on_host(r.number, *a);
+        if result == 0 {
+            r.block.robust_list.set(a[0].cast_unsigned());
+        }
+        result
+    }),
+    (libc::SYS_exit, |_, a| exit::end_thread(a[0] as i32)),
+    (libc::SYS_exit_group, |_, a| exit::end_process(a[0] as i32)),
+    (libc::SYS_fork, process::fork),
+    (libc::SYS_vfork, process::vfork),
+    (libc::SYS_clone, process::clone),
+    (libc::SYS_clone3, process::clone3),
+    (libc::SYS_execve, exec::execve),
+    (libc::SYS_execveat, exec::execveat),
+    (libc::SYS_timer_create, exec::create_timer),
+    (libc::SYS_timer_delete, exec::delete_timer),
+    (libc::SYS_rt_sigaction, signals::action),
+    (libc::SYS_rt_sigprocmask, signals::mask),
+    (libc::SYS_rt_sigreturn, signals::sigreturn),
+    (libc::SYS_sigaltstack, signals::alternate_stack),
+    (libc::SYS_rt_sigsuspend, signals::suspend),
+    (libc::SYS_rt_sigtimedwait, signals::timed_wait),
+    (libc::SYS_rt_sigpending, signals::pending),
+    (libc::SYS_kill, signals::send),
+    (libc::SYS_tkill, signals::send),
+    (libc::SYS_tgkill, signals::send),
+    (libc::SYS_rt_sigqueueinfo, signals::send),
+    (libc::SYS_rt_tgsigqueueinfo, signals::send),
+];

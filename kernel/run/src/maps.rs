@@ -1,0 +1,44 @@
+//! Mappings of this process, as the host lists them in `/proc/self/maps`.
+
+use std::fs;
+use std::ops::Range;
+
+/// A line of the list.
+pub(crate) struct Mapping<'l> {
+    pub(crate) range: Range<u64>,
+    pub(crate) permissions: &'l str,
+    pub(crate) offset: u64,
+    /// Device and inode.
+    pub(crate) file: &'l str,
+    pub(crate) name: &'l str,
+}
+
+/// Returns the list; empty if the host does not show it.
+pub(crate) fn read() -> String {
+    fs::read_to_string("/proc/self/maps").unwrap_or_default()
+}
+
+/// Returns the lines of a list.
+pub(crate) fn parse(list: &str) -> impl Iterator<Item = Mapping<'_>> {
+    list.lines().filter_map(Mapping::parse)
+}
+
+impl<'l> Mapping<'l> {
+    fn parse(line: &'l str) -> Option<Self> {
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (range, rest) = line.split_once(' ')?;
+        let (begin, end) = range.split_once('-')?;
+        let (permissions, rest) = rest.split_once(' ')?;
+        let (offset, rest) = rest.split_once(' ')?;
+        let device = rest.find(' ')?;
+        let inode = rest[device + 1..].find(' ');
+        let file_end = inode.map_or(rest.len(), |inode| device + 1 + inode);
+        Some(Self {
+            range: number(begin)?..number(end)?,
+            permissions,
+            offset: number(offset)?,
+            file: &rest[..file_end],
+            name: rest[file_end..].trim_start(),
+        })
+    }
+}
