@@ -11,6 +11,7 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use crate::abi::system::{System, system};
+use crate::host;
 use crate::process::keeper::end_of_call;
 
 /// Return value of a C function. One value means "see errno".
@@ -47,7 +48,7 @@ pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>
     match result {
         Ok(result) => result,
         Err(errno) => {
-            set_errno(errno);
+            host::set_errno(errno);
             R::FAILED
         }
     }
@@ -85,17 +86,4 @@ type Panic = Box<dyn std::any::Any + Send>;
 fn forget(panic: Panic) -> Errno {
     mem::forget(panic);
     Errno::EIO
-}
-
-/// Sets errno of the calling thread.
-#[cold]
-pub(crate) fn set_errno(errno: Errno) {
-    // SAFETY: the C library keeps one errno for each thread, valid while the thread runs.
-    unsafe { *libc::__errno_location() = errno.errno() };
-}
-
-/// Returns errno of the calling thread, after a host call that failed.
-pub(crate) fn errno() -> Errno {
-    // SAFETY: as above.
-    Errno::from_raw(unsafe { *libc::__errno_location() })
 }

@@ -320,7 +320,7 @@ pub(super) fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, Er
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut before = mem::MaybeUninit::<Action>::zeroed();
     // SAFETY: the new action is valid or null, and there is room for the old one.
-    host::done(unsafe { libc::sigaction(signal, new, before.as_mut_ptr()) })?;
+    host::check(unsafe { libc::sigaction(signal, new, before.as_mut_ptr()) })?;
     // SAFETY: the call has initialized it.
     Ok(unsafe { before.assume_init() })
 }

@@ -372,7 +372,7 @@ impl System {
 /// Errors of `memfd_create` and `write`.
 fn file_with(bytes: &[u8]) -> Result<FileRef<RcuObject>, Errno> {
     // SAFETY: the name is a C string.
-    let fd = host::done(unsafe { libc::memfd_create(c"maps".as_ptr(), libc::MFD_CLOEXEC) })?;
+    let fd = host::check(unsafe { libc::memfd_create(c"maps".as_ptr(), libc::MFD_CLOEXEC) })?;
     let file = HostFile::own(fd)?;
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
             Target::Host(path) => {
                 let _alone = system.directory.lock();
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::chdir(path.as_ptr()) })?;
+                host::check(unsafe { libc::chdir(path.as_ptr()) })?;
                 system.record_directory(Side::Host)
             }
         }
@@ -62,7 +62,7 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
             Some(host_file) => {
                 let _alone = system.directory.lock();
                 // SAFETY: the call takes no pointer.
-                host::done(unsafe { libc::fchdir(host_file.fd().get()) })?;
+                host::check(unsafe { libc::fchdir(host_file.fd().get()) })?;
                 system.record_directory(Side::Host)
             }
         }
@@ -139,7 +139,7 @@ impl System {
         let host_file = HostFile::below(&***directory).ok_or(Errno::EBADF)?;
         let _alone = self.directory.lock();
         // SAFETY: the call takes no pointer.
-        host::done(unsafe { libc::fchdir(host_file.fd().get()) })?;
+        host::check(unsafe { libc::fchdir(host_file.fd().get()) })?;
         let path = host::current_directory();
         self.routes.rcu(|routes| {
             let here = Some(FileRef::clone(directory));

@@ -139,7 +139,7 @@ impl System {
     pub(crate) fn leave_host_directory(&self) -> Result<(), Errno> {
         match self.routes.load().side() {
             // SAFETY: the path is a C string.
-            Side::Ours => host::done(unsafe { libc::chdir(c"/proc/self".as_ptr()) }).map(drop),
+            Side::Ours => host::check(unsafe { libc::chdir(c"/proc/self".as_ptr()) }).map(drop),
             Side::Host => Ok(()),
         }
     }

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn fdt_statx(
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
                 // SAFETY: the path is a C string; the rest as the caller promises.
-                host::done(unsafe {
+                host::check(unsafe {
                     libc::statx(directory.get(), path.as_ptr(), flags, mask, statx)
                 })
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fdtable_vfs::Errno;
 
-use crate::abi::call::errno;
+use super::check::errno;
 
 /// `direct!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
 /// arguments are those of the system call.

@@ -16,8 +16,7 @@ use super::direct::{Wait, direct};
 use super::file::signed;
 use super::in_use::InUse;
 use super::number::Number;
-use super::{check, without_cancellation};
-use crate::abi::call::errno;
+use super::{check, errno, without_cancellation};
 use crate::host;
 use crate::process::keeper;
 

@@ -169,7 +169,7 @@ pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
     call(|system| {
         let ours = flags & libc::IN_CLOEXEC;
         // SAFETY: the call takes no pointer.
-        let host_fd = host::done(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
+        let host_fd = host::check(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
         adopt_new(system, host_fd, ours)
     })
 }
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, m
             Target::Ours(..) => Err(Errno::EOPNOTSUPP),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::inotify_add_watch(host_fd.get(), path.as_ptr(), mask) })
+                host::check(unsafe { libc::inotify_add_watch(host_fd.get(), path.as_ptr(), mask) })
             }
         }
     })
@@ -202,7 +202,7 @@ pub extern "C" fn fdt_inotify_rm_watch(fd: c_int, watch: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         // SAFETY: the call takes no pointer.
-        host::done(unsafe { libc::inotify_rm_watch(below(&file)?.get(), watch) })
+        host::check(unsafe { libc::inotify_rm_watch(below(&file)?.get(), watch) })
     })
 }
 
@@ -218,12 +218,12 @@ pub unsafe extern "C" fn fdt_signalfd(
             let file = system.file(fd)?;
             let host_fd = below(&file)?;
             // SAFETY: as the caller promises.
-            host::done(unsafe { libc::signalfd(host_fd.get(), mask, flags) })?;
+            host::check(unsafe { libc::signalfd(host_fd.get(), mask, flags) })?;
             return Ok(fd);
         }
         let ours = flags & libc::SFD_CLOEXEC;
         // SAFETY: as the caller promises.
-        let host_fd = host::done(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
+        let host_fd = host::check(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
         adopt_new(system, host_fd, ours)
     })
 }

@@ -13,7 +13,7 @@ use fdtable_vfs::socket::{
 use fdtable_vfs::{Errno, RcuObject};
 use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
-use crate::abi::call::{call, errno};
+use crate::abi::call::call;
 use crate::abi::links::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
@@ -211,7 +211,11 @@ pub unsafe extern "C" fn fdt_sendmmsg(
             // SAFETY: as the caller promises.
             let length = unsafe { fdt_sendmsg(fd, &raw const (*message).msg_hdr, flags) };
             if length < 0 {
-                return if sent == 0 { Err(errno()) } else { Ok(sent) };
+                return if sent == 0 {
+                    Err(host::errno())
+                } else {
+                    Ok(sent)
+                };
             }
             // SAFETY: as the caller promises.
             unsafe { uaccess::put(&raw mut (*message).msg_len, length as c_uint) }?;
@@ -245,7 +249,7 @@ pub unsafe extern "C" fn fdt_recvmmsg(
             let length = unsafe { fdt_recvmsg(fd, &raw mut (*message).msg_hdr, each) };
             if length < 0 {
                 return if received == 0 {
-                    Err(errno())
+                    Err(host::errno())
                 } else {
                     Ok(received)
                 };

@@ -36,7 +36,7 @@ pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
         let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
         let make = || {
             // SAFETY: the call takes no pointer.
-            HostFile::own(host::done(unsafe {
+            HostFile::own(host::check(unsafe {
                 libc::socket(domain, host_flags, protocol)
             })?)
         };
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn fdt_socketpair(
             // No other domain has pairs: the host returns the error.
             let mut pair = [-1; 2];
             // SAFETY: there is room for two.
-            host::done(unsafe { libc::socketpair(domain, kind, protocol, pair.as_mut_ptr()) })?;
+            host::check(unsafe { libc::socketpair(domain, kind, protocol, pair.as_mut_ptr()) })?;
             pair.iter().copied().for_each(host::close);
             return Err(Errno::EOPNOTSUPP);
         }
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
     call(|system| {
         system.check_socket(fd)?;
         // SAFETY: the address is one of the host's, or as the caller promises.
-        let bind = |fd, address, length| host::done(unsafe { libc::bind(fd, address, length) });
+        let bind = |fd, address, length| host::check(unsafe { libc::bind(fd, address, length) });
         let named = (address, length);
         // SAFETY: as the caller promises.
         let bound = unsafe { system.on_host_path(fd, named, LastLink::Parent, bind) }?;
@@ -111,7 +111,7 @@ pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::listen(host_file.fd().get(), backlog) });
+            return host::check(unsafe { libc::listen(host_file.fd().get(), backlog) });
         }
         // A negative backlog is the maximum.
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
@@ -203,7 +203,7 @@ pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::shutdown(host_file.fd().get(), how) });
+            return host::check(unsafe { libc::shutdown(host_file.fd().get(), how) });
         }
         system.process.getsockname(fd)?;
         let how = match how {
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn fdt_getsockname(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getsockname(host_fd.get(), address, length) });
+            return host::check(unsafe { libc::getsockname(host_fd.get(), address, length) });
         }
         let name = system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn fdt_getpeername(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getpeername(host_fd.get(), address, length) });
+            return host::check(unsafe { libc::getpeername(host_fd.get(), address, length) });
         }
         let name = system.process.getpeername(fd)?;
         // SAFETY: as the caller promises.
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn fdt_getsockopt(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe {
+            return host::check(unsafe {
                 libc::getsockopt(host_fd.get(), level, name, value, length)
             });
         }
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn fdt_setsockopt(
         if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe {
+            return host::check(unsafe {
                 libc::setsockopt(host_fd.get(), level, name, value, length)
             });
         }

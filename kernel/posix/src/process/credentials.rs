@@ -151,7 +151,7 @@ pub(crate) unsafe fn setgroups(a: [c_long; 6]) -> c_long {
 /// Changes the host's credentials, and copies them to our process.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     // errno is read before threads are started again.
-    copied(|| without_threads(|| host::done(change())))
+    copied(|| without_threads(|| host::check(change())))
 }
 
 /// Changes credentials like [`follow`]: under a runner of programs by the call itself, otherwise by
@@ -169,7 +169,7 @@ fn follow_call(number: c_long, a: [u32; 3], by_library: impl FnOnce() -> c_int) 
 /// Changes credentials like [`follow`], of the calling thread alone. They have no effect on later
 /// changes, so it does not matter that the threads of this library keep theirs.
 fn follow_thread(change: impl FnOnce() -> c_int) -> c_int {
-    copied(|| host::done(change()))
+    copied(|| host::check(change()))
 }
 
 impl System {

@@ -78,7 +78,7 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
             INTERFACES_FIRST..=INTERFACES_LAST if is_socket(&**file) => {
                 let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
                 // SAFETY: the call takes no pointer.
-                let socket = host::done(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+                let socket = host::check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
                 // SAFETY: as the caller promises.
                 let result = unsafe { host::ioctl(socket, request, argument) };
                 host::close(socket);

@@ -38,8 +38,8 @@ use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
-use crate::abi::call::{errno, guarded};
-use crate::host::{self, check, number};
+use crate::abi::call::guarded;
+use crate::host::{self, check, errno, number};
 use crate::process::tree;
 
 use queue::{Job, Receiver, Request, Sender, queue};
