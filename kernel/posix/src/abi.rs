@@ -1,7 +1,9 @@
 //! The steps that all calls share: errno, user pointers, path routing, and the process.
 
+mod actions;
 pub(crate) mod call;
 pub(crate) mod faults;
+pub(crate) mod guard;
 pub(crate) mod handlers;
 pub(crate) mod links;
 pub(crate) mod routing;

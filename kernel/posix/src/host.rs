@@ -3,7 +3,6 @@
 //! A call that may block leaves the freezer while it blocks, so a fork by another thread does not
 //! wait for it.
 
-pub(crate) mod calls;
 mod check;
 mod credentials;
 pub(crate) mod direct;
@@ -15,10 +14,8 @@ pub(crate) mod lower;
 pub(crate) mod memfd;
 mod memory;
 pub(crate) mod number;
-pub(crate) mod other_files;
 mod paths;
 mod process;
-mod scm_rights;
 mod transfers;
 mod waits;
 pub(crate) mod watch;
@@ -31,9 +28,3 @@ pub(crate) use paths::*;
 pub(crate) use process::*;
 pub(crate) use transfers::*;
 pub(crate) use waits::*;
-
-pub use calls::{
-    fdt_name_to_handle_at, fdt_open_by_handle_at, fdt_pidfd_getfd, fdt_pidfd_open,
-    fdt_pidfd_send_signal,
-};
-pub use other_files::*;

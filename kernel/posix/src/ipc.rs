@@ -3,6 +3,7 @@
 mod host_paths;
 pub(crate) mod messages;
 pub(crate) mod pipes;
+mod scm_rights;
 pub(crate) mod sockets;
 
 pub use messages::*;

@@ -5,15 +5,15 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use fdtable::Files;
 use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 
-use crate::abi::call::guarded;
+use crate::abi::guard::guarded;
 use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
 use crate::host::number::closing;
 pub use crate::host::number::tell_threads;
 use crate::process::{keeper, tree};
 
-pub use crate::host::calls::host_call;
 pub use crate::host::direct::{DirectCall, DirectCalls};
+pub use crate::passthrough::host_call;
 pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
 pub use crate::process::tree::{Child, ask_to_end, bury, end, is_to_end, next_name};
 

@@ -1,18 +1,12 @@
-//! The entry and exit of every call: errno, panics, and forks of the host process.
-//!
-//! A call runs inside the [freezer](host_fork). A fork of the host process by another thread
-//! waits until the call ends or sleeps.
+//! The entry and exit of every C function: the process, and errno.
 
 use std::ffi::{c_int, c_long};
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
+use crate::abi::guard::guarded;
 use crate::abi::system::{System, system};
 use crate::host;
-use crate::process::keeper::end_of_call;
 
 /// Return value of a C function. One value means "see errno".
 pub(crate) trait ReturnValue {
@@ -62,28 +56,4 @@ pub(crate) fn call_returning_errno(
         Ok(()) => 0,
         Err(errno) => errno.errno(),
     }
-}
-
-/// Runs a body inside the freezer. A panic becomes an error.
-#[inline(always)]
-pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
-    let inside = || {
-        let _inside = (host_fork::enter(), fdtable_shm::enter());
-        body()
-    };
-    let result = match catch_unwind(AssertUnwindSafe(inside)) {
-        Ok(result) => result,
-        Err(panic) => Err(forget(panic)),
-    };
-    end_of_call();
-    result
-}
-
-type Panic = Box<dyn std::any::Any + Send>;
-
-/// Leaks the payload of a panic, because dropping it could panic again.
-#[cold]
-fn forget(panic: Panic) -> Errno {
-    mem::forget(panic);
-    Errno::EIO
 }

@@ -20,7 +20,7 @@
 //! one that has not reached the kernel yet.
 //!
 //! Signals of faults are not put off: see [`NEVER_HELD`]. Signals of bad pointers are the business
-//! of [`faults`], which calls their handlers by [`call_handler`]: if sent, these signals interrupt
+//! of [`faults`](super::faults), which calls their handlers by [`call_handler`]: if sent, these signals interrupt
 //! sleeps too.
 //!
 //! # The mask of `ppoll`
@@ -49,7 +49,7 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
-use crate::abi::faults::{self, Action};
+use crate::abi::actions::{self, Action};
 use crate::host;
 
 /// The recorded actions by signal, from 1 on. Each is one word that points to memory that is never
@@ -115,20 +115,20 @@ pub(crate) fn install() {
 /// Errors of the host's `sigaction`.
 pub(super) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
     let Some(place) = place(signal) else {
-        return faults::exchange(signal, new);
+        return actions::exchange(signal, new);
     };
     host_fork::on_leaving(resume);
     // Without signals, so that no handler of this thread waits for the lock.
     host::with_signals_blocked(|| {
-        let mut known = faults::KNOWN.lock();
+        let mut known = actions::KNOWN.lock();
         let recorded = place.load();
-        let handler = new.filter(|new| faults::has_handler(new));
+        let handler = new.filter(|new| actions::has_handler(new));
         if let Some(new) = handler {
-            place.store(Some(faults::intern(&mut known, *new)));
+            place.store(Some(actions::intern(&mut known, *new)));
         }
         let installed = handler.map(ours);
         match (
-            faults::exchange(signal, installed.as_ref().or(new)),
+            actions::exchange(signal, installed.as_ref().or(new)),
             recorded,
         ) {
             (Ok(before), Some(recorded)) if is_ours(&before) => Ok(*recorded),
@@ -172,7 +172,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         // As in the kernel, its flags and its mask stay.
         let mut reset = *action;
         reset.sa_sigaction = libc::SIG_DFL;
-        let _ = faults::exchange(signal, Some(&reset));
+        let _ = actions::exchange(signal, Some(&reset));
     }
     // SAFETY: the kernel passes valid arguments.
     unsafe { call_handler(action, signal, info, context) };

@@ -238,6 +238,17 @@ impl System {
         let file = HostFile::of(host_fd, Keep::No)?;
         Ok(reserved.install(file).raw())
     }
+
+    /// Moves a new host descriptor into the table, and closes it on failure. `cloexec` is 0 for a
+    /// descriptor without `FD_CLOEXEC`.
+    pub(crate) fn adopt_new(&self, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
+        let flags = match cloexec {
+            0 => FdFlags::empty(),
+            _ => FdFlags::CLOEXEC,
+        };
+        self.adopt(host_fd, flags)
+            .inspect_err(|_| host::close(host_fd))
+    }
 }
 
 /// Sets the process ID in the child of a host fork.

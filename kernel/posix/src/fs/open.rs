@@ -11,7 +11,6 @@ use crate::abi::system::System;
 use crate::abi::target::{HostPath, Target};
 use crate::abi::uaccess;
 use crate::host::file::HostFile;
-use crate::host::other_files::adopt_new;
 use crate::host::{self, HostFd, OpenHow};
 
 /// Opens a path: `open(2)`. `mode` is the third argument in C, if the flags require one.
@@ -99,7 +98,7 @@ pub unsafe extern "C" fn fdt_openat2(
                         host::openat2_inside(path.directory().get(), path.as_given(), how)?
                     }
                 };
-                adopt_new(system, opened.into_raw(), flags & libc::O_CLOEXEC)
+                system.adopt_new(opened.into_raw(), flags & libc::O_CLOEXEC)
             }
             Target::Ours(..) if how.resolve & !RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
             Target::Ours(at, path) => {

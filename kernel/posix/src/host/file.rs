@@ -143,6 +143,12 @@ impl HostFile {
         (file as &dyn Any).downcast_ref()
     }
 
+    /// Returns the host descriptor of an open file, if that is a host file.
+    #[inline]
+    pub(crate) fn fd_below(file: &FileRef<RcuObject>) -> Option<InUse> {
+        Self::below(&***file).map(Self::fd)
+    }
+
     /// Returns the host file behind an open file, if the host has its attributes too. Calls that
     /// change them must not take the host's inode of a device in an overlay.
     pub(crate) fn with_inode_below(file: &dyn Object) -> Option<&HostFile> {

@@ -38,7 +38,7 @@ use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
-use crate::abi::call::guarded;
+use crate::abi::guard::guarded;
 use crate::host::{self, check, errno, number};
 use crate::process::tree;
 

@@ -16,7 +16,7 @@ use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
 use fdtable_vfs::{CloneFlags, Errno, Process, RcuObject};
 
-use crate::abi::call::guarded;
+use crate::abi::guard::guarded;
 use crate::abi::routing::Routes;
 use crate::abi::system::system;
 use crate::host::{self, in_use, number};

@@ -22,7 +22,6 @@ use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
-use crate::host::other_files::adopt_new;
 use crate::process::credentials::{prctl, setgroups};
 use crate::process::tree;
 
@@ -106,11 +105,18 @@ fn passes_on(number: c_long) -> bool {
     if passes_on_legacy(number) {
         return true;
     }
+    is_about_memory(number)
+        || is_about_processes(number)
+        || is_about_time(number)
+        || is_about_system(number)
+}
+
+/// Memory, also that of other processes, and System V IPC.
+fn is_about_memory(number: c_long) -> bool {
     matches!(
         number,
         libc::SYS_mprotect
             | libc::SYS_munmap
-            | libc::SYS_sched_yield
             | libc::SYS_mremap
             | libc::SYS_msync
             | libc::SYS_mincore
@@ -118,23 +124,41 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_shmget
             | libc::SYS_shmat
             | libc::SYS_shmctl
-            | libc::SYS_getitimer
-            | libc::SYS_setitimer
-            | libc::SYS_getpid
-            | libc::SYS_kill
-            | libc::SYS_uname
             | libc::SYS_semget
             | libc::SYS_semctl
             | libc::SYS_shmdt
             | libc::SYS_msgget
             | libc::SYS_msgctl
-            | libc::SYS_gettimeofday
-            | libc::SYS_getrusage
-            | libc::SYS_sysinfo
-            | libc::SYS_times
+            | libc::SYS_mlock
+            | libc::SYS_munlock
+            | libc::SYS_mlockall
+            | libc::SYS_munlockall
+            | libc::SYS_remap_file_pages
+            | libc::SYS_mbind
+            | libc::SYS_set_mempolicy
+            | libc::SYS_get_mempolicy
+            | libc::SYS_mq_unlink
+            | libc::SYS_migrate_pages
+            | libc::SYS_move_pages
+            | libc::SYS_process_vm_readv
+            | libc::SYS_process_vm_writev
+            | libc::SYS_membarrier
+            | libc::SYS_mlock2
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_pkey_alloc
+            | libc::SYS_pkey_free
+            | libc::SYS_set_mempolicy_home_node
+    )
+}
+
+/// Processes, threads, their IDs and signals.
+fn is_about_processes(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_getpid
+            | libc::SYS_kill
             | libc::SYS_ptrace
             | libc::SYS_getuid
-            | libc::SYS_syslog
             | libc::SYS_getgid
             | libc::SYS_geteuid
             | libc::SYS_getegid
@@ -150,6 +174,27 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_rt_sigpending
             | libc::SYS_rt_sigqueueinfo
             | libc::SYS_personality
+            | libc::SYS_gettid
+            | libc::SYS_tkill
+            | libc::SYS_restart_syscall
+            | libc::SYS_tgkill
+            | libc::SYS_unshare
+            | libc::SYS_set_robust_list
+            | libc::SYS_get_robust_list
+            | libc::SYS_rt_tgsigqueueinfo
+    )
+}
+
+/// Time, timers and scheduling.
+fn is_about_time(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_sched_yield
+            | libc::SYS_getitimer
+            | libc::SYS_setitimer
+            | libc::SYS_gettimeofday
+            | libc::SYS_getrusage
+            | libc::SYS_times
             | libc::SYS_getpriority
             | libc::SYS_setpriority
             | libc::SYS_sched_setparam
@@ -159,16 +204,36 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_sched_get_priority_max
             | libc::SYS_sched_get_priority_min
             | libc::SYS_sched_rr_get_interval
-            | libc::SYS_mlock
-            | libc::SYS_munlock
-            | libc::SYS_mlockall
-            | libc::SYS_munlockall
+            | libc::SYS_adjtimex
+            | libc::SYS_settimeofday
+            | libc::SYS_sched_setaffinity
+            | libc::SYS_sched_getaffinity
+            | libc::SYS_timer_settime
+            | libc::SYS_timer_gettime
+            | libc::SYS_timer_getoverrun
+            | libc::SYS_clock_settime
+            | libc::SYS_clock_gettime
+            | libc::SYS_clock_getres
+            | libc::SYS_ioprio_set
+            | libc::SYS_ioprio_get
+            | libc::SYS_clock_adjtime
+            | libc::SYS_getcpu
+            | libc::SYS_sched_setattr
+            | libc::SYS_sched_getattr
+    )
+}
+
+/// The whole system. Most of them need a capability.
+fn is_about_system(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_uname
+            | libc::SYS_sysinfo
+            | libc::SYS_syslog
             | libc::SYS_vhangup
             | libc::SYS_pivot_root
-            | libc::SYS_adjtimex
             | libc::SYS_chroot
             | libc::SYS_acct
-            | libc::SYS_settimeofday
             | libc::SYS_mount
             | libc::SYS_umount2
             | libc::SYS_swapon
@@ -179,48 +244,11 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_init_module
             | libc::SYS_delete_module
             | libc::SYS_quotactl
-            | libc::SYS_gettid
-            | libc::SYS_tkill
-            | libc::SYS_sched_setaffinity
-            | libc::SYS_sched_getaffinity
-            | libc::SYS_remap_file_pages
-            | libc::SYS_restart_syscall
-            | libc::SYS_timer_settime
-            | libc::SYS_timer_gettime
-            | libc::SYS_timer_getoverrun
-            | libc::SYS_clock_settime
-            | libc::SYS_clock_gettime
-            | libc::SYS_clock_getres
-            | libc::SYS_tgkill
-            | libc::SYS_mbind
-            | libc::SYS_set_mempolicy
-            | libc::SYS_get_mempolicy
-            | libc::SYS_mq_unlink
             | libc::SYS_kexec_load
             | libc::SYS_add_key
             | libc::SYS_request_key
             | libc::SYS_keyctl
-            | libc::SYS_ioprio_set
-            | libc::SYS_ioprio_get
-            | libc::SYS_migrate_pages
-            | libc::SYS_unshare
-            | libc::SYS_set_robust_list
-            | libc::SYS_get_robust_list
-            | libc::SYS_move_pages
-            | libc::SYS_rt_tgsigqueueinfo
-            | libc::SYS_clock_adjtime
-            | libc::SYS_getcpu
-            | libc::SYS_process_vm_readv
-            | libc::SYS_process_vm_writev
-            | libc::SYS_sched_setattr
-            | libc::SYS_sched_getattr
             | libc::SYS_getrandom
-            | libc::SYS_membarrier
-            | libc::SYS_mlock2
-            | libc::SYS_pkey_mprotect
-            | libc::SYS_pkey_alloc
-            | libc::SYS_pkey_free
-            | libc::SYS_set_mempolicy_home_node
     )
 }
 
@@ -445,7 +473,7 @@ impl Shape {
         match self.returns {
             Returns::Value => Ok(result),
             Returns::Fd { cloexec } => {
-                Ok(adopt_new(system, result as c_int, cloexec.into())?.into())
+                Ok(system.adopt_new(result as c_int, cloexec.into())?.into())
             }
         }
     }

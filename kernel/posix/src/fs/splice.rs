@@ -1,25 +1,19 @@
-//! Calls that need no copy on the host (`splice`), and those on kinds of files that only the host
-//! has: `inotify`, `signalfd`, terminals.
+//! Transfers from and to pipes that need no copy on the host: `splice`, `tee`, `vmsplice`.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_int, c_uint};
 
-use fdtable::{FdFlags, FileRef, host_fork};
+use fdtable::{FileRef, host_fork};
 use fdtable_vfs::{Errno, FileKind, RcuObject, SpliceFlags};
 use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
-use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::copies::{offset_of, put_offset};
 use crate::fs::partial;
 use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
-use crate::host;
 use crate::host::direct::{Wait, direct};
 use crate::host::file::HostFile;
-use crate::host::in_use::InUse;
 
 /// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 /// fdtable is copied.
@@ -38,7 +32,8 @@ pub unsafe extern "C" fn fdt_splice(
         }
         let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         let (source, target) = (system.file(from)?, system.file(to)?);
-        if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
+        let fds = (HostFile::fd_below(&source), HostFile::fd_below(&target));
+        if let (Some(from), Some(to)) = fds {
             let _out = host_fork::blocking_section();
             // SAFETY: as the caller promises.
             let moved = unsafe {
@@ -91,7 +86,8 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
             return Ok(0);
         }
         let (source, target) = (system.file(from)?, system.file(to)?);
-        if let (Ok(from), Ok(to)) = (below(&source), below(&target)) {
+        let fds = (HostFile::fd_below(&source), HostFile::fd_below(&target));
+        if let (Some(from), Some(to)) = fds {
             let _out = host_fork::blocking_section();
             // SAFETY: the call takes no pointer.
             let copied = unsafe {
@@ -122,7 +118,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
     call(|system| {
         let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         let file = system.file(fd)?;
-        if let Ok(host_fd) = below(&file) {
+        if let Some(host_fd) = HostFile::fd_below(&file) {
             let _out = host_fork::blocking_section();
             // SAFETY: as the caller promises.
             let moved = unsafe {
@@ -157,95 +153,6 @@ pub unsafe extern "C" fn fdt_vmsplice(
     })
 }
 
-/// Creates a file that reports changes of host files: `inotify_init(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_inotify_init() -> c_int {
-    fdt_inotify_init1(0)
-}
-
-/// Creates a file that reports changes of host files, with flags: `inotify_init1(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
-    call(|system| {
-        let ours = flags & libc::IN_CLOEXEC;
-        // SAFETY: the call takes no pointer.
-        let host_fd = host::check(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
-        adopt_new(system, host_fd, ours)
-    })
-}
-
-/// Adds a watch for a host path: `inotify_add_watch(2)`. Fails with `EOPNOTSUPP` for a path of
-/// fdtable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
-    call(|system| {
-        let file = system.file(fd)?;
-        let host_fd = below(&file)?;
-        let last = match mask & libc::IN_DONT_FOLLOW {
-            0 => LastLink::Follow,
-            _ => LastLink::Keep,
-        };
-        // SAFETY: as the caller promises.
-        match unsafe { system.target(libc::AT_FDCWD, path, last) }? {
-            Target::Ours(..) => Err(Errno::EOPNOTSUPP),
-            Target::Host(path) => {
-                // SAFETY: the path is a C string.
-                host::check(unsafe { libc::inotify_add_watch(host_fd.get(), path.as_ptr(), mask) })
-            }
-        }
-    })
-}
-
-/// Removes a watch: `inotify_rm_watch(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_inotify_rm_watch(fd: c_int, watch: c_int) -> c_int {
-    call(|system| {
-        let file = system.file(fd)?;
-        // SAFETY: the call takes no pointer.
-        host::check(unsafe { libc::inotify_rm_watch(below(&file)?.get(), watch) })
-    })
-}
-
-/// Creates a file that receives signals, or changes its mask: `signalfd(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_signalfd(
-    fd: c_int,
-    mask: *const libc::sigset_t,
-    flags: c_int,
-) -> c_int {
-    call(|system| {
-        if fd != -1 {
-            let file = system.file(fd)?;
-            let host_fd = below(&file)?;
-            // SAFETY: as the caller promises.
-            host::check(unsafe { libc::signalfd(host_fd.get(), mask, flags) })?;
-            return Ok(fd);
-        }
-        let ours = flags & libc::SFD_CLOEXEC;
-        // SAFETY: as the caller promises.
-        let host_fd = host::check(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
-        adopt_new(system, host_fd, ours)
-    })
-}
-
-/// Returns the host descriptor of a file, which must be a host file.
-fn below(file: &FileRef<RcuObject>) -> Result<InUse, Errno> {
-    let host_file = HostFile::below(&***file).ok_or(Errno::EINVAL)?;
-    Ok(host_file.fd())
-}
-
 fn is_pipe(file: &FileRef<RcuObject>) -> bool {
     file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
-}
-
-/// Moves a new host descriptor into the table.
-pub(crate) fn adopt_new(system: &System, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
-    let flags = if cloexec == 0 {
-        FdFlags::empty()
-    } else {
-        FdFlags::CLOEXEC
-    };
-    system
-        .adopt(host_fd, flags)
-        .inspect_err(|_| host::close(host_fd))
 }
