@@ -13,6 +13,7 @@ pub(crate) mod in_use;
 pub(crate) mod lower;
 pub(crate) mod memfd;
 mod memory;
+pub(crate) mod names;
 pub(crate) mod number;
 mod paths;
 mod process;

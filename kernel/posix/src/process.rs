@@ -1,5 +1,6 @@
 //! Calls on the state of the process: descriptors, limits, credentials and signals.
 
+pub(crate) mod closing;
 pub(crate) mod credentials;
 pub(crate) mod descriptors;
 pub(crate) mod io_signals;

@@ -8,8 +8,8 @@ use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 use crate::abi::guard::guarded;
 use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
-use crate::host::number::closing;
 pub use crate::host::number::tell_threads;
+use crate::process::closing::closing;
 use crate::process::{keeper, tree};
 
 pub use crate::host::direct::{DirectCall, DirectCalls};

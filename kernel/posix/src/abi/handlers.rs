@@ -19,9 +19,8 @@
 //! A call that sleeps is outside. After a handler, `handle` [interrupts](interrupt) its sleep, also
 //! one that has not reached the kernel yet.
 //!
-//! Signals of faults are not put off: see [`NEVER_HELD`]. Signals of bad pointers are the business
-//! of [`faults`](super::faults), which calls their handlers by [`call_handler`]: if sent, these signals interrupt
-//! sleeps too.
+//! Signals of faults are not put off: see [`NEVER_HELD`]. [`faults`](super::faults) handles those of
+//! bad pointers, and calls their handlers by [`call_handler`]: if sent, they interrupt sleeps too.
 //!
 //! # The mask of `ppoll`
 //!

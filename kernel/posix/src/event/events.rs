@@ -16,7 +16,7 @@ use crate::abi::system::System;
 use crate::abi::{handlers, uaccess};
 use crate::event::polling::{duration, time_of};
 use crate::host::epoll::HostEpoll;
-use crate::host::file::HostFile;
+use crate::host::file::{HostFile, known_names};
 use crate::host::watch;
 
 /// Creates a counter: `eventfd(2)`.
@@ -173,7 +173,7 @@ fn control_host_file(
         EpollCtl::Del => libc::EPOLL_CTL_DEL,
     };
     let control = || {
-        let set = HostEpoll::beside(epoll)?;
+        let set = HostEpoll::beside(epoll, known_names)?;
         let used = host_file.fd();
         let host_fd = host_file.name_in(set, fd, &used)?;
         let host_epoll = HostEpoll::of(&**set).ok_or(Errno::EINVAL)?;

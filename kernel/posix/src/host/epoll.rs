@@ -10,7 +10,7 @@
 //! The host's key of a member is a pair of host descriptor and open file, and ours is a pair of our
 //! descriptor and open file. Of one open file, our descriptors share a host descriptor. So the
 //! first one that is used with any epoll stands for the host descriptor itself, and each other one
-//! gets a duplicate of it ([`Names`]). All of them are closed when the open file is released, and
+//! gets a duplicate of it ([`Names`](super::names::Names)). All of them are closed when the open file is released, and
 //! then the host removes the members. Every answer of `epoll_ctl` is the host's.
 //!
 //! # After a host fork
@@ -25,7 +25,7 @@
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -35,9 +35,7 @@ use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Epoll, EpollEvent, EpollFlags, Events, FileId, HostSet, Pollee, Watcher};
 use libc::epoll_event;
 
-use crate::abi::system::system;
 use crate::host;
-use crate::host::file::HostFile;
 use crate::host::number::{self, Number};
 use crate::host::watch::HostWatch;
 use crate::process::keeper;
@@ -52,6 +50,9 @@ pub(crate) struct HostEpoll {
     wake: Mutex<Wake>,
     /// The keeper's number of the eventfd, where processes share the kernel; else 0.
     kept: AtomicCell<c_int>,
+    /// Returns the descriptors of this process that were used with epolls, each with the host
+    /// descriptor for it.
+    names: fn() -> Vec<(RawFd, RawFd)>,
     /// For those that wait for the epoll as for a file.
     watch: Arc<HostWatch>,
 }
@@ -64,29 +65,11 @@ struct Wake {
     is_released: bool,
 }
 
-/// Host descriptors under which a host file is a member of epolls.
-#[derive(Debug)]
-pub(crate) struct Names {
-    /// Our descriptor that stands for the host descriptor itself, or [`NO_FD`].
-    first: AtomicCell<RawFd>,
-    others: Mutex<Others>,
-}
-
-#[derive(Debug, Default)]
-struct Others {
-    /// Our descriptors, each with a duplicate of the host descriptor.
-    duplicates: Vec<(RawFd, Number)>,
-    /// The host epolls of a file whose host descriptor stays open after its release.
-    sets: Vec<Weak<dyn HostSet>>,
-}
-
-const NO_FD: RawFd = -1;
-
 /// Events that a wait for both kinds of members takes from the host without allocating.
 const AT_ONCE: usize = 64;
 
 impl HostEpoll {
-    fn create() -> Result<Arc<dyn HostSet>, Errno> {
+    fn create(names: fn() -> Vec<(RawFd, RawFd)>) -> Result<Arc<dyn HostSet>, Errno> {
         let fd = host::epoll_create()?;
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
         let number = Number::new(fd);
@@ -100,18 +83,22 @@ impl HostEpoll {
                 generation: number::process(),
                 is_released: false,
             }),
+            names,
             watch: HostWatch::new(number),
         });
         made.add_eventfd(eventfd)?;
         Ok(made)
     }
 
-    /// Returns the host epoll of an epoll, which is created if there is none.
+    /// Returns the host epoll of an epoll, which is created with this list of names if there is none.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
-    pub(crate) fn beside(epoll: &Epoll) -> Result<&Arc<dyn HostSet>, Errno> {
-        let set = epoll.host_set_or_init(Self::create)?;
+    pub(crate) fn beside(
+        epoll: &Epoll,
+        names: fn() -> Vec<(RawFd, RawFd)>,
+    ) -> Result<&Arc<dyn HostSet>, Errno> {
+        let set = epoll.host_set_or_init(|| Self::create(names))?;
         if let Some(made) = Self::of(&**set).filter(|_| host_fork::shares_memory()) {
             made.keep();
         }
@@ -234,7 +221,7 @@ impl HostEpoll {
 
     /// Removes a file that is released here, and may stay open in the host. A parent's set keeps
     /// it, as long as the parent has it open.
-    fn forget_file(&self, host_fd: RawFd) {
+    pub(super) fn forget_file(&self, host_fd: RawFd) {
         if self.generation == number::process() {
             // It may not be a member.
             let _ = self.control(libc::EPOLL_CTL_DEL, host_fd, None);
@@ -320,7 +307,7 @@ impl HostSet for HostEpoll {
     fn members(&self) -> Vec<(RawFd, EpollEvent)> {
         let path = format!("/proc/self/fdinfo/{}", self.number.get());
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let names = known_names();
+        let names = (self.names)();
         let member = |line: &str| {
             let mut words = line.strip_prefix("tfd:")?.split_whitespace();
             let host_fd = words.next()?.parse().ok()?;
@@ -398,97 +385,4 @@ impl Pollee for HostEpoll {
     fn forget(&self, file: FileId) {
         self.watch.forget(file);
     }
-}
-
-impl Names {
-    pub(crate) fn new() -> Self {
-        Names {
-            first: AtomicCell::new(NO_FD),
-            others: Mutex::default(),
-        }
-    }
-
-    /// Returns the host descriptor that stands for descriptor `ours` of the file of `host_fd`. If
-    /// the host descriptor stays open after the release of the file, notes that `set` has it.
-    ///
-    /// # Errors
-    /// `EMFILE`.
-    #[inline]
-    pub(crate) fn get(
-        &self,
-        ours: RawFd,
-        host_fd: RawFd,
-        stays_open: Option<&Arc<dyn HostSet>>,
-    ) -> Result<RawFd, Errno> {
-        match stays_open {
-            None if self.first.load() == ours => Ok(host_fd),
-            _ => self.find(ours, host_fd, stays_open),
-        }
-    }
-
-    fn find(
-        &self,
-        ours: RawFd,
-        host_fd: RawFd,
-        stays_open: Option<&Arc<dyn HostSet>>,
-    ) -> Result<RawFd, Errno> {
-        if let Some(set) = stays_open {
-            let set = Arc::downgrade(set);
-            let mut others = self.others.lock();
-            if !others.sets.iter().any(|known| known.ptr_eq(&set)) {
-                others.sets.retain(|known| known.strong_count() > 0);
-                others.sets.push(set);
-            }
-        } else if self.first.compare_exchange(NO_FD, ours).is_ok() {
-            return Ok(host_fd);
-        }
-        let mut others = self.others.lock();
-        let known = others.duplicates.iter().find(|(name, _)| *name == ours);
-        if let Some((_, duplicate)) = known {
-            return Ok(duplicate.get());
-        }
-        let duplicate = host::fcntl(host_fd, libc::F_DUPFD_CLOEXEC, 0)?;
-        others.duplicates.push((ours, Number::new(duplicate)));
-        Ok(duplicate)
-    }
-
-    /// Closes the duplicates, when the file is released. Removes them from epolls first, if the
-    /// host would keep them because a host descriptor of the file stays open.
-    pub(crate) fn close(&self) {
-        let others = std::mem::take(&mut *self.others.lock());
-        for (_, duplicate) in &others.duplicates {
-            for set in others.sets.iter().filter_map(Weak::upgrade) {
-                if let Some(set) = HostEpoll::of(&*set) {
-                    set.forget_file(duplicate.get());
-                }
-            }
-            duplicate.close();
-        }
-    }
-
-    fn all(&self, host_fd: RawFd) -> Vec<(RawFd, RawFd)> {
-        let first = self.first.load();
-        let others = self.others.lock();
-        let named = others.duplicates.iter();
-        let mut all: Vec<_> = named.map(|(ours, number)| (*ours, number.get())).collect();
-        if first != NO_FD {
-            all.push((first, host_fd));
-        }
-        all
-    }
-}
-
-/// Returns our descriptors that were used with epolls, each with the host descriptor for it.
-fn known_names() -> Vec<(RawFd, RawFd)> {
-    let files = system().process.files();
-    let (mut names, mut from) = (Vec::new(), 0_u32);
-    while let Some(fd) = files.next_open(from) {
-        if let Ok(file) = files.get(fd)
-            && let Some(host_file) = HostFile::below(&**file)
-        {
-            names.extend(host_file.names().all(host_file.fd().get()));
-        }
-        from = u32::from(fd) + 1;
-    }
-    names
 }

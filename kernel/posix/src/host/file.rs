@@ -14,17 +14,16 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{FileRef, host_fork};
-use fdtable_vfs::event::{HostSet, Pollee};
+use fdtable_vfs::event::{FileId, HostSet, Pollee};
 use fdtable_vfs::fs::VfsPath;
 use fdtable_vfs::{
     Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
 };
 
-use crate::abi::system::system;
 use crate::host;
 use crate::host::direct::Wait;
-use crate::host::epoll::Names;
 use crate::host::in_use::{InUse, Until};
+use crate::host::names::Names;
 use crate::host::number::{Number, has_descriptor, without_moves};
 use crate::host::watch::HostWatch;
 use crate::process::{keeper, tree};
@@ -169,9 +168,9 @@ impl HostFile {
     #[cold]
     fn fd_of_keeper(&self) -> InUse {
         let used = self.ask_keeper().and_then(|fd| {
-            let system = system();
-            let _alone = without_moves(system);
-            let until = match has_descriptor(system, self) {
+            let process = tree::current()?;
+            let _alone = without_moves(process);
+            let until = match has_descriptor(process, FileId::of(self)) {
                 true => Until::Closed,
                 // The last one was closed since this thread found the file.
                 false => Until::EndOfCalls,
@@ -227,11 +226,6 @@ impl HostFile {
     ) -> Result<RawFd, Errno> {
         let stays_open = (self.keep == Keep::Open).then_some(set);
         self.names.get(ours, used.get(), stays_open)
-    }
-
-    /// Returns the host descriptors under which the file is a member of epolls.
-    pub(crate) fn names(&self) -> &Names {
-        &self.names
     }
 }
 
@@ -409,4 +403,17 @@ pub(crate) fn kind_of(mode: libc::mode_t) -> FileKind {
 /// `EINVAL` if it is above `i64::MAX`.
 pub(crate) fn signed(offset: u64) -> Result<i64, Errno> {
     i64::try_from(offset).map_err(|_| Errno::EINVAL)
+}
+
+/// Returns the descriptors of this process that were used with epolls, each with the host descriptor
+/// for it.
+pub(crate) fn known_names() -> Vec<(RawFd, RawFd)> {
+    let files = tree::current()
+        .into_iter()
+        .flat_map(|process| process.files().iter());
+    let names = files.filter_map(|(_, file, _)| {
+        let host_file = HostFile::below(&**file)?;
+        Some(host_file.names.all(host_file.fd().get()))
+    });
+    names.flatten().collect()
 }

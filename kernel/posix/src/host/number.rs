@@ -21,14 +21,12 @@ use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{ClosedFile, FileRef, host_fork};
+use fdtable::host_fork;
 use fdtable_shm::{Mutex, MutexGuard};
 use fdtable_vfs::event::FileId;
-use fdtable_vfs::{Errno, RcuObject};
+use fdtable_vfs::{Errno, Process};
 
-use crate::abi::system::System;
 use crate::host;
-use crate::host::file::HostFile;
 use crate::host::in_use::{self, InUse, Until};
 
 /// A host descriptor, and the name of what it belongs to.
@@ -310,79 +308,22 @@ pub(crate) fn is_alone() -> bool {
     IS_ALONE.get().is_some_and(|is_alone| is_alone())
 }
 
-/// Runs an operation that may close our descriptors from `first` to `last`. Afterwards, gives up
-/// the host descriptors of files that this process has no descriptor of any more.
-pub(crate) fn closing<R>(system: &System, first: u32, last: u32, close: impl FnOnce() -> R) -> R {
-    if !host_fork::shares_memory() {
-        return close();
-    }
-    let before = host_files(system, first, last);
-    let result = close();
-    for file in &before {
-        give_up_closed(system, file);
-    }
-    result
-}
-
-/// Drops a file whose descriptor was closed, and gives up its host descriptor if this process has
-/// no other one of ours.
-#[inline]
-pub(crate) fn drop_closed(system: &System, closed: ClosedFile<RcuObject>) {
-    if host_fork::shares_memory() && HostFile::below(&**closed).is_some() {
-        give_up_closed(system, &closed.into_file());
-    }
-}
-
-#[cold]
-fn give_up_closed(system: &System, file: &FileRef<RcuObject>) {
-    // If no one else uses it, it is about to be released.
-    if FileRef::exact_strong_count(file) != Some(1) {
-        let _alone = without_moves(system);
-        give_up_unless_open(system, file);
-    }
-}
-
-/// Gives up the host descriptor of a file of which this process has no descriptor. The caller has
-/// the result of [`without_moves`].
-pub(crate) fn give_up_unless_open(system: &System, file: &FileRef<RcuObject>) {
-    if let Some(host_file) = HostFile::below(&***file)
-        && !system.is_executable(file)
-        && !has_descriptor(system, host_file)
-    {
-        host_file.number().give_up();
-    }
-}
-
-/// Returns true if this process has a descriptor of a host file. The caller has the result of
+/// Returns true if this process has a descriptor of a file. The caller has the result of
 /// [`without_moves`].
-pub(super) fn has_descriptor(system: &System, host_file: &HostFile) -> bool {
-    let is_it = |other: &FileRef<RcuObject>| FileId::of(&***other) == FileId::of(host_file);
-    host_files(system, 0, u32::MAX).iter().any(is_it)
+pub(crate) fn has_descriptor(process: &Process, file: FileId) -> bool {
+    let files = process.files();
+    files
+        .iter()
+        .any(|(_, other, _)| FileId::of(&**other) == file)
 }
 
 /// Keeps other threads from duplicating descriptors of the table, and from searching it, until the
 /// result is dropped. A search would miss a file that moves meanwhile, from a descriptor not yet
 /// looked at to one already passed. `None` if no other thread uses the table.
 #[inline]
-pub(crate) fn without_moves(system: &System) -> Option<MutexGuard<'_, ()>> {
-    let has_others = || !is_alone() || system.process.shares_files();
-    (host_fork::shares_memory() && has_others()).then(|| system.process.lock_moves())
-}
-
-/// Returns the open files of the host among our descriptors from `first` to `last`.
-fn host_files(system: &System, first: u32, last: u32) -> Vec<FileRef<RcuObject>> {
-    let files = system.process.files();
-    let mut found = Vec::new();
-    let mut from = first;
-    while let Some(fd) = files.next_open(from).filter(|&fd| u32::from(fd) <= last) {
-        if let Ok(file) = files.get(fd)
-            && HostFile::below(&**file).is_some()
-        {
-            found.push(file);
-        }
-        from = u32::from(fd) + 1;
-    }
-    found
+pub(crate) fn without_moves(process: &Process) -> Option<MutexGuard<'_, ()>> {
+    let has_others = || !is_alone() || process.shares_files();
+    (host_fork::shares_memory() && has_others()).then(|| process.lock_moves())
 }
 
 #[cfg(test)]

@@ -23,8 +23,9 @@ use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::number::{give_up_unless_open, without_moves};
+use crate::host::number::without_moves;
 use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
+use crate::process::closing::give_up_unless_open;
 
 /// Sends bytes to the peer of a socket: `send(2)`.
 #[unsafe(no_mangle)]
@@ -520,7 +521,7 @@ impl System {
             return Ok(());
         }
         let (fds, lost) = {
-            let _alone = without_moves(self);
+            let _alone = without_moves(self.process);
             let is_hosts = |file: &&FileRef<RcuObject>| HostFile::below(&****file).is_some();
             // As on the host: those after one without a number are lost.
             let is_here = |file: &&FileRef<RcuObject>| {

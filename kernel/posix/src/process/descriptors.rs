@@ -10,7 +10,8 @@ use crate::abi::system::{System, system};
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::number::{closing, drop_closed, without_moves};
+use crate::host::number::without_moves;
+use crate::process::closing::{closing, drop_closed};
 use crate::process::{io_signals, tree};
 
 /// Closes a descriptor: `close(2)`.
@@ -43,7 +44,7 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup(old: c_int) -> c_int {
     call(|system| {
-        let _alone = without_moves(system);
+        let _alone = without_moves(system.process);
         Ok(system.process.dup(old)?.raw())
     })
 }
@@ -73,7 +74,7 @@ pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
 
 fn duplicate_at(system: &System, old: c_int, new: c_int, flags: FdFlags) -> Result<c_int, Errno> {
     let replaced = {
-        let _alone = without_moves(system);
+        let _alone = without_moves(system.process);
         system.process.dup3_file(old, new, flags)?
     };
     if let Some(replaced) = replaced {
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong)
 }
 
 fn duplicate(system: &System, fd: c_int, from: c_int, flags: FdFlags) -> Result<c_int, Errno> {
-    let _alone = without_moves(system);
+    let _alone = without_moves(system.process);
     Ok(system.process.dup_min(fd, from, flags)?.raw())
 }
 

@@ -130,6 +130,11 @@ pub(crate) fn root(process: Process) -> &'static Process {
     &member.process
 }
 
+/// Returns this process, once it exists.
+pub(crate) fn current() -> Option<&'static Process> {
+    OWN.load().map(|member| &member.process)
+}
+
 /// A process that is about to be made by a fork of the host process. Dropped in the parent before
 /// that, nothing is left of it.
 pub struct Child {
