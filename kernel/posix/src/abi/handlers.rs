@@ -19,8 +19,9 @@
 //! A call that sleeps is outside. After a handler, `handle` [interrupts](interrupt) its sleep, also
 //! one that has not reached the kernel yet.
 //!
-//! Signals of faults are not put off: see [`NEVER_HELD`]. [`faults`](super::faults) handles those of
-//! bad pointers, and calls their handlers by [`call_handler`]: if sent, they interrupt sleeps too.
+//! Signals of faults are not put off: see [`NEVER_HELD`]. [`faults`](super::faults) handles those
+//! of bad pointers, and calls their handlers by [`call_handler`]: these interrupt sleeps too, if
+//! they are sent.
 //!
 //! # The mask of `ppoll`
 //!

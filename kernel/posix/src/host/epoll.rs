@@ -10,8 +10,9 @@
 //! The host's key of a member is a pair of host descriptor and open file, and ours is a pair of our
 //! descriptor and open file. Of one open file, our descriptors share a host descriptor. So the
 //! first one that is used with any epoll stands for the host descriptor itself, and each other one
-//! gets a duplicate of it ([`Names`](super::names::Names)). All of them are closed when the open file is released, and
-//! then the host removes the members. Every answer of `epoll_ctl` is the host's.
+//! gets a duplicate of it ([`Names`](super::names::Names)). All of them are closed when the open
+//! file is released, and then the host removes the members. Every answer of `epoll_ctl` is the
+//! host's.
 //!
 //! # After a host fork
 //!
@@ -90,7 +91,7 @@ impl HostEpoll {
         Ok(made)
     }
 
-    /// Returns the host epoll of an epoll, which is created with this list of names if there is none.
+    /// Returns the host epoll of an epoll. If there is none, it is created with this list of names.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.

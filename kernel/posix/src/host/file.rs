@@ -405,8 +405,8 @@ pub(crate) fn signed(offset: u64) -> Result<i64, Errno> {
     i64::try_from(offset).map_err(|_| Errno::EINVAL)
 }
 
-/// Returns the descriptors of this process that were used with epolls, each with the host descriptor
-/// for it.
+/// Returns the descriptors of this process that were used with epolls, each with the host
+/// descriptor for it.
 pub(crate) fn known_names() -> Vec<(RawFd, RawFd)> {
     let files = tree::current()
         .into_iter()

@@ -2,11 +2,8 @@
 
 use std::os::fd::RawFd;
 
+use super::layout::Threads;
 use super::queue::{Job, Receiver, Request, Sender};
-
-/// Facts about the threads of a runner that the keeper needs: none here.
-#[derive(Clone, Copy, Debug)]
-pub struct Threads(());
 
 pub(super) struct Tracees;
 
@@ -41,7 +38,7 @@ impl Tracees {
 
 /// Returns false: there are no stand-ins.
 #[inline(always)]
-pub(crate) fn is_here() -> bool {
+pub(crate) fn is_stand_in() -> bool {
     false
 }
 

@@ -1,0 +1,267 @@
+//! The life of the keeper: one thread traces, and another one does all else.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::mem;
+use std::ops::Range;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::thread;
+
+use fdtable_sync::rcu;
+use fdtable_vfs::Errno;
+
+use super::client::{DROPPED, ID, NUMBERS, WAKES, make_wakes};
+use super::layout::Threads;
+use super::messages::{DROP, GIVE, KEEP, Message, RELEASE, TRACE, WAKE, WATCH, receive, send_on};
+use super::queue::{Job, Receiver, Request, Sender, queue};
+use super::tracees::Tracees;
+use crate::abi::guard::guarded;
+use crate::host::{self, check, number};
+use crate::process::tree;
+
+/// The time between two looks for callbacks that are due, in milliseconds: where some were, and
+/// where none were.
+pub(super) const SOON: c_int = 5;
+
+pub(super) const LATE: c_int = 50;
+
+/// The name of the keeper, which no process of the tree has.
+pub(super) const KEEPER: u32 = u32::MAX;
+
+/// The keeper's own number of its socket.
+pub(super) const OWN_SOCKET: RawFd = 3;
+
+/// Returns the numbers for what is kept, of so many. Those below are for all else.
+pub(super) fn shares(limit: c_int) -> Range<c_int> {
+    limit / 2..limit
+}
+
+/// The life of the keeper: this thread traces, and another one does all else.
+pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
+    // SAFETY: these take integers. The descriptors are those of the program, of which this process
+    // has no use.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"fdtable-keeper".as_ptr());
+        libc::dup2(socket, OWN_SOCKET);
+        libc::close_range(0, 2, 0);
+        libc::close_range(4, c_int::MAX.cast_unsigned(), 0);
+    }
+    if let Ok(before) = host::limit(libc::RLIMIT_NOFILE) {
+        // A stand-in raises it where a process of the tree has higher numbers.
+        let most = libc::rlimit {
+            rlim_cur: limit as libc::rlim_t,
+            ..before
+        };
+        // SAFETY: the limit is valid.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
+    }
+    number::forget_all();
+    ID.store(host::process_id());
+    let queues = (signals_of_children(), queue(), queue());
+    let (Ok(children), Ok((requests, requested)), Ok((jobs, asked))) = queues else {
+        return;
+    };
+    let serve = move || {
+        serve(requests, &asked, limit);
+        // SAFETY: it takes an integer.
+        unsafe { libc::_exit(0) };
+    };
+    if thread::Builder::new().spawn(serve).is_ok() {
+        let answer = |is_traced: bool| {
+            send_on(OWN_SOCKET, [TRACE, is_traced.into(), 0], None);
+        };
+        Tracees::new(threads, jobs).run(&requested, children, OWN_SOCKET, answer);
+    }
+}
+
+/// Does what messages and the thread that traces ask for, until the tree has ended.
+pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
+    let Ok(epoll) = host::epoll_create() else {
+        return;
+    };
+    // Neither has a name of a process.
+    if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, asked.bell, JOBS) {
+        return;
+    }
+    let mut keeper = Keeper {
+        epoll,
+        numbers: shares(limit).start,
+        watched: HashMap::new(),
+        left_out: Vec::new(),
+        requests,
+    };
+    // Until something happens, or callbacks may be due.
+    let mut pause = SOON;
+    loop {
+        let ready = host::epoll_wait_for(epoll, pause).unwrap_or_default();
+        if !ready.iter().any(|&(name, _)| name as u32 == MESSAGES) {
+            let dropped = mem::take(&mut *DROPPED.lock());
+            dropped.into_iter().for_each(close_kept);
+        }
+        // For one whose message was lost.
+        make_wakes();
+        let is_idle = guarded(|| Ok(!rcu::tick().unwrap_or(true))).unwrap_or(true);
+        pause = if is_idle && ready.is_empty() {
+            LATE
+        } else {
+            SOON
+        };
+        for (name, _) in ready {
+            let name = name as u32;
+            if name == MESSAGES {
+                let Some((message, fd)) = receive(OWN_SOCKET) else {
+                    return;
+                };
+                keeper.follow(message, fd);
+            } else if let Some(pidfd) = keeper.watched.remove(&name) {
+                host::close(pidfd);
+                // SAFETY: its pidfd says that it has ended.
+                unsafe { tree::bury_named(name) };
+            }
+        }
+        asked.take().into_iter().for_each(|job| keeper.work(job));
+        if !DROPPED.lock().is_empty() {
+            pause = 0;
+        }
+        for (id, name) in mem::take(&mut keeper.left_out) {
+            keeper.watch(id, name);
+        }
+        if keeper.watched.is_empty() && tree::is_empty() {
+            return;
+        }
+    }
+}
+
+/// State of the keeper.
+pub(super) struct Keeper {
+    epoll: RawFd,
+    /// Limit of the descriptors of pidfds: those from it on are for kept descriptors.
+    numbers: RawFd,
+    /// The pidfds of processes, by their names.
+    watched: HashMap<u32, RawFd>,
+    /// Processes for which there was no pidfd left, with their ids.
+    left_out: Vec<(c_int, u32)>,
+    requests: Sender<Request>,
+}
+
+impl Keeper {
+    /// Does what a message asks for.
+    fn follow(&mut self, [kind, what, name]: Message, fd: Option<RawFd>) {
+        // Before what is kept is dropped.
+        make_wakes();
+        match (kind, fd) {
+            (WATCH, None) => self.watch(what, name.cast_unsigned()),
+            (KEEP, Some(fd)) => {
+                // SAFETY: it takes integers.
+                let kept = check(unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) });
+                host::close(fd);
+                match kept {
+                    Ok(_) => make_wakes(),
+                    Err(_) => forget_wakes(what),
+                }
+            }
+            (DROP, None) => close_kept(what),
+            (WAKE, None) => {}
+            (GIVE, Some(to)) => {
+                // Without an answer, the process hears that its socket is closed.
+                send_on(to, [GIVE, what, 0], Some(what));
+                host::close(to);
+            }
+            (TRACE, None) => self.requests.send(Request::Begin {
+                id: what,
+                name: name.cast_unsigned(),
+            }),
+            (RELEASE, None) => self.requests.send(Request::Release {
+                id: what,
+                asker: name,
+            }),
+            (_, fd) => fd.into_iter().for_each(host::close),
+        }
+    }
+
+    /// Does what the thread that traces asks for.
+    fn work(&mut self, job: Job) {
+        match job {
+            Job::Born { name, id } => tree::born(name, id),
+            Job::Bury(name) => {
+                // SAFETY: the host holds its threads, and none of its calls is under way. The jobs
+                // for the children that it has forked came before.
+                unsafe { tree::bury_traced(name) };
+                self.requests.send(Request::Buried(name));
+            }
+            // SAFETY: its threads have ended, and as above.
+            Job::BuryEnded(name) => unsafe { tree::bury_traced(name) },
+            Job::Watch { id, name } => self.watch(id, name),
+        }
+    }
+
+    fn watch(&mut self, id: c_int, name: u32) {
+        if self.watched.contains_key(&name) {
+            return;
+        }
+        // SAFETY: it takes integers.
+        let pidfd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) });
+        match pidfd.map(|pidfd| pidfd as RawFd) {
+            Ok(pidfd) if pidfd < self.numbers && add(self.epoll, pidfd, name) => {
+                self.watched.insert(name, pidfd);
+            }
+            // It has ended, and its parent knows.
+            // SAFETY: the host does not know it.
+            Err(Errno::ESRCH) => unsafe { tree::bury_named(name) },
+            full => {
+                full.into_iter().for_each(host::close);
+                self.left_out.push((id, name));
+            }
+        }
+    }
+}
+
+/// The keys of the two descriptors that are no process: names are neither.
+pub(super) const MESSAGES: u32 = 0;
+
+pub(super) const JOBS: u32 = KEEPER;
+
+/// Opens a descriptor that is ready when the host reports something about what is traced.
+pub(super) fn signals_of_children() -> Result<RawFd, Errno> {
+    // Of a signal that is ignored, as this process may have inherited it, the host tells nothing.
+    // SAFETY: it takes integers.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    // SAFETY: all zeroes is a valid value of this set of bits.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: the set is valid.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    // SAFETY: as above.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+    // SAFETY: as above.
+    check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })
+}
+
+pub(super) fn forget_wakes(number: c_int) {
+    let _ = guarded(|| {
+        WAKES.lock().retain(|&other| other != number);
+        Ok(())
+    });
+}
+
+/// Closes what is kept under a number, in the keeper.
+pub(super) fn close_kept(number: c_int) {
+    make_wakes();
+    host::close(number);
+    forget_wakes(number);
+    let _ = guarded(|| {
+        NUMBERS.lock().free.push(number);
+        Ok(())
+    });
+}
+
+/// Adds a descriptor to the epoll, under the name of a process. Returns true if it is there.
+pub(super) fn add(epoll: RawFd, fd: RawFd, name: u32) -> bool {
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: name.into(),
+    };
+    // SAFETY: the event is valid.
+    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) == 0 }
+}
