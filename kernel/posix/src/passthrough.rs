@@ -15,15 +15,15 @@ use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::{HostPath, Target};
+use crate::abi::pin::LastLink;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
-use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
 use crate::process::credentials::{prctl, setgroups};
-use crate::process::tree;
+use crate::process::fork::unshare_files;
 
 /// Makes a system call that is not ours. Fails with `EPERM`, as without the capability, if it could
 /// lead around an overlay or another root.
@@ -41,7 +41,7 @@ pub unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
         }
     }
     if number == libc::SYS_unshare && a[0] & c_long::from(libc::CLONE_FILES) != 0 {
-        let unshared = call(|_| tree::unshare_files().map(|()| 0));
+        let unshared = call(|_| unshare_files().map(|()| 0));
         if unshared != 0 {
             return unshared;
         }

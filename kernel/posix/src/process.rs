@@ -3,6 +3,7 @@
 pub(crate) mod closing;
 pub(crate) mod credentials;
 pub(crate) mod descriptors;
+pub(crate) mod fork;
 pub(crate) mod io_signals;
 pub(crate) mod ioctl;
 pub(crate) mod keeper;

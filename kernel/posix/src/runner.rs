@@ -10,12 +10,14 @@ use crate::abi::{faults, system, uaccess};
 use crate::host::direct;
 pub use crate::host::number::tell_threads;
 use crate::process::closing::closing;
-use crate::process::{keeper, tree};
+use crate::process::fork::unshare_files;
+use crate::process::keeper;
 
 pub use crate::host::direct::{DirectCall, DirectCalls};
 pub use crate::passthrough::host_call;
+pub use crate::process::fork::{Child, end};
 pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
-pub use crate::process::tree::{Child, ask_to_end, bury, end, is_to_end, next_name};
+pub use crate::process::tree::{ask_to_end, bury, is_to_end, next_name};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and
 /// transfers of host files, are made by `calls`.
@@ -130,7 +132,7 @@ pub fn end_stand_in() {
 pub fn close_on_exec() {
     let _ = guarded(|| {
         // Without memory for it the descriptors stay open, and there is no caller to report it to.
-        tree::unshare_files()?;
+        unshare_files()?;
         let system = system::system();
         let _ = closing(system, 0, u32::MAX, || {
             system.process.files().close_on_exec(drop)

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int};
 use fdtable_vfs::Errno;
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
-use crate::abi::target::Target;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::host;
 use crate::host::file::HostFile;
 

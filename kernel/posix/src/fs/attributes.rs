@@ -6,9 +6,9 @@ use fdtable_vfs::{AccessMode, AtFlags, Errno, Time};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, gid_t, mode_t, off_t, timespec, timeval, uid_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_unsigned;
 use crate::host;

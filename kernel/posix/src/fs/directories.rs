@@ -7,10 +7,10 @@ use fdtable_vfs::{DirEntry, Errno, FileKind, RcuObject, Stat};
 use libc::{AT_FDCWD, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::abi::routing::{Links, Side};
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_ssize;
 use crate::host;

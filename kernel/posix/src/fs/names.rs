@@ -9,9 +9,9 @@ use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
 use libc::{AT_FDCWD, mode_t, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::links::{LastLink, above_and_end};
+use crate::abi::path::Target;
+use crate::abi::pin::{LastLink, above_and_end};
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_ssize;
 use crate::host;

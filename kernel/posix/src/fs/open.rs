@@ -6,9 +6,9 @@ use fdtable::{FdFlags, Reservation, host_fork};
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::{HostPath, Target};
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::{HostPath, Target};
 use crate::abi::uaccess;
 use crate::host::file::HostFile;
 use crate::host::{self, HostFd, OpenHow};

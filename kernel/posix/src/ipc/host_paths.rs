@@ -26,9 +26,9 @@ use fdtable_vfs::socket::{OptionValue, Socket, SocketAddress, SocketOption};
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
-use crate::abi::links::LastLink;
+use crate::abi::path::{HostPath, Target};
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::sockets::read_unix_address;

@@ -14,7 +14,7 @@ use fdtable_vfs::{Errno, RcuObject};
 use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::duration;

@@ -16,9 +16,9 @@ use fdtable_vfs::{Errno, OpenFlags};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;

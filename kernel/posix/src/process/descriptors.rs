@@ -12,7 +12,8 @@ use crate::host;
 use crate::host::file::HostFile;
 use crate::host::number::without_moves;
 use crate::process::closing::{closing, drop_closed};
-use crate::process::{io_signals, tree};
+use crate::process::fork::unshare_files;
+use crate::process::io_signals;
 
 /// Closes a descriptor: `close(2)`.
 #[unsafe(no_mangle)]
@@ -29,7 +30,7 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
     call(|_| {
         let flags = CloseRangeFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         if flags.contains(CloseRangeFlags::UNSHARE) {
-            tree::unshare_files()?;
+            unshare_files()?;
         }
         let flags = flags - CloseRangeFlags::UNSHARE;
         let system = system();

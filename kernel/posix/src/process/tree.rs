@@ -7,30 +7,26 @@
 //! which no parent waits.
 
 use std::ffi::c_int;
-use std::mem;
 use std::time::Duration;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::FileRef;
 use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
-use fdtable_vfs::{CloneFlags, Errno, Process, RcuObject};
+use fdtable_vfs::{Errno, Process};
 
 use crate::abi::guard::guarded;
-use crate::abi::routing::Routes;
-use crate::abi::system::system;
-use crate::host::{self, in_use, number};
+use crate::host;
 use crate::process::keeper;
 
 /// State of the kernel for a process of the tree, in memory that all processes share.
-struct Member {
-    process: Process,
+pub(super) struct Member {
+    pub(super) process: Process,
     /// Another process kills it.
     is_to_end: AtomicCell<bool>,
 }
 
 impl Member {
-    fn leaked(process: Process) -> &'static Self {
+    pub(super) fn leaked(process: Process) -> &'static Self {
         Box::leak(Box::new(Member {
             process,
             is_to_end: AtomicCell::new(false),
@@ -39,17 +35,17 @@ impl Member {
 }
 
 /// That of this process.
-static OWN: AtomicCell<Option<&'static Member>> = AtomicCell::new(None);
+pub(super) static OWN: AtomicCell<Option<&'static Member>> = AtomicCell::new(None);
 
 /// A process of the tree.
-struct Entry {
+pub(super) struct Entry {
     /// The name of the process, as the ids of processes are used again. Later ones are larger.
-    name: u32,
+    pub(super) name: u32,
     /// The id of the process, or 0 until it is known.
     id: c_int,
     /// The name of the process that forks it, or 0.
     parent: u32,
-    member: &'static Member,
+    pub(super) member: &'static Member,
     /// The process that buries it, or 0.
     burier: c_int,
 }
@@ -65,8 +61,8 @@ enum Burial {
 }
 
 /// All processes of the tree.
-struct Tree {
-    entries: Vec<Entry>,
+pub(super) struct Tree {
+    pub(super) entries: Vec<Entry>,
     next: u32,
 }
 
@@ -79,7 +75,7 @@ fdtable_sync::global! {
 
 impl Tree {
     /// Enters a process, and names it.
-    fn add(&mut self, id: c_int, parent: u32, member: &'static Member) -> u32 {
+    pub(super) fn add(&mut self, id: c_int, parent: u32, member: &'static Member) -> u32 {
         let name = self.next;
         // After four thousand million processes, a name may be that of a living one.
         self.next = self.next.wrapping_add(1).max(fdtable_shm::FIRST);
@@ -94,7 +90,7 @@ impl Tree {
     }
 
     /// Notes the id of a process that has begun.
-    fn set_id(&mut self, name: u32, id: c_int) {
+    pub(super) fn set_id(&mut self, name: u32, id: c_int) {
         let entry = self.entries.iter_mut().find(|entry| entry.name == name);
         if let Some(entry) = entry {
             entry.id = id;
@@ -102,7 +98,7 @@ impl Tree {
     }
 
     /// Takes an entry out.
-    fn take(&mut self, name: u32) -> Option<&'static Member> {
+    pub(super) fn take(&mut self, name: u32) -> Option<&'static Member> {
         let is_it = |entry: &Entry| entry.name == name;
         let at = self.entries.iter().position(is_it)?;
         Some(self.entries.swap_remove(at).member)
@@ -133,88 +129,6 @@ pub(crate) fn root(process: Process) -> &'static Process {
 /// Returns this process, once it exists.
 pub(crate) fn current() -> Option<&'static Process> {
     OWN.load().map(|member| &member.process)
-}
-
-/// A process that is about to be made by a fork of the host process. Dropped in the parent before
-/// that, nothing is left of it.
-pub struct Child {
-    name: u32,
-    member: &'static Member,
-    routes: Routes,
-    executable: Option<FileRef<RcuObject>>,
-}
-
-impl Child {
-    /// Makes the child of this process: with the same open files, in a table of its own or in the
-    /// same one.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub fn prepare(flags: CloneFlags) -> Result<Self, Errno> {
-        guarded(|| {
-            let system = system();
-            let member = Member::leaked(system.process.clone_with(flags)?);
-            let name = TREE.lock().add(0, fdtable_shm::process(), member);
-            fdtable_shm::name_child(name);
-            let executable = Option::clone(&system.executable.load());
-            let _private = fdtable_shm::leave();
-            Ok(Child {
-                name,
-                member,
-                routes: system.routes.load().as_ref().clone(),
-                executable,
-            })
-        })
-    }
-
-    /// Becomes the child, after the fork.
-    pub fn begin(mut self) {
-        let executable = self.executable.take();
-        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
-        let _ = guarded(|| {
-            OWN.store(Some(self.member));
-            in_use::after_fork();
-            system().become_child(&self.member.process, routes, executable);
-            // A keeper that traces has noted it, and knows it better: a stand-in has another id.
-            if !keeper::is_traced() {
-                TREE.lock().set_id(self.name, host::process_id());
-            }
-            Ok(())
-        });
-        mem::forget(self);
-    }
-
-    /// Leaves it to the child with this id, in the parent after the fork.
-    pub fn leave_to(mut self, id: c_int) {
-        mem::forget(self.executable.take());
-        // Without what keeps the working directory open, which is the child's.
-        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
-        mem::forget(routes.into_here());
-        let _ = guarded(|| {
-            fdtable_shm::name_child(0);
-            // The child may have ended, and its entry with it.
-            TREE.lock().set_id(self.name, id);
-            Ok(())
-        });
-        // It may have ended before it could do that itself.
-        keeper::see(id, self.name);
-        mem::forget(self);
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        let name = self.name;
-        fdtable_shm::name_child(0);
-        let _ = guarded(|| {
-            let process = TREE.lock().take(name);
-            // SAFETY: no process was made that could use it.
-            process
-                .into_iter()
-                .for_each(|process| unsafe { free(process) });
-            Ok(())
-        });
-    }
 }
 
 /// Notes the id of a process that was forked, and may not have run yet.
@@ -270,50 +184,6 @@ pub fn is_to_end() -> bool {
 pub(crate) fn shares_files() -> bool {
     OWN.load()
         .is_some_and(|member| member.process.shares_files())
-}
-
-/// Gives this process a table of its own, with the same files, if another process shares its table.
-///
-/// # Errors
-/// `EINVAL` if the process has other threads; `ENOMEM`.
-pub(crate) fn unshare_files() -> Result<(), Errno> {
-    let Some(before) = OWN.load().filter(|member| member.process.shares_files()) else {
-        return Ok(());
-    };
-    if !number::is_alone() {
-        return Err(Errno::EINVAL);
-    }
-    let system = system();
-    let member = Member::leaked(before.process.clone_with(CloneFlags::empty())?);
-    let name = fdtable_shm::process();
-    let mut tree = TREE.lock();
-    let entry = tree.entries.iter_mut().find(|entry| entry.name == name);
-    if let Some(entry) = entry {
-        entry.member = member;
-    }
-    drop(tree);
-    OWN.store(Some(member));
-    let executable = Option::clone(&system.executable.load());
-    let routes = {
-        let _private = fdtable_shm::leave();
-        system.routes.load().as_ref().clone()
-    };
-    system.become_child(&member.process, routes, executable);
-    // SAFETY: this thread is the only one of the process, and does not use it any more; it is not
-    // in the tree.
-    unsafe { free(before) };
-    Ok(())
-}
-
-/// Closes all descriptors of this process, which is about to end.
-pub fn end() {
-    let _ = guarded(|| {
-        let system = system();
-        system.executable.store(None);
-        system.routes.store(Routes::new(Vec::new()));
-        system.process.end();
-        Ok(())
-    });
 }
 
 /// Returns a name that no process has had yet.
@@ -378,7 +248,7 @@ pub(crate) fn is_empty() -> bool {
 
 /// # Safety
 /// It was leaked by `root` or `prepare`, and nothing uses it any more.
-unsafe fn free(member: &'static Member) {
+pub(super) unsafe fn free(member: &'static Member) {
     let member = std::ptr::from_ref(member).cast_mut();
     // SAFETY: as the caller promises.
     drop(unsafe { Box::from_raw(member) });
