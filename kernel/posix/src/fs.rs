@@ -5,7 +5,6 @@ pub(crate) mod copies;
 pub(crate) mod directories;
 pub(crate) mod locks;
 pub(crate) mod mmap;
-mod mount_list;
 pub(crate) mod mounts;
 pub(crate) mod names;
 pub(crate) mod open;

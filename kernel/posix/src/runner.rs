@@ -5,8 +5,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use fdtable::Files;
 use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 
+use crate::abi::boot::{self, system};
 use crate::abi::guard::guarded;
-use crate::abi::{faults, system, uaccess};
+use crate::abi::{faults, uaccess};
 use crate::host::direct;
 pub use crate::host::number::tell_threads;
 use crate::process::closing::closing;
@@ -23,7 +24,7 @@ pub use crate::process::tree::{ask_to_end, bury, is_to_end, next_name};
 /// transfers of host files, are made by `calls`.
 pub fn begin(calls: DirectCalls) {
     direct::set(calls);
-    system::system();
+    system();
 }
 
 /// Creates the process with a directory of the host as its root. The program sees what the host has
@@ -35,7 +36,7 @@ pub fn begin(calls: DirectCalls) {
 /// `EBUSY` if the process exists already; `ENOTDIR` if it is not a directory; those of the host's
 /// `realpath` and `open`.
 pub fn begin_in(root: &CStr) -> Result<(), Errno> {
-    guarded(|| system::begin_in(root))
+    guarded(|| boot::begin_in(root))
 }
 
 /// Shows the program what the host has below a directory, under the same path, and keeps its
@@ -45,7 +46,7 @@ pub fn begin_in(root: &CStr) -> Result<(), Errno> {
 /// `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already; `EINVAL` for
 /// the root; `EOPNOTSUPP` below `/dev` and `/proc`; those of the host's `realpath` and `open`.
 pub fn overlay(directory: &CStr) -> Result<(), Errno> {
-    guarded(|| system::system().overlay(directory))
+    guarded(|| system().overlay(directory))
 }
 
 /// Keeps the files below a path in memory: `fdt_mount` without the privilege that it needs.
@@ -53,7 +54,7 @@ pub fn overlay(directory: &CStr) -> Result<(), Errno> {
 /// # Errors
 /// `EBUSY` if files are in memory there already; `EINVAL` for the root.
 pub fn mount(path: &CStr) -> Result<(), Errno> {
-    guarded(|| system::system().mount_for_runner(path.to_bytes()))
+    guarded(|| system().mount_for_runner(path.to_bytes()))
 }
 
 /// Moves the host process to a directory in which no file can be made, if the working directory is
@@ -62,19 +63,19 @@ pub fn mount(path: &CStr) -> Result<(), Errno> {
 /// # Errors
 /// Errors of the host's `chdir`.
 pub fn leave_host_directory() -> Result<(), Errno> {
-    guarded(|| system::system().leave_host_directory())
+    guarded(|| system().leave_host_directory())
 }
 
 /// Returns the table of descriptors of the process.
 pub fn files() -> &'static Files<RcuObject> {
-    system::system().process.files()
+    system().process.files()
 }
 
 /// Has new files, pipes, sockets and events take any free descriptor from now on, instead of the
 /// lowest, as long as 0, 1 and 2 are open. An open finds out only at its end that no descriptor is
 /// free: a file that it has created or truncated then stays so.
 pub fn open_any_descriptor() {
-    let kernel = system::system().process.kernel();
+    let kernel = system().process.kernel();
     kernel.set_descriptor_choice(DescriptorChoice::Any);
 }
 
@@ -133,7 +134,7 @@ pub fn close_on_exec() {
     let _ = guarded(|| {
         // Without memory for it the descriptors stay open, and there is no caller to report it to.
         unshare_files()?;
-        let system = system::system();
+        let system = system();
         let _ = closing(system, 0, u32::MAX, || {
             system.process.files().close_on_exec(drop)
         });
@@ -145,7 +146,7 @@ pub fn close_on_exec() {
 /// is no such descriptor, the link leads to the runner.
 pub fn set_executable(fd: c_int) {
     let _ = guarded(|| {
-        let system = system::system();
+        let system = system();
         system.executable.store(system.file(fd).ok());
         Ok(())
     });
@@ -154,7 +155,7 @@ pub fn set_executable(fd: c_int) {
 /// Has `/proc/self/maps` show these bytes, which each open asks for.
 pub fn set_mappings(mappings: fn() -> Vec<u8>) {
     // It may be set already.
-    let _ = system::system().mappings.set(mappings);
+    let _ = system().mappings.set(mappings);
 }
 
 /// Continues after an access to memory of the program that has failed, if a fault was in one.

@@ -4,8 +4,9 @@ use std::ffi::{c_int, c_long};
 
 use fdtable_vfs::Errno;
 
+use crate::abi::boot::system;
 use crate::abi::guard::guarded;
-use crate::abi::system::{System, system};
+use crate::abi::system::System;
 use crate::host;
 
 /// Return value of a C function. One value means "see errno".

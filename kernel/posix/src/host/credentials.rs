@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 
-use fdtable_vfs::Errno;
+use fdtable_vfs::fs::{Capabilities, Credentials};
+use fdtable_vfs::{Errno, Process};
 
 use super::check::check;
 
@@ -27,13 +28,13 @@ pub(crate) fn groups() -> Result<Vec<libc::gid_t>, Errno> {
 }
 
 /// Returns the real user and group.
-pub(crate) fn real_ids() -> (libc::uid_t, libc::gid_t) {
+fn real_ids() -> (libc::uid_t, libc::gid_t) {
     // SAFETY: the calls take no pointer.
     (unsafe { libc::getuid() }, unsafe { libc::getgid() })
 }
 
 /// Returns the user and group that permissions of files are checked for.
-pub(crate) fn ids_for_files() -> (libc::uid_t, libc::gid_t) {
+fn ids_for_files() -> (libc::uid_t, libc::gid_t) {
     // -1 is no ID, so that the calls change nothing, and return the current ones.
     // SAFETY: the calls take no pointer.
     let user = unsafe { libc::setfsuid(libc::uid_t::MAX) };
@@ -58,7 +59,7 @@ fn capability_sets() -> CapabilitySets {
 }
 
 /// Returns the low 32 of the effective and of the permitted capabilities of the calling thread.
-pub(crate) fn capabilities() -> (u32, u32) {
+fn capabilities() -> (u32, u32) {
     let sets = capability_sets();
     (sets[0][0], sets[0][1])
 }
@@ -106,4 +107,29 @@ pub(crate) fn keeps_capabilities_of_access() -> bool {
     // SAFETY: the call takes no pointer.
     let bits = unsafe { libc::prctl(libc::PR_GET_SECUREBITS) };
     bits != -1 && bits & NO_SETUID_FIXUP != 0
+}
+
+/// Copies the host's credentials to a process of ours.
+pub(crate) fn copy_credentials(process: &Process) {
+    let (effective, permitted) = capabilities();
+    let (user, group) = ids_for_files();
+    let effective = Credentials {
+        uid: user,
+        gid: group,
+        capabilities: Capabilities::from_bits_truncate(effective),
+    };
+    let (user, group) = real_ids();
+    let of_access = match user {
+        _ if keeps_capabilities_of_access() => effective.capabilities,
+        0 => Capabilities::from_bits_truncate(permitted),
+        _ => Capabilities::empty(),
+    };
+    let real = Credentials {
+        uid: user,
+        gid: group,
+        capabilities: of_access,
+    };
+    process.set_credentials(effective, real);
+    // Without memory for them, the permissions of groups do not hold.
+    process.set_groups(groups().unwrap_or_default());
 }

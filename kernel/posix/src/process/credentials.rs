@@ -8,15 +8,14 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
-use fdtable_vfs::fs::{Capabilities, Credentials};
-use fdtable_vfs::{Errno, Process};
+use fdtable_vfs::Errno;
 use libc::{gid_t, uid_t};
 
 use crate::abi::call::call;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
 use crate::host::watch::without_threads;
-use crate::host::{self, direct};
+use crate::host::{self, copy_credentials, direct};
 
 /// Sets the user IDs: `setuid(2)`.
 #[unsafe(no_mangle)]
@@ -191,29 +190,4 @@ fn copied(change: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
         copy_credentials(system.process);
         Ok(result)
     })
-}
-
-/// Copies the host's credentials.
-pub(crate) fn copy_credentials(process: &Process) {
-    let (effective, permitted) = host::capabilities();
-    let (user, group) = host::ids_for_files();
-    let effective = Credentials {
-        uid: user,
-        gid: group,
-        capabilities: Capabilities::from_bits_truncate(effective),
-    };
-    let (user, group) = host::real_ids();
-    let of_access = match user {
-        _ if host::keeps_capabilities_of_access() => effective.capabilities,
-        0 => Capabilities::from_bits_truncate(permitted),
-        _ => Capabilities::empty(),
-    };
-    let real = Credentials {
-        uid: user,
-        gid: group,
-        capabilities: of_access,
-    };
-    process.set_credentials(effective, real);
-    // Without memory for them, the permissions of groups do not hold.
-    process.set_groups(host::groups().unwrap_or_default());
 }

@@ -5,8 +5,9 @@ use std::ffi::{c_int, c_uint, c_ulong};
 use fdtable::{CloseRangeFlags, FdFlags};
 use fdtable_vfs::{Errno, OpenFlags, Seals};
 
+use crate::abi::boot::system;
 use crate::abi::call::call;
-use crate::abi::system::{System, system};
+use crate::abi::system::System;
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;

@@ -6,9 +6,9 @@ use std::mem;
 use fdtable::FileRef;
 use fdtable_vfs::{CloneFlags, Errno, RcuObject};
 
+use crate::abi::boot::system;
 use crate::abi::guard::guarded;
 use crate::abi::routing::Routes;
-use crate::abi::system::system;
 use crate::host::{self, in_use, number};
 use crate::process::keeper;
 use crate::process::tree::{self, Member, OWN, TREE};
