@@ -1,7 +1,9 @@
 //! Pipes and sockets.
 
+mod addresses;
 mod host_paths;
 pub(crate) mod messages;
+mod options;
 pub(crate) mod pipes;
 mod scm_rights;
 pub(crate) mod sockets;

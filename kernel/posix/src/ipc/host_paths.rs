@@ -31,7 +31,7 @@ use crate::abi::pin::LastLink;
 use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::ipc::sockets::read_unix_address;
+use crate::ipc::addresses::read_unix_address;
 
 /// Most times that a call waits until other threads have no reference to the socket.
 const MOST_ROUNDS: u32 = 100;

@@ -24,7 +24,8 @@ use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::number::without_moves;
-use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
+use crate::ipc::addresses::{check_address, put_address};
+use crate::ipc::sockets::descriptor_flags;
 use crate::process::closing::give_up_unless_open;
 
 /// Sends bytes to the peer of a socket: `send(2)`.
