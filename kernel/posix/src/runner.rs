@@ -9,7 +9,7 @@ use crate::abi::boot::{self, system};
 use crate::abi::guard::guarded;
 use crate::abi::{faults, uaccess};
 use crate::host::direct;
-pub use crate::host::number::tell_threads;
+pub use crate::host::fd::tell_threads;
 use crate::process::closing::closing;
 use crate::process::fork::unshare_files;
 use crate::process::keeper;

@@ -1,7 +1,7 @@
 //! The creation of the process behind all calls.
 //!
-//! The first call creates it: with the host's limits, the host's descriptors 0, 1 and 2 under the
-//! same numbers, and file systems at the mounts. A fork of the host process copies it like all
+//! The first call creates it: with the host's limits, the host's descriptors 0, 1 and 2 as
+//! its own, and file systems at the mounts. A fork of the host process copies it like all
 //! memory.
 
 use std::ffi::CStr;
@@ -138,7 +138,7 @@ fn inherit_limits(process: &Process) {
     }
 }
 
-/// Gives the host's descriptors 0, 1 and 2 the same numbers here, as far as they are open.
+/// Takes over the host's descriptors 0, 1 and 2 as those of the process, as far as they are open.
 fn inherit_standard_files(process: &Process) {
     let mut free = Vec::new();
     for host_fd in 0..=2 {

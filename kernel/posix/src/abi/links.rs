@@ -41,7 +41,7 @@ use crate::abi::routing::{Links, Routes, Side, goes_up, names};
 use crate::abi::system::System;
 use crate::host::direct::{Wait, direct};
 use crate::host::file::HostFile;
-use crate::host::{self, HostFd};
+use crate::host::{self, OwnedHostFd};
 
 /// Most links that a walk follows.
 const MAXSYMLINKS: usize = 40;
@@ -230,7 +230,7 @@ impl System {
         let fd = match host::openat(path.directory().get(), path.path(), flags, 0) {
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(false),
             Err(errno) => return Err(errno),
-            Ok(fd) => HostFd(fd),
+            Ok(fd) => OwnedHostFd(fd),
         };
         match path_of_host(fd.0) {
             Err(Errno::ENAMETOOLONG) => Ok(false),

@@ -7,7 +7,7 @@ use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::pin::Pin;
-use crate::host::HostFd;
+use crate::host::OwnedHostFd;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
 
@@ -103,7 +103,7 @@ impl HostPath<'_> {
     }
 
     /// Returns the descriptor that the lookup has opened for the call, or the path if it has none.
-    pub(crate) fn into_result(self) -> Result<HostFd, Self> {
+    pub(crate) fn into_result(self) -> Result<OwnedHostFd, Self> {
         match self.resolved {
             Some(Resolved {
                 found: Found::Pin(pin),

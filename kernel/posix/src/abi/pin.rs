@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use fdtable_vfs::Errno;
 
-use crate::host::{self, HostFd, OpenHow};
+use crate::host::{self, OpenHow, OwnedHostFd};
 
 /// Treatment of a symbolic link at the end of the path of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +56,11 @@ impl LastLink {
 
 /// Opens a path of the host without following any symbolic link, from a directory. Fails with
 /// `ELOOP` if there is a link.
-pub(crate) type OpenOnHost<'c> = dyn FnMut(RawFd, &CStr) -> Result<HostFd, Errno> + 'c;
+pub(crate) type OpenOnHost<'c> = dyn FnMut(RawFd, &CStr) -> Result<OwnedHostFd, Errno> + 'c;
 
 /// Descriptor of the host that keeps open what a path leads to.
 pub(crate) struct Pin {
-    fd: HostFd,
+    fd: OwnedHostFd,
     /// The descriptor is that of the file, not that of its directory.
     is_whole: bool,
     /// Rest of the path, behind that of the descriptor.
@@ -141,7 +141,7 @@ impl Pin {
     }
 
     /// Returns the descriptor.
-    pub(crate) fn into_fd(self) -> HostFd {
+    pub(crate) fn into_fd(self) -> OwnedHostFd {
         self.fd
     }
 }
@@ -154,7 +154,7 @@ pub(super) fn open_without_links(
     directory: RawFd,
     path: &[u8],
     flags: c_int,
-) -> Result<HostFd, Errno> {
+) -> Result<OwnedHostFd, Errno> {
     let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
     let how = OpenHow {
         flags: (libc::O_PATH | flags) as u64,

@@ -11,7 +11,7 @@ use crate::abi::pin::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host::file::HostFile;
-use crate::host::{self, HostFd, OpenHow};
+use crate::host::{self, OpenHow, OwnedHostFd};
 
 /// Opens a path: `open(2)`. `mode` is the third argument in C, if the flags require one.
 #[unsafe(no_mangle)]
@@ -168,7 +168,7 @@ impl<'s> Opening<'s> {
         self.reserve()?;
         let opened = match path.into_result() {
             Ok(opened) => opened,
-            Err(path) => HostFd(host::openat(
+            Err(path) => OwnedHostFd(host::openat(
                 path.directory().get(),
                 path.path(),
                 self.flags,

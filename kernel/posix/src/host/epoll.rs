@@ -37,13 +37,13 @@ use fdtable_vfs::event::{Epoll, EpollEvent, EpollFlags, Events, FileId, HostSet,
 use libc::epoll_event;
 
 use crate::host;
-use crate::host::number::{self, Number};
+use crate::host::fd::{self, HostFd};
 use crate::host::watch::HostWatch;
 use crate::process::keeper;
 
 /// Host epoll beside an epoll of ours.
 pub(crate) struct HostEpoll {
-    number: Number,
+    host_fd: HostFd,
     /// Data of the eventfd. It is random: a caller's data is the same only by chance, one in 2^64.
     key: u64,
     /// Fork generation of the process that created it.
@@ -60,7 +60,7 @@ pub(crate) struct HostEpoll {
 
 /// Eventfd that wakes a thread that waits.
 struct Wake {
-    eventfd: Number,
+    eventfd: HostFd,
     /// Fork generation of the process that it belongs to.
     generation: u32,
     is_released: bool,
@@ -73,19 +73,19 @@ impl HostEpoll {
     fn create(names: fn() -> Vec<(RawFd, RawFd)>) -> Result<Arc<dyn HostSet>, Errno> {
         let fd = host::epoll_create()?;
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
-        let number = Number::new(fd);
+        let host_fd = HostFd::new(fd);
         let made = Arc::new(HostEpoll {
             kept: AtomicCell::new(0),
-            number,
+            host_fd,
             key: host::random(),
-            generation: number::process(),
+            generation: fd::generation(),
             wake: Mutex::new(Wake {
-                eventfd: Number::new(eventfd),
-                generation: number::process(),
+                eventfd: HostFd::new(eventfd),
+                generation: fd::generation(),
                 is_released: false,
             }),
             names,
-            watch: HostWatch::new(number),
+            watch: HostWatch::new(host_fd),
         });
         made.add_eventfd(eventfd)?;
         Ok(made)
@@ -120,14 +120,14 @@ impl HostEpoll {
         let eventfd = self.wake.lock().eventfd;
         let used = eventfd.in_use();
         // It may have no number left: then other processes wake nothing here.
-        let Ok(number) = keeper::keep(used.get()) else {
+        let Ok(kept) = keeper::keep(used.get()) else {
             return;
         };
-        match self.kept.compare_exchange(0, number) {
+        match self.kept.compare_exchange(0, kept) {
             // A thread may wait already that another process did not wake.
             Ok(_) => drop(host::eventfd_set(used.get())),
             // Another thread was first.
-            Err(_) => keeper::drop_kept(number),
+            Err(_) => keeper::drop_kept(kept),
         }
     }
 
@@ -146,7 +146,7 @@ impl HostEpoll {
         host_fd: RawFd,
         event: Option<epoll_event>,
     ) -> Result<(), Errno> {
-        host::epoll_control(self.number.get(), operation, host_fd, event)
+        host::epoll_control(self.host_fd.get(), operation, host_fd, event)
     }
 
     /// Waits in the host for host files alone, and writes to an array of the caller. Returns 0
@@ -166,7 +166,8 @@ impl HostEpoll {
         mask: Option<&libc::sigset_t>,
     ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
-        let count = unsafe { host::epoll_wait_in(self.number.get(), events, most, timeout, mask) }?;
+        let count =
+            unsafe { host::epoll_wait_in(self.host_fd.get(), events, most, timeout, mask) }?;
         // SAFETY: the host has written as many.
         let left = unsafe { self.without_wake_up(events, count, true) };
         if left > 0 || count < most {
@@ -175,7 +176,7 @@ impl HostEpoll {
         // The wake-up filled all the room. Another member may be ready too.
         let now = Some(Duration::ZERO);
         // SAFETY: as the caller promises.
-        let count = unsafe { host::epoll_wait_in(self.number.get(), events, most, now, None) }?;
+        let count = unsafe { host::epoll_wait_in(self.host_fd.get(), events, most, now, None) }?;
         // SAFETY: the host has written as many.
         Ok(unsafe { self.without_wake_up(events, count, true) })
     }
@@ -214,7 +215,7 @@ impl HostEpoll {
     #[cold]
     fn take_wake_up(&self) {
         let wake = self.wake.lock();
-        let is_own = host_fork::shares_memory() || wake.generation == number::process();
+        let is_own = host_fork::shares_memory() || wake.generation == fd::generation();
         if !wake.is_released && is_own {
             host::eventfd_reset(wake.eventfd.get());
         }
@@ -223,7 +224,7 @@ impl HostEpoll {
     /// Removes a file that is released here, and may stay open in the host. A parent's set keeps
     /// it, as long as the parent has it open.
     pub(super) fn forget_file(&self, host_fd: RawFd) {
-        if self.generation == number::process() {
+        if self.generation == fd::generation() {
             // It may not be a member.
             let _ = self.control(libc::EPOLL_CTL_DEL, host_fd, None);
         }
@@ -249,8 +250,8 @@ impl HostEpoll {
             return;
         }
         wake.eventfd.close();
-        wake.eventfd = Number::new(eventfd);
-        wake.generation = number::process();
+        wake.eventfd = HostFd::new(eventfd);
+        wake.generation = fd::generation();
     }
 
     /// Takes events, and waits for them if there are none.
@@ -274,14 +275,14 @@ impl HostEpoll {
         let (place, room) = (found.as_mut_ptr(), found.len());
         // SAFETY: there is room.
         let mut count =
-            unsafe { host::epoll_wait_in(self.number.get(), place, room, timeout, None) }?;
+            unsafe { host::epoll_wait_in(self.host_fd.get(), place, room, timeout, None) }?;
         // SAFETY: the host has written as many.
         let mut left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
         if left == 0 && count == room {
             // The wake-up filled all the room. The host returns the other members first now.
             let now = Some(Duration::ZERO);
             // SAFETY: as above.
-            count = unsafe { host::epoll_wait_in(self.number.get(), place, room, now, None) }?;
+            count = unsafe { host::epoll_wait_in(self.host_fd.get(), place, room, now, None) }?;
             // SAFETY: as above.
             left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
         }
@@ -306,7 +307,7 @@ impl HostSet for HostEpoll {
 
     /// From the host's `/proc`. A member whose descriptor is not known has that of the host.
     fn members(&self) -> Vec<(RawFd, EpollEvent)> {
-        let path = format!("/proc/self/fdinfo/{}", self.number.get());
+        let path = format!("/proc/self/fdinfo/{}", self.host_fd.get());
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let names = (self.names)();
         let member = |line: &str| {
@@ -326,7 +327,7 @@ impl HostSet for HostEpoll {
         if !wake.is_released {
             wake.is_released = true;
             self.watch.close();
-            self.number.close();
+            self.host_fd.close();
             wake.eventfd.close();
         }
     }
@@ -363,7 +364,7 @@ impl Watcher for HostEpoll {
             }
             return;
         }
-        if wake.generation != number::process() {
+        if wake.generation != fd::generation() {
             self.renew(&mut wake);
         }
         host::eventfd_set(wake.eventfd.get());

@@ -1,7 +1,7 @@
 //! Host files, at descriptors of ours.
 //!
 //! Every transfer calls the host, and may block. So nothing runs inside a read-side section: a call
-//! takes a reference first, and has the [number in use](super::in_use). The two keep the host
+//! takes a reference first, and has the [descriptor in use](super::in_use). The two keep the host
 //! descriptor from being closed and reused for another file during the call. The host knows whether
 //! the file is blocking.
 
@@ -22,16 +22,16 @@ use fdtable_vfs::{
 
 use crate::host;
 use crate::host::direct::Wait;
+use crate::host::fd::{HostFd, has_descriptor, without_moves};
 use crate::host::in_use::{InUse, Until};
 use crate::host::names::Names;
-use crate::host::number::{Number, has_descriptor, without_moves};
 use crate::host::watch::HostWatch;
 use crate::process::{keeper, tree};
 
 /// Open file of the host.
 #[derive(Debug)]
 pub(crate) struct HostFile {
-    number: Number,
+    host_fd: HostFd,
     keep: Keep,
     /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
@@ -66,11 +66,11 @@ impl HostFile {
     fn with(fd: RawFd, keep: Keep, inode: Option<VfsPath>) -> Result<FileRef<RcuObject>, Errno> {
         let kind = host::fstat(fd)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
-        let number = Number::new(fd);
+        let host_fd = HostFd::new(fd);
         let file = file(HostFile {
-            number,
+            host_fd,
             keep,
-            watch: (!is_always_ready).then(|| HostWatch::new(number)),
+            watch: (!is_always_ready).then(|| HostWatch::new(host_fd)),
             names: Names::new(),
             inode,
             is_aside: AtomicCell::new(false),
@@ -97,24 +97,24 @@ impl HostFile {
         if !host_fork::shares_memory() || self.kept.load() != 0 {
             return Ok(());
         }
-        let used = self.number.in_use();
+        let used = self.host_fd.in_use();
         if used.get() < 0 {
             return Err(Errno::EBADF);
         }
-        let number = keeper::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
-        if self.kept.compare_exchange(0, number).is_err() {
+        let kept = keeper::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
+        if self.kept.compare_exchange(0, kept).is_err() {
             // Another thread was first.
-            keeper::drop_kept(number);
+            keeper::drop_kept(kept);
         }
         Ok(())
     }
 
     /// Takes the host descriptor from the keeper, if this process does not have it. Returns false
-    /// if that fails, as where the process has no number left: then the host answers `EBADF`.
+    /// if that fails, as where the process has no descriptor left: then the host answers `EBADF`.
     pub(crate) fn receive(&self) -> bool {
-        if !self.number.hold() {
+        if !self.host_fd.hold() {
             let given = self.ask_keeper();
-            return given.is_some_and(|fd| self.number.give(fd, Until::Closed).is_some());
+            return given.is_some_and(|fd| self.host_fd.give(fd, Until::Closed).is_some());
         }
         true
     }
@@ -158,7 +158,7 @@ impl HostFile {
     /// either.
     #[inline]
     pub(crate) fn fd(&self) -> InUse {
-        let used = self.number.in_use();
+        let used = self.host_fd.in_use();
         match used.get() {
             -1 => self.fd_of_keeper(),
             _ => used,
@@ -175,7 +175,7 @@ impl HostFile {
                 // The last one was closed since this thread found the file.
                 false => Until::EndOfCalls,
             };
-            self.number.give(fd, until)
+            self.host_fd.give(fd, until)
         });
         used.unwrap_or(InUse::uncounted(-1))
     }
@@ -188,8 +188,8 @@ impl HostFile {
     }
 
     /// Returns the host descriptor, with what each process knows of it.
-    pub(crate) fn number(&self) -> &Number {
-        &self.number
+    pub(crate) fn host_fd(&self) -> &HostFd {
+        &self.host_fd
     }
 
     /// Returns true if it is known that no path without links and `..` leads from this directory to
@@ -362,7 +362,7 @@ impl Object for HostFile {
         }
         self.names.close();
         if self.keep == Keep::No {
-            self.number.close();
+            self.host_fd.close();
         }
         match self.kept.load() {
             0 => {}

@@ -13,9 +13,9 @@ use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
 use super::direct::{Wait, direct};
+use super::fd::HostFd;
 use super::file::signed;
 use super::in_use::InUse;
-use super::number::Number;
 use super::{check, errno, without_cancellation};
 use crate::host;
 use crate::process::keeper;
@@ -26,7 +26,7 @@ use crate::process::keeper;
 /// descriptor opens the memory there, and keeps that open as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Memfd {
-    number: Number,
+    host_fd: HostFd,
     /// The keeper's number of it, where processes share the kernel.
     kept: Option<c_int>,
 }
@@ -81,8 +81,8 @@ impl Memfd {
         })?;
         let kept = host_fork::shares_memory().then(|| keeper::keep(fd));
         let kept = kept.transpose().inspect_err(|_| host::close(fd))?;
-        let number = Number::new(fd);
-        Ok(Arc::new(Memfd { number, kept }))
+        let host_fd = HostFd::new(fd);
+        Ok(Arc::new(Memfd { host_fd, kept }))
     }
 
     /// Returns the host descriptor in this process, which is opened if it does not have it.
@@ -91,7 +91,8 @@ impl Memfd {
     /// Errors of [`open_kept`](keeper::open_kept).
     fn fd(&self) -> Result<InUse, Errno> {
         let kept = self.kept.ok_or(Errno::EIO);
-        self.number.get_or_open(|| kept.and_then(keeper::open_kept))
+        self.host_fd
+            .get_or_open(|| kept.and_then(keeper::open_kept))
     }
 
     /// Returns the memory of the host that a file uses.
@@ -218,7 +219,7 @@ impl SharedMemory for Memfd {
 
 impl Drop for Memfd {
     fn drop(&mut self) {
-        self.number.close();
+        self.host_fd.close();
         self.kept.into_iter().for_each(keeper::drop_kept);
     }
 }

@@ -10,7 +10,7 @@ use fdtable_vfs::Errno;
 use fdtable_vfs::event::HostSet;
 
 use super::epoll::HostEpoll;
-use super::number::Number;
+use super::fd::HostFd;
 use crate::host;
 
 /// Host descriptors under which a host file is a member of epolls.
@@ -24,7 +24,7 @@ pub(crate) struct Names {
 #[derive(Debug, Default)]
 struct Others {
     /// Our descriptors, each with a duplicate of the host descriptor.
-    duplicates: Vec<(RawFd, Number)>,
+    duplicates: Vec<(RawFd, HostFd)>,
     /// The host epolls of a file whose host descriptor stays open after its release.
     sets: Vec<Weak<dyn HostSet>>,
 }
@@ -79,7 +79,7 @@ impl Names {
             return Ok(duplicate.get());
         }
         let duplicate = host::fcntl(host_fd, libc::F_DUPFD_CLOEXEC, 0)?;
-        others.duplicates.push((ours, Number::new(duplicate)));
+        others.duplicates.push((ours, HostFd::new(duplicate)));
         Ok(duplicate)
     }
 
@@ -102,7 +102,9 @@ impl Names {
         let first = self.first.load();
         let others = self.others.lock();
         let named = others.duplicates.iter();
-        let mut all: Vec<_> = named.map(|(ours, number)| (*ours, number.get())).collect();
+        let mut all: Vec<_> = named
+            .map(|(ours, host_fd)| (*ours, host_fd.get()))
+            .collect();
         if first != NO_FD {
             all.push((first, host_fd));
         }

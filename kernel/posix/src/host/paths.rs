@@ -13,16 +13,16 @@ use super::memory::free;
 
 /// Host descriptor, which is closed at the end.
 #[derive(Debug)]
-pub(crate) struct HostFd(pub(crate) RawFd);
+pub(crate) struct OwnedHostFd(pub(crate) RawFd);
 
-impl HostFd {
+impl OwnedHostFd {
     /// Returns the descriptor, which stays open.
     pub(crate) fn into_raw(self) -> RawFd {
         std::mem::ManuallyDrop::new(self).0
     }
 }
 
-impl Drop for HostFd {
+impl Drop for OwnedHostFd {
     fn drop(&mut self) {
         close(self.0);
     }
@@ -78,7 +78,11 @@ pub(crate) struct OpenHow {
 }
 
 /// Opens a path relative to `directory` by a struct. Does not leave the freezer.
-pub(crate) fn openat2_inside(directory: RawFd, path: &CStr, how: OpenHow) -> Result<HostFd, Errno> {
+pub(crate) fn openat2_inside(
+    directory: RawFd,
+    path: &CStr,
+    how: OpenHow,
+) -> Result<OwnedHostFd, Errno> {
     let how = OpenHow {
         flags: how.flags | libc::O_CLOEXEC as u64,
         ..how
@@ -94,7 +98,7 @@ pub(crate) fn openat2_inside(directory: RawFd, path: &CStr, how: OpenHow) -> Res
             size_of::<OpenHow>()
         )
     };
-    fd.map(|fd| HostFd(fd as RawFd))
+    fd.map(|fd| OwnedHostFd(fd as RawFd))
 }
 
 /// Opens a path relative to `directory` as `openat` does, but fails with `ELOOP` if there is a
@@ -104,7 +108,7 @@ pub(crate) fn open_without_links(
     path: &CStr,
     flags: c_int,
     mode: libc::mode_t,
-) -> Result<HostFd, Errno> {
+) -> Result<OwnedHostFd, Errno> {
     // `openat2` checks what `openat` ignores.
     let flags = match flags & libc::O_PATH {
         0 => flags & OPEN_FLAGS,

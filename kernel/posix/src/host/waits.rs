@@ -163,7 +163,7 @@ pub(crate) fn eventfd() -> Result<RawFd, Errno> {
     check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
 }
 
-/// Makes a counter readable. Returns false if there is none with this number.
+/// Makes a counter readable. Returns false if there is no such descriptor.
 pub(crate) fn eventfd_set(eventfd: RawFd) -> bool {
     let one = 1_u64;
     // SAFETY: the value is there.

@@ -22,8 +22,8 @@ use crate::fs::partial::{self, Partial};
 use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
+use crate::host::fd::without_moves;
 use crate::host::file::HostFile;
-use crate::host::number::without_moves;
 use crate::ipc::addresses::{check_address, put_address};
 use crate::ipc::sockets::descriptor_flags;
 use crate::process::closing::give_up_unless_open;
@@ -433,11 +433,11 @@ impl System {
         }
         match message.kind {
             libc::SCM_RIGHTS => {
-                let numbers = message.data.chunks_exact(size_of::<c_int>());
-                if outgoing.files.len() + numbers.len() > SCM_MAX_FD {
+                let fds = message.data.chunks_exact(size_of::<c_int>());
+                if outgoing.files.len() + fds.len() > SCM_MAX_FD {
                     return Err(Errno::EINVAL);
                 }
-                for fd in numbers {
+                for fd in fds {
                     let file = self.file(word(fd))?;
                     if let Some(host_file) = HostFile::below(&**file) {
                         host_file.send()?;
@@ -524,7 +524,7 @@ impl System {
         let (fds, lost) = {
             let _alone = without_moves(self.process);
             let is_hosts = |file: &&FileRef<RcuObject>| HostFile::below(&****file).is_some();
-            // As on the host: those after one without a number are lost.
+            // As on the host: those after one without a descriptor are lost.
             let is_here = |file: &&FileRef<RcuObject>| {
                 HostFile::below(&****file).is_none_or(HostFile::receive)
             };
@@ -543,9 +543,9 @@ impl System {
             (fds, lost)
         };
         writer.cut |= !lost.is_empty();
-        let numbers: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();
-        if !numbers.is_empty() {
-            writer.put(libc::SCM_RIGHTS, numbers.as_flattened());
+        let raw: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();
+        if !raw.is_empty() {
+            writer.put(libc::SCM_RIGHTS, raw.as_flattened());
         }
         Ok(())
     }

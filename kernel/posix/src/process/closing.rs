@@ -1,15 +1,15 @@
 //! Host descriptors of files of which this process has closed its last descriptor of ours.
 //!
 //! Other processes that share the kernel may still use such a file, so it is not released, and its
-//! host descriptor is [given up](crate::host::number::Number::give_up) in this process alone.
+//! host descriptor is [given up](crate::host::fd::HostFd::give_up) in this process alone.
 
 use fdtable::{ClosedFile, FileRef, host_fork};
 use fdtable_vfs::RcuObject;
 use fdtable_vfs::event::FileId;
 
 use crate::abi::system::System;
+use crate::host::fd::{has_descriptor, without_moves};
 use crate::host::file::HostFile;
-use crate::host::number::{has_descriptor, without_moves};
 
 /// Runs an operation that may close our descriptors from `first` to `last`. Afterwards, gives up
 /// the host descriptors of files that this process has no descriptor of any more.
@@ -50,7 +50,7 @@ pub(crate) fn give_up_unless_open(system: &System, file: &FileRef<RcuObject>) {
         && !system.is_executable(file)
         && !has_descriptor(system.process, FileId::of(host_file))
     {
-        host_file.number().give_up();
+        host_file.host_fd().give_up();
     }
 }
 

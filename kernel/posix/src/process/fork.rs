@@ -9,7 +9,7 @@ use fdtable_vfs::{CloneFlags, Errno, RcuObject};
 use crate::abi::boot::system;
 use crate::abi::guard::guarded;
 use crate::abi::routing::Routes;
-use crate::host::{self, in_use, number};
+use crate::host::{self, fd, in_use};
 use crate::process::keeper;
 use crate::process::tree::{self, Member, OWN, TREE};
 
@@ -103,7 +103,7 @@ pub(crate) fn unshare_files() -> Result<(), Errno> {
     let Some(before) = OWN.load().filter(|member| member.process.shares_files()) else {
         return Ok(());
     };
-    if !number::is_alone() {
+    if !fd::is_alone() {
         return Err(Errno::EINVAL);
     }
     let system = system();

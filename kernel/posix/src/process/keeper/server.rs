@@ -17,7 +17,7 @@ use super::messages::{DROP, GIVE, KEEP, Message, RELEASE, TRACE, WAKE, WATCH, re
 use super::queue::{Job, Receiver, Request, Sender, queue};
 use super::tracees::Tracees;
 use crate::abi::guard::guarded;
-use crate::host::{self, check, number};
+use crate::host::{self, check, fd};
 use crate::process::tree;
 
 /// The time between two looks for callbacks that are due, in milliseconds: where some were, and
@@ -57,7 +57,7 @@ pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
         // SAFETY: the limit is valid.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
     }
-    number::forget_all();
+    fd::forget_all();
     ID.store(host::process_id());
     let queues = (signals_of_children(), queue(), queue());
     let (Ok(children), Ok((requests, requested)), Ok((jobs, asked))) = queues else {

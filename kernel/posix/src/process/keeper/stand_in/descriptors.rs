@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::host::{self, HostFd};
+use crate::host::{self, OwnedHostFd};
 
 /// The user of a process.
 pub(super) struct User {
@@ -40,9 +40,9 @@ impl User {
 pub(super) struct Descriptors {
     /// In ascending order.
     numbers: Vec<RawFd>,
-    process: HostFd,
-    memory: HostFd,
-    directory: HostFd,
+    process: OwnedHostFd,
+    memory: OwnedHostFd,
+    directory: OwnedHostFd,
     /// Under which numbers the stand-in has `memory` and `process`, in ascending order. The process
     /// uses neither.
     pub(super) own: [RawFd; 2],
@@ -74,7 +74,7 @@ impl Descriptors {
         if pidfd < 0 {
             return Err(io::Error::last_os_error());
         }
-        let pidfd = HostFd(pidfd);
+        let pidfd = OwnedHostFd(pidfd);
         let mut numbers = Vec::new();
         for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
             let name = entry?.file_name();
@@ -157,13 +157,13 @@ fn moved(fd: RawFd, to: RawFd) -> bool {
 }
 
 /// Returns a copy with a number that is at least 2.
-fn raised(fd: RawFd) -> io::Result<HostFd> {
+fn raised(fd: RawFd) -> io::Result<OwnedHostFd> {
     // SAFETY: it takes integers.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 2) };
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(HostFd(copy))
+    Ok(OwnedHostFd(copy))
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
 //! Host descriptors of objects that processes may share.
 //!
 //! A host descriptor belongs to a process. A fork copies it, so a child of the process that has
-//! opened it has it too, under the same number; no other process has. Where processes share the
+//! opened it has it too, as the same descriptor; no other process has it. Where processes share the
 //! kernel, an object with a host descriptor is used by all of them, and so
 //!
 //! - each process [knows](super::in_use) which object each of its host descriptors belongs to, in
 //!   memory that a fork copies as it does the descriptors;
-//! - in a process that does not have the descriptor of an object, its number is -1, and the host
-//!   answers `EBADF`; one that gets the object in a message gets a descriptor from the keeper;
+//! - in a process that does not have the descriptor of an object, [`HostFd::get`] returns -1, and
+//!   the host answers `EBADF`; one that gets the object in a message gets a descriptor from the
+//!   keeper;
 //! - the process that releases the object closes the descriptor, if it has it. Another process that
 //!   has it closes it after some more opens ([`close_released`]);
 //! - a process that closes its last descriptor of ours for an object that others still use closes
-//!   the host's in its own process ([`Number::give_up`]), when no call of another thread uses it.
+//!   the host's in its own process ([`HostFd::give_up`]), when no call of another thread uses it.
 //!
-//! Where each process has its own kernel, the number is always its own.
+//! Where each process has its own kernel, it always has the descriptor.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -31,7 +32,7 @@ use crate::host::in_use::{self, InUse, Until};
 
 /// A host descriptor, and the name of what it belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number {
+pub(crate) struct HostFd {
     fd: RawFd,
     /// Not 0 where processes share the kernel. No other object ever has it.
     name: u64,
@@ -77,23 +78,23 @@ enum Life {
 /// How many a process keeps that are cached, unless calls use more.
 const KEPT: usize = 64;
 
-impl Number {
+impl HostFd {
     /// Makes that of a host descriptor that this process has just opened.
     pub(crate) fn new(fd: RawFd) -> Self {
         if !host_fork::shares_memory() {
-            return Number { fd, name: 0 };
+            return HostFd { fd, name: 0 };
         }
         let name = NAMES.fetch_add(1) + 1;
         {
             let _shared = fdtable_shm::enter();
             LIVING.lock().insert(name);
         }
-        // Without a place, the number is -1 in this process too.
+        // Without a place, `get` returns -1 in this process too.
         let _ = in_use::note(fd, name);
         if is_time_to_close(fd) {
             close_released(&mut OPENED.lock());
         }
-        Number { fd, name }
+        HostFd { fd, name }
     }
 
     /// Returns the host descriptor, or -1 if this process does not have it. It can be closed at any
@@ -181,7 +182,7 @@ impl Number {
         if self.name == 0 {
             return Ok(InUse::uncounted(self.fd));
         }
-        // A number that this process has opened may be that of the process which made the object.
+        // This process may have opened the descriptor that the maker of the object has.
         InUse::begin(self.fd, self.name).map_or_else(|| self.open(open), Ok)
     }
 
@@ -279,8 +280,8 @@ fn close_released(opened: &mut Vec<Opened>) {
     LEFT.store(128.max(kept.len() / 2));
 }
 
-/// Names this process, by a number that no other process with a kernel in the same memory has.
-pub(crate) fn process() -> u32 {
+/// Returns a number of this process that no other process with a kernel in the same memory has.
+pub(crate) fn generation() -> u32 {
     match host_fork::shares_memory() {
         true => host::process_id().cast_unsigned(),
         false => host_fork::generation(),
@@ -331,12 +332,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_has_the_number_of_the_maker_is_in_use_too() {
+    fn one_that_has_the_descriptor_of_the_maker_is_in_use_too() {
         // The host has no such descriptors.
         let (fd, name) = (910_000, 77);
-        let number = Number { fd, name };
-        drop(number.get_or_open(|| Ok(fd)).expect("it opens"));
-        let _used = number.get_or_open(|| Err(Errno::EIO)).expect("it is open");
+        let host_fd = HostFd { fd, name };
+        drop(host_fd.get_or_open(|| Ok(fd)).expect("it opens"));
+        let _used = host_fd.get_or_open(|| Err(Errno::EIO)).expect("it is open");
         close_cached(&mut OPENED.lock(), 0);
         assert!(in_use::is_of(fd, name), "it was closed in use");
     }
