@@ -3,7 +3,7 @@ use std::fs;
 /// The dispatcher, and the calls that only the host has.
 const SOURCES: [&str; 2] = [
     include_str!("../calls.rs"),
-    include_str!("../../../posix/src/host/calls.rs"),
+    include_str!("../../../posix/src/passthrough.rs"),
 ];
 
 /// Calls that return `ENOSYS`.
