@@ -6,9 +6,9 @@ pub(crate) mod descriptors;
 pub(crate) mod fork;
 pub(crate) mod io_signals;
 pub(crate) mod ioctl;
-pub(crate) mod keeper;
 pub(crate) mod limits;
 pub(crate) mod signals;
+pub(crate) mod supervisor;
 pub(crate) mod tree;
 
 pub use credentials::*;

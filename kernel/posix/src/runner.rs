@@ -12,12 +12,14 @@ use crate::host::direct;
 pub use crate::host::fd::tell_threads;
 use crate::process::closing::closing;
 use crate::process::fork::unshare_files;
-use crate::process::keeper;
+use crate::process::supervisor;
 
 pub use crate::host::direct::{DirectCall, DirectCalls};
 pub use crate::passthrough::host_call;
 pub use crate::process::fork::{Child, end};
-pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
+pub use crate::process::supervisor::{
+    Threads, release as release_from_supervisor, start as start_supervisor,
+};
 pub use crate::process::tree::{ask_to_end, bury, is_to_end, next_name};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and
@@ -124,8 +126,8 @@ pub unsafe fn put<T: Copy>(at: *mut T, value: T) {
 
 /// Ends the calling thread if it stands in for one that was killed. It is in no call.
 pub fn end_stand_in() {
-    if keeper::is_stand_in() {
-        keeper::end_thread();
+    if supervisor::is_stand_in() {
+        supervisor::end_thread();
     }
 }
 

@@ -72,8 +72,9 @@ pub(crate) fn is_leader() -> bool {
     unsafe { libc::gettid() == libc::getpid() }
 }
 
-/// Value that the guest has set by `PR_SET_DUMPABLE`. If the keeper traces the process, the runner
-/// does not tell the host, which would no longer let the keeper read the memory of the process.
+/// Value that the guest has set by `PR_SET_DUMPABLE`. If the supervisor traces the process, the
+/// runner does not tell the host, which would no longer let the supervisor read the memory of the
+/// process.
 static IS_DUMPABLE: AtomicBool = AtomicBool::new(true);
 
 /// Lets others look at the process, or not: `PR_SET_DUMPABLE`.

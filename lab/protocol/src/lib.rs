@@ -1,9 +1,10 @@
-//! A model of how the keeper follows a process that forks and is killed, for each order of steps.
+//! A model of how the supervisor follows a process that forks and is killed, for each order of
+//! steps.
 //!
-//! It has the algorithm of `kernel/posix/src/process/keeper/tracees.rs` and what Linux does for a
-//! tracer. A *maker* with two threads makes calls, forks one *child*, and is killed from outside at
-//! any step. The keeper's tracing thread takes one report of the host after another; its other
-//! thread buries.
+//! It has the algorithm of `kernel/posix/src/process/supervisor/tracees.rs` and what Linux does for
+//! a tracer. A *maker* with two threads makes calls, forks one *child*, and is killed from outside
+//! at any step. The supervisor's tracing thread takes one report of the host after another; its
+//! other thread buries.
 //!
 //! # The host
 //!
@@ -26,7 +27,7 @@ pub mod lock;
 
 use stateright::{Model, Property};
 
-/// Algorithm of the keeper, whole or without one of its parts.
+/// Algorithm of the supervisor, whole or without one of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     Whole,

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use crate::process::keeper::end_of_call;
+use crate::process::supervisor::end_of_call;
 
 /// Runs a body inside the freezer. A panic becomes an error.
 #[inline(always)]

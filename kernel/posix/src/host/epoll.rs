@@ -22,7 +22,7 @@
 //! wait goes on.
 //!
 //! Where they share the kernel, they share the eventfd. A process that does not have it, and makes
-//! a file of ours ready, has the keeper wake those that wait, if it could keep the eventfd.
+//! a file of ours ready, has the supervisor wake those that wait, if it could keep the eventfd.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -39,7 +39,7 @@ use libc::epoll_event;
 use crate::host;
 use crate::host::fd::{self, HostFd};
 use crate::host::watch::HostWatch;
-use crate::process::keeper;
+use crate::process::supervisor;
 
 /// Host epoll beside an epoll of ours.
 pub(crate) struct HostEpoll {
@@ -49,7 +49,7 @@ pub(crate) struct HostEpoll {
     /// Fork generation of the process that created it.
     generation: u32,
     wake: Mutex<Wake>,
-    /// The keeper's number of the eventfd, where processes share the kernel; else 0.
+    /// The supervisor's number of the eventfd, where processes share the kernel; else 0.
     kept: AtomicCell<c_int>,
     /// Returns the descriptors of this process that were used with epolls, each with the host
     /// descriptor for it.
@@ -106,8 +106,8 @@ impl HostEpoll {
         Ok(set)
     }
 
-    /// Has the keeper keep the eventfd, for other processes. The caller has no lock for which the
-    /// keeper may wait.
+    /// Has the supervisor keep the eventfd, for other processes. The caller has no lock for which
+    /// the supervisor may wait.
     #[inline]
     fn keep(&self) {
         if self.kept.load() == 0 {
@@ -120,14 +120,14 @@ impl HostEpoll {
         let eventfd = self.wake.lock().eventfd;
         let used = eventfd.in_use();
         // It may have no number left: then other processes wake nothing here.
-        let Ok(kept) = keeper::keep(used.get()) else {
+        let Ok(kept) = supervisor::keep(used.get()) else {
             return;
         };
         match self.kept.compare_exchange(0, kept) {
             // A thread may wait already that another process did not wake.
             Ok(_) => drop(host::eventfd_set(used.get())),
             // Another thread was first.
-            Err(_) => keeper::drop_kept(kept),
+            Err(_) => supervisor::drop_kept(kept),
         }
     }
 
@@ -339,7 +339,7 @@ impl Drop for HostEpoll {
         // Not before: whoever wakes it has a reference.
         match self.kept.load() {
             0 => {}
-            kept => keeper::drop_kept(kept),
+            kept => supervisor::drop_kept(kept),
         }
     }
 }
@@ -354,9 +354,9 @@ impl Watcher for HostEpoll {
             let used = wake.eventfd.in_use();
             drop(wake);
             match (used.get(), self.kept.load()) {
-                // Without the keeper, other processes wake nothing here.
+                // Without the supervisor, other processes wake nothing here.
                 (-1, 0) => {}
-                (-1, kept) => keeper::wake_kept(kept),
+                (-1, kept) => supervisor::wake_kept(kept),
                 (fd, _) => {
                     // It is open.
                     let _ = host::eventfd_set(fd);

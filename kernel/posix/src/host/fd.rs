@@ -8,7 +8,7 @@
 //!   memory that a fork copies as it does the descriptors;
 //! - in a process that does not have the descriptor of an object, [`HostFd::get`] returns -1, and
 //!   the host answers `EBADF`; one that gets the object in a message gets a descriptor from the
-//!   keeper;
+//!   supervisor;
 //! - the process that releases the object closes the descriptor, if it has it. Another process that
 //!   has it closes it after some more opens ([`close_released`]);
 //! - a process that closes its last descriptor of ours for an object that others still use closes

@@ -26,7 +26,7 @@ use crate::host::fd::{HostFd, has_descriptor, without_moves};
 use crate::host::in_use::{InUse, Until};
 use crate::host::names::Names;
 use crate::host::watch::HostWatch;
-use crate::process::{keeper, tree};
+use crate::process::{supervisor, tree};
 
 /// Open file of the host.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ pub(crate) struct HostFile {
     inode: Option<VfsPath>,
     /// Set if no path leads from this directory to our side.
     is_aside: AtomicCell<bool>,
-    /// The keeper's number of it, once it was sent in a message where processes share the kernel;
-    /// else 0.
+    /// The supervisor's number of it, once it was sent in a message where processes share the
+    /// kernel; else 0.
     kept: AtomicCell<c_int>,
 }
 
@@ -80,19 +80,19 @@ impl HostFile {
             && host_fork::shares_memory()
             && tree::shares_files()
         {
-            // Another process finds it at its own descriptor. Without the keeper's the host answers
-            // `EBADF` there.
+            // Another process finds it at its own descriptor. Without the supervisor's the host
+            // answers `EBADF` there.
             let _ = host_file.send();
         }
         Ok(file)
     }
 
     /// Prepares the file for a message to a process that may not have its host descriptor: the
-    /// keeper keeps that.
+    /// supervisor keeps that.
     ///
     /// # Errors
-    /// `ETOOMANYREFS` if the keeper has no number left, or is gone; `EBADF` if this process does
-    /// not have the host descriptor.
+    /// `ETOOMANYREFS` if the supervisor has no number left, or is gone; `EBADF` if this process
+    /// does not have the host descriptor.
     pub(crate) fn send(&self) -> Result<(), Errno> {
         if !host_fork::shares_memory() || self.kept.load() != 0 {
             return Ok(());
@@ -101,19 +101,20 @@ impl HostFile {
         if used.get() < 0 {
             return Err(Errno::EBADF);
         }
-        let kept = keeper::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
+        let kept = supervisor::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
         if self.kept.compare_exchange(0, kept).is_err() {
             // Another thread was first.
-            keeper::drop_kept(kept);
+            supervisor::drop_kept(kept);
         }
         Ok(())
     }
 
-    /// Takes the host descriptor from the keeper, if this process does not have it. Returns false
-    /// if that fails, as where the process has no descriptor left: then the host answers `EBADF`.
+    /// Takes the host descriptor from the supervisor, if this process does not have it. Returns
+    /// false if that fails, as where the process has no descriptor left: then the host answers
+    /// `EBADF`.
     pub(crate) fn receive(&self) -> bool {
         if !self.host_fd.hold() {
-            let given = self.ask_keeper();
+            let given = self.ask_supervisor();
             return given.is_some_and(|fd| self.host_fd.give(fd, Until::Closed).is_some());
         }
         true
@@ -154,20 +155,20 @@ impl HostFile {
         Self::below(file).filter(|host_file| host_file.inode.is_none())
     }
 
-    /// Returns the host descriptor, or -1 if this process does not have it, and the keeper does not
-    /// either.
+    /// Returns the host descriptor, or -1 if this process does not have it, and the supervisor does
+    /// not either.
     #[inline]
     pub(crate) fn fd(&self) -> InUse {
         let used = self.host_fd.in_use();
         match used.get() {
-            -1 => self.fd_of_keeper(),
+            -1 => self.fd_of_supervisor(),
             _ => used,
         }
     }
 
     #[cold]
-    fn fd_of_keeper(&self) -> InUse {
-        let used = self.ask_keeper().and_then(|fd| {
+    fn fd_of_supervisor(&self) -> InUse {
+        let used = self.ask_supervisor().and_then(|fd| {
             let process = tree::current()?;
             let _alone = without_moves(process);
             let until = match has_descriptor(process, FileId::of(self)) {
@@ -180,10 +181,10 @@ impl HostFile {
         used.unwrap_or(InUse::uncounted(-1))
     }
 
-    fn ask_keeper(&self) -> Option<RawFd> {
+    fn ask_supervisor(&self) -> Option<RawFd> {
         match self.kept.load() {
             0 => None,
-            kept => keeper::ask_for(kept).ok(),
+            kept => supervisor::ask_for(kept).ok(),
         }
     }
 
@@ -366,7 +367,7 @@ impl Object for HostFile {
         }
         match self.kept.load() {
             0 => {}
-            kept => keeper::drop_kept(kept),
+            kept => supervisor::drop_kept(kept),
         }
     }
 

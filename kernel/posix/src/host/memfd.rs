@@ -18,16 +18,16 @@ use super::file::signed;
 use super::in_use::InUse;
 use super::{check, errno, without_cancellation};
 use crate::host;
-use crate::process::keeper;
+use crate::process::supervisor;
 
 /// Memory behind a host descriptor, which is closed at the end. Mappings keep the memory.
 ///
-/// Where processes share the kernel, the [keeper] has it too: a process that does not have the
+/// Where processes share the kernel, the [supervisor] has it too: a process that does not have the
 /// descriptor opens the memory there, and keeps that open as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Memfd {
     host_fd: HostFd,
-    /// The keeper's number of it, where processes share the kernel.
+    /// The supervisor's number of it, where processes share the kernel.
     kept: Option<c_int>,
 }
 
@@ -79,7 +79,7 @@ impl Memfd {
             Errno::EMFILE => Errno::ENFILE,
             errno => errno,
         })?;
-        let kept = host_fork::shares_memory().then(|| keeper::keep(fd));
+        let kept = host_fork::shares_memory().then(|| supervisor::keep(fd));
         let kept = kept.transpose().inspect_err(|_| host::close(fd))?;
         let host_fd = HostFd::new(fd);
         Ok(Arc::new(Memfd { host_fd, kept }))
@@ -88,11 +88,11 @@ impl Memfd {
     /// Returns the host descriptor in this process, which is opened if it does not have it.
     ///
     /// # Errors
-    /// Errors of [`open_kept`](keeper::open_kept).
+    /// Errors of [`open_kept`](supervisor::open_kept).
     fn fd(&self) -> Result<InUse, Errno> {
         let kept = self.kept.ok_or(Errno::EIO);
         self.host_fd
-            .get_or_open(|| kept.and_then(keeper::open_kept))
+            .get_or_open(|| kept.and_then(supervisor::open_kept))
     }
 
     /// Returns the memory of the host that a file uses.
@@ -220,6 +220,6 @@ impl SharedMemory for Memfd {
 impl Drop for Memfd {
     fn drop(&mut self) {
         self.host_fd.close();
-        self.kept.into_iter().for_each(keeper::drop_kept);
+        self.kept.into_iter().for_each(supervisor::drop_kept);
     }
 }

@@ -10,7 +10,7 @@ use crate::abi::boot::system;
 use crate::abi::guard::guarded;
 use crate::abi::routing::Routes;
 use crate::host::{self, fd, in_use};
-use crate::process::keeper;
+use crate::process::supervisor;
 use crate::process::tree::{self, Member, OWN, TREE};
 
 /// A process that is about to be made by a fork of the host process. Dropped in the parent before
@@ -53,8 +53,9 @@ impl Child {
             OWN.store(Some(self.member));
             in_use::after_fork();
             system().become_child(&self.member.process, routes, executable);
-            // A keeper that traces has noted it, and knows it better: a stand-in has another id.
-            if !keeper::is_traced() {
+            // A supervisor that traces has noted it, and knows it better: a stand-in has another
+            // id.
+            if !supervisor::is_traced() {
                 TREE.lock().set_id(self.name, host::process_id());
             }
             Ok(())
@@ -75,7 +76,7 @@ impl Child {
             Ok(())
         });
         // It may have ended before it could do that itself.
-        keeper::see(id, self.name);
+        supervisor::see(id, self.name);
         mem::forget(self);
     }
 }

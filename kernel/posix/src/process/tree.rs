@@ -3,8 +3,8 @@
 //! Each has an entry from before the fork that makes it until it is *buried*: its descriptors are
 //! closed then, in its name. A process that ends in good order has closed them before. One that is
 //! killed has not, and its parent buries it before `wait` returns, as Linux closes the files of a
-//! process before its parent learns of its end. The [keeper](super::keeper) buries processes for
-//! which no parent waits.
+//! process before its parent learns of its end. The [supervisor](super::supervisor) buries
+//! processes for which no parent waits.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use fdtable_vfs::{Errno, Process};
 
 use crate::abi::guard::guarded;
 use crate::host;
-use crate::process::keeper;
+use crate::process::supervisor;
 
 /// State of the kernel for a process of the tree, in memory that all processes share.
 pub(super) struct Member {
@@ -177,7 +177,7 @@ pub fn ask_to_end(id: c_int) -> bool {
 
 /// Returns true if another process kills this one. For signal handlers.
 pub fn is_to_end() -> bool {
-    keeper::is_stand_in() || OWN.load().is_some_and(|member| member.is_to_end.load())
+    supervisor::is_stand_in() || OWN.load().is_some_and(|member| member.is_to_end.load())
 }
 
 /// Returns true if another process shares the table of this one.

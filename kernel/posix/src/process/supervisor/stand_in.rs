@@ -1,8 +1,8 @@
 //! A stand-in: a process that completes the calls in which another one was killed.
 //!
 //! The dead process is held by the host: see [`tracees`](super::tracees). All processes of the tree
-//! are forks of one, and so is the keeper, so the code of the kernel and the shared memory have the
-//! same addresses in a fork of it. The fork lacks the dead process's own memory. The stand-in
+//! are forks of one, and so is the supervisor, so the code of the kernel and the shared memory have
+//! the same addresses in a fork of it. The fork lacks the dead process's own memory. The stand-in
 //!
 //! 1. takes copies of the dead process's descriptors, under the same numbers, its working
 //!    directory, and its user;
@@ -44,8 +44,8 @@ use plan::{Dead, Plan, RANGES, SLOT, Slot, address, call, end_process, slot_of};
 use ranges::Ranges;
 use resume::{fault, take_over};
 
-/// The shared pages that are free for stand-ins. The keeper takes no lock of the kernel for them: a
-/// process that holds one may wait for the keeper.
+/// The shared pages that are free for stand-ins. The supervisor takes no lock of the kernel for
+/// them: a process that holds one may wait for the supervisor.
 pub(super) struct Pages {
     /// How much of them was ever used, in bytes.
     used: usize,
@@ -148,7 +148,7 @@ impl StandIn {
             // SAFETY: as above.
             unsafe { slot.write(Slot::new(plan, slot, dead)) };
         }
-        let keeper = host::process_id();
+        let supervisor = host::process_id();
         // Without the handlers of forks: nothing in the shared memory is about this process.
         let nothing = 0_usize;
         let flags = libc::SIGCHLD as usize;
@@ -161,7 +161,7 @@ impl StandIn {
                 pages.give_back(&stand_in);
                 Err(error)
             }
-            0 => become_one(plan, &descriptors, &user, keeper),
+            0 => become_one(plan, &descriptors, &user, supervisor),
             id => {
                 stand_in.id = id as c_int;
                 Ok(stand_in)
@@ -182,7 +182,7 @@ fn filled(ranges: Vec<Range<u64>>) -> io::Result<[Range<u64>; RANGES]> {
 }
 
 /// Becomes a stand-in, in the child.
-fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, keeper: c_int) -> ! {
+fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, supervisor: c_int) -> ! {
     // The host lets every user read what is open already.
     let all = !0_u64;
     call(
@@ -211,7 +211,7 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, keeper: c
         ] = user.ids;
         libc::syscall(libc::SYS_setresgid, group, effective_group, saved_group);
         libc::syscall(libc::SYS_setresuid, user, effective, saved);
-        // After the user is set, which undoes it. Without the keeper, others take its locks.
+        // After the user is set, which undoes it. Without the supervisor, others take its locks.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::syscall(
             libc::SYS_membarrier,
@@ -220,7 +220,7 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, keeper: c
         );
     }
     // SAFETY: it takes nothing.
-    if unsafe { libc::getppid() } != keeper {
+    if unsafe { libc::getppid() } != supervisor {
         end_process(5);
     }
     // SAFETY: `begin` has written it.

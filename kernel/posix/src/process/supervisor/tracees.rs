@@ -1,4 +1,4 @@
-//! The threads that the keeper traces, so that none dies in the middle of a call.
+//! The threads that the supervisor traces, so that none dies in the middle of a call.
 //!
 //! A thread that SIGKILL ends is held by the host at its last stop, `PTRACE_EVENT_EXIT`: it runs no
 //! more, but its registers, its memory, its descriptors and its working directory are still there.
@@ -12,15 +12,15 @@
 //! waited finds its pipes closed, as on Linux.
 //!
 //! The host attaches the children and the threads of a tracee as they are made, so there is no
-//! moment at which one is not traced. Signals and stops pass through the keeper, which lets them go
-//! on unchanged.
+//! moment at which one is not traced. Signals and stops pass through the supervisor, which lets
+//! them go on unchanged.
 //!
-//! A debugger takes the place of the keeper ([`Request::Release`]). Such a process is then only
-//! watched, as where the host does not let the keeper trace.
+//! A debugger takes the place of the supervisor ([`Request::Release`]). Such a process is then only
+//! watched, as where the host does not let the supervisor trace.
 //!
-//! A tracee may hold a lock of the kernel while it waits for the keeper to let it go on. So the
+//! A tracee may hold a lock of the kernel while it waits for the supervisor to let it go on. So the
 //! thread that traces takes no such lock, and allocates no shared memory: another thread of the
-//! keeper does what the kernel is needed for ([`Job`]).
+//! supervisor does what the kernel is needed for ([`Job`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{c_int, c_long, c_void};

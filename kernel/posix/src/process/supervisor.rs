@@ -1,4 +1,4 @@
-//! The keeper: a process beside a tree of processes that share one kernel.
+//! The supervisor: a process beside a tree of processes that share one kernel.
 //!
 //! It runs the callbacks of RCU that no other thread has run: the processes have no thread for
 //! them, which could die with a lock. It [traces](tracees) the processes of the tree: the calls of
@@ -27,7 +27,7 @@ mod stand_in;
 #[cfg(target_arch = "x86_64")]
 mod tracees;
 #[cfg(not(target_arch = "x86_64"))]
-#[path = "keeper/untraced.rs"]
+#[path = "supervisor/untraced.rs"]
 mod tracees;
 
 use std::ffi::c_int;
@@ -40,7 +40,7 @@ use fdtable_vfs::Errno;
 use crate::host::{self, check};
 use client::{ID, NUMBERS, SOCKET, trace_this};
 use messages::socket_pair;
-use server::{KEEPER, attend, shares};
+use server::{SUPERVISOR, attend, shares};
 
 pub use client::release;
 pub(crate) use client::{ask_for, drop_kept, is_traced, keep, open_kept, see, wake_kept};
@@ -50,8 +50,8 @@ pub(crate) use stand_in::plan::{end_of_call, end_thread, is_stand_in};
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use tracees::{end_of_call, end_thread, is_stand_in};
 
-/// Starts the keeper, for this process and all that it makes. Call it once, while the process has
-/// one thread.
+/// Starts the supervisor, for this process and all that it makes. Call it once, while the process
+/// has one thread.
 ///
 /// # Errors
 /// Errors of the host's `socketpair` and `fork`.
@@ -64,7 +64,7 @@ pub fn start(threads: Threads) -> Result<(), Errno> {
         let mut numbers = NUMBERS.lock();
         (numbers.next, numbers.end) = (kept.start, kept.end);
     }
-    // The keeper inherits that.
+    // The supervisor inherits that.
     rcu::use_ticks();
     let started = begin(theirs, limit, threads);
     host::close(theirs);
@@ -79,7 +79,7 @@ fn begin(socket: RawFd, limit: c_int, threads: Threads) -> Result<c_int, Errno> 
     let mut told = [-1; 2];
     // SAFETY: there is room for two descriptors.
     check(unsafe { libc::pipe2(told.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    fdtable_shm::name_child(KEEPER);
+    fdtable_shm::name_child(SUPERVISOR);
     // SAFETY: this process has one thread, which continues in the child.
     let first = unsafe { libc::fork() };
     if first == 0 {

@@ -13,7 +13,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Finds them: the runner had some memory when the keeper was made; since then its heap has
+    /// Finds them: the runner had some memory when the supervisor was made; since then its heap has
     /// grown, and threads have got stacks. All else is the program's.
     pub(super) fn of(process: c_int, dead: &[Dead]) -> io::Result<Self> {
         /// How far from its stack pointer, and from its thread-local variables, a thread may need

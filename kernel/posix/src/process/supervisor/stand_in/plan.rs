@@ -1,4 +1,5 @@
-//! The plan of a stand-in, in pages that it shares with the keeper, and the ends of its threads.
+//! The plan of a stand-in, in pages that it shares with the supervisor, and the ends of its
+//! threads.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -12,8 +13,8 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable::host_fork;
 use fdtable_sync::sequence::resume_address;
 
-use crate::process::keeper::layout::Threads;
-use crate::process::keeper::ptrace::Vectors;
+use crate::process::supervisor::layout::Threads;
+use crate::process::supervisor::ptrace::Vectors;
 
 /// Pages of the host, in bytes.
 pub(super) const PAGE: u64 = 4096;
@@ -86,7 +87,7 @@ pub(super) struct Plan {
     pub(super) cpu_at: isize,
     /// Ranges of the dead process's memory that are copied at once.
     pub(super) taken: [Range<u64>; RANGES],
-    /// Ranges of the keeper's memory that are unmapped. None of them overlaps one in `taken`.
+    /// Ranges of the supervisor's memory that are unmapped. None of them overlaps one in `taken`.
     pub(super) dropped: [Range<u64>; RANGES],
 }
 

@@ -1,4 +1,4 @@
-//! The life of the keeper: one thread traces, and another one does all else.
+//! The life of the supervisor: one thread traces, and another one does all else.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -26,10 +26,10 @@ pub(super) const SOON: c_int = 5;
 
 pub(super) const LATE: c_int = 50;
 
-/// The name of the keeper, which no process of the tree has.
-pub(super) const KEEPER: u32 = u32::MAX;
+/// The name of the supervisor, which no process of the tree has.
+pub(super) const SUPERVISOR: u32 = u32::MAX;
 
-/// The keeper's own number of its socket.
+/// The supervisor's own number of its socket.
 pub(super) const OWN_SOCKET: RawFd = 3;
 
 /// Returns the numbers for what is kept, of so many. Those below are for all else.
@@ -37,13 +37,13 @@ pub(super) fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
 
-/// The life of the keeper: this thread traces, and another one does all else.
+/// The life of the supervisor: this thread traces, and another one does all else.
 pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     // SAFETY: these take integers. The descriptors are those of the program, of which this process
     // has no use.
     unsafe {
         libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"fdtable-keeper".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, c"fdt-supervisor".as_ptr());
         libc::dup2(socket, OWN_SOCKET);
         libc::close_range(0, 2, 0);
         libc::close_range(4, c_int::MAX.cast_unsigned(), 0);
@@ -85,7 +85,7 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
     if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, asked.bell, JOBS) {
         return;
     }
-    let mut keeper = Keeper {
+    let mut supervisor = Supervisor {
         epoll,
         numbers: shares(limit).start,
         watched: HashMap::new(),
@@ -114,28 +114,31 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
                 let Some((message, fd)) = receive(OWN_SOCKET) else {
                     return;
                 };
-                keeper.follow(message, fd);
-            } else if let Some(pidfd) = keeper.watched.remove(&name) {
+                supervisor.follow(message, fd);
+            } else if let Some(pidfd) = supervisor.watched.remove(&name) {
                 host::close(pidfd);
                 // SAFETY: its pidfd says that it has ended.
                 unsafe { tree::bury_named(name) };
             }
         }
-        asked.take().into_iter().for_each(|job| keeper.work(job));
+        asked
+            .take()
+            .into_iter()
+            .for_each(|job| supervisor.work(job));
         if !DROPPED.lock().is_empty() {
             pause = 0;
         }
-        for (id, name) in mem::take(&mut keeper.left_out) {
-            keeper.watch(id, name);
+        for (id, name) in mem::take(&mut supervisor.left_out) {
+            supervisor.watch(id, name);
         }
-        if keeper.watched.is_empty() && tree::is_empty() {
+        if supervisor.watched.is_empty() && tree::is_empty() {
             return;
         }
     }
 }
 
-/// State of the keeper.
-pub(super) struct Keeper {
+/// State of the supervisor.
+pub(super) struct Supervisor {
     epoll: RawFd,
     /// Limit of the descriptors of pidfds: those from it on are for kept descriptors.
     numbers: RawFd,
@@ -146,7 +149,7 @@ pub(super) struct Keeper {
     requests: Sender<Request>,
 }
 
-impl Keeper {
+impl Supervisor {
     /// Does what a message asks for.
     fn follow(&mut self, [kind, what, name]: Message, fd: Option<RawFd>) {
         // Before what is kept is dropped.
@@ -221,7 +224,7 @@ impl Keeper {
 /// The keys of the two descriptors that are no process: names are neither.
 pub(super) const MESSAGES: u32 = 0;
 
-pub(super) const JOBS: u32 = KEEPER;
+pub(super) const JOBS: u32 = SUPERVISOR;
 
 /// Opens a descriptor that is ready when the host reports something about what is traced.
 pub(super) fn signals_of_children() -> Result<RawFd, Errno> {
@@ -245,7 +248,7 @@ pub(super) fn forget_wakes(number: c_int) {
     });
 }
 
-/// Closes what is kept under a number, in the keeper.
+/// Closes what is kept under a number, in the supervisor.
 pub(super) fn close_kept(number: c_int) {
     make_wakes();
     host::close(number);

@@ -46,7 +46,7 @@ pub(super) struct Descriptors {
     /// Under which numbers the stand-in has `memory` and `process`, in ascending order. The process
     /// uses neither.
     pub(super) own: [RawFd; 2],
-    /// The limit of descriptors of the keeper.
+    /// The limit of descriptors of the supervisor.
     limit: libc::rlimit,
 }
 
@@ -95,7 +95,7 @@ impl Descriptors {
     /// those above the limit. Returns false if one is missing.
     pub(super) fn take(&self) -> bool {
         let limit = self.raise_limit();
-        // SAFETY: these take integers. The descriptors are those of the keeper, of which this
+        // SAFETY: these take integers. The descriptors are those of the supervisor, of which this
         // process has no use but for three, and these are `raised`: neither copy replaces one.
         let is_ready = unsafe {
             libc::fchdir(self.directory.0) == 0

@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use std::ffi::c_int;
 
-/// Facts about the threads of a runner that the keeper needs.
+/// Facts about the threads of a runner that the supervisor needs.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
@@ -22,7 +22,7 @@ pub struct Threads {
     pub killed: (c_int, c_int),
 }
 
-/// Facts about the threads of a runner that the keeper needs: none, where there is no runner.
+/// Facts about the threads of a runner that the supervisor needs: none, where there is no runner.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Threads(());

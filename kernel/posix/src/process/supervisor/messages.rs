@@ -1,4 +1,4 @@
-//! Messages to the keeper, and its answers.
+//! Messages to the supervisor, and its answers.
 
 use std::ffi::c_int;
 use std::mem;
@@ -8,7 +8,7 @@ use fdtable_vfs::Errno;
 
 use crate::host::{check, errno};
 
-/// A message to the keeper: what to do, a process or a number, and the name of the process.
+/// A message to the supervisor: what to do, a process or a number, and the name of the process.
 pub(super) type Message = [c_int; 3];
 
 /// The process has begun, and is not traced.

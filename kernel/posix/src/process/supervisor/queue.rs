@@ -1,5 +1,5 @@
-//! Queues between the two threads of the keeper: the one that traces, and the one that does what
-//! the kernel is needed for.
+//! Queues between the two threads of the supervisor: the one that traces, and the one that does
+//! what the kernel is needed for.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;

@@ -1,4 +1,4 @@
-//! Requests of the processes of a tree to their keeper.
+//! Requests of the processes of a tree to their supervisor.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -16,13 +16,14 @@ use super::messages::{
 use crate::abi::guard::guarded;
 use crate::host::{self, errno};
 
-/// The id of the keeper, or 0.
+/// The id of the supervisor, or 0.
 pub(super) static ID: AtomicCell<c_int> = AtomicCell::new(0);
 
 /// The socket on which processes write to it, or -1.
 pub(super) static SOCKET: AtomicCell<RawFd> = AtomicCell::new(-1);
 
-/// 1 if the keeper traces this process, and so all that it makes; else 0. The keeper writes it too.
+/// 1 if the supervisor traces this process, and so all that it makes; else 0. The supervisor writes
+/// it too.
 pub(super) static IS_TRACED: AtomicCell<u64> = AtomicCell::new(0);
 
 /// The numbers of what is kept.
@@ -41,14 +42,14 @@ fdtable_sync::global! {
 }
 
 fdtable_sync::global! {
-    /// The numbers of counters that the keeper makes readable before it does anything else.
+    /// The numbers of counters that the supervisor makes readable before it does anything else.
     pub(super) static WAKES: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 }
 
-/// The numbers that the keeper itself drops, until it has followed all messages.
+/// The numbers that the supervisor itself drops, until it has followed all messages.
 pub(super) static DROPPED: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
-/// Has the keeper trace this process, or watch it if the host does not let it.
+/// Has the supervisor trace this process, or watch it if the host does not let it.
 pub(super) fn trace_this() {
     let (id, name) = (host::process_id(), fdtable_shm::process());
     // Some hosts let a process trace only its children, and processes that allow it.
@@ -60,7 +61,7 @@ pub(super) fn trace_this() {
     see(id, name);
 }
 
-/// Has the keeper let this process go, for another one that traces it. Returns when it has, or
+/// Has the supervisor let this process go, for another one that traces it. Returns when it has, or
 /// after ten seconds. The process and its later children are watched from then on.
 pub fn release() {
     const LOOKS: u32 = 10_000;
@@ -78,22 +79,22 @@ pub fn release() {
     }
 }
 
-/// Returns true if the keeper traces this process, or did so until it ended.
+/// Returns true if the supervisor traces this process, or did so until it ended.
 pub(crate) fn is_traced() -> bool {
     IS_TRACED.load() != 0
 }
 
-/// Has the keeper watch a process of the tree, unless it traces it.
+/// Has the supervisor watch a process of the tree, unless it traces it.
 pub(crate) fn see(id: c_int, name: u32) {
     if !is_traced() {
         send([WATCH, id, name.cast_signed()], None);
     }
 }
 
-/// Has the keeper keep a host descriptor. Returns the number there.
+/// Has the supervisor keep a host descriptor. Returns the number there.
 ///
 /// # Errors
-/// `ENFILE` if there is no keeper, or it has no number left.
+/// `ENFILE` if there is no supervisor, or it has no number left.
 pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
     let number = {
         let mut numbers = NUMBERS.lock();
@@ -113,7 +114,7 @@ pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
     Ok(number)
 }
 
-/// Has the keeper close what it keeps under a number.
+/// Has the supervisor close what it keeps under a number.
 pub(crate) fn drop_kept(number: c_int) {
     if ID.load() == host::process_id() {
         // This is it, and the message with the descriptor may still be before it.
@@ -124,8 +125,9 @@ pub(crate) fn drop_kept(number: c_int) {
     }
 }
 
-/// Makes a counter readable that the keeper keeps under a number. The caller keeps it from being
-/// dropped meanwhile. Does not wait for the keeper, which may wait for a lock of the caller.
+/// Makes a counter readable that the supervisor keeps under a number. The caller keeps it from
+/// being dropped meanwhile. Does not wait for the supervisor, which may wait for a lock of the
+/// caller.
 pub(crate) fn wake_kept(number: c_int) {
     let is_new = {
         let _shared = fdtable_shm::enter();
@@ -140,13 +142,13 @@ pub(crate) fn wake_kept(number: c_int) {
         // This is it.
         make_wakes();
     } else if is_new {
-        // If there is no room, the keeper has a message before it, and looks for wake-ups then.
+        // If there is no room, the supervisor has a message before it, and looks for wake-ups then.
         send_now([WAKE, 0, 0]);
     }
 }
 
-/// Makes the counters in `WAKES` readable, in the keeper. A counter stays there if the keeper does
-/// not have it yet: the message with it is still before the keeper.
+/// Makes the counters in `WAKES` readable, in the supervisor. A counter stays there if the
+/// supervisor does not have it yet: the message with it is still before the supervisor.
 pub(super) fn make_wakes() {
     let _ = guarded(|| {
         WAKES.lock().retain(|&number| !host::eventfd_set(number));
@@ -154,7 +156,7 @@ pub(super) fn make_wakes() {
     });
 }
 
-/// Opens what the keeper keeps under a number, for reading and writing.
+/// Opens what the supervisor keeps under a number, for reading and writing.
 ///
 /// # Errors
 /// As [`ask_for`]; `EMFILE`, `ENFILE`.
@@ -167,13 +169,13 @@ pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
     }
     match errno() {
         errno @ (Errno::EMFILE | Errno::ENFILE) => Err(errno),
-        // Another user, a root without `/proc`, or the keeper has the message still before it: the
-        // request comes behind that.
+        // Another user, a root without `/proc`, or the supervisor has the message still before it:
+        // the request comes behind that.
         _ => ask_for(number),
     }
 }
 
-/// Asks the keeper for what it keeps under a number.
+/// Asks the supervisor for what it keeps under a number.
 ///
 /// # Errors
 /// `EIO` if it does not answer; those of the host's `socketpair`.
@@ -195,7 +197,7 @@ pub(crate) fn ask_for(number: c_int) -> Result<RawFd, Errno> {
     fd.and_then(|(_, fd)| fd).ok_or(Errno::EIO)
 }
 
-/// Sends a message. Returns false if there is no keeper.
+/// Sends a message. Returns false if there is no supervisor.
 pub(super) fn send(message: Message, fd: Option<RawFd>) -> bool {
     send_on(SOCKET.load(), message, fd)
 }
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_free_again_where_there_is_no_keeper() {
+    fn a_number_is_free_again_where_there_is_no_supervisor() {
         {
             let mut numbers = NUMBERS.lock();
             (numbers.next, numbers.end) = (7, 8);

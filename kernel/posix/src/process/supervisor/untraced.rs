@@ -1,4 +1,4 @@
-//! Tracees of the keeper on machines for which there is no runner: there are none.
+//! Tracees of the supervisor on machines for which there is no runner: there are none.
 
 use std::os::fd::RawFd;
 
