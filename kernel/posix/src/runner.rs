@@ -124,9 +124,9 @@ pub unsafe fn put<T: Copy>(at: *mut T, value: T) {
     let _ = unsafe { uaccess::put(at, value) };
 }
 
-/// Ends the calling thread if it stands in for one that was killed. It is in no call.
-pub fn end_stand_in() {
-    if supervisor::is_stand_in() {
+/// Ends the calling thread, which is in no call, if this is a completion process.
+pub fn end_completion() {
+    if supervisor::is_completion_process() {
         supervisor::end_thread();
     }
 }

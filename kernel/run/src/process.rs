@@ -145,7 +145,7 @@ pub(crate) fn end_before_kill(id: i32) -> bool {
 
 /// Ends the calling thread: `_exit(2)` of one thread.
 pub(crate) fn end_thread(code: i32) -> i64 {
-    runner::end_stand_in();
+    runner::end_completion();
     if IS_KILLED.load(Ordering::SeqCst) && exec::claim() {
         exec::end_others();
         leave_tree();

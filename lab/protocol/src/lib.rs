@@ -107,8 +107,8 @@ pub struct State {
     knows_made: bool,
     has_seen_child: bool,
     is_settled: bool,
-    /// A stand-in works.
-    stands_in: bool,
+    /// A completion process works.
+    is_completing: bool,
     jobs: Vec<Job>,
     /// A call was left incomplete, and whether its thread had got a signal.
     is_incomplete: bool,
@@ -137,7 +137,7 @@ pub enum Step {
     TakeChild,
     TakeGone(usize),
     LookForLeaders,
-    StandInEnds,
+    CompletionEnds,
     Work,
 }
 
@@ -161,7 +161,7 @@ impl Model for Algorithm {
             knows_made: false,
             has_seen_child: false,
             is_settled: false,
-            stands_in: false,
+            is_completing: false,
             jobs: Vec::new(),
             is_incomplete: false,
             was_signalled: false,
@@ -225,8 +225,8 @@ impl Model for Algorithm {
         if state.threads[0] == Thread::Runs && made && !state.child_has_id {
             steps.push(Step::NoteId);
         }
-        if state.stands_in {
-            steps.push(Step::StandInEnds);
+        if state.is_completing {
+            steps.push(Step::CompletionEnds);
         }
         if !state.jobs.is_empty() {
             steps.push(Step::Work);
@@ -314,8 +314,8 @@ impl Model for Algorithm {
                 state.reports[0] = false;
                 state.known_gone[0] = true;
             }
-            Step::StandInEnds => {
-                state.stands_in = false;
+            Step::CompletionEnds => {
+                state.is_completing = false;
                 state.bury();
             }
             Step::Work => match state.jobs.remove(0) {
@@ -323,7 +323,7 @@ impl Model for Algorithm {
                 Job::Bury => {
                     let run =
                         |thread: &Thread| !matches!(thread, Thread::AtEnd { .. } | Thread::Gone);
-                    state.is_wrong |= state.threads.iter().any(run) || state.stands_in;
+                    state.is_wrong |= state.threads.iter().any(run) || state.is_completing;
                     state.has_maker = false;
                     if state.has_child && !state.child_has_id {
                         // A child that was only prepared.
@@ -355,7 +355,7 @@ impl Model for Algorithm {
                 !steps.is_empty() || is_over
             }),
             // Without these states the others would hold trivially.
-            Property::sometimes("a stand-in", |_, state: &State| state.stands_in),
+            Property::sometimes("a completion process", |_, state: &State| state.is_completing),
             Property::sometimes("an end that is not seen", |_, state: &State| {
                 state.known_gone[0] && state.has_maker
             }),
@@ -389,7 +389,7 @@ impl Algorithm {
                 && matches!(state.threads[thread], Thread::AtEnd { in_call: true, .. })
         };
         match in_call(0) || in_call(1) {
-            true => state.stands_in = true,
+            true => state.is_completing = true,
             false => state.bury(),
         }
     }

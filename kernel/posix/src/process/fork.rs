@@ -53,8 +53,8 @@ impl Child {
             OWN.store(Some(self.member));
             in_use::after_fork();
             system().become_child(&self.member.process, routes, executable);
-            // A supervisor that traces has noted it, and knows it better: a stand-in has another
-            // id.
+            // A supervisor that traces has noted it, and knows it better: a completion process has
+            // another id.
             if !supervisor::is_traced() {
                 TREE.lock().set_id(self.name, host::process_id());
             }

@@ -16,14 +16,14 @@
 //! A call in which one is killed stays incomplete then.
 
 mod client;
+#[cfg(target_arch = "x86_64")]
+mod completion;
 mod layout;
 mod messages;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
 mod queue;
 mod server;
-#[cfg(target_arch = "x86_64")]
-mod stand_in;
 #[cfg(target_arch = "x86_64")]
 mod tracees;
 #[cfg(not(target_arch = "x86_64"))]
@@ -44,11 +44,11 @@ use server::{SUPERVISOR, attend, shares};
 
 pub use client::release;
 pub(crate) use client::{ask_for, drop_kept, is_traced, keep, open_kept, see, wake_kept};
-pub use layout::Threads;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use stand_in::plan::{end_of_call, end_thread, is_stand_in};
+pub(crate) use completion::plan::{end_of_call, end_thread, is_completion_process};
+pub use layout::Threads;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use tracees::{end_of_call, end_thread, is_stand_in};
+pub(crate) use tracees::{end_of_call, end_thread, is_completion_process};
 
 /// Starts the supervisor, for this process and all that it makes. Call it once, while the process
 /// has one thread.

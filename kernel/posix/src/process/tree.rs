@@ -177,7 +177,7 @@ pub fn ask_to_end(id: c_int) -> bool {
 
 /// Returns true if another process kills this one. For signal handlers.
 pub fn is_to_end() -> bool {
-    supervisor::is_stand_in() || OWN.load().is_some_and(|member| member.is_to_end.load())
+    supervisor::is_completion_process() || OWN.load().is_some_and(|member| member.is_to_end.load())
 }
 
 /// Returns true if another process shares the table of this one.

@@ -49,7 +49,7 @@ pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
         libc::close_range(4, c_int::MAX.cast_unsigned(), 0);
     }
     if let Ok(before) = host::limit(libc::RLIMIT_NOFILE) {
-        // A stand-in raises it where a process of the tree has higher numbers.
+        // A completion process raises it where a process of the tree has higher numbers.
         let most = libc::rlimit {
             rlim_cur: limit as libc::rlim_t,
             ..before

@@ -4,7 +4,8 @@
 //! more, but its registers, its memory, its descriptors and its working directory are still there.
 //! When all threads of the process are held, or have ended, the process is *settled*:
 //!
-//! 1. If one was in a call of the kernel, a [stand-in](super::stand_in) completes these calls.
+//! 1. If one was in a call of the kernel, a [completion process](super::completion) completes these
+//!    calls.
 //! 2. The process is [buried](crate::process::tree::bury): its descriptors are closed.
 //! 3. The threads are let go. Only then does its parent learn of its end.
 //!
@@ -32,14 +33,14 @@ use std::time::{Duration, Instant};
 use fdtable_vfs::Errno;
 
 use super::client::IS_TRACED;
+use super::completion::plan::{Dead, in_frame};
+use super::completion::{Completion, Pages};
 use super::layout::Threads;
 use super::ptrace::{
     is_in_event, is_leader, made, mask, message, noted, process_of, registers, request,
     take_signals, tracer_of, vectors, words,
 };
 use super::queue::{Job, Receiver, Request, Sender};
-use super::stand_in::plan::{Dead, in_frame};
-use super::stand_in::{Pages, StandIn};
 use crate::host;
 
 /// Time that the calls of a killed process may take. Calls that wait are interrupted.
@@ -67,8 +68,8 @@ pub(super) struct Tracees {
     /// When those were looked at.
     looked: Instant,
     pages: Pages,
-    /// Stand-ins that complete calls, by their ids.
-    stand_ins: HashMap<c_int, Work>,
+    /// Completion processes that complete calls, by their ids.
+    completions: HashMap<c_int, Work>,
     /// The names of the processes that the other thread buries, and when it was asked to.
     burials: Vec<(u32, Instant)>,
 }
@@ -115,7 +116,7 @@ enum State {
     Lives,
     /// Its threads are let go, as they stop.
     Released,
-    /// A stand-in completes its calls, or it is buried.
+    /// A completion process completes its calls, or it is buried.
     Settled,
 }
 
@@ -127,10 +128,10 @@ struct Thread {
     child: c_int,
 }
 
-/// A stand-in at work.
+/// A completion process at work.
 struct Work {
-    stand_in: StandIn,
-    /// The process for which it stands in.
+    completion: Completion,
+    /// The process whose calls it completes.
     process: c_int,
     begun: Instant,
 }
@@ -145,7 +146,7 @@ impl Tracees {
             unsettled: HashSet::new(),
             looked: Instant::now(),
             pages: Pages::new(),
-            stand_ins: HashMap::new(),
+            completions: HashMap::new(),
             burials: Vec::new(),
         }
     }
@@ -160,7 +161,7 @@ impl Tracees {
         answer: impl Fn(bool),
     ) {
         loop {
-            let has_work = !self.stand_ins.is_empty() || !self.burials.is_empty();
+            let has_work = !self.completions.is_empty() || !self.burials.is_empty();
             let pause = match (self.unsettled.is_empty(), has_work) {
                 (false, _) => LOOKS.as_millis() as c_int,
                 (true, true) => 1000,
@@ -197,7 +198,7 @@ impl Tracees {
                 }
             }
             self.let_go_late_burials();
-            self.end_late_stand_ins();
+            self.end_late_completions();
             self.look_for_ends();
         }
     }
@@ -242,9 +243,9 @@ impl Tracees {
             }
             if libc::WIFSTOPPED(status) {
                 self.stopped(id, libc::WSTOPSIG(status), status >> 16);
-            } else if let Some(work) = self.stand_ins.remove(&id) {
-                let is_complete = status == 0 || work.stand_in.is_complete();
-                self.pages.give_back(&work.stand_in);
+            } else if let Some(work) = self.completions.remove(&id) {
+                let is_complete = status == 0 || work.completion.is_complete();
+                self.pages.give_back(&work.completion);
                 if is_complete {
                     self.bury(work.process);
                 } else {
@@ -256,10 +257,10 @@ impl Tracees {
         }
     }
 
-    /// Ends stand-ins that take too long.
-    fn end_late_stand_ins(&self) {
-        for (&id, work) in &self.stand_ins {
-            let patience = match work.stand_in.is_complete() {
+    /// Ends completion processes that take too long.
+    fn end_late_completions(&self) {
+        for (&id, work) in &self.completions {
+            let patience = match work.completion.is_complete() {
                 true => PATIENCE_FOR_OTHERS,
                 false => PATIENCE,
             };
@@ -509,14 +510,14 @@ impl Tracees {
         };
         process.state = State::Settled;
         let threads: Vec<c_int> = process.threads.keys().copied().collect();
-        match self.begin_stand_in(id, &threads) {
-            Ok(Some(stand_in)) => {
+        match self.begin_completion(id, &threads) {
+            Ok(Some(completion)) => {
                 let work = Work {
-                    stand_in,
+                    completion,
                     process: id,
                     begun: Instant::now(),
                 };
-                self.stand_ins.insert(work.stand_in.id(), work);
+                self.completions.insert(work.completion.id(), work);
             }
             Ok(None) => self.bury(id),
             Err(_) => self.abandon(id),
@@ -565,7 +566,11 @@ impl Tracees {
     }
 
     /// Starts what completes the calls of a process, if it is in some.
-    fn begin_stand_in(&mut self, process: c_int, threads: &[c_int]) -> io::Result<Option<StandIn>> {
+    fn begin_completion(
+        &mut self,
+        process: c_int,
+        threads: &[c_int],
+    ) -> io::Result<Option<Completion>> {
         let mut dead = Vec::new();
         for &thread in threads {
             dead.extend(self.dead(thread)?);
@@ -581,7 +586,7 @@ impl Tracees {
             false => threads.first().copied(),
         };
         let from = from.ok_or(io::ErrorKind::NotFound)?;
-        StandIn::begin(from, &dead, self.layout, &mut self.pages).map(Some)
+        Completion::begin(from, &dead, self.layout, &mut self.pages).map(Some)
     }
 
     /// Has a process buried, none of whose calls is under way.

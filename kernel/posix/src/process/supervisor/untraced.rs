@@ -36,18 +36,18 @@ impl Tracees {
     }
 }
 
-/// Returns false: there are no stand-ins.
+/// Returns false: there are no completion processes.
 #[inline(always)]
-pub(crate) fn is_stand_in() -> bool {
+pub(crate) fn is_completion_process() -> bool {
     false
 }
 
-/// Ends the calling thread: there are no stand-ins, so it is not called.
+/// Ends the calling thread: there are no completion processes, so it is not called.
 pub(crate) fn end_thread() -> ! {
     // SAFETY: it takes an integer.
     unsafe { libc::_exit(0) }
 }
 
-/// Does nothing: there are no stand-ins.
+/// Does nothing: there are no completion processes.
 #[inline(always)]
 pub(crate) fn end_of_call() {}

@@ -1,8 +1,9 @@
-//! A stand-in: a process that completes the calls in which another one was killed.
+//! A completion process: a process that completes the calls in which another one was killed.
 //!
 //! The dead process is held by the host: see [`tracees`](super::tracees). All processes of the tree
 //! are forks of one, and so is the supervisor, so the code of the kernel and the shared memory have
-//! the same addresses in a fork of it. The fork lacks the dead process's own memory. The stand-in
+//! the same addresses in a fork of it. The fork lacks the dead process's own memory. The completion
+//! process
 //!
 //! 1. takes copies of the dead process's descriptors, under the same numbers, its working
 //!    directory, and its user;
@@ -13,10 +14,10 @@
 //!    library's heap, or the freezer in a fork.
 //!
 //! Its threads end with the outermost call ([`end_of_call`]), or when they would return to the
-//! program, whose memory cannot be executed here. The stand-in exits when none of its threads has a
-//! call left to complete. A filter has every attempt to make a thread or a process fail. The
-//! threads are told that their process is killed, so calls that wait are interrupted. Locks know
-//! the threads by the ids of the dead threads, which live until they are let go.
+//! program, whose memory cannot be executed here. The completion process exits when none of its
+//! threads has a call left to complete. A filter has every attempt to make a thread or a process
+//! fail. The threads are told that their process is killed, so calls that wait are interrupted.
+//! Locks know the threads by the ids of the dead threads, which live until they are let go.
 //!
 //! # What remains
 //!
@@ -44,8 +45,8 @@ use plan::{Dead, Plan, RANGES, SLOT, Slot, address, call, end_process, slot_of};
 use ranges::Ranges;
 use resume::{fault, take_over};
 
-/// The shared pages that are free for stand-ins. The supervisor takes no lock of the kernel for
-/// them: a process that holds one may wait for the supervisor.
+/// The shared pages that are free for completion processes. The supervisor takes no lock of the
+/// kernel for them: a process that holds one may wait for the supervisor.
 pub(super) struct Pages {
     /// How much of them was ever used, in bytes.
     used: usize,
@@ -74,24 +75,24 @@ impl Pages {
         Ok(self.used - size)
     }
 
-    /// Gives back those of a stand-in, which has ended.
-    pub(super) fn give_back(&mut self, stand_in: &StandIn) {
-        let place = fdtable_shm::aside().0.wrapping_add(stand_in.pages);
+    /// Gives back those of a completion process, which has ended.
+    pub(super) fn give_back(&mut self, completion: &Completion) {
+        let place = fdtable_shm::aside().0.wrapping_add(completion.pages);
         // If the system refuses, the memory stays in use.
         // SAFETY: the process that used them has ended.
-        unsafe { libc::madvise(place.cast(), stand_in.size, libc::MADV_REMOVE) };
-        self.free.push((stand_in.pages, stand_in.size));
+        unsafe { libc::madvise(place.cast(), completion.size, libc::MADV_REMOVE) };
+        self.free.push((completion.pages, completion.size));
     }
 }
 
-/// A stand-in that was started, and its pages.
-pub(super) struct StandIn {
+/// A completion process that was started, and its pages.
+pub(super) struct Completion {
     id: c_int,
     pages: usize,
     size: usize,
 }
 
-impl StandIn {
+impl Completion {
     pub(super) fn id(&self) -> c_int {
         self.id
     }
@@ -123,12 +124,12 @@ impl StandIn {
         let user = User::of(process)?;
         let in_call = dead.iter().filter(|dead| dead.is_in_call).count();
         let size = ((dead.len() + 1) * SLOT).next_power_of_two();
-        let mut stand_in = StandIn {
+        let mut completion = Completion {
             id: 0,
             pages: pages.take(size)?,
             size,
         };
-        let plan = fdtable_shm::aside().0.wrapping_add(stand_in.pages);
+        let plan = fdtable_shm::aside().0.wrapping_add(completion.pages);
         let plan = plan.cast::<Plan>();
         // SAFETY: the pages have room, and no other process knows them.
         unsafe {
@@ -158,13 +159,13 @@ impl StandIn {
         match id {
             -1 => {
                 let error = io::Error::last_os_error();
-                pages.give_back(&stand_in);
+                pages.give_back(&completion);
                 Err(error)
             }
             0 => become_one(plan, &descriptors, &user, supervisor),
             id => {
-                stand_in.id = id as c_int;
-                Ok(stand_in)
+                completion.id = id as c_int;
+                Ok(completion)
             }
         }
     }
@@ -181,7 +182,7 @@ fn filled(ranges: Vec<Range<u64>>) -> io::Result<[Range<u64>; RANGES]> {
     Ok(all)
 }
 
-/// Becomes a stand-in, in the child.
+/// Becomes a completion process, in the child.
 fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, supervisor: c_int) -> ! {
     // The host lets every user read what is open already.
     let all = !0_u64;
@@ -202,7 +203,7 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, superviso
     }
     // SAFETY: these take integers, and lists of them.
     unsafe {
-        libc::prctl(libc::PR_SET_NAME, c"fdtable-stand-in".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, c"fdt-completion".as_ptr());
         libc::umask(user.umask);
         libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr());
         let [

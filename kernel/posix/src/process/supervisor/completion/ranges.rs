@@ -1,4 +1,4 @@
-//! The memory that a stand-in takes over at once, and what it drops.
+//! The memory that a completion process takes over at once, and what it drops.
 
 use std::ffi::c_int;
 use std::fs;

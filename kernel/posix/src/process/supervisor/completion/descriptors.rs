@@ -1,4 +1,4 @@
-//! The user and the descriptors of a process, which a stand-in takes over.
+//! The user and the descriptors of a process, which a completion process takes over.
 
 use std::ffi::c_int;
 use std::fs::{self, File, OpenOptions};
@@ -36,15 +36,15 @@ impl User {
     }
 }
 
-/// The descriptors of a process, and what the stand-in takes them by.
+/// The descriptors of a process, and what the completion process takes them by.
 pub(super) struct Descriptors {
     /// In ascending order.
     numbers: Vec<RawFd>,
     process: OwnedHostFd,
     memory: OwnedHostFd,
     directory: OwnedHostFd,
-    /// Under which numbers the stand-in has `memory` and `process`, in ascending order. The process
-    /// uses neither.
+    /// Under which numbers the completion process has `memory` and `process`, in ascending order.
+    /// The process uses neither.
     pub(super) own: [RawFd; 2],
     /// The limit of descriptors of the supervisor.
     limit: libc::rlimit,
@@ -171,7 +171,7 @@ mod tests {
     use super::free;
 
     #[test]
-    fn a_stand_in_has_numbers_that_the_process_does_not_use() {
+    fn a_completion_process_has_descriptors_that_the_process_does_not_use() {
         assert_eq!(free(&[0, 1, 2], 64), [3, 4]);
         // One above the others, and one between them; both between them; and none is left.
         assert_eq!(free(&[0, 1, 4, 62], 64), [61, 63]);

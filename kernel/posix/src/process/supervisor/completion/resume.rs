@@ -1,4 +1,4 @@
-//! The steps in which a stand-in replaces its memory and continues the calls.
+//! The steps in which a completion process replaces its memory and continues the calls.
 //!
 //! The code that runs while the memory is replaced uses none of what is replaced: no static, no
 //! thread-local variable, no heap. It makes the host's calls itself. Its stack, and all that it
@@ -62,13 +62,13 @@ pub(super) unsafe extern "C" fn take_over(plan: *const Plan) -> ! {
     while index < plan.slots {
         let slot = slot_of(plan, index);
         // Without a filter, one that was in a fork would make a process.
-        // SAFETY: `StandIn::begin` has written the slot.
+        // SAFETY: `Completion::begin` has written the slot.
         if has_filters || unsafe { (*slot).is_in_call } {
             begin_thread(slot);
         }
         index += 1;
     }
-    // SAFETY: `StandIn::begin` has written the slot.
+    // SAFETY: `Completion::begin` has written the slot.
     unsafe { resume(slot_of(plan, 0)) }
 }
 

@@ -1,5 +1,5 @@
-//! The plan of a stand-in, in pages that it shares with the supervisor, and the ends of its
-//! threads.
+//! The plan of a completion process, in pages that it shares with the supervisor, and the ends of
+//! its threads.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -26,18 +26,18 @@ pub(super) const SLOT: usize = 128 << 10;
 /// How many ranges of memory there may be of each kind.
 pub(super) const RANGES: usize = 400;
 
-/// The address of the plan of this process if it is a stand-in, else 0.
+/// The address of the plan of this process if it is a completion process, else 0.
 pub(super) static PLAN: AtomicCell<usize> = AtomicCell::new(0);
 
 /// Returns true if this process is one.
-pub(crate) fn is_stand_in() -> bool {
+pub(crate) fn is_completion_process() -> bool {
     PLAN.load() != 0
 }
 
-/// Ends the calling thread if it stands in for one that was killed, and is in no call any more.
+/// Ends the calling thread of a completion process if it is in no call any more.
 #[inline(always)]
 pub(crate) fn end_of_call() {
-    if is_stand_in() && !fdtable_shm::is_in_call() {
+    if is_completion_process() && !fdtable_shm::is_in_call() {
         end_thread();
     }
 }
@@ -168,7 +168,7 @@ pub(crate) struct Dead {
     /// Its base of `fs` in the runner, and that of `gs`: 0 if it is none of the program.
     pub(crate) fs: u64,
     pub(crate) gs: u64,
-    /// True if it was in a call, which the stand-in completes.
+    /// True if it was in a call, which the completion process completes.
     pub(crate) is_in_call: bool,
 }
 
