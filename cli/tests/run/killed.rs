@@ -77,9 +77,9 @@ fn kill_workers(place: &str, kills: u32, seed: u64) {
 
 /// Kills processes in which a thread forks and another one waits in a call. A thread that was about
 /// to fork has all others wait; the one that waits has to end its call for the process to be
-/// buried.
+/// reaped.
 #[test]
-fn a_process_that_is_killed_while_it_forks_is_buried_at_once() {
+fn a_process_that_is_killed_while_it_forks_is_reaped_at_once() {
     const KILLS: u32 = 30;
     /// A completion process that completes nothing is ended after ten seconds.
     const AT_ONCE: Duration = Duration::from_secs(8);

@@ -4,7 +4,7 @@
 //! It has the algorithm of `kernel/posix/src/process/supervisor/tracees.rs` and what Linux does for
 //! a tracer. A *maker* with two threads makes calls, forks one *child*, and is killed from outside
 //! at any step. The supervisor's tracing thread takes one report of the host after another; its
-//! other thread buries.
+//! other thread reaps.
 //!
 //! # The host
 //!
@@ -18,10 +18,10 @@
 //!
 //! # What is promised
 //!
-//! - A process is buried when no thread of it runs, and its calls are complete. The exception is a
+//! - A process is reaped when no thread of it runs, and its calls are complete. The exception is a
 //!   call that a signal has interrupted, whose thread was killed while the tracer let it go on.
 //! - A child that exists keeps its entry, and one that was only prepared loses it with its maker.
-//! - From each state, all ends are seen: the maker is buried, and the child runs.
+//! - From each state, all ends are seen: the maker is reaped, and the child runs.
 
 pub mod lock;
 
@@ -35,7 +35,7 @@ pub enum Algorithm {
     WithoutLook,
     /// Does not look for leaders that have ended unseen.
     WithoutLeaders,
-    /// Buries a maker without having seen what it has made.
+    /// Reaps a maker without having seen what it has made.
     WithoutChildren,
 }
 
@@ -84,7 +84,7 @@ pub enum Handling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     Born,
-    Bury,
+    Reap,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ pub struct State {
     /// A call was left incomplete, and whether its thread had got a signal.
     is_incomplete: bool,
     was_signalled: bool,
-    /// A fault: an entry was freed whose process exists, or buried whose threads run.
+    /// A fault: an entry was freed whose process exists, or reaped whose threads run.
     is_wrong: bool,
 }
 
@@ -316,11 +316,11 @@ impl Model for Algorithm {
             }
             Step::CompletionEnds => {
                 state.is_completing = false;
-                state.bury();
+                state.reap();
             }
             Step::Work => match state.jobs.remove(0) {
                 Job::Born => state.child_has_id |= state.has_child,
-                Job::Bury => {
+                Job::Reap => {
                     let run =
                         |thread: &Thread| !matches!(thread, Thread::AtEnd { .. } | Thread::Gone);
                     state.is_wrong |= state.threads.iter().any(run) || state.is_completing;
@@ -342,7 +342,7 @@ impl Model for Algorithm {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("each burial is right", |_, state: &State| !state.is_wrong),
+            Property::always("each reaping is right", |_, state: &State| !state.is_wrong),
             Property::always("calls are completed", |_, state: &State| {
                 !state.is_incomplete || state.was_signalled
             }),
@@ -390,7 +390,7 @@ impl Algorithm {
         };
         match in_call(0) || in_call(1) {
             true => state.is_completing = true,
-            false => state.bury(),
+            false => state.reap(),
         }
     }
 }
@@ -411,12 +411,12 @@ impl State {
         self.reports[thread] = true;
     }
 
-    /// The tracer has the maker buried.
-    fn bury(&mut self) {
+    /// The tracer has the maker reaped.
+    fn reap(&mut self) {
         if self.knows_made && self.has_seen_child {
             self.jobs.push(Job::Born);
         }
-        self.jobs.push(Job::Bury);
+        self.jobs.push(Job::Reap);
     }
 }
 
@@ -439,9 +439,9 @@ mod tests {
     #[test]
     fn each_part_is_needed() {
         for (algorithm, property) in [
-            (Algorithm::WithoutLook, "each burial is right"),
+            (Algorithm::WithoutLook, "each reaping is right"),
             (Algorithm::WithoutLeaders, "all ends are seen"),
-            (Algorithm::WithoutChildren, "each burial is right"),
+            (Algorithm::WithoutChildren, "each reaping is right"),
         ] {
             let checker = check(algorithm);
             checker.assert_any_discovery(property);

@@ -148,7 +148,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
             let events = EpollFlags::from_bits_truncate(requested.events);
             EpollEvent::new(events, requested.u64)
         });
-        watch::revive();
+        watch::rewatch();
         system.process.epoll_ctl(epfd, operation, fd, requested)?;
         Ok(0)
     })
@@ -368,7 +368,7 @@ unsafe fn wait_for_all(
         true => most.min(epoll.members().len().max(MANY_EVENTS)),
         false => most,
     };
-    watch::revive();
+    watch::rewatch();
     // SAFETY: as the caller promises.
     let room =
         unsafe { uaccess::writable_prefix(events.cast(), most * size_of::<libc::epoll_event>()) };

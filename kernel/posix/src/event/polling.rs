@@ -136,7 +136,7 @@ unsafe fn poll(
             .iter()
             .map(|fd| PollFd::new(fd.fd, events(fd.events))),
     );
-    watch::revive();
+    watch::rewatch();
     let ready = waiting(mask, || system.process.poll(&mut polled, timeout))?;
     for (index, polled) in polled.iter().enumerate() {
         let revents = polled.revents.bits() as i16;
@@ -251,7 +251,7 @@ unsafe fn select(
         None => {
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
             let [r, w, e] = sets;
-            watch::revive();
+            watch::rewatch();
             waiting(mask, || system.process.select(count, r, w, e, left))?
         }
     };

@@ -12,7 +12,7 @@
 //! watcher checks the state of the file itself first.
 //!
 //! After a host fork, the child does not have the thread, and shares the epoll with its parent. So
-//! it creates both anew when it first watches a file or waits ([`revive`]).
+//! it creates both anew when it first watches a file or waits ([`rewatch`]).
 
 use std::collections::HashMap;
 use std::mem;
@@ -261,7 +261,7 @@ pub(crate) fn without_threads<R>(body: impl FnOnce() -> R) -> R {
     }
     let result = rcu::without_thread(body);
     if is_stopped {
-        revive();
+        rewatch();
     }
     result
 }
@@ -285,7 +285,7 @@ impl Stopped {
 }
 
 /// Watches again what the parent watched, after a host fork.
-pub(crate) fn revive() {
+pub(crate) fn rewatch() {
     let _private = fdtable_shm::leave();
     if let Some(reactor) = REACTOR.get() {
         let mut reactor = reactor.lock();

@@ -2,17 +2,17 @@
 //!
 //! It runs the callbacks of RCU that no other thread has run: the processes have no thread for
 //! them, which could die with a lock. It [traces](tracees) the processes of the tree: the calls of
-//! one that is killed are completed, and it is [buried](super::tree::bury). And it keeps
+//! one that is killed are completed, and it is [reaped](super::tree::reap). And it keeps
 //! descriptors of the host for objects that outlive the process that has opened them ([`keep`]): a
 //! process that needs one opens it through `/proc`, or asks for it.
 //!
 //! It is made by two forks before the program starts, so it is no child of the tree. It has a
 //! session of its own and no descriptor but its socket and what it keeps, and ends when the last
 //! process of the tree has ended. If it is killed, the host lets go what it traces, processes are
-//! buried by parents that wait for them, and what it kept is lost to all but those that have it
+//! reaped by parents that wait for them, and what it kept is lost to all but those that have it
 //! open.
 //!
-//! Where the host does not let it trace, it watches the processes, and buries each that has ended.
+//! Where the host does not let it trace, it watches the processes, and reaps each that has ended.
 //! A call in which one is killed stays incomplete then.
 
 mod client;

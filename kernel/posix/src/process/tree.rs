@@ -1,9 +1,9 @@
 //! The processes of a tree that shares one kernel.
 //!
-//! Each has an entry from before the fork that makes it until it is *buried*: its descriptors are
+//! Each has an entry from before the fork that makes it until it is *reaped*: its descriptors are
 //! closed then, in its name. A process that ends in good order has closed them before. One that is
-//! killed has not, and its parent buries it before `wait` returns, as Linux closes the files of a
-//! process before its parent learns of its end. The [supervisor](super::supervisor) buries
+//! killed has not, and its parent reaps it before `wait` returns, as Linux closes the files of a
+//! process before its parent learns of its end. The [supervisor](super::supervisor) reaps
 //! processes for which no parent waits.
 
 use std::ffi::c_int;
@@ -46,12 +46,12 @@ pub(super) struct Entry {
     /// The name of the process that forks it, or 0.
     parent: u32,
     pub(super) member: &'static Member,
-    /// The process that buries it, or 0.
-    burier: c_int,
+    /// The process that reaps it, or 0.
+    reaper: c_int,
 }
 
-/// The process that has to complete a burial.
-enum Burial {
+/// The process that has to complete a reaping.
+enum Reaping {
     /// No process: the entry is gone.
     Over,
     /// Another process.
@@ -84,7 +84,7 @@ impl Tree {
             id,
             parent,
             member,
-            burier: 0,
+            reaper: 0,
         });
         name
     }
@@ -104,17 +104,17 @@ impl Tree {
         Some(self.entries.swap_remove(at).member)
     }
 
-    /// Begins the burial of a process.
-    fn begin_burial(&mut self, is_it: impl Fn(&Entry) -> bool) -> Burial {
+    /// Begins the reaping of a process.
+    fn begin_reaping(&mut self, is_it: impl Fn(&Entry) -> bool) -> Reaping {
         let Some(entry) = self.entries.iter_mut().find(|entry| is_it(entry)) else {
-            return Burial::Over;
+            return Reaping::Over;
         };
-        if entry.burier != 0 && host::is_alive(entry.burier) {
-            return Burial::UnderWay;
+        if entry.reaper != 0 && host::is_alive(entry.reaper) {
+            return Reaping::UnderWay;
         }
         // One that has died left descriptors open, or none.
-        entry.burier = host::process_id();
-        Burial::Ours(entry.name, entry.member)
+        entry.reaper = host::process_id();
+        Reaping::Ours(entry.name, entry.member)
     }
 }
 
@@ -139,13 +139,13 @@ pub(super) fn born(name: u32, id: c_int) {
     });
 }
 
-/// Buries a process, and the children that it was about to fork.
+/// Reaps a process, and the children that it was about to fork.
 ///
 /// # Safety
 /// None of its threads runs any more. Its children that were forked were noted as [born](born).
-pub(super) unsafe fn bury_traced(name: u32) {
+pub(super) unsafe fn reap_traced(name: u32) {
     // SAFETY: as the caller promises.
-    unsafe { bury_named(name) };
+    unsafe { reap_named(name) };
     let is_unborn = |entry: &Entry| entry.id == 0 && entry.parent == name;
     loop {
         let taken = guarded(|| {
@@ -192,35 +192,35 @@ pub fn next_name() -> u32 {
     guarded(|| Ok(TREE.lock().next)).unwrap_or(0)
 }
 
-/// Buries the process with this id and a name below `end`, if it is one of the tree. Returns when
+/// Reaps the process with this id and a name below `end`, if it is one of the tree. Returns when
 /// its descriptors are closed.
 ///
 /// # Safety
 /// It has ended: the host has reported the end of a process with this id, which had begun when
 /// [`next_name`] returned `end`.
-pub unsafe fn bury(id: c_int, end: u32) {
+pub unsafe fn reap(id: c_int, end: u32) {
     // SAFETY: as the caller promises.
-    unsafe { bury_one(|entry| entry.id == id && entry.name < end) };
+    unsafe { reap_one(|entry| entry.id == id && entry.name < end) };
 }
 
-/// Buries the process with this name, if it is one of the tree.
+/// Reaps the process with this name, if it is one of the tree.
 ///
 /// # Safety
 /// It has ended.
-pub(super) unsafe fn bury_named(name: u32) {
+pub(super) unsafe fn reap_named(name: u32) {
     // SAFETY: as the caller promises.
-    unsafe { bury_one(|entry| entry.name == name) };
+    unsafe { reap_one(|entry| entry.name == name) };
 }
 
 /// # Safety
 /// The process has ended.
-unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
+unsafe fn reap_one(is_it: impl Fn(&Entry) -> bool) {
     /// How long another process may take, in steps of [`PAUSE`].
     const LOOKS: u32 = 10_000;
     for _ in 0..LOOKS {
         let is_under_way = guarded(|| {
-            let burial = TREE.lock().begin_burial(&is_it);
-            if let Burial::Ours(name, member) = burial {
+            let reaping = TREE.lock().begin_reaping(&is_it);
+            if let Reaping::Ours(name, member) = reaping {
                 // SAFETY: as the caller promises.
                 unsafe { rcu::forget_process(name) };
                 member.process.end();
@@ -229,7 +229,7 @@ unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
                 // other process finds it any more.
                 unsafe { free(member) };
             }
-            Ok(matches!(burial, Burial::UnderWay))
+            Ok(matches!(reaping, Reaping::UnderWay))
         });
         if is_under_way != Ok(true) {
             return;
@@ -238,7 +238,7 @@ unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
     }
 }
 
-/// The time between two looks at the burial of another process.
+/// The time between two looks at the reaping of another process.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Returns true if the tree has no process.

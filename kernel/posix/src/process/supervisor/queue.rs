@@ -15,8 +15,8 @@ pub(super) enum Request {
     Begin { id: c_int, name: u32 },
     /// Let the process with this id go, so that another one can trace it. A thread of it has asked.
     Release { id: c_int, asker: c_int },
-    /// The process with this name was buried.
-    Buried(u32),
+    /// The process with this name was reaped.
+    Reaped(u32),
 }
 
 /// Request of the thread that traces to the other thread.
@@ -24,10 +24,10 @@ pub(super) enum Request {
 pub(super) enum Job {
     /// The process with this name was forked.
     Born { name: u32, id: c_int },
-    /// Bury the process with this name, and say so.
-    Bury(u32),
-    /// Bury the process with this name, which has ended by itself.
-    BuryEnded(u32),
+    /// Reap the process with this name, and say so.
+    Reap(u32),
+    /// Reap the process with this name, which has ended by itself.
+    ReapEnded(u32),
     /// Watch a process, which is not traced any more.
     Watch { id: c_int, name: u32 },
 }

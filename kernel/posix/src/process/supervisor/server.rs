@@ -118,7 +118,7 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
             } else if let Some(pidfd) = supervisor.watched.remove(&name) {
                 host::close(pidfd);
                 // SAFETY: its pidfd says that it has ended.
-                unsafe { tree::bury_named(name) };
+                unsafe { tree::reap_named(name) };
             }
         }
         asked
@@ -188,14 +188,14 @@ impl Supervisor {
     fn work(&mut self, job: Job) {
         match job {
             Job::Born { name, id } => tree::born(name, id),
-            Job::Bury(name) => {
+            Job::Reap(name) => {
                 // SAFETY: the host holds its threads, and none of its calls is under way. The jobs
                 // for the children that it has forked came before.
-                unsafe { tree::bury_traced(name) };
-                self.requests.send(Request::Buried(name));
+                unsafe { tree::reap_traced(name) };
+                self.requests.send(Request::Reaped(name));
             }
             // SAFETY: its threads have ended, and as above.
-            Job::BuryEnded(name) => unsafe { tree::bury_traced(name) },
+            Job::ReapEnded(name) => unsafe { tree::reap_traced(name) },
             Job::Watch { id, name } => self.watch(id, name),
         }
     }
@@ -212,7 +212,7 @@ impl Supervisor {
             }
             // It has ended, and its parent knows.
             // SAFETY: the host does not know it.
-            Err(Errno::ESRCH) => unsafe { tree::bury_named(name) },
+            Err(Errno::ESRCH) => unsafe { tree::reap_named(name) },
             full => {
                 full.into_iter().for_each(host::close);
                 self.left_out.push((id, name));

@@ -6,7 +6,7 @@
 //!
 //! 1. If one was in a call of the kernel, a [completion process](super::completion) completes these
 //!    calls.
-//! 2. The process is [buried](crate::process::tree::bury): its descriptors are closed.
+//! 2. The process is [reaped](crate::process::tree::reap): its descriptors are closed.
 //! 3. The threads are let go. Only then does its parent learn of its end.
 //!
 //! So what others share with it is never left in the middle of a change, and a parent that has
@@ -70,8 +70,8 @@ pub(super) struct Tracees {
     pages: Pages,
     /// Completion processes that complete calls, by their ids.
     completions: HashMap<c_int, Work>,
-    /// The names of the processes that the other thread buries, and when it was asked to.
-    burials: Vec<(u32, Instant)>,
+    /// The names of the processes that the other thread reaps, and when it was asked to.
+    being_reaped: Vec<(u32, Instant)>,
 }
 
 /// A process that is traced.
@@ -116,7 +116,7 @@ enum State {
     Lives,
     /// Its threads are let go, as they stop.
     Released,
-    /// A completion process completes its calls, or it is buried.
+    /// A completion process completes its calls, or it is reaped.
     Settled,
 }
 
@@ -147,7 +147,7 @@ impl Tracees {
             looked: Instant::now(),
             pages: Pages::new(),
             completions: HashMap::new(),
-            burials: Vec::new(),
+            being_reaped: Vec::new(),
         }
     }
 
@@ -161,7 +161,7 @@ impl Tracees {
         answer: impl Fn(bool),
     ) {
         loop {
-            let has_work = !self.completions.is_empty() || !self.burials.is_empty();
+            let has_work = !self.completions.is_empty() || !self.being_reaped.is_empty();
             let pause = match (self.unsettled.is_empty(), has_work) {
                 (false, _) => LOOKS.as_millis() as c_int,
                 (true, true) => 1000,
@@ -193,11 +193,11 @@ impl Tracees {
                     match request {
                         Request::Begin { id, name } => answer(self.begin(id, name).is_ok()),
                         Request::Release { id, asker } => self.release(id, asker),
-                        Request::Buried(name) => self.let_go(name),
+                        Request::Reaped(name) => self.let_go(name),
                     }
                 }
             }
-            self.let_go_late_burials();
+            self.let_go_late();
             self.end_late_completions();
             self.look_for_ends();
         }
@@ -247,7 +247,7 @@ impl Tracees {
                 let is_complete = status == 0 || work.completion.is_complete();
                 self.pages.give_back(&work.completion);
                 if is_complete {
-                    self.bury(work.process);
+                    self.reap(work.process);
                 } else {
                     self.abandon(work.process);
                 }
@@ -437,8 +437,8 @@ impl Tracees {
         self.unsettled.remove(&id);
         if process.name != 0 {
             self.tell_of_children(process);
-            // A process that ends by itself has closed its files, so the burial may wait.
-            self.jobs.send_later(Job::BuryEnded(process.name));
+            // A process that ends by itself has closed its files, so the reaping may wait.
+            self.jobs.send_later(Job::ReapEnded(process.name));
         }
         self.processes.remove(&id);
     }
@@ -490,7 +490,7 @@ impl Tracees {
         }
     }
 
-    /// Completes the calls of a process, if all of its threads are held, and buries it.
+    /// Completes the calls of a process, if all of its threads are held, and reaps it.
     fn settle(&mut self, id: c_int) {
         let Some(process) = self.processes.get(&id) else {
             self.unsettled.remove(&id);
@@ -519,7 +519,7 @@ impl Tracees {
                 };
                 self.completions.insert(work.completion.id(), work);
             }
-            Ok(None) => self.bury(id),
+            Ok(None) => self.reap(id),
             Err(_) => self.abandon(id),
         }
     }
@@ -589,20 +589,20 @@ impl Tracees {
         Completion::begin(from, &dead, self.layout, &mut self.pages).map(Some)
     }
 
-    /// Has a process buried, none of whose calls is under way.
-    fn bury(&mut self, process: c_int) {
+    /// Has a process reaped, none of whose calls is under way.
+    fn reap(&mut self, process: c_int) {
         if let Some(process) = self.processes.get(&process) {
             self.tell_of_children(process);
-            self.jobs.send(Job::Bury(process.name));
-            self.burials.push((process.name, Instant::now()));
+            self.jobs.send(Job::Reap(process.name));
+            self.being_reaped.push((process.name, Instant::now()));
         }
     }
 
-    /// Lets processes go whose burial takes too long: the other thread may wait for a lock of a
+    /// Lets processes go whose reaping takes too long: the other thread may wait for a lock of a
     /// process that was [abandoned](Self::abandon).
-    fn let_go_late_burials(&mut self) {
+    fn let_go_late(&mut self) {
         let late = |&mut (_, begun): &mut (u32, Instant)| begun.elapsed() > PATIENCE;
-        for (name, _) in Vec::from_iter(self.burials.extract_if(.., late)) {
+        for (name, _) in Vec::from_iter(self.being_reaped.extract_if(.., late)) {
             self.let_go(name);
         }
     }
@@ -617,7 +617,7 @@ impl Tracees {
         }
     }
 
-    /// Has a process buried whose calls cannot be completed: what they have begun stays as it is.
+    /// Has a process reaped whose calls cannot be completed: what they have begun stays as it is.
     /// Its threads are let go before, as others wait for the locks that they hold until they are
     /// dead.
     fn abandon(&mut self, process: c_int) {
@@ -625,13 +625,13 @@ impl Tracees {
             let name = process.name;
             self.tell_of_children(process);
             self.let_go(name);
-            self.jobs.send(Job::BuryEnded(name));
+            self.jobs.send(Job::ReapEnded(name));
         }
     }
 
     /// Lets the threads of a process end.
     fn let_go(&mut self, name: u32) {
-        self.burials.retain(|&(other, _)| other != name);
+        self.being_reaped.retain(|&(other, _)| other != name);
         let found = self.processes.extract_if(|_, process| process.name == name);
         for thread in found.flat_map(|(_, process)| process.threads.into_keys()) {
             self.process_of.remove(&thread);
