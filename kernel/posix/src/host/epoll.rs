@@ -22,7 +22,7 @@
 //! wait goes on.
 //!
 //! Where they share the kernel, they share the eventfd. A process that does not have it, and makes
-//! a file of ours ready, has the supervisor wake those that wait, if it could keep the eventfd.
+//! a file of ours ready, has the supervisor wake those that wait, if it could pin the eventfd.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -49,8 +49,8 @@ pub(crate) struct HostEpoll {
     /// Fork generation of the process that created it.
     generation: u32,
     wake: Mutex<Wake>,
-    /// The supervisor's number of the eventfd, where processes share the kernel; else 0.
-    kept: AtomicCell<c_int>,
+    /// The supervisor's descriptor of the eventfd, where processes share the kernel; else 0.
+    pinned: AtomicCell<c_int>,
     /// Returns the descriptors of this process that were used with epolls, each with the host
     /// descriptor for it.
     names: fn() -> Vec<(RawFd, RawFd)>,
@@ -75,7 +75,7 @@ impl HostEpoll {
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
         let host_fd = HostFd::new(fd);
         let made = Arc::new(HostEpoll {
-            kept: AtomicCell::new(0),
+            pinned: AtomicCell::new(0),
             host_fd,
             key: host::random(),
             generation: fd::generation(),
@@ -101,33 +101,33 @@ impl HostEpoll {
     ) -> Result<&Arc<dyn HostSet>, Errno> {
         let set = epoll.host_set_or_init(|| Self::create(names))?;
         if let Some(made) = Self::of(&**set).filter(|_| host_fork::shares_memory()) {
-            made.keep();
+            made.pin();
         }
         Ok(set)
     }
 
-    /// Has the supervisor keep the eventfd, for other processes. The caller has no lock for which
+    /// Has the supervisor pin the eventfd, for other processes. The caller has no lock for which
     /// the supervisor may wait.
     #[inline]
-    fn keep(&self) {
-        if self.kept.load() == 0 {
-            self.keep_first();
+    fn pin(&self) {
+        if self.pinned.load() == 0 {
+            self.pin_first();
         }
     }
 
     #[cold]
-    fn keep_first(&self) {
+    fn pin_first(&self) {
         let eventfd = self.wake.lock().eventfd;
         let used = eventfd.in_use();
-        // It may have no number left: then other processes wake nothing here.
-        let Ok(kept) = supervisor::keep(used.get()) else {
+        // It may have no descriptor left: then other processes wake nothing here.
+        let Ok(pinned) = supervisor::pin(used.get()) else {
             return;
         };
-        match self.kept.compare_exchange(0, kept) {
+        match self.pinned.compare_exchange(0, pinned) {
             // A thread may wait already that another process did not wake.
             Ok(_) => drop(host::eventfd_set(used.get())),
             // Another thread was first.
-            Err(_) => supervisor::drop_kept(kept),
+            Err(_) => supervisor::unpin(pinned),
         }
     }
 
@@ -337,9 +337,9 @@ impl Drop for HostEpoll {
     fn drop(&mut self) {
         self.release();
         // Not before: whoever wakes it has a reference.
-        match self.kept.load() {
+        match self.pinned.load() {
             0 => {}
-            kept => supervisor::drop_kept(kept),
+            pinned => supervisor::unpin(pinned),
         }
     }
 }
@@ -353,10 +353,10 @@ impl Watcher for HostEpoll {
         if host_fork::shares_memory() {
             let used = wake.eventfd.in_use();
             drop(wake);
-            match (used.get(), self.kept.load()) {
+            match (used.get(), self.pinned.load()) {
                 // Without the supervisor, other processes wake nothing here.
                 (-1, 0) => {}
-                (-1, kept) => supervisor::wake_kept(kept),
+                (-1, pinned) => supervisor::wake_pinned(pinned),
                 (fd, _) => {
                     // It is open.
                     let _ = host::eventfd_set(fd);

@@ -75,8 +75,8 @@ enum Life {
     Given,
 }
 
-/// How many a process keeps that are cached, unless calls use more.
-const KEPT: usize = 64;
+/// How many descriptors a process caches, unless calls use more.
+const MAX_CACHED: usize = 64;
 
 impl HostFd {
     /// Makes that of a host descriptor that this process has just opened.
@@ -196,7 +196,7 @@ impl HostFd {
         let used = match known {
             Some(index) => opened.remove(index),
             None => {
-                close_cached(&mut opened, KEPT - 1);
+                close_cached(&mut opened, MAX_CACHED - 1);
                 let fd = match open() {
                     Err(Errno::EMFILE) => {
                         close_cached(&mut opened, 0);
@@ -271,13 +271,13 @@ fn close_released(opened: &mut Vec<Opened>) {
     let _private = fdtable_shm::leave();
     let living = LIVING.lock();
     let is_living = |&(_, name): &(RawFd, u64)| living.contains(&name);
-    let (kept, released): (Vec<_>, Vec<_>) = in_use::all().partition(is_living);
+    let (living_fds, released): (Vec<_>, Vec<_>) = in_use::all().partition(is_living);
     drop(living);
     for (fd, name) in released {
         in_use::close(fd, name);
     }
     opened.retain(|other| in_use::is_of(other.fd, other.name));
-    LEFT.store(128.max(kept.len() / 2));
+    LEFT.store(128.max(living_fds.len() / 2));
 }
 
 /// Returns a number of this process that no other process with a kernel in the same memory has.

@@ -40,9 +40,9 @@ pub(crate) struct HostFile {
     inode: Option<VfsPath>,
     /// Set if no path leads from this directory to our side.
     is_aside: AtomicCell<bool>,
-    /// The supervisor's number of it, once it was sent in a message where processes share the
+    /// The supervisor's descriptor of it, once it was sent in a message where processes share the
     /// kernel; else 0.
-    kept: AtomicCell<c_int>,
+    pinned: AtomicCell<c_int>,
 }
 
 /// Treatment of the host descriptor when the open file is released.
@@ -74,7 +74,7 @@ impl HostFile {
             names: Names::new(),
             inode,
             is_aside: AtomicCell::new(false),
-            kept: AtomicCell::new(0),
+            pinned: AtomicCell::new(0),
         })?;
         if let Some(host_file) = Self::below(&**file)
             && host_fork::shares_memory()
@@ -88,23 +88,23 @@ impl HostFile {
     }
 
     /// Prepares the file for a message to a process that may not have its host descriptor: the
-    /// supervisor keeps that.
+    /// supervisor pins that.
     ///
     /// # Errors
-    /// `ETOOMANYREFS` if the supervisor has no number left, or is gone; `EBADF` if this process
+    /// `ETOOMANYREFS` if the supervisor has no descriptor left, or is gone; `EBADF` if this process
     /// does not have the host descriptor.
     pub(crate) fn send(&self) -> Result<(), Errno> {
-        if !host_fork::shares_memory() || self.kept.load() != 0 {
+        if !host_fork::shares_memory() || self.pinned.load() != 0 {
             return Ok(());
         }
         let used = self.host_fd.in_use();
         if used.get() < 0 {
             return Err(Errno::EBADF);
         }
-        let kept = supervisor::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
-        if self.kept.compare_exchange(0, kept).is_err() {
+        let pinned = supervisor::pin(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
+        if self.pinned.compare_exchange(0, pinned).is_err() {
             // Another thread was first.
-            supervisor::drop_kept(kept);
+            supervisor::unpin(pinned);
         }
         Ok(())
     }
@@ -182,9 +182,9 @@ impl HostFile {
     }
 
     fn ask_supervisor(&self) -> Option<RawFd> {
-        match self.kept.load() {
+        match self.pinned.load() {
             0 => None,
-            kept => supervisor::ask_for(kept).ok(),
+            pinned => supervisor::ask_for(pinned).ok(),
         }
     }
 
@@ -365,9 +365,9 @@ impl Object for HostFile {
         if self.keep == Keep::No {
             self.host_fd.close();
         }
-        match self.kept.load() {
+        match self.pinned.load() {
             0 => {}
-            kept => supervisor::drop_kept(kept),
+            pinned => supervisor::unpin(pinned),
         }
     }
 

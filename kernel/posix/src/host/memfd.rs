@@ -27,8 +27,8 @@ use crate::process::supervisor;
 #[derive(Debug)]
 pub(crate) struct Memfd {
     host_fd: HostFd,
-    /// The supervisor's number of it, where processes share the kernel.
-    kept: Option<c_int>,
+    /// The supervisor's descriptor of it, where processes share the kernel.
+    pinned: Option<c_int>,
 }
 
 /// Arguments of `mmap`, without the descriptor.
@@ -79,20 +79,20 @@ impl Memfd {
             Errno::EMFILE => Errno::ENFILE,
             errno => errno,
         })?;
-        let kept = host_fork::shares_memory().then(|| supervisor::keep(fd));
-        let kept = kept.transpose().inspect_err(|_| host::close(fd))?;
+        let pinned = host_fork::shares_memory().then(|| supervisor::pin(fd));
+        let pinned = pinned.transpose().inspect_err(|_| host::close(fd))?;
         let host_fd = HostFd::new(fd);
-        Ok(Arc::new(Memfd { host_fd, kept }))
+        Ok(Arc::new(Memfd { host_fd, pinned }))
     }
 
     /// Returns the host descriptor in this process, which is opened if it does not have it.
     ///
     /// # Errors
-    /// Errors of [`open_kept`](supervisor::open_kept).
+    /// Errors of [`open_pinned`](supervisor::open_pinned).
     fn fd(&self) -> Result<InUse, Errno> {
-        let kept = self.kept.ok_or(Errno::EIO);
+        let pinned = self.pinned.ok_or(Errno::EIO);
         self.host_fd
-            .get_or_open(|| kept.and_then(supervisor::open_kept))
+            .get_or_open(|| pinned.and_then(supervisor::open_pinned))
     }
 
     /// Returns the memory of the host that a file uses.
@@ -220,6 +220,6 @@ impl SharedMemory for Memfd {
 impl Drop for Memfd {
     fn drop(&mut self) {
         self.host_fd.close();
-        self.kept.into_iter().for_each(supervisor::drop_kept);
+        self.pinned.into_iter().for_each(supervisor::unpin);
     }
 }

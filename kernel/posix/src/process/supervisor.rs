@@ -2,15 +2,15 @@
 //!
 //! It runs the callbacks of RCU that no other thread has run: the processes have no thread for
 //! them, which could die with a lock. It [traces](tracees) the processes of the tree: the calls of
-//! one that is killed are completed, and it is [reaped](super::tree::reap). And it keeps
-//! descriptors of the host for objects that outlive the process that has opened them ([`keep`]): a
+//! one that is killed are completed, and it is [reaped](super::tree::reap). And it pins
+//! descriptors of the host of objects that outlive the process that has opened them ([`pin`]): a
 //! process that needs one opens it through `/proc`, or asks for it.
 //!
 //! It is made by two forks before the program starts, so it is no child of the tree. It has a
-//! session of its own and no descriptor but its socket and what it keeps, and ends when the last
-//! process of the tree has ended. If it is killed, the host lets go what it traces, processes are
-//! reaped by parents that wait for them, and what it kept is lost to all but those that have it
-//! open.
+//! session of its own and no descriptor but its socket and those that it pins, and ends when the
+//! last process of the tree has ended. If it is killed, the host lets go what it traces, processes
+//! are reaped by parents that wait for them, and a pinned descriptor is lost to all but those that
+//! have it open.
 //!
 //! Where the host does not let it trace, it watches the processes, and reaps each that has ended.
 //! A call in which one is killed stays incomplete then.
@@ -38,12 +38,12 @@ use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
 use crate::host::{self, check};
-use client::{ID, NUMBERS, SOCKET, trace_this};
+use client::{ID, PIN_FDS, SOCKET, trace_this};
 use messages::socket_pair;
 use server::{SUPERVISOR, attend, shares};
 
 pub use client::release;
-pub(crate) use client::{ask_for, drop_kept, is_traced, keep, open_kept, see, wake_kept};
+pub(crate) use client::{ask_for, is_traced, open_pinned, pin, see, unpin, wake_pinned};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use completion::plan::{end_of_call, end_thread, is_completion_process};
 pub use layout::Threads;
@@ -60,9 +60,9 @@ pub fn start(threads: Threads) -> Result<(), Errno> {
     fdtable_shm::after_last_calls(end_of_call);
     let limit = host::limit(libc::RLIMIT_NOFILE)?.rlim_max.min(1 << 20) as c_int;
     {
-        let kept = shares(limit);
-        let mut numbers = NUMBERS.lock();
-        (numbers.next, numbers.end) = (kept.start, kept.end);
+        let pinned = shares(limit);
+        let mut fds = PIN_FDS.lock();
+        (fds.next, fds.end) = (pinned.start, pinned.end);
     }
     // The supervisor inherits that.
     rcu::use_ticks();

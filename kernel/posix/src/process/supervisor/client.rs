@@ -10,7 +10,7 @@ use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 
 use super::messages::{
-    DROP, GIVE, KEEP, Message, RELEASE, TRACE, WAKE, WATCH, receive, send_on, send_with,
+    GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on, send_with,
     socket_pair,
 };
 use crate::abi::guard::guarded;
@@ -26,15 +26,15 @@ pub(super) static SOCKET: AtomicCell<RawFd> = AtomicCell::new(-1);
 /// it too.
 pub(super) static IS_TRACED: AtomicCell<u64> = AtomicCell::new(0);
 
-/// The numbers of what is kept.
-pub(super) struct Numbers {
+/// The descriptors under which the supervisor pins those of others.
+pub(super) struct PinFds {
     pub(super) free: Vec<c_int>,
     pub(super) next: c_int,
     pub(super) end: c_int,
 }
 
 fdtable_sync::global! {
-    pub(super) static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
+    pub(super) static PIN_FDS: Mutex<PinFds> = Mutex::new(PinFds {
         free: Vec::new(),
         next: 0,
         end: 0,
@@ -42,12 +42,13 @@ fdtable_sync::global! {
 }
 
 fdtable_sync::global! {
-    /// The numbers of counters that the supervisor makes readable before it does anything else.
+    /// The pinned descriptors of counters that the supervisor makes readable before it does
+    /// anything else.
     pub(super) static WAKES: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 }
 
-/// The numbers that the supervisor itself drops, until it has followed all messages.
-pub(super) static DROPPED: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
+/// The descriptors that the supervisor itself unpins, until it has followed all messages.
+pub(super) static UNPINNED: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
 /// Has the supervisor trace this process, or watch it if the host does not let it.
 pub(super) fn trace_this() {
@@ -91,50 +92,49 @@ pub(crate) fn see(id: c_int, name: u32) {
     }
 }
 
-/// Has the supervisor keep a host descriptor. Returns the number there.
+/// Has the supervisor pin a host descriptor. Returns its descriptor there.
 ///
 /// # Errors
-/// `ENFILE` if there is no supervisor, or it has no number left.
-pub(crate) fn keep(fd: RawFd) -> Result<c_int, Errno> {
-    let number = {
-        let mut numbers = NUMBERS.lock();
-        match numbers.free.pop() {
-            Some(number) => number,
-            None if numbers.next == numbers.end => return Err(Errno::ENFILE),
+/// `ENFILE` if there is no supervisor, or it has no descriptor left.
+pub(crate) fn pin(fd: RawFd) -> Result<c_int, Errno> {
+    let pinned = {
+        let mut fds = PIN_FDS.lock();
+        match fds.free.pop() {
+            Some(pinned) => pinned,
+            None if fds.next == fds.end => return Err(Errno::ENFILE),
             None => {
-                numbers.next += 1;
-                numbers.next - 1
+                fds.next += 1;
+                fds.next - 1
             }
         }
     };
-    if !send([KEEP, number, 0], Some(fd)) {
-        NUMBERS.lock().free.push(number);
+    if !send([PIN, pinned, 0], Some(fd)) {
+        PIN_FDS.lock().free.push(pinned);
         return Err(Errno::ENFILE);
     }
-    Ok(number)
+    Ok(pinned)
 }
 
-/// Has the supervisor close what it keeps under a number.
-pub(crate) fn drop_kept(number: c_int) {
+/// Has the supervisor close a pinned descriptor.
+pub(crate) fn unpin(pinned: c_int) {
     if ID.load() == host::process_id() {
         // This is it, and the message with the descriptor may still be before it.
         let _private = fdtable_shm::leave();
-        DROPPED.lock().push(number);
+        UNPINNED.lock().push(pinned);
     } else {
-        send([DROP, number, 0], None);
+        send([UNPIN, pinned, 0], None);
     }
 }
 
-/// Makes a counter readable that the supervisor keeps under a number. The caller keeps it from
-/// being dropped meanwhile. Does not wait for the supervisor, which may wait for a lock of the
-/// caller.
-pub(crate) fn wake_kept(number: c_int) {
+/// Makes a pinned counter readable. The caller keeps it from being unpinned meanwhile. Does not
+/// wait for the supervisor, which may wait for a lock of the caller.
+pub(crate) fn wake_pinned(pinned: c_int) {
     let is_new = {
         let _shared = fdtable_shm::enter();
         let mut wakes = WAKES.lock();
-        let is_new = !wakes.contains(&number);
+        let is_new = !wakes.contains(&pinned);
         if is_new {
-            wakes.push(number);
+            wakes.push(pinned);
         }
         is_new
     };
@@ -151,17 +151,17 @@ pub(crate) fn wake_kept(number: c_int) {
 /// supervisor does not have it yet: the message with it is still before the supervisor.
 pub(super) fn make_wakes() {
     let _ = guarded(|| {
-        WAKES.lock().retain(|&number| !host::eventfd_set(number));
+        WAKES.lock().retain(|&pinned| !host::eventfd_set(pinned));
         Ok(())
     });
 }
 
-/// Opens what the supervisor keeps under a number, for reading and writing.
+/// Opens a pinned descriptor, for reading and writing.
 ///
 /// # Errors
 /// As [`ask_for`]; `EMFILE`, `ENFILE`.
-pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
-    let path = format!("/proc/{}/fd/{number}\0", ID.load());
+pub(crate) fn open_pinned(pinned: c_int) -> Result<RawFd, Errno> {
+    let path = format!("/proc/{}/fd/{pinned}\0", ID.load());
     // SAFETY: the path ends with a zero byte.
     let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
     if fd >= 0 {
@@ -171,19 +171,19 @@ pub(crate) fn open_kept(number: c_int) -> Result<RawFd, Errno> {
         errno @ (Errno::EMFILE | Errno::ENFILE) => Err(errno),
         // Another user, a root without `/proc`, or the supervisor has the message still before it:
         // the request comes behind that.
-        _ => ask_for(number),
+        _ => ask_for(pinned),
     }
 }
 
-/// Asks the supervisor for what it keeps under a number.
+/// Asks the supervisor for a pinned descriptor.
 ///
 /// # Errors
 /// `EIO` if it does not answer; those of the host's `socketpair`.
-pub(crate) fn ask_for(number: c_int) -> Result<RawFd, Errno> {
+pub(crate) fn ask_for(pinned: c_int) -> Result<RawFd, Errno> {
     /// How long it may take, in milliseconds.
     const PATIENCE: c_int = 2_000;
     let [ours, theirs] = socket_pair()?;
-    let is_sent = send([GIVE, number, 0], Some(theirs));
+    let is_sent = send([GIVE, pinned, 0], Some(theirs));
     host::close(theirs);
     let mut answer = libc::pollfd {
         fd: ours,
@@ -212,14 +212,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_free_again_where_there_is_no_supervisor() {
+    fn a_descriptor_is_free_again_where_there_is_no_supervisor() {
         {
-            let mut numbers = NUMBERS.lock();
-            (numbers.next, numbers.end) = (7, 8);
+            let mut fds = PIN_FDS.lock();
+            (fds.next, fds.end) = (7, 8);
         }
         for _ in 0..2 {
-            assert_eq!(keep(0), Err(Errno::ENFILE));
-            assert_eq!(NUMBERS.lock().free, [7]);
+            assert_eq!(pin(0), Err(Errno::ENFILE));
+            assert_eq!(PIN_FDS.lock().free, [7]);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! the same addresses in a fork of it. The fork lacks the dead process's own memory. The completion
 //! process
 //!
-//! 1. takes copies of the dead process's descriptors, under the same numbers, its working
+//! 1. takes copies of the dead process's descriptors, as the same descriptors, its working
 //!    directory, and its user;
 //! 2. replaces its own private memory by that of the dead process: memory that the runner needs is
 //!    copied at once, and memory of the program page by page, when a call accesses it;

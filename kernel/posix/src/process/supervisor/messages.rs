@@ -8,17 +8,17 @@ use fdtable_vfs::Errno;
 
 use crate::host::{check, errno};
 
-/// A message to the supervisor: what to do, a process or a number, and the name of the process.
+/// A message to the supervisor: what to do, a process or a descriptor, and the name of the process.
 pub(super) type Message = [c_int; 3];
 
 /// The process has begun, and is not traced.
 pub(super) const WATCH: c_int = 1;
 
-/// Keep the descriptor that comes with the message under the number.
-pub(super) const KEEP: c_int = 2;
+/// Pin the descriptor that comes with the message, under the given one.
+pub(super) const PIN: c_int = 2;
 
-/// Close the number.
-pub(super) const DROP: c_int = 3;
+/// Close the pinned descriptor.
+pub(super) const UNPIN: c_int = 3;
 
 /// Trace the process. The answer has 1 if it is traced, or 0.
 pub(super) const TRACE: c_int = 4;
@@ -26,7 +26,7 @@ pub(super) const TRACE: c_int = 4;
 /// Do not trace the process any more: another one will.
 pub(super) const RELEASE: c_int = 5;
 
-/// Send what is kept under the number to the socket that comes with the message.
+/// Send the pinned descriptor to the socket that comes with the message.
 pub(super) const GIVE: c_int = 6;
 
 /// There are [wake-ups](WAKES).

@@ -11,9 +11,9 @@ use std::thread;
 use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
-use super::client::{DROPPED, ID, NUMBERS, WAKES, make_wakes};
+use super::client::{ID, PIN_FDS, UNPINNED, WAKES, make_wakes};
 use super::layout::Threads;
-use super::messages::{DROP, GIVE, KEEP, Message, RELEASE, TRACE, WAKE, WATCH, receive, send_on};
+use super::messages::{GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on};
 use super::queue::{Job, Receiver, Request, Sender, queue};
 use super::tracees::Tracees;
 use crate::abi::guard::guarded;
@@ -29,10 +29,10 @@ pub(super) const LATE: c_int = 50;
 /// The name of the supervisor, which no process of the tree has.
 pub(super) const SUPERVISOR: u32 = u32::MAX;
 
-/// The supervisor's own number of its socket.
+/// The supervisor's own descriptor of its socket.
 pub(super) const OWN_SOCKET: RawFd = 3;
 
-/// Returns the numbers for what is kept, of so many. Those below are for all else.
+/// Returns the descriptors for pinned ones, of so many. Those below are for all else.
 pub(super) fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
@@ -49,7 +49,7 @@ pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
         libc::close_range(4, c_int::MAX.cast_unsigned(), 0);
     }
     if let Ok(before) = host::limit(libc::RLIMIT_NOFILE) {
-        // A completion process raises it where a process of the tree has higher numbers.
+        // A completion process raises it where a process of the tree has higher descriptors.
         let most = libc::rlimit {
             rlim_cur: limit as libc::rlim_t,
             ..before
@@ -87,7 +87,7 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
     }
     let mut supervisor = Supervisor {
         epoll,
-        numbers: shares(limit).start,
+        pidfd_end: shares(limit).start,
         watched: HashMap::new(),
         left_out: Vec::new(),
         requests,
@@ -97,8 +97,8 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
     loop {
         let ready = host::epoll_wait_for(epoll, pause).unwrap_or_default();
         if !ready.iter().any(|&(name, _)| name as u32 == MESSAGES) {
-            let dropped = mem::take(&mut *DROPPED.lock());
-            dropped.into_iter().for_each(close_kept);
+            let unpinned = mem::take(&mut *UNPINNED.lock());
+            unpinned.into_iter().for_each(close_pinned);
         }
         // For one whose message was lost.
         make_wakes();
@@ -125,7 +125,7 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
             .take()
             .into_iter()
             .for_each(|job| supervisor.work(job));
-        if !DROPPED.lock().is_empty() {
+        if !UNPINNED.lock().is_empty() {
             pause = 0;
         }
         for (id, name) in mem::take(&mut supervisor.left_out) {
@@ -140,8 +140,8 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
 /// State of the supervisor.
 pub(super) struct Supervisor {
     epoll: RawFd,
-    /// Limit of the descriptors of pidfds: those from it on are for kept descriptors.
-    numbers: RawFd,
+    /// Limit of the descriptors of pidfds: those from it on are for pinned ones.
+    pidfd_end: RawFd,
     /// The pidfds of processes, by their names.
     watched: HashMap<u32, RawFd>,
     /// Processes for which there was no pidfd left, with their ids.
@@ -152,20 +152,20 @@ pub(super) struct Supervisor {
 impl Supervisor {
     /// Does what a message asks for.
     fn follow(&mut self, [kind, what, name]: Message, fd: Option<RawFd>) {
-        // Before what is kept is dropped.
+        // Before a pinned descriptor is closed.
         make_wakes();
         match (kind, fd) {
             (WATCH, None) => self.watch(what, name.cast_unsigned()),
-            (KEEP, Some(fd)) => {
+            (PIN, Some(fd)) => {
                 // SAFETY: it takes integers.
-                let kept = check(unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) });
+                let pinned = check(unsafe { libc::dup3(fd, what, libc::O_CLOEXEC) });
                 host::close(fd);
-                match kept {
+                match pinned {
                     Ok(_) => make_wakes(),
                     Err(_) => forget_wakes(what),
                 }
             }
-            (DROP, None) => close_kept(what),
+            (UNPIN, None) => close_pinned(what),
             (WAKE, None) => {}
             (GIVE, Some(to)) => {
                 // Without an answer, the process hears that its socket is closed.
@@ -207,7 +207,7 @@ impl Supervisor {
         // SAFETY: it takes integers.
         let pidfd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) });
         match pidfd.map(|pidfd| pidfd as RawFd) {
-            Ok(pidfd) if pidfd < self.numbers && add(self.epoll, pidfd, name) => {
+            Ok(pidfd) if pidfd < self.pidfd_end && add(self.epoll, pidfd, name) => {
                 self.watched.insert(name, pidfd);
             }
             // It has ended, and its parent knows.
@@ -241,20 +241,20 @@ pub(super) fn signals_of_children() -> Result<RawFd, Errno> {
     check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })
 }
 
-pub(super) fn forget_wakes(number: c_int) {
+pub(super) fn forget_wakes(pinned: c_int) {
     let _ = guarded(|| {
-        WAKES.lock().retain(|&other| other != number);
+        WAKES.lock().retain(|&other| other != pinned);
         Ok(())
     });
 }
 
-/// Closes what is kept under a number, in the supervisor.
-pub(super) fn close_kept(number: c_int) {
+/// Closes a pinned descriptor, in the supervisor.
+pub(super) fn close_pinned(pinned: c_int) {
     make_wakes();
-    host::close(number);
-    forget_wakes(number);
+    host::close(pinned);
+    forget_wakes(pinned);
     let _ = guarded(|| {
-        NUMBERS.lock().free.push(number);
+        PIN_FDS.lock().free.push(pinned);
         Ok(())
     });
 }

@@ -39,11 +39,11 @@ impl User {
 /// The descriptors of a process, and what the completion process takes them by.
 pub(super) struct Descriptors {
     /// In ascending order.
-    numbers: Vec<RawFd>,
+    fds: Vec<RawFd>,
     process: OwnedHostFd,
     memory: OwnedHostFd,
     directory: OwnedHostFd,
-    /// Under which numbers the completion process has `memory` and `process`, in ascending order.
+    /// The descriptors of `memory` and `process` in the completion process, in ascending order.
     /// The process uses neither.
     pub(super) own: [RawFd; 2],
     /// The limit of descriptors of the supervisor.
@@ -75,15 +75,15 @@ impl Descriptors {
             return Err(io::Error::last_os_error());
         }
         let pidfd = OwnedHostFd(pidfd);
-        let mut numbers = Vec::new();
+        let mut fds = Vec::new();
         for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
             let name = entry?.file_name();
-            numbers.extend(name.to_str().and_then(|name| name.parse::<RawFd>().ok()));
+            fds.extend(name.to_str().and_then(|name| name.parse::<RawFd>().ok()));
         }
-        numbers.sort_unstable();
+        fds.sort_unstable();
         Ok(Self {
-            own: free(&numbers, limit.rlim_cur as RawFd),
-            numbers,
+            own: free(&fds, limit.rlim_cur as RawFd),
+            fds,
             process: raised(pidfd.0)?,
             memory: raised(memory.as_raw_fd())?,
             directory: raised(directory.as_raw_fd())?,
@@ -91,7 +91,7 @@ impl Descriptors {
         })
     }
 
-    /// Takes the working directory, and copies of the descriptors under the same numbers, but for
+    /// Takes the working directory, and copies of the descriptors as the same descriptors, but for
     /// those above the limit. Returns false if one is missing.
     pub(super) fn take(&self) -> bool {
         let limit = self.raise_limit();
@@ -104,26 +104,26 @@ impl Descriptors {
                 && libc::close_range(2, c_int::MAX.cast_unsigned(), 0) == 0
         };
         let [memory, process] = self.own;
-        // In this order: the number of `process` is the higher one, so it is not 0.
+        // In this order: that of `process` is the higher one, so it is not 0.
         if !is_ready || !moved(1, process) || !moved(0, memory) {
             return false;
         }
-        let is_taken = |&number: &RawFd| {
+        let is_taken = |&fd: &RawFd| {
             // SAFETY: it takes integers.
-            let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process, number, 0) } as RawFd;
-            // Numbers are taken in their order, so this one is free, and the copy is no higher.
-            copy >= 0 && moved(copy, number)
+            let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process, fd, 0) } as RawFd;
+            // They are taken in their order, so this one is free, and the copy is no higher.
+            copy >= 0 && moved(copy, fd)
         };
-        let mut numbers = self.numbers.iter().take_while(|&&number| number < limit);
-        let are_taken = numbers.all(is_taken);
+        let mut fds = self.fds.iter().take_while(|&&fd| fd < limit);
+        let are_taken = fds.all(is_taken);
         // SAFETY: as above.
         are_taken && unsafe { libc::close(process) } == 0
     }
 
-    /// Allows this process all of these numbers, unless the host refuses it: a descriptor can be
-    /// older than a limit below it. Returns the limit.
+    /// Allows this process all of these descriptors, unless the host refuses it: a descriptor can
+    /// be older than a limit below it. Returns the limit.
     fn raise_limit(&self) -> RawFd {
-        let end = self.own[1].max(self.numbers.last().map_or(0, |&last| last)) + 1;
+        let end = self.own[1].max(self.fds.last().map_or(0, |&last| last)) + 1;
         let raised = libc::rlimit {
             rlim_cur: end as libc::rlim_t,
             rlim_max: self.limit.rlim_max.max(end as libc::rlim_t),
@@ -138,25 +138,25 @@ impl Descriptors {
     }
 }
 
-/// Returns two numbers in ascending order that are not among the given ones, which have the same
-/// order: above all of these, if the limit allows it, else between them, else above the limit.
-fn free(numbers: &[RawFd], limit: RawFd) -> [RawFd; 2] {
-    let end = numbers.last().map_or(0, |&last| last + 1);
+/// Returns two descriptors in ascending order that are not among the given ones, which have the
+/// same order: above all of these, if the limit allows it, else between them, else above the limit.
+fn free(used: &[RawFd], limit: RawFd) -> [RawFd; 2] {
+    let end = used.last().map_or(0, |&last| last + 1);
     let all = (end..limit).chain((0..end.min(limit)).rev()).chain(limit..);
-    let mut free = all.filter(|number| numbers.binary_search(number).is_err());
-    // There are more numbers than a process can have descriptors.
+    let mut free = all.filter(|fd| used.binary_search(fd).is_err());
+    // No process can have all of them.
     let mut found = [0; 2].map(|_| free.next().unwrap_or(RawFd::MAX));
     found.sort_unstable();
     found
 }
 
-/// Moves a descriptor to a number that is free, or its own. Returns false if the host refuses it.
+/// Moves a descriptor to one that is free, or to itself. Returns false if the host refuses it.
 fn moved(fd: RawFd, to: RawFd) -> bool {
     // SAFETY: these take integers. The callers own the descriptor.
     fd == to || unsafe { libc::dup2(fd, to) == to && libc::close(fd) == 0 }
 }
 
-/// Returns a copy with a number that is at least 2.
+/// Returns a copy that is at least 2.
 fn raised(fd: RawFd) -> io::Result<OwnedHostFd> {
     // SAFETY: it takes integers.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 2) };
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(free(&[0, 1, 4, 62], 64), [61, 63]);
         assert_eq!(free(&[0, 3, 4, 5], 6), [1, 2]);
         assert_eq!(free(&[0, 1, 2, 3], 4), [4, 5]);
-        // A number is above the limit.
+        // One in use is above the limit.
         assert_eq!(free(&[0, 2, 9], 4), [1, 3]);
         assert_eq!(free(&[0, 1, 2, 4], 4), [3, 5]);
     }
