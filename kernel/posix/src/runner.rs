@@ -20,7 +20,7 @@ pub use crate::process::fork::{Child, end};
 pub use crate::process::supervisor::{
     Threads, release as release_from_supervisor, start as start_supervisor,
 };
-pub use crate::process::tree::{ask_to_end, is_to_end, next_name, reap};
+pub use crate::process::tree::{must_exit, next_name, reap, request_exit};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and
 /// transfers of host files, are made by `calls`.

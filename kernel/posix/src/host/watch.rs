@@ -39,7 +39,7 @@ const ALL_EVENTS: i16 = libc::POLLIN
     | libc::POLLRDHUP;
 
 /// Key of the counter that ends the thread.
-const BELL: u64 = u64::MAX;
+const STOP: u64 = u64::MAX;
 
 /// Pollable state of a host file.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ struct State {
 struct Reactor {
     epoll: RawFd,
     /// Counter in the epoll that ends the thread.
-    bell: RawFd,
+    stop_fd: RawFd,
     thread: Option<JoinHandle<()>>,
     /// Fork generation of the process that owns the epoll and the thread.
     generation: u32,
@@ -149,7 +149,7 @@ impl Reactor {
     fn new() -> Self {
         Reactor {
             epoll: -1,
-            bell: -1,
+            stop_fd: -1,
             thread: None,
             generation: 0,
             watched: HashMap::new(),
@@ -199,17 +199,17 @@ impl Reactor {
         if self.epoll >= 0 {
             // They are the parent's.
             host::close(self.epoll);
-            host::close(self.bell);
+            host::close(self.stop_fd);
             self.epoll = -1;
             mem::forget(self.thread.take());
         }
         let epoll = host::epoll_create()?;
-        let bell = host::eventfd().inspect_err(|_| host::close(epoll))?;
+        let stop_fd = host::eventfd().inspect_err(|_| host::close(epoll))?;
         let close = || {
             host::close(epoll);
-            host::close(bell);
+            host::close(stop_fd);
         };
-        host::epoll_add(epoll, bell, BELL).inspect_err(|_| close())?;
+        host::epoll_add(epoll, stop_fd, STOP).inspect_err(|_| close())?;
         for (&key, (host_fd, _)) in &self.watched {
             // A file that the host no longer knows is about to be removed.
             let _ = host::epoll_add(epoll, host_fd.in_use().get(), key);
@@ -223,7 +223,7 @@ impl Reactor {
             return Err(Errno::EAGAIN);
         };
         self.thread = Some(thread);
-        self.bell = bell;
+        self.stop_fd = stop_fd;
         self.epoll = epoll;
         self.generation = host_fork::generation();
         Ok(())
@@ -236,7 +236,7 @@ impl Reactor {
         }
         let stopped = Stopped {
             epoll: self.epoll,
-            bell: self.bell,
+            stop_fd: self.stop_fd,
             thread: self.thread.take()?,
         };
         self.epoll = -1;
@@ -269,18 +269,18 @@ pub(crate) fn without_threads<R>(body: impl FnOnce() -> R) -> R {
 /// A thread that is about to end, and its epoll.
 struct Stopped {
     epoll: RawFd,
-    bell: RawFd,
+    stop_fd: RawFd,
     thread: JoinHandle<()>,
 }
 
 impl Stopped {
     fn join(self) {
         // It cannot fail: the counter is 0.
-        let _ = host::write(self.bell, Wait::Never, &1_u64.to_ne_bytes());
+        let _ = host::write(self.stop_fd, Wait::Never, &1_u64.to_ne_bytes());
         // It does not panic.
         let _ = self.thread.join();
         host::close(self.epoll);
-        host::close(self.bell);
+        host::close(self.stop_fd);
     }
 }
 
@@ -309,8 +309,8 @@ fn listen(epoll: RawFd) {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
-        let is_bell = |&(key, events): &(u64, i16)| key == BELL && events & libc::POLLIN != 0;
-        if ready.iter().any(is_bell) {
+        let is_stop = |&(key, events): &(u64, i16)| key == STOP && events & libc::POLLIN != 0;
+        if ready.iter().any(is_stop) {
             return;
         }
         let _inside = host_fork::enter();

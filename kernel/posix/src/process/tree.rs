@@ -22,14 +22,14 @@ use crate::process::supervisor;
 pub(super) struct Member {
     pub(super) process: Process,
     /// Another process kills it.
-    is_to_end: AtomicCell<bool>,
+    must_exit: AtomicCell<bool>,
 }
 
 impl Member {
     pub(super) fn leaked(process: Process) -> &'static Self {
         Box::leak(Box::new(Member {
             process,
-            is_to_end: AtomicCell::new(false),
+            must_exit: AtomicCell::new(false),
         }))
     }
 }
@@ -164,20 +164,20 @@ pub(super) unsafe fn reap_traced(name: u32) {
 }
 
 /// Notes that a process is killed. Returns false if it is not one of the tree.
-pub fn ask_to_end(id: c_int) -> bool {
+pub fn request_exit(id: c_int) -> bool {
     let asked = guarded(|| {
         let tree = TREE.lock();
         let entry = tree.entries.iter().find(|entry| entry.id == id);
         entry
-            .map(|entry| entry.member.is_to_end.store(true))
+            .map(|entry| entry.member.must_exit.store(true))
             .ok_or(Errno::ESRCH)
     });
     asked.is_ok()
 }
 
 /// Returns true if another process kills this one. For signal handlers.
-pub fn is_to_end() -> bool {
-    supervisor::is_completion_process() || OWN.load().is_some_and(|member| member.is_to_end.load())
+pub fn must_exit() -> bool {
+    supervisor::is_completion_process() || OWN.load().is_some_and(|member| member.must_exit.load())
 }
 
 /// Returns true if another process shares the table of this one.

@@ -35,14 +35,14 @@ pub(super) enum Job {
 /// One end of a queue between the two threads. Its descriptor is ready when there is something.
 pub(super) struct Sender<T> {
     queue: mpsc::Sender<T>,
-    bell: RawFd,
+    eventfd: RawFd,
 }
 
 impl<T> Sender<T> {
     pub(super) fn send(&self, what: T) {
         // Neither thread ends before the process.
         let _ = self.queue.send(what);
-        host::eventfd_set(self.bell);
+        host::eventfd_set(self.eventfd);
     }
 
     /// Sends what has time until the other thread looks for something else.
@@ -55,13 +55,13 @@ impl<T> Sender<T> {
 /// The other end.
 pub(super) struct Receiver<T> {
     queue: mpsc::Receiver<T>,
-    pub(super) bell: RawFd,
+    pub(super) eventfd: RawFd,
 }
 
 impl<T> Receiver<T> {
     /// Takes all items in the queue. Call it when the descriptor is ready, or at any other time.
     pub(super) fn take(&self) -> Vec<T> {
-        host::eventfd_reset(self.bell);
+        host::eventfd_reset(self.eventfd);
         self.queue.try_iter().collect()
     }
 }
@@ -71,17 +71,17 @@ impl<T> Receiver<T> {
 /// # Errors
 /// Errors of the host's `eventfd`.
 pub(super) fn queue<T>() -> Result<(Sender<T>, Receiver<T>), Errno> {
-    let bell = host::eventfd()?;
+    let eventfd = host::eventfd()?;
     let (sender, receiver) = mpsc::channel();
     let sender = Sender {
         queue: sender,
-        bell,
+        eventfd,
     };
     Ok((
         sender,
         Receiver {
             queue: receiver,
-            bell,
+            eventfd,
         },
     ))
 }

@@ -82,7 +82,7 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
         return;
     };
     // Neither has a name of a process.
-    if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, asked.bell, JOBS) {
+    if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, asked.eventfd, JOBS) {
         return;
     }
     let mut supervisor = Supervisor {

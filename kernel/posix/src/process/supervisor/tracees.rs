@@ -174,7 +174,7 @@ impl Tracees {
             };
             let mut waits = [
                 wait(children, libc::POLLIN),
-                wait(requests.bell, libc::POLLIN),
+                wait(requests.eventfd, libc::POLLIN),
                 // The other thread reads it.
                 wait(socket, 0),
             ];

@@ -21,7 +21,7 @@ impl Tracees {
     ) {
         loop {
             let mut wait = libc::pollfd {
-                fd: requests.bell,
+                fd: requests.eventfd,
                 events: libc::POLLIN,
                 revents: 0,
             };
