@@ -39,7 +39,7 @@ use crate::abi::path::{HostPath, Target};
 use crate::abi::pin::{LastLink, OpenOnHost, Pin, above_and_end, open_without_links};
 use crate::abi::routing::{Links, Routes, Side, goes_up, names};
 use crate::abi::system::System;
-use crate::host::direct::{Wait, direct};
+use crate::host::direct::direct;
 use crate::host::file::HostFile;
 use crate::host::{self, OwnedHostFd};
 
@@ -569,7 +569,7 @@ fn current_directory_of_host() -> Result<Vec<u8>, Errno> {
     let mut path = vec![0; libc::PATH_MAX as usize];
     // SAFETY: the buffer has this length.
     let length: Result<c_long, Errno> =
-        unsafe { direct!(Wait::Never, libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
+        unsafe { direct!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
     // With the null.
     path.truncate((length? as usize).saturating_sub(1));
     Ok(path)

@@ -12,7 +12,7 @@ use crate::fs::copies::{offset_of, put_offset};
 use crate::fs::partial;
 use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
-use crate::host::direct::{Wait, direct};
+use crate::host::direct::direct;
 use crate::host::file::HostFile;
 
 /// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
@@ -38,7 +38,6 @@ pub unsafe extern "C" fn fdt_splice(
             // SAFETY: as the caller promises.
             let moved = unsafe {
                 direct!(
-                    Wait::Never,
                     libc::SYS_splice,
                     from.get(),
                     from_offset,
@@ -90,16 +89,7 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
         if let (Some(from), Some(to)) = fds {
             let _out = host_fork::blocking_section();
             // SAFETY: the call takes no pointer.
-            let copied = unsafe {
-                direct!(
-                    Wait::Never,
-                    libc::SYS_tee,
-                    from.get(),
-                    to.get(),
-                    count,
-                    flags
-                )
-            };
+            let copied = unsafe { direct!(libc::SYS_tee, from.get(), to.get(), count, flags) };
             return copied.map(|copied| copied as ssize_t);
         }
         let copied = system.process.tee(from, to, count, flags_of_ours);
@@ -121,16 +111,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
         if let Some(host_fd) = HostFile::fd_below(&file) {
             let _out = host_fork::blocking_section();
             // SAFETY: as the caller promises.
-            let moved = unsafe {
-                direct!(
-                    Wait::Never,
-                    libc::SYS_vmsplice,
-                    host_fd.get(),
-                    bufs,
-                    count,
-                    flags
-                )
-            };
+            let moved = unsafe { direct!(libc::SYS_vmsplice, host_fd.get(), bufs, count, flags) };
             return moved.map(|moved| moved as ssize_t);
         }
         let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;

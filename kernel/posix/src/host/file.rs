@@ -19,6 +19,7 @@ use fdtable_vfs::fs::VfsPath;
 use fdtable_vfs::{
     Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
 };
+use libc::iovec;
 
 use crate::host;
 use crate::host::direct::Wait;
@@ -213,6 +214,16 @@ impl HostFile {
         }
     }
 
+    /// Reads into several buffers, which the host checks, at an offset or at the position.
+    pub(crate) fn readv(&self, bufs: &[iovec], offset: Option<i64>) -> Result<usize, Errno> {
+        host::readv(self.fd().get(), self.wait(), bufs, offset)
+    }
+
+    /// Writes from several buffers, which the host checks, at an offset or at the position.
+    pub(crate) fn writev(&self, bufs: &[iovec], offset: Option<i64>) -> Result<usize, Errno> {
+        host::writev(self.fd().get(), self.wait(), bufs, offset)
+    }
+
     /// Returns the host descriptor that stands for descriptor `ours` of this file, whose own is
     /// `used`, in a host epoll.
     ///
@@ -307,19 +318,19 @@ impl Object for HostFile {
     }
 
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        host::readv(self.fd().get(), self.wait(), bufs, None)
+        self.readv(host::iovecs_mut(bufs), None)
     }
 
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        host::writev(self.fd().get(), self.wait(), bufs, None)
+        self.writev(host::iovecs(bufs), None)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        host::readv(self.fd().get(), self.wait(), bufs, Some(signed(offset)?))
+        self.readv(host::iovecs_mut(bufs), Some(signed(offset)?))
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        host::writev(self.fd().get(), self.wait(), bufs, Some(signed(offset)?))
+        self.writev(host::iovecs(bufs), Some(signed(offset)?))
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {

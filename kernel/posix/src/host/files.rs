@@ -8,7 +8,7 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use super::check::{blocking, check};
-use super::direct::{Wait, direct};
+use super::direct::{Wait, waiting};
 
 /// Moves the position.
 pub(crate) fn lseek(fd: RawFd, offset: i64, whence: c_int) -> Result<u64, Errno> {
@@ -37,7 +37,7 @@ pub(crate) unsafe fn fcntl_pointer(
     };
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    let result = unsafe { direct!(wait, libc::SYS_fcntl, fd, command, argument as usize) };
+    let result = unsafe { waiting!(wait, libc::SYS_fcntl, fd, command, argument as usize) };
     result.map(|result| result as c_int)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
     };
     let _out = host_fork::blocking_section();
     // SAFETY: the call takes no pointer.
-    let result = unsafe { direct!(wait, libc::SYS_flock, fd, operation) };
+    let result = unsafe { waiting!(wait, libc::SYS_flock, fd, operation) };
     result.map(|result| result as c_int)
 }
 

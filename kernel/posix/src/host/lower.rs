@@ -20,7 +20,7 @@ use fdtable_vfs::fs::{
 };
 use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
-use super::direct::{Wait, direct};
+use super::direct::direct;
 use super::fd::HostFd;
 use super::file::{HostFile, kind_of, signed};
 use super::in_use::InUse;
@@ -147,7 +147,6 @@ impl HostPlace {
         // SAFETY: the path is a C string, and there is room for the result.
         unsafe {
             direct!(
-                Wait::Never,
                 libc::SYS_statx,
                 self.top.0,
                 self.path.as_ptr(),
@@ -183,7 +182,6 @@ impl LowerDirectory for HostDirectory {
             // SAFETY: the buffer has this length.
             let filled = unsafe {
                 direct!(
-                    Wait::Never,
                     libc::SYS_getdents64,
                     directory.0,
                     records.as_mut_ptr(),

@@ -12,7 +12,6 @@ use fdtable::host_fork;
 use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
-use super::direct::{Wait, direct};
 use super::fd::HostFd;
 use super::file::signed;
 use super::in_use::InUse;
@@ -163,20 +162,8 @@ impl SharedMemory for Memfd {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let (fd, offset) = (self.fd()?, signed(offset)?);
         // As in `read_at`.
-        // SAFETY: the pointer and the length are those of a slice.
-        let count = unsafe {
-            direct!(
-                Wait::Never,
-                libc::SYS_pwrite64,
-                fd.get(),
-                bytes.as_ptr(),
-                bytes.len(),
-                offset
-            )
-        };
-        count.map(|count| count as usize)
+        host::pwrite_inside(self.fd()?.get(), bytes, signed(offset)?)
     }
 
     fn set_len(&self, len: u64) -> Result<(), Errno> {

@@ -8,7 +8,7 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use super::check::{check, check_pointer, without_cancellation};
-use super::direct::{Wait, direct};
+use super::direct::direct;
 use super::memory::free;
 
 /// Host descriptor, which is closed at the end.
@@ -55,16 +55,7 @@ pub(crate) fn openat_inside(
     // A host descriptor must never survive the host's `exec`, whatever the flags of our descriptor.
     let flags = flags | libc::O_CLOEXEC;
     // SAFETY: the path is a C string.
-    let fd = unsafe {
-        direct!(
-            Wait::Never,
-            libc::SYS_openat,
-            directory,
-            path.as_ptr(),
-            flags,
-            mode
-        )
-    };
+    let fd = unsafe { direct!(libc::SYS_openat, directory, path.as_ptr(), flags, mode) };
     fd.map(|fd| fd as RawFd)
 }
 
@@ -90,7 +81,6 @@ pub(crate) fn openat2_inside(
     // SAFETY: the path is a C string, and the struct has the layout of the call.
     let fd = unsafe {
         direct!(
-            Wait::Never,
             libc::SYS_openat2,
             directory,
             path.as_ptr(),
@@ -166,7 +156,6 @@ pub(crate) fn readlinkat(directory: RawFd, path: &CStr) -> Result<Vec<u8>, Errno
     // SAFETY: the path is a C string, and the buffer has this length.
     let length = unsafe {
         direct!(
-            Wait::Never,
             libc::SYS_readlinkat,
             directory,
             path.as_ptr(),
@@ -216,16 +205,7 @@ pub(crate) fn faccessat(
         0 => check(unsafe { libc::faccessat(directory, path, mode, flags) }.into()),
         // Not every C library passes this flag on.
         // SAFETY: as above.
-        _ => unsafe {
-            direct!(
-                Wait::Never,
-                libc::SYS_faccessat2,
-                directory,
-                path,
-                mode,
-                flags
-            )
-        },
+        _ => unsafe { direct!(libc::SYS_faccessat2, directory, path, mode, flags) },
     };
     call.map(drop)
 }

@@ -3,9 +3,11 @@
 use std::ffi::{c_int, c_long, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
+use std::slice;
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
+use libc::{POLLIN, POLLOUT, iovec};
 
 use super::check::check;
 use super::direct::{Wait, direct, transfer};
@@ -14,34 +16,18 @@ use super::direct::{Wait, direct, transfer};
 #[inline]
 pub(crate) fn read(fd: RawFd, wait: Wait, buf: &mut [u8]) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
+    let (at, count) = (buf.as_mut_ptr(), buf.len());
     // SAFETY: the pointer and the length are those of a slice.
-    transferred(unsafe {
-        transfer!(
-            wait,
-            (fd, libc::POLLIN),
-            libc::SYS_read,
-            fd,
-            buf.as_mut_ptr(),
-            buf.len()
-        )
-    })
+    transferred(unsafe { transfer!(wait, POLLIN, libc::SYS_read, fd, at, count) })
 }
 
 /// Writes. May block.
 #[inline]
 pub(crate) fn write(fd: RawFd, wait: Wait, bytes: &[u8]) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
+    let (at, count) = (bytes.as_ptr(), bytes.len());
     // SAFETY: as in `read`.
-    transferred(unsafe {
-        transfer!(
-            wait,
-            (fd, libc::POLLOUT),
-            libc::SYS_write,
-            fd,
-            bytes.as_ptr(),
-            bytes.len()
-        )
-    })
+    transferred(unsafe { transfer!(wait, POLLOUT, libc::SYS_write, fd, at, count) })
 }
 
 /// Reads at an offset. May block.
@@ -50,36 +36,24 @@ pub(crate) fn pread(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Err
     pread_inside(fd, buf, offset)
 }
 
-/// Reads from a position. Does not leave the freezer.
+/// Reads at an offset. Does not leave the freezer.
 pub(crate) fn pread_inside(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+    let (at, count) = (buf.as_mut_ptr(), buf.len());
     // SAFETY: the pointer and the length are those of a slice.
-    let count = unsafe {
-        direct!(
-            Wait::Never,
-            libc::SYS_pread64,
-            fd,
-            buf.as_mut_ptr(),
-            buf.len(),
-            offset
-        )
-    };
-    count.map(|count| count as usize)
+    transferred(unsafe { direct!(libc::SYS_pread64, fd, at, count, offset) })
 }
 
 /// Writes at an offset. May block.
 pub(crate) fn pwrite(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
+    pwrite_inside(fd, bytes, offset)
+}
+
+/// Writes at an offset. Does not leave the freezer.
+pub(crate) fn pwrite_inside(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
+    let (at, count) = (bytes.as_ptr(), bytes.len());
     // SAFETY: the pointer and the length are those of a slice.
-    transferred(unsafe {
-        direct!(
-            Wait::Never,
-            libc::SYS_pwrite64,
-            fd,
-            bytes.as_ptr(),
-            bytes.len(),
-            offset
-        )
-    })
+    transferred(unsafe { direct!(libc::SYS_pwrite64, fd, at, count, offset) })
 }
 
 /// Sends to an address, or to the peer. May block.
@@ -100,7 +74,7 @@ pub(crate) unsafe fn sendto(
     transferred(unsafe {
         transfer!(
             Wait::of(flags),
-            (fd, libc::POLLOUT),
+            POLLOUT,
             libc::SYS_sendto,
             fd,
             bytes,
@@ -130,7 +104,7 @@ pub(crate) unsafe fn recvfrom(
     transferred(unsafe {
         transfer!(
             Wait::of(flags),
-            (fd, libc::POLLIN),
+            POLLIN,
             libc::SYS_recvfrom,
             fd,
             buf,
@@ -150,20 +124,19 @@ pub(crate) unsafe fn sendmsg(
     fd: RawFd,
     message: *const libc::msghdr,
     flags: c_int,
-) -> Result<isize, Errno> {
+) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    let sent = unsafe {
+    transferred(unsafe {
         transfer!(
             Wait::of(flags),
-            (fd, libc::POLLOUT),
+            POLLOUT,
             libc::SYS_sendmsg,
             fd,
             message,
             flags
         )
-    };
-    sent.map(|sent| sent as isize)
+    })
 }
 
 /// Receives a message. May block.
@@ -174,20 +147,19 @@ pub(crate) unsafe fn recvmsg(
     fd: RawFd,
     message: *mut libc::msghdr,
     flags: c_int,
-) -> Result<isize, Errno> {
+) -> Result<usize, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    let received = unsafe {
+    transferred(unsafe {
         transfer!(
             Wait::of(flags),
-            (fd, libc::POLLIN),
+            POLLIN,
             libc::SYS_recvmsg,
             fd,
             message,
             flags
         )
-    };
-    received.map(|received| received as isize)
+    })
 }
 
 /// Accepts a connection. May block.
@@ -205,7 +177,7 @@ pub(crate) unsafe fn accept4(
     let accepted = unsafe {
         transfer!(
             Wait::Possible,
-            (fd, libc::POLLIN),
+            POLLIN,
             libc::SYS_accept4,
             fd,
             address,
@@ -227,7 +199,7 @@ pub(crate) unsafe fn connect(
 ) -> Result<c_int, Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    unsafe { direct!(Wait::Never, libc::SYS_connect, fd, address, length) }.map(|_| 0)
+    unsafe { direct!(libc::SYS_connect, fd, address, length) }.map(|_| 0)
 }
 
 /// Sets an option of a socket.
@@ -242,104 +214,58 @@ fn transferred(result: Result<c_long, Errno>) -> Result<usize, Errno> {
     result.map(|count| count as usize)
 }
 
-/// Reads into several buffers, at an offset or at the position. May block.
+/// Reads into several buffers, at an offset or at the position. The host checks the buffers. May
+/// block.
 pub(crate) fn readv(
     fd: RawFd,
     wait: Wait,
-    bufs: &mut [IoSliceMut<'_>],
+    bufs: &[iovec],
     offset: Option<i64>,
 ) -> Result<usize, Errno> {
-    let at = bufs.as_mut_ptr().cast();
-    // SAFETY: a slice of them has the layout of an array of `iovec`.
-    unsafe {
-        vectored(
-            fd,
-            wait,
-            [libc::SYS_readv, libc::SYS_preadv],
-            (at, bufs.len()),
-            offset,
-        )
-    }
+    let calls = [libc::SYS_readv, libc::SYS_preadv];
+    vectored(fd, wait, POLLIN, calls, bufs, offset)
 }
 
-/// Reads into buffers of the caller, which may not be there: the host checks them. May block.
-pub(crate) fn readv_raw(
-    fd: RawFd,
-    wait: Wait,
-    bufs: &[libc::iovec],
-    offset: Option<u64>,
-) -> Result<usize, Errno> {
-    let array = (bufs.as_ptr(), bufs.len());
-    let offset = offset.map(u64::cast_signed);
-    // SAFETY: the array is valid, and the host checks the buffers.
-    unsafe { vectored(fd, wait, [libc::SYS_readv, libc::SYS_preadv], array, offset) }
-}
-
-/// Writes from several buffers, at an offset or at the position. May block.
+/// Writes from several buffers, at an offset or at the position. The host checks the buffers. May
+/// block.
 pub(crate) fn writev(
     fd: RawFd,
     wait: Wait,
-    bufs: &[IoSlice<'_>],
+    bufs: &[iovec],
     offset: Option<i64>,
 ) -> Result<usize, Errno> {
-    let at = bufs.as_ptr().cast();
-    // SAFETY: a slice of them has the layout of an array of `iovec`.
-    unsafe {
-        vectored(
-            fd,
-            wait,
-            [libc::SYS_writev, libc::SYS_pwritev],
-            (at, bufs.len()),
-            offset,
-        )
-    }
+    let calls = [libc::SYS_writev, libc::SYS_pwritev];
+    vectored(fd, wait, POLLOUT, calls, bufs, offset)
 }
 
-/// Writes from buffers of the caller, which may not be there: the host checks them. May block.
-pub(crate) fn writev_raw(
+/// Transfers several buffers, by the call at the position or by that at an offset.
+fn vectored(
     fd: RawFd,
     wait: Wait,
-    bufs: &[libc::iovec],
-    offset: Option<u64>,
-) -> Result<usize, Errno> {
-    let array = (bufs.as_ptr(), bufs.len());
-    let offset = offset.map(u64::cast_signed);
-    // SAFETY: the array is valid, and the host checks the buffers.
-    unsafe {
-        vectored(
-            fd,
-            wait,
-            [libc::SYS_writev, libc::SYS_pwritev],
-            array,
-            offset,
-        )
-    }
-}
-
-/// Transfers several buffers: the numbers of the call at the position, and of that at an offset.
-///
-/// # Safety
-/// The array is valid, and its buffers are those that the call expects.
-unsafe fn vectored(
-    fd: RawFd,
-    wait: Wait,
+    events: i16,
     [at_position, at_offset]: [c_long; 2],
-    (first, length): (*const libc::iovec, usize),
+    bufs: &[iovec],
     offset: Option<i64>,
 ) -> Result<usize, Errno> {
-    let events = match at_position {
-        libc::SYS_readv => libc::POLLIN,
-        _ => libc::POLLOUT,
-    };
+    let (first, length) = (bufs.as_ptr(), bufs.len());
     let _out = host_fork::blocking_section();
-    let result = match offset {
-        // SAFETY: as the caller promises.
-        None => unsafe { transfer!(wait, (fd, events), at_position, fd, first, length) },
+    transferred(match offset {
+        // SAFETY: the array is valid, and the host checks the buffers.
+        None => unsafe { transfer!(wait, events, at_position, fd, first, length) },
         // The upper half of the offset is ignored where a register holds all of it.
-        // SAFETY: as the caller promises.
-        Some(offset) => unsafe {
-            direct!(Wait::Never, at_offset, fd, first, length, offset, 0_i32)
-        },
-    };
-    transferred(result)
+        // SAFETY: as above.
+        Some(offset) => unsafe { direct!(at_offset, fd, first, length, offset, 0_i32) },
+    })
+}
+
+/// Returns slices of bytes as the host's array of them.
+pub(crate) fn iovecs_mut<'b>(bufs: &'b mut [IoSliceMut<'_>]) -> &'b [iovec] {
+    // SAFETY: the standard library promises that they have the same layout.
+    unsafe { slice::from_raw_parts(bufs.as_ptr().cast(), bufs.len()) }
+}
+
+/// Returns slices of bytes as the host's array of them.
+pub(crate) fn iovecs<'b>(bufs: &'b [IoSlice<'_>]) -> &'b [iovec] {
+    // SAFETY: as above.
+    unsafe { slice::from_raw_parts(bufs.as_ptr().cast(), bufs.len()) }
 }

@@ -8,7 +8,7 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use super::check::{check, errno, without_cancellation};
-use super::direct::{Wait, direct, wait_for_events};
+use super::direct::{Wait, wait_for_events, waiting};
 
 /// Returns the events that a descriptor is ready for, without blocking.
 pub(crate) fn ready(fd: RawFd, events: i16) -> Result<i16, Errno> {
@@ -55,7 +55,7 @@ pub(crate) unsafe fn epoll_wait_in(
     let in_milliseconds = |possible: Wait, milliseconds: c_int| {
         // SAFETY: as the caller promises.
         unsafe {
-            direct!(
+            waiting!(
                 possible,
                 libc::SYS_epoll_pwait,
                 epoll,
@@ -63,7 +63,7 @@ pub(crate) unsafe fn epoll_wait_in(
                 most,
                 milliseconds,
                 mask,
-                SIGNAL_MASK_SIZE,
+                SIGNAL_MASK_SIZE
             )
         }
     };
@@ -75,7 +75,7 @@ pub(crate) unsafe fn epoll_wait_in(
         let timeout = timespec(timeout.unwrap_or(Duration::MAX));
         // SAFETY: as above.
         let waited = unsafe {
-            direct!(
+            waiting!(
                 possible,
                 libc::SYS_epoll_pwait2,
                 epoll,
@@ -83,7 +83,7 @@ pub(crate) unsafe fn epoll_wait_in(
                 most,
                 &raw const timeout,
                 mask,
-                SIGNAL_MASK_SIZE,
+                SIGNAL_MASK_SIZE
             )
         };
         match waited {
@@ -136,14 +136,14 @@ pub(crate) fn ppoll(
         let possible = Wait::within(timeout);
         // SAFETY: the pointers are to values or null.
         unsafe {
-            direct!(
+            waiting!(
                 possible,
                 libc::SYS_ppoll,
                 place,
                 count,
                 left,
                 mask,
-                SIGNAL_MASK_SIZE,
+                SIGNAL_MASK_SIZE
             )
         }
     };

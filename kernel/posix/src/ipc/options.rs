@@ -1,7 +1,6 @@
 //! Options of sockets, and their values in memory of the program.
 
 use std::ffi::{c_int, c_void};
-use std::slice;
 use std::time::Duration;
 
 use fdtable_vfs::Errno;
@@ -33,37 +32,28 @@ pub(super) fn option(level: c_int, name: c_int) -> Result<SocketOption, Errno> {
         libc::SO_PEEK_OFF => SocketOption::PeekOffset,
         libc::SO_SNDLOWAT => SocketOption::SendLowWater,
         libc::SO_REUSEPORT => SocketOption::ReusePort,
-        name => SocketOption::Kept(kept_option(name)?),
-    })
-}
-
-/// Returns the option of a number, of those without an effect.
-///
-/// # Errors
-/// `ENOPROTOOPT`.
-fn kept_option(name: c_int) -> Result<KeptOption, Errno> {
-    Ok(match name {
-        libc::SO_DEBUG => KeptOption::Debug,
-        libc::SO_REUSEADDR => KeptOption::ReuseAddress,
-        libc::SO_DONTROUTE => KeptOption::DontRoute,
-        libc::SO_BROADCAST => KeptOption::Broadcast,
-        libc::SO_KEEPALIVE => KeptOption::KeepAlive,
-        libc::SO_OOBINLINE => KeptOption::OobInline,
-        libc::SO_NO_CHECK => KeptOption::NoCheck,
-        libc::SO_PRIORITY => KeptOption::Priority,
-        libc::SO_RCVLOWAT => KeptOption::ReceiveLowWater,
-        libc::SO_TIMESTAMP => KeptOption::Timestamp,
-        libc::SO_TIMESTAMPNS => KeptOption::TimestampNanos,
-        libc::SO_PASSSEC => KeptOption::PassSecurity,
-        libc::SO_MARK => KeptOption::Mark,
-        libc::SO_RXQ_OVFL => KeptOption::QueueOverflow,
-        libc::SO_WIFI_STATUS => KeptOption::WifiStatus,
-        libc::SO_NOFCS => KeptOption::NoChecksum,
-        libc::SO_SELECT_ERR_QUEUE => KeptOption::SelectErrorQueue,
-        libc::SO_BUSY_POLL => KeptOption::BusyPoll,
-        libc::SO_INCOMING_CPU => KeptOption::IncomingCpu,
-        libc::SO_PREFER_BUSY_POLL => KeptOption::PreferBusyPoll,
-        SO_RCVMARK => KeptOption::ReceiveMark,
+        // These have no effect.
+        libc::SO_DEBUG => SocketOption::Kept(KeptOption::Debug),
+        libc::SO_REUSEADDR => SocketOption::Kept(KeptOption::ReuseAddress),
+        libc::SO_DONTROUTE => SocketOption::Kept(KeptOption::DontRoute),
+        libc::SO_BROADCAST => SocketOption::Kept(KeptOption::Broadcast),
+        libc::SO_KEEPALIVE => SocketOption::Kept(KeptOption::KeepAlive),
+        libc::SO_OOBINLINE => SocketOption::Kept(KeptOption::OobInline),
+        libc::SO_NO_CHECK => SocketOption::Kept(KeptOption::NoCheck),
+        libc::SO_PRIORITY => SocketOption::Kept(KeptOption::Priority),
+        libc::SO_RCVLOWAT => SocketOption::Kept(KeptOption::ReceiveLowWater),
+        libc::SO_TIMESTAMP => SocketOption::Kept(KeptOption::Timestamp),
+        libc::SO_TIMESTAMPNS => SocketOption::Kept(KeptOption::TimestampNanos),
+        libc::SO_PASSSEC => SocketOption::Kept(KeptOption::PassSecurity),
+        libc::SO_MARK => SocketOption::Kept(KeptOption::Mark),
+        libc::SO_RXQ_OVFL => SocketOption::Kept(KeptOption::QueueOverflow),
+        libc::SO_WIFI_STATUS => SocketOption::Kept(KeptOption::WifiStatus),
+        libc::SO_NOFCS => SocketOption::Kept(KeptOption::NoChecksum),
+        libc::SO_SELECT_ERR_QUEUE => SocketOption::Kept(KeptOption::SelectErrorQueue),
+        libc::SO_BUSY_POLL => SocketOption::Kept(KeptOption::BusyPoll),
+        libc::SO_INCOMING_CPU => SocketOption::Kept(KeptOption::IncomingCpu),
+        libc::SO_PREFER_BUSY_POLL => SocketOption::Kept(KeptOption::PreferBusyPoll),
+        SO_RCVMARK => SocketOption::Kept(KeptOption::ReceiveMark),
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }
@@ -81,32 +71,18 @@ pub(super) unsafe fn put_option(
     room: usize,
     length: *mut socklen_t,
 ) -> Result<c_int, Errno> {
-    let words: [u64; 2];
-    let number: i32;
-    let cookie: u64;
-    let linger: [i32; 2];
-    let credentials: [u32; 3];
-    let bytes = match value {
-        OptionValue::Number(value) => {
-            number = *value;
-            bytes_of(&number)
-        }
-        OptionValue::Cookie(value) => {
-            cookie = *value;
-            bytes_of(&cookie)
-        }
-        OptionValue::Linger(on, seconds) => {
-            linger = [(*on).into(), *seconds];
-            bytes_of(&linger)
-        }
+    let bytes = match *value {
+        OptionValue::Number(value) => value.to_ne_bytes().to_vec(),
+        OptionValue::Cookie(value) => value.to_ne_bytes().to_vec(),
+        OptionValue::Linger(on, seconds) => [on.into(), seconds].map(i32::to_ne_bytes).concat(),
         OptionValue::Time(time) => {
             let time = time.unwrap_or_default();
-            words = [time.as_secs(), time.subsec_micros().into()];
-            bytes_of(&words)
+            let words = [time.as_secs(), time.subsec_micros().into()];
+            words.map(u64::to_ne_bytes).concat()
         }
         OptionValue::Credentials(Ucred { pid, uid, gid }) => {
-            credentials = [pid.cast_unsigned(), *uid, *gid];
-            bytes_of(&credentials)
+            let words = [pid.cast_unsigned(), uid, gid];
+            words.map(u32::to_ne_bytes).concat()
         }
     };
     if matches!(value, OptionValue::Cookie(_)) && room < bytes.len() {
@@ -118,12 +94,6 @@ pub(super) unsafe fn put_option(
     // SAFETY: as the caller promises.
     unsafe { uaccess::put(length, count as socklen_t) }?;
     Ok(0)
-}
-
-/// Returns the bytes of a struct of integers.
-fn bytes_of<T>(value: &T) -> &[u8] {
-    // SAFETY: callers pass only types without padding.
-    unsafe { slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// Reads the value of an option.

@@ -11,6 +11,7 @@ use libc::{msghdr, ssize_t};
 
 use crate::abi::system::System;
 use crate::abi::uaccess;
+use crate::fs::transfers::to_ssize;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
@@ -59,7 +60,7 @@ impl System {
         // SAFETY: as the caller promises, with a copy of the control messages.
         let sent = unsafe { host::sendmsg(host_fd, &raw const head, flags) };
         drop::<Vec<(InUse, FileRef<RcuObject>)>>(files);
-        sent
+        to_ssize(sent)
     }
 
     /// Receives a message from a host socket.
@@ -90,7 +91,7 @@ impl System {
         }
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(message, head) }?;
-        Ok(received)
+        to_ssize(Ok(received))
     }
 
     /// Gives the received files descriptors of ours. On failure closes the file and writes -1.

@@ -260,11 +260,10 @@ pub(super) fn close_pinned(pinned: c_int) {
 }
 
 /// Adds a descriptor to the epoll, under the name of a process. Returns true if it is there.
-pub(super) fn add(epoll: RawFd, fd: RawFd, name: u32) -> bool {
-    let mut event = libc::epoll_event {
+fn add(epoll: RawFd, fd: RawFd, name: u32) -> bool {
+    let event = libc::epoll_event {
         events: libc::EPOLLIN as u32,
         u64: name.into(),
     };
-    // SAFETY: the event is valid.
-    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) == 0 }
+    host::epoll_control(epoll, libc::EPOLL_CTL_ADD, fd, Some(event)).is_ok()
 }
