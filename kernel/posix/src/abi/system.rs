@@ -12,7 +12,7 @@ use fdtable_vfs::{Errno, OpenFlags, Process, RcuObject};
 use crate::abi::routing::Routes;
 use crate::abi::trace::Trace;
 use crate::host;
-use crate::host::file::{HostFile, Keep};
+use crate::host::file::{HostFile, Keep, OpenHostFd};
 
 /// The process, and the routing of paths. Each process of a tree that shares a kernel has its own,
 /// in memory of its own.
@@ -108,6 +108,15 @@ impl System {
     /// Returns the open file of a descriptor.
     pub(crate) fn file(&self, fd: c_int) -> Result<FileRef<RcuObject>, Errno> {
         Ok(self.process.files().get(fd)?)
+    }
+
+    /// Returns the host descriptor of a descriptor, if it has a host file.
+    ///
+    /// # Errors
+    /// `EBADF` if the descriptor is not open.
+    #[inline]
+    pub(crate) fn host_fd(&self, fd: c_int) -> Result<Option<OpenHostFd>, Errno> {
+        Ok(OpenHostFd::of(self.file(fd)?))
     }
 
     /// Returns the open file of a descriptor, unless it was opened with `O_PATH`.

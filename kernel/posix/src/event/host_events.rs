@@ -8,7 +8,6 @@ use crate::abi::call::call;
 use crate::abi::path::Target;
 use crate::abi::pin::LastLink;
 use crate::host;
-use crate::host::file::HostFile;
 
 /// Creates a file that reports changes of host files: `inotify_init(2)`.
 #[unsafe(no_mangle)]
@@ -32,8 +31,7 @@ pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        let host_fd = HostFile::fd_below(&file).ok_or(Errno::EINVAL)?;
+        let host_fd = system.host_fd(fd)?.ok_or(Errno::EINVAL)?;
         let last = match mask & libc::IN_DONT_FOLLOW {
             0 => LastLink::Follow,
             _ => LastLink::Keep,
@@ -53,11 +51,9 @@ pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, m
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_inotify_rm_watch(fd: c_int, watch: c_int) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
+        let host_fd = system.host_fd(fd)?.ok_or(Errno::EINVAL)?;
         // SAFETY: the call takes no pointer.
-        host::check(unsafe {
-            libc::inotify_rm_watch(HostFile::fd_below(&file).ok_or(Errno::EINVAL)?.get(), watch)
-        })
+        host::check(unsafe { libc::inotify_rm_watch(host_fd.get(), watch) })
     })
 }
 
@@ -70,8 +66,7 @@ pub unsafe extern "C" fn fdt_signalfd(
 ) -> c_int {
     call(|system| {
         if fd != -1 {
-            let file = system.file(fd)?;
-            let host_fd = HostFile::fd_below(&file).ok_or(Errno::EINVAL)?;
+            let host_fd = system.host_fd(fd)?.ok_or(Errno::EINVAL)?;
             // SAFETY: as the caller promises.
             host::check(unsafe { libc::signalfd(host_fd.get(), mask, flags) })?;
             return Ok(fd);

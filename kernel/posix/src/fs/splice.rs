@@ -13,7 +13,6 @@ use crate::fs::partial;
 use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host::direct::direct;
-use crate::host::file::HostFile;
 
 /// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 /// fdtable is copied.
@@ -31,17 +30,16 @@ pub unsafe extern "C" fn fdt_splice(
             return Ok(0);
         }
         let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
-        let (source, target) = (system.file(from)?, system.file(to)?);
-        let fds = (HostFile::fd_below(&source), HostFile::fd_below(&target));
-        if let (Some(from), Some(to)) = fds {
+        if let Some((from, to)) = system.host_fd(from)?.zip(system.host_fd(to)?) {
             let _out = host_fork::blocking_section();
+            let (from, to) = (from.get(), to.get());
             // SAFETY: as the caller promises.
             let moved = unsafe {
                 direct!(
                     libc::SYS_splice,
-                    from.get(),
+                    from,
                     from_offset,
-                    to.get(),
+                    to,
                     to_offset,
                     count,
                     flags
@@ -49,6 +47,7 @@ pub unsafe extern "C" fn fdt_splice(
             };
             return moved.map(|moved| moved as ssize_t);
         }
+        let (source, target) = (system.file(from)?, system.file(to)?);
         // Checked before the offsets are read, as on the host.
         if !from_offset.is_null() && is_pipe(&source) || !to_offset.is_null() && is_pipe(&target) {
             return Err(Errno::ESPIPE);
@@ -84,9 +83,7 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
         if count == 0 {
             return Ok(0);
         }
-        let (source, target) = (system.file(from)?, system.file(to)?);
-        let fds = (HostFile::fd_below(&source), HostFile::fd_below(&target));
-        if let (Some(from), Some(to)) = fds {
+        if let Some((from, to)) = system.host_fd(from)?.zip(system.host_fd(to)?) {
             let _out = host_fork::blocking_section();
             // SAFETY: the call takes no pointer.
             let copied = unsafe { direct!(libc::SYS_tee, from.get(), to.get(), count, flags) };
@@ -107,15 +104,14 @@ pub unsafe extern "C" fn fdt_vmsplice(
 ) -> ssize_t {
     call(|system| {
         let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
-        let file = system.file(fd)?;
-        if let Some(host_fd) = HostFile::fd_below(&file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             let _out = host_fork::blocking_section();
             // SAFETY: as the caller promises.
             let moved = unsafe { direct!(libc::SYS_vmsplice, host_fd.get(), bufs, count, flags) };
             return moved.map(|moved| moved as ssize_t);
         }
         let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;
-        let status = file.status();
+        let status = system.file(fd)?.status();
         if status.can_write() {
             // SAFETY: as the caller promises.
             let moved = match unsafe { import_iovec(bufs, count) }? {

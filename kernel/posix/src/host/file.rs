@@ -144,12 +144,6 @@ impl HostFile {
         (file as &dyn Any).downcast_ref()
     }
 
-    /// Returns the host descriptor of an open file, if that is a host file.
-    #[inline]
-    pub(crate) fn fd_below(file: &FileRef<RcuObject>) -> Option<InUse> {
-        Self::below(&***file).map(Self::fd)
-    }
-
     /// Returns the host file behind an open file, if the host has its attributes too. Calls that
     /// change them must not take the host's inode of a device in an overlay.
     pub(crate) fn with_inode_below(file: &dyn Object) -> Option<&HostFile> {
@@ -238,6 +232,27 @@ impl HostFile {
     ) -> Result<RawFd, Errno> {
         let stays_open = (self.keep == Keep::Open).then_some(set);
         self.names.get(ours, used.get(), stays_open)
+    }
+}
+
+/// Host descriptor of an open file. Both stay open until this is dropped.
+pub(crate) struct OpenHostFd {
+    used: InUse,
+    _file: FileRef<RcuObject>,
+}
+
+impl OpenHostFd {
+    /// Returns nothing if it is no host file.
+    #[inline]
+    pub(crate) fn of(file: FileRef<RcuObject>) -> Option<Self> {
+        let used = HostFile::below(&**file)?.fd();
+        Some(OpenHostFd { used, _file: file })
+    }
+
+    /// Returns the host descriptor, or -1 if this process does not have it.
+    #[inline]
+    pub(crate) fn get(&self) -> RawFd {
+        self.used.get()
     }
 }
 

@@ -25,6 +25,7 @@ use crate::host;
 use crate::host::fd::without_moves;
 use crate::host::file::HostFile;
 use crate::ipc::addresses::{check_address, put_address};
+use crate::ipc::scm_rights::{CMSG_HEADER, FD_SIZE, Head, aligned, word};
 use crate::ipc::sockets::descriptor_flags;
 use crate::process::closing::give_up_unless_open;
 
@@ -62,9 +63,8 @@ pub unsafe extern "C" fn fdt_sendto(
         if let Some(sent) = sent {
             return to_ssize(Ok(sent));
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            return to_ssize(send(host_file.fd().get(), to, length));
+        if let Some(host_fd) = system.host_fd(fd)? {
+            return to_ssize(send(host_fd.get(), to, length));
         }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_buffer(bytes, count) }?;
@@ -99,10 +99,9 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         if let Some(sent) = unsafe { to_host_path(system, fd, to, send) }? {
             return Ok(sent);
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return unsafe { system.send_to_host(host_file.fd().get(), message, flags) };
+            return unsafe { system.send_to_host(host_fd.get(), message, flags) };
         }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
@@ -149,9 +148,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
 ) -> ssize_t {
     call(|system| {
         check_buffer_end(buf, count)?;
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
             return to_ssize(unsafe {
                 host::recvfrom(host_fd.get(), buf, count, flags, from, length)
@@ -175,10 +172,9 @@ pub unsafe extern "C" fn fdt_recvfrom(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return unsafe { system.receive_from_host(host_file.fd().get(), message, flags) };
+            return unsafe { system.receive_from_host(host_fd.get(), message, flags) };
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -418,22 +414,20 @@ impl System {
         let control = unsafe { uaccess::bytes(head.msg_control, head.msg_controllen) }?;
         let mut rest = control;
         while rest.len() >= CMSG_HEADER {
-            let message = Control::read(rest)?;
-            self.add_control(&message, &mut outgoing)?;
-            let next = aligned(CMSG_HEADER + message.data.len());
-            rest = rest.get(next..).unwrap_or(&[]);
+            let head = Head::of(rest).ok_or(Errno::EINVAL)?;
+            // Messages of other levels are ignored.
+            if head.level == libc::SOL_SOCKET {
+                self.add_control(head.kind, &rest[CMSG_HEADER..head.length], &mut outgoing)?;
+            }
+            rest = &rest[head.next()..];
         }
         Ok(outgoing)
     }
 
-    fn add_control(&self, message: &Control<'_>, outgoing: &mut Outgoing) -> Result<(), Errno> {
-        // Messages of other levels are ignored.
-        if message.level != libc::SOL_SOCKET {
-            return Ok(());
-        }
-        match message.kind {
+    fn add_control(&self, kind: c_int, data: &[u8], outgoing: &mut Outgoing) -> Result<(), Errno> {
+        match kind {
             libc::SCM_RIGHTS => {
-                let fds = message.data.chunks_exact(size_of::<c_int>());
+                let fds = data.chunks_exact(FD_SIZE);
                 if outgoing.files.len() + fds.len() > SCM_MAX_FD {
                     return Err(Errno::EINVAL);
                 }
@@ -446,8 +440,8 @@ impl System {
                 }
                 Ok(())
             }
-            libc::SCM_CREDENTIALS if message.data.len() == 12 => {
-                let [pid, uid, gid] = [0, 4, 8].map(|at| word(&message.data[at..]));
+            libc::SCM_CREDENTIALS if data.len() == 12 => {
+                let [pid, uid, gid] = [0, 4, 8].map(|at| word(&data[at..]));
                 let (uid, gid) = (uid.cast_unsigned(), gid.cast_unsigned());
                 let claimed = Ucred { pid, uid, gid };
                 outgoing.credentials = Some(self.process.may_claim(claimed)?);
@@ -554,36 +548,6 @@ impl System {
 /// Maximum number of files in one message.
 const SCM_MAX_FD: usize = 253;
 
-/// Bytes of a control message before its data.
-const CMSG_HEADER: usize = size_of::<libc::cmsghdr>();
-
-/// Control message of the caller.
-struct Control<'a> {
-    level: c_int,
-    kind: c_int,
-    data: &'a [u8],
-}
-
-impl<'a> Control<'a> {
-    /// Reads the first of several control messages.
-    ///
-    /// # Errors
-    /// `EINVAL` if its length is larger than the bytes there are, or smaller than its header.
-    fn read(bytes: &'a [u8]) -> Result<Self, Errno> {
-        let mut length = [0; 8];
-        length.copy_from_slice(&bytes[..8]);
-        let length = usize::from_ne_bytes(length);
-        if length < CMSG_HEADER || length > bytes.len() {
-            return Err(Errno::EINVAL);
-        }
-        Ok(Control {
-            level: word(&bytes[8..]),
-            kind: word(&bytes[12..]),
-            data: &bytes[CMSG_HEADER..length],
-        })
-    }
-}
-
 /// Writes control messages to the caller's buffer.
 struct Writer<'a> {
     room: &'a mut [u8],
@@ -625,14 +589,6 @@ fn put_time(form: MessageTime, writer: &mut Writer<'_>) {
     };
     let words = [now.as_secs(), fraction.into()].map(u64::to_ne_bytes);
     writer.put(kind, words.as_flattened());
-}
-
-fn aligned(length: usize) -> usize {
-    length.next_multiple_of(size_of::<usize>())
-}
-
-fn word(bytes: &[u8]) -> c_int {
-    c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
 /// Reads the destination of a message, if there is one.

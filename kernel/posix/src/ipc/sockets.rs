@@ -86,9 +86,8 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
         if let Some(bound) = bound {
             return Ok(bound);
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            return bind(host_file.fd().get(), address, length);
+        if let Some(host_fd) = system.host_fd(fd)? {
+            return bind(host_fd.get(), address, length);
         }
         // SAFETY: as the caller promises.
         match unsafe { read_unix_address(address, length) }? {
@@ -106,10 +105,9 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: the call takes no pointer.
-            return host::check(unsafe { libc::listen(host_file.fd().get(), backlog) });
+            return host::check(unsafe { libc::listen(host_fd.get(), backlog) });
         }
         // A negative backlog is the maximum.
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
@@ -183,9 +181,8 @@ pub unsafe extern "C" fn fdt_connect(
         if let Some(connected) = connected {
             return Ok(connected);
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            return connect(host_file.fd().get(), address, length);
+        if let Some(host_fd) = system.host_fd(fd)? {
+            return connect(host_fd.get(), address, length);
         }
         // SAFETY: as the caller promises.
         let address = unsafe { system.peer_address(address, length) }?;
@@ -198,10 +195,9 @@ pub unsafe extern "C" fn fdt_connect(
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: the call takes no pointer.
-            return host::check(unsafe { libc::shutdown(host_file.fd().get(), how) });
+            return host::check(unsafe { libc::shutdown(host_fd.get(), how) });
         }
         system.process.getsockname(fd)?;
         let how = match how {
@@ -223,9 +219,7 @@ pub unsafe extern "C" fn fdt_getsockname(
     length: *mut socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
             return host::check(unsafe { libc::getsockname(host_fd.get(), address, length) });
         }
@@ -244,9 +238,7 @@ pub unsafe extern "C" fn fdt_getpeername(
     length: *mut socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
             return host::check(unsafe { libc::getpeername(host_fd.get(), address, length) });
         }
@@ -267,9 +259,7 @@ pub unsafe extern "C" fn fdt_getsockopt(
     length: *mut socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
             return host::check(unsafe {
                 libc::getsockopt(host_fd.get(), level, name, value, length)
@@ -300,9 +290,7 @@ pub unsafe extern "C" fn fdt_setsockopt(
     length: socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
             return host::check(unsafe {
                 libc::setsockopt(host_fd.get(), level, name, value, length)

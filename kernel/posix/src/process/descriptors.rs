@@ -169,11 +169,7 @@ unsafe fn fcntl_file(
 /// in the table. Fails with `EINVAL` if it is not a host file.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
-    call(|system| {
-        let file = system.file(fd)?;
-        let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
-        Ok(host_file.fd().get())
-    })
+    call(|system| Ok(system.host_fd(fd)?.ok_or(Errno::EINVAL)?.get()))
 }
 
 /// Moves a host descriptor into the table, and returns its descriptor there. From now on the table
