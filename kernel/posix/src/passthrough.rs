@@ -279,16 +279,8 @@ struct Shape {
     at: &'static [(usize, usize)],
     /// Paths relative to the working directory.
     paths: &'static [usize],
-    returns: Returns,
-}
-
-/// Kind of a call's result.
-#[derive(Default)]
-enum Returns {
-    #[default]
-    Value,
-    /// A descriptor, with `FD_CLOEXEC` or without.
-    Fd { cloexec: bool },
+    /// For a call that returns a descriptor: 0 if that has no `FD_CLOEXEC`.
+    opens: Option<c_long>,
 }
 
 /// Flags and commands that the `libc` crate does not define.
@@ -309,28 +301,11 @@ const AT: &[(usize, usize)] = &[(0, 1)];
 
 /// Returns the descriptors of a call, or `None` if the call is not made.
 fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
-    let of_fds = |fds| Shape {
-        fds,
-        ..Shape::default()
-    };
-    let of_path = |at| Shape {
-        at,
-        ..Shape::default()
-    };
-    let cloexec = |flag| Returns::Fd { cloexec: flag != 0 };
-    let opens = |returns| Shape {
-        returns,
-        ..Shape::default()
-    };
     let o_cloexec = c_long::from(libc::O_CLOEXEC);
     Some(match number {
         // The kernel gives these descriptors the flag always.
-        libc::SYS_pidfd_open | libc::SYS_mq_open => opens(Returns::Fd { cloexec: true }),
-        libc::SYS_pidfd_getfd => Shape {
-            fds: FD,
-            returns: Returns::Fd { cloexec: true },
-            ..Shape::default()
-        },
+        libc::SYS_pidfd_open | libc::SYS_mq_open => Shape::default().opens(1),
+        libc::SYS_pidfd_getfd => Shape::of_fds(FD).opens(1),
         libc::SYS_pidfd_send_signal
         | libc::SYS_process_madvise
         | libc::SYS_process_mrelease
@@ -344,7 +319,7 @@ fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
         | libc::SYS_fsetxattr
         | libc::SYS_fgetxattr
         | libc::SYS_flistxattr
-        | libc::SYS_fremovexattr => of_fds(FD),
+        | libc::SYS_fremovexattr => Shape::of_fds(FD),
         libc::SYS_setxattr
         | libc::SYS_lsetxattr
         | libc::SYS_getxattr
@@ -356,45 +331,28 @@ fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
             paths: &[0],
             ..Shape::default()
         },
-        libc::SYS_waitid if a[0] == libc::P_PIDFD.into() => of_fds(&[1]),
+        libc::SYS_waitid if a[0] == libc::P_PIDFD.into() => Shape::of_fds(&[1]),
         libc::SYS_waitid => Shape::default(),
-        libc::SYS_perf_event_open => Shape {
-            fds: match a[4] & PERF_FLAG_PID_CGROUP {
+        libc::SYS_perf_event_open => {
+            let fds: &[usize] = match a[4] & PERF_FLAG_PID_CGROUP {
                 0 => &[3],
                 _ => &[1, 3],
-            },
-            returns: cloexec(a[4] & PERF_FLAG_FD_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_userfaultfd | libc::SYS_memfd_secret => opens(cloexec(a[0] & o_cloexec)),
-        libc::SYS_fsopen => opens(cloexec(a[1] & FSOPEN_CLOEXEC)),
-        libc::SYS_fsmount => Shape {
-            fds: FD,
-            returns: cloexec(a[1] & FSMOUNT_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_fspick => Shape {
-            at: AT,
-            returns: cloexec(a[2] & FSPICK_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_open_tree => Shape {
-            at: AT,
-            returns: cloexec(a[2] & OPEN_TREE_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_open_by_handle_at => Shape {
-            fds: FD,
-            returns: cloexec(a[2] & o_cloexec),
-            ..Shape::default()
-        },
+            };
+            Shape::of_fds(fds).opens(a[4] & PERF_FLAG_FD_CLOEXEC)
+        }
+        libc::SYS_userfaultfd | libc::SYS_memfd_secret => Shape::default().opens(a[0] & o_cloexec),
+        libc::SYS_fsopen => Shape::default().opens(a[1] & FSOPEN_CLOEXEC),
+        libc::SYS_fsmount => Shape::of_fds(FD).opens(a[1] & FSMOUNT_CLOEXEC),
+        libc::SYS_fspick => Shape::of_paths_at(AT).opens(a[2] & FSPICK_CLOEXEC),
+        libc::SYS_open_tree => Shape::of_paths_at(AT).opens(a[2] & OPEN_TREE_CLOEXEC),
+        libc::SYS_open_by_handle_at => Shape::of_fds(FD).opens(a[2] & o_cloexec),
         libc::SYS_fsconfig => match a[1] as c_int {
             FSCONFIG_SET_PATH | FSCONFIG_SET_PATH_EMPTY => return None,
-            FSCONFIG_SET_FD => of_fds(&[0, 4]),
-            _ => of_fds(FD),
+            FSCONFIG_SET_FD => Shape::of_fds(&[0, 4]),
+            _ => Shape::of_fds(FD),
         },
-        libc::SYS_move_mount => of_path(&[(0, 1), (2, 3)]),
-        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at => of_path(AT),
+        libc::SYS_move_mount => Shape::of_paths_at(&[(0, 1), (2, 3)]),
+        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at => Shape::of_paths_at(AT),
         libc::SYS_seccomp if returns_listener(a) => return None,
         libc::SYS_seccomp => Shape::default(),
         _ => return None,
@@ -421,6 +379,28 @@ fn returns_listener(a: &[c_long; 6]) -> bool {
 }
 
 impl Shape {
+    fn of_fds(fds: &'static [usize]) -> Self {
+        Shape {
+            fds,
+            ..Shape::default()
+        }
+    }
+
+    fn of_paths_at(at: &'static [(usize, usize)]) -> Self {
+        Shape {
+            at,
+            ..Shape::default()
+        }
+    }
+
+    /// The same, of a call that returns a descriptor: without `FD_CLOEXEC` if `cloexec` is 0.
+    fn opens(self, cloexec: c_long) -> Self {
+        Shape {
+            opens: Some(cloexec),
+            ..self
+        }
+    }
+
     /// Translates the arguments, makes the call, and translates its result.
     ///
     /// # Errors
@@ -470,11 +450,11 @@ impl Shape {
         }
         // SAFETY: as the caller promises; what was replaced is of the same kind.
         let result = unsafe { host::syscall(number, a) }?;
-        match self.returns {
-            Returns::Value => Ok(result),
-            Returns::Fd { cloexec } => {
-                Ok(system.adopt_new(result as c_int, cloexec.into())?.into())
-            }
+        match self.opens {
+            None => Ok(result),
+            Some(cloexec) => Ok(system
+                .adopt_new(result as c_int, cloexec as c_int)?
+                .into()),
         }
     }
 }
