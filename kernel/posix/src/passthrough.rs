@@ -452,9 +452,7 @@ impl Shape {
         let result = unsafe { host::syscall(number, a) }?;
         match self.opens {
             None => Ok(result),
-            Some(cloexec) => Ok(system
-                .adopt_new(result as c_int, cloexec as c_int)?
-                .into()),
+            Some(cloexec) => Ok(system.adopt_new(result as c_int, cloexec as c_int)?.into()),
         }
     }
 }

@@ -472,9 +472,7 @@ impl Start {
             false => (libc::AT_FDCWD, path),
         }
     }
-}
 
-impl Start {
     /// Returns from which directory of the host the end of a walk is looked up, and the path from
     /// there.
     fn lookup_reached<'w>(&self, walk: &'w Walk) -> (c_int, &'w [u8]) {

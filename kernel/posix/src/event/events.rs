@@ -128,7 +128,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
             // SAFETY: as the caller promises.
             Some(unsafe { uaccess::get(event) }?)
         };
-        let operation = match operation {
+        let operation_of_ours = match operation {
             libc::EPOLL_CTL_ADD => EpollCtl::Add,
             libc::EPOLL_CTL_MOD => EpollCtl::Mod,
             libc::EPOLL_CTL_DEL => EpollCtl::Del,
@@ -149,7 +149,8 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
             EpollEvent::new(events, requested.u64)
         });
         watch::rewatch();
-        system.process.epoll_ctl(epfd, operation, fd, requested)?;
+        let process = &system.process;
+        process.epoll_ctl(epfd, operation_of_ours, fd, requested)?;
         Ok(0)
     })
 }
@@ -159,7 +160,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
 fn control_host_file(
     system: &System,
     epfd: c_int,
-    operation: EpollCtl,
+    operation: c_int,
     fd: c_int,
     event: Option<libc::epoll_event>,
 ) -> Option<Result<c_int, Errno>> {
@@ -167,11 +168,6 @@ fn control_host_file(
     let host_file = HostFile::below(&**file)?;
     let set = system.file(epfd).ok()?;
     let epoll = epoll_below(&set)?;
-    let operation = match operation {
-        EpollCtl::Add => libc::EPOLL_CTL_ADD,
-        EpollCtl::Mod => libc::EPOLL_CTL_MOD,
-        EpollCtl::Del => libc::EPOLL_CTL_DEL,
-    };
     let control = || {
         let set = HostEpoll::beside(epoll, known_names)?;
         let used = host_file.fd();

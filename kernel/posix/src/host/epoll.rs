@@ -166,19 +166,39 @@ impl HostEpoll {
         mask: Option<&libc::sigset_t>,
     ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
-        let count =
-            unsafe { host::epoll_wait_in(self.host_fd.get(), events, most, timeout, mask) }?;
-        // SAFETY: the host has written as many.
-        let left = unsafe { self.without_wake_up(events, count, true) };
-        if left > 0 || count < most {
-            return Ok(left);
+        unsafe { self.wait_without_wake_up(events, most, timeout, mask, true) }
+    }
+
+    /// Waits in the host, and writes the events of host files to an array. Resets the eventfd if
+    /// `takes_wake_up`: see [`without_wake_up`](Self::without_wake_up).
+    ///
+    /// # Errors
+    /// The host's.
+    ///
+    /// # Safety
+    /// That of [`wait_for_caller`](Self::wait_for_caller).
+    #[inline]
+    unsafe fn wait_without_wake_up(
+        &self,
+        events: *mut epoll_event,
+        most: usize,
+        timeout: Option<Duration>,
+        mask: Option<&libc::sigset_t>,
+        takes_wake_up: bool,
+    ) -> Result<usize, Errno> {
+        let wait = |timeout, mask| {
+            // SAFETY: as the caller promises.
+            let count =
+                unsafe { host::epoll_wait_in(self.host_fd.get(), events, most, timeout, mask) }?;
+            // SAFETY: the host has written as many.
+            let left = unsafe { self.without_wake_up(events, count, takes_wake_up) };
+            Ok((count, left))
+        };
+        match wait(timeout, mask)? {
+            // The wake-up filled all the room. The host returns the other members first now.
+            (count, 0) if count == most => wait(Some(Duration::ZERO), None).map(|(_, left)| left),
+            (_, left) => Ok(left),
         }
-        // The wake-up filled all the room. Another member may be ready too.
-        let now = Some(Duration::ZERO);
-        // SAFETY: as the caller promises.
-        let count = unsafe { host::epoll_wait_in(self.host_fd.get(), events, most, now, None) }?;
-        // SAFETY: the host has written as many.
-        Ok(unsafe { self.without_wake_up(events, count, true) })
     }
 
     /// Removes the event of the eventfd, and returns how many are left. Resets the eventfd too if
@@ -274,19 +294,8 @@ impl HostEpoll {
         };
         let (place, room) = (found.as_mut_ptr(), found.len());
         // SAFETY: there is room.
-        let mut count =
-            unsafe { host::epoll_wait_in(self.host_fd.get(), place, room, timeout, None) }?;
-        // SAFETY: the host has written as many.
-        let mut left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
-        if left == 0 && count == room {
-            // The wake-up filled all the room. The host returns the other members first now.
-            let now = Some(Duration::ZERO);
-            // SAFETY: as above.
-            count = unsafe { host::epoll_wait_in(self.host_fd.get(), place, room, now, None) }?;
-            // SAFETY: as above.
-            left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
-        }
-        let count = left;
+        let count =
+            unsafe { self.wait_without_wake_up(place, room, timeout, None, takes_wake_up) }?;
         for (place, event) in events.iter_mut().zip(&found[..count]) {
             let flags = EpollFlags::from_bits_retain(event.events);
             *place = EpollEvent::new(flags, event.u64);
