@@ -17,9 +17,9 @@ use crate::process::supervisor;
 pub use crate::host::direct::{DirectCall, DirectCalls};
 pub use crate::passthrough::host_call;
 pub use crate::process::fork::{Child, end};
-pub use crate::process::supervisor::{
-    Threads, release as release_from_supervisor, start as start_supervisor,
-};
+pub use crate::process::supervisor::release as release_from_supervisor;
+#[cfg(target_arch = "x86_64")]
+pub use crate::process::supervisor::{Threads, start as start_supervisor};
 pub use crate::process::tree::{must_exit, next_name, reap, request_exit};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and
@@ -125,6 +125,7 @@ pub unsafe fn put<T: Copy>(at: *mut T, value: T) {
 }
 
 /// Ends the calling thread, which is in no call, if this is a completion process.
+#[cfg(target_arch = "x86_64")]
 pub fn end_completion() {
     if supervisor::is_completion_process() {
         supervisor::end_thread();

@@ -51,6 +51,7 @@ fdtable_sync::global! {
 pub(super) static UNPINNED: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
 /// Has the supervisor trace this process, or watch it if the host does not let it.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn trace_this() {
     let (id, name) = (host::process_id(), fdtable_shm::process());
     // Some hosts let a process trace only its children, and processes that allow it.

@@ -38,7 +38,7 @@ use std::ops::Range;
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable_sync::percpu::rseq;
 
-use super::layout::Threads;
+use super::threads::Threads;
 use crate::host;
 use descriptors::{Descriptors, User};
 use plan::{Dead, Plan, RANGES, SLOT, Slot, address, call, end_process, slot_of};

@@ -32,6 +32,9 @@ pub(super) const GIVE: c_int = 6;
 /// There are [wake-ups](WAKES).
 pub(super) const WAKE: c_int = 7;
 
+/// From the supervisor, which has begun: its id.
+pub(super) const BEGUN: c_int = 8;
+
 /// Makes two sockets for messages between processes.
 pub(super) fn socket_pair() -> Result<[RawFd; 2], Errno> {
     let mut ends = [-1; 2];

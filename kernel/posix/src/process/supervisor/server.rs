@@ -11,10 +11,13 @@ use std::thread;
 use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
-use super::client::{ID, PIN_FDS, UNPINNED, WAKES, make_wakes};
-use super::layout::Threads;
-use super::messages::{GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on};
+use super::client::{ID, PIN_FDS, SOCKET, UNPINNED, WAKES, make_wakes, trace_this};
+use super::completion::plan::end_of_call;
+use super::messages::{
+    BEGUN, GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on, socket_pair,
+};
 use super::queue::{Job, Receiver, Request, Sender, queue};
+use super::threads::Threads;
 use super::tracees::Tracees;
 use crate::abi::guard::guarded;
 use crate::host::{self, check, fd};
@@ -22,23 +25,69 @@ use crate::process::tree;
 
 /// The time between two looks for callbacks that are due, in milliseconds: where some were, and
 /// where none were.
-pub(super) const SOON: c_int = 5;
+const SOON: c_int = 5;
 
-pub(super) const LATE: c_int = 50;
+const LATE: c_int = 50;
 
 /// The name of the supervisor, which no process of the tree has.
-pub(super) const SUPERVISOR: u32 = u32::MAX;
+const SUPERVISOR: u32 = u32::MAX;
 
 /// The supervisor's own descriptor of its socket.
-pub(super) const OWN_SOCKET: RawFd = 3;
+const OWN_SOCKET: RawFd = 3;
 
 /// Returns the descriptors for pinned ones, of so many. Those below are for all else.
-pub(super) fn shares(limit: c_int) -> Range<c_int> {
+fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
 
+/// Starts the supervisor, for this process and all that it makes. Call it once, while the process
+/// has one thread.
+///
+/// # Errors
+/// Errors of the host's `socketpair`; `EAGAIN` if it makes no process.
+pub fn start(threads: Threads) -> Result<(), Errno> {
+    let [ours, theirs] = socket_pair()?;
+    fdtable_shm::after_last_calls(end_of_call);
+    let limit = host::limit(libc::RLIMIT_NOFILE)?.rlim_max.min(1 << 20) as c_int;
+    {
+        let pinned = shares(limit);
+        let mut fds = PIN_FDS.lock();
+        (fds.next, fds.end) = (pinned.start, pinned.end);
+    }
+    // The supervisor inherits that.
+    rcu::use_ticks();
+    fork_twice(theirs, limit, threads);
+    host::close(theirs);
+    // Without a supervisor, no process has the other end any more.
+    let Some(([BEGUN, id, _], None)) = receive(ours) else {
+        host::close(ours);
+        return Err(Errno::EAGAIN);
+    };
+    ID.store(id);
+    SOCKET.store(ours);
+    trace_this();
+    Ok(())
+}
+
+/// Makes the supervisor by two forks, so that it is no child of this process.
+fn fork_twice(socket: RawFd, limit: c_int, threads: Threads) {
+    fdtable_shm::name_child(SUPERVISOR);
+    // SAFETY: this process has one thread, which continues in the child.
+    let first = unsafe { libc::fork() };
+    if first == 0 {
+        // SAFETY: as above.
+        if unsafe { libc::fork() } == 0 {
+            attend(socket, limit, threads);
+        }
+        // SAFETY: it takes an integer.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(first, ptr::null_mut(), 0) };
+}
+
 /// The life of the supervisor: this thread traces, and another one does all else.
-pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
+fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     // SAFETY: these take integers. The descriptors are those of the program, of which this process
     // has no use.
     unsafe {
@@ -59,6 +108,7 @@ pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     }
     fd::forget_all();
     ID.store(host::process_id());
+    send_on(OWN_SOCKET, [BEGUN, host::process_id(), 0], None);
     let queues = (signals_of_children(), queue(), queue());
     let (Ok(children), Ok((requests, requested)), Ok((jobs, asked))) = queues else {
         return;
@@ -77,7 +127,7 @@ pub(super) fn attend(socket: RawFd, limit: c_int, threads: Threads) {
 }
 
 /// Does what messages and the thread that traces ask for, until the tree has ended.
-pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
+fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     let Ok(epoll) = host::epoll_create() else {
         return;
     };
@@ -138,7 +188,7 @@ pub(super) fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_i
 }
 
 /// State of the supervisor.
-pub(super) struct Supervisor {
+struct Supervisor {
     epoll: RawFd,
     /// Limit of the descriptors of pidfds: those from it on are for pinned ones.
     pidfd_end: RawFd,
@@ -222,12 +272,12 @@ impl Supervisor {
 }
 
 /// The keys of the two descriptors that are no process: names are neither.
-pub(super) const MESSAGES: u32 = 0;
+const MESSAGES: u32 = 0;
 
-pub(super) const JOBS: u32 = SUPERVISOR;
+const JOBS: u32 = SUPERVISOR;
 
 /// Opens a descriptor that is ready when the host reports something about what is traced.
-pub(super) fn signals_of_children() -> Result<RawFd, Errno> {
+fn signals_of_children() -> Result<RawFd, Errno> {
     // Of a signal that is ignored, as this process may have inherited it, the host tells nothing.
     // SAFETY: it takes integers.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -241,7 +291,7 @@ pub(super) fn signals_of_children() -> Result<RawFd, Errno> {
     check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })
 }
 
-pub(super) fn forget_wakes(pinned: c_int) {
+fn forget_wakes(pinned: c_int) {
     let _ = guarded(|| {
         WAKES.lock().retain(|&other| other != pinned);
         Ok(())
@@ -249,7 +299,7 @@ pub(super) fn forget_wakes(pinned: c_int) {
 }
 
 /// Closes a pinned descriptor, in the supervisor.
-pub(super) fn close_pinned(pinned: c_int) {
+fn close_pinned(pinned: c_int) {
     make_wakes();
     host::close(pinned);
     forget_wakes(pinned);

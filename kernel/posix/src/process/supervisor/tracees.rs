@@ -35,12 +35,12 @@ use fdtable_vfs::Errno;
 use super::client::IS_TRACED;
 use super::completion::plan::{Dead, in_frame};
 use super::completion::{Completion, Pages};
-use super::layout::Threads;
 use super::ptrace::{
     is_in_event, is_leader, made, mask, message, noted, process_of, registers, request,
     take_signals, tracer_of, vectors, words,
 };
 use super::queue::{Job, Receiver, Request, Sender};
+use super::threads::Threads;
 use crate::host;
 
 /// Time that the calls of a killed process may take. Calls that wait are interrupted.

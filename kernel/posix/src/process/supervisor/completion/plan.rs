@@ -13,8 +13,8 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable::host_fork;
 use fdtable_sync::sequence::resume_address;
 
-use crate::process::supervisor::layout::Threads;
 use crate::process::supervisor::ptrace::Vectors;
+use crate::process::supervisor::threads::Threads;
 
 /// Pages of the host, in bytes.
 pub(super) const PAGE: u64 = 4096;

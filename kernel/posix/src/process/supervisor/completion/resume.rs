@@ -14,7 +14,7 @@ use std::ptr;
 use super::plan::{
     Context, PAGE, PLAN, Plan, RANGES, SLOT, Slot, address, call, end_process, end_thread, slot_of,
 };
-use crate::process::supervisor::layout::Threads;
+use crate::process::supervisor::threads::Threads;
 
 /// Replaces the memory, and continues the calls.
 pub(super) unsafe extern "C" fn take_over(plan: *const Plan) -> ! {

@@ -1,10 +1,8 @@
 //! Facts about the threads of a runner.
 
-#[cfg(target_arch = "x86_64")]
 use std::ffi::c_int;
 
 /// Facts about the threads of a runner that the supervisor needs.
-#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
     /// Offset, from the base of `gs`, of the base of `fs` that a thread has in the runner. A thread
@@ -21,8 +19,3 @@ pub struct Threads {
     /// The signal, and its code, by which a thread hears that its process is killed.
     pub killed: (c_int, c_int),
 }
-
-/// Facts about the threads of a runner that the supervisor needs: none, where there is no runner.
-#[cfg(not(target_arch = "x86_64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Threads(());
