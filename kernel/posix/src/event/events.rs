@@ -304,7 +304,7 @@ enum Waited {
 /// the events.
 ///
 /// # Safety
-/// That of [`epoll_wait`].
+/// As for [`epoll_wait`].
 #[inline]
 unsafe fn wait_in_host(
     epoll: &Epoll,
@@ -350,7 +350,7 @@ fn remaining(until: Instant) -> Duration {
 /// Waits for members of both kinds.
 ///
 /// # Safety
-/// That of [`epoll_wait`].
+/// As for [`epoll_wait`].
 unsafe fn wait_for_all(
     system: &System,
     epfd: c_int,

@@ -60,7 +60,7 @@ impl Partial {
     /// Finds out how much of the caller's buffers can be read, or written.
     ///
     /// # Safety
-    /// That of [`uaccess::bytes`] or [`uaccess::bytes_mut`] for each buffer.
+    /// As for [`uaccess::bytes`] or [`uaccess::bytes_mut`] for each buffer.
     #[cold]
     pub(crate) unsafe fn of(bufs: &[iovec], writes: bool) -> Self {
         let mut left = MAX_RW_COUNT;

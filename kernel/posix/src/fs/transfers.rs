@@ -130,7 +130,7 @@ pub extern "C" fn fdt_fdatasync(fd: c_int) -> c_int {
 /// Reads at an offset, or at the position.
 ///
 /// # Safety
-/// That of [`uaccess::bytes_mut`].
+/// As for [`uaccess::bytes_mut`].
 #[inline(always)]
 unsafe fn read(
     system: &System,
@@ -156,7 +156,7 @@ unsafe fn read(
 /// Writes at an offset, or at the position.
 ///
 /// # Safety
-/// That of [`uaccess::bytes`].
+/// As for [`uaccess::bytes`].
 #[inline(always)]
 unsafe fn write(
     system: &System,
@@ -180,7 +180,7 @@ unsafe fn write(
 /// Reads into a buffer that cannot be written as a whole.
 ///
 /// # Safety
-/// That of [`uaccess::bytes_mut`].
+/// As for [`uaccess::bytes_mut`].
 #[cold]
 unsafe fn read_partially(
     system: &System,
@@ -203,7 +203,7 @@ unsafe fn read_partially(
 /// Writes from a buffer that cannot be read as a whole.
 ///
 /// # Safety
-/// That of [`uaccess::bytes`].
+/// As for [`uaccess::bytes`].
 #[cold]
 unsafe fn write_partially(
     system: &System,

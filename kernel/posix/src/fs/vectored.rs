@@ -86,7 +86,7 @@ pub unsafe extern "C" fn fdt_pwritev2(
 /// Reads into several buffers, at an offset or at the position.
 ///
 /// # Safety
-/// That of [`import_iovec_mut`].
+/// As for [`import_iovec_mut`].
 #[inline]
 unsafe fn read(
     system: &System,
@@ -114,7 +114,7 @@ unsafe fn read(
 /// Writes from several buffers, at an offset or at the position.
 ///
 /// # Safety
-/// That of [`import_iovec`].
+/// As for [`import_iovec`].
 #[inline]
 unsafe fn write(
     system: &System,

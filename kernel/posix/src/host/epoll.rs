@@ -176,7 +176,7 @@ impl HostEpoll {
     /// The host's.
     ///
     /// # Safety
-    /// That of [`wait_for_caller`](Self::wait_for_caller).
+    /// As for [`wait_for_caller`](Self::wait_for_caller).
     #[inline]
     unsafe fn wait_without_wake_up(
         &self,

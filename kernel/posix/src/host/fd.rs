@@ -297,8 +297,8 @@ pub(crate) fn forget_all() {
 /// Returns true where this process has one thread.
 static IS_ALONE: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Tells how it is known whether the process has one thread. The first call counts; until then, it
-/// may have several.
+/// Sets the function that returns true if the process has one thread. The first call decides; until
+/// then, the process may have several.
 pub fn tell_threads(is_alone: fn() -> bool) {
     // The first one stays.
     let _ = IS_ALONE.set(is_alone);

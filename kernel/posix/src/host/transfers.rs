@@ -59,7 +59,7 @@ pub(crate) fn pwrite_inside(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usiz
 /// Sends to an address, or to the peer. May block.
 ///
 /// # Safety
-/// That of `sendto(2)`.
+/// As for `sendto(2)`.
 #[inline]
 pub(crate) unsafe fn sendto(
     fd: RawFd,
@@ -89,7 +89,7 @@ pub(crate) unsafe fn sendto(
 /// Receives, with the address of the sender. May block.
 ///
 /// # Safety
-/// That of `recvfrom(2)`.
+/// As for `recvfrom(2)`.
 #[inline]
 pub(crate) unsafe fn recvfrom(
     fd: RawFd,
@@ -119,7 +119,7 @@ pub(crate) unsafe fn recvfrom(
 /// Sends a message. May block.
 ///
 /// # Safety
-/// That of `sendmsg(2)`.
+/// As for `sendmsg(2)`.
 pub(crate) unsafe fn sendmsg(
     fd: RawFd,
     message: *const libc::msghdr,
@@ -142,7 +142,7 @@ pub(crate) unsafe fn sendmsg(
 /// Receives a message. May block.
 ///
 /// # Safety
-/// That of `recvmsg(2)`.
+/// As for `recvmsg(2)`.
 pub(crate) unsafe fn recvmsg(
     fd: RawFd,
     message: *mut libc::msghdr,
@@ -165,7 +165,7 @@ pub(crate) unsafe fn recvmsg(
 /// Accepts a connection. May block.
 ///
 /// # Safety
-/// That of `accept4(2)`.
+/// As for `accept4(2)`.
 pub(crate) unsafe fn accept4(
     fd: RawFd,
     address: *mut libc::sockaddr,
@@ -191,7 +191,7 @@ pub(crate) unsafe fn accept4(
 /// Connects a socket. May block.
 ///
 /// # Safety
-/// That of `connect(2)`.
+/// As for `connect(2)`.
 pub(crate) unsafe fn connect(
     fd: RawFd,
     address: *const libc::sockaddr,

@@ -43,7 +43,7 @@ const FAMILY: usize = size_of::<libc::sa_family_t>();
 /// `EINVAL` if no address is so long; `EFAULT`.
 ///
 /// # Safety
-/// That of [`read_unix_address`].
+/// As for [`read_unix_address`].
 pub(crate) unsafe fn check_address(
     address: *const sockaddr,
     length: socklen_t,
@@ -55,7 +55,7 @@ pub(crate) unsafe fn check_address(
 /// Returns the bytes of an address.
 ///
 /// # Safety
-/// That of [`read_unix_address`].
+/// As for [`read_unix_address`].
 unsafe fn address_bytes_of<'a>(
     address: *const sockaddr,
     length: socklen_t,
@@ -71,7 +71,7 @@ unsafe fn address_bytes_of<'a>(
 /// Reads the family and the name of an address.
 ///
 /// # Safety
-/// That of [`read_unix_address`].
+/// As for [`read_unix_address`].
 pub(super) unsafe fn read_address<'a>(
     address: *const sockaddr,
     length: socklen_t,

@@ -291,7 +291,7 @@ unsafe fn message_headers(
 /// `EFAULT` if it is above the address space.
 ///
 /// # Safety
-/// That of [`uaccess::bytes`].
+/// As for [`uaccess::bytes`].
 unsafe fn import_buffer<'a>(
     at: *const c_void,
     count: usize,
@@ -315,7 +315,7 @@ unsafe fn import_buffer<'a>(
 /// `EFAULT` if it is above the address space.
 ///
 /// # Safety
-/// That of [`uaccess::bytes_mut`].
+/// As for [`uaccess::bytes_mut`].
 unsafe fn import_buffer_mut<'a>(
     at: *mut c_void,
     count: usize,
@@ -404,7 +404,7 @@ impl System {
     /// credentials are not the sender's.
     ///
     /// # Safety
-    /// That of `sendmsg`.
+    /// As for `sendmsg`.
     unsafe fn read_control(&self, head: &msghdr) -> Result<Outgoing, Errno> {
         let mut outgoing = Outgoing::default();
         if head.msg_controllen == 0 {
@@ -454,7 +454,7 @@ impl System {
     /// Writes the address and the ancillary data of a received message to the caller.
     ///
     /// # Safety
-    /// That of `recvmsg`.
+    /// As for `recvmsg`.
     unsafe fn write_received(
         &self,
         head: &mut msghdr,
@@ -646,7 +646,7 @@ unsafe fn to_host_path<R>(
 /// Writes the sender's address of a message. A sender without a name has an empty address.
 ///
 /// # Safety
-/// That of [`put_address`].
+/// As for [`put_address`].
 unsafe fn put_sender(
     sender: &SocketAddress,
     to: *mut sockaddr,

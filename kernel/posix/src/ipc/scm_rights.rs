@@ -32,7 +32,7 @@ impl System {
     /// if it is not a host file.
     ///
     /// # Safety
-    /// That of `sendmsg`.
+    /// As for `sendmsg`.
     pub(crate) unsafe fn send_to_host(
         &self,
         host_fd: c_int,
@@ -64,7 +64,7 @@ impl System {
     /// The host's; `EFAULT`.
     ///
     /// # Safety
-    /// That of `recvmsg`.
+    /// As for `recvmsg`.
     pub(crate) unsafe fn receive_from_host(
         &self,
         host_fd: c_int,

@@ -325,7 +325,7 @@ impl System {
     /// `ENODATA` without a peer; `ERANGE` if there is no room for all; `EFAULT`.
     ///
     /// # Safety
-    /// That of `put_option`.
+    /// As for `put_option`.
     unsafe fn peer_groups(
         &self,
         fd: c_int,
@@ -377,7 +377,7 @@ impl System {
     /// `EFAULT`; `EINVAL` if it is malformed; those of [`socket_path`](Self::socket_path).
     ///
     /// # Safety
-    /// That of [`read_unix_address`].
+    /// As for [`read_unix_address`].
     pub(crate) unsafe fn address(
         &self,
         address: *const sockaddr,

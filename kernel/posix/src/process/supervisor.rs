@@ -1,19 +1,19 @@
 //! The supervisor: a process beside a tree of processes that share one kernel.
 //!
-//! It runs the callbacks of RCU that no other thread has run: the processes have no thread for
-//! them, which could die with a lock. It [traces](tracees) the processes of the tree: the calls of
-//! one that is killed are completed, and it is [reaped](super::tree::reap). And it pins
-//! descriptors of the host of objects that outlive the process that has opened them ([`pin`]): a
-//! process that needs one opens it through `/proc`, or asks for it.
+//! - It runs callbacks of RCU that no other thread has run. The processes have no thread for them,
+//!   because that could be killed while it holds a lock.
+//! - It [traces](tracees) the processes. If one is killed, it has the calls of that completed, and
+//!   then [reaps](super::tree::reap) it.
+//! - It [pins](pin) host descriptors of objects that outlive the process that has opened them. A
+//!   process that needs one opens it through `/proc`, or asks for it.
 //!
-//! It is made by two forks before the program starts, so it is no child of the tree. It has a
-//! session of its own and no descriptor but its socket and those that it pins, and ends when the
-//! last process of the tree has ended. If it is killed, the host lets go what it traces, processes
-//! are reaped by parents that wait for them, and a pinned descriptor is lost to all but those that
-//! have it open.
+//! Two forks make it before the program starts, so it is no child of the tree. It has a session of
+//! its own, and no descriptors but its socket and the pinned ones. It exits after the last process
+//! of the tree. If it is killed, the host releases its tracees, parents that wait reap their
+//! children, and a pinned descriptor is lost to all processes that do not have it open.
 //!
-//! Where the host does not let it trace, it watches the processes, and reaps each that has ended.
-//! A call in which one is killed stays incomplete then.
+//! If the host refuses to let it trace, it only watches the processes, and reaps each one that has
+//! ended. A call of a killed process stays incomplete then.
 
 mod client;
 #[cfg(target_arch = "x86_64")]

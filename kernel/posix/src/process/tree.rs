@@ -1,10 +1,10 @@
 //! The processes of a tree that shares one kernel.
 //!
-//! Each has an entry from before the fork that makes it until it is *reaped*: its descriptors are
-//! closed then, in its name. A process that ends in good order has closed them before. One that is
-//! killed has not, and its parent reaps it before `wait` returns, as Linux closes the files of a
-//! process before its parent learns of its end. The [supervisor](super::supervisor) reaps
-//! processes for which no parent waits.
+//! A process has an entry from before the fork that makes it until it is *reaped*, which closes its
+//! descriptors in its name. A process that exits has closed them itself. A killed process has not,
+//! so its parent reaps it before `wait` returns, as Linux closes the files of a process before its
+//! parent learns of its end. The [supervisor](super::supervisor) reaps processes whose parent does
+//! not wait.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Member {
     }
 }
 
-/// That of this process.
+/// The member of this process.
 pub(super) static OWN: AtomicCell<Option<&'static Member>> = AtomicCell::new(None);
 
 /// A process of the tree.
@@ -50,7 +50,7 @@ pub(super) struct Entry {
     reaper: c_int,
 }
 
-/// The process that has to complete a reaping.
+/// The process that has to complete the reaping of another one.
 enum Reaping {
     /// No process: the entry is gone.
     Over,

@@ -63,8 +63,8 @@ pub(super) fn trace_this() {
     see(id, name);
 }
 
-/// Has the supervisor let this process go, for another one that traces it. Returns when it has, or
-/// after ten seconds. The process and its later children are watched from then on.
+/// Has the supervisor release this process for another tracer. Returns when it has done so, or
+/// after ten seconds. From then on the supervisor only watches the process and its later children.
 pub fn release() {
     const LOOKS: u32 = 10_000;
     if !is_traced() {

@@ -1,29 +1,29 @@
-//! A completion process: a process that completes the calls in which another one was killed.
+//! A completion process completes the calls in which another process was killed.
 //!
-//! The dead process is held by the host: see [`tracees`](super::tracees). All processes of the tree
-//! are forks of one, and so is the supervisor, so the code of the kernel and the shared memory have
-//! the same addresses in a fork of it. The fork lacks the dead process's own memory. The completion
-//! process
+//! The host holds the dead process: see [`tracees`](super::tracees). All processes of the tree are
+//! forks of one process, and so is the supervisor. So a fork of the supervisor has the code of the
+//! kernel and the shared memory at the same addresses, and lacks only the private memory of the
+//! dead process. The completion process
 //!
 //! 1. takes copies of the dead process's descriptors, as the same descriptors, its working
 //!    directory, and its user;
-//! 2. replaces its own private memory by that of the dead process: memory that the runner needs is
+//! 2. replaces its private memory by that of the dead process: memory that the runner needs is
 //!    copied at once, and memory of the program page by page, when a call accesses it;
-//! 3. has a thread for each thread that was in a call, which continues there with its registers,
-//!    and for each other one that was in the runner, which may hold a private lock: that of the C
-//!    library's heap, or the freezer in a fork.
+//! 3. starts a thread for each dead thread that was in a call, which continues there with the
+//!    registers of that; and one for each other dead thread that was in the runner, because it may
+//!    hold a private lock: that of the C library's heap, or the freezer in a fork.
 //!
-//! Its threads end with the outermost call ([`end_of_call`]), or when they would return to the
-//! program, whose memory cannot be executed here. The completion process exits when none of its
-//! threads has a call left to complete. A filter has every attempt to make a thread or a process
-//! fail. The threads are told that their process is killed, so calls that wait are interrupted.
-//! Locks know the threads by the ids of the dead threads, which live until they are let go.
+//! A thread ends with its outermost call ([`end_of_call`](plan::end_of_call)), or where it would
+//! return to the program, whose memory is not executable here. The process exits when none of its
+//! threads has a call left to complete. A filter denies the creation of threads and processes. The
+//! threads are told that their process is killed, so calls that wait are interrupted. Locks know
+//! the threads by the IDs of the dead threads, which exist until the host lets them go.
 //!
 //! # What remains
 //!
-//! A call that reads or writes a file of the host, with a buffer of the program, can fail with
-//! `EFAULT`: the host does not ask for pages as the calls of this library do. Data that a call
-//! stores in memory of the program is lost with that memory, also in a mapping that others share.
+//! A call that reads or writes a host file, with a buffer of the program, can fail with `EFAULT`:
+//! the host does not ask for pages as the calls of this library do. A call may store data in memory
+//! that the program shares with others: they do not see it, because this process has a copy.
 
 mod descriptors;
 pub(crate) mod plan;

@@ -1,4 +1,4 @@
-//! The life of the supervisor: one thread traces, and another one does all else.
+//! The threads of the supervisor: one traces, and the other one does everything else.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -86,7 +86,7 @@ fn fork_twice(socket: RawFd, limit: c_int, threads: Threads) {
     unsafe { libc::waitpid(first, ptr::null_mut(), 0) };
 }
 
-/// The life of the supervisor: this thread traces, and another one does all else.
+/// Runs the supervisor: this thread traces, and another one does everything else.
 fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     // SAFETY: these take integers. The descriptors are those of the program, of which this process
     // has no use.
@@ -126,7 +126,7 @@ fn attend(socket: RawFd, limit: c_int, threads: Threads) {
     }
 }
 
-/// Does what messages and the thread that traces ask for, until the tree has ended.
+/// Handles messages and jobs of the tracing thread until the tree has ended.
 fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     let Ok(epoll) = host::epoll_create() else {
         return;
@@ -187,20 +187,20 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     }
 }
 
-/// State of the supervisor.
+/// State of the thread that does not trace.
 struct Supervisor {
     epoll: RawFd,
     /// Limit of the descriptors of pidfds: those from it on are for pinned ones.
     pidfd_end: RawFd,
     /// The pidfds of processes, by their names.
     watched: HashMap<u32, RawFd>,
-    /// Processes for which there was no pidfd left, with their ids.
+    /// Processes that got no pidfd, with their ids.
     left_out: Vec<(c_int, u32)>,
     requests: Sender<Request>,
 }
 
 impl Supervisor {
-    /// Does what a message asks for.
+    /// Handles a message.
     fn follow(&mut self, [kind, what, name]: Message, fd: Option<RawFd>) {
         // Before a pinned descriptor is closed.
         make_wakes();
@@ -218,7 +218,7 @@ impl Supervisor {
             (UNPIN, None) => close_pinned(what),
             (WAKE, None) => {}
             (GIVE, Some(to)) => {
-                // Without an answer, the process hears that its socket is closed.
+                // Without an answer, the process finds its socket closed.
                 send_on(to, [GIVE, what, 0], Some(what));
                 host::close(to);
             }
@@ -234,7 +234,7 @@ impl Supervisor {
         }
     }
 
-    /// Does what the thread that traces asks for.
+    /// Handles a job of the tracing thread.
     fn work(&mut self, job: Job) {
         match job {
             Job::Born { name, id } => tree::born(name, id),

@@ -9,19 +9,18 @@
 //! 2. The process is [reaped](crate::process::tree::reap): its descriptors are closed.
 //! 3. The threads are let go. Only then does its parent learn of its end.
 //!
-//! So what others share with it is never left in the middle of a change, and a parent that has
-//! waited finds its pipes closed, as on Linux.
+//! So shared state is never left in the middle of a change, and a parent that has waited finds the
+//! pipes of its child closed, as on Linux.
 //!
-//! The host attaches the children and the threads of a tracee as they are made, so there is no
-//! moment at which one is not traced. Signals and stops pass through the supervisor, which lets
-//! them go on unchanged.
+//! The host attaches new children and threads of a tracee, so each one is traced from its first
+//! instruction on. Signals and stops pass through the supervisor, which lets them go on unchanged.
 //!
-//! A debugger takes the place of the supervisor ([`Request::Release`]). Such a process is then only
-//! watched, as where the host does not let the supervisor trace.
+//! A debugger takes the place of the supervisor ([`Request::Release`]). The supervisor then only
+//! watches such a process, as if the host did not let it trace.
 //!
 //! A tracee may hold a lock of the kernel while it waits for the supervisor to let it go on. So the
-//! thread that traces takes no such lock, and allocates no shared memory: another thread of the
-//! supervisor does what the kernel is needed for ([`Job`]).
+//! tracing thread takes no such lock, and allocates no shared memory. Another thread of the
+//! supervisor does the work that needs the kernel ([`Job`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{c_int, c_long, c_void};
@@ -55,7 +54,7 @@ const LOOKS: Duration = Duration::from_millis(10);
 /// The stop in which a thread is that was interrupted, or has begun, or is stopped by a signal.
 const EVENT_STOP: c_int = 128;
 
-/// All that is traced.
+/// The traced processes and their threads.
 pub(super) struct Tracees {
     layout: Threads,
     jobs: Sender<Job>,
@@ -98,7 +97,7 @@ impl Process {
     }
 }
 
-/// How a thread is not traced any more.
+/// Why a thread is no longer traced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
     /// It has ended, and the host has held it at its end.
@@ -109,7 +108,7 @@ enum Gone {
     Released,
 }
 
-/// How far a process is.
+/// Progress of a process.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -232,7 +231,7 @@ impl Tracees {
         }
     }
 
-    /// Deals with all that has happened.
+    /// Handles all reports of the host.
     fn follow(&mut self) {
         loop {
             let mut status = 0;
@@ -313,8 +312,8 @@ impl Tracees {
         process
     }
 
-    /// A thread stops for the first time. A process has a copy of what the thread has noted that
-    /// has forked it, with the name.
+    /// Handles the first stop of a thread. A new process has a copy of the words of the thread that
+    /// has forked it, which have its name.
     fn begins(&mut self, id: c_int) {
         let process = match is_leader(id) {
             true => id,
@@ -375,8 +374,8 @@ impl Tracees {
         }))
     }
 
-    /// Lets a thread go of a process that is not traced any more; the one that has asked for it not
-    /// before all others, as another tracer is to follow.
+    /// Releases a thread of a process that is no longer traced. The thread that has asked for this
+    /// is released last, because another tracer follows.
     fn release_thread(&mut self, id: c_int, signal: c_int) {
         let process = self.process_of.get(&id).copied();
         if let Some(process) = process.and_then(|process| self.processes.get_mut(&process))
@@ -425,7 +424,7 @@ impl Tracees {
         }
     }
 
-    /// Forgets a process that has no threads any more.
+    /// Forgets a process that has no threads left.
     fn finish(&mut self, id: c_int) {
         let Some(process) = self.processes.get(&id) else {
             return;
@@ -436,14 +435,14 @@ impl Tracees {
         }
         self.unsettled.remove(&id);
         if process.name != 0 {
-            self.tell_of_children(process);
+            self.report_children(process);
             // A process that ends by itself has closed its files, so the reaping may wait.
             self.jobs.send_later(Job::ReapEnded(process.name));
         }
         self.processes.remove(&id);
     }
 
-    /// The host holds a thread at its end.
+    /// Handles the end of a thread, at which the host holds it.
     fn ends(&mut self, id: c_int) {
         if !self.process_of.contains_key(&id) {
             self.begins(id);
@@ -482,7 +481,7 @@ impl Tracees {
         self.settle(process);
     }
 
-    /// A thread is not there any more.
+    /// Handles the death of a thread that the host has not held.
     fn forget(&mut self, id: c_int) {
         if let Some(process) = self.process_of.remove(&id) {
             self.remove_thread((id, process), Gone::Unseen);
@@ -490,7 +489,7 @@ impl Tracees {
         }
     }
 
-    /// Completes the calls of a process, if all of its threads are held, and reaps it.
+    /// Completes the calls of a process and reaps it, once all of its threads are held.
     fn settle(&mut self, id: c_int) {
         let Some(process) = self.processes.get(&id) else {
             self.unsettled.remove(&id);
@@ -565,7 +564,7 @@ impl Tracees {
         }
     }
 
-    /// Starts what completes the calls of a process, if it is in some.
+    /// Starts a completion process, if a process was killed in a call.
     fn begin_completion(
         &mut self,
         process: c_int,
@@ -589,10 +588,10 @@ impl Tracees {
         Completion::begin(from, &dead, self.layout, &mut self.pages).map(Some)
     }
 
-    /// Has a process reaped, none of whose calls is under way.
+    /// Requests that a process is reaped. None of its calls is under way.
     fn reap(&mut self, process: c_int) {
         if let Some(process) = self.processes.get(&process) {
-            self.tell_of_children(process);
+            self.report_children(process);
             self.jobs.send(Job::Reap(process.name));
             self.being_reaped.push((process.name, Instant::now()));
         }
@@ -607,8 +606,8 @@ impl Tracees {
         }
     }
 
-    /// Tells of the processes that one has made last, which it may not have noted itself.
-    fn tell_of_children(&self, process: &Process) {
+    /// Reports the last children of a process, which it may not have noted itself.
+    fn report_children(&self, process: &Process) {
         for id in Self::children(process) {
             let child = self.processes.get(&id);
             if let Some(&Process { name, .. }) = child.filter(|child| child.name != 0) {
@@ -617,13 +616,13 @@ impl Tracees {
         }
     }
 
-    /// Has a process reaped whose calls cannot be completed: what they have begun stays as it is.
-    /// Its threads are let go before, as others wait for the locks that they hold until they are
-    /// dead.
+    /// Releases a process whose calls cannot be completed, and requests that it is reaped. The
+    /// calls stay incomplete. Its threads are released first, because others wait for locks that
+    /// these hold until they are dead.
     fn abandon(&mut self, process: c_int) {
         if let Some(process) = self.processes.get(&process) {
             let name = process.name;
-            self.tell_of_children(process);
+            self.report_children(process);
             self.let_go(name);
             self.jobs.send(Job::ReapEnded(name));
         }
