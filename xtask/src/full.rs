@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "protocol",
-        summary: "models of how the keeper of a tree follows ends of processes, and of its locks",
+        summary: "models of how the supervisor of a tree follows ends of processes, and of its locks",
         run: protocol,
     },
     Step {

@@ -14,8 +14,8 @@ use super::{OURS, compiled, folder};
 /// After this the tree counts as waiting forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kills workers of a tree at random moments, in calls and outside. The program fails if anything of
-/// what they share with others is lost, doubled, torn, or still held.
+/// Kills workers of a tree at random moments, in calls and outside. The program fails if anything
+/// of what they share with others is lost, doubled, torn, or still held.
 #[test]
 fn what_others_share_with_a_killed_process_is_whole() {
     for (place, seed) in [("/fdt", 1), (".", 2)] {
@@ -76,11 +76,12 @@ fn kill_workers(place: &str, kills: u32, seed: u64) {
 }
 
 /// Kills processes in which a thread forks and another one waits in a call. A thread that was about
-/// to fork has all others wait; the one that waits has to end its call for the process to be buried.
+/// to fork has all others wait; the one that waits has to end its call for the process to be
+/// reaped.
 #[test]
-fn a_process_that_is_killed_while_it_forks_is_buried_at_once() {
+fn a_process_that_is_killed_while_it_forks_is_reaped_at_once() {
     const KILLS: u32 = 30;
-    /// A stand-in that completes nothing is ended after ten seconds.
+    /// A completion process that completes nothing is ended after ten seconds.
     const AT_ONCE: Duration = Duration::from_secs(8);
     let mut command = Command::new(OURS[0]);
     command.args([OURS[1], "--one-kernel"]);

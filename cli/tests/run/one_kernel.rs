@@ -5,8 +5,8 @@ use std::fs;
 use super::{OURS, compiled, folder, is_installed, run, shown};
 
 /// Fails unless a script of `bash` does on one kernel what it does on the host. Each runs in a
-/// folder of its own, and `MEMORY` is a directory: in memory with us. `needs` lists programs without
-/// which it is left out.
+/// folder of its own, and `MEMORY` is a directory: in memory with us. `needs` lists programs
+/// without which it is left out.
 #[track_caller]
 fn same_script(test: &str, needs: &[&str], script: &str) {
     if let Some(missing) = needs.iter().find(|program| !is_installed(program)) {
@@ -143,7 +143,7 @@ for end in [os._exit, lambda code: os.kill(os.getpid(), 15), lambda code: os.exe
 
 #[test]
 fn a_death_that_no_parent_waits_for_is_seen() {
-    // The parent does not wait, so the keeper closes the writing end.
+    // The parent does not wait, so the supervisor closes the writing end.
     same_script(
         "one-unwaited",
         &["python3"],
@@ -369,7 +369,7 @@ fn groups_that_are_killed_while_they_make_processes_and_threads_end() {
 #[test]
 fn calls_of_processes_that_use_nearly_all_descriptors_are_completed() {
     let program = compiled("many_open", &[]);
-    // A limit of the keeper too.
+    // A limit of the supervisor too.
     let words = ["sh", "-c", "ulimit -n 128; exec \"$@\"", "sh"];
     let words = [&words[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
     let found = run(
@@ -582,7 +582,7 @@ print(os.waitpid(child, 0)[1])";
 }
 
 #[test]
-fn messages_with_more_files_of_the_host_than_the_keeper_has_room_for_fail() {
+fn messages_with_more_files_of_the_host_than_the_supervisor_has_room_for_fail() {
     if !is_installed("python3") {
         return eprintln!("not installed: python3");
     }
@@ -604,7 +604,7 @@ while (error := send()) == 0:
 print(sent, errno.errorcode[error])
 for _ in range(sent):
     os.close(socket.recv_fds(b, 1, 1)[1][0])
-# The keeper closes them soon.
+# The supervisor closes them soon.
 while send() != 0:
     time.sleep(0.001)
 ";

@@ -101,6 +101,22 @@ int fdt_epoll_pwait2(int epfd,
                      const struct timespec *timeout,
                      const sigset_t *mask);
 
+// Creates a file that reports changes of host files: `inotify_init(2)`.
+int fdt_inotify_init(void);
+
+// Creates a file that reports changes of host files, with flags: `inotify_init1(2)`.
+int fdt_inotify_init1(int flags);
+
+// Adds a watch for a host path: `inotify_add_watch(2)`. Fails with `EOPNOTSUPP` for a path of
+// fdtable.
+int fdt_inotify_add_watch(int fd, const char *path, uint32_t mask);
+
+// Removes a watch: `inotify_rm_watch(2)`.
+int fdt_inotify_rm_watch(int fd, int watch);
+
+// Creates a file that receives signals, or changes its mask: `signalfd(2)`.
+int fdt_signalfd(int fd, const sigset_t *mask, int flags);
+
 // Waits until a descriptor is ready: `poll(2)`. A negative timeout means no limit.
 int fdt_poll(struct pollfd *fds, unsigned long count, int milliseconds);
 
@@ -291,6 +307,21 @@ int fdt_creat(const char *path, mode_t mode);
 // which is true of all files in memory.
 int fdt_openat2(int directory, const char *path, const struct open_how *how, size_t size);
 
+// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
+// fdtable is copied.
+ssize_t fdt_splice(int from,
+                   off_t *from_offset,
+                   int to,
+                   off_t *to_offset,
+                   size_t count,
+                   unsigned int flags);
+
+// Copies bytes between pipes: `tee(2)`. Both must be the host's or both fdtable's.
+ssize_t fdt_tee(int from, int to, size_t count, unsigned int flags);
+
+// Moves memory to a pipe, or from one: `vmsplice(2)`. A pipe of fdtable gets a copy.
+ssize_t fdt_vmsplice(int fd, const struct iovec *bufs, size_t count, unsigned int flags);
+
 // Returns the status of a path: `stat(2)`.
 int fdt_stat(const char *path, struct stat *stat);
 
@@ -353,53 +384,6 @@ ssize_t fdt_preadv2(int fd, const struct iovec *bufs, int count, off_t offset, i
 
 // Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
 ssize_t fdt_pwritev2(int fd, const struct iovec *bufs, int count, off_t offset, int flags);
-
-// Opens a descriptor for a process: `pidfd_open(2)`.
-int fdt_pidfd_open(pid_t process, unsigned int flags);
-
-// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
-int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
-
-// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
-int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
-
-// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
-// (`EOPNOTSUPP`).
-int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
-
-// Opens a host file by its handle: `open_by_handle_at(2)`.
-int fdt_open_by_handle_at(int mount, void *handle, int flags);
-
-// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
-// fdtable is copied.
-ssize_t fdt_splice(int from,
-                   off_t *from_offset,
-                   int to,
-                   off_t *to_offset,
-                   size_t count,
-                   unsigned int flags);
-
-// Copies bytes between pipes: `tee(2)`. Both must be the host's or both fdtable's.
-ssize_t fdt_tee(int from, int to, size_t count, unsigned int flags);
-
-// Moves memory to a pipe, or from one: `vmsplice(2)`. A pipe of fdtable gets a copy.
-ssize_t fdt_vmsplice(int fd, const struct iovec *bufs, size_t count, unsigned int flags);
-
-// Creates a file that reports changes of host files: `inotify_init(2)`.
-int fdt_inotify_init(void);
-
-// Creates a file that reports changes of host files, with flags: `inotify_init1(2)`.
-int fdt_inotify_init1(int flags);
-
-// Adds a watch for a host path: `inotify_add_watch(2)`. Fails with `EOPNOTSUPP` for a path of
-// fdtable.
-int fdt_inotify_add_watch(int fd, const char *path, uint32_t mask);
-
-// Removes a watch: `inotify_rm_watch(2)`.
-int fdt_inotify_rm_watch(int fd, int watch);
-
-// Creates a file that receives signals, or changes its mask: `signalfd(2)`.
-int fdt_signalfd(int fd, const sigset_t *mask, int flags);
 
 // Sends bytes to the peer of a socket: `send(2)`.
 ssize_t fdt_send(int fd, const void *bytes, size_t count, int flags);
@@ -480,6 +464,22 @@ int fdt_getsockopt(int fd, int level, int name, void *value, unsigned int *lengt
 
 // Sets an option: `setsockopt(2)`.
 int fdt_setsockopt(int fd, int level, int name, const void *value, unsigned int length);
+
+// Opens a descriptor for a process: `pidfd_open(2)`.
+int fdt_pidfd_open(pid_t process, unsigned int flags);
+
+// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
+int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
+
+// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
+int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
+
+// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
+// (`EOPNOTSUPP`).
+int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
+
+// Opens a host file by its handle: `open_by_handle_at(2)`.
+int fdt_open_by_handle_at(int mount, void *handle, int flags);
 
 // Sets the user IDs: `setuid(2)`.
 int fdt_setuid(uid_t user);

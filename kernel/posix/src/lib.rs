@@ -31,12 +31,16 @@ mod event;
 mod fs;
 mod host;
 mod ipc;
+mod passthrough;
 mod process;
 pub mod runner;
 pub mod timed;
 
 pub use event::*;
 pub use fs::*;
-pub use host::*;
 pub use ipc::*;
+pub use passthrough::{
+    fdt_name_to_handle_at, fdt_open_by_handle_at, fdt_pidfd_getfd, fdt_pidfd_open,
+    fdt_pidfd_send_signal,
+};
 pub use process::*;

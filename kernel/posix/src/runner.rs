@@ -5,23 +5,28 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use fdtable::Files;
 use fdtable_vfs::{DescriptorChoice, Errno, Limit, RcuObject, Resource};
 
-use crate::abi::call::guarded;
-use crate::abi::{faults, system, uaccess};
+use crate::abi::boot::{self, system};
+use crate::abi::guard::guarded;
+use crate::abi::{faults, uaccess};
 use crate::host::direct;
-use crate::host::number::closing;
-pub use crate::host::number::tell_threads;
-use crate::process::{keeper, tree};
+pub use crate::host::fd::tell_threads;
+use crate::process::closing::closing;
+use crate::process::fork::unshare_files;
+use crate::process::supervisor;
 
-pub use crate::host::calls::host_call;
 pub use crate::host::direct::{DirectCall, DirectCalls};
-pub use crate::process::keeper::{Threads, release as release_from_keeper, start as start_keeper};
-pub use crate::process::tree::{Child, ask_to_end, bury, end, is_to_end, next_name};
+pub use crate::passthrough::host_call;
+pub use crate::process::fork::{Child, end};
+pub use crate::process::supervisor::release as release_from_supervisor;
+#[cfg(target_arch = "x86_64")]
+pub use crate::process::supervisor::{Threads, start as start_supervisor};
+pub use crate::process::tree::{must_exit, next_name, reap, request_exit};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and
 /// transfers of host files, are made by `calls`.
 pub fn begin(calls: DirectCalls) {
     direct::set(calls);
-    system::system();
+    system();
 }
 
 /// Creates the process with a directory of the host as its root. The program sees what the host has
@@ -33,7 +38,7 @@ pub fn begin(calls: DirectCalls) {
 /// `EBUSY` if the process exists already; `ENOTDIR` if it is not a directory; those of the host's
 /// `realpath` and `open`.
 pub fn begin_in(root: &CStr) -> Result<(), Errno> {
-    guarded(|| system::begin_in(root))
+    guarded(|| boot::begin_in(root))
 }
 
 /// Shows the program what the host has below a directory, under the same path, and keeps its
@@ -43,7 +48,7 @@ pub fn begin_in(root: &CStr) -> Result<(), Errno> {
 /// `ENOTDIR` if it is not a directory; `EBUSY` if files are in memory there already; `EINVAL` for
 /// the root; `EOPNOTSUPP` below `/dev` and `/proc`; those of the host's `realpath` and `open`.
 pub fn overlay(directory: &CStr) -> Result<(), Errno> {
-    guarded(|| system::system().overlay(directory))
+    guarded(|| system().overlay(directory))
 }
 
 /// Keeps the files below a path in memory: `fdt_mount` without the privilege that it needs.
@@ -51,7 +56,7 @@ pub fn overlay(directory: &CStr) -> Result<(), Errno> {
 /// # Errors
 /// `EBUSY` if files are in memory there already; `EINVAL` for the root.
 pub fn mount(path: &CStr) -> Result<(), Errno> {
-    guarded(|| system::system().mount_for_runner(path.to_bytes()))
+    guarded(|| system().mount_for_runner(path.to_bytes()))
 }
 
 /// Moves the host process to a directory in which no file can be made, if the working directory is
@@ -60,12 +65,12 @@ pub fn mount(path: &CStr) -> Result<(), Errno> {
 /// # Errors
 /// Errors of the host's `chdir`.
 pub fn leave_host_directory() -> Result<(), Errno> {
-    guarded(|| system::system().leave_host_directory())
+    guarded(|| system().leave_host_directory())
 }
 
 /// Returns the table of descriptors of the process.
 pub fn files() -> &'static Files<RcuObject> {
-    system::system().process.files()
+    system().process.files()
 }
 
 /// Sets both limits of the descriptors of the process.
@@ -75,7 +80,7 @@ pub fn files() -> &'static Files<RcuObject> {
 pub fn limit_descriptors(limit: u32) -> Result<(), Errno> {
     let limit = u64::from(limit);
     let (soft, hard) = (limit, limit);
-    let process = &system::system().process;
+    let process = &system().process;
     process.setrlimit(Resource::NoFile, Limit { soft, hard })
 }
 
@@ -83,7 +88,7 @@ pub fn limit_descriptors(limit: u32) -> Result<(), Errno> {
 /// lowest, as long as 0, 1 and 2 are open. An open finds out only at its end that no descriptor is
 /// free: a file that it has created or truncated then stays so.
 pub fn open_any_descriptor() {
-    let kernel = system::system().process.kernel();
+    let kernel = system().process.kernel();
     kernel.set_descriptor_choice(DescriptorChoice::Any);
 }
 
@@ -130,10 +135,11 @@ pub unsafe fn put<T: Copy>(at: *mut T, value: T) {
     let _ = unsafe { uaccess::put(at, value) };
 }
 
-/// Ends the calling thread if it stands in for one that was killed. It is in no call.
-pub fn end_stand_in() {
-    if keeper::is_stand_in() {
-        keeper::end_thread();
+/// Ends the calling thread, which is in no call, if this is a completion process.
+#[cfg(target_arch = "x86_64")]
+pub fn end_completion() {
+    if supervisor::is_completion_process() {
+        supervisor::end_thread();
     }
 }
 
@@ -141,8 +147,8 @@ pub fn end_stand_in() {
 pub fn close_on_exec() {
     let _ = guarded(|| {
         // Without memory for it the descriptors stay open, and there is no caller to report it to.
-        tree::unshare_files()?;
-        let system = system::system();
+        unshare_files()?;
+        let system = system();
         let _ = closing(system, 0, u32::MAX, || {
             system.process.files().close_on_exec(drop)
         });
@@ -154,7 +160,7 @@ pub fn close_on_exec() {
 /// is no such descriptor, the link leads to the runner.
 pub fn set_executable(fd: c_int) {
     let _ = guarded(|| {
-        let system = system::system();
+        let system = system();
         system.executable.store(system.file(fd).ok());
         Ok(())
     });
@@ -163,7 +169,7 @@ pub fn set_executable(fd: c_int) {
 /// Has `/proc/self/maps` show these bytes, which each open asks for.
 pub fn set_mappings(mappings: fn() -> Vec<u8>) {
     // It may be set already.
-    let _ = system::system().mappings.set(mappings);
+    let _ = system().mappings.set(mappings);
 }
 
 /// Continues after an access to memory of the program that has failed, if a fault was in one.

@@ -187,7 +187,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     block.mailbox.block(signals::install());
     if host_fork::shares_memory() {
         runner::tell_threads(thread::is_alone);
-        runner::start_keeper(thread::layout()).map_err(|errno| named(errno.errno()))?;
+        runner::start_supervisor(thread::layout()).map_err(|errno| named(errno.errno()))?;
     }
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.

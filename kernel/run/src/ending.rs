@@ -63,7 +63,7 @@ static IS_KILLED: AtomicBool = AtomicBool::new(false);
 
 /// Returns true if another process of the tree kills this one. It ends at the end of its calls.
 pub(crate) fn is_killed() -> bool {
-    let is_killed = runner::is_to_end();
+    let is_killed = runner::must_exit();
     if is_killed {
         IS_KILLED.store(true, Ordering::SeqCst);
     }
@@ -75,7 +75,7 @@ pub(crate) fn is_killed() -> bool {
 pub(crate) fn end_before_kill(id: i32) -> bool {
     const PATIENCE: i32 = 100;
     // SAFETY: it takes integers.
-    if unsafe { libc::kill(id, 0) } != 0 || !runner::ask_to_end(id) {
+    if unsafe { libc::kill(id, 0) } != 0 || !runner::request_exit(id) {
         return false;
     }
     // SAFETY: it takes integers.

@@ -17,7 +17,7 @@ pub(crate) fn is_leader() -> bool {
 static LEADER_STATUS: AtomicI32 = AtomicI32::new(0);
 /// Ends the calling thread: `_exit(2)` of one thread.
 pub(crate) fn end_thread(code: i32) -> i64 {
-    runner::end_stand_in();
+    runner::end_completion();
     if ending::was_killed() && ending::claim() {
         ending::end_others();
         ending::leave_tree();

@@ -348,7 +348,7 @@ pub(crate) fn wait(number: i64, mut a: [i64; 6], host: impl FnOnce([i64; 6]) -> 
     };
     if id > 0 {
         // SAFETY: the host has reported its end, and it had begun before.
-        unsafe { runner::bury(id, end) };
+        unsafe { runner::reap(id, end) };
     }
     result
 }

@@ -97,7 +97,7 @@ pub(crate) fn begin(parent: &Block, frame: &Frame, flags: u64, stack: u64) -> i6
     }
     TRACER.store(1, SeqCst);
     // A process has one tracer.
-    runner::release_from_keeper();
+    runner::release_from_supervisor();
     let block = Block::beside(parent, serve);
     let mut frame = frame.clone();
     (frame.rax, frame.rsp) = (0, stack);

@@ -1,9 +1,10 @@
-//! A model of how the keeper follows a process that forks and is killed, for each order of steps.
+//! A model of how the supervisor follows a process that forks and is killed, for each order of
+//! steps.
 //!
-//! It has the algorithm of `kernel/posix/src/process/keeper/tracees.rs` and what Linux does for a
-//! tracer. A *maker* with two threads makes calls, forks one *child*, and is killed from outside at
-//! any step. The keeper's tracing thread takes one report of the host after another; its other
-//! thread buries.
+//! It has the algorithm of `kernel/posix/src/process/supervisor/tracees.rs` and what Linux does for
+//! a tracer. A *maker* with two threads makes calls, forks one *child*, and is killed from outside
+//! at any step. The supervisor's tracing thread takes one report of the host after another; its
+//! other thread reaps.
 //!
 //! # The host
 //!
@@ -17,16 +18,16 @@
 //!
 //! # What is promised
 //!
-//! - A process is buried when no thread of it runs, and its calls are complete. The exception is a
+//! - A process is reaped when no thread of it runs, and its calls are complete. The exception is a
 //!   call that a signal has interrupted, whose thread was killed while the tracer let it go on.
 //! - A child that exists keeps its entry, and one that was only prepared loses it with its maker.
-//! - From each state, all ends are seen: the maker is buried, and the child runs.
+//! - From each state, all ends are seen: the maker is reaped, and the child runs.
 
 pub mod lock;
 
 use stateright::{Model, Property};
 
-/// Algorithm of the keeper, whole or without one of its parts.
+/// Algorithm of the supervisor, whole or without one of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     Whole,
@@ -34,7 +35,7 @@ pub enum Algorithm {
     WithoutLook,
     /// Does not look for leaders that have ended unseen.
     WithoutLeaders,
-    /// Buries a maker without having seen what it has made.
+    /// Reaps a maker without having seen what it has made.
     WithoutChildren,
 }
 
@@ -83,7 +84,7 @@ pub enum Handling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job {
     Born,
-    Bury,
+    Reap,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -106,13 +107,13 @@ pub struct State {
     knows_made: bool,
     has_seen_child: bool,
     is_settled: bool,
-    /// A stand-in works.
-    stands_in: bool,
+    /// A completion process works.
+    is_completing: bool,
     jobs: Vec<Job>,
     /// A call was left incomplete, and whether its thread had got a signal.
     is_incomplete: bool,
     was_signalled: bool,
-    /// A fault: an entry was freed whose process exists, or buried whose threads run.
+    /// A fault: an entry was freed whose process exists, or reaped whose threads run.
     is_wrong: bool,
 }
 
@@ -136,7 +137,7 @@ pub enum Step {
     TakeChild,
     TakeGone(usize),
     LookForLeaders,
-    StandInEnds,
+    CompletionEnds,
     Work,
 }
 
@@ -160,7 +161,7 @@ impl Model for Algorithm {
             knows_made: false,
             has_seen_child: false,
             is_settled: false,
-            stands_in: false,
+            is_completing: false,
             jobs: Vec::new(),
             is_incomplete: false,
             was_signalled: false,
@@ -224,8 +225,8 @@ impl Model for Algorithm {
         if state.threads[0] == Thread::Runs && made && !state.child_has_id {
             steps.push(Step::NoteId);
         }
-        if state.stands_in {
-            steps.push(Step::StandInEnds);
+        if state.is_completing {
+            steps.push(Step::CompletionEnds);
         }
         if !state.jobs.is_empty() {
             steps.push(Step::Work);
@@ -313,16 +314,16 @@ impl Model for Algorithm {
                 state.reports[0] = false;
                 state.known_gone[0] = true;
             }
-            Step::StandInEnds => {
-                state.stands_in = false;
-                state.bury();
+            Step::CompletionEnds => {
+                state.is_completing = false;
+                state.reap();
             }
             Step::Work => match state.jobs.remove(0) {
                 Job::Born => state.child_has_id |= state.has_child,
-                Job::Bury => {
+                Job::Reap => {
                     let run =
                         |thread: &Thread| !matches!(thread, Thread::AtEnd { .. } | Thread::Gone);
-                    state.is_wrong |= state.threads.iter().any(run) || state.stands_in;
+                    state.is_wrong |= state.threads.iter().any(run) || state.is_completing;
                     state.has_maker = false;
                     if state.has_child && !state.child_has_id {
                         // A child that was only prepared.
@@ -341,7 +342,7 @@ impl Model for Algorithm {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("each burial is right", |_, state: &State| !state.is_wrong),
+            Property::always("each reaping is right", |_, state: &State| !state.is_wrong),
             Property::always("calls are completed", |_, state: &State| {
                 !state.is_incomplete || state.was_signalled
             }),
@@ -354,7 +355,7 @@ impl Model for Algorithm {
                 !steps.is_empty() || is_over
             }),
             // Without these states the others would hold trivially.
-            Property::sometimes("a stand-in", |_, state: &State| state.stands_in),
+            Property::sometimes("a completion process", |_, state: &State| state.is_completing),
             Property::sometimes("an end that is not seen", |_, state: &State| {
                 state.known_gone[0] && state.has_maker
             }),
@@ -388,8 +389,8 @@ impl Algorithm {
                 && matches!(state.threads[thread], Thread::AtEnd { in_call: true, .. })
         };
         match in_call(0) || in_call(1) {
-            true => state.stands_in = true,
-            false => state.bury(),
+            true => state.is_completing = true,
+            false => state.reap(),
         }
     }
 }
@@ -410,12 +411,12 @@ impl State {
         self.reports[thread] = true;
     }
 
-    /// The tracer has the maker buried.
-    fn bury(&mut self) {
+    /// The tracer has the maker reaped.
+    fn reap(&mut self) {
         if self.knows_made && self.has_seen_child {
             self.jobs.push(Job::Born);
         }
-        self.jobs.push(Job::Bury);
+        self.jobs.push(Job::Reap);
     }
 }
 
@@ -438,9 +439,9 @@ mod tests {
     #[test]
     fn each_part_is_needed() {
         for (algorithm, property) in [
-            (Algorithm::WithoutLook, "each burial is right"),
+            (Algorithm::WithoutLook, "each reaping is right"),
             (Algorithm::WithoutLeaders, "all ends are seen"),
-            (Algorithm::WithoutChildren, "each burial is right"),
+            (Algorithm::WithoutChildren, "each reaping is right"),
         ] {
             let checker = check(algorithm);
             checker.assert_any_discovery(property);

@@ -1,17 +1,13 @@
-//! The entry and exit of every call: errno, panics, and forks of the host process.
-//!
-//! A call runs inside the [freezer](host_fork). A fork of the host process by another thread
-//! waits until the call ends or sleeps.
+//! The entry and exit of every C function: the process, and errno.
 
 use std::ffi::{c_int, c_long};
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use crate::abi::system::{System, system};
-use crate::process::keeper::end_of_call;
+use crate::abi::boot::system;
+use crate::abi::guard::guarded;
+use crate::abi::system::System;
+use crate::host;
 
 /// Return value of a C function. One value means "see errno".
 pub(crate) trait ReturnValue {
@@ -47,7 +43,7 @@ pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>
     match result {
         Ok(result) => result,
         Err(errno) => {
-            set_errno(errno);
+            host::set_errno(errno);
             R::FAILED
         }
     }
@@ -61,41 +57,4 @@ pub(crate) fn call_returning_errno(
         Ok(()) => 0,
         Err(errno) => errno.errno(),
     }
-}
-
-/// Runs a body inside the freezer. A panic becomes an error.
-#[inline(always)]
-pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
-    let inside = || {
-        let _inside = (host_fork::enter(), fdtable_shm::enter());
-        body()
-    };
-    let result = match catch_unwind(AssertUnwindSafe(inside)) {
-        Ok(result) => result,
-        Err(panic) => Err(forget(panic)),
-    };
-    end_of_call();
-    result
-}
-
-type Panic = Box<dyn std::any::Any + Send>;
-
-/// Leaks the payload of a panic, because dropping it could panic again.
-#[cold]
-fn forget(panic: Panic) -> Errno {
-    mem::forget(panic);
-    Errno::EIO
-}
-
-/// Sets errno of the calling thread.
-#[cold]
-pub(crate) fn set_errno(errno: Errno) {
-    // SAFETY: the C library keeps one errno for each thread, valid while the thread runs.
-    unsafe { *libc::__errno_location() = errno.errno() };
-}
-
-/// Returns errno of the calling thread, after a host call that failed.
-pub(crate) fn errno() -> Errno {
-    // SAFETY: as above.
-    Errno::from_raw(unsafe { *libc::__errno_location() })
 }

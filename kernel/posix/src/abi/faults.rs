@@ -28,14 +28,11 @@
 use std::arch::global_asm;
 use std::ffi::{c_int, c_void};
 use std::mem;
-use std::ptr;
-use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable_shm::Mutex;
-
 use fdtable_vfs::Errno;
 
+use crate::abi::actions::{Action, KNOWN, exchange, has_handler, intern};
 use crate::abi::handlers;
 use crate::host;
 
@@ -214,21 +211,10 @@ pub(super) unsafe fn writable(first: *mut u8, count: usize) -> usize {
 /// The signals of faults.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// Action of the program for a signal.
-pub(super) type Action = libc::sigaction;
-
 /// The recorded actions, in the order of [`SIGNALS`]; `None` until the handler is installed. Our
 /// handler reads them, so each is one word that points to memory that is never freed.
 static ACTIONS: [AtomicCell<Option<&'static Action>>; 2] =
     [AtomicCell::new(None), AtomicCell::new(None)];
-
-/// Actions that were recorded: each once, however often the program installs it. The first have
-/// static memory, because `sigaction` may be called in a handler that has interrupted an
-/// allocation.
-static FIRST: [OnceLock<Action>; 64] = [const { OnceLock::new() }; 64];
-
-/// The actions that found no static memory. They are leaked.
-pub(super) static KNOWN: Mutex<Vec<&'static Action>> = Mutex::new(Vec::new());
 
 /// Installs the handler for both signals, and records the actions that it replaces.
 pub(crate) fn install() {
@@ -269,35 +255,6 @@ pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errn
     })
 }
 
-/// Returns the recorded copy of an action.
-pub(super) fn intern(known: &mut Vec<&'static Action>, action: Action) -> &'static Action {
-    for place in &FIRST {
-        // The caller holds the lock, so no other thread fills the place.
-        let recorded = place.get_or_init(|| action);
-        if is_same(recorded, &action) {
-            return recorded;
-        }
-    }
-    let same = |other: &&&'static Action| is_same(other, &action);
-    if let Some(found) = known.iter().find(same) {
-        return found;
-    }
-    let leaked: &'static Action = Box::leak(Box::new(action));
-    known.push(leaked);
-    leaked
-}
-
-fn is_same(one: &Action, other: &Action) -> bool {
-    one.sa_sigaction == other.sa_sigaction
-        && one.sa_flags == other.sa_flags
-        && (1..=64).all(|signal| {
-            // SAFETY: both sets are valid, and the signal is one of the kernel's.
-            let [a, b] = [one, other]
-                .map(|action| unsafe { libc::sigismember(&raw const action.sa_mask, signal) });
-            a == b
-        })
-}
-
 /// Returns the action that installs our handler in place of `action`.
 fn ours(action: &Action) -> Action {
     let mut ours = *action;
@@ -308,21 +265,6 @@ fn ours(action: &Action) -> Action {
         ours.sa_flags |= libc::SA_ONSTACK;
     }
     ours
-}
-
-/// Returns true if the action calls a function of the program.
-pub(super) fn has_handler(action: &Action) -> bool {
-    !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
-}
-
-/// Makes the host's `sigaction` call.
-pub(super) fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
-    let new = new.map_or(ptr::null(), ptr::from_ref);
-    let mut before = mem::MaybeUninit::<Action>::zeroed();
-    // SAFETY: the new action is valid or null, and there is room for the old one.
-    host::done(unsafe { libc::sigaction(signal, new, before.as_mut_ptr()) })?;
-    // SAFETY: the call has initialized it.
-    Ok(unsafe { before.assume_init() })
 }
 
 /// Handles both signals. Calls only functions that are async-signal-safe.

@@ -19,9 +19,9 @@
 //! A call that sleeps is outside. After a handler, `handle` [interrupts](interrupt) its sleep, also
 //! one that has not reached the kernel yet.
 //!
-//! Signals of faults are not put off: see [`NEVER_HELD`]. Signals of bad pointers are the business
-//! of [`faults`], which calls their handlers by [`call_handler`]: if sent, these signals interrupt
-//! sleeps too.
+//! Signals of faults are not deferred: see [`NEVER_DEFERRED`]. [`faults`](super::faults) handles
+//! those of bad pointers, and calls their handlers by [`call_handler`]: these interrupt sleeps too,
+//! if they are sent.
 //!
 //! # The mask of `ppoll`
 //!
@@ -49,7 +49,7 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
-use crate::abi::faults::{self, Action};
+use crate::abi::actions::{self, Action};
 use crate::host;
 
 /// The recorded actions by signal, from 1 on. Each is one word that points to memory that is never
@@ -57,9 +57,9 @@ use crate::host;
 static ACTIONS: [AtomicCell<Option<&'static Action>>; 64] = [const { AtomicCell::new(None) }; 64];
 
 thread_local! {
-    /// The mask to restore when the thread is outside, if signals are put off. Like the others, it
+    /// The mask to restore when the thread is outside, if signals are deferred. Like the others, it
     /// is constant at first and has no destructor, so that a handler may use it.
-    static HELD_MASK: Cell<Option<u64>> = const { Cell::new(None) };
+    static DEFERRED_MASK: Cell<Option<u64>> = const { Cell::new(None) };
 
     /// The mask for the next sleep of the call.
     static SLEEP_MASK: Cell<Option<u64>> = const { Cell::new(None) };
@@ -71,9 +71,9 @@ thread_local! {
     static RUNS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Signals that are not put off: those of faults, which would repeat; that of `abort`, which does
+/// Signals that are not deferred: those of faults, which would repeat; that of `abort`, which does
 /// not return; those that have no handler; and the two of the C library's threads.
-const NEVER_HELD: [c_int; 11] = [
+const NEVER_DEFERRED: [c_int; 11] = [
     libc::SIGILL,
     libc::SIGTRAP,
     libc::SIGABRT,
@@ -87,13 +87,13 @@ const NEVER_HELD: [c_int; 11] = [
     33,
 ];
 
-/// The signals that are blocked while one is put off.
-const HELD: u64 = !never_held();
+/// The signals that are blocked while one is deferred.
+const DEFERRABLE: u64 = !never_deferred();
 
-const fn never_held() -> u64 {
+const fn never_deferred() -> u64 {
     let (mut bits, mut index) = (0, 0);
-    while index < NEVER_HELD.len() {
-        bits |= bit(NEVER_HELD[index]);
+    while index < NEVER_DEFERRED.len() {
+        bits |= bit(NEVER_DEFERRED[index]);
         index += 1;
     }
     bits
@@ -103,7 +103,7 @@ const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// Makes threads run what is put off, and set the mask of `ppoll`.
+/// Makes threads run deferred signals, and set the mask of `ppoll`.
 pub(crate) fn install() {
     host_fork::on_leaving(resume);
     run_before_sleeps(before_sleep);
@@ -115,20 +115,20 @@ pub(crate) fn install() {
 /// Errors of the host's `sigaction`.
 pub(super) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
     let Some(place) = place(signal) else {
-        return faults::exchange(signal, new);
+        return actions::exchange(signal, new);
     };
     host_fork::on_leaving(resume);
     // Without signals, so that no handler of this thread waits for the lock.
     host::with_signals_blocked(|| {
-        let mut known = faults::KNOWN.lock();
+        let mut known = actions::KNOWN.lock();
         let recorded = place.load();
-        let handler = new.filter(|new| faults::has_handler(new));
+        let handler = new.filter(|new| actions::has_handler(new));
         if let Some(new) = handler {
-            place.store(Some(faults::intern(&mut known, *new)));
+            place.store(Some(actions::intern(&mut known, *new)));
         }
         let installed = handler.map(ours);
         match (
-            faults::exchange(signal, installed.as_ref().or(new)),
+            actions::exchange(signal, installed.as_ref().or(new)),
             recorded,
         ) {
             (Ok(before), Some(recorded)) if is_ours(&before) => Ok(*recorded),
@@ -149,7 +149,7 @@ fn place(signal: c_int) -> Option<&'static AtomicCell<Option<&'static Action>>> 
 fn ours(action: &Action) -> Action {
     let mut ours = *action;
     ours.sa_sigaction = handle as *const () as usize;
-    // The reset is ours: a signal that is put off arrives twice.
+    // The reset is ours: a deferred signal arrives twice.
     ours.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
     ours
 }
@@ -163,16 +163,16 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let Some(action) = place(signal).and_then(AtomicCell::load) else {
         return;
     };
-    if bit(signal) & HELD != 0 && host_fork::put_off() {
+    if bit(signal) & DEFERRABLE != 0 && host_fork::put_off() {
         // SAFETY: the kernel passes valid information, and a valid context.
-        unsafe { hold(signal, info, context.cast()) };
+        unsafe { defer(signal, info, context.cast()) };
         return;
     }
     if action.sa_flags & libc::SA_RESETHAND != 0 {
         // As in the kernel, its flags and its mask stay.
         let mut reset = *action;
         reset.sa_sigaction = libc::SIG_DFL;
-        let _ = faults::exchange(signal, Some(&reset));
+        let _ = actions::exchange(signal, Some(&reset));
     }
     // SAFETY: the kernel passes valid arguments.
     unsafe { call_handler(action, signal, info, context) };
@@ -203,28 +203,28 @@ pub(super) unsafe fn call_handler(
     interrupt(action.sa_flags & libc::SA_RESTART != 0);
 }
 
-/// Puts a signal off: sends it again, and blocks all signals until [`resume`].
+/// Defers a signal: sends it again, and blocks all signals until [`resume`].
 ///
 /// # Safety
 /// The arguments are those of a signal handler.
-unsafe fn hold(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
+unsafe fn defer(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     // SAFETY: it takes nothing.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: the C library keeps one for each thread, for as long as that runs.
     let errno_before = unsafe { errno.read() };
     // Now: the signal is not blocked here with SA_NODEFER, and others are not.
-    block_held();
+    block_deferrable();
     // The kernel's set has one word, also where the C library's has more.
     // SAFETY: as the caller promises.
     let mask = unsafe { (&raw mut (*context).uc_sigmask).cast::<u64>() };
     // SAFETY: as above.
     let before = unsafe { mask.read() };
     // A handler that has interrupted this one may have saved its mask. The older one counts.
-    if before & HELD != HELD {
-        HELD_MASK.set(Some(before));
+    if before & DEFERRABLE != DEFERRABLE {
+        DEFERRED_MASK.set(Some(before));
     }
     // SAFETY: as above.
-    unsafe { mask.write(before | HELD) };
+    unsafe { mask.write(before | DEFERRABLE) };
     // SAFETY: the calls take no pointers.
     let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
     let number = libc::SYS_rt_tgsigqueueinfo;
@@ -238,9 +238,9 @@ unsafe fn hold(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::uc
     unsafe { errno.write(errno_before) };
 }
 
-/// Lets the signals in that were put off. The thread is outside.
+/// Lets the deferred signals in. The thread is outside.
 fn resume() {
-    if let Some(mask) = HELD_MASK.take() {
+    if let Some(mask) = DEFERRED_MASK.take() {
         mask_signals(libc::SIG_SETMASK, mask);
     }
 }
@@ -292,20 +292,20 @@ pub(crate) fn let_in(mask: Option<&libc::sigset_t>) -> Result<(), Errno> {
     }
 }
 
-/// Sets the mask of the thread, now or when signals that are put off are let in.
+/// Sets the mask of the thread, now or when deferred signals are let in.
 fn restore(mask: u64) {
-    // First, so that none is put off between the two steps.
-    block_held();
-    match HELD_MASK.get() {
-        Some(_) => HELD_MASK.set(Some(mask)),
+    // First, so that none is deferred between the two steps.
+    block_deferrable();
+    match DEFERRED_MASK.get() {
+        Some(_) => DEFERRED_MASK.set(Some(mask)),
         None => {
             mask_signals(libc::SIG_SETMASK, mask);
         }
     }
 }
 
-fn block_held() {
-    mask_signals(libc::SIG_BLOCK, HELD);
+fn block_deferrable() {
+    mask_signals(libc::SIG_BLOCK, DEFERRABLE);
 }
 
 /// Changes the mask of the thread, and returns the previous one. The C library's form would never

@@ -30,70 +30,24 @@
 //! Links of `/proc` to a file, such as `/proc/self/cwd`, are followed as the path that they show;
 //! those to descriptors of ours are left to our side, which knows the file.
 
-use std::ffi::{CStr, CString, c_int, c_long};
+use std::ffi::{CString, c_int, c_long};
 use std::os::fd::RawFd;
 
 use fdtable_vfs::{AtFlags, Errno, Stat};
 
+use crate::abi::path::{HostPath, Target};
+use crate::abi::pin::{LastLink, OpenOnHost, Pin, above_and_end, open_without_links};
 use crate::abi::routing::{Links, Routes, Side, goes_up, names};
 use crate::abi::system::System;
-use crate::abi::target::{HostPath, Target};
-use crate::host::direct::{Wait, direct};
+use crate::host::direct::direct;
 use crate::host::file::HostFile;
-use crate::host::{self, HostFd, OpenHow};
+use crate::host::{self, OwnedHostFd};
 
 /// Most links that a walk follows.
 const MAXSYMLINKS: usize = 40;
 
 /// Most looks at a path that other threads change at the same time.
 const MOST_LOOKS: usize = 100;
-
-/// Treatment of a symbolic link at the end of the path of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LastLink {
-    /// It follows the link.
-    Follow,
-    /// It follows the link, and creates a file if there is none.
-    Create,
-    /// It takes the link itself, unless a `/` is behind it.
-    Keep,
-    /// It changes a name of the directory above, and takes the link whatever is behind it.
-    Parent,
-}
-
-impl LastLink {
-    /// Returns what the flags of a call say, which follows links unless they have
-    /// `AT_SYMLINK_NOFOLLOW`.
-    pub(crate) fn of(flags: c_int) -> Self {
-        match flags & libc::AT_SYMLINK_NOFOLLOW {
-            0 => Self::Follow,
-            _ => Self::Keep,
-        }
-    }
-
-    /// Returns what the flags of an open say.
-    pub(crate) fn of_open(flags: c_int) -> Self {
-        const NEW: c_int = libc::O_CREAT | libc::O_EXCL;
-        match flags & libc::O_NOFOLLOW != 0 || flags & NEW == NEW {
-            true => Self::Keep,
-            false if flags & libc::O_CREAT != 0 => Self::Create,
-            false => Self::Follow,
-        }
-    }
-
-    /// Returns true if the call follows a link.
-    pub(crate) fn is_followed(self) -> bool {
-        matches!(self, Self::Follow | Self::Create)
-    }
-
-    /// Returns what a call does with this path: it follows a link before a trailing `/` or `.`.
-    fn at_end_of(self, path: &[u8]) -> Self {
-        match self {
-            Self::Keep if path.ends_with(b"/") || path.ends_with(b"/.") => Self::Follow,
-            last => last,
-        }
-    }
-}
 
 impl System {
     /// Finds out where the path leads that `routed` routes to the side where it begins. If the call
@@ -236,7 +190,9 @@ impl System {
                     return Ok(Place::None);
                 };
                 if path.ends_with(DELETED) {
-                    let (open, named) = (file.stat()?, self.lstat(&path));
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    let named = self.process.fstatat(libc::AT_FDCWD, &path, flags);
+                    let open = file.stat()?;
                     let is_named =
                         |named: Stat| (named.device, named.inode) == (open.device, open.inode);
                     if !named.is_ok_and(is_named) {
@@ -274,7 +230,7 @@ impl System {
         let fd = match host::openat(path.directory().get(), path.path(), flags, 0) {
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(false),
             Err(errno) => return Err(errno),
-            Ok(fd) => HostFd(fd),
+            Ok(fd) => OwnedHostFd(fd),
         };
         match path_of_host(fd.0) {
             Err(Errno::ENAMETOOLONG) => Ok(false),
@@ -516,9 +472,7 @@ impl Start {
             false => (libc::AT_FDCWD, path),
         }
     }
-}
 
-impl Start {
     /// Returns from which directory of the host the end of a walk is looked up, and the path from
     /// there.
     fn lookup_reached<'w>(&self, walk: &'w Walk) -> (c_int, &'w [u8]) {
@@ -543,21 +497,6 @@ pub(crate) enum Crossing {
     Pinned(Option<Vec<u8>>, Pin),
 }
 
-/// Opens a path of the host without following any symbolic link, from a directory. Fails with
-/// `ELOOP` if there is a link.
-pub(crate) type OpenOnHost<'c> = dyn FnMut(RawFd, &CStr) -> Result<HostFd, Errno> + 'c;
-
-/// Descriptor of the host that keeps open what a path leads to.
-pub(crate) struct Pin {
-    fd: HostFd,
-    /// The descriptor is that of the file, not that of its directory.
-    is_whole: bool,
-    /// Rest of the path, behind that of the descriptor.
-    end: Vec<u8>,
-    /// The descriptor is the one that the call opens.
-    is_result: bool,
-}
-
 /// Returns where a path leads, from its pin. The root itself needs none, because no thread can
 /// rename it. `other` is the path if it is not that of the call.
 fn crossing_of(pin: Option<Pin>, other: Option<Vec<u8>>) -> Crossing {
@@ -565,83 +504,6 @@ fn crossing_of(pin: Option<Pin>, other: Option<Vec<u8>>) -> Crossing {
         (Some(pin), other) => Crossing::Pinned(other, pin),
         (None, None) => Crossing::Stays,
         (None, Some(path)) => Crossing::Host(path),
-    }
-}
-
-impl Pin {
-    /// Pins what a path of the host leads to, from a directory: by `open` if the call opens it.
-    ///
-    /// # Errors
-    /// `ELOOP` if there is a symbolic link on the way, or at an end that the call follows; those of
-    /// the lookup, and of `open`.
-    fn open(
-        (directory, path): (RawFd, &[u8]),
-        last: LastLink,
-        open: Option<&mut OpenOnHost<'_>>,
-    ) -> Result<Option<Pin>, Errno> {
-        if let Some(open) = open {
-            let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
-            return Ok(Some(Pin {
-                fd: open(directory, &path)?,
-                is_whole: true,
-                end: Vec::new(),
-                is_result: true,
-            }));
-        }
-        if last == LastLink::Create
-            && matches!(open_without_links(directory, path, 0), Err(Errno::ELOOP))
-        {
-            return Err(Errno::ELOOP);
-        }
-        let (pinned, end) = match last {
-            LastLink::Follow => {
-                let is_directory = path.ends_with(b"/") || path.ends_with(b"/.");
-                // Also a call that would take a link itself follows it before a slash.
-                (path, if is_directory { &b"/"[..] } else { b"" })
-            }
-            LastLink::Create | LastLink::Keep | LastLink::Parent => match above_and_end(path) {
-                (_, end) if end.starts_with(b"/") => return Ok(None),
-                (b"", end) => (&b"."[..], end),
-                above_and_end => above_and_end,
-            },
-        };
-        let name = end.iter().position(|&byte| byte == b'/');
-        let end = match (last, name) {
-            (LastLink::Follow, _) => end.to_vec(),
-            // Of several slashes, one has the same meaning.
-            (_, Some(name)) => [b"/", &end[..=name]].concat(),
-            (_, None) => [b"/", end].concat(),
-        };
-        Ok(Some(Pin {
-            fd: open_without_links(directory, pinned, 0)?,
-            is_whole: last == LastLink::Follow,
-            end,
-            is_result: false,
-        }))
-    }
-
-    /// Returns a path that leads to it.
-    ///
-    /// # Errors
-    /// `EINVAL` if a name has a null byte.
-    pub(crate) fn path(&self) -> Result<CString, Errno> {
-        let directory = format!("/proc/self/fd/{}", self.fd.0);
-        CString::new([directory.as_bytes(), &self.end].concat()).map_err(|_| Errno::EINVAL)
-    }
-
-    /// Returns the descriptor if it is that of the file.
-    pub(crate) fn whole(&self) -> Option<RawFd> {
-        self.is_whole.then_some(self.fd.0)
-    }
-
-    /// Returns true if the descriptor is the one that the call opens.
-    pub(crate) fn is_result(&self) -> bool {
-        self.is_result
-    }
-
-    /// Returns the descriptor.
-    pub(crate) fn into_fd(self) -> HostFd {
-        self.fd
     }
 }
 
@@ -705,7 +567,7 @@ fn current_directory_of_host() -> Result<Vec<u8>, Errno> {
     let mut path = vec![0; libc::PATH_MAX as usize];
     // SAFETY: the buffer has this length.
     let length: Result<c_long, Errno> =
-        unsafe { direct!(Wait::Never, libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
+        unsafe { direct!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
     // With the null.
     path.truncate((length? as usize).saturating_sub(1));
     Ok(path)
@@ -728,14 +590,6 @@ fn is_removed(
     let named = host::fstatat(libc::AT_FDCWD, &path, libc::AT_SYMLINK_NOFOLLOW);
     let is_it = |named: libc::stat| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino);
     Ok(!named.is_ok_and(is_it))
-}
-
-/// Splits a path before its last name, which may be `.` or `..`, and has all of `/` behind it.
-pub(crate) fn above_and_end(path: &[u8]) -> (&[u8], &[u8]) {
-    let end = path.iter().rposition(|&byte| byte != b'/');
-    let end = end.map_or(0, |end| end + 1);
-    let name = path[..end].iter().rposition(|&byte| byte == b'/');
-    path.split_at(name.map_or(0, |name| name + 1))
 }
 
 /// Returns what is behind the last `/` of a path that leads only to a directory.
@@ -765,20 +619,6 @@ fn has_links(directory: RawFd, path: &[u8], last: LastLink) -> bool {
         Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ENAMETOOLONG) => false,
         Err(_) => true,
     }
-}
-
-/// Opens a path of the host without following any symbolic link, only to name the file.
-///
-/// # Errors
-/// `ELOOP` if there is a link; those of the lookup.
-fn open_without_links(directory: RawFd, path: &[u8], flags: c_int) -> Result<HostFd, Errno> {
-    let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
-    let how = OpenHow {
-        flags: (libc::O_PATH | flags) as u64,
-        mode: 0,
-        resolve: libc::RESOLVE_NO_SYMLINKS,
-    };
-    host::openat2_inside(directory, &path, how)
 }
 
 /// Returns true if an absolute path is below `/proc`.

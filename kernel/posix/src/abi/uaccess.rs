@@ -102,7 +102,7 @@ pub(crate) fn readable_prefix(at: *const c_void, count: usize) -> usize {
 /// Returns how many bytes from `at` on can be written, at most `count`.
 ///
 /// # Safety
-/// That of [`bytes_mut`].
+/// As for [`bytes_mut`].
 #[inline]
 pub(crate) unsafe fn writable_prefix(at: *mut c_void, count: usize) -> usize {
     if count == 0 || check(at.cast::<u8>(), count).is_err() {
@@ -169,7 +169,7 @@ pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
 /// `EFAULT`.
 ///
 /// # Safety
-/// That of [`string`].
+/// As for [`string`].
 #[inline]
 pub(crate) unsafe fn string_below<'a>(
     at: *const c_char,
@@ -222,7 +222,7 @@ pub(crate) unsafe fn get<T: Copy>(at: *const T) -> Result<T, Errno> {
 /// `EFAULT` if `at` is not null and cannot be read.
 ///
 /// # Safety
-/// That of [`get`].
+/// As for [`get`].
 pub(crate) unsafe fn get_if_any<T: Copy>(at: *const T) -> Result<Option<T>, Errno> {
     if at.is_null() {
         return Ok(None);

@@ -16,7 +16,7 @@ use crate::abi::system::System;
 use crate::abi::{handlers, uaccess};
 use crate::event::polling::{duration, time_of};
 use crate::host::epoll::HostEpoll;
-use crate::host::file::HostFile;
+use crate::host::file::{HostFile, known_names};
 use crate::host::watch;
 
 /// Creates a counter: `eventfd(2)`.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
             // SAFETY: as the caller promises.
             Some(unsafe { uaccess::get(event) }?)
         };
-        let operation = match operation {
+        let operation_of_ours = match operation {
             libc::EPOLL_CTL_ADD => EpollCtl::Add,
             libc::EPOLL_CTL_MOD => EpollCtl::Mod,
             libc::EPOLL_CTL_DEL => EpollCtl::Del,
@@ -148,8 +148,9 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
             let events = EpollFlags::from_bits_truncate(requested.events);
             EpollEvent::new(events, requested.u64)
         });
-        watch::revive();
-        system.process.epoll_ctl(epfd, operation, fd, requested)?;
+        watch::rewatch();
+        let process = &system.process;
+        process.epoll_ctl(epfd, operation_of_ours, fd, requested)?;
         Ok(0)
     })
 }
@@ -159,7 +160,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
 fn control_host_file(
     system: &System,
     epfd: c_int,
-    operation: EpollCtl,
+    operation: c_int,
     fd: c_int,
     event: Option<libc::epoll_event>,
 ) -> Option<Result<c_int, Errno>> {
@@ -167,13 +168,8 @@ fn control_host_file(
     let host_file = HostFile::below(&**file)?;
     let set = system.file(epfd).ok()?;
     let epoll = epoll_below(&set)?;
-    let operation = match operation {
-        EpollCtl::Add => libc::EPOLL_CTL_ADD,
-        EpollCtl::Mod => libc::EPOLL_CTL_MOD,
-        EpollCtl::Del => libc::EPOLL_CTL_DEL,
-    };
     let control = || {
-        let set = HostEpoll::beside(epoll)?;
+        let set = HostEpoll::beside(epoll, known_names)?;
         let used = host_file.fd();
         let host_fd = host_file.name_in(set, fd, &used)?;
         let host_epoll = HostEpoll::of(&**set).ok_or(Errno::EINVAL)?;
@@ -308,7 +304,7 @@ enum Waited {
 /// the events.
 ///
 /// # Safety
-/// That of [`epoll_wait`].
+/// As for [`epoll_wait`].
 #[inline]
 unsafe fn wait_in_host(
     epoll: &Epoll,
@@ -354,7 +350,7 @@ fn remaining(until: Instant) -> Duration {
 /// Waits for members of both kinds.
 ///
 /// # Safety
-/// That of [`epoll_wait`].
+/// As for [`epoll_wait`].
 unsafe fn wait_for_all(
     system: &System,
     epfd: c_int,
@@ -368,7 +364,7 @@ unsafe fn wait_for_all(
         true => most.min(epoll.members().len().max(MANY_EVENTS)),
         false => most,
     };
-    watch::revive();
+    watch::rewatch();
     // SAFETY: as the caller promises.
     let room =
         unsafe { uaccess::writable_prefix(events.cast(), most * size_of::<libc::epoll_event>()) };

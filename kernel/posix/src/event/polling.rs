@@ -6,16 +6,14 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use fdtable::FileRef;
 use fdtable_vfs::event::Events;
-use fdtable_vfs::{Errno, FdSet, PollFd, RcuObject};
+use fdtable_vfs::{Errno, FdSet, PollFd};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::{handlers, uaccess};
 use crate::host;
-use crate::host::file::HostFile;
-use crate::host::in_use::InUse;
+use crate::host::file::OpenHostFd;
 use crate::host::watch;
 
 /// Waits until a descriptor is ready: `poll(2)`. A negative timeout means no limit.
@@ -136,7 +134,7 @@ unsafe fn poll(
             .iter()
             .map(|fd| PollFd::new(fd.fd, events(fd.events))),
     );
-    watch::revive();
+    watch::rewatch();
     let ready = waiting(mask, || system.process.poll(&mut polled, timeout))?;
     for (index, polled) in polled.iter().enumerate() {
         let revents = polled.revents.bits() as i16;
@@ -150,7 +148,7 @@ unsafe fn poll(
 struct HostFiles {
     polled: Vec<libc::pollfd>,
     /// They keep the host descriptors open.
-    _files: Vec<(InUse, FileRef<RcuObject>)>,
+    _files: Vec<OpenHostFd>,
 }
 
 impl HostFiles {
@@ -165,10 +163,9 @@ impl HostFiles {
                 revents: 0,
             };
             if fd >= 0 {
-                let file = system.file(fd).ok()?;
-                let used = HostFile::below(&**file)?.fd();
-                entry.fd = used.get();
-                files.push((used, file));
+                let host_fd = system.host_fd(fd).ok()??;
+                entry.fd = host_fd.get();
+                files.push(host_fd);
             }
             polled.push(entry);
         }
@@ -251,7 +248,7 @@ unsafe fn select(
         None => {
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
             let [r, w, e] = sets;
-            watch::revive();
+            watch::rewatch();
             waiting(mask, || system.process.select(count, r, w, e, left))?
         }
     };

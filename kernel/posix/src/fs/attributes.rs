@@ -6,9 +6,9 @@ use fdtable_vfs::{AccessMode, AtFlags, Errno, Time};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, gid_t, mode_t, off_t, timespec, timeval, uid_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_unsigned;
 use crate::host;
@@ -63,7 +63,7 @@ pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
         let file = system.file(fd)?;
         match HostFile::with_inode_below(&**file) {
             // SAFETY: the call takes no pointer.
-            Some(host_file) => host::done(unsafe { libc::fchmod(host_file.fd().get(), mode) }),
+            Some(host_file) => host::check(unsafe { libc::fchmod(host_file.fd().get(), mode) }),
             None => system.process.fchmod(fd, mode).map(|()| 0),
         }
     })
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn fdt_fchmodat(
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::fchmodat(directory.get(), path, mode, flags) })?;
+                host::check(unsafe { libc::fchmodat(directory.get(), path, mode, flags) })?;
             }
         }
         Ok(0)
@@ -114,7 +114,7 @@ pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
         match HostFile::with_inode_below(&**file) {
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
-                host::done(unsafe { libc::fchown(host_file.fd().get(), owner, group) })
+                host::check(unsafe { libc::fchown(host_file.fd().get(), owner, group) })
             }
             None => system
                 .process
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn fdt_fchownat(
                 let (directory, path, flags) = path.at(flags);
                 let path = path.as_ptr();
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::fchownat(directory.get(), path, owner, group, flags) })?;
+                host::check(unsafe { libc::fchownat(directory.get(), path, owner, group, flags) })?;
             }
         }
         Ok(0)
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_i
             Target::Ours(_, path) => system.process.truncate(path, new)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::truncate(path.as_ptr(), length) })?;
+                host::check(unsafe { libc::truncate(path.as_ptr(), length) })?;
             }
         }
         Ok(0)
@@ -263,7 +263,7 @@ impl System {
                     .map_or(std::ptr::null(), |times| times.as_ptr());
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string, and the times are valid or null.
-                host::done(unsafe { libc::utimensat(directory.get(), path, times, flags) })
+                host::check(unsafe { libc::utimensat(directory.get(), path, times, flags) })
             }
         }
     }
@@ -280,7 +280,7 @@ impl System {
             .as_ref()
             .map_or(std::ptr::null(), |times| times.as_ptr());
         // SAFETY: the times are valid or null.
-        host::done(unsafe { libc::futimens(host_file.fd().get(), times) })
+        host::check(unsafe { libc::futimens(host_file.fd().get(), times) })
     }
 }
 

@@ -2,15 +2,13 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use fdtable::FileRef;
-use fdtable_vfs::{DirEntry, Errno, FileKind, RcuObject, Stat};
+use fdtable_vfs::{DirEntry, Errno, FileKind, Stat};
 use libc::{AT_FDCWD, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::abi::routing::{Links, Side};
-use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_ssize;
 use crate::host;
@@ -35,7 +33,7 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
             Target::Host(path) => {
                 let _alone = system.directory.lock();
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::chdir(path.as_ptr()) })?;
+                host::check(unsafe { libc::chdir(path.as_ptr()) })?;
                 system.record_directory(Side::Host)
             }
         }
@@ -62,7 +60,7 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
             Some(host_file) => {
                 let _alone = system.directory.lock();
                 // SAFETY: the call takes no pointer.
-                host::done(unsafe { libc::fchdir(host_file.fd().get()) })?;
+                host::check(unsafe { libc::fchdir(host_file.fd().get()) })?;
                 system.record_directory(Side::Host)
             }
         }
@@ -130,61 +128,6 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
         }
         to_ssize(Ok(filled))
     })
-}
-
-impl System {
-    /// Changes the working directory to one of the host, and keeps it open: relative paths begin
-    /// there, whatever other threads do.
-    fn enter(&self, directory: &FileRef<RcuObject>) -> Result<c_int, Errno> {
-        let host_file = HostFile::below(&***directory).ok_or(Errno::EBADF)?;
-        let _alone = self.directory.lock();
-        // SAFETY: the call takes no pointer.
-        host::done(unsafe { libc::fchdir(host_file.fd().get()) })?;
-        let path = host::current_directory();
-        self.routes.rcu(|routes| {
-            let here = Some(FileRef::clone(directory));
-            routes.with_directory(Side::Host, path.clone(), here)
-        });
-        Ok(0)
-    }
-
-    /// Keeps the host's working directory open, if it is the one of the program. A directory that
-    /// may not be searched is not kept.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub(crate) fn keep_directory(&self) -> Result<(), Errno> {
-        if self.routes.load().side() == Side::Ours {
-            return Ok(());
-        }
-        match host::openat(AT_FDCWD, c".", libc::O_PATH | libc::O_DIRECTORY, 0) {
-            Err(_) => Ok(()),
-            Ok(fd) => self.enter(&HostFile::own(fd)?).map(drop),
-        }
-    }
-
-    /// Records the new working directory.
-    pub(crate) fn record_directory(&self, side: Side) -> Result<c_int, Errno> {
-        let path = match side {
-            Side::Ours => match self.process.getcwd() {
-                Err(Errno::ENOENT) => self.removed_directory()?,
-                path => path?,
-            },
-            Side::Host => host::current_directory(),
-        };
-        self.routes
-            .rcu(|routes| routes.with_directory(side, path.clone(), None));
-        Ok(0)
-    }
-}
-
-impl System {
-    /// Returns the last path of our working directory, which is removed.
-    fn removed_directory(&self) -> Result<Vec<u8>, Errno> {
-        let shown = self.process.readlinkat(AT_FDCWD, "/proc/self/cwd")?;
-        let path = shown.strip_suffix(b" (deleted)").unwrap_or(&shown);
-        Ok(path.to_vec())
-    }
 }
 
 /// Bytes of a record before the name: inode, offset, length, type.

@@ -9,7 +9,6 @@ use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
-use crate::host::file::HostFile;
 
 /// Takes or releases a lock on a whole file: `flock(2)`.
 #[unsafe(no_mangle)]
@@ -25,9 +24,8 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
         if (known - FlockOperation::NONBLOCK).iter().count() != 1 {
             return Err(Errno::EINVAL);
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            return host::flock(host_file.fd().get(), operation);
+        if let Some(host_fd) = system.host_fd(fd)? {
+            return host::flock(host_fd.get(), operation);
         }
         system.process.flock(fd, known)?;
         Ok(0)

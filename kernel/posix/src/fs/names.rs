@@ -9,9 +9,9 @@ use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
 use libc::{AT_FDCWD, mode_t, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::links::{LastLink, above_and_end};
+use crate::abi::path::Target;
+use crate::abi::pin::{LastLink, above_and_end};
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_ssize;
 use crate::host;
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode
             Target::Ours(at, path) => system.process.mkdirat(at, path, mode)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::mkdirat(path.directory().get(), path.as_ptr(), mode) })?;
+                host::check(unsafe { libc::mkdirat(path.directory().get(), path.as_ptr(), mode) })?;
             }
         }
         Ok(0)
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn fdt_mknodat(
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::mknodat(directory.get(), path, mode, device) })?;
+                host::check(unsafe { libc::mknodat(directory.get(), path, mode, device) })?;
             }
         }
         Ok(0)
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn fdt_unlinkat(
             Target::Ours(at, path) => system.process.unlinkat(at, path, what)?,
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe {
+                host::check(unsafe {
                     libc::unlinkat(path.directory().get(), path.as_ptr(), flags)
                 })?;
             }
@@ -169,6 +169,8 @@ pub unsafe extern "C" fn fdt_renameat2(
                 if system.is_above_overlay(old)? || system.is_above_overlay(new)? {
                     return Err(Errno::EBUSY);
                 }
+                let (old_at, new_at) = (old.directory(), new.directory());
+                let (old, new) = ((old_at.get(), old.path()), (new_at.get(), new.path()));
                 host::renameat2(old, new, flags)?;
             }
             _ => {
@@ -216,7 +218,7 @@ pub unsafe extern "C" fn fdt_linkat(
             (Target::Host(old), Target::Host(new)) => {
                 let (old_at, new_at) = (old.directory(), new.directory());
                 // SAFETY: the paths are C strings.
-                host::done(unsafe {
+                host::check(unsafe {
                     libc::linkat(
                         old_at.get(),
                         old.as_ptr(),
@@ -293,7 +295,7 @@ pub unsafe extern "C" fn fdt_symlinkat(
             Target::Host(path) => {
                 let leads_to = leads_to.as_ptr();
                 // SAFETY: both are C strings.
-                host::done(unsafe {
+                host::check(unsafe {
                     libc::symlinkat(leads_to, path.directory().get(), path.as_ptr())
                 })?;
             }

@@ -6,13 +6,12 @@ use fdtable::{FdFlags, Reservation, host_fork};
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::{HostPath, Target};
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::{HostPath, Target};
 use crate::abi::uaccess;
 use crate::host::file::HostFile;
-use crate::host::other_files::adopt_new;
-use crate::host::{self, HostFd, OpenHow};
+use crate::host::{self, OpenHow, OwnedHostFd};
 
 /// Opens a path: `open(2)`. `mode` is the third argument in C, if the flags require one.
 #[unsafe(no_mangle)]
@@ -99,7 +98,7 @@ pub unsafe extern "C" fn fdt_openat2(
                         host::openat2_inside(path.directory().get(), path.as_given(), how)?
                     }
                 };
-                adopt_new(system, opened.into_raw(), flags & libc::O_CLOEXEC)
+                system.adopt_new(opened.into_raw(), flags & libc::O_CLOEXEC)
             }
             Target::Ours(..) if how.resolve & !RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
             Target::Ours(at, path) => {
@@ -169,7 +168,7 @@ impl<'s> Opening<'s> {
         self.reserve()?;
         let opened = match path.into_result() {
             Ok(opened) => opened,
-            Err(path) => HostFd(host::openat(
+            Err(path) => OwnedHostFd(host::openat(
                 path.directory().get(),
                 path.path(),
                 self.flags,

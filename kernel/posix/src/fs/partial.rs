@@ -32,7 +32,6 @@ use libc::iovec;
 
 use crate::abi::system::System;
 use crate::abi::uaccess::{self, MAX_RW_COUNT};
-use crate::host;
 use crate::host::file::HostFile;
 
 /// Bytes that a pipe copies at once.
@@ -61,7 +60,7 @@ impl Partial {
     /// Finds out how much of the caller's buffers can be read, or written.
     ///
     /// # Safety
-    /// That of [`uaccess::bytes`] or [`uaccess::bytes_mut`] for each buffer.
+    /// As for [`uaccess::bytes`] or [`uaccess::bytes_mut`] for each buffer.
     #[cold]
     pub(crate) unsafe fn of(bufs: &[iovec], writes: bool) -> Self {
         let mut left = MAX_RW_COUNT;
@@ -250,7 +249,7 @@ pub(crate) fn read(
     let process = &system.process;
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
-        return host::readv_raw(host_file.fd().get(), host_file.wait(), &bufs.bufs, offset);
+        return host_file.readv(&bufs.bufs, offset.map(u64::cast_signed));
     }
     match (copies(system, fd, &file), offset) {
         (Copies::Bytes, offset) => {
@@ -357,7 +356,7 @@ pub(crate) fn write(
     let process = &system.process;
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
-        return host::writev_raw(host_file.fd().get(), host_file.wait(), &bufs.bufs, offset);
+        return host_file.writev(&bufs.bufs, offset.map(u64::cast_signed));
     }
     match (copies(system, fd, &file), offset) {
         (Copies::Bytes, offset) => {

@@ -4,13 +4,13 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::mem;
 
 use fdtable_vfs::fs::{StatFs, Timestamp};
-use fdtable_vfs::{AtFlags, Errno, FileKind, Stat};
+use fdtable_vfs::{Errno, FileKind, Stat};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::fs::attributes::at_flags;
 use crate::host;
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn fdt_statx(
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
                 // SAFETY: the path is a C string; the rest as the caller promises.
-                host::done(unsafe {
+                host::check(unsafe {
                     libc::statx(directory.get(), path.as_ptr(), flags, mask, statx)
                 })
             }
@@ -170,12 +170,6 @@ impl System {
             Some(host_file) => host::fstatfs(host_file.fd().get()),
             None => Ok(to_statfs(&self.process.fstatfs(fd)?)),
         }
-    }
-
-    /// Returns the status of one of our paths, without following a symbolic link.
-    pub(crate) fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
-        self.process
-            .fstatat(AT_FDCWD, path, AtFlags::SYMLINK_NOFOLLOW)
     }
 }
 

@@ -16,28 +16,15 @@ use crate::host::file::HostFile;
 /// Reads at the position: `read(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> libc::ssize_t {
-    call(|system| {
-        let used = partial::used_by_read(system, fd, count, None);
-        // SAFETY: as the caller promises.
-        match unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) } {
-            Ok(buf) => to_ssize(system.process.read(fd, first(buf, used.count))),
-            // SAFETY: as the caller promises.
-            Err(_) => unsafe { read_partially(system, fd, buf, count, None) },
-        }
-    })
+    // SAFETY: as the caller promises.
+    call(|system| unsafe { read(system, fd, buf, count, None) })
 }
 
 /// Writes at the position: `write(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_write(fd: c_int, bytes: *const c_void, count: usize) -> libc::ssize_t {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        match unsafe { uaccess::bytes(bytes, count) } {
-            Ok(bytes) => to_ssize(system.sigpipe_on_epipe(fd, system.process.write(fd, bytes))),
-            // SAFETY: as the caller promises.
-            Err(_) => unsafe { write_partially(system, fd, bytes, count, None) },
-        }
-    })
+    // SAFETY: as the caller promises.
+    call(|system| unsafe { write(system, fd, bytes, count, None) })
 }
 
 /// Reads at an offset: `pread(2)`.
@@ -50,13 +37,8 @@ pub unsafe extern "C" fn fdt_pread(
 ) -> libc::ssize_t {
     call(|system| {
         let offset = system.transfer_offset(fd, Direction::Read, offset, count)?;
-        let used = partial::used_by_read(system, fd, count, Some(offset));
         // SAFETY: as the caller promises.
-        match unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) } {
-            Ok(buf) => to_ssize(system.process.pread(fd, first(buf, used.count), offset)),
-            // SAFETY: as the caller promises.
-            Err(_) => unsafe { read_partially(system, fd, buf, count, Some(offset)) },
-        }
+        unsafe { read(system, fd, buf, count, Some(offset)) }
     })
 }
 
@@ -71,13 +53,7 @@ pub unsafe extern "C" fn fdt_pwrite(
     call(|system| {
         let offset = system.transfer_offset(fd, Direction::Write, offset, count)?;
         // SAFETY: as the caller promises.
-        match unsafe { uaccess::bytes(bytes, count) } {
-            Ok(bytes) => {
-                to_ssize(system.sigpipe_on_epipe(fd, system.process.pwrite(fd, bytes, offset)))
-            }
-            // SAFETY: as the caller promises.
-            Err(_) => unsafe { write_partially(system, fd, bytes, count, Some(offset)) },
-        }
+        unsafe { write(system, fd, bytes, count, Some(offset)) }
     })
 }
 
@@ -151,17 +127,60 @@ pub extern "C" fn fdt_fdatasync(fd: c_int) -> c_int {
     fdt_fsync(fd)
 }
 
-/// Returns the first `count` bytes of a buffer, or all.
-#[inline]
-fn first(buf: &mut [u8], count: usize) -> &mut [u8] {
-    let count = count.min(buf.len());
-    &mut buf[..count]
+/// Reads at an offset, or at the position.
+///
+/// # Safety
+/// As for [`uaccess::bytes_mut`].
+#[inline(always)]
+unsafe fn read(
+    system: &System,
+    fd: c_int,
+    buf: *mut c_void,
+    count: usize,
+    offset: Option<u64>,
+) -> Result<isize, Errno> {
+    let used = partial::used_by_read(system, fd, count, offset);
+    // SAFETY: as the caller promises.
+    let Ok(bytes) = (unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) }) else {
+        // SAFETY: as the caller promises.
+        return unsafe { read_partially(system, fd, buf, count, offset) };
+    };
+    let count = used.count.min(bytes.len());
+    let bytes = &mut bytes[..count];
+    to_ssize(match offset {
+        Some(offset) => system.process.pread(fd, bytes, offset),
+        None => system.process.read(fd, bytes),
+    })
+}
+
+/// Writes at an offset, or at the position.
+///
+/// # Safety
+/// As for [`uaccess::bytes`].
+#[inline(always)]
+unsafe fn write(
+    system: &System,
+    fd: c_int,
+    bytes: *const c_void,
+    count: usize,
+    offset: Option<u64>,
+) -> Result<isize, Errno> {
+    // SAFETY: as the caller promises.
+    let Ok(given) = (unsafe { uaccess::bytes(bytes, count) }) else {
+        // SAFETY: as the caller promises.
+        return unsafe { write_partially(system, fd, bytes, count, offset) };
+    };
+    let written = match offset {
+        Some(offset) => system.process.pwrite(fd, given, offset),
+        None => system.process.write(fd, given),
+    };
+    to_ssize(system.sigpipe_on_epipe(fd, written))
 }
 
 /// Reads into a buffer that cannot be written as a whole.
 ///
 /// # Safety
-/// That of [`uaccess::bytes_mut`].
+/// As for [`uaccess::bytes_mut`].
 #[cold]
 unsafe fn read_partially(
     system: &System,
@@ -184,7 +203,7 @@ unsafe fn read_partially(
 /// Writes from a buffer that cannot be read as a whole.
 ///
 /// # Safety
-/// That of [`uaccess::bytes`].
+/// As for [`uaccess::bytes`].
 #[cold]
 unsafe fn write_partially(
     system: &System,

@@ -16,33 +16,15 @@ use crate::fs::transfers::{Direction, to_ssize, to_unsigned};
 /// Reads into several buffers: `readv(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
-    call(|system| {
-        let limit = |count| partial::read_limit(system, fd, count, None);
-        // SAFETY: as the caller promises.
-        let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
-        match system.buffers_for(fd, Direction::Read, None, bufs)? {
-            Buffers::Whole(bufs) if is_empty(&bufs) => system.no_bytes(fd, Direction::Read, None),
-            Buffers::Whole(mut bufs) => to_ssize(system.process.readv(fd, &mut bufs)),
-            Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, None)),
-        }
-    })
+    // SAFETY: as the caller promises.
+    call(|system| unsafe { read(system, fd, (bufs, count), None) })
 }
 
 /// Writes from several buffers: `writev(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_writev(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let bufs = unsafe { import_iovec(bufs, count) };
-        let written = match system.buffers_for(fd, Direction::Write, None, bufs)? {
-            Buffers::Whole(bufs) if is_empty(&bufs) => {
-                return system.no_bytes(fd, Direction::Write, None);
-            }
-            Buffers::Whole(bufs) => system.process.writev(fd, &bufs),
-            Buffers::Partial(bufs) => partial::write(system, fd, &bufs, None),
-        };
-        to_ssize(system.sigpipe_on_epipe(fd, written))
-    })
+    // SAFETY: as the caller promises.
+    call(|system| unsafe { write(system, fd, (bufs, count), None) })
 }
 
 /// Reads into several buffers at an offset: `preadv(2)`.
@@ -53,19 +35,8 @@ pub unsafe extern "C" fn fdt_preadv(
     count: c_int,
     offset: off_t,
 ) -> ssize_t {
-    call(|system| {
-        let offset = to_unsigned(offset)?;
-        let limit = |count| partial::read_limit(system, fd, count, Some(offset));
-        // SAFETY: as the caller promises.
-        let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
-        match system.buffers_for(fd, Direction::Read, Some(offset), bufs)? {
-            Buffers::Whole(bufs) if is_empty(&bufs) => {
-                system.no_bytes(fd, Direction::Read, Some(offset))
-            }
-            Buffers::Whole(mut bufs) => to_ssize(system.process.preadv(fd, &mut bufs, offset)),
-            Buffers::Partial(bufs) => to_ssize(partial::read(system, fd, &bufs, Some(offset))),
-        }
-    })
+    // SAFETY: as the caller promises.
+    call(|system| unsafe { read(system, fd, (bufs, count), Some(to_unsigned(offset)?)) })
 }
 
 /// Writes from several buffers at an offset: `pwritev(2)`.
@@ -76,19 +47,8 @@ pub unsafe extern "C" fn fdt_pwritev(
     count: c_int,
     offset: off_t,
 ) -> ssize_t {
-    call(|system| {
-        let offset = to_unsigned(offset)?;
-        // SAFETY: as the caller promises.
-        let bufs = unsafe { import_iovec(bufs, count) };
-        let written = match system.buffers_for(fd, Direction::Write, Some(offset), bufs)? {
-            Buffers::Whole(bufs) if is_empty(&bufs) => {
-                return system.no_bytes(fd, Direction::Write, Some(offset));
-            }
-            Buffers::Whole(bufs) => system.process.pwritev(fd, &bufs, offset),
-            Buffers::Partial(bufs) => partial::write(system, fd, &bufs, Some(offset)),
-        };
-        to_ssize(system.sigpipe_on_epipe(fd, written))
-    })
+    // SAFETY: as the caller promises.
+    call(|system| unsafe { write(system, fd, (bufs, count), Some(to_unsigned(offset)?)) })
 }
 
 /// Reads like `preadv`, or like `readv` if the offset is -1: `preadv2(2)`.
@@ -100,13 +60,11 @@ pub unsafe extern "C" fn fdt_preadv2(
     offset: off_t,
     flags: c_int,
 ) -> ssize_t {
-    match check_rwf_flags(flags) {
-        Err(errno) => call(|system| system.after(fd, Err(errno))),
+    call(|system| {
+        let offset = offset_of_rwf(system, fd, offset, flags)?;
         // SAFETY: as the caller promises.
-        Ok(()) if offset == -1 => unsafe { fdt_readv(fd, bufs, count) },
-        // SAFETY: as the caller promises.
-        Ok(()) => unsafe { fdt_preadv(fd, bufs, count, offset) },
-    }
+        unsafe { read(system, fd, (bufs, count), offset) }
+    })
 }
 
 /// Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
@@ -118,23 +76,83 @@ pub unsafe extern "C" fn fdt_pwritev2(
     offset: off_t,
     flags: c_int,
 ) -> ssize_t {
-    match check_rwf_flags(flags) {
-        Err(errno) => call(|system| system.after(fd, Err(errno))),
+    call(|system| {
+        let offset = offset_of_rwf(system, fd, offset, flags)?;
         // SAFETY: as the caller promises.
-        Ok(()) if offset == -1 => unsafe { fdt_writev(fd, bufs, count) },
-        // SAFETY: as the caller promises.
-        Ok(()) => unsafe { fdt_pwritev(fd, bufs, count, offset) },
-    }
+        unsafe { write(system, fd, (bufs, count), offset) }
+    })
 }
 
-/// Accepts flags that do not change the result: a write to memory is durable at once.
-fn check_rwf_flags(flags: c_int) -> Result<(), Errno> {
+/// Reads into several buffers, at an offset or at the position.
+///
+/// # Safety
+/// As for [`import_iovec_mut`].
+#[inline]
+unsafe fn read(
+    system: &System,
+    fd: c_int,
+    (bufs, count): (*const iovec, c_int),
+    offset: Option<u64>,
+) -> Result<ssize_t, Errno> {
+    let limit = |count| partial::read_limit(system, fd, count, offset);
+    // SAFETY: as the caller promises.
+    let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
+    to_ssize(
+        match system.buffers_for(fd, Direction::Read, offset, bufs)? {
+            Buffers::Whole(bufs) if is_empty(&bufs) => {
+                return system.no_bytes(fd, Direction::Read, offset);
+            }
+            Buffers::Whole(mut bufs) => match offset {
+                Some(offset) => system.process.preadv(fd, &mut bufs, offset),
+                None => system.process.readv(fd, &mut bufs),
+            },
+            Buffers::Partial(bufs) => partial::read(system, fd, &bufs, offset),
+        },
+    )
+}
+
+/// Writes from several buffers, at an offset or at the position.
+///
+/// # Safety
+/// As for [`import_iovec`].
+#[inline]
+unsafe fn write(
+    system: &System,
+    fd: c_int,
+    (bufs, count): (*const iovec, c_int),
+    offset: Option<u64>,
+) -> Result<ssize_t, Errno> {
+    // SAFETY: as the caller promises.
+    let bufs = unsafe { import_iovec(bufs, count) };
+    let written = match system.buffers_for(fd, Direction::Write, offset, bufs)? {
+        Buffers::Whole(bufs) if is_empty(&bufs) => {
+            return system.no_bytes(fd, Direction::Write, offset);
+        }
+        Buffers::Whole(bufs) => match offset {
+            Some(offset) => system.process.pwritev(fd, &bufs, offset),
+            None => system.process.writev(fd, &bufs),
+        },
+        Buffers::Partial(bufs) => partial::write(system, fd, &bufs, offset),
+    };
+    to_ssize(system.sigpipe_on_epipe(fd, written))
+}
+
+/// Returns the offset of a call with flags, or nothing for the position. Accepts flags that do not
+/// change the result: a write to memory is durable at once.
+///
+/// # Errors
+/// `EOPNOTSUPP` for other flags, after errors of the descriptor; `EINVAL`.
+fn offset_of_rwf(
+    system: &System,
+    fd: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> Result<Option<u64>, Errno> {
     let known = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
-    if flags & !known == 0 {
-        Ok(())
-    } else {
-        Err(Errno::EOPNOTSUPP)
+    if flags & !known != 0 {
+        return system.after(fd, Err(Errno::EOPNOTSUPP));
     }
+    (offset != -1).then(|| to_unsigned(offset)).transpose()
 }
 
 /// Maximum number of buffers of one call.

@@ -8,32 +8,43 @@ use std::time::Duration;
 
 use fdtable_vfs::Errno;
 
-use crate::abi::call::errno;
+use super::check::errno;
 
-/// `direct!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
+/// `waiting!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
 /// arguments are those of the system call.
+macro_rules! waiting {
+    ($wait:expr, $number:expr $(, $argument:expr)* $(,)?) => {
+        $crate::host::direct::call($wait, $number, $crate::host::direct::words!($($argument),*))
+    };
+}
+
+/// `direct!(number, arguments…)`: as `waiting!`, for a call that never waits.
 macro_rules! direct {
-    ($wait:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
-        use $crate::host::direct::Argument as _;
-        let given = [$($argument.word()),*];
-        let mut arguments = [0; 6];
-        arguments[..given.len()].copy_from_slice(&given);
-        $crate::host::direct::call($wait, $number, arguments)
-    }};
+    ($number:expr $(, $argument:expr)* $(,)?) => {
+        $crate::host::direct::waiting!($crate::host::direct::Wait::Never, $number $(, $argument)*)
+    };
 }
 
-/// `transfer!(wait, (fd, events), number, arguments…)`: as `direct!`, with [`make_transfer`].
+/// `transfer!(wait, events, number, arguments…)`: as `waiting!`, with [`make_transfer`].
 macro_rules! transfer {
-    ($wait:expr, $source:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
+    ($wait:expr, $events:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
+        let arguments = $crate::host::direct::words!($($argument),*);
+        $crate::host::direct::make_transfer($wait, $events, $number, arguments)
+    }};
+}
+
+/// `words!(arguments…)`: the arguments of a system call as words, and zeroes behind them.
+macro_rules! words {
+    ($($argument:expr),*) => {{
         use $crate::host::direct::Argument as _;
         let given = [$($argument.word()),*];
         let mut arguments = [0; 6];
         arguments[..given.len()].copy_from_slice(&given);
-        $crate::host::direct::make_transfer($wait, $source, $number, arguments)
+        arguments
     }};
 }
 
-pub(crate) use {direct, transfer};
+pub(crate) use {direct, transfer, waiting, words};
 
 /// Makes a system call: its number, and its arguments. Returns a negative error number on failure.
 pub type DirectCall = unsafe extern "C" fn(c_long, *const [c_long; 6]) -> c_long;
@@ -64,11 +75,12 @@ pub(crate) fn is_set() -> bool {
 /// same if it does not wait: as on the host, a signal ends only a call that waits.
 ///
 /// # Safety
-/// The arguments are those of the system call, and the first is `fd`.
+/// The arguments are those of the system call, and the first is the descriptor that it may wait
+/// for.
 #[inline]
 pub(crate) unsafe fn make_transfer(
     wait: Wait,
-    (fd, events): (RawFd, i16),
+    events: i16,
     number: c_long,
     arguments: [c_long; 6],
 ) -> Result<c_long, Errno> {
@@ -77,7 +89,7 @@ pub(crate) unsafe fn make_transfer(
     if result != Err(Errno::EINTR) || wait == Wait::Never || CALLS.get().is_none() {
         return result;
     }
-    if would_wait(fd, events) {
+    if would_wait(arguments[0] as RawFd, events) {
         return result;
     }
     // SAFETY: as the caller promises.
@@ -98,9 +110,9 @@ fn would_wait(fd: RawFd, events: i16) -> bool {
     };
     let (place, time) = (&raw mut entry, &raw const now);
     // SAFETY: the pointers are to one entry and a time; there is no mask.
-    let ready = unsafe { direct!(Wait::Never, libc::SYS_ppoll, place, 1, time, 0, 0) };
+    let ready = unsafe { direct!(libc::SYS_ppoll, place, 1, time, 0, 0) };
     // SAFETY: the call takes no pointer.
-    let flags = unsafe { direct!(Wait::Never, libc::SYS_fcntl, fd, libc::F_GETFL) };
+    let flags = unsafe { direct!(libc::SYS_fcntl, fd, libc::F_GETFL) };
     let nonblocking = flags.is_ok_and(|flags| flags & c_long::from(libc::O_NONBLOCK) != 0);
     ready == Ok(0) && !nonblocking
 }
@@ -176,7 +188,7 @@ impl Wait {
     }
 }
 
-/// Makes a call. Use [`direct!`](direct).
+/// Makes a call. Use [`waiting!`](waiting).
 ///
 /// # Safety
 /// The arguments are those of the system call.

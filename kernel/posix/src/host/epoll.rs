@@ -10,8 +10,9 @@
 //! The host's key of a member is a pair of host descriptor and open file, and ours is a pair of our
 //! descriptor and open file. Of one open file, our descriptors share a host descriptor. So the
 //! first one that is used with any epoll stands for the host descriptor itself, and each other one
-//! gets a duplicate of it ([`Names`]). All of them are closed when the open file is released, and
-//! then the host removes the members. Every answer of `epoll_ctl` is the host's.
+//! gets a duplicate of it ([`Names`](super::names::Names)). All of them are closed when the open
+//! file is released, and then the host removes the members. Every answer of `epoll_ctl` is the
+//! host's.
 //!
 //! # After a host fork
 //!
@@ -21,11 +22,11 @@
 //! wait goes on.
 //!
 //! Where they share the kernel, they share the eventfd. A process that does not have it, and makes
-//! a file of ours ready, has the keeper wake those that wait, if it could keep the eventfd.
+//! a file of ours ready, has the supervisor wake those that wait, if it could pin the eventfd.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -35,111 +36,98 @@ use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Epoll, EpollEvent, EpollFlags, Events, FileId, HostSet, Pollee, Watcher};
 use libc::epoll_event;
 
-use crate::abi::system::system;
 use crate::host;
-use crate::host::file::HostFile;
-use crate::host::number::{self, Number};
+use crate::host::fd::{self, HostFd};
 use crate::host::watch::HostWatch;
-use crate::process::keeper;
+use crate::process::supervisor;
 
 /// Host epoll beside an epoll of ours.
 pub(crate) struct HostEpoll {
-    number: Number,
+    host_fd: HostFd,
     /// Data of the eventfd. It is random: a caller's data is the same only by chance, one in 2^64.
     key: u64,
     /// Fork generation of the process that created it.
     generation: u32,
     wake: Mutex<Wake>,
-    /// The keeper's number of the eventfd, where processes share the kernel; else 0.
-    kept: AtomicCell<c_int>,
+    /// The supervisor's descriptor of the eventfd, where processes share the kernel; else 0.
+    pinned: AtomicCell<c_int>,
+    /// Returns the descriptors of this process that were used with epolls, each with the host
+    /// descriptor for it.
+    names: fn() -> Vec<(RawFd, RawFd)>,
     /// For those that wait for the epoll as for a file.
     watch: Arc<HostWatch>,
 }
 
 /// Eventfd that wakes a thread that waits.
 struct Wake {
-    eventfd: Number,
+    eventfd: HostFd,
     /// Fork generation of the process that it belongs to.
     generation: u32,
     is_released: bool,
 }
 
-/// Host descriptors under which a host file is a member of epolls.
-#[derive(Debug)]
-pub(crate) struct Names {
-    /// Our descriptor that stands for the host descriptor itself, or [`NO_FD`].
-    first: AtomicCell<RawFd>,
-    others: Mutex<Others>,
-}
-
-#[derive(Debug, Default)]
-struct Others {
-    /// Our descriptors, each with a duplicate of the host descriptor.
-    duplicates: Vec<(RawFd, Number)>,
-    /// The host epolls of a file whose host descriptor stays open after its release.
-    sets: Vec<Weak<dyn HostSet>>,
-}
-
-const NO_FD: RawFd = -1;
-
 /// Events that a wait for both kinds of members takes from the host without allocating.
 const AT_ONCE: usize = 64;
 
 impl HostEpoll {
-    fn create() -> Result<Arc<dyn HostSet>, Errno> {
+    fn create(names: fn() -> Vec<(RawFd, RawFd)>) -> Result<Arc<dyn HostSet>, Errno> {
         let fd = host::epoll_create()?;
         let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
-        let number = Number::new(fd);
+        let host_fd = HostFd::new(fd);
         let made = Arc::new(HostEpoll {
-            kept: AtomicCell::new(0),
-            number,
+            pinned: AtomicCell::new(0),
+            host_fd,
             key: host::random(),
-            generation: number::process(),
+            generation: fd::generation(),
             wake: Mutex::new(Wake {
-                eventfd: Number::new(eventfd),
-                generation: number::process(),
+                eventfd: HostFd::new(eventfd),
+                generation: fd::generation(),
                 is_released: false,
             }),
-            watch: HostWatch::new(number),
+            names,
+            watch: HostWatch::new(host_fd),
         });
         made.add_eventfd(eventfd)?;
         Ok(made)
     }
 
-    /// Returns the host epoll of an epoll, which is created if there is none.
+    /// Returns the host epoll of an epoll. If there is none, it is created with this list of names.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
-    pub(crate) fn beside(epoll: &Epoll) -> Result<&Arc<dyn HostSet>, Errno> {
-        let set = epoll.host_set_or_init(Self::create)?;
+    pub(crate) fn beside(
+        epoll: &Epoll,
+        names: fn() -> Vec<(RawFd, RawFd)>,
+    ) -> Result<&Arc<dyn HostSet>, Errno> {
+        let set = epoll.host_set_or_init(|| Self::create(names))?;
         if let Some(made) = Self::of(&**set).filter(|_| host_fork::shares_memory()) {
-            made.keep();
+            made.pin();
         }
         Ok(set)
     }
 
-    /// Has the keeper keep the eventfd, for other processes. The caller has no lock for which the
-    /// keeper may wait.
+    /// Has the supervisor pin the eventfd, for other processes. The caller has no lock for which
+    /// the supervisor may wait.
     #[inline]
-    fn keep(&self) {
-        if self.kept.load() == 0 {
-            self.keep_first();
+    fn pin(&self) {
+        if self.pinned.load() == 0 {
+            self.pin_first();
         }
     }
 
     #[cold]
-    fn keep_first(&self) {
+    fn pin_first(&self) {
         let eventfd = self.wake.lock().eventfd;
         let used = eventfd.in_use();
-        // It may have no number left: then other processes wake nothing here.
-        let Ok(number) = keeper::keep(used.get()) else {
+        // It may have no descriptor left: then other processes wake nothing here.
+        let Ok(pinned) = supervisor::pin(used.get()) else {
             return;
         };
-        match self.kept.compare_exchange(0, number) {
+        match self.pinned.compare_exchange(0, pinned) {
             // A thread may wait already that another process did not wake.
             Ok(_) => drop(host::eventfd_set(used.get())),
             // Another thread was first.
-            Err(_) => keeper::drop_kept(number),
+            Err(_) => supervisor::unpin(pinned),
         }
     }
 
@@ -158,7 +146,7 @@ impl HostEpoll {
         host_fd: RawFd,
         event: Option<epoll_event>,
     ) -> Result<(), Errno> {
-        host::epoll_control(self.number.get(), operation, host_fd, event)
+        host::epoll_control(self.host_fd.get(), operation, host_fd, event)
     }
 
     /// Waits in the host for host files alone, and writes to an array of the caller. Returns 0
@@ -178,18 +166,39 @@ impl HostEpoll {
         mask: Option<&libc::sigset_t>,
     ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
-        let count = unsafe { host::epoll_wait_in(self.number.get(), events, most, timeout, mask) }?;
-        // SAFETY: the host has written as many.
-        let left = unsafe { self.without_wake_up(events, count, true) };
-        if left > 0 || count < most {
-            return Ok(left);
+        unsafe { self.wait_without_wake_up(events, most, timeout, mask, true) }
+    }
+
+    /// Waits in the host, and writes the events of host files to an array. Resets the eventfd if
+    /// `takes_wake_up`: see [`without_wake_up`](Self::without_wake_up).
+    ///
+    /// # Errors
+    /// The host's.
+    ///
+    /// # Safety
+    /// As for [`wait_for_caller`](Self::wait_for_caller).
+    #[inline]
+    unsafe fn wait_without_wake_up(
+        &self,
+        events: *mut epoll_event,
+        most: usize,
+        timeout: Option<Duration>,
+        mask: Option<&libc::sigset_t>,
+        takes_wake_up: bool,
+    ) -> Result<usize, Errno> {
+        let wait = |timeout, mask| {
+            // SAFETY: as the caller promises.
+            let count =
+                unsafe { host::epoll_wait_in(self.host_fd.get(), events, most, timeout, mask) }?;
+            // SAFETY: the host has written as many.
+            let left = unsafe { self.without_wake_up(events, count, takes_wake_up) };
+            Ok((count, left))
+        };
+        match wait(timeout, mask)? {
+            // The wake-up filled all the room. The host returns the other members first now.
+            (count, 0) if count == most => wait(Some(Duration::ZERO), None).map(|(_, left)| left),
+            (_, left) => Ok(left),
         }
-        // The wake-up filled all the room. Another member may be ready too.
-        let now = Some(Duration::ZERO);
-        // SAFETY: as the caller promises.
-        let count = unsafe { host::epoll_wait_in(self.number.get(), events, most, now, None) }?;
-        // SAFETY: the host has written as many.
-        Ok(unsafe { self.without_wake_up(events, count, true) })
     }
 
     /// Removes the event of the eventfd, and returns how many are left. Resets the eventfd too if
@@ -226,7 +235,7 @@ impl HostEpoll {
     #[cold]
     fn take_wake_up(&self) {
         let wake = self.wake.lock();
-        let is_own = host_fork::shares_memory() || wake.generation == number::process();
+        let is_own = host_fork::shares_memory() || wake.generation == fd::generation();
         if !wake.is_released && is_own {
             host::eventfd_reset(wake.eventfd.get());
         }
@@ -234,8 +243,8 @@ impl HostEpoll {
 
     /// Removes a file that is released here, and may stay open in the host. A parent's set keeps
     /// it, as long as the parent has it open.
-    fn forget_file(&self, host_fd: RawFd) {
-        if self.generation == number::process() {
+    pub(super) fn forget_file(&self, host_fd: RawFd) {
+        if self.generation == fd::generation() {
             // It may not be a member.
             let _ = self.control(libc::EPOLL_CTL_DEL, host_fd, None);
         }
@@ -261,8 +270,8 @@ impl HostEpoll {
             return;
         }
         wake.eventfd.close();
-        wake.eventfd = Number::new(eventfd);
-        wake.generation = number::process();
+        wake.eventfd = HostFd::new(eventfd);
+        wake.generation = fd::generation();
     }
 
     /// Takes events, and waits for them if there are none.
@@ -285,19 +294,8 @@ impl HostEpoll {
         };
         let (place, room) = (found.as_mut_ptr(), found.len());
         // SAFETY: there is room.
-        let mut count =
-            unsafe { host::epoll_wait_in(self.number.get(), place, room, timeout, None) }?;
-        // SAFETY: the host has written as many.
-        let mut left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
-        if left == 0 && count == room {
-            // The wake-up filled all the room. The host returns the other members first now.
-            let now = Some(Duration::ZERO);
-            // SAFETY: as above.
-            count = unsafe { host::epoll_wait_in(self.number.get(), place, room, now, None) }?;
-            // SAFETY: as above.
-            left = unsafe { self.without_wake_up(place, count, takes_wake_up) };
-        }
-        let count = left;
+        let count =
+            unsafe { self.wait_without_wake_up(place, room, timeout, None, takes_wake_up) }?;
         for (place, event) in events.iter_mut().zip(&found[..count]) {
             let flags = EpollFlags::from_bits_retain(event.events);
             *place = EpollEvent::new(flags, event.u64);
@@ -318,9 +316,9 @@ impl HostSet for HostEpoll {
 
     /// From the host's `/proc`. A member whose descriptor is not known has that of the host.
     fn members(&self) -> Vec<(RawFd, EpollEvent)> {
-        let path = format!("/proc/self/fdinfo/{}", self.number.get());
+        let path = format!("/proc/self/fdinfo/{}", self.host_fd.get());
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let names = known_names();
+        let names = (self.names)();
         let member = |line: &str| {
             let mut words = line.strip_prefix("tfd:")?.split_whitespace();
             let host_fd = words.next()?.parse().ok()?;
@@ -338,7 +336,7 @@ impl HostSet for HostEpoll {
         if !wake.is_released {
             wake.is_released = true;
             self.watch.close();
-            self.number.close();
+            self.host_fd.close();
             wake.eventfd.close();
         }
     }
@@ -348,9 +346,9 @@ impl Drop for HostEpoll {
     fn drop(&mut self) {
         self.release();
         // Not before: whoever wakes it has a reference.
-        match self.kept.load() {
+        match self.pinned.load() {
             0 => {}
-            kept => keeper::drop_kept(kept),
+            pinned => supervisor::unpin(pinned),
         }
     }
 }
@@ -364,10 +362,10 @@ impl Watcher for HostEpoll {
         if host_fork::shares_memory() {
             let used = wake.eventfd.in_use();
             drop(wake);
-            match (used.get(), self.kept.load()) {
-                // Without the keeper, other processes wake nothing here.
+            match (used.get(), self.pinned.load()) {
+                // Without the supervisor, other processes wake nothing here.
                 (-1, 0) => {}
-                (-1, kept) => keeper::wake_kept(kept),
+                (-1, pinned) => supervisor::wake_pinned(pinned),
                 (fd, _) => {
                     // It is open.
                     let _ = host::eventfd_set(fd);
@@ -375,7 +373,7 @@ impl Watcher for HostEpoll {
             }
             return;
         }
-        if wake.generation != number::process() {
+        if wake.generation != fd::generation() {
             self.renew(&mut wake);
         }
         host::eventfd_set(wake.eventfd.get());
@@ -398,93 +396,4 @@ impl Pollee for HostEpoll {
     fn forget(&self, file: FileId) {
         self.watch.forget(file);
     }
-}
-
-impl Names {
-    pub(crate) fn new() -> Self {
-        Names {
-            first: AtomicCell::new(NO_FD),
-            others: Mutex::default(),
-        }
-    }
-
-    /// Returns the host descriptor that stands for descriptor `ours` of the file of `host_fd`. If
-    /// the host descriptor stays open after the release of the file, notes that `set` has it.
-    ///
-    /// # Errors
-    /// `EMFILE`.
-    #[inline]
-    pub(crate) fn get(
-        &self,
-        ours: RawFd,
-        host_fd: RawFd,
-        stays_open: Option<&Arc<dyn HostSet>>,
-    ) -> Result<RawFd, Errno> {
-        match stays_open {
-            None if self.first.load() == ours => Ok(host_fd),
-            _ => self.find(ours, host_fd, stays_open),
-        }
-    }
-
-    fn find(
-        &self,
-        ours: RawFd,
-        host_fd: RawFd,
-        stays_open: Option<&Arc<dyn HostSet>>,
-    ) -> Result<RawFd, Errno> {
-        if let Some(set) = stays_open {
-            let set = Arc::downgrade(set);
-            let mut others = self.others.lock();
-            if !others.sets.iter().any(|known| known.ptr_eq(&set)) {
-                others.sets.retain(|known| known.strong_count() > 0);
-                others.sets.push(set);
-            }
-        } else if self.first.compare_exchange(NO_FD, ours).is_ok() {
-            return Ok(host_fd);
-        }
-        let mut others = self.others.lock();
-        let known = others.duplicates.iter().find(|(name, _)| *name == ours);
-        if let Some((_, duplicate)) = known {
-            return Ok(duplicate.get());
-        }
-        let duplicate = host::fcntl(host_fd, libc::F_DUPFD_CLOEXEC, 0)?;
-        others.duplicates.push((ours, Number::new(duplicate)));
-        Ok(duplicate)
-    }
-
-    /// Closes the duplicates, when the file is released. Removes them from epolls first, if the
-    /// host would keep them because a host descriptor of the file stays open.
-    pub(crate) fn close(&self) {
-        let others = std::mem::take(&mut *self.others.lock());
-        for (_, duplicate) in &others.duplicates {
-            for set in others.sets.iter().filter_map(Weak::upgrade) {
-                if let Some(set) = HostEpoll::of(&*set) {
-                    set.forget_file(duplicate.get());
-                }
-            }
-            duplicate.close();
-        }
-    }
-
-    fn all(&self, host_fd: RawFd) -> Vec<(RawFd, RawFd)> {
-        let first = self.first.load();
-        let others = self.others.lock();
-        let named = others.duplicates.iter();
-        let mut all: Vec<_> = named.map(|(ours, number)| (*ours, number.get())).collect();
-        if first != NO_FD {
-            all.push((first, host_fd));
-        }
-        all
-    }
-}
-
-/// Returns our descriptors that were used with epolls, each with the host descriptor for it.
-fn known_names() -> Vec<(RawFd, RawFd)> {
-    let mut names = Vec::new();
-    for (_, file, _) in system().process.files().iter() {
-        if let Some(host_file) = HostFile::below(&**file) {
-            names.extend(host_file.names().all(host_file.fd().get()));
-        }
-    }
-    names
 }

@@ -1,7 +1,7 @@
 //! Host files, at descriptors of ours.
 //!
 //! Every transfer calls the host, and may block. So nothing runs inside a read-side section: a call
-//! takes a reference first, and has the [number in use](super::in_use). The two keep the host
+//! takes a reference first, and has the [descriptor in use](super::in_use). The two keep the host
 //! descriptor from being closed and reused for another file during the call. The host knows whether
 //! the file is blocking.
 
@@ -14,25 +14,25 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{FileRef, host_fork};
-use fdtable_vfs::event::{HostSet, Pollee};
+use fdtable_vfs::event::{FileId, HostSet, Pollee};
 use fdtable_vfs::fs::VfsPath;
 use fdtable_vfs::{
     Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
 };
+use libc::iovec;
 
-use crate::abi::system::system;
 use crate::host;
 use crate::host::direct::Wait;
-use crate::host::epoll::Names;
+use crate::host::fd::{HostFd, has_descriptor, without_moves};
 use crate::host::in_use::{InUse, Until};
-use crate::host::number::{Number, has_descriptor, without_moves};
+use crate::host::names::Names;
 use crate::host::watch::HostWatch;
-use crate::process::{keeper, tree};
+use crate::process::{supervisor, tree};
 
 /// Open file of the host.
 #[derive(Debug)]
 pub(crate) struct HostFile {
-    number: Number,
+    host_fd: HostFd,
     keep: Keep,
     /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
@@ -41,9 +41,9 @@ pub(crate) struct HostFile {
     inode: Option<VfsPath>,
     /// Set if no path leads from this directory to our side.
     is_aside: AtomicCell<bool>,
-    /// The keeper's number of it, once it was sent in a message where processes share the kernel;
-    /// else 0.
-    kept: AtomicCell<c_int>,
+    /// The supervisor's descriptor of it, once it was sent in a message where processes share the
+    /// kernel; else 0.
+    pinned: AtomicCell<c_int>,
 }
 
 /// Treatment of the host descriptor when the open file is released.
@@ -67,55 +67,56 @@ impl HostFile {
     fn with(fd: RawFd, keep: Keep, inode: Option<VfsPath>) -> Result<FileRef<RcuObject>, Errno> {
         let kind = host::fstat(fd)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
-        let number = Number::new(fd);
+        let host_fd = HostFd::new(fd);
         let file = file(HostFile {
-            number,
+            host_fd,
             keep,
-            watch: (!is_always_ready).then(|| HostWatch::new(number)),
+            watch: (!is_always_ready).then(|| HostWatch::new(host_fd)),
             names: Names::new(),
             inode,
             is_aside: AtomicCell::new(false),
-            kept: AtomicCell::new(0),
+            pinned: AtomicCell::new(0),
         })?;
         if let Some(host_file) = Self::below(&**file)
             && host_fork::shares_memory()
             && tree::shares_files()
         {
-            // Another process finds it at its own descriptor. Without the keeper's the host answers
-            // `EBADF` there.
+            // Another process finds it at its own descriptor. Without the supervisor's the host
+            // answers `EBADF` there.
             let _ = host_file.send();
         }
         Ok(file)
     }
 
     /// Prepares the file for a message to a process that may not have its host descriptor: the
-    /// keeper keeps that.
+    /// supervisor pins that.
     ///
     /// # Errors
-    /// `ETOOMANYREFS` if the keeper has no number left, or is gone; `EBADF` if this process does
-    /// not have the host descriptor.
+    /// `ETOOMANYREFS` if the supervisor has no descriptor left, or is gone; `EBADF` if this process
+    /// does not have the host descriptor.
     pub(crate) fn send(&self) -> Result<(), Errno> {
-        if !host_fork::shares_memory() || self.kept.load() != 0 {
+        if !host_fork::shares_memory() || self.pinned.load() != 0 {
             return Ok(());
         }
-        let used = self.number.in_use();
+        let used = self.host_fd.in_use();
         if used.get() < 0 {
             return Err(Errno::EBADF);
         }
-        let number = keeper::keep(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
-        if self.kept.compare_exchange(0, number).is_err() {
+        let pinned = supervisor::pin(used.get()).map_err(|_| Errno::ETOOMANYREFS)?;
+        if self.pinned.compare_exchange(0, pinned).is_err() {
             // Another thread was first.
-            keeper::drop_kept(number);
+            supervisor::unpin(pinned);
         }
         Ok(())
     }
 
-    /// Takes the host descriptor from the keeper, if this process does not have it. Returns false
-    /// if that fails, as where the process has no number left: then the host answers `EBADF`.
+    /// Takes the host descriptor from the supervisor, if this process does not have it. Returns
+    /// false if that fails, as where the process has no descriptor left: then the host answers
+    /// `EBADF`.
     pub(crate) fn receive(&self) -> bool {
-        if !self.number.hold() {
-            let given = self.ask_keeper();
-            return given.is_some_and(|fd| self.number.give(fd, Until::Closed).is_some());
+        if !self.host_fd.hold() {
+            let given = self.ask_supervisor();
+            return given.is_some_and(|fd| self.host_fd.give(fd, Until::Closed).is_some());
         }
         true
     }
@@ -149,42 +150,42 @@ impl HostFile {
         Self::below(file).filter(|host_file| host_file.inode.is_none())
     }
 
-    /// Returns the host descriptor, or -1 if this process does not have it, and the keeper does not
-    /// either.
+    /// Returns the host descriptor, or -1 if this process does not have it, and the supervisor does
+    /// not either.
     #[inline]
     pub(crate) fn fd(&self) -> InUse {
-        let used = self.number.in_use();
+        let used = self.host_fd.in_use();
         match used.get() {
-            -1 => self.fd_of_keeper(),
+            -1 => self.fd_of_supervisor(),
             _ => used,
         }
     }
 
     #[cold]
-    fn fd_of_keeper(&self) -> InUse {
-        let used = self.ask_keeper().and_then(|fd| {
-            let system = system();
-            let _alone = without_moves(system);
-            let until = match has_descriptor(system, self) {
+    fn fd_of_supervisor(&self) -> InUse {
+        let used = self.ask_supervisor().and_then(|fd| {
+            let process = tree::current()?;
+            let _alone = without_moves(process);
+            let until = match has_descriptor(process, FileId::of(self)) {
                 true => Until::Closed,
                 // The last one was closed since this thread found the file.
                 false => Until::EndOfCalls,
             };
-            self.number.give(fd, until)
+            self.host_fd.give(fd, until)
         });
         used.unwrap_or(InUse::uncounted(-1))
     }
 
-    fn ask_keeper(&self) -> Option<RawFd> {
-        match self.kept.load() {
+    fn ask_supervisor(&self) -> Option<RawFd> {
+        match self.pinned.load() {
             0 => None,
-            kept => keeper::ask_for(kept).ok(),
+            pinned => supervisor::ask_for(pinned).ok(),
         }
     }
 
     /// Returns the host descriptor, with what each process knows of it.
-    pub(crate) fn number(&self) -> &Number {
-        &self.number
+    pub(crate) fn host_fd(&self) -> &HostFd {
+        &self.host_fd
     }
 
     /// Returns true if it is known that no path without links and `..` leads from this directory to
@@ -207,6 +208,16 @@ impl HostFile {
         }
     }
 
+    /// Reads into several buffers, which the host checks, at an offset or at the position.
+    pub(crate) fn readv(&self, bufs: &[iovec], offset: Option<i64>) -> Result<usize, Errno> {
+        host::readv(self.fd().get(), self.wait(), bufs, offset)
+    }
+
+    /// Writes from several buffers, which the host checks, at an offset or at the position.
+    pub(crate) fn writev(&self, bufs: &[iovec], offset: Option<i64>) -> Result<usize, Errno> {
+        host::writev(self.fd().get(), self.wait(), bufs, offset)
+    }
+
     /// Returns the host descriptor that stands for descriptor `ours` of this file, whose own is
     /// `used`, in a host epoll.
     ///
@@ -222,10 +233,26 @@ impl HostFile {
         let stays_open = (self.keep == Keep::Open).then_some(set);
         self.names.get(ours, used.get(), stays_open)
     }
+}
 
-    /// Returns the host descriptors under which the file is a member of epolls.
-    pub(crate) fn names(&self) -> &Names {
-        &self.names
+/// Host descriptor of an open file. Both stay open until this is dropped.
+pub(crate) struct OpenHostFd {
+    used: InUse,
+    _file: FileRef<RcuObject>,
+}
+
+impl OpenHostFd {
+    /// Returns nothing if it is no host file.
+    #[inline]
+    pub(crate) fn of(file: FileRef<RcuObject>) -> Option<Self> {
+        let used = HostFile::below(&**file)?.fd();
+        Some(OpenHostFd { used, _file: file })
+    }
+
+    /// Returns the host descriptor, or -1 if this process does not have it.
+    #[inline]
+    pub(crate) fn get(&self) -> RawFd {
+        self.used.get()
     }
 }
 
@@ -306,19 +333,19 @@ impl Object for HostFile {
     }
 
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        host::readv(self.fd().get(), self.wait(), bufs, None)
+        self.readv(host::iovecs_mut(bufs), None)
     }
 
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        host::writev(self.fd().get(), self.wait(), bufs, None)
+        self.writev(host::iovecs(bufs), None)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        host::readv(self.fd().get(), self.wait(), bufs, Some(signed(offset)?))
+        self.readv(host::iovecs_mut(bufs), Some(signed(offset)?))
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        host::writev(self.fd().get(), self.wait(), bufs, Some(signed(offset)?))
+        self.writev(host::iovecs(bufs), Some(signed(offset)?))
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
@@ -362,11 +389,11 @@ impl Object for HostFile {
         }
         self.names.close();
         if self.keep == Keep::No {
-            self.number.close();
+            self.host_fd.close();
         }
-        match self.kept.load() {
+        match self.pinned.load() {
             0 => {}
-            kept => keeper::drop_kept(kept),
+            pinned => supervisor::unpin(pinned),
         }
     }
 
@@ -403,4 +430,17 @@ pub(crate) fn kind_of(mode: libc::mode_t) -> FileKind {
 /// `EINVAL` if it is above `i64::MAX`.
 pub(crate) fn signed(offset: u64) -> Result<i64, Errno> {
     i64::try_from(offset).map_err(|_| Errno::EINVAL)
+}
+
+/// Returns the descriptors of this process that were used with epolls, each with the host
+/// descriptor for it.
+pub(crate) fn known_names() -> Vec<(RawFd, RawFd)> {
+    let files = tree::current()
+        .into_iter()
+        .flat_map(|process| process.files().iter());
+    let names = files.filter_map(|(_, file, _)| {
+        let host_file = HostFile::below(&**file)?;
+        Some(host_file.names.all(host_file.fd().get()))
+    });
+    names.flatten().collect()
 }

@@ -1,12 +1,12 @@
 //! The object of each host descriptor of this process, and the number of calls that use it.
 //!
 //! A process closes the host descriptor of an object when its last descriptor of ours goes, though
-//! other processes still use the object. Another thread may be in a call with the number then. As
-//! on the host, that call goes on with the file that it has begun with, and the host descriptor is
-//! closed at its end. So a call counts itself as long as it has a number ([`InUse`]).
+//! other processes still use the object. Another thread may be in a call with the descriptor then.
+//! As on the host, that call goes on with the file that it has begun with, and the host descriptor
+//! is closed at its end. So a call counts itself as long as it has a descriptor ([`InUse`]).
 //!
-//! The name of the object, a flag and the count are one word for each number, so each step is one
-//! exchange:
+//! The name of the object, a flag and the count are one word for each descriptor, so each step is
+//! one exchange:
 //!
 //! | before | after | by |
 //! |---|---|---|
@@ -22,8 +22,8 @@
 //! | the name, closed, 1 | 0 | the last call that ends, which closes the host descriptor |
 //! | the name, closed, `n` | the name, `n` | [`hold`]: the process gets the object in a message |
 //!
-//! The host does not give a number again before it is closed, and one step alone leads to 0: so a
-//! number is closed once, and no call uses it then.
+//! The host does not return a descriptor again before it is closed, and one step alone leads to 0:
+//! so a descriptor is closed once, and no call uses it then.
 //!
 //! The words are in memory that a fork copies as it does the descriptors. The calls of other
 //! threads are not in the child: it counts anew ([`after_fork`]).
@@ -35,16 +35,16 @@ use crossbeam_utils::atomic::AtomicCell;
 
 use crate::host;
 
-/// The words of the host descriptors of this process, by number.
+/// The words of the host descriptors of this process.
 static WORDS: [OnceLock<Box<Part>>; PARTS] = [const { OnceLock::new() }; PARTS];
 
 type Part = [AtomicCell<u64>; PART];
 
-/// How many numbers a part has.
+/// How many descriptors a part has.
 const PART: usize = 1024;
 
-/// How many parts there are: for a million numbers, which is the host's largest limit unless its
-/// administrator raises it.
+/// How many parts there are: for a million descriptors, which is the host's largest limit unless
+/// its administrator raises it.
 const PARTS: usize = 1024;
 
 /// The bits of a word that are the count.
@@ -82,7 +82,7 @@ pub(crate) struct InUse {
 }
 
 impl InUse {
-    /// That of a number which stays open without a count, or of none.
+    /// Uses a descriptor that stays open without a count, or none (-1).
     pub(crate) fn uncounted(fd: RawFd) -> Self {
         InUse {
             fd,
@@ -90,7 +90,7 @@ impl InUse {
         }
     }
 
-    /// Begins the use of a number, if it leads to the object with this name.
+    /// Begins the use of a descriptor, if it leads to the object with this name.
     #[inline]
     pub(super) fn begin(fd: RawFd, name: u64) -> Option<Self> {
         let more = |word| match count_in(word) {
@@ -136,7 +136,7 @@ fn end_use(fd: RawFd) {
     }
 }
 
-/// Returns the place of a number, if it has one.
+/// Returns the place of a descriptor, if it has one.
 #[inline]
 fn place(fd: RawFd) -> Option<&'static AtomicCell<u64>> {
     let index = usize::try_from(fd).ok()?;
@@ -155,7 +155,7 @@ fn make(part: &OnceLock<Box<Part>>) -> &Part {
 }
 
 /// Notes what a host descriptor leads to that this process has just opened. Returns false, and does
-/// nothing, if the number has no place.
+/// nothing, if it has no place.
 pub(super) fn note(fd: RawFd, name: u64) -> bool {
     let place = place(fd);
     if let Some(place) = place {
@@ -173,7 +173,7 @@ pub(super) enum Until {
     EndOfCalls,
 }
 
-/// As [`note`], for a call that uses the host descriptor. `None` if the number has no place.
+/// As [`note`], for a call that uses the host descriptor. `None` if it has no place.
 pub(super) fn note_in_use(fd: RawFd, name: u64, until: Until) -> Option<InUse> {
     let flag = match until {
         Until::Closed => 0,
@@ -186,13 +186,13 @@ pub(super) fn note_in_use(fd: RawFd, name: u64, until: Until) -> Option<InUse> {
     })
 }
 
-/// Returns true if a number leads to the object with this name.
+/// Returns true if a descriptor leads to the object with this name.
 #[inline]
 pub(super) fn is_of(fd: RawFd, name: u64) -> bool {
     place(fd).is_some_and(|place| name_in(place.load()) == name)
 }
 
-/// Returns true if a call uses the number.
+/// Returns true if a call uses the descriptor.
 pub(super) fn is_used(fd: RawFd) -> bool {
     place(fd).is_some_and(|place| count_in(place.load()) > 0)
 }
@@ -219,7 +219,7 @@ pub(super) fn close(fd: RawFd, name: u64) {
     }
 }
 
-/// Returns the numbers that lead to objects, with their names.
+/// Returns the descriptors that lead to objects, with their names.
 pub(super) fn all() -> impl Iterator<Item = (RawFd, u64)> {
     places()
         .map(|(fd, place)| (fd, place.load()))
@@ -245,7 +245,7 @@ pub(super) fn forget_all() {
     places().for_each(|(_, place)| place.store(0));
 }
 
-/// Returns the numbers that have been noted and some others, with their places.
+/// Returns the descriptors that have been noted and some others, with their places.
 fn places() -> impl Iterator<Item = (RawFd, &'static AtomicCell<u64>)> {
     let parts = WORDS.iter().zip((0..).step_by(PART));
     parts.flat_map(|(part, first)| {
@@ -263,15 +263,15 @@ mod tests {
 
     use super::*;
 
-    /// Opens a pipe, and notes the number of its end for writing with the name.
+    /// Opens a pipe, and notes its end for writing with the name.
     fn opened(name: u64) -> (PipeReader, RawFd) {
-        let (reader, writer) = pipe().expect("the host has numbers left");
+        let (reader, writer) = pipe().expect("the host has descriptors left");
         let fd = writer.into_raw_fd();
         assert!(note(fd, name));
         (reader, fd)
     }
 
-    /// Returns true if the other end is open. Other tests may have its number else.
+    /// Returns true if the other end is open. Other tests may have reused the descriptor else.
     fn is_open(reader: &PipeReader) -> bool {
         let events = host::ready(reader.as_raw_fd(), libc::POLLIN).expect("it can be polled");
         events & libc::POLLHUP == 0
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_use_and_close_a_number_close_it_when_none_uses_it() {
+    fn threads_that_use_and_close_a_descriptor_close_it_when_none_uses_it() {
         for name in 10..300 {
             let (reader, fd) = opened(name);
             let start = Barrier::new(3);

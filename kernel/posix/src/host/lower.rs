@@ -20,16 +20,16 @@ use fdtable_vfs::fs::{
 };
 use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
-use super::direct::{Wait, direct};
+use super::direct::direct;
+use super::fd::HostFd;
 use super::file::{HostFile, kind_of, signed};
 use super::in_use::InUse;
-use super::number::Number;
-use crate::host::{self, HostFd};
+use crate::host::{self, OwnedHostFd};
 
 /// Path below a directory of the host that is open.
 #[derive(Clone, Debug)]
 struct HostPlace {
-    top: Arc<HostFd>,
+    top: Arc<OwnedHostFd>,
     /// `.` for the directory itself.
     path: CString,
 }
@@ -43,13 +43,13 @@ struct HostRegular(HostPlace);
 #[derive(Debug)]
 struct HostDevice {
     place: HostPlace,
-    number: u64,
+    rdev: u64,
 }
 
 /// Open lower file of the host.
 #[derive(Debug)]
 pub(crate) struct HostBytes {
-    number: Number,
+    host_fd: HostFd,
     /// By which a process that does not have the descriptor opens the file.
     place: HostPlace,
 }
@@ -60,7 +60,12 @@ pub(crate) struct HostBytes {
 /// `ENOTDIR` if it is not a directory; those of the host's `open`.
 pub(crate) fn open_directory(path: &CStr) -> Result<Arc<dyn LowerDirectory>, Errno> {
     let flags = libc::O_PATH | libc::O_DIRECTORY;
-    let top = Arc::new(HostFd(host::openat_inside(libc::AT_FDCWD, path, flags, 0)?));
+    let top = Arc::new(OwnedHostFd(host::openat_inside(
+        libc::AT_FDCWD,
+        path,
+        flags,
+        0,
+    )?));
     let path = c".".to_owned();
     Ok(Arc::new(HostDirectory(HostPlace { top, path })))
 }
@@ -76,7 +81,7 @@ impl HostBytes {
     /// # Errors
     /// Errors of the host's `open`, if this process lacks the descriptor.
     pub(crate) fn fd(&self) -> Result<InUse, Errno> {
-        self.number
+        self.host_fd
             .get_or_open(|| Ok(ManuallyDrop::new(self.place.open(libc::O_RDONLY)?).0))
     }
 
@@ -92,7 +97,7 @@ impl HostBytes {
 
 impl Drop for HostBytes {
     fn drop(&mut self) {
-        self.number.close();
+        self.host_fd.close();
     }
 }
 
@@ -120,7 +125,7 @@ impl HostPlace {
             return Ok(self);
         }
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let top = Arc::new(HostFd(host::openat_inside(
+        let top = Arc::new(OwnedHostFd(host::openat_inside(
             self.top.0, &self.path, flags, 0,
         )?));
         let path = c".".to_owned();
@@ -128,12 +133,12 @@ impl HostPlace {
     }
 
     /// Opens the file for reading.
-    fn open(&self, flags: c_int) -> Result<HostFd, Errno> {
+    fn open(&self, flags: c_int) -> Result<OwnedHostFd, Errno> {
         let open = |flags| host::openat_inside(self.top.0, &self.path, flags | libc::O_NOFOLLOW, 0);
         match open(flags | libc::O_NOATIME) {
             // It belongs to another user.
-            Err(Errno::EPERM) => open(flags).map(HostFd),
-            opened => opened.map(HostFd),
+            Err(Errno::EPERM) => open(flags).map(OwnedHostFd),
+            opened => opened.map(OwnedHostFd),
         }
     }
 
@@ -142,7 +147,6 @@ impl HostPlace {
         // SAFETY: the path is a C string, and there is room for the result.
         unsafe {
             direct!(
-                Wait::Never,
                 libc::SYS_statx,
                 self.top.0,
                 self.path.as_ptr(),
@@ -178,7 +182,6 @@ impl LowerDirectory for HostDirectory {
             // SAFETY: the buffer has this length.
             let filled = unsafe {
                 direct!(
-                    Wait::Never,
                     libc::SYS_getdents64,
                     directory.0,
                     records.as_mut_ptr(),
@@ -219,8 +222,8 @@ impl LowerDirectory for HostDirectory {
             FileKind::Fifo => Lower::Fifo,
             FileKind::Socket => Lower::Socket,
             FileKind::CharDevice | FileKind::BlockDevice => {
-                let number = stat.rdev;
-                Lower::Device(Arc::new(HostDevice { place, number }))
+                let rdev = stat.rdev;
+                Lower::Device(Arc::new(HostDevice { place, rdev }))
             }
         };
         Ok(LowerInode { stat, file })
@@ -231,7 +234,7 @@ impl LowerFile for HostRegular {
     fn open(&self) -> Result<Arc<dyn LowerBytes>, Errno> {
         let opened = ManuallyDrop::new(self.0.open(libc::O_RDONLY)?);
         Ok(Arc::new(HostBytes {
-            number: Number::new(opened.0),
+            host_fd: HostFd::new(opened.0),
             place: self.0.clone(),
         }))
     }
@@ -243,10 +246,10 @@ impl LowerDevice for HostDevice {
         let flags = flags - OpenFlags::CREAT - OpenFlags::EXCL - OpenFlags::TRUNC;
         let flags = flags.bits().cast_signed() | libc::O_NOFOLLOW;
         let HostPlace { top, path } = &self.place;
-        let opened = HostFd(host::openat_inside(top.0, path, flags, 0)?);
+        let opened = OwnedHostFd(host::openat_inside(top.0, path, flags, 0)?);
         let stat = host::fstat(opened.0)?;
         let is_device = matches!(stat.st_mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK);
-        if !is_device || stat.st_rdev != self.number {
+        if !is_device || stat.st_rdev != self.rdev {
             return Err(Errno::ENXIO);
         }
         HostFile::device(ManuallyDrop::new(opened).0, inode)

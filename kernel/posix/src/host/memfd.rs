@@ -12,24 +12,22 @@ use fdtable::host_fork;
 use fdtable_vfs::fs::Timestamp;
 use fdtable_vfs::{Errno, MemoryUsage, Seals, SharedMemory};
 
-use super::direct::{Wait, direct};
+use super::fd::HostFd;
 use super::file::signed;
 use super::in_use::InUse;
-use super::number::Number;
-use super::{check, without_cancellation};
-use crate::abi::call::errno;
+use super::{check, errno, without_cancellation};
 use crate::host;
-use crate::process::keeper;
+use crate::process::supervisor;
 
 /// Memory behind a host descriptor, which is closed at the end. Mappings keep the memory.
 ///
-/// Where processes share the kernel, the [keeper] has it too: a process that does not have the
+/// Where processes share the kernel, the [supervisor] has it too: a process that does not have the
 /// descriptor opens the memory there, and keeps that open as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Memfd {
-    number: Number,
-    /// The keeper's number of it, where processes share the kernel.
-    kept: Option<c_int>,
+    host_fd: HostFd,
+    /// The supervisor's descriptor of it, where processes share the kernel.
+    pinned: Option<c_int>,
 }
 
 /// Arguments of `mmap`, without the descriptor.
@@ -80,19 +78,20 @@ impl Memfd {
             Errno::EMFILE => Errno::ENFILE,
             errno => errno,
         })?;
-        let kept = host_fork::shares_memory().then(|| keeper::keep(fd));
-        let kept = kept.transpose().inspect_err(|_| host::close(fd))?;
-        let number = Number::new(fd);
-        Ok(Arc::new(Memfd { number, kept }))
+        let pinned = host_fork::shares_memory().then(|| supervisor::pin(fd));
+        let pinned = pinned.transpose().inspect_err(|_| host::close(fd))?;
+        let host_fd = HostFd::new(fd);
+        Ok(Arc::new(Memfd { host_fd, pinned }))
     }
 
     /// Returns the host descriptor in this process, which is opened if it does not have it.
     ///
     /// # Errors
-    /// Errors of [`open_kept`](keeper::open_kept).
+    /// Errors of [`open_pinned`](supervisor::open_pinned).
     fn fd(&self) -> Result<InUse, Errno> {
-        let kept = self.kept.ok_or(Errno::EIO);
-        self.number.get_or_open(|| kept.and_then(keeper::open_kept))
+        let pinned = self.pinned.ok_or(Errno::EIO);
+        self.host_fd
+            .get_or_open(|| pinned.and_then(supervisor::open_pinned))
     }
 
     /// Returns the memory of the host that a file uses.
@@ -163,20 +162,8 @@ impl SharedMemory for Memfd {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let (fd, offset) = (self.fd()?, signed(offset)?);
         // As in `read_at`.
-        // SAFETY: the pointer and the length are those of a slice.
-        let count = unsafe {
-            direct!(
-                Wait::Never,
-                libc::SYS_pwrite64,
-                fd.get(),
-                bytes.as_ptr(),
-                bytes.len(),
-                offset
-            )
-        };
-        count.map(|count| count as usize)
+        host::pwrite_inside(self.fd()?.get(), bytes, signed(offset)?)
     }
 
     fn set_len(&self, len: u64) -> Result<(), Errno> {
@@ -219,7 +206,7 @@ impl SharedMemory for Memfd {
 
 impl Drop for Memfd {
     fn drop(&mut self) {
-        self.number.close();
-        self.kept.into_iter().for_each(keeper::drop_kept);
+        self.host_fd.close();
+        self.pinned.into_iter().for_each(supervisor::unpin);
     }
 }

@@ -12,7 +12,7 @@
 //! watcher checks the state of the file itself first.
 //!
 //! After a host fork, the child does not have the thread, and shares the epoll with its parent. So
-//! it creates both anew when it first watches a file or waits ([`revive`]).
+//! it creates both anew when it first watches a file or waits ([`rewatch`]).
 
 use std::collections::HashMap;
 use std::mem;
@@ -28,7 +28,7 @@ use fdtable_vfs::event::{Events, FileId, Pollee, WaitQueue, Watcher};
 
 use crate::host;
 use crate::host::direct::Wait;
-use crate::host::number::Number;
+use crate::host::fd::HostFd;
 
 /// Events that are requested from the host: all.
 const ALL_EVENTS: i16 = libc::POLLIN
@@ -39,7 +39,7 @@ const ALL_EVENTS: i16 = libc::POLLIN
     | libc::POLLRDHUP;
 
 /// Key of the counter that ends the thread.
-const BELL: u64 = u64::MAX;
+const STOP: u64 = u64::MAX;
 
 /// Pollable state of a host file.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct HostWatch {
 #[derive(Debug)]
 struct State {
     /// Host descriptor, until the open file is released.
-    number: Option<Number>,
+    host_fd: Option<HostFd>,
     queue: WaitQueue,
 }
 
@@ -59,21 +59,21 @@ struct State {
 struct Reactor {
     epoll: RawFd,
     /// Counter in the epoll that ends the thread.
-    bell: RawFd,
+    stop_fd: RawFd,
     thread: Option<JoinHandle<()>>,
     /// Fork generation of the process that owns the epoll and the thread.
     generation: u32,
-    watched: HashMap<u64, (Number, Weak<HostWatch>)>,
+    watched: HashMap<u64, (HostFd, Weak<HostWatch>)>,
 }
 
 static REACTOR: OnceLock<Mutex<Reactor>> = OnceLock::new();
 
 impl HostWatch {
-    pub(crate) fn new(number: Number) -> Arc<Self> {
+    pub(crate) fn new(host_fd: HostFd) -> Arc<Self> {
         Arc::new_cyclic(|myself| HostWatch {
             myself: Weak::clone(myself),
             state: Mutex::new(State {
-                number: Some(number),
+                host_fd: Some(host_fd),
                 queue: WaitQueue::new(),
             }),
         })
@@ -81,20 +81,20 @@ impl HostWatch {
 
     /// Stops the use of the host descriptor, before it is closed.
     pub(crate) fn close(&self) {
-        if let Some(number) = self.state.lock().number.take() {
-            self.end_watch(number);
+        if let Some(host_fd) = self.state.lock().host_fd.take() {
+            self.end_watch(host_fd);
         }
     }
 
-    fn end_watch(&self, number: Number) {
+    fn end_watch(&self, host_fd: HostFd) {
         if let Some(reactor) = REACTOR.get() {
-            reactor.lock().remove(self, number);
+            reactor.lock().remove(self, host_fd);
         }
     }
 
     fn end_watch_if_unused(&self, state: &State) {
-        if let (true, Some(number)) = (state.queue.is_empty(), state.number) {
-            self.end_watch(number);
+        if let (true, Some(host_fd)) = (state.queue.is_empty(), state.host_fd) {
+            self.end_watch(host_fd);
         }
     }
 
@@ -112,9 +112,9 @@ impl HostWatch {
 
 impl Pollee for HostWatch {
     fn events(&self) -> Events {
-        match self.state.lock().number {
-            Some(number) => {
-                host::ready(number.in_use().get(), ALL_EVENTS).map_or(Events::ERR, with_aliases)
+        match self.state.lock().host_fd {
+            Some(host_fd) => {
+                host::ready(host_fd.in_use().get(), ALL_EVENTS).map_or(Events::ERR, with_aliases)
             }
             None => Events::empty(),
         }
@@ -123,9 +123,9 @@ impl Pollee for HostWatch {
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         let mut state = self.state.lock();
         state.queue.watch(watcher, interest, file);
-        if let Some(number) = state.number {
+        if let Some(host_fd) = state.host_fd {
             // If the host refuses, the watcher is never woken, and sees only what it checks itself.
-            let _ = reactor().lock().add(self, number);
+            let _ = reactor().lock().add(self, host_fd);
         }
     }
 
@@ -149,7 +149,7 @@ impl Reactor {
     fn new() -> Self {
         Reactor {
             epoll: -1,
-            bell: -1,
+            stop_fd: -1,
             thread: None,
             generation: 0,
             watched: HashMap::new(),
@@ -157,7 +157,7 @@ impl Reactor {
     }
 
     /// Adds a file, unless it is there.
-    fn add(&mut self, watch: &HostWatch, number: Number) -> Result<(), Errno> {
+    fn add(&mut self, watch: &HostWatch, host_fd: HostFd) -> Result<(), Errno> {
         let _private = fdtable_shm::leave();
         self.leave_to_parent();
         self.run()?;
@@ -165,17 +165,17 @@ impl Reactor {
         if self.watched.contains_key(&key) {
             return Ok(());
         }
-        host::epoll_add(self.epoll, number.in_use().get(), key)?;
+        host::epoll_add(self.epoll, host_fd.in_use().get(), key)?;
         let watch = Weak::clone(&watch.myself);
-        self.watched.insert(key, (number, watch));
+        self.watched.insert(key, (host_fd, watch));
         Ok(())
     }
 
-    fn remove(&mut self, watch: &HostWatch, number: Number) {
+    fn remove(&mut self, watch: &HostWatch, host_fd: HostFd) {
         self.leave_to_parent();
         let was_there = self.watched.remove(&watch.key()).is_some();
         if was_there && self.runs() {
-            host::epoll_remove(self.epoll, number.in_use().get());
+            host::epoll_remove(self.epoll, host_fd.in_use().get());
         }
     }
 
@@ -199,20 +199,20 @@ impl Reactor {
         if self.epoll >= 0 {
             // They are the parent's.
             host::close(self.epoll);
-            host::close(self.bell);
+            host::close(self.stop_fd);
             self.epoll = -1;
             mem::forget(self.thread.take());
         }
         let epoll = host::epoll_create()?;
-        let bell = host::eventfd().inspect_err(|_| host::close(epoll))?;
+        let stop_fd = host::eventfd().inspect_err(|_| host::close(epoll))?;
         let close = || {
             host::close(epoll);
-            host::close(bell);
+            host::close(stop_fd);
         };
-        host::epoll_add(epoll, bell, BELL).inspect_err(|_| close())?;
-        for (&key, (number, _)) in &self.watched {
+        host::epoll_add(epoll, stop_fd, STOP).inspect_err(|_| close())?;
+        for (&key, (host_fd, _)) in &self.watched {
             // A file that the host no longer knows is about to be removed.
-            let _ = host::epoll_add(epoll, number.in_use().get(), key);
+            let _ = host::epoll_add(epoll, host_fd.in_use().get(), key);
         }
         let start = thread::Builder::new()
             .name("fdtable host".into())
@@ -223,7 +223,7 @@ impl Reactor {
             return Err(Errno::EAGAIN);
         };
         self.thread = Some(thread);
-        self.bell = bell;
+        self.stop_fd = stop_fd;
         self.epoll = epoll;
         self.generation = host_fork::generation();
         Ok(())
@@ -236,7 +236,7 @@ impl Reactor {
         }
         let stopped = Stopped {
             epoll: self.epoll,
-            bell: self.bell,
+            stop_fd: self.stop_fd,
             thread: self.thread.take()?,
         };
         self.epoll = -1;
@@ -261,7 +261,7 @@ pub(crate) fn without_threads<R>(body: impl FnOnce() -> R) -> R {
     }
     let result = rcu::without_thread(body);
     if is_stopped {
-        revive();
+        rewatch();
     }
     result
 }
@@ -269,23 +269,23 @@ pub(crate) fn without_threads<R>(body: impl FnOnce() -> R) -> R {
 /// A thread that is about to end, and its epoll.
 struct Stopped {
     epoll: RawFd,
-    bell: RawFd,
+    stop_fd: RawFd,
     thread: JoinHandle<()>,
 }
 
 impl Stopped {
     fn join(self) {
         // It cannot fail: the counter is 0.
-        let _ = host::write(self.bell, Wait::Never, &1_u64.to_ne_bytes());
+        let _ = host::write(self.stop_fd, Wait::Never, &1_u64.to_ne_bytes());
         // It does not panic.
         let _ = self.thread.join();
         host::close(self.epoll);
-        host::close(self.bell);
+        host::close(self.stop_fd);
     }
 }
 
 /// Watches again what the parent watched, after a host fork.
-pub(crate) fn revive() {
+pub(crate) fn rewatch() {
     let _private = fdtable_shm::leave();
     if let Some(reactor) = REACTOR.get() {
         let mut reactor = reactor.lock();
@@ -309,8 +309,8 @@ fn listen(epoll: RawFd) {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
-        let is_bell = |&(key, events): &(u64, i16)| key == BELL && events & libc::POLLIN != 0;
-        if ready.iter().any(is_bell) {
+        let is_stop = |&(key, events): &(u64, i16)| key == STOP && events & libc::POLLIN != 0;
+        if ready.iter().any(is_stop) {
             return;
         }
         let _inside = host_fork::enter();

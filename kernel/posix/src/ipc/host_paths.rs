@@ -26,12 +26,12 @@ use fdtable_vfs::socket::{OptionValue, Socket, SocketAddress, SocketOption};
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
-use crate::abi::links::LastLink;
+use crate::abi::path::{HostPath, Target};
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::file::HostFile;
-use crate::ipc::sockets::read_unix_address;
+use crate::ipc::addresses::read_unix_address;
 
 /// Most times that a call waits until other threads have no reference to the socket.
 const MOST_ROUNDS: u32 = 100;
@@ -180,7 +180,9 @@ impl System {
         let status = (file.status() & OpenFlags::NONBLOCK).bits().cast_signed();
         let kind = kind | libc::SOCK_CLOEXEC | status;
         // SAFETY: the call takes no pointer.
-        let made = HostFile::own(host::done(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?)?;
+        let made = HostFile::own(host::check(unsafe {
+            libc::socket(libc::AF_UNIX, kind, 0)
+        })?)?;
         let host_fd = HostFile::below(&**made).ok_or(Errno::EBADF)?.fd();
         for (option, name) in [
             (SocketOption::PassCredentials, libc::SO_PASSCRED),

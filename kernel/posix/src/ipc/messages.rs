@@ -13,8 +13,8 @@ use fdtable_vfs::socket::{
 use fdtable_vfs::{Errno, RcuObject};
 use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
-use crate::abi::call::{call, errno};
-use crate::abi::links::LastLink;
+use crate::abi::call::call;
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::duration;
@@ -22,9 +22,12 @@ use crate::fs::partial::{self, Partial};
 use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
+use crate::host::fd::without_moves;
 use crate::host::file::HostFile;
-use crate::host::number::{give_up_unless_open, without_moves};
-use crate::ipc::sockets::{check_address, descriptor_flags, put_address};
+use crate::ipc::addresses::{check_address, put_address};
+use crate::ipc::scm_rights::{CMSG_HEADER, FD_SIZE, Head, aligned, word};
+use crate::ipc::sockets::descriptor_flags;
+use crate::process::closing::give_up_unless_open;
 
 /// Sends bytes to the peer of a socket: `send(2)`.
 #[unsafe(no_mangle)]
@@ -60,9 +63,8 @@ pub unsafe extern "C" fn fdt_sendto(
         if let Some(sent) = sent {
             return to_ssize(Ok(sent));
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            return to_ssize(send(host_file.fd().get(), to, length));
+        if let Some(host_fd) = system.host_fd(fd)? {
+            return to_ssize(send(host_fd.get(), to, length));
         }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_buffer(bytes, count) }?;
@@ -97,10 +99,9 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         if let Some(sent) = unsafe { to_host_path(system, fd, to, send) }? {
             return Ok(sent);
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return unsafe { system.send_to_host(host_file.fd().get(), message, flags) };
+            return unsafe { system.send_to_host(host_fd.get(), message, flags) };
         }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
@@ -147,9 +148,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
 ) -> ssize_t {
     call(|system| {
         check_buffer_end(buf, count)?;
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
             return to_ssize(unsafe {
                 host::recvfrom(host_fd.get(), buf, count, flags, from, length)
@@ -173,10 +172,9 @@ pub unsafe extern "C" fn fdt_recvfrom(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return unsafe { system.receive_from_host(host_file.fd().get(), message, flags) };
+            return unsafe { system.receive_from_host(host_fd.get(), message, flags) };
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -211,7 +209,11 @@ pub unsafe extern "C" fn fdt_sendmmsg(
             // SAFETY: as the caller promises.
             let length = unsafe { fdt_sendmsg(fd, &raw const (*message).msg_hdr, flags) };
             if length < 0 {
-                return if sent == 0 { Err(errno()) } else { Ok(sent) };
+                return if sent == 0 {
+                    Err(host::errno())
+                } else {
+                    Ok(sent)
+                };
             }
             // SAFETY: as the caller promises.
             unsafe { uaccess::put(&raw mut (*message).msg_len, length as c_uint) }?;
@@ -245,7 +247,7 @@ pub unsafe extern "C" fn fdt_recvmmsg(
             let length = unsafe { fdt_recvmsg(fd, &raw mut (*message).msg_hdr, each) };
             if length < 0 {
                 return if received == 0 {
-                    Err(errno())
+                    Err(host::errno())
                 } else {
                     Ok(received)
                 };
@@ -289,7 +291,7 @@ unsafe fn message_headers(
 /// `EFAULT` if it is above the address space.
 ///
 /// # Safety
-/// That of [`uaccess::bytes`].
+/// As for [`uaccess::bytes`].
 unsafe fn import_buffer<'a>(
     at: *const c_void,
     count: usize,
@@ -313,7 +315,7 @@ unsafe fn import_buffer<'a>(
 /// `EFAULT` if it is above the address space.
 ///
 /// # Safety
-/// That of [`uaccess::bytes_mut`].
+/// As for [`uaccess::bytes_mut`].
 unsafe fn import_buffer_mut<'a>(
     at: *mut c_void,
     count: usize,
@@ -402,7 +404,7 @@ impl System {
     /// credentials are not the sender's.
     ///
     /// # Safety
-    /// That of `sendmsg`.
+    /// As for `sendmsg`.
     unsafe fn read_control(&self, head: &msghdr) -> Result<Outgoing, Errno> {
         let mut outgoing = Outgoing::default();
         if head.msg_controllen == 0 {
@@ -412,26 +414,24 @@ impl System {
         let control = unsafe { uaccess::bytes(head.msg_control, head.msg_controllen) }?;
         let mut rest = control;
         while rest.len() >= CMSG_HEADER {
-            let message = Control::read(rest)?;
-            self.add_control(&message, &mut outgoing)?;
-            let next = aligned(CMSG_HEADER + message.data.len());
-            rest = rest.get(next..).unwrap_or(&[]);
+            let head = Head::of(rest).ok_or(Errno::EINVAL)?;
+            // Messages of other levels are ignored.
+            if head.level == libc::SOL_SOCKET {
+                self.add_control(head.kind, &rest[CMSG_HEADER..head.length], &mut outgoing)?;
+            }
+            rest = &rest[head.next()..];
         }
         Ok(outgoing)
     }
 
-    fn add_control(&self, message: &Control<'_>, outgoing: &mut Outgoing) -> Result<(), Errno> {
-        // Messages of other levels are ignored.
-        if message.level != libc::SOL_SOCKET {
-            return Ok(());
-        }
-        match message.kind {
+    fn add_control(&self, kind: c_int, data: &[u8], outgoing: &mut Outgoing) -> Result<(), Errno> {
+        match kind {
             libc::SCM_RIGHTS => {
-                let numbers = message.data.chunks_exact(size_of::<c_int>());
-                if outgoing.files.len() + numbers.len() > SCM_MAX_FD {
+                let fds = data.chunks_exact(FD_SIZE);
+                if outgoing.files.len() + fds.len() > SCM_MAX_FD {
                     return Err(Errno::EINVAL);
                 }
-                for fd in numbers {
+                for fd in fds {
                     let file = self.file(word(fd))?;
                     if let Some(host_file) = HostFile::below(&**file) {
                         host_file.send()?;
@@ -440,8 +440,8 @@ impl System {
                 }
                 Ok(())
             }
-            libc::SCM_CREDENTIALS if message.data.len() == 12 => {
-                let [pid, uid, gid] = [0, 4, 8].map(|at| word(&message.data[at..]));
+            libc::SCM_CREDENTIALS if data.len() == 12 => {
+                let [pid, uid, gid] = [0, 4, 8].map(|at| word(&data[at..]));
                 let (uid, gid) = (uid.cast_unsigned(), gid.cast_unsigned());
                 let claimed = Ucred { pid, uid, gid };
                 outgoing.credentials = Some(self.process.may_claim(claimed)?);
@@ -454,7 +454,7 @@ impl System {
     /// Writes the address and the ancillary data of a received message to the caller.
     ///
     /// # Safety
-    /// That of `recvmsg`.
+    /// As for `recvmsg`.
     unsafe fn write_received(
         &self,
         head: &mut msghdr,
@@ -516,9 +516,9 @@ impl System {
             return Ok(());
         }
         let (fds, lost) = {
-            let _alone = without_moves(self);
+            let _alone = without_moves(self.process);
             let is_hosts = |file: &&FileRef<RcuObject>| HostFile::below(&****file).is_some();
-            // As on the host: those after one without a number are lost.
+            // As on the host: those after one without a descriptor are lost.
             let is_here = |file: &&FileRef<RcuObject>| {
                 HostFile::below(&****file).is_none_or(HostFile::receive)
             };
@@ -537,9 +537,9 @@ impl System {
             (fds, lost)
         };
         writer.cut |= !lost.is_empty();
-        let numbers: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();
-        if !numbers.is_empty() {
-            writer.put(libc::SCM_RIGHTS, numbers.as_flattened());
+        let raw: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();
+        if !raw.is_empty() {
+            writer.put(libc::SCM_RIGHTS, raw.as_flattened());
         }
         Ok(())
     }
@@ -547,36 +547,6 @@ impl System {
 
 /// Maximum number of files in one message.
 const SCM_MAX_FD: usize = 253;
-
-/// Bytes of a control message before its data.
-const CMSG_HEADER: usize = size_of::<libc::cmsghdr>();
-
-/// Control message of the caller.
-struct Control<'a> {
-    level: c_int,
-    kind: c_int,
-    data: &'a [u8],
-}
-
-impl<'a> Control<'a> {
-    /// Reads the first of several control messages.
-    ///
-    /// # Errors
-    /// `EINVAL` if its length is larger than the bytes there are, or smaller than its header.
-    fn read(bytes: &'a [u8]) -> Result<Self, Errno> {
-        let mut length = [0; 8];
-        length.copy_from_slice(&bytes[..8]);
-        let length = usize::from_ne_bytes(length);
-        if length < CMSG_HEADER || length > bytes.len() {
-            return Err(Errno::EINVAL);
-        }
-        Ok(Control {
-            level: word(&bytes[8..]),
-            kind: word(&bytes[12..]),
-            data: &bytes[CMSG_HEADER..length],
-        })
-    }
-}
 
 /// Writes control messages to the caller's buffer.
 struct Writer<'a> {
@@ -619,14 +589,6 @@ fn put_time(form: MessageTime, writer: &mut Writer<'_>) {
     };
     let words = [now.as_secs(), fraction.into()].map(u64::to_ne_bytes);
     writer.put(kind, words.as_flattened());
-}
-
-fn aligned(length: usize) -> usize {
-    length.next_multiple_of(size_of::<usize>())
-}
-
-fn word(bytes: &[u8]) -> c_int {
-    c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
 /// Reads the destination of a message, if there is one.
@@ -684,7 +646,7 @@ unsafe fn to_host_path<R>(
 /// Writes the sender's address of a message. A sender without a name has an empty address.
 ///
 /// # Safety
-/// That of [`put_address`].
+/// As for [`put_address`].
 unsafe fn put_sender(
     sender: &SocketAddress,
     to: *mut sockaddr,

@@ -5,23 +5,21 @@
 //! of one of ours. A host socket cannot have a path of ours: `EADDRNOTAVAIL`.
 
 use std::ffi::{CString, c_int, c_void};
-use std::slice;
-use std::time::Duration;
 
 use fdtable::FdFlags;
-use fdtable_vfs::socket::{
-    KeptOption, OptionValue, Shutdown, SocketAddress, SocketOption, SocketType, Ucred,
-};
+use fdtable_vfs::socket::{OptionValue, Shutdown, SocketAddress, SocketOption, SocketType, Ucred};
 use fdtable_vfs::{Errno, OpenFlags};
-use libc::{sockaddr, sockaddr_un, socklen_t};
+use libc::{sockaddr, socklen_t};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::Target;
+use crate::abi::pin::LastLink;
 use crate::abi::system::System;
-use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
+use crate::ipc::addresses::{put_address, read_address, read_unix_address};
+use crate::ipc::options::{option, option_value, put_option};
 use crate::ipc::pipes::put_pair;
 
 /// Creates a socket: `socket(2)`.
@@ -36,7 +34,7 @@ pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
         let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
         let make = || {
             // SAFETY: the call takes no pointer.
-            HostFile::own(host::done(unsafe {
+            HostFile::own(host::check(unsafe {
                 libc::socket(domain, host_flags, protocol)
             })?)
         };
@@ -63,7 +61,7 @@ pub unsafe extern "C" fn fdt_socketpair(
             // No other domain has pairs: the host returns the error.
             let mut pair = [-1; 2];
             // SAFETY: there is room for two.
-            host::done(unsafe { libc::socketpair(domain, kind, protocol, pair.as_mut_ptr()) })?;
+            host::check(unsafe { libc::socketpair(domain, kind, protocol, pair.as_mut_ptr()) })?;
             pair.iter().copied().for_each(host::close);
             return Err(Errno::EOPNOTSUPP);
         }
@@ -81,16 +79,15 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
     call(|system| {
         system.check_socket(fd)?;
         // SAFETY: the address is one of the host's, or as the caller promises.
-        let bind = |fd, address, length| host::done(unsafe { libc::bind(fd, address, length) });
+        let bind = |fd, address, length| host::check(unsafe { libc::bind(fd, address, length) });
         let named = (address, length);
         // SAFETY: as the caller promises.
         let bound = unsafe { system.on_host_path(fd, named, LastLink::Parent, bind) }?;
         if let Some(bound) = bound {
             return Ok(bound);
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            return bind(host_file.fd().get(), address, length);
+        if let Some(host_fd) = system.host_fd(fd)? {
+            return bind(host_fd.get(), address, length);
         }
         // SAFETY: as the caller promises.
         match unsafe { read_unix_address(address, length) }? {
@@ -108,10 +105,9 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::listen(host_file.fd().get(), backlog) });
+            return host::check(unsafe { libc::listen(host_fd.get(), backlog) });
         }
         // A negative backlog is the maximum.
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
@@ -185,9 +181,8 @@ pub unsafe extern "C" fn fdt_connect(
         if let Some(connected) = connected {
             return Ok(connected);
         }
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            return connect(host_file.fd().get(), address, length);
+        if let Some(host_fd) = system.host_fd(fd)? {
+            return connect(host_fd.get(), address, length);
         }
         // SAFETY: as the caller promises.
         let address = unsafe { system.peer_address(address, length) }?;
@@ -200,10 +195,9 @@ pub unsafe extern "C" fn fdt_connect(
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::shutdown(host_file.fd().get(), how) });
+            return host::check(unsafe { libc::shutdown(host_fd.get(), how) });
         }
         system.process.getsockname(fd)?;
         let how = match how {
@@ -225,11 +219,9 @@ pub unsafe extern "C" fn fdt_getsockname(
     length: *mut socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getsockname(host_fd.get(), address, length) });
+            return host::check(unsafe { libc::getsockname(host_fd.get(), address, length) });
         }
         let name = system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -246,11 +238,9 @@ pub unsafe extern "C" fn fdt_getpeername(
     length: *mut socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getpeername(host_fd.get(), address, length) });
+            return host::check(unsafe { libc::getpeername(host_fd.get(), address, length) });
         }
         let name = system.process.getpeername(fd)?;
         // SAFETY: as the caller promises.
@@ -269,11 +259,9 @@ pub unsafe extern "C" fn fdt_getsockopt(
     length: *mut socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::done(unsafe {
+            return host::check(unsafe {
                 libc::getsockopt(host_fd.get(), level, name, value, length)
             });
         }
@@ -302,11 +290,9 @@ pub unsafe extern "C" fn fdt_setsockopt(
     length: socklen_t,
 ) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+        if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::done(unsafe {
+            return host::check(unsafe {
                 libc::setsockopt(host_fd.get(), level, name, value, length)
             });
         }
@@ -339,7 +325,7 @@ impl System {
     /// `ENODATA` without a peer; `ERANGE` if there is no room for all; `EFAULT`.
     ///
     /// # Safety
-    /// That of `put_option`.
+    /// As for `put_option`.
     unsafe fn peer_groups(
         &self,
         fd: c_int,
@@ -391,7 +377,7 @@ impl System {
     /// `EFAULT`; `EINVAL` if it is malformed; those of [`socket_path`](Self::socket_path).
     ///
     /// # Safety
-    /// That of [`read_unix_address`].
+    /// As for [`read_unix_address`].
     pub(crate) unsafe fn address(
         &self,
         address: *const sockaddr,
@@ -442,283 +428,6 @@ impl System {
             named => Ok(named),
         }
     }
-}
-
-/// Reads an address for a socket of ours.
-///
-/// # Errors
-/// `EFAULT`; `EINVAL` if it is malformed, or of another family.
-///
-/// # Safety
-/// If `address` can be an address in memory, `length` bytes are there.
-pub(crate) unsafe fn read_unix_address(
-    address: *const sockaddr,
-    length: socklen_t,
-) -> Result<SocketAddress, Errno> {
-    // SAFETY: as the caller promises.
-    let (family, name) = unsafe { read_address(address, length) }?;
-    if c_int::from(family) != libc::AF_UNIX {
-        return Err(Errno::EINVAL);
-    }
-    Ok(match name.split_first() {
-        None => SocketAddress::Unnamed,
-        Some((0, name)) => SocketAddress::Abstract(name.to_vec()),
-        Some(_) => {
-            let end = name.iter().position(|&byte| byte == 0);
-            SocketAddress::Path(name[..end.unwrap_or(name.len())].to_vec())
-        }
-    })
-}
-
-/// Bytes of an address before the name.
-const FAMILY: usize = size_of::<libc::sa_family_t>();
-
-/// Checks the length of an address, and that it can be read.
-///
-/// # Errors
-/// `EINVAL` if no address is so long; `EFAULT`.
-///
-/// # Safety
-/// That of [`read_unix_address`].
-pub(crate) unsafe fn check_address(
-    address: *const sockaddr,
-    length: socklen_t,
-) -> Result<(), Errno> {
-    // SAFETY: as the caller promises.
-    unsafe { address_bytes_of(address, length) }.map(|_| ())
-}
-
-/// Returns the bytes of an address.
-///
-/// # Safety
-/// That of [`read_unix_address`].
-unsafe fn address_bytes_of<'a>(
-    address: *const sockaddr,
-    length: socklen_t,
-) -> Result<&'a [u8], Errno> {
-    let length = usize::try_from(length.cast_signed()).map_err(|_| Errno::EINVAL)?;
-    if length > size_of::<libc::sockaddr_storage>() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: as the caller promises.
-    unsafe { uaccess::bytes(address.cast(), length) }
-}
-
-/// Reads the family and the name of an address.
-///
-/// # Safety
-/// That of [`read_unix_address`].
-unsafe fn read_address<'a>(
-    address: *const sockaddr,
-    length: socklen_t,
-) -> Result<(libc::sa_family_t, &'a [u8]), Errno> {
-    // SAFETY: as the caller promises.
-    let bytes = unsafe { address_bytes_of(address, length) }?;
-    let length = bytes.len();
-    if !(FAMILY..=size_of::<sockaddr_un>()).contains(&length) {
-        return Err(Errno::EINVAL);
-    }
-    let (family, name) = bytes.split_at(FAMILY);
-    Ok((
-        libc::sa_family_t::from_ne_bytes([family[0], family[1]]),
-        name,
-    ))
-}
-
-/// Writes an address to the caller, truncated to the room there is, and its full length.
-///
-/// # Safety
-/// If `length` can be an address in memory, a length is there, and that many bytes of room at `to`.
-pub(crate) unsafe fn put_address(
-    address: &SocketAddress,
-    to: *mut sockaddr,
-    length: *mut socklen_t,
-) -> Result<(), Errno> {
-    // SAFETY: as the caller promises.
-    let room = unsafe { uaccess::get(length) }?.cast_signed();
-    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let bytes = address_bytes(address);
-    let count = bytes.len().min(room);
-    // SAFETY: as the caller promises.
-    unsafe { uaccess::bytes_mut(to.cast(), count) }?.copy_from_slice(&bytes[..count]);
-    // SAFETY: as the caller promises.
-    unsafe { uaccess::put(length, bytes.len() as socklen_t) }
-}
-
-/// Converts an address to the C form.
-pub(crate) fn address_bytes(address: &SocketAddress) -> Vec<u8> {
-    let mut bytes = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes().to_vec();
-    match address {
-        SocketAddress::Unnamed => {}
-        SocketAddress::Abstract(name) => {
-            bytes.push(0);
-            bytes.extend_from_slice(name);
-        }
-        SocketAddress::Path(path) => {
-            bytes.extend_from_slice(path);
-            // A path of full length has the zero byte after the end of the struct, as on the host.
-            bytes.push(0);
-        }
-    }
-    bytes
-}
-
-fn option(level: c_int, name: c_int) -> Result<SocketOption, Errno> {
-    if level != libc::SOL_SOCKET {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    Ok(match name {
-        libc::SO_TYPE => SocketOption::Type,
-        libc::SO_DOMAIN => SocketOption::Domain,
-        libc::SO_PROTOCOL => SocketOption::Protocol,
-        libc::SO_ERROR => SocketOption::Error,
-        libc::SO_ACCEPTCONN => SocketOption::AcceptConnections,
-        libc::SO_SNDBUF => SocketOption::SendBuffer,
-        libc::SO_RCVBUF => SocketOption::ReceiveBuffer,
-        libc::SO_PASSCRED => SocketOption::PassCredentials,
-        libc::SO_PEERCRED => SocketOption::PeerCredentials,
-        libc::SO_RCVTIMEO => SocketOption::ReceiveTimeout,
-        libc::SO_SNDTIMEO => SocketOption::SendTimeout,
-        libc::SO_LINGER => SocketOption::Linger,
-        libc::SO_COOKIE => SocketOption::Cookie,
-        libc::SO_SNDBUFFORCE => SocketOption::SendBufferForce,
-        libc::SO_RCVBUFFORCE => SocketOption::ReceiveBufferForce,
-        libc::SO_PEEK_OFF => SocketOption::PeekOffset,
-        libc::SO_SNDLOWAT => SocketOption::SendLowWater,
-        libc::SO_REUSEPORT => SocketOption::ReusePort,
-        name => SocketOption::Kept(kept_option(name)?),
-    })
-}
-
-/// Returns the option of a number, of those without an effect.
-///
-/// # Errors
-/// `ENOPROTOOPT`.
-fn kept_option(name: c_int) -> Result<KeptOption, Errno> {
-    Ok(match name {
-        libc::SO_DEBUG => KeptOption::Debug,
-        libc::SO_REUSEADDR => KeptOption::ReuseAddress,
-        libc::SO_DONTROUTE => KeptOption::DontRoute,
-        libc::SO_BROADCAST => KeptOption::Broadcast,
-        libc::SO_KEEPALIVE => KeptOption::KeepAlive,
-        libc::SO_OOBINLINE => KeptOption::OobInline,
-        libc::SO_NO_CHECK => KeptOption::NoCheck,
-        libc::SO_PRIORITY => KeptOption::Priority,
-        libc::SO_RCVLOWAT => KeptOption::ReceiveLowWater,
-        libc::SO_TIMESTAMP => KeptOption::Timestamp,
-        libc::SO_TIMESTAMPNS => KeptOption::TimestampNanos,
-        libc::SO_PASSSEC => KeptOption::PassSecurity,
-        libc::SO_MARK => KeptOption::Mark,
-        libc::SO_RXQ_OVFL => KeptOption::QueueOverflow,
-        libc::SO_WIFI_STATUS => KeptOption::WifiStatus,
-        libc::SO_NOFCS => KeptOption::NoChecksum,
-        libc::SO_SELECT_ERR_QUEUE => KeptOption::SelectErrorQueue,
-        libc::SO_BUSY_POLL => KeptOption::BusyPoll,
-        libc::SO_INCOMING_CPU => KeptOption::IncomingCpu,
-        libc::SO_PREFER_BUSY_POLL => KeptOption::PreferBusyPoll,
-        SO_RCVMARK => KeptOption::ReceiveMark,
-        _ => return Err(Errno::ENOPROTOOPT),
-    })
-}
-
-/// Option that the `libc` crate does not define.
-const SO_RCVMARK: c_int = 75;
-
-/// Writes the value of an option to the caller, truncated to the room there is.
-///
-/// # Safety
-/// If `to` can be an address, there is room for `room` bytes, and `length` points to a length.
-unsafe fn put_option(
-    value: &OptionValue,
-    to: *mut c_void,
-    room: usize,
-    length: *mut socklen_t,
-) -> Result<c_int, Errno> {
-    let words: [u64; 2];
-    let number: i32;
-    let cookie: u64;
-    let linger: [i32; 2];
-    let credentials: [u32; 3];
-    let bytes = match value {
-        OptionValue::Number(value) => {
-            number = *value;
-            bytes_of(&number)
-        }
-        OptionValue::Cookie(value) => {
-            cookie = *value;
-            bytes_of(&cookie)
-        }
-        OptionValue::Linger(on, seconds) => {
-            linger = [(*on).into(), *seconds];
-            bytes_of(&linger)
-        }
-        OptionValue::Time(time) => {
-            let time = time.unwrap_or_default();
-            words = [time.as_secs(), time.subsec_micros().into()];
-            bytes_of(&words)
-        }
-        OptionValue::Credentials(Ucred { pid, uid, gid }) => {
-            credentials = [pid.cast_unsigned(), *uid, *gid];
-            bytes_of(&credentials)
-        }
-    };
-    if matches!(value, OptionValue::Cookie(_)) && room < bytes.len() {
-        return Err(Errno::EINVAL);
-    }
-    let count = bytes.len().min(room);
-    // SAFETY: as the caller promises.
-    unsafe { uaccess::bytes_mut(to, count) }?.copy_from_slice(&bytes[..count]);
-    // SAFETY: as the caller promises.
-    unsafe { uaccess::put(length, count as socklen_t) }?;
-    Ok(0)
-}
-
-/// Returns the bytes of a struct of integers.
-fn bytes_of<T>(value: &T) -> &[u8] {
-    // SAFETY: callers pass only types without padding.
-    unsafe { slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
-
-/// Reads the value of an option.
-///
-/// # Safety
-/// If `at` can be an address, `length` bytes are there.
-unsafe fn option_value(
-    option: SocketOption,
-    at: *const c_void,
-    length: socklen_t,
-) -> Result<OptionValue, Errno> {
-    let is_time = matches!(
-        option,
-        SocketOption::ReceiveTimeout | SocketOption::SendTimeout
-    );
-    let needed = match option {
-        _ if is_time => size_of::<libc::timeval>(),
-        SocketOption::Linger => size_of::<libc::linger>(),
-        _ => size_of::<c_int>(),
-    };
-    if (length as usize) < needed {
-        return Err(Errno::EINVAL);
-    }
-    if option == SocketOption::Linger {
-        // SAFETY: as the caller promises.
-        let linger = unsafe { uaccess::get(at.cast::<libc::linger>()) }?;
-        return Ok(OptionValue::Linger(linger.l_onoff != 0, linger.l_linger));
-    }
-    if !is_time {
-        // SAFETY: as the caller promises.
-        return unsafe { uaccess::get(at.cast::<c_int>()) }.map(OptionValue::Number);
-    }
-    // SAFETY: as the caller promises.
-    let time = unsafe { uaccess::get(at.cast::<libc::timeval>()) }?;
-    if !(0..1_000_000).contains(&time.tv_usec) {
-        return Err(Errno::from_raw(libc::EDOM));
-    }
-    // A negative time expires at once.
-    let micros = time.tv_usec as u32;
-    let time = u64::try_from(time.tv_sec).map(|seconds| Duration::new(seconds, micros * 1000));
-    let time = time.unwrap_or(Duration::from_nanos(1));
-    Ok(OptionValue::Time((!time.is_zero()).then_some(time)))
 }
 
 /// Splits a socket type and its flags.

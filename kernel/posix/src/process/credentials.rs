@@ -8,15 +8,14 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
-use fdtable_vfs::fs::{Capabilities, Credentials};
-use fdtable_vfs::{Errno, Process};
+use fdtable_vfs::Errno;
 use libc::{gid_t, uid_t};
 
 use crate::abi::call::call;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
 use crate::host::watch::without_threads;
-use crate::host::{self, direct};
+use crate::host::{self, copy_credentials, direct};
 
 /// Sets the user IDs: `setuid(2)`.
 #[unsafe(no_mangle)]
@@ -151,7 +150,7 @@ pub(crate) unsafe fn setgroups(a: [c_long; 6]) -> c_long {
 /// Changes the host's credentials, and copies them to our process.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     // errno is read before threads are started again.
-    copied(|| without_threads(|| host::done(change())))
+    copied(|| without_threads(|| host::check(change())))
 }
 
 /// Changes credentials like [`follow`]: under a runner of programs by the call itself, otherwise by
@@ -169,7 +168,7 @@ fn follow_call(number: c_long, a: [u32; 3], by_library: impl FnOnce() -> c_int) 
 /// Changes credentials like [`follow`], of the calling thread alone. They have no effect on later
 /// changes, so it does not matter that the threads of this library keep theirs.
 fn follow_thread(change: impl FnOnce() -> c_int) -> c_int {
-    copied(|| host::done(change()))
+    copied(|| host::check(change()))
 }
 
 impl System {
@@ -191,29 +190,4 @@ fn copied(change: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
         copy_credentials(system.process);
         Ok(result)
     })
-}
-
-/// Copies the host's credentials.
-pub(crate) fn copy_credentials(process: &Process) {
-    let (effective, permitted) = host::capabilities();
-    let (user, group) = host::ids_for_files();
-    let effective = Credentials {
-        uid: user,
-        gid: group,
-        capabilities: Capabilities::from_bits_truncate(effective),
-    };
-    let (user, group) = host::real_ids();
-    let of_access = match user {
-        _ if host::keeps_capabilities_of_access() => effective.capabilities,
-        0 => Capabilities::from_bits_truncate(permitted),
-        _ => Capabilities::empty(),
-    };
-    let real = Credentials {
-        uid: user,
-        gid: group,
-        capabilities: of_access,
-    };
-    process.set_credentials(effective, real);
-    // Without memory for them, the permissions of groups do not hold.
-    process.set_groups(host::groups().unwrap_or_default());
 }

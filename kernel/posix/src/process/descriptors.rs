@@ -5,13 +5,16 @@ use std::ffi::{c_int, c_uint, c_ulong};
 use fdtable::FdFlags;
 use fdtable_vfs::{CloseRangeFlags, Errno, OpenFlags, Seals};
 
+use crate::abi::boot::system;
 use crate::abi::call::call;
-use crate::abi::system::{System, system};
+use crate::abi::system::System;
 use crate::fs::locks;
 use crate::host;
+use crate::host::fd::without_moves;
 use crate::host::file::HostFile;
-use crate::host::number::{closing, drop_closed, without_moves};
-use crate::process::{io_signals, tree};
+use crate::process::closing::{closing, drop_closed};
+use crate::process::fork::unshare_files;
+use crate::process::io_signals;
 
 /// Closes a descriptor: `close(2)`.
 #[unsafe(no_mangle)]
@@ -28,7 +31,7 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
     call(|_| {
         let flags = CloseRangeFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         if flags.contains(CloseRangeFlags::UNSHARE) {
-            tree::unshare_files()?;
+            unshare_files()?;
         }
         let flags = flags - CloseRangeFlags::UNSHARE;
         let system = system();
@@ -43,7 +46,7 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup(old: c_int) -> c_int {
     call(|system| {
-        let _alone = without_moves(system);
+        let _alone = without_moves(system.process);
         Ok(system.process.dup(old)?.raw())
     })
 }
@@ -73,7 +76,7 @@ pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
 
 fn duplicate_at(system: &System, old: c_int, new: c_int, flags: FdFlags) -> Result<c_int, Errno> {
     let replaced = {
-        let _alone = without_moves(system);
+        let _alone = without_moves(system.process);
         system.process.dup3_file(old, new, flags)?
     };
     if let Some(replaced) = replaced {
@@ -106,7 +109,7 @@ pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong)
 }
 
 fn duplicate(system: &System, fd: c_int, from: c_int, flags: FdFlags) -> Result<c_int, Errno> {
-    let _alone = without_moves(system);
+    let _alone = without_moves(system.process);
     Ok(system.process.dup_min(fd, from, flags)?.raw())
 }
 
@@ -166,11 +169,7 @@ unsafe fn fcntl_file(
 /// in the table. Fails with `EINVAL` if it is not a host file.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
-    call(|system| {
-        let file = system.file(fd)?;
-        let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
-        Ok(host_file.fd().get())
-    })
+    call(|system| Ok(system.host_fd(fd)?.ok_or(Errno::EINVAL)?.get()))
 }
 
 /// Moves a host descriptor into the table, and returns its descriptor there. From now on the table

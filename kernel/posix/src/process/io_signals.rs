@@ -10,10 +10,9 @@ use std::ptr;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{IoSignal, Owner, OwnerKind, SignalReason, SignalSender};
 
-use crate::abi::call::{errno, set_errno};
 use crate::abi::system::System;
 use crate::abi::uaccess;
-use crate::host;
+use crate::host::{self, errno, set_errno};
 
 /// Commands that the `libc` crate does not define.
 pub(crate) const F_SETSIG: c_int = 10;

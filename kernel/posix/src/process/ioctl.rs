@@ -4,15 +4,14 @@
 use std::ffi::{c_int, c_ulong};
 use std::ptr;
 
-use fdtable::{FdFlags, FileRef};
-use fdtable_vfs::{Errno, FileKind, Object, OpenFlags, RcuObject, SeekTo};
+use fdtable::FdFlags;
+use fdtable_vfs::{Errno, FileKind, Object, OpenFlags, SeekTo};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
-use crate::host::in_use::InUse;
 use crate::process::io_signals::{owner_number, owner_of};
 
 /// Runs a request on an open file: `ioctl(2)`. `argument` is the third argument in C, if the
@@ -78,7 +77,7 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
             INTERFACES_FIRST..=INTERFACES_LAST if is_socket(&**file) => {
                 let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
                 // SAFETY: the call takes no pointer.
-                let socket = host::done(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+                let socket = host::check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
                 // SAFETY: as the caller promises.
                 let result = unsafe { host::ioctl(socket, request, argument) };
                 host::close(socket);
@@ -128,7 +127,7 @@ impl System {
     ) -> Result<c_int, Errno> {
         match request {
             FICLONE => {
-                let (_file, source) = self.source(argument as c_int)?;
+                let source = self.host_fd(argument as c_int)?.ok_or(Errno::EXDEV)?;
                 // SAFETY: the argument is a descriptor.
                 unsafe { host::ioctl(host_fd, request, source.get() as c_ulong) }
             }
@@ -136,7 +135,7 @@ impl System {
                 let place = ptr::with_exposed_provenance::<[i64; 4]>(argument as usize);
                 // SAFETY: as the caller promises.
                 let mut range = unsafe { uaccess::get(place) }?;
-                let (_file, source) = self.source(range[0] as c_int)?;
+                let source = self.host_fd(range[0] as c_int)?.ok_or(Errno::EXDEV)?;
                 range[0] = source.get().into();
                 let argument = (&raw const range).expose_provenance() as c_ulong;
                 // SAFETY: the range exists during the call.
@@ -153,13 +152,6 @@ impl System {
             // SAFETY: as the caller promises.
             _ => unsafe { host::ioctl(host_fd, request, argument) },
         }
-    }
-
-    /// Returns the host descriptor of a file to copy from, open as long as the reference.
-    fn source(&self, fd: c_int) -> Result<(FileRef<RcuObject>, InUse), Errno> {
-        let file = self.file(fd)?;
-        let host_fd = HostFile::below(&**file).ok_or(Errno::EXDEV)?.fd();
-        Ok((file, host_fd))
     }
 }
 

@@ -1,61 +1,57 @@
 //! The processes of a tree that shares one kernel.
 //!
-//! Each has an entry from before the fork that makes it until it is *buried*: its descriptors are
-//! closed then, in its name. A process that ends in good order has closed them before. One that is
-//! killed has not, and its parent buries it before `wait` returns, as Linux closes the files of a
-//! process before its parent learns of its end. The [keeper](super::keeper) buries processes for
-//! which no parent waits.
+//! A process has an entry from before the fork that makes it until it is *reaped*, which closes its
+//! descriptors in its name. A process that exits has closed them itself. A killed process has not,
+//! so its parent reaps it before `wait` returns, as Linux closes the files of a process before its
+//! parent learns of its end. The [supervisor](super::supervisor) reaps processes whose parent does
+//! not wait.
 
 use std::ffi::c_int;
-use std::mem;
 use std::time::Duration;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::FileRef;
 use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
-use fdtable_vfs::{CloneFlags, Errno, Process, RcuObject};
+use fdtable_vfs::{Errno, Process};
 
-use crate::abi::call::guarded;
-use crate::abi::routing::Routes;
-use crate::abi::system::system;
-use crate::host::{self, in_use, number};
-use crate::process::keeper;
+use crate::abi::guard::guarded;
+use crate::host;
+use crate::process::supervisor;
 
 /// State of the kernel for a process of the tree, in memory that all processes share.
-struct Member {
-    process: Process,
+pub(super) struct Member {
+    pub(super) process: Process,
     /// Another process kills it.
-    is_to_end: AtomicCell<bool>,
+    must_exit: AtomicCell<bool>,
 }
 
 impl Member {
-    fn leaked(process: Process) -> &'static Self {
+    pub(super) fn leaked(process: Process) -> &'static Self {
         Box::leak(Box::new(Member {
             process,
-            is_to_end: AtomicCell::new(false),
+            must_exit: AtomicCell::new(false),
         }))
     }
 }
 
-/// That of this process.
-static OWN: AtomicCell<Option<&'static Member>> = AtomicCell::new(None);
+/// The member of this process.
+pub(super) static OWN: AtomicCell<Option<&'static Member>> = AtomicCell::new(None);
 
 /// A process of the tree.
-struct Entry {
+pub(super) struct Entry {
     /// The name of the process, as the ids of processes are used again. Later ones are larger.
-    name: u32,
+    pub(super) name: u32,
     /// The id of the process, or 0 until it is known.
     id: c_int,
     /// The name of the process that forks it, or 0.
     parent: u32,
-    member: &'static Member,
-    /// The process that buries it, or 0.
-    burier: c_int,
+    pub(super) member: &'static Member,
+    /// The process that reaps it, or 0.
+    reaper: c_int,
 }
 
-/// The process that has to complete a burial.
-enum Burial {
+/// The process that has to complete the reaping of another one.
+enum Reaping {
     /// No process: the entry is gone.
     Over,
     /// Another process.
@@ -65,8 +61,8 @@ enum Burial {
 }
 
 /// All processes of the tree.
-struct Tree {
-    entries: Vec<Entry>,
+pub(super) struct Tree {
+    pub(super) entries: Vec<Entry>,
     next: u32,
 }
 
@@ -79,7 +75,7 @@ fdtable_sync::global! {
 
 impl Tree {
     /// Enters a process, and names it.
-    fn add(&mut self, id: c_int, parent: u32, member: &'static Member) -> u32 {
+    pub(super) fn add(&mut self, id: c_int, parent: u32, member: &'static Member) -> u32 {
         let name = self.next;
         // After four thousand million processes, a name may be that of a living one.
         self.next = self.next.wrapping_add(1).max(fdtable_shm::FIRST);
@@ -88,13 +84,13 @@ impl Tree {
             id,
             parent,
             member,
-            burier: 0,
+            reaper: 0,
         });
         name
     }
 
     /// Notes the id of a process that has begun.
-    fn set_id(&mut self, name: u32, id: c_int) {
+    pub(super) fn set_id(&mut self, name: u32, id: c_int) {
         let entry = self.entries.iter_mut().find(|entry| entry.name == name);
         if let Some(entry) = entry {
             entry.id = id;
@@ -102,23 +98,23 @@ impl Tree {
     }
 
     /// Takes an entry out.
-    fn take(&mut self, name: u32) -> Option<&'static Member> {
+    pub(super) fn take(&mut self, name: u32) -> Option<&'static Member> {
         let is_it = |entry: &Entry| entry.name == name;
         let at = self.entries.iter().position(is_it)?;
         Some(self.entries.swap_remove(at).member)
     }
 
-    /// Begins the burial of a process.
-    fn begin_burial(&mut self, is_it: impl Fn(&Entry) -> bool) -> Burial {
+    /// Begins the reaping of a process.
+    fn begin_reaping(&mut self, is_it: impl Fn(&Entry) -> bool) -> Reaping {
         let Some(entry) = self.entries.iter_mut().find(|entry| is_it(entry)) else {
-            return Burial::Over;
+            return Reaping::Over;
         };
-        if entry.burier != 0 && host::is_alive(entry.burier) {
-            return Burial::UnderWay;
+        if entry.reaper != 0 && host::is_alive(entry.reaper) {
+            return Reaping::UnderWay;
         }
         // One that has died left descriptors open, or none.
-        entry.burier = host::process_id();
-        Burial::Ours(entry.name, entry.member)
+        entry.reaper = host::process_id();
+        Reaping::Ours(entry.name, entry.member)
     }
 }
 
@@ -130,86 +126,9 @@ pub(crate) fn root(process: Process) -> &'static Process {
     &member.process
 }
 
-/// A process that is about to be made by a fork of the host process. Dropped in the parent before
-/// that, nothing is left of it.
-pub struct Child {
-    name: u32,
-    member: &'static Member,
-    routes: Routes,
-    executable: Option<FileRef<RcuObject>>,
-}
-
-impl Child {
-    /// Makes the child of this process: with the same open files, in a table of its own or in the
-    /// same one.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub fn prepare(flags: CloneFlags) -> Result<Self, Errno> {
-        guarded(|| {
-            let system = system();
-            let member = Member::leaked(system.process.clone_with(flags)?);
-            let name = TREE.lock().add(0, fdtable_shm::process(), member);
-            fdtable_shm::name_child(name);
-            let executable = Option::clone(&system.executable.load());
-            let _private = fdtable_shm::leave();
-            Ok(Child {
-                name,
-                member,
-                routes: system.routes.load().as_ref().clone(),
-                executable,
-            })
-        })
-    }
-
-    /// Becomes the child, after the fork.
-    pub fn begin(mut self) {
-        let executable = self.executable.take();
-        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
-        let _ = guarded(|| {
-            OWN.store(Some(self.member));
-            in_use::after_fork();
-            system().become_child(&self.member.process, routes, executable);
-            // A keeper that traces has noted it, and knows it better: a stand-in has another id.
-            if !keeper::is_traced() {
-                TREE.lock().set_id(self.name, host::process_id());
-            }
-            Ok(())
-        });
-        mem::forget(self);
-    }
-
-    /// Leaves it to the child with this id, in the parent after the fork.
-    pub fn leave_to(mut self, id: c_int) {
-        mem::forget(self.executable.take());
-        // Without what keeps the working directory open, which is the child's.
-        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
-        mem::forget(routes.into_here());
-        let _ = guarded(|| {
-            fdtable_shm::name_child(0);
-            // The child may have ended, and its entry with it.
-            TREE.lock().set_id(self.name, id);
-            Ok(())
-        });
-        // It may have ended before it could do that itself.
-        keeper::see(id, self.name);
-        mem::forget(self);
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        let name = self.name;
-        fdtable_shm::name_child(0);
-        let _ = guarded(|| {
-            let process = TREE.lock().take(name);
-            // SAFETY: no process was made that could use it.
-            process
-                .into_iter()
-                .for_each(|process| unsafe { free(process) });
-            Ok(())
-        });
-    }
+/// Returns this process, once it exists.
+pub(crate) fn current() -> Option<&'static Process> {
+    OWN.load().map(|member| &member.process)
 }
 
 /// Notes the id of a process that was forked, and may not have run yet.
@@ -220,13 +139,13 @@ pub(super) fn born(name: u32, id: c_int) {
     });
 }
 
-/// Buries a process, and the children that it was about to fork.
+/// Reaps a process, and the children that it was about to fork.
 ///
 /// # Safety
 /// None of its threads runs any more. Its children that were forked were noted as [born](born).
-pub(super) unsafe fn bury_traced(name: u32) {
+pub(super) unsafe fn reap_traced(name: u32) {
     // SAFETY: as the caller promises.
-    unsafe { bury_named(name) };
+    unsafe { reap_named(name) };
     let is_unborn = |entry: &Entry| entry.id == 0 && entry.parent == name;
     loop {
         let taken = guarded(|| {
@@ -245,20 +164,20 @@ pub(super) unsafe fn bury_traced(name: u32) {
 }
 
 /// Notes that a process is killed. Returns false if it is not one of the tree.
-pub fn ask_to_end(id: c_int) -> bool {
+pub fn request_exit(id: c_int) -> bool {
     let asked = guarded(|| {
         let tree = TREE.lock();
         let entry = tree.entries.iter().find(|entry| entry.id == id);
         entry
-            .map(|entry| entry.member.is_to_end.store(true))
+            .map(|entry| entry.member.must_exit.store(true))
             .ok_or(Errno::ESRCH)
     });
     asked.is_ok()
 }
 
 /// Returns true if another process kills this one. For signal handlers.
-pub fn is_to_end() -> bool {
-    keeper::is_stand_in() || OWN.load().is_some_and(|member| member.is_to_end.load())
+pub fn must_exit() -> bool {
+    supervisor::is_completion_process() || OWN.load().is_some_and(|member| member.must_exit.load())
 }
 
 /// Returns true if another process shares the table of this one.
@@ -267,85 +186,41 @@ pub(crate) fn shares_files() -> bool {
         .is_some_and(|member| member.process.shares_files())
 }
 
-/// Gives this process a table of its own, with the same files, if another process shares its table.
-///
-/// # Errors
-/// `EINVAL` if the process has other threads; `ENOMEM`.
-pub(crate) fn unshare_files() -> Result<(), Errno> {
-    let Some(before) = OWN.load().filter(|member| member.process.shares_files()) else {
-        return Ok(());
-    };
-    if !number::is_alone() {
-        return Err(Errno::EINVAL);
-    }
-    let system = system();
-    let member = Member::leaked(before.process.clone_with(CloneFlags::empty())?);
-    let name = fdtable_shm::process();
-    let mut tree = TREE.lock();
-    let entry = tree.entries.iter_mut().find(|entry| entry.name == name);
-    if let Some(entry) = entry {
-        entry.member = member;
-    }
-    drop(tree);
-    OWN.store(Some(member));
-    let executable = Option::clone(&system.executable.load());
-    let routes = {
-        let _private = fdtable_shm::leave();
-        system.routes.load().as_ref().clone()
-    };
-    system.become_child(&member.process, routes, executable);
-    // SAFETY: this thread is the only one of the process, and does not use it any more; it is not
-    // in the tree.
-    unsafe { free(before) };
-    Ok(())
-}
-
-/// Closes all descriptors of this process, which is about to end.
-pub fn end() {
-    let _ = guarded(|| {
-        let system = system();
-        system.executable.store(None);
-        system.routes.store(Routes::new(Vec::new()));
-        system.process.end();
-        Ok(())
-    });
-}
-
 /// Returns a name that no process has had yet.
 #[must_use]
 pub fn next_name() -> u32 {
     guarded(|| Ok(TREE.lock().next)).unwrap_or(0)
 }
 
-/// Buries the process with this id and a name below `end`, if it is one of the tree. Returns when
+/// Reaps the process with this id and a name below `end`, if it is one of the tree. Returns when
 /// its descriptors are closed.
 ///
 /// # Safety
 /// It has ended: the host has reported the end of a process with this id, which had begun when
 /// [`next_name`] returned `end`.
-pub unsafe fn bury(id: c_int, end: u32) {
+pub unsafe fn reap(id: c_int, end: u32) {
     // SAFETY: as the caller promises.
-    unsafe { bury_one(|entry| entry.id == id && entry.name < end) };
+    unsafe { reap_one(|entry| entry.id == id && entry.name < end) };
 }
 
-/// Buries the process with this name, if it is one of the tree.
+/// Reaps the process with this name, if it is one of the tree.
 ///
 /// # Safety
 /// It has ended.
-pub(super) unsafe fn bury_named(name: u32) {
+pub(super) unsafe fn reap_named(name: u32) {
     // SAFETY: as the caller promises.
-    unsafe { bury_one(|entry| entry.name == name) };
+    unsafe { reap_one(|entry| entry.name == name) };
 }
 
 /// # Safety
 /// The process has ended.
-unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
+unsafe fn reap_one(is_it: impl Fn(&Entry) -> bool) {
     /// How long another process may take, in steps of [`PAUSE`].
     const LOOKS: u32 = 10_000;
     for _ in 0..LOOKS {
         let is_under_way = guarded(|| {
-            let burial = TREE.lock().begin_burial(&is_it);
-            if let Burial::Ours(name, member) = burial {
+            let reaping = TREE.lock().begin_reaping(&is_it);
+            if let Reaping::Ours(name, member) = reaping {
                 // SAFETY: as the caller promises.
                 unsafe { rcu::forget_process(name) };
                 member.process.end();
@@ -354,7 +229,7 @@ unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
                 // other process finds it any more.
                 unsafe { free(member) };
             }
-            Ok(matches!(burial, Burial::UnderWay))
+            Ok(matches!(reaping, Reaping::UnderWay))
         });
         if is_under_way != Ok(true) {
             return;
@@ -363,7 +238,7 @@ unsafe fn bury_one(is_it: impl Fn(&Entry) -> bool) {
     }
 }
 
-/// The time between two looks at the burial of another process.
+/// The time between two looks at the reaping of another process.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Returns true if the tree has no process.
@@ -373,7 +248,7 @@ pub(crate) fn is_empty() -> bool {
 
 /// # Safety
 /// It was leaked by `root` or `prepare`, and nothing uses it any more.
-unsafe fn free(member: &'static Member) {
+pub(super) unsafe fn free(member: &'static Member) {
     let member = std::ptr::from_ref(member).cast_mut();
     // SAFETY: as the caller promises.
     drop(unsafe { Box::from_raw(member) });

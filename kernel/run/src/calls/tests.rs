@@ -7,7 +7,7 @@ const SOURCES: [&str; 6] = [
     include_str!("mappings.rs"),
     include_str!("threads.rs"),
     include_str!("waits.rs"),
-    include_str!("../../../posix/src/host/calls.rs"),
+    include_str!("../../../posix/src/passthrough.rs"),
 ];
 
 /// Calls that return `ENOSYS`.

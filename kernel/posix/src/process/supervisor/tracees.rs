@@ -1,60 +1,46 @@
-//! The threads that the keeper traces, so that none dies in the middle of a call.
+//! The threads that the supervisor traces, so that none dies in the middle of a call.
 //!
 //! A thread that SIGKILL ends is held by the host at its last stop, `PTRACE_EVENT_EXIT`: it runs no
 //! more, but its registers, its memory, its descriptors and its working directory are still there.
 //! When all threads of the process are held, or have ended, the process is *settled*:
 //!
-//! 1. If one was in a call of the kernel, a [stand-in](super::stand_in) completes these calls.
-//! 2. The process is [buried](crate::process::tree::bury): its descriptors are closed.
+//! 1. If one was in a call of the kernel, a [completion process](super::completion) completes these
+//!    calls.
+//! 2. The process is [reaped](crate::process::tree::reap): its descriptors are closed.
 //! 3. The threads are let go. Only then does its parent learn of its end.
 //!
-//! So what others share with it is never left in the middle of a change, and a parent that has
-//! waited finds its pipes closed, as on Linux.
+//! So shared state is never left in the middle of a change, and a parent that has waited finds the
+//! pipes of its child closed, as on Linux.
 //!
-//! The host attaches the children and the threads of a tracee as they are made, so there is no
-//! moment at which one is not traced. Signals and stops pass through the keeper, which lets them go
-//! on unchanged.
+//! The host attaches new children and threads of a tracee, so each one is traced from its first
+//! instruction on. Signals and stops pass through the supervisor, which lets them go on unchanged.
 //!
-//! A debugger takes the place of the keeper ([`Request::Release`]). Such a process is then only
-//! watched, as where the host does not let the keeper trace.
+//! A debugger takes the place of the supervisor ([`Request::Release`]). The supervisor then only
+//! watches such a process, as if the host did not let it trace.
 //!
-//! A tracee may hold a lock of the kernel while it waits for the keeper to let it go on. So the
-//! thread that traces takes no such lock, and allocates no shared memory: another thread of the
-//! keeper does what the kernel is needed for ([`Job`]).
+//! A tracee may hold a lock of the kernel while it waits for the supervisor to let it go on. So the
+//! tracing thread takes no such lock, and allocates no shared memory. Another thread of the
+//! supervisor does the work that needs the kernel ([`Job`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{c_int, c_long, c_void};
-use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use fdtable_shm::Noted;
 use fdtable_vfs::Errno;
 
+use super::client::IS_TRACED;
+use super::completion::plan::{Dead, in_frame};
+use super::completion::{Completion, Pages};
+use super::ptrace::{
+    is_in_event, is_leader, made, mask, message, noted, process_of, registers, request,
+    take_signals, tracer_of, vectors, words,
+};
 use super::queue::{Job, Receiver, Request, Sender};
-use super::stand_in::{Dead, Pages, StandIn, in_frame};
-use crate::host::{self, check};
-
-/// Facts about the threads of a runner that the keeper needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Threads {
-    /// Offset, from the base of `gs`, of the base of `fs` that a thread has in the runner. A thread
-    /// whose base of `gs` is 0 has that base of `fs` always.
-    pub fs_at: usize,
-    /// Offset of the id of the thread, from the base of `gs`.
-    pub id_at: usize,
-    /// Offset, from the base of `gs`, of a byte that is not 0 if the thread is in the runner.
-    pub inside_at: usize,
-    /// The handler of signals.
-    pub handler: unsafe extern "C" fn(),
-    /// The code to which the handler returns.
-    pub restorer: unsafe extern "C" fn(),
-    /// The signal, and its code, by which a thread hears that its process is killed.
-    pub killed: (c_int, c_int),
-}
+use super::threads::Threads;
+use crate::host;
 
 /// Time that the calls of a killed process may take. Calls that wait are interrupted.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,7 +54,7 @@ const LOOKS: Duration = Duration::from_millis(10);
 /// The stop in which a thread is that was interrupted, or has begun, or is stopped by a signal.
 const EVENT_STOP: c_int = 128;
 
-/// All that is traced.
+/// The traced processes and their threads.
 pub(super) struct Tracees {
     layout: Threads,
     jobs: Sender<Job>,
@@ -81,10 +67,10 @@ pub(super) struct Tracees {
     /// When those were looked at.
     looked: Instant,
     pages: Pages,
-    /// Stand-ins that complete calls, by their ids.
-    stand_ins: HashMap<c_int, Work>,
-    /// The names of the processes that the other thread buries, and when it was asked to.
-    burials: Vec<(u32, Instant)>,
+    /// Completion processes that complete calls, by their ids.
+    completions: HashMap<c_int, Work>,
+    /// The names of the processes that the other thread reaps, and when it was asked to.
+    being_reaped: Vec<(u32, Instant)>,
 }
 
 /// A process that is traced.
@@ -111,7 +97,7 @@ impl Process {
     }
 }
 
-/// How a thread is not traced any more.
+/// Why a thread is no longer traced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
     /// It has ended, and the host has held it at its end.
@@ -122,14 +108,14 @@ enum Gone {
     Released,
 }
 
-/// How far a process is.
+/// Progress of a process.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Lives,
     /// Its threads are let go, as they stop.
     Released,
-    /// A stand-in completes its calls, or it is buried.
+    /// A completion process completes its calls, or it is reaped.
     Settled,
 }
 
@@ -141,10 +127,10 @@ struct Thread {
     child: c_int,
 }
 
-/// A stand-in at work.
+/// A completion process at work.
 struct Work {
-    stand_in: StandIn,
-    /// The process for which it stands in.
+    completion: Completion,
+    /// The process whose calls it completes.
     process: c_int,
     begun: Instant,
 }
@@ -159,8 +145,8 @@ impl Tracees {
             unsettled: HashSet::new(),
             looked: Instant::now(),
             pages: Pages::new(),
-            stand_ins: HashMap::new(),
-            burials: Vec::new(),
+            completions: HashMap::new(),
+            being_reaped: Vec::new(),
         }
     }
 
@@ -174,7 +160,7 @@ impl Tracees {
         answer: impl Fn(bool),
     ) {
         loop {
-            let has_work = !self.stand_ins.is_empty() || !self.burials.is_empty();
+            let has_work = !self.completions.is_empty() || !self.being_reaped.is_empty();
             let pause = match (self.unsettled.is_empty(), has_work) {
                 (false, _) => LOOKS.as_millis() as c_int,
                 (true, true) => 1000,
@@ -187,7 +173,7 @@ impl Tracees {
             };
             let mut waits = [
                 wait(children, libc::POLLIN),
-                wait(requests.bell, libc::POLLIN),
+                wait(requests.eventfd, libc::POLLIN),
                 // The other thread reads it.
                 wait(socket, 0),
             ];
@@ -206,12 +192,12 @@ impl Tracees {
                     match request {
                         Request::Begin { id, name } => answer(self.begin(id, name).is_ok()),
                         Request::Release { id, asker } => self.release(id, asker),
-                        Request::Buried(name) => self.let_go(name),
+                        Request::Reaped(name) => self.let_go(name),
                     }
                 }
             }
-            self.let_go_late_burials();
-            self.end_late_stand_ins();
+            self.let_go_late();
+            self.end_late_completions();
             self.look_for_ends();
         }
     }
@@ -245,7 +231,7 @@ impl Tracees {
         }
     }
 
-    /// Deals with all that has happened.
+    /// Handles all reports of the host.
     fn follow(&mut self) {
         loop {
             let mut status = 0;
@@ -256,11 +242,11 @@ impl Tracees {
             }
             if libc::WIFSTOPPED(status) {
                 self.stopped(id, libc::WSTOPSIG(status), status >> 16);
-            } else if let Some(work) = self.stand_ins.remove(&id) {
-                let is_complete = status == 0 || work.stand_in.is_complete();
-                self.pages.give_back(&work.stand_in);
+            } else if let Some(work) = self.completions.remove(&id) {
+                let is_complete = status == 0 || work.completion.is_complete();
+                self.pages.give_back(&work.completion);
                 if is_complete {
-                    self.bury(work.process);
+                    self.reap(work.process);
                 } else {
                     self.abandon(work.process);
                 }
@@ -270,10 +256,10 @@ impl Tracees {
         }
     }
 
-    /// Ends stand-ins that take too long.
-    fn end_late_stand_ins(&self) {
-        for (&id, work) in &self.stand_ins {
-            let patience = match work.stand_in.is_complete() {
+    /// Ends completion processes that take too long.
+    fn end_late_completions(&self) {
+        for (&id, work) in &self.completions {
+            let patience = match work.completion.is_complete() {
                 true => PATIENCE_FOR_OTHERS,
                 false => PATIENCE,
             };
@@ -326,8 +312,8 @@ impl Tracees {
         process
     }
 
-    /// A thread stops for the first time. A process has a copy of what the thread has noted that
-    /// has forked it, with the name.
+    /// Handles the first stop of a thread. A new process has a copy of the words of the thread that
+    /// has forked it, which have its name.
     fn begins(&mut self, id: c_int) {
         let process = match is_leader(id) {
             true => id,
@@ -388,8 +374,8 @@ impl Tracees {
         }))
     }
 
-    /// Lets a thread go of a process that is not traced any more; the one that has asked for it not
-    /// before all others, as another tracer is to follow.
+    /// Releases a thread of a process that is no longer traced. The thread that has asked for this
+    /// is released last, because another tracer follows.
     fn release_thread(&mut self, id: c_int, signal: c_int) {
         let process = self.process_of.get(&id).copied();
         if let Some(process) = process.and_then(|process| self.processes.get_mut(&process))
@@ -399,7 +385,7 @@ impl Tracees {
             process.goes_on_with = Some(signal);
             return;
         }
-        let at = ptr::without_provenance_mut::<c_void>(super::IS_TRACED.as_ptr().addr());
+        let at = ptr::without_provenance_mut::<c_void>(IS_TRACED.as_ptr().addr());
         // SAFETY: the word is in the memory of the tracee, where it has the same address.
         unsafe { libc::ptrace(libc::PTRACE_POKEDATA, id, at, 0_u64) };
         let _ = request(libc::PTRACE_DETACH, id, signal.into());
@@ -438,7 +424,7 @@ impl Tracees {
         }
     }
 
-    /// Forgets a process that has no threads any more.
+    /// Forgets a process that has no threads left.
     fn finish(&mut self, id: c_int) {
         let Some(process) = self.processes.get(&id) else {
             return;
@@ -449,14 +435,14 @@ impl Tracees {
         }
         self.unsettled.remove(&id);
         if process.name != 0 {
-            self.tell_of_children(process);
-            // A process that ends by itself has closed its files, so the burial may wait.
-            self.jobs.send_later(Job::BuryEnded(process.name));
+            self.report_children(process);
+            // A process that ends by itself has closed its files, so the reaping may wait.
+            self.jobs.send_later(Job::ReapEnded(process.name));
         }
         self.processes.remove(&id);
     }
 
-    /// The host holds a thread at its end.
+    /// Handles the end of a thread, at which the host holds it.
     fn ends(&mut self, id: c_int) {
         if !self.process_of.contains_key(&id) {
             self.begins(id);
@@ -495,7 +481,7 @@ impl Tracees {
         self.settle(process);
     }
 
-    /// A thread is not there any more.
+    /// Handles the death of a thread that the host has not held.
     fn forget(&mut self, id: c_int) {
         if let Some(process) = self.process_of.remove(&id) {
             self.remove_thread((id, process), Gone::Unseen);
@@ -503,7 +489,7 @@ impl Tracees {
         }
     }
 
-    /// Completes the calls of a process, if all of its threads are held, and buries it.
+    /// Completes the calls of a process and reaps it, once all of its threads are held.
     fn settle(&mut self, id: c_int) {
         let Some(process) = self.processes.get(&id) else {
             self.unsettled.remove(&id);
@@ -523,16 +509,16 @@ impl Tracees {
         };
         process.state = State::Settled;
         let threads: Vec<c_int> = process.threads.keys().copied().collect();
-        match self.begin_stand_in(id, &threads) {
-            Ok(Some(stand_in)) => {
+        match self.begin_completion(id, &threads) {
+            Ok(Some(completion)) => {
                 let work = Work {
-                    stand_in,
+                    completion,
                     process: id,
                     begun: Instant::now(),
                 };
-                self.stand_ins.insert(work.stand_in.id(), work);
+                self.completions.insert(work.completion.id(), work);
             }
-            Ok(None) => self.bury(id),
+            Ok(None) => self.reap(id),
             Err(_) => self.abandon(id),
         }
     }
@@ -578,8 +564,12 @@ impl Tracees {
         }
     }
 
-    /// Starts what completes the calls of a process, if it is in some.
-    fn begin_stand_in(&mut self, process: c_int, threads: &[c_int]) -> io::Result<Option<StandIn>> {
+    /// Starts a completion process, if a process was killed in a call.
+    fn begin_completion(
+        &mut self,
+        process: c_int,
+        threads: &[c_int],
+    ) -> io::Result<Option<Completion>> {
         let mut dead = Vec::new();
         for &thread in threads {
             dead.extend(self.dead(thread)?);
@@ -595,29 +585,29 @@ impl Tracees {
             false => threads.first().copied(),
         };
         let from = from.ok_or(io::ErrorKind::NotFound)?;
-        StandIn::begin(from, &dead, self.layout, &mut self.pages).map(Some)
+        Completion::begin(from, &dead, self.layout, &mut self.pages).map(Some)
     }
 
-    /// Has a process buried, none of whose calls is under way.
-    fn bury(&mut self, process: c_int) {
+    /// Requests that a process is reaped. None of its calls is under way.
+    fn reap(&mut self, process: c_int) {
         if let Some(process) = self.processes.get(&process) {
-            self.tell_of_children(process);
-            self.jobs.send(Job::Bury(process.name));
-            self.burials.push((process.name, Instant::now()));
+            self.report_children(process);
+            self.jobs.send(Job::Reap(process.name));
+            self.being_reaped.push((process.name, Instant::now()));
         }
     }
 
-    /// Lets processes go whose burial takes too long: the other thread may wait for a lock of a
+    /// Lets processes go whose reaping takes too long: the other thread may wait for a lock of a
     /// process that was [abandoned](Self::abandon).
-    fn let_go_late_burials(&mut self) {
+    fn let_go_late(&mut self) {
         let late = |&mut (_, begun): &mut (u32, Instant)| begun.elapsed() > PATIENCE;
-        for (name, _) in Vec::from_iter(self.burials.extract_if(.., late)) {
+        for (name, _) in Vec::from_iter(self.being_reaped.extract_if(.., late)) {
             self.let_go(name);
         }
     }
 
-    /// Tells of the processes that one has made last, which it may not have noted itself.
-    fn tell_of_children(&self, process: &Process) {
+    /// Reports the last children of a process, which it may not have noted itself.
+    fn report_children(&self, process: &Process) {
         for id in Self::children(process) {
             let child = self.processes.get(&id);
             if let Some(&Process { name, .. }) = child.filter(|child| child.name != 0) {
@@ -626,178 +616,25 @@ impl Tracees {
         }
     }
 
-    /// Has a process buried whose calls cannot be completed: what they have begun stays as it is.
-    /// Its threads are let go before, as others wait for the locks that they hold until they are
-    /// dead.
+    /// Releases a process whose calls cannot be completed, and requests that it is reaped. The
+    /// calls stay incomplete. Its threads are released first, because others wait for locks that
+    /// these hold until they are dead.
     fn abandon(&mut self, process: c_int) {
         if let Some(process) = self.processes.get(&process) {
             let name = process.name;
-            self.tell_of_children(process);
+            self.report_children(process);
             self.let_go(name);
-            self.jobs.send(Job::BuryEnded(name));
+            self.jobs.send(Job::ReapEnded(name));
         }
     }
 
     /// Lets the threads of a process end.
     fn let_go(&mut self, name: u32) {
-        self.burials.retain(|&(other, _)| other != name);
+        self.being_reaped.retain(|&(other, _)| other != name);
         let found = self.processes.extract_if(|_, process| process.name == name);
         for thread in found.flat_map(|(_, process)| process.threads.into_keys()) {
             self.process_of.remove(&thread);
             let _ = request(libc::PTRACE_DETACH, thread, 0);
         }
     }
-}
-
-/// Takes what a descriptor of signals reports, which the host may have merged.
-fn take_signals(children: RawFd) {
-    let mut info = [0_u8; 4 * size_of::<libc::signalfd_siginfo>()];
-    // SAFETY: there is room for so many bytes.
-    while unsafe { libc::read(children, info.as_mut_ptr().cast(), info.len()) } > 0 {}
-}
-
-/// Makes a request about a tracee.
-fn request(what: libc::c_uint, id: c_int, data: c_long) -> Result<(), Errno> {
-    let nowhere = ptr::null_mut::<c_void>();
-    // SAFETY: none of the requests without an address touches memory of this process.
-    check(unsafe { libc::ptrace(what, id, nowhere, data) }).map(drop)
-}
-
-/// Stores what the host answers about a tracee.
-///
-/// # Errors
-/// Errors of `ptrace(2)`.
-///
-/// # Safety
-/// The request with this address writes at most a `T`, any bytes of which are valid.
-unsafe fn answer<T>(what: libc::c_uint, id: c_int, address: usize) -> io::Result<T> {
-    // Zeroes: for what the host does not write.
-    let mut place = MaybeUninit::<T>::zeroed();
-    let address = ptr::without_provenance_mut::<c_void>(address);
-    // SAFETY: as the caller promises.
-    let result = unsafe { libc::ptrace(what, id, address, place.as_mut_ptr()) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as the caller promises.
-    Ok(unsafe { place.assume_init() })
-}
-
-/// Returns the message of the event for which a tracee has stopped.
-fn message(id: c_int) -> io::Result<u64> {
-    // SAFETY: it writes a long integer.
-    unsafe { answer(libc::PTRACE_GETEVENTMSG, id, 0) }
-}
-
-/// Returns true if a tracee is still in the stop for an event.
-fn is_in_event(id: c_int, event: c_int) -> bool {
-    // SAFETY: it writes such a struct of integers.
-    let info = unsafe { answer::<libc::siginfo_t>(libc::PTRACE_GETSIGINFO, id, 0) };
-    info.is_ok_and(|info| info.si_code == libc::SIGTRAP | event << 8)
-}
-
-fn registers(id: c_int) -> io::Result<libc::user_regs_struct> {
-    // SAFETY: it writes such a struct of integers.
-    unsafe { answer(libc::PTRACE_GETREGS, id, 0) }
-}
-
-/// The vector registers, as `xsave` stores them.
-pub(super) type Vectors = [u64; 1536];
-
-fn vectors(id: c_int) -> io::Result<Box<Vectors>> {
-    const NT_X86_XSTATE: usize = 0x202;
-    let mut vectors = Box::new([0; 1536]);
-    let mut place = libc::iovec {
-        iov_base: (&raw mut *vectors).cast(),
-        iov_len: size_of::<Vectors>(),
-    };
-    let kind = ptr::without_provenance_mut::<c_void>(NT_X86_XSTATE);
-    // SAFETY: there is room for so many bytes.
-    let result = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, id, kind, &raw mut place) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(vectors)
-}
-
-fn mask(id: c_int) -> io::Result<u64> {
-    const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
-    // SAFETY: with this size it writes such an integer.
-    unsafe { answer(PTRACE_GETSIGMASK, id, size_of::<u64>()) }
-}
-
-/// Returns what a thread has noted that has this base of `fs` in the runner.
-fn noted(thread: c_int, fs: u64) -> io::Result<Noted> {
-    let noted = words(thread, fs.wrapping_add_signed(words_offset()))?;
-    Ok(Noted::of(noted))
-}
-
-/// Returns words of the memory of a tracee.
-fn words<const N: usize>(thread: c_int, address: u64) -> io::Result<[u64; N]> {
-    let mut words = [0; N];
-    let size = size_of_val(&words);
-    let here = libc::iovec {
-        iov_base: words.as_mut_ptr().cast(),
-        iov_len: size,
-    };
-    let there = libc::iovec {
-        iov_base: ptr::without_provenance_mut(address as usize),
-        iov_len: size,
-    };
-    // SAFETY: there is room for so many bytes.
-    let count =
-        unsafe { libc::process_vm_readv(thread, &raw const here, 1, &raw const there, 1, 0) };
-    match usize::try_from(count) {
-        Ok(count) if count == size => Ok(words),
-        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Err(_) => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Returns where the words of a thread are, from its base of `fs` on. It is the same for all.
-fn words_offset() -> i64 {
-    let base: u64;
-    // SAFETY: the first word that `fs` leads to is its base.
-    unsafe {
-        std::arch::asm!("mov {}, fs:[0]", out(reg) base, options(nostack, readonly));
-    }
-    (fdtable_shm::words_of_thread().addr() as u64)
-        .wrapping_sub(base)
-        .cast_signed()
-}
-
-/// Returns the process that a thread has made by the call in which it has stopped.
-fn made(registers: &libc::user_regs_struct) -> Option<c_int> {
-    let makes = [
-        libc::SYS_clone,
-        libc::SYS_fork,
-        libc::SYS_vfork,
-        libc::SYS_clone3,
-    ];
-    let child = registers.rax.cast_signed();
-    let has_made = makes.contains(&registers.orig_rax.cast_signed()) && child > 0;
-    has_made.then_some(child as c_int)
-}
-
-/// Returns true if there is a process with this id.
-fn is_leader(id: c_int) -> bool {
-    // SAFETY: it takes integers, and sends no signal.
-    unsafe { libc::syscall(libc::SYS_tgkill, id, id, 0) == 0 }
-}
-
-/// Returns the process of a thread.
-fn process_of(thread: c_int) -> c_int {
-    number_of(thread, "Tgid:").unwrap_or(thread)
-}
-
-/// Returns the process that traces a thread, or 0.
-fn tracer_of(thread: c_int) -> c_int {
-    number_of(thread, "TracerPid:").unwrap_or(0)
-}
-
-/// Returns a number that the host tells about a thread.
-fn number_of(thread: c_int, name: &str) -> Option<c_int> {
-    let text = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let number = text.lines().find_map(|line| line.strip_prefix(name))?;
-    number.trim().parse().ok()
 }

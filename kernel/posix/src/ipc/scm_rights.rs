@@ -5,22 +5,21 @@
 
 use std::ffi::{c_int, c_void};
 
-use fdtable::FileRef;
-use fdtable_vfs::{Errno, RcuObject};
+use fdtable_vfs::Errno;
 use libc::{msghdr, ssize_t};
 
 use crate::abi::system::System;
 use crate::abi::uaccess;
+use crate::fs::transfers::to_ssize;
 use crate::host;
-use crate::host::file::HostFile;
-use crate::host::in_use::InUse;
+use crate::host::file::OpenHostFd;
 use crate::ipc::sockets::descriptor_flags;
 
 /// Bytes of a control message before its data.
-const CMSG_HEADER: usize = size_of::<libc::cmsghdr>();
+pub(super) const CMSG_HEADER: usize = size_of::<libc::cmsghdr>();
 
 /// Bytes of a descriptor.
-const FD_SIZE: usize = size_of::<c_int>();
+pub(super) const FD_SIZE: usize = size_of::<c_int>();
 
 /// Control message with a descriptor of the peer's process.
 const SCM_PIDFD: c_int = 4;
@@ -33,7 +32,7 @@ impl System {
     /// if it is not a host file.
     ///
     /// # Safety
-    /// That of `sendmsg`.
+    /// As for `sendmsg`.
     pub(crate) unsafe fn send_to_host(
         &self,
         host_fd: c_int,
@@ -47,19 +46,16 @@ impl System {
         let mut files = Vec::new();
         if !control.is_empty() {
             each_fd(&mut control, &[libc::SCM_RIGHTS], |fd| {
-                let file = self.file(fd)?;
-                let used = HostFile::below(&**file).ok_or(Errno::EINVAL)?.fd();
-                let below = used.get();
                 // Keep it open while the host uses its descriptor.
-                files.push((used, file));
-                Ok(below)
+                files.push(self.host_fd(fd)?.ok_or(Errno::EINVAL)?);
+                Ok(files.last().map_or(-1, OpenHostFd::get))
             })?;
             head.msg_control = control.as_mut_ptr().cast();
         }
         // SAFETY: as the caller promises, with a copy of the control messages.
         let sent = unsafe { host::sendmsg(host_fd, &raw const head, flags) };
-        drop::<Vec<(InUse, FileRef<RcuObject>)>>(files);
-        sent
+        drop::<Vec<OpenHostFd>>(files);
+        to_ssize(sent)
     }
 
     /// Receives a message from a host socket.
@@ -68,7 +64,7 @@ impl System {
     /// The host's; `EFAULT`.
     ///
     /// # Safety
-    /// That of `recvmsg`.
+    /// As for `recvmsg`.
     pub(crate) unsafe fn receive_from_host(
         &self,
         host_fd: c_int,
@@ -90,7 +86,7 @@ impl System {
         }
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(message, head) }?;
-        Ok(received)
+        to_ssize(Ok(received))
     }
 
     /// Gives the received files descriptors of ours. On failure closes the file and writes -1.
@@ -129,10 +125,10 @@ fn each_fd(
     kinds: &[c_int],
     mut replaced: impl FnMut(c_int) -> Result<c_int, Errno>,
 ) -> Result<(), Errno> {
-    while let Some((message, rest)) = first_message(control) {
-        let (head, data) = message.split_at_mut(CMSG_HEADER);
-        if word(&head[8..]) == libc::SOL_SOCKET && kinds.contains(&word(&head[12..])) {
-            for fd in data.chunks_exact_mut(FD_SIZE) {
+    while let Some(head) = Head::of(control) {
+        let (message, rest) = control.split_at_mut(head.next());
+        if head.level == libc::SOL_SOCKET && kinds.contains(&head.kind) {
+            for fd in message[CMSG_HEADER..head.length].chunks_exact_mut(FD_SIZE) {
                 fd.copy_from_slice(&replaced(word(fd))?.to_ne_bytes());
             }
         }
@@ -141,21 +137,40 @@ fn each_fd(
     Ok(())
 }
 
-/// Splits the first message from the rest.
-fn first_message(control: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
-    let length = control
-        .first_chunk::<8>()
-        .map(|length| usize::from_ne_bytes(*length))?;
-    if length < CMSG_HEADER || length > control.len() {
-        return None;
-    }
-    let next = length
-        .next_multiple_of(size_of::<usize>())
-        .min(control.len());
-    let (message, rest) = control.split_at_mut(next);
-    Some((&mut message[..length], rest))
+/// Head of the first of several control messages.
+pub(super) struct Head {
+    pub(super) level: c_int,
+    pub(super) kind: c_int,
+    /// Bytes of the message, with the head.
+    pub(super) length: usize,
+    /// Bytes of all messages.
+    all: usize,
 }
 
-fn word(bytes: &[u8]) -> c_int {
+impl Head {
+    /// Returns nothing if the length is larger than the bytes there are, or smaller than the head.
+    pub(super) fn of(control: &[u8]) -> Option<Self> {
+        let length = usize::from_ne_bytes(*control.first_chunk()?);
+        (CMSG_HEADER..=control.len())
+            .contains(&length)
+            .then(|| Head {
+                level: word(&control[8..]),
+                kind: word(&control[12..]),
+                length,
+                all: control.len(),
+            })
+    }
+
+    /// Returns where the next message begins, or the end.
+    pub(super) fn next(&self) -> usize {
+        aligned(self.length).min(self.all)
+    }
+}
+
+pub(super) fn aligned(length: usize) -> usize {
+    length.next_multiple_of(size_of::<usize>())
+}
+
+pub(super) fn word(bytes: &[u8]) -> c_int {
     c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }

@@ -1,19 +1,20 @@
 //! Host descriptors of objects that processes may share.
 //!
 //! A host descriptor belongs to a process. A fork copies it, so a child of the process that has
-//! opened it has it too, under the same number; no other process has. Where processes share the
+//! opened it has it too, as the same descriptor; no other process has it. Where processes share the
 //! kernel, an object with a host descriptor is used by all of them, and so
 //!
 //! - each process [knows](super::in_use) which object each of its host descriptors belongs to, in
 //!   memory that a fork copies as it does the descriptors;
-//! - in a process that does not have the descriptor of an object, its number is -1, and the host
-//!   answers `EBADF`; one that gets the object in a message gets a descriptor from the keeper;
+//! - in a process that does not have the descriptor of an object, [`HostFd::get`] returns -1, and
+//!   the host answers `EBADF`; one that gets the object in a message gets a descriptor from the
+//!   supervisor;
 //! - the process that releases the object closes the descriptor, if it has it. Another process that
 //!   has it closes it after some more opens ([`close_released`]);
 //! - a process that closes its last descriptor of ours for an object that others still use closes
-//!   the host's in its own process ([`Number::give_up`]), when no call of another thread uses it.
+//!   the host's in its own process ([`HostFd::give_up`]), when no call of another thread uses it.
 //!
-//! Where each process has its own kernel, the number is always its own.
+//! Where each process has its own kernel, it always has the descriptor.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -21,19 +22,17 @@ use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{ClosedFile, FileRef, host_fork};
+use fdtable::host_fork;
 use fdtable_shm::{Mutex, MutexGuard};
 use fdtable_vfs::event::FileId;
-use fdtable_vfs::{Errno, RcuObject};
+use fdtable_vfs::{Errno, Process};
 
-use crate::abi::system::System;
 use crate::host;
-use crate::host::file::HostFile;
 use crate::host::in_use::{self, InUse, Until};
 
 /// A host descriptor, and the name of what it belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number {
+pub(crate) struct HostFd {
     fd: RawFd,
     /// Not 0 where processes share the kernel. No other object ever has it.
     name: u64,
@@ -76,26 +75,26 @@ enum Life {
     Given,
 }
 
-/// How many a process keeps that are cached, unless calls use more.
-const KEPT: usize = 64;
+/// How many descriptors a process caches, unless calls use more.
+const MAX_CACHED: usize = 64;
 
-impl Number {
+impl HostFd {
     /// Makes that of a host descriptor that this process has just opened.
     pub(crate) fn new(fd: RawFd) -> Self {
         if !host_fork::shares_memory() {
-            return Number { fd, name: 0 };
+            return HostFd { fd, name: 0 };
         }
         let name = NAMES.fetch_add(1) + 1;
         {
             let _shared = fdtable_shm::enter();
             LIVING.lock().insert(name);
         }
-        // Without a place, the number is -1 in this process too.
+        // Without a place, `get` returns -1 in this process too.
         let _ = in_use::note(fd, name);
         if is_time_to_close(fd) {
             close_released(&mut OPENED.lock());
         }
-        Number { fd, name }
+        HostFd { fd, name }
     }
 
     /// Returns the host descriptor, or -1 if this process does not have it. It can be closed at any
@@ -183,7 +182,7 @@ impl Number {
         if self.name == 0 {
             return Ok(InUse::uncounted(self.fd));
         }
-        // A number that this process has opened may be that of the process which made the object.
+        // This process may have opened the descriptor that the maker of the object has.
         InUse::begin(self.fd, self.name).map_or_else(|| self.open(open), Ok)
     }
 
@@ -197,7 +196,7 @@ impl Number {
         let used = match known {
             Some(index) => opened.remove(index),
             None => {
-                close_cached(&mut opened, KEPT - 1);
+                close_cached(&mut opened, MAX_CACHED - 1);
                 let fd = match open() {
                     Err(Errno::EMFILE) => {
                         close_cached(&mut opened, 0);
@@ -272,17 +271,17 @@ fn close_released(opened: &mut Vec<Opened>) {
     let _private = fdtable_shm::leave();
     let living = LIVING.lock();
     let is_living = |&(_, name): &(RawFd, u64)| living.contains(&name);
-    let (kept, released): (Vec<_>, Vec<_>) = in_use::all().partition(is_living);
+    let (living_fds, released): (Vec<_>, Vec<_>) = in_use::all().partition(is_living);
     drop(living);
     for (fd, name) in released {
         in_use::close(fd, name);
     }
     opened.retain(|other| in_use::is_of(other.fd, other.name));
-    LEFT.store(128.max(kept.len() / 2));
+    LEFT.store(128.max(living_fds.len() / 2));
 }
 
-/// Names this process, by a number that no other process with a kernel in the same memory has.
-pub(crate) fn process() -> u32 {
+/// Returns a number of this process that no other process with a kernel in the same memory has.
+pub(crate) fn generation() -> u32 {
     match host_fork::shares_memory() {
         true => host::process_id().cast_unsigned(),
         false => host_fork::generation(),
@@ -298,8 +297,8 @@ pub(crate) fn forget_all() {
 /// Returns true where this process has one thread.
 static IS_ALONE: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Tells how it is known whether the process has one thread. The first call counts; until then, it
-/// may have several.
+/// Sets the function that returns true if the process has one thread. The first call decides; until
+/// then, the process may have several.
 pub fn tell_threads(is_alone: fn() -> bool) {
     // The first one stays.
     let _ = IS_ALONE.set(is_alone);
@@ -310,72 +309,22 @@ pub(crate) fn is_alone() -> bool {
     IS_ALONE.get().is_some_and(|is_alone| is_alone())
 }
 
-/// Runs an operation that may close our descriptors from `first` to `last`. Afterwards, gives up
-/// the host descriptors of files that this process has no descriptor of any more.
-pub(crate) fn closing<R>(system: &System, first: u32, last: u32, close: impl FnOnce() -> R) -> R {
-    if !host_fork::shares_memory() {
-        return close();
-    }
-    let before = host_files(system, first, last);
-    let result = close();
-    for file in &before {
-        give_up_closed(system, file);
-    }
-    result
-}
-
-/// Drops a file whose descriptor was closed, and gives up its host descriptor if this process has
-/// no other one of ours.
-#[inline]
-pub(crate) fn drop_closed(system: &System, closed: ClosedFile<RcuObject>) {
-    if host_fork::shares_memory() && HostFile::below(&**closed).is_some() {
-        give_up_closed(system, &closed.into_file());
-    }
-}
-
-#[cold]
-fn give_up_closed(system: &System, file: &FileRef<RcuObject>) {
-    // If no one else uses it, it is about to be released.
-    if FileRef::exact_strong_count(file) != Some(1) {
-        let _alone = without_moves(system);
-        give_up_unless_open(system, file);
-    }
-}
-
-/// Gives up the host descriptor of a file of which this process has no descriptor. The caller has
-/// the result of [`without_moves`].
-pub(crate) fn give_up_unless_open(system: &System, file: &FileRef<RcuObject>) {
-    if let Some(host_file) = HostFile::below(&***file)
-        && !system.is_executable(file)
-        && !has_descriptor(system, host_file)
-    {
-        host_file.number().give_up();
-    }
-}
-
-/// Returns true if this process has a descriptor of a host file. The caller has the result of
+/// Returns true if this process has a descriptor of a file. The caller has the result of
 /// [`without_moves`].
-pub(super) fn has_descriptor(system: &System, host_file: &HostFile) -> bool {
-    let is_it = |other: &FileRef<RcuObject>| FileId::of(&***other) == FileId::of(host_file);
-    host_files(system, 0, u32::MAX).iter().any(is_it)
+pub(crate) fn has_descriptor(process: &Process, file: FileId) -> bool {
+    let files = process.files();
+    files
+        .iter()
+        .any(|(_, other, _)| FileId::of(&**other) == file)
 }
 
 /// Keeps other threads from duplicating descriptors of the table, and from searching it, until the
 /// result is dropped. A search would miss a file that moves meanwhile, from a descriptor not yet
 /// looked at to one already passed. `None` if no other thread uses the table.
 #[inline]
-pub(crate) fn without_moves(system: &System) -> Option<MutexGuard<'_, ()>> {
-    let has_others = || !is_alone() || system.process.shares_files();
-    (host_fork::shares_memory() && has_others()).then(|| system.process.lock_moves())
-}
-
-/// Returns the open files of the host among our descriptors from `first` to `last`.
-fn host_files(system: &System, first: u32, last: u32) -> Vec<FileRef<RcuObject>> {
-    let open = system.process.files().iter_from(first);
-    open.take_while(|&(fd, ..)| u32::from(fd) <= last)
-        .map(|(_, file, _)| file)
-        .filter(|file| HostFile::below(&***file).is_some())
-        .collect()
+pub(crate) fn without_moves(process: &Process) -> Option<MutexGuard<'_, ()>> {
+    let has_others = || !is_alone() || process.shares_files();
+    (host_fork::shares_memory() && has_others()).then(|| process.lock_moves())
 }
 
 #[cfg(test)]
@@ -383,12 +332,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_has_the_number_of_the_maker_is_in_use_too() {
+    fn one_that_has_the_descriptor_of_the_maker_is_in_use_too() {
         // The host has no such descriptors.
         let (fd, name) = (910_000, 77);
-        let number = Number { fd, name };
-        drop(number.get_or_open(|| Ok(fd)).expect("it opens"));
-        let _used = number.get_or_open(|| Err(Errno::EIO)).expect("it is open");
+        let host_fd = HostFd { fd, name };
+        drop(host_fd.get_or_open(|| Ok(fd)).expect("it opens"));
+        let _used = host_fd.get_or_open(|| Err(Errno::EIO)).expect("it is open");
         close_cached(&mut OPENED.lock(), 0);
         assert!(in_use::is_of(fd, name), "it was closed in use");
     }

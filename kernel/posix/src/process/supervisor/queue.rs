@@ -1,5 +1,5 @@
-//! Queues between the two threads of the keeper: the one that traces, and the one that does what
-//! the kernel is needed for.
+//! Queues between the two threads of the supervisor: the one that traces, and the one that does
+//! what the kernel is needed for.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -15,8 +15,8 @@ pub(super) enum Request {
     Begin { id: c_int, name: u32 },
     /// Let the process with this id go, so that another one can trace it. A thread of it has asked.
     Release { id: c_int, asker: c_int },
-    /// The process with this name was buried.
-    Buried(u32),
+    /// The process with this name was reaped.
+    Reaped(u32),
 }
 
 /// Request of the thread that traces to the other thread.
@@ -24,10 +24,10 @@ pub(super) enum Request {
 pub(super) enum Job {
     /// The process with this name was forked.
     Born { name: u32, id: c_int },
-    /// Bury the process with this name, and say so.
-    Bury(u32),
-    /// Bury the process with this name, which has ended by itself.
-    BuryEnded(u32),
+    /// Reap the process with this name, and say so.
+    Reap(u32),
+    /// Reap the process with this name, which has ended by itself.
+    ReapEnded(u32),
     /// Watch a process, which is not traced any more.
     Watch { id: c_int, name: u32 },
 }
@@ -35,14 +35,14 @@ pub(super) enum Job {
 /// One end of a queue between the two threads. Its descriptor is ready when there is something.
 pub(super) struct Sender<T> {
     queue: mpsc::Sender<T>,
-    bell: RawFd,
+    eventfd: RawFd,
 }
 
 impl<T> Sender<T> {
     pub(super) fn send(&self, what: T) {
         // Neither thread ends before the process.
         let _ = self.queue.send(what);
-        host::eventfd_set(self.bell);
+        host::eventfd_set(self.eventfd);
     }
 
     /// Sends what has time until the other thread looks for something else.
@@ -55,13 +55,13 @@ impl<T> Sender<T> {
 /// The other end.
 pub(super) struct Receiver<T> {
     queue: mpsc::Receiver<T>,
-    pub(super) bell: RawFd,
+    pub(super) eventfd: RawFd,
 }
 
 impl<T> Receiver<T> {
     /// Takes all items in the queue. Call it when the descriptor is ready, or at any other time.
     pub(super) fn take(&self) -> Vec<T> {
-        host::eventfd_reset(self.bell);
+        host::eventfd_reset(self.eventfd);
         self.queue.try_iter().collect()
     }
 }
@@ -71,17 +71,17 @@ impl<T> Receiver<T> {
 /// # Errors
 /// Errors of the host's `eventfd`.
 pub(super) fn queue<T>() -> Result<(Sender<T>, Receiver<T>), Errno> {
-    let bell = host::eventfd()?;
+    let eventfd = host::eventfd()?;
     let (sender, receiver) = mpsc::channel();
     let sender = Sender {
         queue: sender,
-        bell,
+        eventfd,
     };
     Ok((
         sender,
         Receiver {
             queue: receiver,
-            bell,
+            eventfd,
         },
     ))
 }

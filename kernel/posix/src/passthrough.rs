@@ -15,16 +15,15 @@ use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::call::call;
-use crate::abi::links::LastLink;
+use crate::abi::path::{HostPath, Target};
+use crate::abi::pin::LastLink;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
-use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
-use crate::host::other_files::adopt_new;
 use crate::process::credentials::{prctl, setgroups};
-use crate::process::tree;
+use crate::process::fork::unshare_files;
 
 /// Makes a system call that is not ours. Fails with `EPERM`, as without the capability, if it could
 /// lead around an overlay or another root.
@@ -42,7 +41,7 @@ pub unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
         }
     }
     if number == libc::SYS_unshare && a[0] & c_long::from(libc::CLONE_FILES) != 0 {
-        let unshared = call(|_| tree::unshare_files().map(|()| 0));
+        let unshared = call(|_| unshare_files().map(|()| 0));
         if unshared != 0 {
             return unshared;
         }
@@ -106,11 +105,18 @@ fn passes_on(number: c_long) -> bool {
     if passes_on_legacy(number) {
         return true;
     }
+    is_about_memory(number)
+        || is_about_processes(number)
+        || is_about_time(number)
+        || is_about_system(number)
+}
+
+/// Memory, also that of other processes, and System V IPC.
+fn is_about_memory(number: c_long) -> bool {
     matches!(
         number,
         libc::SYS_mprotect
             | libc::SYS_munmap
-            | libc::SYS_sched_yield
             | libc::SYS_mremap
             | libc::SYS_msync
             | libc::SYS_mincore
@@ -118,23 +124,41 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_shmget
             | libc::SYS_shmat
             | libc::SYS_shmctl
-            | libc::SYS_getitimer
-            | libc::SYS_setitimer
-            | libc::SYS_getpid
-            | libc::SYS_kill
-            | libc::SYS_uname
             | libc::SYS_semget
             | libc::SYS_semctl
             | libc::SYS_shmdt
             | libc::SYS_msgget
             | libc::SYS_msgctl
-            | libc::SYS_gettimeofday
-            | libc::SYS_getrusage
-            | libc::SYS_sysinfo
-            | libc::SYS_times
+            | libc::SYS_mlock
+            | libc::SYS_munlock
+            | libc::SYS_mlockall
+            | libc::SYS_munlockall
+            | libc::SYS_remap_file_pages
+            | libc::SYS_mbind
+            | libc::SYS_set_mempolicy
+            | libc::SYS_get_mempolicy
+            | libc::SYS_mq_unlink
+            | libc::SYS_migrate_pages
+            | libc::SYS_move_pages
+            | libc::SYS_process_vm_readv
+            | libc::SYS_process_vm_writev
+            | libc::SYS_membarrier
+            | libc::SYS_mlock2
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_pkey_alloc
+            | libc::SYS_pkey_free
+            | libc::SYS_set_mempolicy_home_node
+    )
+}
+
+/// Processes, threads, their IDs and signals.
+fn is_about_processes(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_getpid
+            | libc::SYS_kill
             | libc::SYS_ptrace
             | libc::SYS_getuid
-            | libc::SYS_syslog
             | libc::SYS_getgid
             | libc::SYS_geteuid
             | libc::SYS_getegid
@@ -150,6 +174,27 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_rt_sigpending
             | libc::SYS_rt_sigqueueinfo
             | libc::SYS_personality
+            | libc::SYS_gettid
+            | libc::SYS_tkill
+            | libc::SYS_restart_syscall
+            | libc::SYS_tgkill
+            | libc::SYS_unshare
+            | libc::SYS_set_robust_list
+            | libc::SYS_get_robust_list
+            | libc::SYS_rt_tgsigqueueinfo
+    )
+}
+
+/// Time, timers and scheduling.
+fn is_about_time(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_sched_yield
+            | libc::SYS_getitimer
+            | libc::SYS_setitimer
+            | libc::SYS_gettimeofday
+            | libc::SYS_getrusage
+            | libc::SYS_times
             | libc::SYS_getpriority
             | libc::SYS_setpriority
             | libc::SYS_sched_setparam
@@ -159,16 +204,36 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_sched_get_priority_max
             | libc::SYS_sched_get_priority_min
             | libc::SYS_sched_rr_get_interval
-            | libc::SYS_mlock
-            | libc::SYS_munlock
-            | libc::SYS_mlockall
-            | libc::SYS_munlockall
+            | libc::SYS_adjtimex
+            | libc::SYS_settimeofday
+            | libc::SYS_sched_setaffinity
+            | libc::SYS_sched_getaffinity
+            | libc::SYS_timer_settime
+            | libc::SYS_timer_gettime
+            | libc::SYS_timer_getoverrun
+            | libc::SYS_clock_settime
+            | libc::SYS_clock_gettime
+            | libc::SYS_clock_getres
+            | libc::SYS_ioprio_set
+            | libc::SYS_ioprio_get
+            | libc::SYS_clock_adjtime
+            | libc::SYS_getcpu
+            | libc::SYS_sched_setattr
+            | libc::SYS_sched_getattr
+    )
+}
+
+/// The whole system. Most of them need a capability.
+fn is_about_system(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_uname
+            | libc::SYS_sysinfo
+            | libc::SYS_syslog
             | libc::SYS_vhangup
             | libc::SYS_pivot_root
-            | libc::SYS_adjtimex
             | libc::SYS_chroot
             | libc::SYS_acct
-            | libc::SYS_settimeofday
             | libc::SYS_mount
             | libc::SYS_umount2
             | libc::SYS_swapon
@@ -179,48 +244,11 @@ fn passes_on(number: c_long) -> bool {
             | libc::SYS_init_module
             | libc::SYS_delete_module
             | libc::SYS_quotactl
-            | libc::SYS_gettid
-            | libc::SYS_tkill
-            | libc::SYS_sched_setaffinity
-            | libc::SYS_sched_getaffinity
-            | libc::SYS_remap_file_pages
-            | libc::SYS_restart_syscall
-            | libc::SYS_timer_settime
-            | libc::SYS_timer_gettime
-            | libc::SYS_timer_getoverrun
-            | libc::SYS_clock_settime
-            | libc::SYS_clock_gettime
-            | libc::SYS_clock_getres
-            | libc::SYS_tgkill
-            | libc::SYS_mbind
-            | libc::SYS_set_mempolicy
-            | libc::SYS_get_mempolicy
-            | libc::SYS_mq_unlink
             | libc::SYS_kexec_load
             | libc::SYS_add_key
             | libc::SYS_request_key
             | libc::SYS_keyctl
-            | libc::SYS_ioprio_set
-            | libc::SYS_ioprio_get
-            | libc::SYS_migrate_pages
-            | libc::SYS_unshare
-            | libc::SYS_set_robust_list
-            | libc::SYS_get_robust_list
-            | libc::SYS_move_pages
-            | libc::SYS_rt_tgsigqueueinfo
-            | libc::SYS_clock_adjtime
-            | libc::SYS_getcpu
-            | libc::SYS_process_vm_readv
-            | libc::SYS_process_vm_writev
-            | libc::SYS_sched_setattr
-            | libc::SYS_sched_getattr
             | libc::SYS_getrandom
-            | libc::SYS_membarrier
-            | libc::SYS_mlock2
-            | libc::SYS_pkey_mprotect
-            | libc::SYS_pkey_alloc
-            | libc::SYS_pkey_free
-            | libc::SYS_set_mempolicy_home_node
     )
 }
 
@@ -251,16 +279,8 @@ struct Shape {
     at: &'static [(usize, usize)],
     /// Paths relative to the working directory.
     paths: &'static [usize],
-    returns: Returns,
-}
-
-/// Kind of a call's result.
-#[derive(Default)]
-enum Returns {
-    #[default]
-    Value,
-    /// A descriptor, with `FD_CLOEXEC` or without.
-    Fd { cloexec: bool },
+    /// For a call that returns a descriptor: 0 if that has no `FD_CLOEXEC`.
+    opens: Option<c_long>,
 }
 
 /// Flags and commands that the `libc` crate does not define.
@@ -281,28 +301,11 @@ const AT: &[(usize, usize)] = &[(0, 1)];
 
 /// Returns the descriptors of a call, or `None` if the call is not made.
 fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
-    let of_fds = |fds| Shape {
-        fds,
-        ..Shape::default()
-    };
-    let of_path = |at| Shape {
-        at,
-        ..Shape::default()
-    };
-    let cloexec = |flag| Returns::Fd { cloexec: flag != 0 };
-    let opens = |returns| Shape {
-        returns,
-        ..Shape::default()
-    };
     let o_cloexec = c_long::from(libc::O_CLOEXEC);
     Some(match number {
         // The kernel gives these descriptors the flag always.
-        libc::SYS_pidfd_open | libc::SYS_mq_open => opens(Returns::Fd { cloexec: true }),
-        libc::SYS_pidfd_getfd => Shape {
-            fds: FD,
-            returns: Returns::Fd { cloexec: true },
-            ..Shape::default()
-        },
+        libc::SYS_pidfd_open | libc::SYS_mq_open => Shape::default().opens(1),
+        libc::SYS_pidfd_getfd => Shape::of_fds(FD).opens(1),
         libc::SYS_pidfd_send_signal
         | libc::SYS_process_madvise
         | libc::SYS_process_mrelease
@@ -316,7 +319,7 @@ fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
         | libc::SYS_fsetxattr
         | libc::SYS_fgetxattr
         | libc::SYS_flistxattr
-        | libc::SYS_fremovexattr => of_fds(FD),
+        | libc::SYS_fremovexattr => Shape::of_fds(FD),
         libc::SYS_setxattr
         | libc::SYS_lsetxattr
         | libc::SYS_getxattr
@@ -328,45 +331,28 @@ fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
             paths: &[0],
             ..Shape::default()
         },
-        libc::SYS_waitid if a[0] == libc::P_PIDFD.into() => of_fds(&[1]),
+        libc::SYS_waitid if a[0] == libc::P_PIDFD.into() => Shape::of_fds(&[1]),
         libc::SYS_waitid => Shape::default(),
-        libc::SYS_perf_event_open => Shape {
-            fds: match a[4] & PERF_FLAG_PID_CGROUP {
+        libc::SYS_perf_event_open => {
+            let fds: &[usize] = match a[4] & PERF_FLAG_PID_CGROUP {
                 0 => &[3],
                 _ => &[1, 3],
-            },
-            returns: cloexec(a[4] & PERF_FLAG_FD_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_userfaultfd | libc::SYS_memfd_secret => opens(cloexec(a[0] & o_cloexec)),
-        libc::SYS_fsopen => opens(cloexec(a[1] & FSOPEN_CLOEXEC)),
-        libc::SYS_fsmount => Shape {
-            fds: FD,
-            returns: cloexec(a[1] & FSMOUNT_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_fspick => Shape {
-            at: AT,
-            returns: cloexec(a[2] & FSPICK_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_open_tree => Shape {
-            at: AT,
-            returns: cloexec(a[2] & OPEN_TREE_CLOEXEC),
-            ..Shape::default()
-        },
-        libc::SYS_open_by_handle_at => Shape {
-            fds: FD,
-            returns: cloexec(a[2] & o_cloexec),
-            ..Shape::default()
-        },
+            };
+            Shape::of_fds(fds).opens(a[4] & PERF_FLAG_FD_CLOEXEC)
+        }
+        libc::SYS_userfaultfd | libc::SYS_memfd_secret => Shape::default().opens(a[0] & o_cloexec),
+        libc::SYS_fsopen => Shape::default().opens(a[1] & FSOPEN_CLOEXEC),
+        libc::SYS_fsmount => Shape::of_fds(FD).opens(a[1] & FSMOUNT_CLOEXEC),
+        libc::SYS_fspick => Shape::of_paths_at(AT).opens(a[2] & FSPICK_CLOEXEC),
+        libc::SYS_open_tree => Shape::of_paths_at(AT).opens(a[2] & OPEN_TREE_CLOEXEC),
+        libc::SYS_open_by_handle_at => Shape::of_fds(FD).opens(a[2] & o_cloexec),
         libc::SYS_fsconfig => match a[1] as c_int {
             FSCONFIG_SET_PATH | FSCONFIG_SET_PATH_EMPTY => return None,
-            FSCONFIG_SET_FD => of_fds(&[0, 4]),
-            _ => of_fds(FD),
+            FSCONFIG_SET_FD => Shape::of_fds(&[0, 4]),
+            _ => Shape::of_fds(FD),
         },
-        libc::SYS_move_mount => of_path(&[(0, 1), (2, 3)]),
-        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at => of_path(AT),
+        libc::SYS_move_mount => Shape::of_paths_at(&[(0, 1), (2, 3)]),
+        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at => Shape::of_paths_at(AT),
         libc::SYS_seccomp if returns_listener(a) => return None,
         libc::SYS_seccomp => Shape::default(),
         _ => return None,
@@ -393,6 +379,28 @@ fn returns_listener(a: &[c_long; 6]) -> bool {
 }
 
 impl Shape {
+    fn of_fds(fds: &'static [usize]) -> Self {
+        Shape {
+            fds,
+            ..Shape::default()
+        }
+    }
+
+    fn of_paths_at(at: &'static [(usize, usize)]) -> Self {
+        Shape {
+            at,
+            ..Shape::default()
+        }
+    }
+
+    /// The same, of a call that returns a descriptor: without `FD_CLOEXEC` if `cloexec` is 0.
+    fn opens(self, cloexec: c_long) -> Self {
+        Shape {
+            opens: Some(cloexec),
+            ..self
+        }
+    }
+
     /// Translates the arguments, makes the call, and translates its result.
     ///
     /// # Errors
@@ -442,11 +450,9 @@ impl Shape {
         }
         // SAFETY: as the caller promises; what was replaced is of the same kind.
         let result = unsafe { host::syscall(number, a) }?;
-        match self.returns {
-            Returns::Value => Ok(result),
-            Returns::Fd { cloexec } => {
-                Ok(adopt_new(system, result as c_int, cloexec.into())?.into())
-            }
+        match self.opens {
+            None => Ok(result),
+            Some(cloexec) => Ok(system.adopt_new(result as c_int, cloexec as c_int)?.into()),
         }
     }
 }

@@ -1,0 +1,135 @@
+//! Transfers from and to pipes that need no copy on the host: `splice`, `tee`, `vmsplice`.
+
+use std::ffi::{c_int, c_uint};
+
+use fdtable::{FileRef, host_fork};
+use fdtable_vfs::{Errno, FileKind, RcuObject, SpliceFlags};
+use libc::{iovec, off_t, ssize_t};
+
+use crate::abi::call::call;
+use crate::abi::uaccess;
+use crate::fs::copies::{offset_of, put_offset};
+use crate::fs::partial;
+use crate::fs::transfers::to_ssize;
+use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
+use crate::host::direct::direct;
+
+/// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
+/// fdtable is copied.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_splice(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    count: usize,
+    flags: c_uint,
+) -> ssize_t {
+    call(|system| {
+        if count == 0 {
+            return Ok(0);
+        }
+        let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        if let Some((from, to)) = system.host_fd(from)?.zip(system.host_fd(to)?) {
+            let _out = host_fork::blocking_section();
+            let (from, to) = (from.get(), to.get());
+            // SAFETY: as the caller promises.
+            let moved = unsafe {
+                direct!(
+                    libc::SYS_splice,
+                    from,
+                    from_offset,
+                    to,
+                    to_offset,
+                    count,
+                    flags
+                )
+            };
+            return moved.map(|moved| moved as ssize_t);
+        }
+        let (source, target) = (system.file(from)?, system.file(to)?);
+        // Checked before the offsets are read, as on the host.
+        if !from_offset.is_null() && is_pipe(&source) || !to_offset.is_null() && is_pipe(&target) {
+            return Err(Errno::ESPIPE);
+        }
+        // SAFETY: as the caller promises.
+        let mut at = unsafe { offset_of(from_offset) }?;
+        // SAFETY: as the caller promises.
+        let mut at_target = unsafe { offset_of(to_offset) }?;
+        let process = &system.process;
+        let count = count.min(uaccess::MAX_RW_COUNT);
+        let moved = process.splice(
+            from,
+            at.as_mut(),
+            to,
+            at_target.as_mut(),
+            count,
+            flags_of_ours,
+        );
+        let moved = system.sigpipe_on_epipe(to, moved)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_offset(from_offset, at) }?;
+        // SAFETY: as the caller promises.
+        unsafe { put_offset(to_offset, at_target) }?;
+        to_ssize(Ok(moved))
+    })
+}
+
+/// Copies bytes between pipes: `tee(2)`. Both must be the host's or both fdtable's.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -> ssize_t {
+    call(|system| {
+        let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        if count == 0 {
+            return Ok(0);
+        }
+        if let Some((from, to)) = system.host_fd(from)?.zip(system.host_fd(to)?) {
+            let _out = host_fork::blocking_section();
+            // SAFETY: the call takes no pointer.
+            let copied = unsafe { direct!(libc::SYS_tee, from.get(), to.get(), count, flags) };
+            return copied.map(|copied| copied as ssize_t);
+        }
+        let copied = system.process.tee(from, to, count, flags_of_ours);
+        to_ssize(system.sigpipe_on_epipe(to, copied))
+    })
+}
+
+/// Moves memory to a pipe, or from one: `vmsplice(2)`. A pipe of fdtable gets a copy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_vmsplice(
+    fd: c_int,
+    bufs: *const iovec,
+    count: usize,
+    flags: c_uint,
+) -> ssize_t {
+    call(|system| {
+        let flags_of_ours = SpliceFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        if let Some(host_fd) = system.host_fd(fd)? {
+            let _out = host_fork::blocking_section();
+            // SAFETY: as the caller promises.
+            let moved = unsafe { direct!(libc::SYS_vmsplice, host_fd.get(), bufs, count, flags) };
+            return moved.map(|moved| moved as ssize_t);
+        }
+        let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;
+        let status = system.file(fd)?.status();
+        if status.can_write() {
+            // SAFETY: as the caller promises.
+            let moved = match unsafe { import_iovec(bufs, count) }? {
+                Buffers::Whole(bufs) => system.process.vmsplice_to_pipe(fd, &bufs, flags_of_ours),
+                Buffers::Partial(bufs) => partial::vmsplice(system, fd, &bufs, flags_of_ours),
+            };
+            return to_ssize(system.sigpipe_on_epipe(fd, moved));
+        }
+        if !status.can_read() {
+            return Err(Errno::EBADF);
+        }
+        // SAFETY: as the caller promises.
+        let mut bufs = unsafe { import_iovec_mut(bufs, count, |count| count) }?.whole()?;
+        let process = &system.process;
+        to_ssize(process.vmsplice_from_pipe(fd, &mut bufs, flags_of_ours))
+    })
+}
+
+fn is_pipe(file: &FileRef<RcuObject>) -> bool {
+    file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
+}

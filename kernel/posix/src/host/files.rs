@@ -1,0 +1,144 @@
+//! Calls on open files of the host that transfer no bytes.
+
+use std::ffi::{c_int, c_uint, c_ulong};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
+use fdtable::host_fork;
+use fdtable_vfs::Errno;
+
+use super::check::{blocking, check};
+use super::direct::{Wait, waiting};
+
+/// Moves the position.
+pub(crate) fn lseek(fd: RawFd, offset: i64, whence: c_int) -> Result<u64, Errno> {
+    // SAFETY: the call takes no pointer.
+    check(unsafe { libc::lseek(fd, offset, whence) }).map(|position| position as u64)
+}
+
+/// Runs a command of `fcntl` whose argument is an integer.
+pub(crate) fn fcntl(fd: RawFd, command: c_int, argument: c_int) -> Result<c_int, Errno> {
+    // SAFETY: callers pass only commands with an integer or no argument.
+    check(unsafe { libc::fcntl(fd, command, argument) })
+}
+
+/// Runs a command of `fcntl` whose argument may be a pointer. May block.
+///
+/// # Safety
+/// The argument is what `fcntl(2)` expects.
+pub(crate) unsafe fn fcntl_pointer(
+    fd: RawFd,
+    command: c_int,
+    argument: c_ulong,
+) -> Result<c_int, Errno> {
+    let wait = match command {
+        libc::F_SETLKW | libc::F_OFD_SETLKW => Wait::Possible,
+        _ => Wait::Never,
+    };
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    let result = unsafe { waiting!(wait, libc::SYS_fcntl, fd, command, argument as usize) };
+    result.map(|result| result as c_int)
+}
+
+/// Returns the status of an open file.
+pub(crate) fn fstat(fd: RawFd) -> Result<libc::stat, Errno> {
+    let mut stat = MaybeUninit::uninit();
+    // SAFETY: there is room for the result.
+    check(unsafe { libc::fstat(fd, stat.as_mut_ptr()) })?;
+    // SAFETY: the call has initialized it.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// Returns the status of the file system of an open file.
+pub(crate) fn fstatfs(fd: RawFd) -> Result<libc::statfs64, Errno> {
+    let mut statfs = MaybeUninit::uninit();
+    // SAFETY: there is room for the result.
+    check(unsafe { libc::fstatfs64(fd, statfs.as_mut_ptr()) })?;
+    // SAFETY: the call has initialized it.
+    Ok(unsafe { statfs.assume_init() })
+}
+
+/// Sets the size of a file.
+pub(crate) fn ftruncate(fd: RawFd, length: i64) -> Result<(), Errno> {
+    // SAFETY: the call takes no pointer.
+    check(unsafe { libc::ftruncate(fd, length) }).map(drop)
+}
+
+/// Waits until the file is on stable storage.
+pub(crate) fn fsync(fd: RawFd) -> Result<(), Errno> {
+    // SAFETY: the call takes no pointer.
+    blocking(|| check(unsafe { libc::fsync(fd) })).map(drop)
+}
+
+/// Returns the number of readable bytes.
+pub(crate) fn readable_bytes(fd: RawFd) -> Result<usize, Errno> {
+    let mut bytes: c_int = 0;
+    // SAFETY: the request writes one `int`.
+    check(unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut bytes) })?;
+    Ok(bytes.max(0) as usize)
+}
+
+/// Takes or releases a lock on a whole file. May block.
+pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
+    let wait = match operation & libc::LOCK_NB {
+        0 => Wait::Possible,
+        _ => Wait::Never,
+    };
+    let _out = host_fork::blocking_section();
+    // SAFETY: the call takes no pointer.
+    let result = unsafe { waiting!(wait, libc::SYS_flock, fd, operation) };
+    result.map(|result| result as c_int)
+}
+
+/// Allocates or frees space for a range of a file.
+pub(crate) fn fallocate(fd: RawFd, how: c_int, offset: i64, length: i64) -> Result<(), Errno> {
+    // SAFETY: the call takes no pointer.
+    blocking(|| check(unsafe { libc::fallocate(fd, how, offset, length) })).map(drop)
+}
+
+/// Announces how a file will be used.
+pub(crate) fn fadvise(fd: RawFd, offset: i64, length: i64, advice: c_int) -> Result<(), Errno> {
+    // SAFETY: the call takes no pointer.
+    match unsafe { libc::posix_fadvise(fd, offset, length, advice) } {
+        0 => Ok(()),
+        errno => Err(Errno::from_raw(errno)),
+    }
+}
+
+/// Waits until all file systems are written.
+pub(crate) fn sync() {
+    let sync = || {
+        // SAFETY: the call takes no pointer.
+        unsafe { libc::sync() };
+        Ok(())
+    };
+    // The call cannot fail.
+    let _ = blocking(sync);
+}
+
+/// Waits until a file system is written.
+pub(crate) fn syncfs(fd: RawFd) -> Result<c_int, Errno> {
+    // SAFETY: the call takes no pointer.
+    blocking(|| check(unsafe { libc::syncfs(fd) }))
+}
+
+/// Waits until a range of a file is written.
+pub(crate) fn sync_file_range(
+    fd: RawFd,
+    offset: i64,
+    length: i64,
+    flags: c_uint,
+) -> Result<c_int, Errno> {
+    // SAFETY: the call takes no pointer.
+    blocking(|| check(unsafe { libc::sync_file_range(fd, offset, length, flags) }))
+}
+
+/// Runs a request on an open file. May block.
+///
+/// # Safety
+/// The argument is what the request expects.
+pub(crate) unsafe fn ioctl(fd: RawFd, request: c_ulong, argument: c_ulong) -> Result<c_int, Errno> {
+    // SAFETY: as the caller promises.
+    blocking(|| check(unsafe { libc::ioctl(fd, request, argument) }))
+}

@@ -1,0 +1,231 @@
+//! Calls of the host on paths, and host descriptors that are closed at their end.
+
+use std::ffi::{CStr, CString, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
+use fdtable::host_fork;
+use fdtable_vfs::Errno;
+
+use super::check::{check, check_pointer, without_cancellation};
+use super::direct::direct;
+use super::memory::free;
+
+/// Host descriptor, which is closed at the end.
+#[derive(Debug)]
+pub(crate) struct OwnedHostFd(pub(crate) RawFd);
+
+impl OwnedHostFd {
+    /// Returns the descriptor, which stays open.
+    pub(crate) fn into_raw(self) -> RawFd {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for OwnedHostFd {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
+/// Closes a host descriptor.
+pub(crate) fn close(fd: RawFd) {
+    // SAFETY: the call takes no pointer. An error has no receiver.
+    without_cancellation(|| unsafe { libc::close(fd) });
+}
+
+/// Opens a path relative to `directory`.
+pub(crate) fn openat(
+    directory: RawFd,
+    path: &CStr,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> Result<RawFd, Errno> {
+    let _out = host_fork::blocking_section();
+    openat_inside(directory, path, flags, mode)
+}
+
+/// Opens a path relative to `directory`. Does not leave the freezer.
+pub(crate) fn openat_inside(
+    directory: RawFd,
+    path: &CStr,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> Result<RawFd, Errno> {
+    // A host descriptor must never survive the host's `exec`, whatever the flags of our descriptor.
+    let flags = flags | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string.
+    let fd = unsafe { direct!(libc::SYS_openat, directory, path.as_ptr(), flags, mode) };
+    fd.map(|fd| fd as RawFd)
+}
+
+/// Argument of `openat2` (`struct open_how`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct OpenHow {
+    pub(crate) flags: u64,
+    pub(crate) mode: u64,
+    pub(crate) resolve: u64,
+}
+
+/// Opens a path relative to `directory` by a struct. Does not leave the freezer.
+pub(crate) fn openat2_inside(
+    directory: RawFd,
+    path: &CStr,
+    how: OpenHow,
+) -> Result<OwnedHostFd, Errno> {
+    let how = OpenHow {
+        flags: how.flags | libc::O_CLOEXEC as u64,
+        ..how
+    };
+    // SAFETY: the path is a C string, and the struct has the layout of the call.
+    let fd = unsafe {
+        direct!(
+            libc::SYS_openat2,
+            directory,
+            path.as_ptr(),
+            &raw const how,
+            size_of::<OpenHow>()
+        )
+    };
+    fd.map(|fd| OwnedHostFd(fd as RawFd))
+}
+
+/// Opens a path relative to `directory` as `openat` does, but fails with `ELOOP` if there is a
+/// symbolic link on it.
+pub(crate) fn open_without_links(
+    directory: RawFd,
+    path: &CStr,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> Result<OwnedHostFd, Errno> {
+    // `openat2` checks what `openat` ignores.
+    let flags = match flags & libc::O_PATH {
+        0 => flags & OPEN_FLAGS,
+        _ => flags & (libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW),
+    };
+    let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    let mode = match flags & makes {
+        0 => 0,
+        _ => mode & 0o7777,
+    };
+    let how = OpenHow {
+        flags: flags.cast_unsigned().into(),
+        mode: mode.into(),
+        resolve: libc::RESOLVE_NO_SYMLINKS,
+    };
+    let _out = host_fork::blocking_section();
+    openat2_inside(directory, path, how)
+}
+
+/// Flags of an open that the host knows, and no others.
+pub(crate) const OPEN_FLAGS: c_int = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_NOCTTY
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_SYNC
+    | libc::O_ASYNC
+    | libc::O_DIRECT
+    | libc::O_DIRECTORY
+    | libc::O_NOFOLLOW
+    | libc::O_NOATIME
+    | libc::O_CLOEXEC
+    | libc::O_PATH
+    | libc::O_TMPFILE
+    | O_LARGEFILE;
+
+/// The kernel's flag, which is 0 in the C library on 64-bit machines.
+#[cfg(target_arch = "x86_64")]
+const O_LARGEFILE: c_int = 0o100_000;
+
+#[cfg(not(target_arch = "x86_64"))]
+const O_LARGEFILE: c_int = 0o400_000;
+
+/// Returns the target of a symbolic link.
+pub(crate) fn readlink(path: &CStr) -> Result<Vec<u8>, Errno> {
+    readlinkat(libc::AT_FDCWD, path)
+}
+
+/// Returns the target of a symbolic link, with a path relative to `directory`. Does not leave the
+/// freezer.
+pub(crate) fn readlinkat(directory: RawFd, path: &CStr) -> Result<Vec<u8>, Errno> {
+    let mut target = vec![0; libc::PATH_MAX as usize];
+    // SAFETY: the path is a C string, and the buffer has this length.
+    let length = unsafe {
+        direct!(
+            libc::SYS_readlinkat,
+            directory,
+            path.as_ptr(),
+            target.as_mut_ptr(),
+            target.len()
+        )
+    }?;
+    target.truncate(length as usize);
+    Ok(target)
+}
+
+/// Returns the absolute path without symbolic links.
+pub(crate) fn real_path(path: &CStr) -> Result<CString, Errno> {
+    // SAFETY: the path is a C string, and the result is allocated.
+    let found = check_pointer(unsafe { libc::realpath(path.as_ptr(), std::ptr::null_mut()) })?;
+    // SAFETY: the call returned a C string.
+    let path = unsafe { CStr::from_ptr(found) }.to_owned();
+    free(found.cast());
+    Ok(path)
+}
+
+/// Returns the working directory, or the root if it has no path.
+pub(crate) fn current_directory() -> Vec<u8> {
+    use std::os::unix::ffi::OsStringExt;
+    std::env::current_dir().map_or_else(|_| b"/".to_vec(), |path| path.into_os_string().into_vec())
+}
+
+/// Returns the status of a path.
+pub(crate) fn fstatat(directory: RawFd, path: &CStr, flags: c_int) -> Result<libc::stat, Errno> {
+    let mut stat = MaybeUninit::uninit();
+    // SAFETY: the path is a C string, and there is room for the result.
+    check(unsafe { libc::fstatat(directory, path.as_ptr(), stat.as_mut_ptr(), flags) })?;
+    // SAFETY: the call has initialized it.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// Checks permissions on a path.
+pub(crate) fn faccessat(
+    directory: RawFd,
+    path: &CStr,
+    mode: c_int,
+    flags: c_int,
+) -> Result<(), Errno> {
+    let path = path.as_ptr();
+    let call = match flags & libc::AT_EMPTY_PATH {
+        // SAFETY: the path is a C string.
+        0 => check(unsafe { libc::faccessat(directory, path, mode, flags) }.into()),
+        // Not every C library passes this flag on.
+        // SAFETY: as above.
+        _ => unsafe { direct!(libc::SYS_faccessat2, directory, path, mode, flags) },
+    };
+    call.map(drop)
+}
+
+/// Renames a file.
+pub(crate) fn renameat2(
+    (old_directory, old): (RawFd, &CStr),
+    (new_directory, new): (RawFd, &CStr),
+    flags: u32,
+) -> Result<(), Errno> {
+    let (old, new) = (old.as_ptr(), new.as_ptr());
+    // SAFETY: the paths are C strings.
+    check(unsafe { libc::renameat2(old_directory, old, new_directory, new, flags) }).map(drop)
+}
+
+/// Returns the status of the file system of a path.
+pub(crate) fn statfs(path: &CStr) -> Result<libc::statfs64, Errno> {
+    let mut statfs = MaybeUninit::uninit();
+    // SAFETY: the path is a C string, and there is room for the result.
+    check(unsafe { libc::statfs64(path.as_ptr(), statfs.as_mut_ptr()) })?;
+    // SAFETY: the call has initialized it.
+    Ok(unsafe { statfs.assume_init() })
+}

@@ -1,0 +1,224 @@
+//! Waiting in the host: `poll`, `epoll`, and counters that wake a wait.
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use fdtable::host_fork;
+use fdtable_vfs::Errno;
+
+use super::check::{check, errno, without_cancellation};
+use super::direct::{Wait, wait_for_events, waiting};
+
+/// Returns the events that a descriptor is ready for, without blocking.
+pub(crate) fn ready(fd: RawFd, events: i16) -> Result<i16, Errno> {
+    let mut entry = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: the pointer is to one entry.
+    without_cancellation(|| check(unsafe { libc::poll(&raw mut entry, 1, 0) }))?;
+    Ok(entry.revents)
+}
+
+/// Creates an epoll.
+pub(crate) fn epoll_create() -> Result<RawFd, Errno> {
+    // SAFETY: the call takes no pointer.
+    check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+/// Adds, changes or removes a file of an epoll.
+pub(crate) fn epoll_control(
+    epoll: RawFd,
+    operation: c_int,
+    fd: RawFd,
+    event: Option<libc::epoll_event>,
+) -> Result<(), Errno> {
+    let mut event = event.unwrap_or(libc::epoll_event { events: 0, u64: 0 });
+    // SAFETY: the entry is valid during the call.
+    check(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
+}
+
+/// Waits for events of an epoll, at most `most`. A signal mask applies while it waits. May block.
+///
+/// # Safety
+/// If `events` can be an address, there is room for `most` events.
+pub(crate) unsafe fn epoll_wait_in(
+    epoll: RawFd,
+    events: *mut libc::epoll_event,
+    most: usize,
+    timeout: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> Result<usize, Errno> {
+    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    let in_milliseconds = |possible: Wait, milliseconds: c_int| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            waiting!(
+                possible,
+                libc::SYS_epoll_pwait,
+                epoll,
+                events,
+                most,
+                milliseconds,
+                mask,
+                SIGNAL_MASK_SIZE
+            )
+        }
+    };
+    let wait = |timeout: Option<Duration>| {
+        let possible = Wait::within(timeout);
+        if let Some(milliseconds) = timeout.map_or(Some(-1), whole_milliseconds) {
+            return in_milliseconds(possible, milliseconds);
+        }
+        let timeout = timespec(timeout.unwrap_or(Duration::MAX));
+        // SAFETY: as above.
+        let waited = unsafe {
+            waiting!(
+                possible,
+                libc::SYS_epoll_pwait2,
+                epoll,
+                events,
+                most,
+                &raw const timeout,
+                mask,
+                SIGNAL_MASK_SIZE
+            )
+        };
+        match waited {
+            // Before Linux 5.11.
+            Err(Errno::ENOSYS) => in_milliseconds(possible, rounded_milliseconds(&timeout)),
+            waited => waited,
+        }
+    };
+    let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
+    wait_for_events(timeout, wait)
+}
+
+/// Bytes of a signal mask that the host's kernel reads.
+const SIGNAL_MASK_SIZE: usize = 8;
+
+/// Returns a time as milliseconds, if it is a whole number of them that fits.
+fn whole_milliseconds(time: Duration) -> Option<c_int> {
+    let milliseconds = c_int::try_from(time.as_millis()).ok()?;
+    time.subsec_nanos()
+        .is_multiple_of(1_000_000)
+        .then_some(milliseconds)
+}
+
+fn rounded_milliseconds(time: &libc::timespec) -> c_int {
+    let more = (time.tv_nsec + 999_999) / 1_000_000;
+    let milliseconds = time.tv_sec.saturating_mul(1000).saturating_add(more);
+    c_int::try_from(milliseconds).unwrap_or(c_int::MAX)
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+/// Waits for events of files. A signal mask applies while it waits. May block.
+pub(crate) fn ppoll(
+    entries: &mut [libc::pollfd],
+    timeout: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> Result<usize, Errno> {
+    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    let (place, count) = (entries.as_mut_ptr(), entries.len());
+    let wait = |timeout: Option<Duration>| {
+        let mut left = timeout.map(timespec);
+        let left = left
+            .as_mut()
+            .map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        let possible = Wait::within(timeout);
+        // SAFETY: the pointers are to values or null.
+        unsafe {
+            waiting!(
+                possible,
+                libc::SYS_ppoll,
+                place,
+                count,
+                left,
+                mask,
+                SIGNAL_MASK_SIZE
+            )
+        }
+    };
+    let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
+    wait_for_events(timeout, wait)
+}
+
+/// Returns true if a wait may block, or let signals in that its mask unblocks. A handler that runs
+/// in such a wait must find the thread outside: after the wait, its signal is blocked again.
+fn may_run_handlers(timeout: Option<Duration>, has_no_mask: bool) -> bool {
+    timeout != Some(Duration::ZERO) || !has_no_mask
+}
+
+/// Creates a counter that never blocks.
+pub(crate) fn eventfd() -> Result<RawFd, Errno> {
+    // SAFETY: the call takes no pointer.
+    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// Makes a counter readable. Returns false if there is no such descriptor.
+pub(crate) fn eventfd_set(eventfd: RawFd) -> bool {
+    let one = 1_u64;
+    // SAFETY: the value is there.
+    let written =
+        without_cancellation(|| unsafe { libc::write(eventfd, (&raw const one).cast(), 8) });
+    // At the maximum, the counter is readable already.
+    written == 8 || errno() != Errno::EBADF
+}
+
+/// Makes a counter unreadable.
+pub(crate) fn eventfd_reset(eventfd: RawFd) {
+    let mut count = 0_u64;
+    // SAFETY: there is room. An error means that it is unreadable.
+    without_cancellation(|| unsafe { libc::read(eventfd, (&raw mut count).cast(), 8) });
+}
+
+/// Adds a file to an epoll, edge-triggered and for all events. One that was added under this
+/// descriptor, and closed while others have it, is there still: it gets the key.
+pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd, key: u64) -> Result<(), Errno> {
+    let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
+    let mut event = libc::epoll_event {
+        events: events.cast_unsigned(),
+        u64: key,
+    };
+    let mut control = |operation| {
+        // SAFETY: the entry is valid during the call.
+        check(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
+    };
+    match control(libc::EPOLL_CTL_ADD) {
+        Err(Errno::EEXIST) => control(libc::EPOLL_CTL_MOD),
+        done => done,
+    }
+}
+
+/// Removes a file from an epoll.
+pub(crate) fn epoll_remove(epoll: RawFd, fd: RawFd) {
+    let nothing = std::ptr::null_mut();
+    // SAFETY: this request does not use the entry. An unknown file is removed already.
+    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, nothing) };
+}
+
+/// Waits for events of an epoll. Returns keys and events. Must be called outside the freezer.
+pub(crate) fn epoll_wait(epoll: RawFd) -> Result<Vec<(u64, i16)>, Errno> {
+    epoll_wait_for(epoll, -1)
+}
+
+/// Waits for files of an epoll, for so many milliseconds, or without limit if it is -1.
+pub(crate) fn epoll_wait_for(epoll: RawFd, limit: c_int) -> Result<Vec<(u64, i16)>, Errno> {
+    const MAX_EVENTS: usize = 64;
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
+    // SAFETY: there is room for as many events as the call is told.
+    let count =
+        check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MAX_EVENTS as c_int, limit) })?;
+    let ready = events.iter().take(count as usize);
+    Ok(ready
+        .map(|event| (event.u64, event.events as i16))
+        .collect())
+}

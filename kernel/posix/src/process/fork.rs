@@ -1,0 +1,141 @@
+//! Forks of the program: processes that share one kernel, each with its own memory.
+
+use std::ffi::c_int;
+use std::mem;
+
+use fdtable::FileRef;
+use fdtable_vfs::{CloneFlags, Errno, RcuObject};
+
+use crate::abi::boot::system;
+use crate::abi::guard::guarded;
+use crate::abi::routing::Routes;
+use crate::host::{self, fd, in_use};
+use crate::process::supervisor;
+use crate::process::tree::{self, Member, OWN, TREE};
+
+/// A process that is about to be made by a fork of the host process. Dropped in the parent before
+/// that, nothing is left of it.
+pub struct Child {
+    name: u32,
+    member: &'static Member,
+    routes: Routes,
+    executable: Option<FileRef<RcuObject>>,
+}
+
+impl Child {
+    /// Makes the child of this process: with the same open files, in a table of its own or in the
+    /// same one.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn prepare(flags: CloneFlags) -> Result<Self, Errno> {
+        guarded(|| {
+            let system = system();
+            let member = Member::leaked(system.process.clone_with(flags)?);
+            let name = TREE.lock().add(0, fdtable_shm::process(), member);
+            fdtable_shm::name_child(name);
+            let executable = Option::clone(&system.executable.load());
+            let _private = fdtable_shm::leave();
+            Ok(Child {
+                name,
+                member,
+                routes: system.routes.load().as_ref().clone(),
+                executable,
+            })
+        })
+    }
+
+    /// Becomes the child, after the fork.
+    pub fn begin(mut self) {
+        let executable = self.executable.take();
+        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
+        let _ = guarded(|| {
+            OWN.store(Some(self.member));
+            in_use::after_fork();
+            system().become_child(&self.member.process, routes, executable);
+            // A supervisor that traces has noted it, and knows it better: a completion process has
+            // another id.
+            if !supervisor::is_traced() {
+                TREE.lock().set_id(self.name, host::process_id());
+            }
+            Ok(())
+        });
+        mem::forget(self);
+    }
+
+    /// Leaves it to the child with this id, in the parent after the fork.
+    pub fn leave_to(mut self, id: c_int) {
+        mem::forget(self.executable.take());
+        // Without what keeps the working directory open, which is the child's.
+        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
+        mem::forget(routes.into_here());
+        let _ = guarded(|| {
+            fdtable_shm::name_child(0);
+            // The child may have ended, and its entry with it.
+            TREE.lock().set_id(self.name, id);
+            Ok(())
+        });
+        // It may have ended before it could do that itself.
+        supervisor::see(id, self.name);
+        mem::forget(self);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let name = self.name;
+        fdtable_shm::name_child(0);
+        let _ = guarded(|| {
+            let process = TREE.lock().take(name);
+            // SAFETY: no process was made that could use it.
+            process
+                .into_iter()
+                .for_each(|process| unsafe { tree::free(process) });
+            Ok(())
+        });
+    }
+}
+
+/// Gives this process a table of its own, with the same files, if another process shares its table.
+///
+/// # Errors
+/// `EINVAL` if the process has other threads; `ENOMEM`.
+pub(crate) fn unshare_files() -> Result<(), Errno> {
+    let Some(before) = OWN.load().filter(|member| member.process.shares_files()) else {
+        return Ok(());
+    };
+    if !fd::is_alone() {
+        return Err(Errno::EINVAL);
+    }
+    let system = system();
+    let member = Member::leaked(before.process.clone_with(CloneFlags::empty())?);
+    let name = fdtable_shm::process();
+    let mut tree = TREE.lock();
+    let entry = tree.entries.iter_mut().find(|entry| entry.name == name);
+    if let Some(entry) = entry {
+        entry.member = member;
+    }
+    drop(tree);
+    OWN.store(Some(member));
+    let executable = Option::clone(&system.executable.load());
+    let routes = {
+        let _private = fdtable_shm::leave();
+        system.routes.load().as_ref().clone()
+    };
+    system.become_child(&member.process, routes, executable);
+    // SAFETY: this thread is the only one of the process, and does not use it any more; it is not
+    // in the tree.
+    unsafe { tree::free(before) };
+    Ok(())
+}
+
+/// Closes all descriptors of this process, which is about to end.
+pub fn end() {
+    let _ = guarded(|| {
+        let system = system();
+        system.executable.store(None);
+        system.routes.store(Routes::new(Vec::new()));
+        system.process.end();
+        Ok(())
+    });
+}
