@@ -1,7 +1,7 @@
 //! Which files of a crate name which, and what a crate exports.
 //!
-//! A file names another by a path that begins with `crate` or `super`. What a file takes from its
-//! ancestors does not count: a module is part of its parent.
+//! A file names another by a path that begins with `crate` or `super`. Names of its ancestors do
+//! not count: a module is part of its parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
