@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use fdtable::Files;
-use fdtable_vfs::{DescriptorChoice, Errno, Limit, RcuObject, Resource};
+use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 
 use crate::abi::boot::{self, system};
 use crate::abi::guard::guarded;
@@ -73,15 +73,9 @@ pub fn files() -> &'static Files<RcuObject> {
     system().process.files()
 }
 
-/// Sets both limits of the descriptors of the process.
-///
-/// # Errors
-/// Errors of [`Process::setrlimit`](fdtable_vfs::Process::setrlimit).
-pub fn limit_descriptors(limit: u32) -> Result<(), Errno> {
-    let limit = u64::from(limit);
-    let (soft, hard) = (limit, limit);
-    let process = &system().process;
-    process.setrlimit(Resource::NoFile, Limit { soft, hard })
+/// Sets both limits of the descriptors of the process, also above those of the host.
+pub fn limit_descriptors(limit: u32) {
+    system().process.limit_descriptors(limit);
 }
 
 /// Has new files, pipes, sockets and events take any free descriptor from now on, instead of the

@@ -34,7 +34,7 @@ static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 /// the calls of its threads: `serve`, or one that also records them.
 ///
 /// # Errors
-/// Errors of opening the file of a report, or of setting the limit, with a name for either.
+/// Errors of opening the file of a report, or of a quarantine, with a name for either.
 pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, io::Error)> {
     let open = |report: &Report| {
         let name = match report {
@@ -44,9 +44,7 @@ pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, i
         Sink::open(report).map_err(|error| (name, error))
     };
     if let Some(limit) = options.descriptors.limit {
-        let set = fdtable_posix::runner::limit_descriptors(limit)
-            .map_err(|error| io::Error::from_raw_os_error(error.errno()));
-        set.map_err(|error| (format!("a limit of {limit} descriptors"), error))?;
+        fdtable_posix::runner::limit_descriptors(limit);
     }
     if options.descriptors.choice == Choice::Any {
         fdtable_posix::runner::open_any_descriptor();

@@ -127,6 +127,12 @@ impl Process {
         Ok(())
     }
 
+    /// Sets both limits of descriptors without a check of rights, before a program starts.
+    pub fn limit_descriptors(&self, limit: u32) {
+        self.group.hard_descriptors.store(limit.into());
+        self.files.set_limit(limit);
+    }
+
     /// Returns how many of `count` bytes may be written under the size limit of this process. The
     /// write is at `offset`, or at the file position. A concurrent write through the same open file
     /// may move the position past the limit.
