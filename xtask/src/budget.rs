@@ -320,7 +320,7 @@ fn can_be(condition: &str, value: bool) -> bool {
             parts.any(|part| can_be(part, value))
         };
     }
-    !matches!(condition, "test" | "loom") || !value
+    !matches!(condition, "test" | "doctest" | "loom") || !value
 }
 
 /// The parts between the commas of a list.

@@ -137,6 +137,7 @@ mod superblock;
 mod table;
 mod two_leaves;
 #[cfg(doctest)]
+#[cfg(doctest)]
 mod variance;
 mod weak;
 
