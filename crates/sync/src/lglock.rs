@@ -20,6 +20,7 @@
 //! and its documentation should say so.
 
 use core::marker::PhantomData;
+use core::mem;
 use core::ops::{Deref, DerefMut};
 
 use crate::fallible::OutOfMemory;
@@ -107,7 +108,7 @@ impl<T> LgLock<T> {
     pub fn lock_global(&self) -> GlobalGuard<'_, T> {
         // weaken: global-lock-of-one-part
         for part in self.parts.iter() {
-            part.lock_raw();
+            mem::forget(part.lock());
         }
         GlobalGuard {
             lock: self,
@@ -149,7 +150,7 @@ impl<T> GlobalGuard<'_, T> {
     /// Iterates over the parts, in the order of the CPUs.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         // SAFETY: only the holder of its lock touches a value, and `self` is borrowed.
-        let value = |part: &SpinLock<T>| unsafe { &*part.as_ptr().cast_const() };
+        let value = |part: &SpinLock<T>| unsafe { &*part.data_ptr().cast_const() };
         self.lock.parts.iter().map(value)
     }
 
@@ -157,7 +158,7 @@ impl<T> GlobalGuard<'_, T> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         // SAFETY: only the holder of its lock touches a value, `self` is borrowed alone, and each
         // part comes once.
-        let value = |part: &SpinLock<T>| unsafe { &mut *part.as_ptr() };
+        let value = |part: &SpinLock<T>| unsafe { &mut *part.data_ptr() };
         self.lock.parts.iter().map(value)
     }
 }
@@ -167,7 +168,7 @@ impl<T> Drop for GlobalGuard<'_, T> {
         for part in self.lock.parts.iter() {
             // SAFETY: taken with all others when this was made, and the parts are not borrowed any
             // more.
-            unsafe { part.unlock_raw() };
+            unsafe { part.force_unlock() };
         }
     }
 }

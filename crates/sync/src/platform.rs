@@ -25,7 +25,7 @@ pub use core::sync::atomic;
 
 #[cfg(loom)]
 pub use loom::sync::Arc;
-pub use mutex::{Mutex, MutexGuard};
+pub use mutex::{Mutex, MutexGuard, let_others};
 
 /// Keeps other code that uses the library off this CPU until [`leave_lock`], where a kernel
 /// [can](kernel::Platform::enter_lock). Nests. Does nothing with `std`: a thread that waits for a
@@ -111,14 +111,17 @@ pub fn relax(attempts: u32) {
     }
 }
 
+/// Lets another thread run. Does nothing in a model.
+fn yield_cpu() {
+    #[cfg(all(feature = "std", not(loom)))]
+    std::thread::yield_now();
+    #[cfg(not(any(feature = "std", loom)))]
+    hooks::relax(0);
+}
+
 /// How often a thread keeps away from a lock before it yields its CPU.
 #[cfg(not(loom))]
 const WAITS: u32 = 5;
-
-/// The first step of a thread that keeps away from a [`Mutex`]: four microseconds, of a wait of 28
-/// that would be 31 from step 0 on.
-#[cfg(not(loom))]
-const LONG: u32 = 2;
 
 /// Does nothing for about a microsecond, and twice as long for each attempt before. That is some
 /// dozens of times as long as a lock is held, so that the holder can take it again and again

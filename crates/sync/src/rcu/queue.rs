@@ -14,13 +14,8 @@ use crate::platform::atomic::AtomicPtr;
 use crate::platform::atomic::Ordering::Relaxed;
 use crate::platform::{const_fn, shared};
 use crate::prefetch::prefetch;
-#[cfg(not(loom))]
 pub(super) use crate::spin::SpinLock;
 use crate::unwind;
-// The lock has its own models. The models of everything that frees would explore its every step
-// again.
-#[cfg(loom)]
-pub(super) use crate::platform::Mutex as SpinLock;
 
 /// The weight of a list is checked whenever it passes a multiple of this.
 pub(super) const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
