@@ -73,6 +73,9 @@ mod queue;
 pub(crate) mod reader;
 #[cfg(feature = "std")]
 mod worker;
+#[cfg(not(feature = "std"))]
+#[path = "rcu/ticks.rs"]
+mod worker;
 
 pub use callbacks::{bound_wait, call_later, catch_up};
 pub use callbacks::{call, call_timely, defer};
@@ -88,6 +91,7 @@ use core::fmt;
 
 #[cfg(feature = "std")]
 use crate::announce::RECORDS;
+use crate::announce::inside_callback;
 
 /// The error of waiting for a grace period from a place that the grace period waits for:
 /// inside a read-side section, on a thread with an online [`qsbr::Reader`], or, for
@@ -131,6 +135,14 @@ pub fn synchronize() -> Result<(), WouldDeadlock> {
     Ok(())
 }
 
+/// Refuses inside a section or a callback of this thread.
+fn check_outside() -> Result<(), WouldDeadlock> {
+    if reader::inside_section() || inside_callback() {
+        return Err(WouldDeadlock);
+    }
+    Ok(())
+}
+
 /// Waits until every callback has run that was queued by [`call`] or [`defer`] before, by any
 /// thread. Memory that they free is free then: a slab that became empty too. Blocks, and runs
 /// callbacks: the caller holds no lock that one of them takes.
@@ -143,9 +155,7 @@ pub fn synchronize() -> Result<(), WouldDeadlock> {
 /// As for [`synchronize`].
 #[doc(alias = "rcu_barrier")]
 pub fn barrier() -> Result<(), WouldDeadlock> {
-    if reader::inside_section() || callbacks::inside_callback() {
-        return Err(WouldDeadlock);
-    }
+    check_outside()?;
     callbacks::drain();
     Ok(())
 }
@@ -181,9 +191,7 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
 /// kernel that keeps no word for each thread, the library cannot know its caller: inside a section
 /// it returns false then, and inside a callback those run that are not of the same queue.
 pub fn try_barrier() -> Result<bool, WouldDeadlock> {
-    if reader::inside_section() || callbacks::inside_callback() {
-        return Err(WouldDeadlock);
-    }
+    check_outside()?;
     Ok(callbacks::drain_briefly())
 }
 
@@ -214,16 +222,12 @@ pub fn try_barrier() -> Result<bool, WouldDeadlock> {
 /// # Errors
 /// As [`try_barrier`].
 pub fn tick() -> Result<bool, WouldDeadlock> {
-    if reader::inside_section() || callbacks::inside_callback() {
-        return Err(WouldDeadlock);
-    }
-    #[cfg(not(any(feature = "std", loom)))]
-    callbacks::begin_tick();
+    check_outside()?;
+    worker::begin_tick();
     callbacks::run_due(|| true);
     let some_queued = callbacks::note_due();
-    #[cfg(not(any(feature = "std", loom)))]
     if some_queued {
-        callbacks::want_tick();
+        worker::end_tick();
     }
     Ok(some_queued)
 }
@@ -265,9 +269,7 @@ impl Barrier {
     /// # Errors
     /// As [`try_barrier`]. The barrier can be polled again elsewhere.
     pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
-        if reader::inside_section() || callbacks::inside_callback() {
-            return Err(WouldDeadlock);
-        }
+        check_outside()?;
         Ok(self.0.step())
     }
 }

@@ -85,7 +85,7 @@ use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
 
-use crate::announce::{RECORDS, Record, fence_all_of, name, own_record};
+use crate::announce::{RECORDS, Record, fence_all_by, name, own_record};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
@@ -294,10 +294,10 @@ pub fn put_off() -> bool {
     let Some(record) = own_record() else {
         return false;
     };
-    let is_inside = record.words.freezer.get() & ADMITTED != 0;
+    let is_inside = record.words.further.freezer.get() & ADMITTED != 0;
     if is_inside {
         // Relaxed: the thread sees the stores of its handlers.
-        record.words.put_off.store(1, Relaxed);
+        record.words.further.put_off.store(1, Relaxed);
     }
     is_inside
 }
@@ -410,7 +410,7 @@ impl Freezer {
 impl Record {
     #[inline(always)]
     fn enter_freezer(&self) {
-        let word = self.words.freezer.get();
+        let word = self.words.further.freezer.get();
         if word != 0 {
             return self.nest_in_freezer(word);
         }
@@ -424,12 +424,12 @@ impl Record {
     #[inline(always)]
     fn try_inside(&self, word: u64) -> bool {
         // (A)
-        self.words.freezer.set(word);
+        self.words.further.freezer.set(word);
         // (B) pairs with the heavy fence (Q). Where that is not available, (C) takes a full one.
         fence::light();
         let admitted = FREEZER.admits();
         if admitted {
-            self.words.freezer.set(word | ADMITTED);
+            self.words.further.freezer.set(word | ADMITTED);
             // A handler that interrupts what follows finds it stored.
             compiler_fence(SeqCst);
         }
@@ -440,7 +440,7 @@ impl Record {
     #[cold]
     fn wait_inside(&self, word: u64) {
         loop {
-            self.words.freezer.set(0);
+            self.words.further.freezer.set(0);
             FREEZER.wait();
             if self.try_inside(word) {
                 return;
@@ -453,7 +453,7 @@ impl Record {
     fn nest_in_freezer(&self, word: u64) {
         // weaken: handler-that-takes-its-thread-for-admitted
         if word & ADMITTED != 0 {
-            self.words.freezer.set(word + LEVEL);
+            self.words.further.freezer.set(word + LEVEL);
         } else if !self.try_inside(word + LEVEL) {
             // In a signal handler that came between (A) and (C).
             self.wait_inside(word + LEVEL);
@@ -463,11 +463,11 @@ impl Record {
     /// (D) Leaves the freezer, or goes one level up.
     #[inline(always)]
     fn leave_freezer(&self) {
-        let word = self.words.freezer.get();
+        let word = self.words.further.freezer.get();
         if word != ONCE {
             return self.unnest_in_freezer(word);
         }
-        self.words.freezer.set(0);
+        self.words.further.freezer.set(0);
         self.resume();
     }
 
@@ -477,7 +477,7 @@ impl Record {
         // A handler that interrupts what follows finds the thread outside, and puts nothing off.
         compiler_fence(SeqCst);
         // Relaxed: only this thread and its handlers write it.
-        if self.words.put_off.load(Relaxed) != 0 {
+        if self.words.further.put_off.load(Relaxed) != 0 {
             self.resume_now();
         }
     }
@@ -485,7 +485,7 @@ impl Record {
     #[cold]
     fn resume_now(&self) {
         // Relaxed: as above. First, as the function may enter and leave.
-        self.words.put_off.store(0, Relaxed);
+        self.words.further.put_off.store(0, Relaxed);
         if let Some(function) = ON_LEAVING.get() {
             function();
         }
@@ -498,7 +498,7 @@ impl Record {
             0 => {}
             1 => {
                 // (D)
-                self.words.freezer.set(0);
+                self.words.further.freezer.set(0);
                 if word & LENT != 0 {
                     self.return_lent();
                 } else {
@@ -506,7 +506,7 @@ impl Record {
                 }
             }
             // weaken: inner-entry-that-ends-the-outer
-            _ => self.words.freezer.set(word - LEVEL),
+            _ => self.words.further.freezer.set(word - LEVEL),
         }
     }
 
@@ -514,9 +514,9 @@ impl Record {
     /// that the thread has made since and still has. So there are never fewer levels than guards,
     /// and a borrowed record is not returned while a guard may still write there.
     fn end_blocking_section(&self, levels: u64) {
-        let now = self.words.freezer.get();
+        let now = self.words.further.freezer.get();
         if now & ADMITTED != 0 {
-            self.words.freezer.set(now + levels);
+            self.words.further.freezer.set(now + levels);
         } else {
             self.enter_again(levels);
         }
@@ -548,7 +548,7 @@ fn enter_record() -> &'static Record {
 #[cold]
 fn try_enter_record() -> Option<&'static Record> {
     let (record, lent) = own_or_lent_record();
-    let before = record.words.freezer.get();
+    let before = record.words.further.freezer.get();
     if before & ADMITTED != 0 {
         record.nest_in_freezer(before);
         return Some(record);
@@ -557,7 +557,7 @@ fn try_enter_record() -> Option<&'static Record> {
     if record.try_inside((before + LEVEL) | lent) {
         return Some(record);
     }
-    record.words.freezer.set(before);
+    record.words.further.freezer.set(before);
     if lent != 0 {
         record.return_lent();
     }
@@ -587,12 +587,12 @@ fn leave_freezer() {
 /// Leaves all levels of the freezer. Returns the record and the levels, if there are any.
 fn leave_all_levels() -> Option<(&'static Record, u64)> {
     let record = own_record()?;
-    let word = record.words.freezer.get();
+    let word = record.words.further.freezer.get();
     if word == 0 {
         return None;
     }
     // (D)
-    record.words.freezer.set(0);
+    record.words.further.freezer.set(0);
     record.resume();
     Some((record, word & !ADMITTED))
 }
@@ -606,7 +606,11 @@ fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
     let (record, lent) = own_or_lent_record();
     let before = leave_all_levels().map_or(lent, |(_, word)| word);
     take_turn();
-    record.words.freezer.set((before + LEVEL) | ADMITTED);
+    record
+        .words
+        .further
+        .freezer
+        .set((before + LEVEL) | ADMITTED);
     Turn(record)
 }
 
@@ -614,13 +618,15 @@ impl Turn {
     /// Waits until all other threads are outside.
     fn wait_for_others(self) {
         let process = shared::process();
-        // (Q) pairs with (B).
+        // (Q) pairs with (B). The threads of other processes, with which this one shares the
+        // records, have no part in it. A claim names the process before its fence, so the same
+        // holds of a claim by a thread of this process.
         // weaken: fences-of-a-freeze
-        fence_all_of(process);
+        fence_all_by(|record| record.is_of(process));
         // (R)
         for record in RECORDS.iter().filter(|record| record.is_of(process)) {
             let mut attempts = 0;
-            while !ptr::eq(record, self.0) && record.words.freezer.seen() != 0 {
+            while !ptr::eq(record, self.0) && record.words.further.freezer.seen() != 0 {
                 relax(attempts);
                 attempts = attempts.saturating_add(1);
             }

@@ -7,6 +7,8 @@ mod loom;
 #[cfg(loom)]
 use loom::Raw;
 
+use super::{YIELDS, relax};
+
 /// The words of the lock.
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 pub(super) type Raw = super::sleeping::RawMutex<super::sleeping::Registered>;
@@ -32,6 +34,11 @@ pub fn let_others<T>(guard: &mut MutexGuard<'_, T>) {
     // SAFETY: the word is only read.
     let raw = unsafe { MutexGuard::mutex(guard).raw() };
     if raw.may_have_sleepers() {
-        MutexGuard::unlocked(guard, super::yield_cpu);
+        // A model explores that no other thread runs in between.
+        MutexGuard::unlocked(guard, || {
+            if !cfg!(loom) {
+                relax(YIELDS);
+            }
+        });
     }
 }

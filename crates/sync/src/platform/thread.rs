@@ -1,6 +1,6 @@
 //! Threads of a kernel, with the names that `std::thread` has for them.
 
-use super::hooks;
+use super::system;
 
 /// A thread that another one can wake.
 #[derive(Clone, Copy, Debug)]
@@ -9,19 +9,19 @@ pub struct Thread(u64);
 /// Returns the calling thread.
 #[must_use]
 pub fn current() -> Thread {
-    Thread(hooks::thread_id())
+    Thread(system::thread_id())
 }
 
 /// Blocks until the thread is [woken](Thread::unpark), or has been since it blocked last. May
 /// return earlier.
 pub fn park() {
-    hooks::block();
+    system::block();
 }
 
 impl Thread {
     /// Wakes the thread, or lets its next [`park`] return at once. Does nothing if it has ended.
     pub fn unpark(&self) {
-        hooks::wake(self.0);
+        system::wake(self.0);
     }
 
     /// Returns its number, which no other thread has.

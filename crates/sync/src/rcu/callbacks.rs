@@ -63,7 +63,8 @@ use core::ptr::NonNull;
 use super::grace::{GRACE, check_progress};
 use super::queue::{Effect, Head, LONE_BATCH, List, Queue, Queues, SpinLock, queues};
 use super::reader::{inside_read_lock, inside_section};
-use crate::announce::RECORDS;
+use super::worker;
+use crate::announce::{RECORDS, inside_callback, replace_inside_callback};
 use crate::platform::{relax, shared};
 
 /// How many callbacks share a grace period; one that holds much memory counts as more. A lone
@@ -177,10 +178,7 @@ pub unsafe fn call_timely(head: NonNull<Head>) {
 /// [`call_later`].
 #[inline]
 pub fn bound_wait() {
-    #[cfg(feature = "std")]
-    super::worker::WORKER.note_call();
-    #[cfg(not(any(feature = "std", loom)))]
-    want_tick();
+    worker::note_call();
 }
 
 /// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
@@ -333,7 +331,7 @@ fn invoke_ready(queue: &SpinLock<Queue>, max: usize) {
         false => max,
     };
     let _shared = shared::allocate();
-    let outer = thread::replace_inside_callback(true);
+    let outer = replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
         ready,
@@ -354,7 +352,7 @@ struct Invocation<'a> {
 
 impl Drop for Invocation<'_> {
     fn drop(&mut self) {
-        thread::replace_inside_callback(self.outer);
+        replace_inside_callback(self.outer);
         let mut queue = self.queue.lock();
         queue.end_invocation(self.weight, self.ready.take());
     }
@@ -581,86 +579,10 @@ pub(super) fn forget_invocations_of(process: u32) {
     }
 }
 
-/// Returns true if the calling thread runs a callback, as far as can be known.
-pub(super) fn inside_callback() -> bool {
-    thread::inside_callback()
-}
-
-#[cfg(any(feature = "std", loom))]
-mod thread {
-    use core::cell::Cell;
-
-    #[cfg(not(loom))]
-    std::thread_local! {
-        static INSIDE: Cell<bool> = const { Cell::new(false) };
-    }
-    #[cfg(loom)]
-    loom::thread_local! {
-        static INSIDE: Cell<bool> = Cell::new(false);
-    }
-
-    pub(super) fn inside_callback() -> bool {
-        INSIDE.try_with(Cell::get).unwrap_or(false)
-    }
-
-    /// Notes whether the thread runs a callback. Returns the previous value.
-    pub(super) fn replace_inside_callback(inside: bool) -> bool {
-        INSIDE
-            .try_with(|place| place.replace(inside))
-            .unwrap_or(false)
-    }
-}
-
-#[cfg(not(any(feature = "std", loom)))]
-mod thread {
-    use crate::announce::ThreadState;
-    use crate::platform::atomic::Ordering::Relaxed;
-
-    // Relaxed, all: only the thread uses it.
-    pub(super) fn inside_callback() -> bool {
-        ThreadState::of_caller().is_some_and(|own| own.inside_callback.load(Relaxed) != 0)
-    }
-
-    pub(super) fn replace_inside_callback(inside: bool) -> bool {
-        ThreadState::of_caller().is_some_and(|own| {
-            let before = own.inside_callback.load(Relaxed) != 0;
-            own.inside_callback.store(usize::from(inside), Relaxed);
-            before
-        })
-    }
-}
-
-/// Asks a kernel for ticks while callbacks are queued.
-#[cfg(not(any(feature = "std", loom)))]
-mod ticks {
-    use crate::platform::atomic::AtomicBool;
-    use crate::platform::atomic::Ordering::Relaxed;
-    use crate::platform::hooks;
-
-    /// A tick was asked for, and has not begun yet.
-    static WANTED: AtomicBool = AtomicBool::new(false);
-
-    /// Asks for a tick, unless one is asked for.
-    #[inline]
-    pub(in crate::rcu) fn want() {
-        // Relaxed, both: the locks of the queues order what the tick finds. An exchange that comes
-        // before the one of `begin` is of a callback that was queued before that tick looks.
-        if !WANTED.load(Relaxed) && !WANTED.swap(true, Relaxed) {
-            hooks::want_tick();
-        }
-    }
-
-    /// Notes that a tick begins: what is queued from now on asks for another one.
-    pub(in crate::rcu) fn begin() {
-        WANTED.swap(false, Relaxed);
-    }
-}
-#[cfg(not(any(feature = "std", loom)))]
-pub(super) use ticks::{begin as begin_tick, want as want_tick};
-
 #[cfg(all(feature = "std", not(loom)))]
 mod end {
-    use super::{drain_briefly, inside_callback, inside_section};
+    use super::{drain_briefly, inside_section};
+    use crate::announce::inside_callback;
     use crate::host_fork::freezer;
     use crate::platform::shared;
     use core::cell::Cell;

@@ -5,11 +5,9 @@ use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-#[cfg(not(feature = "std"))]
-use crate::announce::ThreadState;
 use crate::announce::{
-    FENCED, RECORDS, Record, Word, count_unowned_section, keep, own_or_none, own_record,
-    unowned_sections,
+    FENCED, RECORDS, Record, Word, count_unowned_section, forget_own_record, inside_callback, keep,
+    own_or_none, own_record, unowned_sections, with_made_state,
 };
 use crate::fence;
 use crate::hint::cold_path;
@@ -445,10 +443,7 @@ pub(crate) fn inside_section() -> bool {
 
 /// Returns true if the library knows whether its caller is inside a section.
 pub(super) fn knows_caller() -> bool {
-    #[cfg(any(feature = "std", loom))]
-    return true;
-    #[cfg(not(any(feature = "std", loom)))]
-    ThreadState::of_caller().is_some()
+    with_made_state(|_| ()).is_some()
 }
 
 /// Returns true if the calling thread is inside a section that [`read_lock`] began, as far as can
@@ -468,16 +463,13 @@ pub(super) fn inside_read_lock() -> bool {
 /// [`Platform::set_thread_word`](crate::platform::kernel::Platform::set_thread_word). A handler
 /// itself never calls this.
 pub fn end_thread() {
-    #[cfg(not(any(feature = "std", loom)))]
-    {
-        if inside_section() || super::callbacks::inside_callback() {
-            return;
-        }
-        super::callbacks::drain_briefly();
-        if let Some(record) = own_record() {
-            crate::announce::forget_own_record();
-            record.unclaim();
-        }
+    if cfg!(feature = "std") || inside_section() || inside_callback() {
+        return;
+    }
+    super::callbacks::drain_briefly();
+    if let Some(record) = own_record() {
+        forget_own_record();
+        record.unclaim();
     }
 }
 
@@ -497,8 +489,7 @@ impl Record {
     pub(super) fn go_online(&'static self) {
         // Left by `go_offline`.
         self.enter_counted();
-        #[cfg(not(feature = "std"))]
-        ThreadState::of_caller();
+        with_made_state(|_| ());
         count_unowned_section(1);
     }
 

@@ -85,6 +85,8 @@ use core::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::callbacks;
+#[cfg(all(unix, not(loom)))]
+use crate::announce::inside_callback;
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::Relaxed;
 use crate::platform::{Mutex, own};
@@ -161,6 +163,18 @@ own! {
     pub(super) static WORKER: Worker = Worker::new();
 }
 
+/// Has the worker run the callback that the caller has just queued.
+#[inline]
+pub(super) fn note_call() {
+    WORKER.note_call();
+}
+
+/// Does nothing: the caller of ticks makes them.
+pub(super) fn begin_tick() {}
+
+/// Does nothing.
+pub(super) fn end_tick() {}
+
 /// Promises that the program calls [`tick`](super::tick) every few milliseconds: no thread is
 /// started for [`call_timely`](super::call_timely). For programs that may not have further threads.
 /// To be called once, before the first callback is queued; also effective later, when it ends the
@@ -204,7 +218,7 @@ pub fn use_ticks() {
 /// ```
 #[cfg(all(unix, not(loom)))]
 pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
-    let worker = match callbacks::inside_callback() {
+    let worker = match inside_callback() {
         true => None,
         false => WORKER.pause(),
     };
@@ -255,9 +269,8 @@ impl Worker {
         }
     }
 
-    /// Has the worker run the callback that the caller has just queued.
     #[inline]
-    pub(super) fn note_call(&'static self) {
+    fn note_call(&'static self) {
         // (B) Relaxed: see "No call is missed".
         let state = self.state.load(Relaxed);
         // weaken: call-that-leaves-its-queue-to-the-last-note
@@ -490,7 +503,7 @@ fn is_frozen_here() -> bool {
 /// Work at the end of the process.
 #[cfg(all(unix, not(loom)))]
 mod exit {
-    use super::{END_LIMIT, ENDED, WORKER, Worker, callbacks};
+    use super::{END_LIMIT, ENDED, WORKER, Worker, callbacks, inside_callback};
     use crate::host_fork::freezer;
     use crate::platform::atomic::Ordering::Relaxed;
     use crate::rcu::reader;
@@ -535,7 +548,7 @@ mod exit {
             }
             let thread = self.stop(ENDED);
             // A callback has ended the process, maybe on the worker.
-            if callbacks::inside_callback() {
+            if inside_callback() {
                 return;
             }
             if let Some(thread) = thread

@@ -614,9 +614,6 @@ fn this_cpu() -> usize {
 /// Returns the CPU of this thread, if the memory of the thread tells it.
 #[inline(always)]
 fn known_cpu() -> Option<usize> {
-    #[cfg(loom)]
-    return Some(crate::sequence::model::cpu());
-    #[cfg(not(loom))]
     percpu::try_current()
 }
 

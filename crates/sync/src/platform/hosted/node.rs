@@ -23,7 +23,7 @@ pub(super) fn node_of(cpu: usize) -> u16 {
 
 /// Reads the node of `cpu`, if the thread is there and it is not known.
 #[inline]
-pub(super) fn know(cpu: usize) {
+pub(crate) fn know(cpu: usize) {
     if known(cpu) == UNKNOWN && cpu < REMEMBERED {
         ask();
     }
@@ -31,7 +31,7 @@ pub(super) fn know(cpu: usize) {
 
 /// Returns the node of `cpu`, or [`UNKNOWN`].
 #[inline]
-pub(super) fn known(cpu: usize) -> u16 {
+pub(crate) fn known(cpu: usize) -> u16 {
     // Relaxed: the value is all that is published.
     NODES.get(cpu).map_or(UNKNOWN, |node| node.load(Relaxed))
 }
