@@ -7,9 +7,6 @@
 #[cfg(loom)]
 #[allow(missing_docs, reason = "they are those of the standard library")]
 pub mod atomic;
-#[cfg(all(feature = "std", target_os = "linux"))]
-#[cfg_attr(loom, allow(dead_code, reason = "models have locks of their own"))]
-pub mod futex;
 pub mod kernel;
 mod mutex;
 pub mod shared;
@@ -33,6 +30,8 @@ pub use core::sync::atomic;
 #[cfg(loom)]
 pub use loom::sync::Arc;
 pub use mutex::{Mutex, MutexGuard, let_others};
+#[cfg(feature = "std")]
+pub use system::futex;
 #[cfg(not(feature = "std"))]
 pub use system::{allocate_page, free_page};
 

@@ -75,8 +75,6 @@
 //! thread of the process runs and 1 to 10 µs when one does, plus what the threads inside need to
 //! leave.
 
-mod wait;
-
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::SeqCst;
@@ -89,7 +87,7 @@ use crate::announce::{RECORDS, Record, fence_all_by, name, own_record};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
-use crate::platform::{const_fn, own, relax, shared};
+use crate::platform::{const_fn, futex, own, relax, shared};
 
 /// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
@@ -339,9 +337,20 @@ impl Freezer {
         word & FROZEN == 0 || self.is_held()
     }
 
-    /// Waits until the freezer is not frozen. Another freeze may begin at once.
+    /// Waits until the freezer is not frozen. Another freeze may begin at once. Preserves `errno`:
+    /// the caller may be a signal handler, or step in after a call of the host whose error has not
+    /// been read yet. On Linux the kernel keeps the waiting threads: a child of a fork has none of
+    /// them in its memory.
+    #[cold]
     fn wait(&self) {
-        wait::until_clear(&self.word, FROZEN);
+        loop {
+            // Relaxed: only a look. A thread that has waited looks again, with an ordering.
+            let word = self.word.load(Relaxed);
+            if word & FROZEN == 0 {
+                return;
+            }
+            futex::wait(&self.word, word, None);
+        }
     }
 
     fn freeze(&self) {
@@ -394,7 +403,7 @@ impl Freezer {
         // Release: pairs with the acquire in (P).
         self.holder.store(0, Release);
         // After both: a thread that waits for the turn finds it free.
-        wait::wake_all(&self.word);
+        futex::wake(&self.word, i32::MAX);
         // After it: a signal handler in between must not wait for this thread.
         leave_freezer();
     }

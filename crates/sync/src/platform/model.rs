@@ -42,3 +42,57 @@ pub(crate) fn relax(attempts: u32) {
 pub(crate) fn nanoseconds() -> u64 {
     0
 }
+
+pub mod futex {
+    //! Sleep on a word, and the wake-up. The kernel compares the word under the lock of a queue,
+    //! which a wake-up takes too. Here all words have one queue.
+
+    use core::time::Duration;
+
+    use loom::sync::{Condvar, Mutex};
+
+    use crate::platform::atomic::{AtomicU32, Ordering::Relaxed};
+
+    struct Queue {
+        lock: Mutex<()>,
+        sleepers: Condvar,
+    }
+
+    loom::lazy_static! {
+        static ref QUEUE: Queue = Queue {
+            lock: Mutex::new(()),
+            sleepers: Condvar::new(),
+        };
+    }
+
+    /// Sleeps while the word has this value. Time is not part of what is modelled.
+    pub fn wait(word: &AtomicU32, value: u32, time: Option<Duration>) -> i32 {
+        if time.is_some() {
+            loom::thread::yield_now();
+            return 0;
+        }
+        let locked = QUEUE.lock.lock().expect("no thread panics in it");
+        // Relaxed: a wake-up before it was under the lock.
+        if word.load(Relaxed) == value {
+            drop(QUEUE.sleepers.wait(locked));
+        }
+        0
+    }
+
+    /// Wakes all threads that sleep. Those that sleep on other words sleep again.
+    pub fn wake(_word: &AtomicU32, _count: i32) {
+        drop(QUEUE.lock.lock());
+        QUEUE.sleepers.notify_all();
+    }
+
+    /// Sleeps as [`wait`] does. Returns false: no handler ends a sleep.
+    pub(crate) fn wait_for_handler(
+        word: &AtomicU32,
+        value: u32,
+        time: Option<Duration>,
+        _restarts: bool,
+    ) -> bool {
+        wait(word, value, time);
+        false
+    }
+}

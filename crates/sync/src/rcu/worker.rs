@@ -89,12 +89,10 @@ use super::callbacks;
 use crate::announce::inside_callback;
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::Relaxed;
-use crate::platform::{Mutex, own};
+use crate::platform::{Mutex, const_fn, futex, own};
 
-mod bell;
 mod thread;
 
-use bell::Bell;
 use thread::Thread;
 #[cfg(all(unix, not(loom)))]
 pub use thread::block_faults;
@@ -133,14 +131,13 @@ const PAUSED: u32 = 6;
 pub(super) struct Worker {
     /// Read by each call, so it has a line of its own.
     state: CachePadded<AtomicU32>,
-    bell: Bell,
     /// Held while the thread is started or ended.
     thread: Mutex<Start>,
     /// Not 0 once the thread does nothing more.
     has_left: AtomicU32,
     /// The process that has registered the handler of its end, or inherited it; 0 if none has.
     /// Outside of the lock, which no thread may ever release in the child of a fork.
-    #[cfg(all(unix, not(loom)))]
+    #[cfg_attr(loom, allow(dead_code, reason = "no process ends in a model"))]
     process: AtomicU32,
 }
 
@@ -247,25 +244,14 @@ impl Drop for Resumes {
 }
 
 impl Worker {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self {
-            state: CachePadded::new(AtomicU32::new(ABSENT)),
-            bell: Bell::new(),
-            thread: Mutex::new(Start::new()),
-            has_left: AtomicU32::new(0),
-            #[cfg(unix)]
-            process: AtomicU32::new(0),
-        }
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self {
-            state: CachePadded::new(AtomicU32::new(ABSENT)),
-            bell: Bell::new(),
-            thread: Mutex::new(Start::new()),
-            has_left: AtomicU32::new(0),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                state: CachePadded::new(AtomicU32::new(ABSENT)),
+                thread: Mutex::new(Start { thread: None, skips: 0 }),
+                has_left: AtomicU32::new(0),
+                process: AtomicU32::new(0),
+            }
         }
     }
 
@@ -289,7 +275,7 @@ impl Worker {
             // (D) Relaxed, both: as in (B).
             match self.state.compare_exchange(state, CALLED, Relaxed, Relaxed) {
                 // weaken: call-that-wakes-no-worker
-                Ok(PARKED) => return self.bell.ring(),
+                Ok(PARKED) => return futex::wake(&self.state, 1),
                 Ok(_) => return,
                 Err(now) => state = now,
             }
@@ -343,17 +329,20 @@ impl Worker {
 
     /// The life of the thread.
     fn attend(&self) {
-        self.bell.belongs_here();
         loop {
             match self.look() {
-                Next::Sleep => self.bell.wait_for(TICK),
+                Next::Sleep => {
+                    // Relaxed: only a look. A call that changes the state wakes no worker.
+                    let state = self.state.load(Relaxed);
+                    if state <= CALLED {
+                        futex::wait(&self.state, state, Some(TICK));
+                    }
+                }
                 Next::Park => {
-                    self.bell.wait();
-                    // Nearly always a call has stored it already, by (D). If nothing did, the
-                    // worker has woken in vain, and parks again. Relaxed, both: as in (B).
-                    let _ = self
-                        .state
-                        .compare_exchange(PARKED, CALLED, Relaxed, Relaxed);
+                    // Relaxed: as in (B).
+                    while self.state.load(Relaxed) == PARKED {
+                        futex::wait(&self.state, PARKED, None);
+                    }
                 }
                 Next::End => break,
             }
@@ -416,8 +405,8 @@ impl Worker {
         // no call starts another thread before, which this one would not return.
         self.state.swap(state, Relaxed);
         drop(start);
-        // Also if it is awake, since it may sleep for a tick.
-        self.bell.ring();
+        // Also if it is not parked, since it may sleep for a tick.
+        futex::wake(&self.state, 1);
         thread
     }
 
@@ -429,7 +418,7 @@ impl Worker {
         // With the lock, as in `stop`. Relaxed: as in (B).
         self.state.swap(PAUSED, Relaxed);
         drop(start);
-        self.bell.ring();
+        futex::wake(&self.state, 1);
         Some(thread)
     }
 
@@ -463,15 +452,6 @@ impl Worker {
         if state <= CALLED || state == PAUSED {
             // Relaxed: as above.
             self.state.store(ABSENT, Relaxed);
-        }
-    }
-}
-
-impl Start {
-    const fn new() -> Self {
-        Self {
-            thread: None,
-            skips: 0,
         }
     }
 }

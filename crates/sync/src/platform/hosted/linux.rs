@@ -1,5 +1,6 @@
 //! Services of Linux.
 
+pub mod futex;
 mod membarrier;
 mod node;
 pub mod rseq;
