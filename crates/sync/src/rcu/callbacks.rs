@@ -360,22 +360,12 @@ impl Drop for Invocation<'_> {
 
 /// Waits until all callbacks that are queued now have run, and frees what they leave.
 pub(super) fn drain() {
-    for _pass in 0..PASSES {
-        // Not the end of all passes: a callback that another thread was running may have queued
-        // one behind the look, and have ended before it.
-        if !Progress::new().seal() {
-            continue;
-        }
-        for queue in queues::all() {
-            let target = queue.lock().queued;
-            let mut attempts = 0;
-            while queue.lock().invoked < target {
-                advance(queue, usize::MAX);
-                relax(attempts);
-                attempts = attempts.saturating_add(1);
-                check_progress(attempts);
-            }
-        }
+    let mut progress = Progress::new();
+    let mut attempts = 0;
+    while !progress.step() {
+        relax(attempts);
+        attempts = attempts.saturating_add(LOOKS);
+        check_progress(attempts);
     }
 }
 
@@ -432,6 +422,8 @@ impl Progress {
     /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
     /// all of them have run.
     pub(super) fn step(&mut self) -> bool {
+        // A pass without callbacks is not the end of all: a callback that another thread was
+        // running may have queued one behind the look, and have ended before it.
         while self.passes < PASSES {
             if !self.step_in_pass() {
                 return false;
