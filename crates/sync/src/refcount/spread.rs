@@ -88,7 +88,7 @@
 use super::{AfterPut, RefCount};
 use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::atomic::{AtomicIsize, AtomicPtr, AtomicU16, AtomicU64, AtomicUsize};
+use crate::platform::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU16, AtomicUsize};
 use crate::platform::shared::is_shared;
 use crate::platform::{const_fn, own};
 use core::ptr::{self, NonNull};
@@ -175,7 +175,7 @@ own! {
 }
 
 own! {
-    /// A bit for each number that is drawn.
+    /// The numbers that have an owner.
     pub(super) static DRAWN: Drawn = Drawn::new();
 }
 
@@ -322,18 +322,18 @@ mod memory {
     pub(super) unsafe fn unmap(_rows: NonNull<Row>, _count: usize) {}
 }
 
-/// The numbers that are drawn.
-pub(super) struct Drawn([AtomicU64; NUMBERS.div_ceil(64)]);
+/// Which numbers are drawn, from 1.
+pub(super) struct Drawn([AtomicBool; NUMBERS]);
 
 impl Drawn {
     #[cfg(not(loom))]
     const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; NUMBERS.div_ceil(64)])
+        Self([const { AtomicBool::new(false) }; NUMBERS])
     }
 
     #[cfg(loom)]
     fn new() -> Self {
-        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+        Self(core::array::from_fn(|_| AtomicBool::new(false)))
     }
 
     /// Draws a number, from 1, if there is one, and there are parts.
@@ -342,31 +342,18 @@ impl Drawn {
             return None;
         }
         debug_assert!(!is_shared(), "a tree was made before");
-        for (index, word) in self.0.iter().enumerate() {
+        let draw = |drawn: &AtomicBool| {
             // Relaxed: a hint.
-            let mut bits = word.load(Relaxed);
-            while bits != u64::MAX {
-                let bit = bits.trailing_ones();
-                // Acquire: pairs with the release in `free`, so the parts' former use is over.
-                let before = word.fetch_or(1 << bit, Acquire);
-                if before & 1 << bit == 0 {
-                    let number = u16::try_from(index * 64 + bit as usize + 1).ok()?;
-                    if usize::from(number) <= NUMBERS {
-                        return Some(number);
-                    }
-                    self.free(number);
-                    return None;
-                }
-                bits = before | 1 << bit;
-            }
-        }
-        None
+            // Acquire: pairs with the release in `free`, so the parts' former use is over.
+            !drawn.load(Relaxed) && !drawn.swap(true, Acquire)
+        };
+        let index = self.0.iter().position(draw)?;
+        u16::try_from(index + 1).ok()
     }
 
     fn free(&self, number: u16) {
-        let index = usize::from(number) - 1;
         // Release: pairs with the acquire in `draw`.
-        self.0[index / 64].fetch_and(!(1 << (index % 64)), Release);
+        self.0[usize::from(number) - 1].store(false, Release);
     }
 }
 
