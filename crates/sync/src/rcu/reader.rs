@@ -102,7 +102,7 @@ impl Section {
     }
 
     #[inline(always)]
-    fn counted(record: &'static Record) -> Self {
+    pub(super) fn counted(record: &'static Record) -> Self {
         Self(NonNull::from(record).map_addr(|address| address | COUNTED))
     }
 
@@ -130,6 +130,16 @@ impl Section {
         } else {
             self.record().end_plain();
         }
+    }
+
+    /// Ends a counted section that no other is in, and begins the next one with a single store.
+    ///
+    /// # Safety
+    /// This thread has entered it, and uses nothing more that it found in it.
+    #[inline(always)]
+    pub(super) unsafe fn renew(self) {
+        // (D) of the old section, and (A) and (B) of the new one.
+        self.record().begin_counted(0);
     }
 
     /// Leaves a section of a record that the thread keeps, as [`leave`](Self::leave) does, and
@@ -185,7 +195,7 @@ impl Record {
     }
 
     /// Enters a counted section.
-    fn enter_counted(&'static self) -> Section {
+    pub(super) fn enter_counted(&'static self) -> Section {
         match self.words.counted.get() {
             0 => self.begin_counted(0),
             word => self.nest(word),
@@ -476,56 +486,4 @@ pub fn end_thread() {
 /// Returns the number of a grace period that a word carries.
 fn number_of(word: u64) -> u64 {
     word & !(NUMBER - 1)
-}
-
-/// The half of a quiescent-state reader that touches its record.
-impl Record {
-    pub(super) fn claim_online() -> &'static Self {
-        let record = RECORDS.claim();
-        record.go_online();
-        record
-    }
-
-    pub(super) fn go_online(&'static self) {
-        // Left by `go_offline`.
-        self.enter_counted();
-        with_made_state(|_| ());
-        count_unowned_section(1);
-    }
-
-    /// Ends the section of a reader.
-    ///
-    /// # Safety
-    /// The record is the calling thread's reader's, and online; nothing that was found in the
-    /// section is used any more.
-    pub(super) unsafe fn go_offline(&self) {
-        self.leave_counted();
-        count_unowned_section(-1);
-    }
-
-    /// Ends a section and begins the next one with a single store.
-    ///
-    /// # Safety
-    /// As for [`go_offline`](Self::go_offline).
-    pub(super) unsafe fn quiesce(&self) {
-        // (D) of the old section, and (A) and (B) of the new one.
-        self.begin_counted(0);
-    }
-
-    /// Gives the record of a reader to others.
-    ///
-    /// # Safety
-    /// It is the calling thread's reader's, and offline; the reader does not use it any more.
-    pub(super) unsafe fn retire(&self) {
-        self.unclaim();
-    }
-
-    /// Returns a guard for the section that the reader is in.
-    ///
-    /// # Safety
-    /// The record is the calling thread's, and stays online for as long as it is borrowed.
-    pub(super) unsafe fn borrow_online(&self) -> Guard<'_> {
-        // SAFETY: as the caller promises.
-        unsafe { Guard::of(None) }
-    }
 }
