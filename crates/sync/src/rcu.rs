@@ -77,8 +77,7 @@ mod worker;
 #[path = "rcu/ticks.rs"]
 mod worker;
 
-pub use callbacks::{bound_wait, call_later, catch_up};
-pub use callbacks::{call, call_timely, defer};
+pub use callbacks::{Barrier, bound_wait, call, call_later, call_timely, catch_up, defer};
 pub use queue::{Effect, Head};
 pub use reader::{Guard, end_thread, read_lock, sequence_area};
 pub(crate) use reader::{Section, first_record};
@@ -230,54 +229,6 @@ pub fn tick() -> Result<bool, WouldDeadlock> {
         worker::end_tick();
     }
     Ok(some_queued)
-}
-
-/// A [`barrier`] in steps, for a caller that waits by other means between them.
-///
-/// It waits for every callback that was queued before it was made. Callbacks that are queued later
-/// do not hold it up for good: for each CPU it fixes once which callbacks it waits for, so it waits
-/// for a few grace periods for each CPU at most. Neither making nor dropping it does anything.
-///
-/// ```
-/// use fdtable_sync::rcu;
-///
-/// let (tell, hear) = std::sync::mpsc::channel();
-/// rcu::defer(move || tell.send("readers have left").unwrap());
-/// let mut barrier = rcu::Barrier::new();
-/// while !barrier.poll()? {
-///     std::thread::yield_now();
-/// }
-/// assert_eq!(hear.recv().unwrap(), "readers have left");
-/// # Ok::<(), rcu::WouldDeadlock>(())
-/// ```
-#[derive(Debug)]
-pub struct Barrier(callbacks::Progress);
-
-impl Barrier {
-    /// Makes a barrier for the callbacks that are queued now. Neither blocks nor allocates.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self(callbacks::Progress::new())
-    }
-
-    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if
-    /// all of them have run; false if the caller is to poll again.
-    ///
-    /// Waits, and runs callbacks, as [`try_barrier`] does: the caller holds no lock that one of
-    /// them takes. Costs as much as that or less.
-    ///
-    /// # Errors
-    /// As [`try_barrier`]. The barrier can be polled again elsewhere.
-    pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
-        check_outside()?;
-        Ok(self.0.step())
-    }
-}
-
-impl Default for Barrier {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Forgets the records of all other threads, the callbacks that they were invoking, and the worker.

@@ -63,7 +63,7 @@ use core::ptr::NonNull;
 use super::grace::{GRACE, check_progress};
 use super::queue::{Effect, Head, LONE_BATCH, List, Queue, Queues, SpinLock, queues};
 use super::reader::{inside_read_lock, inside_section};
-use super::worker;
+use super::{WouldDeadlock, check_outside, worker};
 use crate::announce::{RECORDS, inside_callback, replace_inside_callback};
 use crate::platform::{relax, shared};
 
@@ -360,9 +360,9 @@ impl Drop for Invocation<'_> {
 
 /// Waits until all callbacks that are queued now have run, and frees what they leave.
 pub(super) fn drain() {
-    let mut progress = Progress::new();
+    let mut barrier = Barrier::new();
     let mut attempts = 0;
-    while !progress.step() {
+    while !barrier.step() {
         relax(attempts);
         attempts = attempts.saturating_add(LOOKS);
         check_progress(attempts);
@@ -372,23 +372,38 @@ pub(super) fn drain() {
 /// Runs all callbacks that are queued now, and what these queue in turn. Stops if a reader is in
 /// the way for long. Returns true if all callbacks that were queued at the call have run.
 pub(super) fn drain_briefly() -> bool {
-    let (all_ran, mut more) = end::noting_queued(|| Progress::new().step_in_pass());
+    let (all_ran, mut more) = end::noting_queued(|| Barrier::new().step_in_pass());
     let mut goes_on = all_ran;
     for _ in 1..ROUNDS {
         if !(goes_on && more) {
             break;
         }
-        (goes_on, more) = end::noting_queued(|| Progress::new().step_in_pass());
+        (goes_on, more) = end::noting_queued(|| Barrier::new().step_in_pass());
     }
     all_ran
 }
 
-/// Progress of a barrier that advances in steps.
+/// A [`barrier`](super::barrier) in steps, for a caller that waits by other means between them.
 ///
-/// It goes from queue to queue, [`PASSES`] times, and takes the target of each once, when it gets
-/// there. So callbacks that are queued later do not hold it up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+/// It waits for every callback that was queued before it was made. Callbacks that are queued later
+/// do not hold it up for good: it goes from queue to queue, twice, and takes the target of each
+/// once, when it gets there. So it waits for a few grace periods for each CPU at most. Neither
+/// making nor dropping it does anything.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// let (tell, hear) = std::sync::mpsc::channel();
+/// rcu::defer(move || tell.send("readers have left").unwrap());
+/// let mut barrier = rcu::Barrier::new();
+/// while !barrier.poll()? {
+///     std::thread::yield_now();
+/// }
+/// assert_eq!(hear.recv().unwrap(), "readers have left");
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Barrier {
     /// How many passes are finished.
     passes: usize,
     /// How many queues of this pass are finished.
@@ -397,13 +412,28 @@ pub(super) struct Progress {
     target: Option<u64>,
 }
 
-impl Progress {
-    pub(super) const fn new() -> Self {
+impl Barrier {
+    /// Makes a barrier for the callbacks that are queued now. Neither blocks nor allocates.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             passes: 0,
             done: 0,
             target: None,
         }
+    }
+
+    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if
+    /// all of them have run; false if the caller is to poll again.
+    ///
+    /// Waits, and runs callbacks, as [`try_barrier`](super::try_barrier) does: the caller holds no
+    /// lock that one of them takes. Costs as much as that or less.
+    ///
+    /// # Errors
+    /// As [`try_barrier`](super::try_barrier). The barrier can be polled again elsewhere.
+    pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
+        check_outside()?;
+        Ok(self.step())
     }
 
     /// Returns true if callbacks are queued, and seals them: before the first grace period begins,
@@ -421,7 +451,7 @@ impl Progress {
 
     /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
     /// all of them have run.
-    pub(super) fn step(&mut self) -> bool {
+    fn step(&mut self) -> bool {
         // A pass without callbacks is not the end of all: a callback that another thread was
         // running may have queued one behind the look, and have ended before it.
         while self.passes < PASSES {
