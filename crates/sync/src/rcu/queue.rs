@@ -23,10 +23,10 @@ pub(super) const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 /// Effect of a callback, which decides the queue that the callback joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Frees memory, and calls no code of others. It runs anywhere, also inside sections.
-    FreesMemory,
     /// Runs code of others, such as `Drop` of an object. It runs outside of sections.
     RunsCode,
+    /// Frees memory, and calls no code of others. It runs anywhere, also inside sections.
+    FreesMemory,
 }
 
 /// The part of an object that waits for its grace period: a link and a function.
@@ -320,33 +320,22 @@ fn invoker_name() -> NonZeroUsize {
     NonZeroUsize::new(name).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The queues of one CPU, on cache lines of their own.
-pub(super) struct Queues {
-    frees_memory: CachePadded<SpinLock<Queue>>,
-    runs_code: CachePadded<SpinLock<Queue>>,
-}
+/// The queues of one CPU, on cache lines of their own: one for each [`Effect`].
+pub(super) struct Queues([CachePadded<SpinLock<Queue>>; 2]);
 
 impl Queues {
-    const_fn! {
-        fn new() -> Self {
-            Self {
-                frees_memory: CachePadded::new(SpinLock::new(Queue::new())),
-                runs_code: CachePadded::new(SpinLock::new(Queue::new())),
-            }
-        }
+    const fn new() -> Self {
+        Self([const { CachePadded::new(SpinLock::new(Queue::new())) }; 2])
     }
 
     #[inline]
     pub(super) fn of(&self, effect: Effect) -> &SpinLock<Queue> {
-        match effect {
-            Effect::FreesMemory => &self.frees_memory,
-            Effect::RunsCode => &self.runs_code,
-        }
+        &self.0[effect as usize]
     }
 
     /// Iterates over both, the one that runs outside of sections first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &SpinLock<Queue>> + Clone {
-        [&*self.runs_code, &*self.frees_memory].into_iter()
+        self.0.iter().map(|queue| &**queue)
     }
 }
 
