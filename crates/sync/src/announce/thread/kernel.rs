@@ -3,9 +3,10 @@
 
 use core::ptr;
 
-use super::super::{RECORDS, Record, no_record, own_record};
+use super::super::{Record, no_record, own_record};
 use super::ThreadState;
-use crate::platform::{enter_lock, leave_lock, system};
+use crate::platform::system;
+use crate::rcu::first_record;
 
 /// What only the library without `std` has in a record: there are no thread locals.
 pub(crate) use super::ThreadState as Further;
@@ -43,24 +44,6 @@ pub(crate) fn with_state<R>(f: impl FnOnce(&ThreadState) -> R) -> Option<R> {
 /// Uses the state of the thread, which claims a record if it has none. Returns `None` if the
 /// library does not know its threads.
 pub(crate) fn with_made_state<R>(f: impl FnOnce(&ThreadState) -> R) -> Option<R> {
-    let record = own_record().or_else(claim)?;
+    let record = own_record().or_else(first_record)?;
     Some(f(&record.words.further))
-}
-
-/// Claims a record for the calling thread, which has none, if it can keep one.
-#[cold]
-fn claim() -> Option<&'static Record> {
-    enter_lock();
-    // An interrupt handler may have done so before.
-    let kept = own_record().or_else(|| {
-        let record = RECORDS.claim();
-        if keep(record) {
-            return Some(record);
-        }
-        record.unclaim();
-        None
-    });
-    // SAFETY: entered above.
-    unsafe { leave_lock() };
-    kept
 }
