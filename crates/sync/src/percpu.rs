@@ -41,8 +41,8 @@ pub fn current() -> usize {
     system::cpu()
 }
 
-/// Returns the memory node of the CPU that runs this thread, if the system reports it. The node is
-/// a hint, as the CPU of [`current`] is. Neither blocks nor allocates.
+/// Returns the memory node of the CPU that runs this thread, if the system reports it, or else one
+/// that no CPU has. The node is a hint, as the CPU of [`current`] is. Neither blocks nor allocates.
 #[doc(alias = "getcpu")]
 #[inline]
 pub fn current_node() -> u16 {

@@ -23,7 +23,9 @@ fn system_cpu() -> usize {
 
 #[inline]
 pub(crate) fn node() -> u16 {
-    node::node_of(cpu())
+    let cpu = cpu();
+    know_node(cpu);
+    known_node(cpu)
 }
 
 /// Returns how many CPUs the machine could have.
