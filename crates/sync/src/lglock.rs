@@ -21,7 +21,6 @@
 
 use core::marker::PhantomData;
 use core::mem;
-use core::ops::{Deref, DerefMut};
 
 use crate::fallible::OutOfMemory;
 use crate::percpu::{self, PerCpu};
@@ -34,21 +33,13 @@ use crate::spin::{SpinGuard, SpinLock};
 ///
 /// let opened = LgLock::try_new(|_cpu| 0_u64)?;
 /// *opened.lock_local() += 1;
-/// let cpu = opened.lock_local().cpu();
-/// *opened.lock_local_of(cpu) += 1;
+/// *opened.lock_local_of(1) += 1;
 /// assert_eq!(opened.lock_global().iter().sum::<u64>(), 2);
 /// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 /// ```
 #[doc(alias = "lglock")]
 pub struct LgLock<T> {
     parts: PerCpu<SpinLock<T>>,
-}
-
-/// The right to use one part. Its lock is held until this is dropped.
-#[must_use = "the part is unlocked when this is dropped"]
-pub struct LocalGuard<'l, T> {
-    part: SpinGuard<'l, T>,
-    cpu: usize,
 }
 
 /// The right to use all parts. Their locks are held until this is dropped.
@@ -88,7 +79,7 @@ impl<T> LgLock<T> {
     /// Locks the part of the CPU that runs the thread now. May wait for another holder.
     #[doc(alias = "lg_local_lock")]
     #[inline]
-    pub fn lock_local(&self) -> LocalGuard<'_, T> {
+    pub fn lock_local(&self) -> SpinGuard<'_, T> {
         self.lock_local_of(percpu::current())
     }
 
@@ -96,11 +87,8 @@ impl<T> LgLock<T> {
     /// holder.
     #[doc(alias = "lg_local_lock_cpu")]
     #[inline]
-    pub fn lock_local_of(&self, cpu: usize) -> LocalGuard<'_, T> {
-        LocalGuard {
-            part: self.parts.of(cpu).lock(),
-            cpu: self.parts.clamp(cpu),
-        }
+    pub fn lock_local_of(&self, cpu: usize) -> SpinGuard<'_, T> {
+        self.parts.of(cpu).lock()
     }
 
     /// Locks all parts. May wait for each of their holders.
@@ -119,30 +107,6 @@ impl<T> LgLock<T> {
     /// Returns how many parts there are: a power of two.
     pub fn parts(&self) -> usize {
         self.parts.iter().count()
-    }
-}
-
-impl<T> LocalGuard<'_, T> {
-    /// Returns the index of the part, below [`LgLock::parts`].
-    #[inline]
-    pub fn cpu(&self) -> usize {
-        self.cpu
-    }
-}
-
-impl<T> Deref for LocalGuard<'_, T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        &self.part
-    }
-}
-
-impl<T> DerefMut for LocalGuard<'_, T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.part
     }
 }
 
@@ -206,7 +170,7 @@ mod tests {
         let parts = LgLock::try_new(|cpu| cpu).expect("memory");
         for cpu in 0..parts.parts() {
             let part = parts.lock_local_of(cpu + parts.parts());
-            assert_eq!((*part, part.cpu()), (cpu, cpu));
+            assert_eq!(*part, cpu);
         }
     }
 
