@@ -58,12 +58,11 @@ impl<T> LgLock<T> {
     /// [`OutOfMemory`] if there is no memory for the parts.
     pub fn try_new(mut make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
         let part = |cpu| SpinLock::new(make(cpu));
-        #[cfg(not(loom))]
-        let parts = PerCpu::try_new(part)?;
-        // Enough for a part of another CPU.
-        #[cfg(loom)]
-        let parts = PerCpu::try_with_copies(2, part)?;
-        Ok(Self { parts })
+        // In a model enough for a part of another CPU.
+        let count = if cfg!(loom) { 2 } else { percpu::copies() };
+        Ok(Self {
+            parts: PerCpu::try_with_copies(count, part)?,
+        })
     }
 
     /// Makes one part, which all CPUs share, like an ordinary lock. Allocates.

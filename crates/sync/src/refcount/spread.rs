@@ -85,7 +85,7 @@
 //! system call. Elsewhere the rows are in the program's image. No row is freed: a sequence may add
 //! to one until the process ends.
 
-use super::{AfterPut, RefCount};
+use super::RefCount;
 use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU16, AtomicUsize};
@@ -372,14 +372,7 @@ impl Spread {
     #[inline(always)]
     #[must_use = "without a reference the object must not be touched"]
     pub fn get(&self, count: &RefCount) -> Option<Place> {
-        // Relaxed: as in `RefCount::get`.
-        if self
-            .part()
-            .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
-        {
-            return Some(Place::Part);
-        }
-        count.get().then_some(Place::Word)
+        self.get_noting_others(count).map(|(place, _)| place)
     }
 
     /// Takes a reference like [`get`](Self::get). Also returns true if others have references
@@ -388,7 +381,7 @@ impl Spread {
     pub fn get_noting_others(&self, count: &RefCount) -> Option<(Place, bool)> {
         // Relaxed: as in `RefCount::get`.
         if self
-            .part()
+            .part_of(this_cpu)
             .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
         {
             return Some((Place::Part, false));
@@ -403,7 +396,7 @@ impl Spread {
     #[inline(always)]
     #[must_use = "the thread that puts the last reference releases the object"]
     pub fn put(&self, count: &RefCount) -> bool {
-        !self.put_in_part_of(|| Some(this_cpu())) && count.put()
+        !self.put_in_part_of(this_cpu) && count.put()
     }
 
     /// Drops a reference in the part of this CPU, if the count is spread, and the memory of the
@@ -412,7 +405,7 @@ impl Spread {
     #[inline(always)]
     #[must_use = "the caller still has the reference otherwise"]
     pub fn try_put_in_part(&self) -> bool {
-        self.put_in_part_of(known_cpu)
+        self.put_in_part_of(percpu::try_current)
     }
 
     #[inline(always)]
@@ -424,12 +417,7 @@ impl Spread {
             .is_some_and(|part| part.fetch_sub(1, Release) >= 0)
     }
 
-    /// Returns the part of this CPU, if the count is spread.
-    #[inline(always)]
-    fn part(&self) -> Option<&'static AtomicIsize> {
-        self.part_of(|| Some(this_cpu()))
-    }
-
+    /// Returns the part of this CPU, if the count is spread, and the CPU is known.
     #[inline(always)]
     fn part_of(&self, cpu: impl FnOnce() -> Option<usize>) -> Option<&'static AtomicIsize> {
         // Acquire: pairs with the release of (C), so that the part is open here, or sealed since.
@@ -448,12 +436,9 @@ impl Spread {
     #[must_use = "the thread that puts the last reference releases the object"]
     pub fn put_of_slot(&self, count: &RefCount) -> bool {
         // (P)
-        match count.put_noting_bias() {
-            AfterPut::Last => true,
-            AfterPut::NotLast => false,
-            // weaken: put-that-does-not-gather
-            AfterPut::Biased => self.gather(count),
-        }
+        let was_last = count.put_noting_bias();
+        // weaken: put-that-does-not-gather
+        was_last.unwrap_or_else(|| self.gather(count))
     }
 
     /// Gathers the count of a slot's reference that is kept. The slot was emptied.
@@ -569,7 +554,7 @@ impl Spread {
     /// Returns the mark and the number, for a model of a sequence.
     #[cfg(loom)]
     pub fn home(&self) -> u16 {
-        // Acquire: as in `part`.
+        // Acquire: as in `part_of`.
         self.home.load(Acquire)
     }
 }
@@ -593,15 +578,10 @@ impl Default for Spread {
     }
 }
 
+/// Returns the CPU of this thread. Always known.
 #[inline(always)]
-fn this_cpu() -> usize {
-    known_cpu().unwrap_or_else(percpu::current)
-}
-
-/// Returns the CPU of this thread, if the memory of the thread tells it.
-#[inline(always)]
-fn known_cpu() -> Option<usize> {
-    percpu::try_current()
+fn this_cpu() -> Option<usize> {
+    percpu::try_current().or_else(|| Some(percpu::current()))
 }
 
 /// Returns the part of a CPU if `home` has the mark, for a model of a sequence.
