@@ -62,6 +62,15 @@ pub fn relax(attempts: u32) {
     system::relax(attempts);
 }
 
+/// Waits in busy-wait steps while the condition holds.
+pub(crate) fn wait_while(mut holds: impl FnMut() -> bool) {
+    let mut attempts = 0;
+    while holds() {
+        relax(attempts);
+        attempts = attempts.saturating_add(1);
+    }
+}
+
 /// How often a thread keeps away from a lock before it yields its CPU.
 const WAITS: u32 = if cfg!(loom) { 0 } else { 5 };
 

@@ -240,7 +240,8 @@ pub fn tick() -> Result<bool, WouldDeadlock> {
 pub(crate) unsafe fn forget_other_threads() {
     // SAFETY: as the caller promises.
     unsafe { RECORDS.forget_others() };
-    callbacks::forget_invocations();
+    let own = queue::invoker_name();
+    callbacks::forget_invocations(|thread| thread != own);
     worker::WORKER.forget_thread();
 }
 
@@ -263,7 +264,7 @@ pub unsafe fn forget_process(name: u32) {
     debug_assert!(name != 0, "all threads of a process alone have this name");
     // SAFETY: as the caller promises.
     unsafe { RECORDS.forget_process(name) };
-    callbacks::forget_invocations_of(name);
+    callbacks::forget_invocations(|process| process.get() == name as usize);
 }
 
 #[cfg(all(test, loom))]

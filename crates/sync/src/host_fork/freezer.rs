@@ -87,7 +87,7 @@ use crate::announce::{RECORDS, Record, Word, fence_all_by, name, own_record};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
-use crate::platform::{const_fn, futex, own, relax, shared};
+use crate::platform::{const_fn, futex, own, shared, wait_while};
 
 /// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
@@ -386,20 +386,17 @@ impl Freezer {
     /// (P)
     fn take_turn(&self) {
         let own = name();
-        let mut attempts = 0;
-        // Acquire: pairs with the release with which the last freezing thread released the turn, so
-        // that "frozen" is set after it was cleared. No model sees it, since exchanges happen there
-        // in the order of their steps. Relaxed on failure: nothing is done then.
-        while self
-            .holder
-            .compare_exchange(0, own, Acquire, Relaxed)
-            .is_err()
-        {
-            self.wait();
+        wait_while(|| {
+            // Acquire: pairs with the release with which the last freezing thread released the
+            // turn, so that "frozen" is set after it was cleared. No model sees it, since exchanges
+            // happen there in the order of their steps. Relaxed on failure: nothing is done then.
+            let taken = self.holder.compare_exchange(0, own, Acquire, Relaxed);
+            if taken.is_err() {
+                self.wait();
+            }
             // "Frozen" is not set when the turn was just taken or is about to be released.
-            relax(attempts);
-            attempts = attempts.saturating_add(1);
-        }
+            taken.is_err()
+        });
         // Relaxed: only this thread uses it until the turn is released.
         self.depth.store(1, Relaxed);
         // Relaxed: the fence (Q) orders it with what follows.
@@ -603,11 +600,7 @@ fn wait_for_others(own: &Record) {
     fence_all_by(|record| record.is_of(process));
     // (R)
     for record in RECORDS.iter().filter(|record| record.is_of(process)) {
-        let mut attempts = 0;
-        while !ptr::eq(record, own) && record.freezer().seen() != 0 {
-            relax(attempts);
-            attempts = attempts.saturating_add(1);
-        }
+        wait_while(|| !ptr::eq(record, own) && record.freezer().seen() != 0);
     }
 }
 

@@ -579,22 +579,13 @@ pub(super) fn note_due() -> bool {
     some_queued
 }
 
-/// Counts the lists that other threads were invoking as run. Those threads do not exist, and the
-/// callbacks that they had not yet invoked leak.
+/// Counts the lists as run that threads were invoking which do not exist. The callbacks that they
+/// had not yet invoked leak.
 #[cfg(feature = "std")]
-pub(super) fn forget_invocations() {
-    for queue in queues::all() {
-        queue.lock().forget_invocation();
-    }
-}
-
-/// Counts the lists that threads of a process were invoking as run. The process has ended.
-#[cfg(feature = "std")]
-pub(super) fn forget_invocations_of(process: u32) {
+pub(super) fn forget_invocations(is_gone: impl Fn(NonZeroUsize) -> bool) {
     for queue in queues::all() {
         let mut queue = queue.lock();
-        let is_of = |name: NonZeroUsize| name.get() == process as usize;
-        if queue.invoking.is_some_and(is_of) {
+        if queue.invoking.is_some_and(&is_gone) {
             queue.invoking = None;
             queue.invoked = queue.queued - queue.weight() as u64;
         }

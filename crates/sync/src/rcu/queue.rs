@@ -299,19 +299,10 @@ impl Queue {
     pub(super) fn weight(&self) -> usize {
         self.gathering.weight + self.waiting.weight + self.ready.weight
     }
-
-    /// Counts what another thread was invoking as run.
-    #[cfg(feature = "std")]
-    pub(super) fn forget_invocation(&mut self) {
-        if self.invoking.is_some_and(|thread| thread != invoker_name()) {
-            self.invoking = None;
-            self.invoked = self.queued - self.weight() as u64;
-        }
-    }
 }
 
 /// Names the calling thread as one that invokes. Without `std` all threads have the same name.
-fn invoker_name() -> NonZeroUsize {
+pub(super) fn invoker_name() -> NonZeroUsize {
     // Threads of two processes may have one name. All threads of a process end together.
     let name = match shared::process() {
         0 => announce::name(),
