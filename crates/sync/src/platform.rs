@@ -9,6 +9,8 @@
 pub mod atomic;
 pub mod kernel;
 mod mutex;
+#[cfg(not(any(loom, all(feature = "std", target_os = "linux"))))]
+mod plain;
 pub mod shared;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 pub mod sleeping;

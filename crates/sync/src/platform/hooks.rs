@@ -3,7 +3,7 @@
 
 #[cfg(not(feature = "platform"))]
 use super::kernel::{Defaults, Platform};
-use crate::fence::NotRestarted;
+pub(crate) use super::plain::*;
 
 /// Declares the functions that [`set_platform!`](crate::set_platform) defines, and one for each with
 /// the name of the hook.
@@ -32,24 +32,3 @@ macro_rules! hooks {
     };
 }
 crate::platform_hooks!(hooks!);
-
-/// Returns the CPU: the hook calls nothing.
-#[inline(always)]
-pub(crate) fn try_cpu() -> Option<usize> {
-    Some(cpu())
-}
-
-pub(crate) fn know_node(_cpu: usize) {}
-
-pub(crate) fn known_node(_cpu: usize) -> u16 {
-    0
-}
-
-pub(crate) fn can_restart() -> bool {
-    has_heavy_fence()
-}
-
-pub(crate) fn restart() -> Result<(), NotRestarted> {
-    heavy_fence();
-    Ok(())
-}

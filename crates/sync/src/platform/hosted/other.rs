@@ -3,20 +3,14 @@
 use core::num::NonZero;
 use std::thread;
 
-pub(crate) use super::thread_index as cpu;
 use crate::fence;
+pub(crate) use crate::platform::plain::*;
 
-pub(crate) fn try_cpu() -> Option<usize> {
-    Some(cpu())
+pub(crate) fn cpu() -> usize {
+    super::thread_index()
 }
 
 pub(crate) fn node() -> u16 {
-    0
-}
-
-pub(crate) fn know_node(_cpu: usize) {}
-
-pub(crate) fn known_node(_cpu: usize) -> u16 {
     0
 }
 
@@ -30,14 +24,6 @@ pub(crate) fn has_heavy_fence() -> bool {
 
 pub(crate) fn heavy_fence() {
     fence::full();
-}
-
-pub(crate) fn can_restart() -> bool {
-    false
-}
-
-pub(crate) fn restart() -> Result<(), fence::NotRestarted> {
-    Ok(())
 }
 
 pub mod futex {
