@@ -112,7 +112,7 @@ pub(crate) struct Words {
     /// Address of the thread's rseq area; 0 if it has none. Only the owner uses it, so it is not
     /// part of what is modelled.
     area: UnmodelledOffset,
-    /// What the library has only with `std`, or only without.
+    /// Further words, which differ with `std` and without.
     pub(crate) further: thread::Further,
 }
 

@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicBool, AtomicIsize};
 use crate::refcount::spread::pace::Pace;
 pub(crate) use local::*;
 
-/// What a thread counts. Only the thread uses it, so it is not part of what is modelled, and all
-/// accesses are relaxed.
+/// Counts and marks of a thread. Only the thread uses them, so they are not part of what is
+/// modelled, and all accesses are relaxed.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     /// How many sections of the thread are not on its own record: those of online quiescent-state

@@ -5,8 +5,8 @@
 use super::kernel::{Defaults, Platform};
 pub(crate) use super::plain::*;
 
-/// Declares the functions that [`set_platform!`](crate::set_platform) defines, and one for each with
-/// the name of the hook.
+/// Declares the functions that [`set_platform!`](crate::set_platform) defines, and for each of them
+/// one with the name of the hook.
 macro_rules! hooks {
     ($(
         [$($unsafe:tt)?]
@@ -19,9 +19,9 @@ macro_rules! hooks {
         $(
             #[inline(always)]
             #[doc = concat!("Calls [`Platform::", stringify!($hook), "`](super::kernel::Platform).")]
-            #[allow(dead_code, unreachable_pub, unused_unsafe, reason = "most are safe, and some are not used")]
+            #[allow(dead_code, unreachable_pub, unused_unsafe, reason = "most are safe or private")]
             pub $($unsafe)? fn $hook($($argument: $type),*) -> $answer {
-                // SAFETY: `set_platform!` defines it with this signature, and as the caller promises.
+                // SAFETY: `set_platform!` defines it so; and as the caller promises.
                 #[cfg(feature = "platform")]
                 return unsafe { $symbol($($argument),*) };
                 // SAFETY: as the caller promises.

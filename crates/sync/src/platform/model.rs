@@ -79,7 +79,7 @@ pub mod futex {
         0
     }
 
-    /// Wakes all threads that sleep. Those that sleep on other words sleep again.
+    /// Wakes all threads that sleep. A thread that sleeps on another word sleeps again.
     pub fn wake(_word: &AtomicU32, _count: i32) {
         drop(QUEUE.lock.lock());
         QUEUE.sleepers.notify_all();

@@ -2,10 +2,10 @@
 //!
 //! The first word of a [`RawMutex`] has the number of the thread that holds it. A thread that finds
 //! it taken looks again for some microseconds, as a holder is nearly always done by then. (The lock
-//! of the library [keeps away](Owners::AWAY) before.) Then it sets the second word, the *mark*, looks once more for a while, and sleeps on the mark. An unlock
-//! that finds the mark clears it and wakes one thread, which sets it again before it looks. If the
-//! mark is cleared while no thread sleeps yet, the one that is about to finds another value, and
-//! looks.
+//! of the library [keeps away](Owners::AWAY) before.) Then it sets the second word, the *mark*,
+//! looks once more for a while, and sleeps on the mark. An unlock that finds the mark clears it and
+//! wakes one thread, which sets it again before it looks. If the mark is cleared while no thread
+//! sleeps yet, the one that is about to finds another value, and looks.
 //!
 //! A thread that sleeps wakes ten times a second, if processes [share memory](super::shared), to
 //! look whether the owner still lives. If not, it takes the lock: what the lock guards is as the

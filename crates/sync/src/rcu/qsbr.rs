@@ -59,8 +59,8 @@ impl Reader {
     #[doc(alias = "rcu_quiescent_state")]
     #[inline]
     pub fn quiescent(&mut self) {
-        // SAFETY: the reader is online, by its own thread. References that were found in the section
-        // borrow the reader.
+        // SAFETY: the reader is online, by its own thread. References that were found in its
+        // section borrow it.
         unsafe { Section::counted(self.record).renew() };
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn new() -> anyhow::Result<Self> {
-        expect(3)?;
+        anyhow::ensure!(expect_cpus(numbers(3)?), "there are copies for fewer CPUs");
         let cpus = start(2)?;
         // SAFETY: as in `start`.
         let third = unsafe { CpuId::claim() }?;
@@ -30,15 +30,8 @@ impl Pair {
 
 /// Starts CPUs, each with its copy of all per-CPU data.
 pub(super) fn simulate(count: usize) -> anyhow::Result<Cpus> {
-    expect(count)?;
+    anyhow::ensure!(expect_cpus(numbers(count)?), "there are copies for fewer CPUs");
     start(count)
-}
-
-/// Has per-CPU data made for so many simulated CPUs.
-fn expect(count: usize) -> anyhow::Result<()> {
-    let is_first = expect_cpus(numbers(count)?);
-    anyhow::ensure!(is_first, "there are copies for fewer CPUs already");
-    Ok(())
 }
 
 /// Starts CPUs. The memory node of each is read inside of a trace, once: outside, the kernel

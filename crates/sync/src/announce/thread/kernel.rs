@@ -8,7 +8,7 @@ use super::ThreadState;
 use crate::platform::system;
 use crate::rcu::first_record;
 
-/// What only the library without `std` has in a record: there are no thread locals.
+/// Further state in a record: there are no thread locals.
 pub(crate) use super::ThreadState as Further;
 
 #[inline(always)]
