@@ -69,7 +69,7 @@ use fdtable_sync::fence;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-use fdtable_sync::platform::{Mutex, MutexGuard, relax};
+use fdtable_sync::platform::{Mutex, MutexGuard, let_others, relax};
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::refcount::spread;
@@ -643,7 +643,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Releases the lock to a waiting thread, if there is one, and takes it again. The tree and the
     /// data under the lock may have changed.
     pub fn let_others(&mut self) {
-        self.data.let_others();
+        let_others(&mut self.data);
     }
 
     /// Finds the first leaf whose index is `from` or more.

@@ -87,7 +87,6 @@ invariant! {
     SpinLock: "fdtable_sync::spin::SpinLock<T>",
     SpinGuard: "fdtable_sync::spin::SpinGuard<'static, T>",
     LgLock: "fdtable_sync::lglock::LgLock<T>",
-    LocalGuard: "fdtable_sync::lglock::LocalGuard<'static, T>",
     GlobalGuard: "fdtable_sync::lglock::GlobalGuard<'static, T>",
     // The value is put in through a shared reference.
     OnceBox: "fdtable_sync::fallible::OnceBox<T>",

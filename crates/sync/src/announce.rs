@@ -35,6 +35,8 @@
 //! A thread that is ending, and a kernel without a word for each thread, claim a record for one
 //! use.
 
+#[cfg(feature = "std")]
+mod hosted;
 mod thread;
 
 #[cfg(not(loom))]
@@ -54,11 +56,10 @@ use crate::platform::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 use crate::platform::{const_fn, global, own, shared};
 use crate::sequence::Area;
 
-#[cfg(not(any(feature = "std", loom)))]
-pub(crate) use thread::claim;
-#[cfg(feature = "std")]
-pub(crate) use thread::lend;
-pub(crate) use thread::{count_unowned_section, forget_own_record, keep, name, unowned_sections};
+pub(crate) use thread::{
+    count_unowned_section, forget_own_record, inside_callback, keep, name, own_or_none,
+    replace_inside_callback, unowned_sections, with_made_state,
+};
 
 /// A word of a record. Its owner alone writes it.
 #[derive(Debug)]
@@ -111,62 +112,8 @@ pub(crate) struct Words {
     /// Address of the thread's rseq area; 0 if it has none. Only the owner uses it, so it is not
     /// part of what is modelled.
     area: UnmodelledOffset,
-    /// The nesting depth of the thread in the [freezer](crate::host_fork).
-    #[cfg(feature = "std")]
-    pub(crate) freezer: Word,
-    /// Not 0 if a signal handler has put something off until the thread is outside of the freezer.
-    /// Only the owner and its handlers use it, so it is not part of what is modelled.
-    #[cfg(feature = "std")]
-    pub(crate) put_off: Unmodelled,
-    /// Per-thread state; `std` builds use thread-locals. Only the owner uses it.
-    #[cfg(not(feature = "std"))]
-    local: ThreadState,
-}
-
-impl Words {
-    /// Returns true if the thread has announced something. For the thread itself.
-    #[cfg(any(feature = "std", loom))]
-    fn are_in_use(&self) -> bool {
-        #[cfg(feature = "std")]
-        if self.freezer.get() != 0 {
-            return true;
-        }
-        !matches!(self.plain.get(), 0 | FENCED) || self.counted.get() != 0
-    }
-}
-
-/// The state of a thread beside its words.
-#[cfg(not(feature = "std"))]
-#[derive(Debug)]
-pub(crate) struct ThreadState {
-    /// How many sections of the thread are not on its own record.
-    unowned: UnmodelledOffset,
-    /// Not 0 while the thread runs a callback.
-    pub(crate) inside_callback: Unmodelled,
-    /// How often counts have [changed their CPU](crate::refcount::spread::pace), since when.
-    pub(crate) changed: [Unmodelled; 2],
-    /// How often a spread count was looked for in vain, since when.
-    pub(crate) looked: [Unmodelled; 2],
-}
-
-#[cfg(not(feature = "std"))]
-impl ThreadState {
-    const fn new() -> Self {
-        Self {
-            unowned: UnmodelledOffset::new(0),
-            inside_callback: Unmodelled::new(0),
-            changed: [const { Unmodelled::new(0) }; 2],
-            looked: [const { Unmodelled::new(0) }; 2],
-        }
-    }
-
-    /// Returns that of the calling thread, claiming a record if it has none. `None` if the library
-    /// does not know its threads.
-    #[cfg(not(loom))]
-    pub(crate) fn of_caller() -> Option<&'static Self> {
-        let record = own_record().or_else(claim)?;
-        Some(&record.words.local)
-    }
+    /// Further words, which differ with `std` and without.
+    pub(crate) further: thread::Further,
 }
 
 /// The announcements of one thread.
@@ -212,12 +159,6 @@ pub(crate) fn own_record() -> Option<&'static Record> {
     (!ptr::eq(record, no_record())).then_some(record)
 }
 
-/// As [`own_record`], with a record that announces nothing for none.
-#[inline(always)]
-pub(crate) fn own_or_none() -> &'static Record {
-    thread::own_or_none()
-}
-
 /// (Q) Runs the heavy fence, or only a full one when there is no other record to order with.
 ///
 /// A thread needs no fence to see its own stores. Another thread that claims a record passes a full
@@ -227,15 +168,8 @@ pub(crate) fn fence_all() {
     fence_all_by(|_| true);
 }
 
-/// (Q) As [`fence_all`], for what the threads of one process alone order with: those of others,
-/// with which it shares the records, have no part in it. A claim names the process before its
-/// fence, so the same holds of a claim by a thread of this process.
-#[cfg(feature = "std")]
-pub(crate) fn fence_all_of(process: u32) {
-    fence_all_by(|record| record.is_of(process));
-}
-
-fn fence_all_by(has_part: impl Fn(&Record) -> bool) {
+/// (Q) As [`fence_all`], for what only the threads order with whose records have a part in it.
+pub(crate) fn fence_all_by(has_part: impl Fn(&Record) -> bool) {
     fence::full();
     if !RECORDS.only_own_claimed(has_part) {
         fence::heavy();
@@ -251,12 +185,7 @@ impl Record {
                     counted: Word::new(0),
                     brlock: Word::new(0),
                     area: UnmodelledOffset::new(0),
-                    #[cfg(feature = "std")]
-                    freezer: Word::new(0),
-                    #[cfg(feature = "std")]
-                    put_off: Unmodelled::new(0),
-                    #[cfg(not(feature = "std"))]
-                    local: ThreadState::new(),
+                    further: thread::Further::new(),
                 }),
                 claimed: AtomicBool::new(true),
                 process: UnmodelledName::new(0),
@@ -272,48 +201,6 @@ impl Record {
         // Relaxed: a thread sees its own stores.
         // weaken: sequence-of-a-thread-without-a-record
         Area::with_offset(self.words.area.load(Relaxed))
-    }
-
-    /// Returns true if the record is that of a thread of the process with this name. Where
-    /// processes do not share them, all records are: each has the name 0.
-    #[cfg(feature = "std")]
-    pub(crate) fn is_of(&self, process: u32) -> bool {
-        // Acquire: pairs with the release in `unclaim`, so that what the thread has done inside
-        // comes before, if this finds its record released.
-        self.process.load(Acquire) == process
-    }
-
-    /// Returns the calling thread's record, claimed now if it had none; and true if the thread only
-    /// borrows it, as it is ending. It is then to be [returned](Self::return_lent).
-    #[cfg(feature = "std")]
-    pub(crate) fn own_or_lent() -> (&'static Self, bool) {
-        if let Some(record) = own_record() {
-            return (record, false);
-        }
-        let record = RECORDS.claim();
-        let is_lent = !keep(record);
-        if is_lent {
-            lend(record);
-        }
-        (record, is_lent)
-    }
-
-    /// Lends a record to the calling thread, which has none, as if it were ending.
-    #[cfg(all(feature = "std", any(test, not(loom))))]
-    pub(crate) fn lent() -> &'static Self {
-        let record = RECORDS.claim();
-        lend(record);
-        record
-    }
-
-    /// Releases the record that a thread borrowed while it was ending. If the thread still
-    /// announces something, it keeps the record.
-    #[cfg(feature = "std")]
-    pub(crate) fn return_lent(&self) {
-        if !self.words.are_in_use() {
-            forget_own_record();
-            self.unclaim();
-        }
     }
 
     /// Claims this record if it is free.
@@ -338,24 +225,6 @@ impl Record {
         self.owner.store(0, Relaxed);
         // Release: pairs with the acquire in `try_claim`.
         self.claimed.store(false, Release);
-    }
-
-    /// Withdraws all that a thread had announced which does not exist any more.
-    #[cfg(feature = "std")]
-    fn forget(&self) {
-        let Words {
-            plain,
-            counted,
-            brlock,
-            freezer,
-            put_off,
-            ..
-        } = &*self.words;
-        for word in [plain, counted, brlock, freezer] {
-            word.set(0);
-        }
-        put_off.store(0, Relaxed);
-        self.unclaim();
     }
 }
 
@@ -472,45 +341,6 @@ impl Records {
         self.iter()
             .filter(|record| record.claimed.load(Acquire) && has_part(record))
             .all(|claimed| own.is_some_and(|own| ptr::eq(own, claimed)))
-    }
-}
-
-#[cfg(feature = "std")]
-impl Records {
-    /// Releases all records but those of the calling thread. They say then that no thread is inside
-    /// of anything.
-    ///
-    /// # Safety
-    /// The threads that claimed them do not exist.
-    pub(crate) unsafe fn forget_others(&self) {
-        let own = name();
-        // Relaxed: there is one thread, and it starts the others.
-        self.iter()
-            .filter(|record| record.owner.load(Relaxed) != own)
-            .for_each(Record::forget);
-    }
-
-    /// Releases the records of a process that shares them. They say then that no thread is inside
-    /// of anything.
-    ///
-    /// # Safety
-    /// The process has ended.
-    pub(crate) unsafe fn forget_process(&self, process: u32) {
-        // Relaxed: the threads are dead, and the caller has learned of that from the system.
-        self.iter()
-            .filter(|record| record.claimed.load(Relaxed))
-            .filter(|record| record.process.load(Relaxed) == process)
-            .for_each(Record::forget);
-    }
-
-    /// Leaves the record of the calling thread to the parent of its process, and claims another
-    /// one.
-    pub(crate) fn leave_to_parent(&self) {
-        forget_own_record();
-        let record = self.claim();
-        if !keep(record) {
-            record.unclaim();
-        }
     }
 }
 

@@ -50,12 +50,6 @@ const fn from(first: usize) -> u64 {
     }
 }
 
-/// The index of the lowest set bit.
-#[inline]
-fn lowest(bits: u64) -> Option<usize> {
-    (bits != 0).then(|| bits.trailing_zeros() as usize)
-}
-
 impl Word {
     /// Makes a word with every bit clear.
     #[must_use]
@@ -118,13 +112,8 @@ impl Word {
     /// Finds the lowest clear bit that is at least `first`.
     #[inline]
     pub fn lowest_clear(&self, first: usize) -> Option<usize> {
-        lowest(!self.bits() & from(first))
-    }
-
-    /// Finds the lowest set bit that is at least `first`.
-    #[inline]
-    pub fn lowest_set(&self, first: usize) -> Option<usize> {
-        lowest(self.bits() & from(first))
+        let clear = !self.bits() & from(first);
+        (clear != 0).then(|| clear.trailing_zeros() as usize)
     }
 }
 
@@ -158,18 +147,6 @@ mod tests {
         word.replace(u64::MAX);
         assert!(word.is_full());
         assert_eq!(word.lowest_clear(0), None);
-    }
-
-    #[test]
-    fn the_lowest_set_bit_is_found_from_any_start() {
-        let word = Word::new();
-        assert_eq!(word.lowest_set(0), None);
-        word.set(63);
-        word.set(2);
-        assert_eq!(word.lowest_set(0), Some(2));
-        assert_eq!(word.lowest_set(3), Some(63));
-        word.clear(63);
-        assert_eq!(word.lowest_set(3), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::announce::{RECORDS, Record, fence_all, own_or_none, own_record};
 use crate::hint::cold_path;
 use crate::platform::atomic::AtomicUsize;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{enter_lock, leave_lock, relax};
+use crate::platform::{enter_lock, leave_lock, wait_while};
 use crate::rcu::{Guard, Section, first_record};
 
 /// A big-reader lock. It guards no memory of its own.
@@ -132,12 +132,8 @@ impl BrLock {
         }
         fence_all();
         for record in RECORDS.iter() {
-            let mut attempts = 0;
             // (R)
-            while record.words.brlock.seen() == self.name() {
-                relax(attempts);
-                attempts = attempts.saturating_add(1);
-            }
+            wait_while(|| record.words.brlock.seen() == self.name());
         }
     }
 

@@ -30,19 +30,14 @@
 //! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for
 //! each operation.
 
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-mod membarrier;
 #[cfg(loom)]
 pub mod model;
 
 use crate::platform::atomic::Ordering::SeqCst;
-#[cfg(not(feature = "std"))]
-use crate::platform::hooks;
 pub use crate::platform::shared::NotRestarted;
 use crate::platform::shared::registered;
+use crate::platform::system;
 use crate::sequence::Area;
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-use membarrier::Registered;
 
 /// A full fence on this thread. Pairs with [`heavy`] and with itself.
 #[inline]
@@ -67,17 +62,10 @@ pub fn light() {
 /// Returns true if [`light`] may be used: if [`heavy`] reaches other CPUs. Enters the operating
 /// system at the first call.
 pub fn prepare() -> bool {
-    if let Some(hooks) = registered() {
-        return (hooks.has_heavy_fence)();
+    match registered() {
+        Some(hooks) => (hooks.has_heavy_fence)(),
+        None => system::has_heavy_fence(),
     }
-    #[cfg(loom)]
-    return model::register();
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    return membarrier::register() != Registered::No;
-    #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
-    return false;
-    #[cfg(all(not(feature = "std"), not(loom)))]
-    hooks::has_heavy_fence()
 }
 
 /// The expensive side of the pair; also a full fence for the calling thread. Enters the operating
@@ -88,35 +76,16 @@ pub fn prepare() -> bool {
 /// that they read.
 #[cfg_attr(loom, track_caller)]
 pub fn heavy() {
-    if let Some(hooks) = registered() {
-        return (hooks.heavy_fence)();
+    match registered() {
+        Some(hooks) => (hooks.heavy_fence)(),
+        None => system::heavy_fence(),
     }
-    #[cfg(loom)]
-    return model::heavy();
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    if membarrier::register() != Registered::No {
-        return membarrier::expedited();
-    }
-    #[cfg(all(feature = "std", not(loom)))]
-    full();
-    #[cfg(all(not(feature = "std"), not(loom)))]
-    hooks::heavy_fence();
 }
 
 /// Returns true if [`restart`] may be used. Enters the operating system at the first call.
 #[must_use]
 pub fn prepare_restart() -> bool {
-    if registered().is_some() {
-        return true;
-    }
-    #[cfg(loom)]
-    return crate::sequence::model::are_there();
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    return membarrier::register() == Registered::Restarting;
-    #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
-    return false;
-    #[cfg(all(not(feature = "std"), not(loom)))]
-    hooks::has_heavy_fence()
+    registered().is_some() || system::can_restart()
 }
 
 /// Acts as [`heavy`], and restarts the [restartable sequences](mod@crate::sequence) of this
@@ -130,17 +99,10 @@ pub fn prepare_restart() -> bool {
 /// [`NotRestarted`], where processes share memory, if this thread may not run on each CPU that is
 /// online: sequences there may go on. Never else.
 pub fn restart(_: Area) -> Result<(), NotRestarted> {
-    if let Some(hooks) = registered() {
-        return (hooks.restart)();
+    match registered() {
+        Some(hooks) => (hooks.restart)(),
+        None => system::restart(),
     }
-    #[cfg(loom)]
-    return model::restart();
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    membarrier::expedited();
-    #[cfg(all(not(feature = "std"), not(loom)))]
-    hooks::heavy_fence();
-    #[cfg(not(loom))]
-    Ok(())
 }
 
 /// Names the way in which readers are ordered with updaters: `"membarrier"`, `"platform"` or

@@ -20,7 +20,7 @@
 //! and its documentation should say so.
 
 use core::marker::PhantomData;
-use core::ops::{Deref, DerefMut};
+use core::mem;
 
 use crate::fallible::OutOfMemory;
 use crate::percpu::{self, PerCpu};
@@ -33,21 +33,13 @@ use crate::spin::{SpinGuard, SpinLock};
 ///
 /// let opened = LgLock::try_new(|_cpu| 0_u64)?;
 /// *opened.lock_local() += 1;
-/// let cpu = opened.lock_local().cpu();
-/// *opened.lock_local_of(cpu) += 1;
+/// *opened.lock_local_of(1) += 1;
 /// assert_eq!(opened.lock_global().iter().sum::<u64>(), 2);
 /// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 /// ```
 #[doc(alias = "lglock")]
 pub struct LgLock<T> {
     parts: PerCpu<SpinLock<T>>,
-}
-
-/// The right to use one part. Its lock is held until this is dropped.
-#[must_use = "the part is unlocked when this is dropped"]
-pub struct LocalGuard<'l, T> {
-    part: SpinGuard<'l, T>,
-    cpu: usize,
 }
 
 /// The right to use all parts. Their locks are held until this is dropped.
@@ -66,12 +58,11 @@ impl<T> LgLock<T> {
     /// [`OutOfMemory`] if there is no memory for the parts.
     pub fn try_new(mut make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
         let part = |cpu| SpinLock::new(make(cpu));
-        #[cfg(not(loom))]
-        let parts = PerCpu::try_new(part)?;
-        // Enough for a part of another CPU.
-        #[cfg(loom)]
-        let parts = PerCpu::try_with_copies(2, part)?;
-        Ok(Self { parts })
+        // In a model enough for a part of another CPU.
+        let count = if cfg!(loom) { 2 } else { percpu::copies() };
+        Ok(Self {
+            parts: PerCpu::try_with_copies(count, part)?,
+        })
     }
 
     /// Makes one part, which all CPUs share, like an ordinary lock. Allocates.
@@ -87,7 +78,7 @@ impl<T> LgLock<T> {
     /// Locks the part of the CPU that runs the thread now. May wait for another holder.
     #[doc(alias = "lg_local_lock")]
     #[inline]
-    pub fn lock_local(&self) -> LocalGuard<'_, T> {
+    pub fn lock_local(&self) -> SpinGuard<'_, T> {
         self.lock_local_of(percpu::current())
     }
 
@@ -95,11 +86,8 @@ impl<T> LgLock<T> {
     /// holder.
     #[doc(alias = "lg_local_lock_cpu")]
     #[inline]
-    pub fn lock_local_of(&self, cpu: usize) -> LocalGuard<'_, T> {
-        LocalGuard {
-            part: self.parts.of(cpu).lock(),
-            cpu: self.parts.clamp(cpu),
-        }
+    pub fn lock_local_of(&self, cpu: usize) -> SpinGuard<'_, T> {
+        self.parts.of(cpu).lock()
     }
 
     /// Locks all parts. May wait for each of their holders.
@@ -107,7 +95,7 @@ impl<T> LgLock<T> {
     pub fn lock_global(&self) -> GlobalGuard<'_, T> {
         // weaken: global-lock-of-one-part
         for part in self.parts.iter() {
-            part.lock_raw();
+            mem::forget(part.lock());
         }
         GlobalGuard {
             lock: self,
@@ -121,35 +109,11 @@ impl<T> LgLock<T> {
     }
 }
 
-impl<T> LocalGuard<'_, T> {
-    /// Returns the index of the part, below [`LgLock::parts`].
-    #[inline]
-    pub fn cpu(&self) -> usize {
-        self.cpu
-    }
-}
-
-impl<T> Deref for LocalGuard<'_, T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        &self.part
-    }
-}
-
-impl<T> DerefMut for LocalGuard<'_, T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.part
-    }
-}
-
 impl<T> GlobalGuard<'_, T> {
     /// Iterates over the parts, in the order of the CPUs.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         // SAFETY: only the holder of its lock touches a value, and `self` is borrowed.
-        let value = |part: &SpinLock<T>| unsafe { &*part.as_ptr().cast_const() };
+        let value = |part: &SpinLock<T>| unsafe { &*part.data_ptr().cast_const() };
         self.lock.parts.iter().map(value)
     }
 
@@ -157,7 +121,7 @@ impl<T> GlobalGuard<'_, T> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         // SAFETY: only the holder of its lock touches a value, `self` is borrowed alone, and each
         // part comes once.
-        let value = |part: &SpinLock<T>| unsafe { &mut *part.as_ptr() };
+        let value = |part: &SpinLock<T>| unsafe { &mut *part.data_ptr() };
         self.lock.parts.iter().map(value)
     }
 }
@@ -167,7 +131,7 @@ impl<T> Drop for GlobalGuard<'_, T> {
         for part in self.lock.parts.iter() {
             // SAFETY: taken with all others when this was made, and the parts are not borrowed any
             // more.
-            unsafe { part.unlock_raw() };
+            unsafe { part.force_unlock() };
         }
     }
 }
@@ -205,7 +169,7 @@ mod tests {
         let parts = LgLock::try_new(|cpu| cpu).expect("memory");
         for cpu in 0..parts.parts() {
             let part = parts.lock_local_of(cpu + parts.parts());
-            assert_eq!((*part, part.cpu()), (cpu, cpu));
+            assert_eq!(*part, cpu);
         }
     }
 

@@ -91,8 +91,15 @@ pub mod prefetch;
 pub mod rcu;
 pub mod refcount;
 pub mod sequence;
+#[cfg(not(loom))]
 pub mod spin;
 pub mod unwind;
+
+/// The lock has its own models. The models of what it guards would explore its every step again.
+#[cfg(loom)]
+pub mod spin {
+    pub use crate::platform::{Mutex as SpinLock, MutexGuard as SpinGuard};
+}
 
 /// Overwrites what is freed, so that a model does not find a freed node as it was.
 #[cfg(all(test, loom))]

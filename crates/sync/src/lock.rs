@@ -160,7 +160,6 @@ mod tests {
         <spin::SpinGuard<'_, ()> as Sent<_>>::answer();
         <platform::MutexGuard<'_, ()> as Sent<_>>::answer();
         <platform::shared::Allocating as Sent<_>>::answer();
-        <lglock::LocalGuard<'_, ()> as Sent<_>>::answer();
         <lglock::GlobalGuard<'_, ()> as Sent<_>>::answer();
         <brlock::ReadGuard<'_> as Sent<_>>::answer();
         <rcu::Guard<'_> as Sent<_>>::answer();

@@ -32,32 +32,37 @@
 //!
 //! A thread sleeps in a [blocking section](crate::host_fork::blocking_section).
 //!
-//! Elsewhere than on Linux it is `thread::park`: no sleep is interrupted.
+//! Elsewhere than on Linux a thread looks at the word from time to time: no sleep is interrupted.
 
-#[cfg(not(loom))]
+mod spin;
+
+use core::cell::Cell;
+use core::ptr;
+use core::time::Duration;
 use std::time::Instant;
 
-#[cfg(not(loom))]
 use crate::host_fork;
+use crate::platform::atomic::AtomicU32;
+use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::futex;
+use crate::platform::shared::is_shared;
 
-#[cfg(any(target_os = "linux", loom))]
-mod futex;
-#[cfg(all(not(target_os = "linux"), not(loom)))]
-mod thread;
+/// The owner must wake.
+const NOTIFIED: u32 = 1;
 
-#[cfg(any(target_os = "linux", loom))]
-use futex::Word;
-#[cfg(all(target_os = "linux", not(loom)))]
-pub use futex::interrupt;
-#[cfg(all(not(target_os = "linux"), not(loom)))]
-use thread::Word;
-#[cfg(all(not(target_os = "linux"), not(loom)))]
-pub use thread::interrupt;
+/// The owner sleeps, or is about to.
+const PARKED: u32 = 2;
+
+/// A handler without `SA_RESTART` has run.
+const INTERRUPTED: u32 = 4;
+
+/// A handler with `SA_RESTART` has run.
+const RESTARTED: u32 = 8;
 
 /// A place where one thread sleeps, and from which others wake it.
 #[derive(Debug)]
 pub struct Parker {
-    word: Word,
+    word: AtomicU32,
 }
 
 /// Choice of what a sleep does after a handler that is installed with `SA_RESTART`.
@@ -78,11 +83,46 @@ pub struct Wake {
     pub interrupted: bool,
 }
 
+std::thread_local! {
+    /// The parker in which the thread is about to sleep, or null. A handler may use it: its value
+    /// is a constant at first, and it has no destructor.
+    static CURRENT: Cell<*const Parker> = const { Cell::new(ptr::null()) };
+}
+
+/// Reports that a handler has run on the calling thread: its sleep does not begin, or ends.
+/// `restarts` says whether the handler is installed with `SA_RESTART`. Does nothing if the thread
+/// is not in [`Parker::park`]. For signal handlers: neither blocks nor allocates, and preserves
+/// `errno`.
+pub fn interrupt(restarts: bool) {
+    // In a destructor of the thread there may be none.
+    let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: `park` has set it on this thread, and borrows the parker until it sets it back. A
+    // handler that has left `park` by a jump has left the owner of the parker alive, with the frame
+    // that it jumped over.
+    if let Some(parker) = unsafe { current.as_ref() } {
+        parker.interrupt(restarts);
+    }
+}
+
+/// A sleep that handlers interrupt, until this is dropped.
+struct Began {
+    /// That of the sleep which the handler has interrupted that begins this one.
+    before: *const Parker,
+}
+
+impl Drop for Began {
+    fn drop(&mut self) {
+        let _ = CURRENT.try_with(|current| current.set(self.before));
+    }
+}
+
 impl Parker {
     /// Makes the parker of the calling thread. Does not allocate.
     #[must_use]
     pub fn new() -> Self {
-        Self { word: Word::new() }
+        Self {
+            word: AtomicU32::new(0),
+        }
     }
 
     /// Sleeps until [`unpark`](Self::unpark), until a signal handler ends the sleep, or until
@@ -99,22 +139,85 @@ impl Parker {
     /// parker.unpark();
     /// assert!(parker.park(None, Restart::Allowed, || ()).notified);
     /// ```
-    #[cfg(not(loom))]
     pub fn park(&self, deadline: Option<Instant>, restart: Restart, before: impl FnOnce()) -> Wake {
-        let began = self.word.begin();
+        self.forget_handlers();
+        // From here on handlers reach it.
+        let began = Began {
+            before: CURRENT
+                .try_with(|own| own.replace(self))
+                .unwrap_or(ptr::null()),
+        };
         let outside = host_fork::blocking_section();
         before();
-        let interrupted = self.word.wait(deadline, restart);
+        let interrupted = self.sleep(deadline, restart);
         // First, so that a handler that runs from now on is put off to the next sleep, if handlers
         // are put off.
         drop(outside);
         drop(began);
-        self.word.finish(interrupted, restart)
+        self.finish(interrupted, restart)
+    }
+
+    /// Clears what handlers before this sleep have set, or a sleep that a handler has left by a
+    /// jump.
+    fn forget_handlers(&self) {
+        // Relaxed: a wake-up stays set, with what it releases.
+        self.word.fetch_and(NOTIFIED, Relaxed);
+    }
+
+    /// Sleeps until the word changes, or until `deadline`. Returns true if a handler has
+    /// interrupted that. Preserves `errno`: a call that sleeps and succeeds leaves it unchanged.
+    fn sleep(&self, deadline: Option<Instant>, restart: Restart) -> bool {
+        /// How long a thread sleeps before it looks for itself, where the thread that is to wake it
+        /// may be that of a process that has died.
+        const NAP: Duration = Duration::from_secs(1);
+        if spin::until(|| self.word.load(Relaxed) != 0) {
+            return false;
+        }
+        // Relaxed, both: `finish` acquires.
+        let parked = self.word.compare_exchange(0, PARKED, Relaxed, Relaxed);
+        if parked.is_err() {
+            return false;
+        }
+        spin::noted(|| {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = match is_shared() {
+                true => Some(left.map_or(NAP, |left| left.min(NAP))),
+                false => left,
+            };
+            futex::wait_for_handler(&self.word, PARKED, left, restart == Restart::Allowed)
+        })
+    }
+
+    /// Ends a sleep, and takes what is set.
+    fn finish(&self, interrupted: bool, restart: Restart) -> Wake {
+        // Acquire: pairs with the release in `unpark`, so the owner sees what the waking thread has
+        // written before.
+        let word = self.word.swap(0, Acquire);
+        let handled = word & (INTERRUPTED | RESTARTED);
+        let is_interrupted = match restart {
+            Restart::Allowed if handled == RESTARTED => false,
+            Restart::Allowed => interrupted || handled & INTERRUPTED != 0,
+            Restart::Never => interrupted || handled != 0,
+        };
+        Wake {
+            notified: word & NOTIFIED != 0,
+            interrupted: is_interrupted,
+        }
     }
 
     /// Wakes the owner. If it does not sleep, its next sleep ends at once. Never blocks.
     pub fn unpark(&self) {
-        self.word.notify();
+        // Release: pairs with the acquire in `finish`.
+        let before = self.word.fetch_or(NOTIFIED, Release);
+        if before & PARKED != 0 {
+            futex::wake(&self.word, 1);
+        }
+    }
+
+    fn interrupt(&self, restarts: bool) {
+        let bit = if restarts { RESTARTED } else { INTERRUPTED };
+        // Relaxed: for the thread itself, and for the kernel's comparison on it.
+        self.word.fetch_or(bit, Relaxed);
     }
 }
 

@@ -13,25 +13,20 @@
 //!
 //! Without `std` a [hook](crate::platform::kernel) of the kernel names it.
 
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-mod node;
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-pub mod rseq;
-
-use crate::fallible::{OutOfMemory, try_box};
-#[cfg(all(not(feature = "std"), not(loom)))]
-use crate::platform::hooks;
-use crate::platform::shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
 use crossbeam_utils::CachePadded;
+
+use crate::fallible::{OutOfMemory, try_box};
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+pub use crate::platform::system::rseq;
+use crate::platform::{shared, system};
 
 /// The most CPUs for which there are copies. CPUs with higher indexes share them.
 const MAX_CPUS: usize = 1 << 20;
-
-/// How many different indexes threads draw where CPUs have none.
-#[cfg(all(feature = "std", not(loom)))]
-const MAX_COPIES: usize = 1024;
 
 /// Returns the index of the CPU that runs this thread, if the system reports it. Elsewhere it
 /// returns an index that the thread keeps. The index is a hint that may be out of date at once.
@@ -43,93 +38,49 @@ const MAX_COPIES: usize = 1024;
 /// ```
 #[inline]
 pub fn current() -> usize {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    {
-        if let Some(cpu) = rseq::cpu_id() {
-            return cpu;
-        }
-        system_cpu()
-    }
-    #[cfg(all(not(feature = "std"), not(loom)))]
-    return hooks::cpu();
-    #[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
-    thread_index()
+    system::cpu()
 }
 
-/// Returns the memory node of the CPU that runs this thread, if the system reports it. The node is
-/// a hint, as the CPU of [`current`] is. Neither blocks nor allocates.
+/// Returns the memory node of the CPU that runs this thread, if the system reports it, or else one
+/// that no CPU has. The node is a hint, as the CPU of [`current`] is. Neither blocks nor allocates.
 #[doc(alias = "getcpu")]
 #[inline]
 pub fn current_node() -> u16 {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    return node::node_of(current());
-    #[cfg(all(not(feature = "std"), not(loom)))]
-    return hooks::node();
-    #[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
-    0
+    system::node()
 }
 
 /// Looks up the memory node of `cpu`, if it is not known yet. This thread has just run on `cpu`.
 /// Asks the kernel once for each CPU.
 #[inline]
 pub fn know_node(cpu: usize) {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    node::know(cpu);
-    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
-    let _ = cpu;
+    system::know_node(cpu);
 }
 
 /// Returns the memory node of `cpu` if it is known, or else one that no CPU has.
 pub fn known_node(cpu: usize) -> u16 {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    return node::known(cpu);
-    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
-    {
-        let _ = cpu;
-        0
-    }
+    system::known_node(cpu)
 }
 
 /// Returns what [`current`] does, but only where the thread's own memory tells it. For paths that
 /// must not call anything.
 #[inline]
 pub fn try_current() -> Option<usize> {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    return rseq::known_cpu_id();
-    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
-    Some(current())
+    system::try_cpu()
 }
 
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-#[cold]
-fn system_cpu() -> usize {
-    // SAFETY: `sched_getcpu` takes nothing and touches no memory of ours.
-    let cpu = unsafe { libc::sched_getcpu() };
-    usize::try_from(cpu).unwrap_or_else(|_| thread_index())
-}
-
-/// Returns an index that the thread draws at its first call and keeps.
-#[cfg(all(feature = "std", not(loom)))]
-fn thread_index() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        // Relaxed: the indexes only have to differ, and nothing else depends on them.
-        static INDEX: usize = NEXT.fetch_add(1, Relaxed) % MAX_COPIES;
-    }
-    INDEX.try_with(|index| *index).unwrap_or(0)
-}
-
-/// Models are harder on shared copies.
-#[cfg(loom)]
-fn thread_index() -> usize {
-    0
-}
+/// How many CPUs the machine could have, or are expected; 0 until they are counted. The system
+/// looks it up in a file, and tables are made often.
+static CPUS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns how many copies a [`PerCpu`] has: the CPUs that this machine could have, rounded up to a
 /// power of two, so that an index is a mask and never out of bounds.
 pub fn copies() -> usize {
-    copies_for(possible_cpus())
+    // Relaxed: the value is all that is published.
+    let counted = match CPUS.load(Relaxed) {
+        0 => count_cpus(0),
+        counted => counted,
+    };
+    copies_for(counted)
 }
 
 /// Returns how many copies `cpus` CPUs have: never 0, which has no mask.
@@ -141,105 +92,30 @@ const fn copies_for(cpus: usize) -> usize {
     }
 }
 
-/// Computed once: the system looks it up in a file, and tables are made often.
-#[cfg(all(feature = "std", not(loom)))]
-static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-
-#[cfg(all(feature = "std", not(loom)))]
-fn possible_cpus() -> usize {
-    *CPUS.get_or_init(configured_cpus)
-}
-
-/// The reason why no copies are made for a number of CPUs.
-#[cfg(all(feature = "std", not(loom)))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CpusRefused {
-    /// Copies were made before, for fewer CPUs.
-    AlreadyCounted,
-    /// There are copies for at most 2^20 CPUs.
-    TooMany,
-}
-
-#[cfg(all(feature = "std", not(loom)))]
-impl core::fmt::Display for CpusRefused {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::AlreadyCounted => "there are copies for fewer CPUs already",
-            Self::TooMany => "there are never copies for so many CPUs",
-        })
+/// Counts the CPUs as so many at least, unless they are counted.
+#[cold]
+fn count_cpus(at_least: usize) -> usize {
+    let count = system::cpus().max(at_least);
+    // Relaxed, both: as in `copies`.
+    match CPUS.compare_exchange(0, count, Relaxed, Relaxed) {
+        Ok(_) => count,
+        Err(counted) => counted,
     }
 }
-
-#[cfg(all(feature = "std", not(loom)))]
-impl core::error::Error for CpusRefused {}
 
 /// Makes copies for at least `count` CPUs, also if this machine could not have as many. For
-/// programs that simulate a larger one. To be called before anything else here is used.
+/// programs that simulate a larger one. To be called before anything else here is used. Returns
+/// false if copies were made before, for fewer CPUs, and for more than 2^20.
 ///
 /// ```
-/// # use fdtable_sync::percpu::{CpusRefused, PerCpu, expect_cpus};
-/// assert_eq!(expect_cpus(usize::MAX), Err(CpusRefused::TooMany));
-/// expect_cpus(6)?;
+/// # use fdtable_sync::percpu::{PerCpu, expect_cpus};
+/// assert!(!expect_cpus(usize::MAX));
+/// assert!(expect_cpus(6));
 /// assert!(PerCpu::new(|cpu| cpu).iter().count() >= 8);
-/// # Ok::<(), CpusRefused>(())
 /// ```
-///
-/// # Errors
-/// - [`CpusRefused::AlreadyCounted`] if copies were made before, for fewer CPUs.
-/// - [`CpusRefused::TooMany`] for more than 2^20.
-#[cfg(all(feature = "std", not(loom)))]
-pub fn expect_cpus(count: usize) -> Result<(), CpusRefused> {
-    if count > MAX_CPUS {
-        return Err(CpusRefused::TooMany);
-    }
-    let cpus = *CPUS.get_or_init(|| configured_cpus().max(count));
-    if cpus < count {
-        return Err(CpusRefused::AlreadyCounted);
-    }
-    Ok(())
-}
-
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-fn configured_cpus() -> usize {
-    // The `sysconf` of musl counts the CPUs that the calling thread may use. It has to do where
-    // there is no such file.
-    if cfg!(target_env = "musl")
-        && let Some(last) = last_possible_cpu()
-    {
-        return last + 1;
-    }
-    // SAFETY: `sysconf` takes an integer and touches no memory of ours.
-    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    usize::try_from(configured).unwrap_or(1)
-}
-
-/// Reads the index of the last CPU that the machine could have, if the kernel tells it. Allocates
-/// nothing: the caller may be an allocator.
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-fn last_possible_cpu() -> Option<usize> {
-    use std::io::Read as _;
-    // A list of ranges in ascending order, nearly always one: `0-7`.
-    let mut list = [0; 64];
-    let mut file = std::fs::File::open("/sys/devices/system/cpu/possible").ok()?;
-    let length = file.read(&mut list).ok().filter(|&n| n < list.len())?;
-    let list = core::str::from_utf8(&list[..length]).ok()?;
-    let last = list.trim_end().rsplit([',', '-']).next()?;
-    last.parse().ok()
-}
-
-#[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
-fn configured_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
-}
-
-#[cfg(loom)]
-fn possible_cpus() -> usize {
-    1
-}
-
-#[cfg(all(not(feature = "std"), not(loom)))]
-fn possible_cpus() -> usize {
-    hooks::cpus()
+#[must_use]
+pub fn expect_cpus(count: usize) -> bool {
+    count <= MAX_CPUS && count_cpus(count) >= count
 }
 
 /// A value for each CPU, each on cache lines of its own.
@@ -362,37 +238,6 @@ mod tests {
         assert_eq!(*copies.of(usize::MAX), count - 1);
     }
 
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_rseq_area_and_the_system_call_agree_when_the_thread_is_pinned() {
-        let pinned = pin();
-        assert_eq!(system_cpu(), pinned);
-        assert_eq!(current(), pinned);
-    }
-
-    /// The others would share its copy, for as long as the process lives.
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_thread_that_is_pinned_counts_all_cpus() {
-        let before = configured_cpus();
-        pin();
-        assert_eq!(configured_cpus(), before);
-    }
-
-    /// Pins the calling thread to the CPU that runs it, and returns that.
-    #[cfg(target_os = "linux")]
-    fn pin() -> usize {
-        let pinned = system_cpu();
-        // SAFETY: an all-zero `cpu_set_t` is an empty set.
-        let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        // SAFETY: `pinned` is the number of a CPU, well below the size of the set.
-        unsafe { libc::CPU_SET(pinned, &mut set) };
-        // SAFETY: the set lives on this frame and has the given size.
-        let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-        assert_eq!(answer, 0);
-        pinned
-    }
-
     #[test]
     fn a_processor_has_the_node_that_the_system_tells() {
         let asked = node_of_system();
@@ -418,9 +263,8 @@ mod tests {
     #[test]
     fn more_processors_cannot_be_expected_once_there_are_copies() {
         drop(PerCpu::new(|cpu| cpu));
-        assert_eq!(expect_cpus(1), Ok(()));
-        let refused = Err(CpusRefused::AlreadyCounted);
-        assert_eq!(expect_cpus(1 << 20), refused);
+        assert!(expect_cpus(1));
+        assert!(!expect_cpus(1 << 20));
     }
 
     /// Zero copies would have no mask: every index would be out of bounds.
@@ -432,14 +276,6 @@ mod tests {
         for cpus in [MAX_CPUS, MAX_CPUS + 1, usize::MAX / 2 + 2, usize::MAX] {
             assert_eq!(copies_for(cpus), MAX_CPUS);
         }
-        assert_eq!(expect_cpus(usize::MAX), Err(CpusRefused::TooMany));
-    }
-
-    #[test]
-    fn threads_draw_different_indexes() {
-        let other = std::thread::spawn(thread_index)
-            .join()
-            .expect("the thread ends");
-        assert_ne!(thread_index(), other);
+        assert!(!expect_cpus(usize::MAX));
     }
 }

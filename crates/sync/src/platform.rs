@@ -7,31 +7,40 @@
 #[cfg(loom)]
 #[allow(missing_docs, reason = "they are those of the standard library")]
 pub mod atomic;
-#[cfg(all(feature = "std", target_os = "linux"))]
-#[cfg_attr(loom, allow(dead_code, reason = "models have locks of their own"))]
-pub mod futex;
-#[cfg(not(feature = "std"))]
-pub(crate) mod hooks;
 pub mod kernel;
 mod mutex;
+#[cfg(not(any(loom, all(feature = "std", target_os = "linux"))))]
+mod plain;
 pub mod shared;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 pub mod sleeping;
+#[cfg(all(feature = "std", not(loom)))]
+#[path = "platform/hosted.rs"]
+pub(crate) mod system;
+#[cfg(not(feature = "std"))]
+#[path = "platform/hooks.rs"]
+pub(crate) mod system;
+#[cfg(loom)]
+#[path = "platform/model.rs"]
+pub(crate) mod system;
 
 #[cfg(not(loom))]
 pub use core::sync::atomic;
 
 #[cfg(loom)]
 pub use loom::sync::Arc;
-pub use mutex::{Mutex, MutexGuard};
+pub use mutex::{Mutex, MutexGuard, let_others};
+#[cfg(feature = "std")]
+pub use system::futex;
+#[cfg(not(feature = "std"))]
+pub use system::{allocate_page, free_page};
 
 /// Keeps other code that uses the library off this CPU until [`leave_lock`], where a kernel
 /// [can](kernel::Platform::enter_lock). Nests. Does nothing with `std`: a thread that waits for a
 /// lock sleeps or yields its CPU.
 #[inline(always)]
 pub fn enter_lock() {
-    #[cfg(not(feature = "std"))]
-    hooks::enter_lock();
+    system::enter_lock();
 }
 
 /// Undoes one [`enter_lock`].
@@ -40,104 +49,46 @@ pub fn enter_lock() {
 /// This thread has entered a lock that it did not leave yet.
 #[inline(always)]
 pub unsafe fn leave_lock() {
-    #[cfg(not(feature = "std"))]
     // SAFETY: as the caller promises.
-    unsafe {
-        hooks::leave_lock();
-    }
-}
-
-/// Allocates a page of a kernel, at a multiple of its size: see
-/// [`Platform::allocate_page`](kernel::Platform::allocate_page). With `std`, from the global
-/// allocator.
-#[must_use]
-pub fn allocate_page(node: u16) -> Option<core::ptr::NonNull<u8>> {
-    #[cfg(not(feature = "std"))]
-    return hooks::allocate_page(node);
-    #[cfg(feature = "std")]
-    <kernel::Defaults as kernel::Platform>::allocate_page(node)
-}
-
-/// Frees a page of a kernel.
-///
-/// # Safety
-/// [`allocate_page`] returned it; it is freed once, and no longer used.
-pub unsafe fn free_page(page: core::ptr::NonNull<u8>) {
-    #[cfg(not(feature = "std"))]
-    // SAFETY: as the caller promises.
-    unsafe {
-        hooks::free_page(page);
-    }
-    #[cfg(feature = "std")]
-    // SAFETY: as the caller promises.
-    unsafe {
-        <kernel::Defaults as kernel::Platform>::free_page(page);
-    }
+    unsafe { system::leave_lock() };
 }
 
 /// From this step on a waiting thread yields its CPU.
-#[cfg(not(loom))]
-const YIELDS: u32 = 64;
+const YIELDS: u32 = if cfg!(loom) { 0 } else { 64 };
 
 /// Lets others run: a busy-wait step. `attempts` counts the caller's steps so far. After a few, the
 /// thread yields its CPU, since the thread that it waits for may need it.
 pub fn relax(attempts: u32) {
-    #[cfg(loom)]
-    {
-        // Repeated waiting for a thread that is never run shows a model nothing new.
-        if attempts >= 3 {
-            loom::skip_branch();
-        }
-        loom::thread::yield_now();
-    }
-    #[cfg(not(loom))]
-    {
-        if cfg!(feature = "std") && attempts < YIELDS {
-            core::hint::spin_loop();
-            return;
-        }
-        // After many more it sleeps: a thread of a higher priority would not let the other run by
-        // yielding its CPU.
-        #[cfg(feature = "std")]
-        if attempts < 1024 {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(core::time::Duration::from_micros(50));
-        }
-        #[cfg(not(feature = "std"))]
-        hooks::relax(attempts);
+    system::relax(attempts);
+}
+
+/// Waits in busy-wait steps while the condition holds.
+pub(crate) fn wait_while(mut holds: impl FnMut() -> bool) {
+    let mut attempts = 0;
+    while holds() {
+        relax(attempts);
+        attempts = attempts.saturating_add(1);
     }
 }
 
 /// How often a thread keeps away from a lock before it yields its CPU.
-#[cfg(not(loom))]
-const WAITS: u32 = 5;
-
-/// The first step of a thread that keeps away from a [`Mutex`]: four microseconds, of a wait of 28
-/// that would be 31 from step 0 on.
-#[cfg(not(loom))]
-const LONG: u32 = 2;
+const WAITS: u32 = if cfg!(loom) { 0 } else { 5 };
 
 /// Does nothing for about a microsecond, and twice as long for each attempt before. That is some
 /// dozens of times as long as a lock is held, so that the holder can take it again and again
 /// meanwhile.
-#[cfg(not(loom))]
 fn keep_away(attempts: u32) {
     const FIRST: u32 = 32;
     for _ in 0..FIRST << attempts {
         core::hint::spin_loop();
     }
     // A kernel serves the requests of other CPUs in it.
-    #[cfg(not(feature = "std"))]
-    hooks::relax(attempts);
+    relax(attempts);
 }
 
 /// Keeps away from a lock that another thread holds for some tens of instructions. `attempts`
 /// counts the caller's looks so far. After a few, the thread yields its CPU.
 pub fn back_off(attempts: u32) {
-    #[cfg(loom)]
-    relax(attempts);
-    #[cfg(not(loom))]
     match attempts.checked_sub(WAITS) {
         None => keep_away(attempts),
         Some(more) => relax(YIELDS.saturating_add(more)),

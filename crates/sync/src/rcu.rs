@@ -73,9 +73,11 @@ mod queue;
 pub(crate) mod reader;
 #[cfg(feature = "std")]
 mod worker;
+#[cfg(not(feature = "std"))]
+#[path = "rcu/ticks.rs"]
+mod worker;
 
-pub use callbacks::{bound_wait, call_later, catch_up};
-pub use callbacks::{call, call_timely, defer};
+pub use callbacks::{Barrier, bound_wait, call, call_later, call_timely, catch_up, defer};
 pub use queue::{Effect, Head};
 pub use reader::{Guard, end_thread, read_lock, sequence_area};
 pub(crate) use reader::{Section, first_record};
@@ -88,6 +90,7 @@ use core::fmt;
 
 #[cfg(feature = "std")]
 use crate::announce::RECORDS;
+use crate::announce::inside_callback;
 
 /// The error of waiting for a grace period from a place that the grace period waits for:
 /// inside a read-side section, on a thread with an online [`qsbr::Reader`], or, for
@@ -131,6 +134,14 @@ pub fn synchronize() -> Result<(), WouldDeadlock> {
     Ok(())
 }
 
+/// Refuses inside a section or a callback of this thread.
+fn check_outside() -> Result<(), WouldDeadlock> {
+    if reader::inside_section() || inside_callback() {
+        return Err(WouldDeadlock);
+    }
+    Ok(())
+}
+
 /// Waits until every callback has run that was queued by [`call`] or [`defer`] before, by any
 /// thread. Memory that they free is free then: a slab that became empty too. Blocks, and runs
 /// callbacks: the caller holds no lock that one of them takes.
@@ -143,9 +154,7 @@ pub fn synchronize() -> Result<(), WouldDeadlock> {
 /// As for [`synchronize`].
 #[doc(alias = "rcu_barrier")]
 pub fn barrier() -> Result<(), WouldDeadlock> {
-    if reader::inside_section() || callbacks::inside_callback() {
-        return Err(WouldDeadlock);
-    }
+    check_outside()?;
     callbacks::drain();
     Ok(())
 }
@@ -181,9 +190,7 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
 /// kernel that keeps no word for each thread, the library cannot know its caller: inside a section
 /// it returns false then, and inside a callback those run that are not of the same queue.
 pub fn try_barrier() -> Result<bool, WouldDeadlock> {
-    if reader::inside_section() || callbacks::inside_callback() {
-        return Err(WouldDeadlock);
-    }
+    check_outside()?;
     Ok(callbacks::drain_briefly())
 }
 
@@ -214,68 +221,14 @@ pub fn try_barrier() -> Result<bool, WouldDeadlock> {
 /// # Errors
 /// As [`try_barrier`].
 pub fn tick() -> Result<bool, WouldDeadlock> {
-    if reader::inside_section() || callbacks::inside_callback() {
-        return Err(WouldDeadlock);
-    }
-    #[cfg(not(any(feature = "std", loom)))]
-    callbacks::begin_tick();
+    check_outside()?;
+    worker::begin_tick();
     callbacks::run_due(|| true);
     let some_queued = callbacks::note_due();
-    #[cfg(not(any(feature = "std", loom)))]
     if some_queued {
-        callbacks::want_tick();
+        worker::end_tick();
     }
     Ok(some_queued)
-}
-
-/// A [`barrier`] in steps, for a caller that waits by other means between them.
-///
-/// It waits for every callback that was queued before it was made. Callbacks that are queued later
-/// do not hold it up for good: for each CPU it fixes once which callbacks it waits for, so it waits
-/// for a few grace periods for each CPU at most. Neither making nor dropping it does anything.
-///
-/// ```
-/// use fdtable_sync::rcu;
-///
-/// let (tell, hear) = std::sync::mpsc::channel();
-/// rcu::defer(move || tell.send("readers have left").unwrap());
-/// let mut barrier = rcu::Barrier::new();
-/// while !barrier.poll()? {
-///     std::thread::yield_now();
-/// }
-/// assert_eq!(hear.recv().unwrap(), "readers have left");
-/// # Ok::<(), rcu::WouldDeadlock>(())
-/// ```
-#[derive(Debug)]
-pub struct Barrier(callbacks::Progress);
-
-impl Barrier {
-    /// Makes a barrier for the callbacks that are queued now. Neither blocks nor allocates.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self(callbacks::Progress::new())
-    }
-
-    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if
-    /// all of them have run; false if the caller is to poll again.
-    ///
-    /// Waits, and runs callbacks, as [`try_barrier`] does: the caller holds no lock that one of
-    /// them takes. Costs as much as that or less.
-    ///
-    /// # Errors
-    /// As [`try_barrier`]. The barrier can be polled again elsewhere.
-    pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
-        if reader::inside_section() || callbacks::inside_callback() {
-            return Err(WouldDeadlock);
-        }
-        Ok(self.0.step())
-    }
-}
-
-impl Default for Barrier {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Forgets the records of all other threads, the callbacks that they were invoking, and the worker.
@@ -287,7 +240,8 @@ impl Default for Barrier {
 pub(crate) unsafe fn forget_other_threads() {
     // SAFETY: as the caller promises.
     unsafe { RECORDS.forget_others() };
-    callbacks::forget_invocations();
+    let own = queue::invoker_name();
+    callbacks::forget_invocations(|thread| thread != own);
     worker::WORKER.forget_thread();
 }
 
@@ -310,7 +264,7 @@ pub unsafe fn forget_process(name: u32) {
     debug_assert!(name != 0, "all threads of a process alone have this name");
     // SAFETY: as the caller promises.
     unsafe { RECORDS.forget_process(name) };
-    callbacks::forget_invocations_of(name);
+    callbacks::forget_invocations(|process| process.get() == name as usize);
 }
 
 #[cfg(all(test, loom))]

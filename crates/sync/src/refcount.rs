@@ -81,15 +81,6 @@ const BIASED: isize = BIAS / 2;
 /// A bias is added to lower words alone: so it is never mistaken for a count, nor a count for it.
 const SMALL: isize = HOLD / 2;
 
-/// Finding of a put.
-pub(crate) enum AfterPut {
-    /// It was the last reference: the caller releases the object.
-    Last,
-    NotLast,
-    /// The word has a bias in it.
-    Biased,
-}
-
 /// A reference count. A new one stands for one reference.
 ///
 /// ```
@@ -215,18 +206,17 @@ impl RefCount {
         self.0.load(Relaxed) == 0 && self.0.compare_exchange(0, DEAD, Acquire, Relaxed).is_ok()
     }
 
-    /// Drops a reference like [`put`](Self::put), and finds out whether the word has a bias. With
-    /// one it was not the last.
-    fn put_noting_bias(&self) -> AfterPut {
+    /// Drops a reference, and returns true if it was the last, like [`put`](Self::put). Returns
+    /// `None` if the word has a bias: with one it was not the last.
+    fn put_noting_bias(&self) -> Option<bool> {
         // Release: as in `put`; and that the slot of the reference was emptied. Pairs with the
         // acquire in `pass`.
         // Acquire: pairs with the release in `pass`, so the mark of a spread count is visible.
         match self.0.fetch_sub(1, AcqRel) {
             // weaken: spread-count-without-a-bias
-            BIASED.. => AfterPut::Biased,
-            1.. => AfterPut::NotLast,
-            before if self.put_outside_live_zone(before) => AfterPut::Last,
-            _ => AfterPut::NotLast,
+            BIASED.. => None,
+            1.. => Some(false),
+            before => Some(self.put_outside_live_zone(before)),
         }
     }
 

@@ -297,12 +297,13 @@ impl ListHead {
         true
     }
 
-    /// Counts a writer that is not a member. Returns its part.
+    /// Counts a writer that is not a member. Returns the CPU of its part.
     pub(super) fn begin_write(&self) -> Result<usize, Refused> {
-        let mut part = self.parts.lock_local();
+        let cpu = percpu::current();
+        let mut part = self.parts.lock_local_of(cpu);
         part.check(Access::Write)?;
         part.changes += 1;
-        Ok(part.cpu())
+        Ok(cpu)
     }
 
     /// Counts such a writer off, as a member that leaves.

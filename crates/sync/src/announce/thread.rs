@@ -1,178 +1,66 @@
-//! The record that a thread keeps, and how many of its sections are elsewhere.
+//! The state of a thread: the record that it keeps, and what it counts.
 
-#[cfg(not(any(feature = "std", loom)))]
-pub(crate) use kernel::claim;
-#[cfg(not(any(feature = "std", loom)))]
-pub(crate) use kernel::{
-    count_unowned_section, forget_own_record, keep, name, own_or_none, unowned_sections,
-};
-#[cfg(any(feature = "std", loom))]
-pub(crate) use local::{
-    count_unowned_section, forget_own_record, keep, lend, name, own_or_none, unowned_sections,
-};
+#[cfg(feature = "std")]
+mod local;
+#[cfg(not(feature = "std"))]
+#[path = "thread/kernel.rs"]
+mod local;
 
-/// In a thread local.
-#[cfg(any(feature = "std", loom))]
-mod local {
-    use super::super::{Record, no_record};
-    use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicIsize};
 
-    #[cfg(loom)]
-    use loom::thread_local;
-    #[cfg(not(loom))]
-    use std::thread_local;
+use crate::refcount::spread::pace::Pace;
+pub(crate) use local::*;
 
-    #[cfg(not(loom))]
-    thread_local! {
-        // No destructor, so reading it is one load; `RETURN` takes the record back.
-        // A pointer: Rust 1.88 refuses constants with a reference to memory that changes.
-        static RECORD: Cell<*const Record> = const { Cell::new(&raw const super::super::NO_RECORD) };
-        static UNOWNED: Cell<isize> = const { Cell::new(0) };
-        static RETURN: Return = const { Return(Cell::new(None)) };
-    }
-    #[cfg(loom)]
-    thread_local! {
-        static RECORD: Cell<*const Record> = Cell::new(no_record());
-        static UNOWNED: Cell<isize> = Cell::new(0);
-        static RETURN: Return = Return(Cell::new(None));
-    }
-
-    /// Releases the thread's record when the thread ends.
-    struct Return(Cell<Option<&'static Record>>);
-
-    impl Drop for Return {
-        fn drop(&mut self) {
-            // A model that failed is gone when its threads are cleared away.
-            #[cfg(loom)]
-            if std::thread::panicking() {
-                return;
-            }
-            let Some(record) = self.0.take() else {
-                return;
-            };
-            // A thread that still announces something, or leaked a guard, keeps its record.
-            if !record.words.are_in_use() {
-                // Sections that begin after this one claim a record each.
-                forget_own_record();
-                record.unclaim();
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn own_or_none() -> &'static Record {
-        let record = RECORD.try_with(Cell::get).unwrap_or_else(|_| no_record());
-        // SAFETY: it comes from a `static` reference: `NO_RECORD` at first, and then what
-        // `lend`, `keep` and `forget_own_record` store.
-        unsafe { &*record }
-    }
-
-    /// Names the calling thread, by a nonzero number that no other living thread has. In a child of
-    /// a fork the forking thread keeps its name.
-    pub(crate) fn name() -> usize {
-        RECORD
-            .try_with(|own| core::ptr::from_ref(own).addr())
-            .unwrap_or(1)
-    }
-
-    /// Makes `record` the thread's own until it is [forgotten](forget_own_record), while the thread
-    /// is ending.
-    pub(crate) fn lend(record: &'static Record) {
-        let _ = RECORD.try_with(|own| own.set(record));
-    }
-
-    pub(crate) fn forget_own_record() {
-        let _ = RECORD.try_with(|own| own.set(no_record()));
-    }
-
-    /// Keeps `record` as the thread's own until the thread ends. Refuses when it is ending.
-    pub(crate) fn keep(record: &'static Record) -> bool {
-        RETURN
-            .try_with(|place| {
-                let kept = RECORD.try_with(|own| own.set(record)).is_ok();
-                place.0.set(kept.then_some(record));
-                kept
-            })
-            .unwrap_or(false)
-    }
-
-    /// How many sections of this thread are not on its own record: those of online quiescent-state
+/// Counts and marks of a thread. Only the thread uses them, so they are not part of what is
+/// modelled, and all accesses are relaxed.
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    /// How many sections of the thread are not on its own record: those of online quiescent-state
     /// readers, and those that claimed a record each.
-    pub(crate) fn unowned_sections() -> isize {
-        UNOWNED.try_with(Cell::get).unwrap_or(0)
-    }
+    unowned: AtomicIsize,
+    is_inside_callback: AtomicBool,
+    /// The [changes of CPU](crate::refcount::spread::pace) of counts that it has seen.
+    pub(crate) changed: Pace,
+    /// The looks for a spread count that were in vain.
+    pub(crate) looked: Pace,
+}
 
-    pub(crate) fn count_unowned_section(change: isize) {
-        let _ = UNOWNED.try_with(|count| count.set(count.get() + change));
+impl ThreadState {
+    pub(super) const fn new() -> Self {
+        Self {
+            unowned: AtomicIsize::new(0),
+            is_inside_callback: AtomicBool::new(false),
+            changed: Pace::new(),
+            looked: Pace::new(),
+        }
     }
 }
 
-/// In the word that a kernel keeps for each thread. Where it keeps none, the library knows nothing
-/// of its caller, and each section claims a record.
-#[cfg(not(any(feature = "std", loom)))]
-mod kernel {
-    use super::super::{RECORDS, Record, no_record, own_record};
-    use crate::platform::atomic::Ordering::Relaxed;
-    use crate::platform::{enter_lock, hooks, leave_lock};
-    use core::ptr;
+/// Returns how many sections of this thread are not on its own record.
+pub(crate) fn unowned_sections() -> isize {
+    with_state(|state| state.unowned.load(Relaxed)).unwrap_or(0)
+}
 
-    #[inline(always)]
-    pub(crate) fn own_or_none() -> &'static Record {
-        // SAFETY: null, or what `keep` stored on this thread: records are never freed and only
-        // ever shared.
-        unsafe { hooks::thread_word().cast::<Record>().as_ref() }.unwrap_or_else(no_record)
-    }
+/// Counts nothing for a thread without state.
+pub(crate) fn count_unowned_section(change: isize) {
+    with_state(|state| {
+        let unowned = state.unowned.load(Relaxed);
+        state.unowned.store(unowned + change, Relaxed);
+    });
+}
 
-    /// Names the calling thread by its record; 0 if it has none.
-    pub(crate) fn name() -> usize {
-        own_record().map_or(0, |record| ptr::from_ref(record).addr())
-    }
+/// Returns true if the calling thread runs a callback, as far as can be known.
+pub(crate) fn inside_callback() -> bool {
+    with_state(|state| state.is_inside_callback.load(Relaxed)).unwrap_or(false)
+}
 
-    /// Keeps `record` as the thread's own until the thread ends. Refuses where there is no place.
-    pub(crate) fn keep(record: &'static Record) -> bool {
-        let word = ptr::from_ref(record).cast_mut().cast();
-        // SAFETY: the library sets it to a record or to null.
-        unsafe { hooks::set_thread_word(word) };
-        ptr::eq(hooks::thread_word(), word)
-    }
-
-    pub(crate) fn forget_own_record() {
-        // SAFETY: as in `keep`.
-        unsafe { hooks::set_thread_word(ptr::null_mut()) };
-    }
-
-    /// How many sections of this thread are not on its own record: those of online quiescent-state
-    /// readers.
-    pub(crate) fn unowned_sections() -> isize {
-        // Relaxed: a thread sees its own stores.
-        own_record().map_or(0, |record| record.words.local.unowned.load(Relaxed))
-    }
-
-    /// Counts nothing for a thread without a record.
-    pub(crate) fn count_unowned_section(change: isize) {
-        if let Some(record) = own_record() {
-            // Relaxed, and no exchange: as above.
-            let unowned = record.words.local.unowned.load(Relaxed);
-            let count = &record.words.local.unowned;
-            count.store(unowned + change, Relaxed);
-        }
-    }
-
-    /// Claims a record for the calling thread, which has none, if it can keep one.
-    #[cold]
-    pub(crate) fn claim() -> Option<&'static Record> {
-        enter_lock();
-        // An interrupt handler may have done so before.
-        let kept = own_record().or_else(|| {
-            let record = RECORDS.claim();
-            if keep(record) {
-                return Some(record);
-            }
-            record.unclaim();
-            None
-        });
-        // SAFETY: entered above.
-        unsafe { leave_lock() };
-        kept
-    }
+/// Notes whether the thread runs a callback. Returns the previous value.
+pub(crate) fn replace_inside_callback(inside: bool) -> bool {
+    let replace = |state: &ThreadState| {
+        let before = state.is_inside_callback.load(Relaxed);
+        state.is_inside_callback.store(inside, Relaxed);
+        before
+    };
+    with_made_state(replace).unwrap_or(false)
 }

@@ -57,7 +57,7 @@ pub fn without_membarrier(f: impl FnOnce()) {
 }
 
 /// Gives the thread its word, before its first light fence.
-pub(super) fn register() -> bool {
+pub(crate) fn register() -> bool {
     NUMBER.with(|_| !MISSING.get())
 }
 
@@ -70,7 +70,7 @@ pub(super) fn light() {
 }
 
 #[track_caller]
-pub(super) fn heavy() {
+pub(crate) fn heavy() {
     if is_fence_left_out() {
         return;
     }
@@ -100,7 +100,7 @@ pub fn fail_restart_after(count: usize) {
 }
 
 /// Restarts sequences, between two fences of this thread.
-pub(super) fn restart() -> Result<(), NotRestarted> {
+pub(crate) fn restart() -> Result<(), NotRestarted> {
     let left = UNTIL_FAILURE.get();
     UNTIL_FAILURE.set(left.and_then(|left| left.checked_sub(1)));
     if left == Some(0) {

@@ -75,8 +75,6 @@
 //! thread of the process runs and 1 to 10 µs when one does, plus what the threads inside need to
 //! leave.
 
-mod wait;
-
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::SeqCst;
@@ -85,11 +83,11 @@ use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
 
-use crate::announce::{RECORDS, Record, fence_all_of, name, own_record};
+use crate::announce::{RECORDS, Record, Word, fence_all_by, name, own_record};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
-use crate::platform::{const_fn, own, relax, shared};
+use crate::platform::{const_fn, futex, own, shared, wait_while};
 
 /// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
@@ -164,20 +162,42 @@ pub struct BlockingSection {
 /// ```
 #[inline(always)]
 pub fn enter() -> ForkGuard {
-    ForkGuard {
-        record: enter_record(),
-        stays: PhantomData,
+    match own_record() {
+        Some(record) => {
+            record.enter_freezer();
+            ForkGuard::of(record)
+        }
+        None => enter_first(),
     }
+}
+
+#[cold]
+fn enter_first() -> ForkGuard {
+    let (record, lent) = own_or_lent_record();
+    record.enter_again(LEVEL | lent);
+    ForkGuard::of(record)
 }
 
 /// Enters as [`enter`] does, but does not wait. Returns `None` if another thread has frozen the
 /// freezer, and this one is not inside already.
 #[cfg(any(test, not(loom)))]
+#[cold]
 pub(crate) fn try_enter() -> Option<ForkGuard> {
-    try_enter_record().map(|record| ForkGuard {
-        record,
-        stays: PhantomData,
-    })
+    let (record, lent) = own_or_lent_record();
+    let before = record.freezer().get();
+    if before & ADMITTED != 0 {
+        record.nest_in_freezer(before);
+        return Some(ForkGuard::of(record));
+    }
+    // In a signal handler between (A) and (C) the thread has levels already, which it keeps.
+    if record.try_inside((before + LEVEL) | lent) {
+        return Some(ForkGuard::of(record));
+    }
+    record.freezer().set(before);
+    if lent != 0 {
+        record.return_lent();
+    }
+    None
 }
 
 /// Enters as [`enter`] does, with a record that the thread borrows until it leaves: for a thread of
@@ -190,10 +210,7 @@ pub(crate) fn enter_borrowing() -> ForkGuard {
     }
     let record = Record::lent();
     record.enter_again(LEVEL | LENT);
-    ForkGuard {
-        record,
-        stays: PhantomData,
-    }
+    ForkGuard::of(record)
 }
 
 /// Leaves all entries of this thread until the guard drops. For a thread that is about to sleep.
@@ -294,10 +311,10 @@ pub fn put_off() -> bool {
     let Some(record) = own_record() else {
         return false;
     };
-    let is_inside = record.words.freezer.get() & ADMITTED != 0;
+    let is_inside = record.freezer().get() & ADMITTED != 0;
     if is_inside {
         // Relaxed: the thread sees the stores of its handlers.
-        record.words.put_off.store(1, Relaxed);
+        record.words.further.put_off.store(1, Relaxed);
     }
     is_inside
 }
@@ -339,9 +356,20 @@ impl Freezer {
         word & FROZEN == 0 || self.is_held()
     }
 
-    /// Waits until the freezer is not frozen. Another freeze may begin at once.
+    /// Waits until the freezer is not frozen. Another freeze may begin at once. Preserves `errno`:
+    /// the caller may be a signal handler, or step in after a call of the host whose error has not
+    /// been read yet. On Linux the kernel keeps the waiting threads: a child of a fork has none of
+    /// them in its memory.
+    #[cold]
     fn wait(&self) {
-        wait::until_clear(&self.word, FROZEN);
+        loop {
+            // Relaxed: only a look. A thread that has waited looks again, with an ordering.
+            let word = self.word.load(Relaxed);
+            if word & FROZEN == 0 {
+                return;
+            }
+            futex::wait(&self.word, word, None);
+        }
     }
 
     fn freeze(&self) {
@@ -350,28 +378,25 @@ impl Freezer {
             self.depth.store(self.depth.load(Relaxed) + 1, Relaxed);
             return;
         }
-        let turn = await_turn_outside(|| self.take_turn());
+        let own = await_turn_outside(|| self.take_turn());
         // (Q), (R)
-        turn.wait_for_others();
+        wait_for_others(own);
     }
 
     /// (P)
     fn take_turn(&self) {
         let own = name();
-        let mut attempts = 0;
-        // Acquire: pairs with the release with which the last freezing thread released the turn, so
-        // that "frozen" is set after it was cleared. No model sees it, since exchanges happen there
-        // in the order of their steps. Relaxed on failure: nothing is done then.
-        while self
-            .holder
-            .compare_exchange(0, own, Acquire, Relaxed)
-            .is_err()
-        {
-            self.wait();
+        wait_while(|| {
+            // Acquire: pairs with the release with which the last freezing thread released the
+            // turn, so that "frozen" is set after it was cleared. No model sees it, since exchanges
+            // happen there in the order of their steps. Relaxed on failure: nothing is done then.
+            let taken = self.holder.compare_exchange(0, own, Acquire, Relaxed);
+            if taken.is_err() {
+                self.wait();
+            }
             // "Frozen" is not set when the turn was just taken or is about to be released.
-            relax(attempts);
-            attempts = attempts.saturating_add(1);
-        }
+            taken.is_err()
+        });
         // Relaxed: only this thread uses it until the turn is released.
         self.depth.store(1, Relaxed);
         // Relaxed: the fence (Q) orders it with what follows.
@@ -394,9 +419,9 @@ impl Freezer {
         // Release: pairs with the acquire in (P).
         self.holder.store(0, Release);
         // After both: a thread that waits for the turn finds it free.
-        wait::wake_all(&self.word);
+        futex::wake(&self.word, i32::MAX);
         // After it: a signal handler in between must not wait for this thread.
-        leave_freezer();
+        drop(own_record().map(ForkGuard::of));
     }
 
     /// Returns true if the calling thread has frozen it, or is about to.
@@ -409,8 +434,13 @@ impl Freezer {
 /// The half that touches the thread's own record.
 impl Record {
     #[inline(always)]
+    fn freezer(&self) -> &Word {
+        &self.words.further.freezer
+    }
+
+    #[inline(always)]
     fn enter_freezer(&self) {
-        let word = self.words.freezer.get();
+        let word = self.freezer().get();
         if word != 0 {
             return self.nest_in_freezer(word);
         }
@@ -424,12 +454,12 @@ impl Record {
     #[inline(always)]
     fn try_inside(&self, word: u64) -> bool {
         // (A)
-        self.words.freezer.set(word);
+        self.freezer().set(word);
         // (B) pairs with the heavy fence (Q). Where that is not available, (C) takes a full one.
         fence::light();
         let admitted = FREEZER.admits();
         if admitted {
-            self.words.freezer.set(word | ADMITTED);
+            self.freezer().set(word | ADMITTED);
             // A handler that interrupts what follows finds it stored.
             compiler_fence(SeqCst);
         }
@@ -440,7 +470,7 @@ impl Record {
     #[cold]
     fn wait_inside(&self, word: u64) {
         loop {
-            self.words.freezer.set(0);
+            self.freezer().set(0);
             FREEZER.wait();
             if self.try_inside(word) {
                 return;
@@ -453,7 +483,7 @@ impl Record {
     fn nest_in_freezer(&self, word: u64) {
         // weaken: handler-that-takes-its-thread-for-admitted
         if word & ADMITTED != 0 {
-            self.words.freezer.set(word + LEVEL);
+            self.freezer().set(word + LEVEL);
         } else if !self.try_inside(word + LEVEL) {
             // In a signal handler that came between (A) and (C).
             self.wait_inside(word + LEVEL);
@@ -463,11 +493,11 @@ impl Record {
     /// (D) Leaves the freezer, or goes one level up.
     #[inline(always)]
     fn leave_freezer(&self) {
-        let word = self.words.freezer.get();
+        let word = self.freezer().get();
         if word != ONCE {
             return self.unnest_in_freezer(word);
         }
-        self.words.freezer.set(0);
+        self.freezer().set(0);
         self.resume();
     }
 
@@ -477,7 +507,7 @@ impl Record {
         // A handler that interrupts what follows finds the thread outside, and puts nothing off.
         compiler_fence(SeqCst);
         // Relaxed: only this thread and its handlers write it.
-        if self.words.put_off.load(Relaxed) != 0 {
+        if self.words.further.put_off.load(Relaxed) != 0 {
             self.resume_now();
         }
     }
@@ -485,7 +515,7 @@ impl Record {
     #[cold]
     fn resume_now(&self) {
         // Relaxed: as above. First, as the function may enter and leave.
-        self.words.put_off.store(0, Relaxed);
+        self.words.further.put_off.store(0, Relaxed);
         if let Some(function) = ON_LEAVING.get() {
             function();
         }
@@ -498,7 +528,7 @@ impl Record {
             0 => {}
             1 => {
                 // (D)
-                self.words.freezer.set(0);
+                self.freezer().set(0);
                 if word & LENT != 0 {
                     self.return_lent();
                 } else {
@@ -506,7 +536,7 @@ impl Record {
                 }
             }
             // weaken: inner-entry-that-ends-the-outer
-            _ => self.words.freezer.set(word - LEVEL),
+            _ => self.freezer().set(word - LEVEL),
         }
     }
 
@@ -514,9 +544,9 @@ impl Record {
     /// that the thread has made since and still has. So there are never fewer levels than guards,
     /// and a borrowed record is not returned while a guard may still write there.
     fn end_blocking_section(&self, levels: u64) {
-        let now = self.words.freezer.get();
+        let now = self.freezer().get();
         if now & ADMITTED != 0 {
-            self.words.freezer.set(now + levels);
+            self.freezer().set(now + levels);
         } else {
             self.enter_again(levels);
         }
@@ -531,99 +561,55 @@ impl Record {
     }
 }
 
-/// Enters the freezer; waits while it is frozen.
-#[inline(always)]
-fn enter_record() -> &'static Record {
-    match own_record() {
-        Some(record) => {
-            record.enter_freezer();
-            record
-        }
-        None => enter_first(),
-    }
-}
-
-/// Enters the freezer. Returns `None` where it would have to wait.
-#[cfg(any(test, not(loom)))]
-#[cold]
-fn try_enter_record() -> Option<&'static Record> {
-    let (record, lent) = own_or_lent_record();
-    let before = record.words.freezer.get();
-    if before & ADMITTED != 0 {
-        record.nest_in_freezer(before);
-        return Some(record);
-    }
-    // In a signal handler between (A) and (C) the thread has levels already, which it keeps.
-    if record.try_inside((before + LEVEL) | lent) {
-        return Some(record);
-    }
-    record.words.freezer.set(before);
-    if lent != 0 {
-        record.return_lent();
-    }
-    None
-}
-
-#[cold]
-fn enter_first() -> &'static Record {
-    let (record, lent) = own_or_lent_record();
-    record.enter_again(LEVEL | lent);
-    record
-}
-
 /// Returns the thread's own record, claimed now if it had none; and [`LENT`] if it is borrowed.
 fn own_or_lent_record() -> (&'static Record, u64) {
     let (record, is_lent) = Record::own_or_lent();
     (record, if is_lent { LENT } else { 0 })
 }
 
-/// Leaves the freezer, or goes one level up, without a guard.
-fn leave_freezer() {
-    if let Some(record) = own_record() {
-        record.leave_freezer();
-    }
-}
-
 /// Leaves all levels of the freezer. Returns the record and the levels, if there are any.
 fn leave_all_levels() -> Option<(&'static Record, u64)> {
     let record = own_record()?;
-    let word = record.words.freezer.get();
+    let word = record.freezer().get();
     if word == 0 {
         return None;
     }
     // (D)
-    record.words.freezer.set(0);
+    record.freezer().set(0);
     record.resume();
     Some((record, word & !ADMITTED))
 }
 
-/// The thread that has set "frozen".
-struct Turn(&'static Record);
-
 /// Waits outside of the freezer while `take_turn` takes the right to freeze. Then goes inside, one
 /// level deeper than before.
-fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
+fn await_turn_outside(take_turn: impl FnOnce()) -> &'static Record {
     let (record, lent) = own_or_lent_record();
     let before = leave_all_levels().map_or(lent, |(_, word)| word);
     take_turn();
-    record.words.freezer.set((before + LEVEL) | ADMITTED);
-    Turn(record)
+    record.freezer().set((before + LEVEL) | ADMITTED);
+    record
 }
 
-impl Turn {
-    /// Waits until all other threads are outside.
-    fn wait_for_others(self) {
-        let process = shared::process();
-        // (Q) pairs with (B).
-        // weaken: fences-of-a-freeze
-        fence_all_of(process);
-        // (R)
-        for record in RECORDS.iter().filter(|record| record.is_of(process)) {
-            let mut attempts = 0;
-            while !ptr::eq(record, self.0) && record.words.freezer.seen() != 0 {
-                relax(attempts);
-                attempts = attempts.saturating_add(1);
-            }
+/// Waits until all threads but that of this record are outside.
+fn wait_for_others(own: &Record) {
+    let process = shared::process();
+    // (Q) pairs with (B). The threads of other processes, with which this one shares the records,
+    // have no part in it. A claim names the process before its fence, so the same holds of a claim
+    // by a thread of this process.
+    // weaken: fences-of-a-freeze
+    fence_all_by(|record| record.is_of(process));
+    // (R)
+    for record in RECORDS.iter().filter(|record| record.is_of(process)) {
+        wait_while(|| !ptr::eq(record, own) && record.freezer().seen() != 0);
+    }
+}
+
+impl ForkGuard {
+    #[inline(always)]
+    fn of(record: &'static Record) -> Self {
+        Self {
+            record,
+            stays: PhantomData,
         }
     }
 }

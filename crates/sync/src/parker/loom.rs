@@ -43,11 +43,11 @@ impl Shared {
 
 impl Parker {
     /// As [`park`](Self::park), without a blocking section.
-    fn park_inside(&self, restart: Restart, before: impl FnOnce(&Word)) -> Wake {
-        self.word.forget_handlers();
-        before(&self.word);
-        let interrupted = self.word.wait(restart);
-        self.word.finish(interrupted, restart)
+    fn park_inside(&self, restart: Restart, before: impl FnOnce(&Self)) -> Wake {
+        self.forget_handlers();
+        before(self);
+        let interrupted = self.sleep(None, restart);
+        self.finish(interrupted, restart)
     }
 }
 
@@ -69,7 +69,7 @@ fn an_interrupted_sleep_loses_no_wake_up() {
     explore(Any, || {
         let shared = Shared::new();
         let waking = Shared::wake_later(&shared);
-        let first = (shared.parker).park_inside(Restart::Allowed, |word| word.interrupt(false));
+        let first = (shared.parker).park_inside(Restart::Allowed, |parker| parker.interrupt(false));
         assert!(first.interrupted);
         if !first.notified {
             let next = shared.parker.park_inside(Restart::Allowed, |_| ());
@@ -86,9 +86,9 @@ fn an_interrupted_sleep_loses_no_wake_up() {
 fn a_restarted_sleep_is_not_interrupted() {
     explore(Any, || {
         let parker = Parker::new();
-        let restarted = parker.park_inside(Restart::Allowed, |word| word.interrupt(true));
+        let restarted = parker.park_inside(Restart::Allowed, |parker| parker.interrupt(true));
         assert!(!restarted.interrupted);
-        let ended = parker.park_inside(Restart::Never, |word| word.interrupt(true));
+        let ended = parker.park_inside(Restart::Never, |parker| parker.interrupt(true));
         assert!(ended.interrupted);
     });
 }

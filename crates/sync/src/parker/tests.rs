@@ -16,7 +16,7 @@ fn handle(signal: libc::c_int, flags: libc::c_int) {
     action.sa_sigaction = nothing as *const () as usize;
     action.sa_flags = flags;
     // SAFETY: the action is valid, and the old one is not wanted.
-    let done = unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) };
+    let done = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     assert_eq!(done, 0);
 }
 

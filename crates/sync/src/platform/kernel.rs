@@ -217,11 +217,11 @@ pub unsafe trait Platform {
 }
 
 /// The hooks of a program that registers none.
-#[cfg(any(feature = "std", not(feature = "platform")))]
+#[cfg(not(any(feature = "std", feature = "platform")))]
 pub(super) struct Defaults;
 
 // SAFETY: the defaults do what the documentation says.
-#[cfg(any(feature = "std", not(feature = "platform")))]
+#[cfg(not(any(feature = "std", feature = "platform")))]
 unsafe impl Platform for Defaults {}
 
 /// The size and the alignment of a page of [`Platform::allocate_page`], in bytes.
@@ -236,6 +236,33 @@ const LAYOUT_OF_PAGE: Layout = match Layout::from_size_align(PAGE, PAGE) {
     Err(_) => panic!("the size is a power of two"),
 };
 
+/// Passes the hooks to a macro: the function of each that the linker finds, and its signature.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! platform_hooks {
+    ($then:ident! $($first:tt)*) => {
+        $then! {
+            $($first)*
+            [] fdtable_cpus: cpus() -> usize,
+            [] fdtable_cpu: cpu() -> usize,
+            [] fdtable_node: node() -> u16,
+            [] fdtable_thread_word: thread_word() -> *mut (),
+            [unsafe] fdtable_set_thread_word: set_thread_word(word: *mut ()) -> (),
+            [] fdtable_enter_lock: enter_lock() -> (),
+            [unsafe] fdtable_leave_lock: leave_lock() -> (),
+            [] fdtable_relax: relax(attempts: u32) -> (),
+            [] fdtable_has_heavy_fence: has_heavy_fence() -> bool,
+            [] fdtable_heavy_fence: heavy_fence() -> (),
+            [] fdtable_sequence_area: sequence_area() -> ::core::option::Option<isize>,
+            [] fdtable_allocate_page: allocate_page(node: u16)
+                -> ::core::option::Option<::core::ptr::NonNull<u8>>,
+            [unsafe] fdtable_free_page: free_page(page: ::core::ptr::NonNull<u8>) -> (),
+            [] fdtable_nanoseconds: nanoseconds() -> u64,
+            [] fdtable_want_tick: want_tick() -> (),
+        }
+    };
+}
+
 /// Registers a type that implements [`Platform`](crate::platform::kernel::Platform) as the
 /// platform of the program. Once in a program that has the feature `platform` and not `std`: the
 /// linker reports a second one, and a missing one. With `std` it is not used. Without either of
@@ -249,26 +276,8 @@ macro_rules! set_platform {
                 "the hooks are not used: the feature `platform` is off"
             );
             use $crate::platform::kernel::Platform;
-            $crate::platform_functions!($platform,
-                fdtable_cpus: cpus() -> usize,
-                fdtable_cpu: cpu() -> usize,
-                fdtable_node: node() -> u16,
-                fdtable_thread_word: thread_word() -> *mut (),
-                fdtable_enter_lock: enter_lock() -> (),
-                fdtable_relax: relax(attempts: u32) -> (),
-                fdtable_has_heavy_fence: has_heavy_fence() -> bool,
-                fdtable_heavy_fence: heavy_fence() -> (),
-                fdtable_sequence_area: sequence_area() -> ::core::option::Option<isize>,
-                fdtable_allocate_page: allocate_page(node: u16)
-                    -> ::core::option::Option<::core::ptr::NonNull<u8>>,
-                fdtable_nanoseconds: nanoseconds() -> u64,
-                fdtable_want_tick: want_tick() -> (),
-            );
-            $crate::platform_functions!($platform, unsafe
-                fdtable_set_thread_word: set_thread_word(word: *mut ()),
-                fdtable_leave_lock: leave_lock(),
-                fdtable_free_page: free_page(page: ::core::ptr::NonNull<u8>),
-            );
+            use $crate::platform_functions;
+    $crate::platform_hooks!(platform_functions! $platform,);
         };
     };
 }
@@ -277,24 +286,19 @@ macro_rules! set_platform {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! platform_functions {
-    ($platform:ty, unsafe $($symbol:ident: $hook:ident($($argument:ident: $type:ty),*),)*) => {
+    ($platform:ty, $(
+        [$($unsafe:tt)?]
+        $symbol:ident: $hook:ident($($argument:ident: $type:ty),*) -> $answer:ty,
+    )*) => {
         $(
             /// # Safety
             /// As for the hook.
             #[unsafe(no_mangle)]
             #[inline]
-            unsafe extern "Rust" fn $symbol($($argument: $type),*) {
+            #[allow(unused_unsafe)]
+            $($unsafe)? extern "Rust" fn $symbol($($argument: $type),*) -> $answer {
                 // SAFETY: as the caller promises.
                 unsafe { <$platform as Platform>::$hook($($argument),*) }
-            }
-        )*
-    };
-    ($platform:ty, $($symbol:ident: $hook:ident($($argument:ident: $type:ty),*) -> $answer:ty,)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            #[inline]
-            extern "Rust" fn $symbol($($argument: $type),*) -> $answer {
-                <$platform as Platform>::$hook($($argument),*)
             }
         )*
     };

@@ -1,11 +1,11 @@
 //! A lock that sleeps on its own word, in memory that processes may share.
 //!
 //! The first word of a [`RawMutex`] has the number of the thread that holds it. A thread that finds
-//! it taken looks again for some microseconds, as a holder is nearly always done by then. Then it
-//! sets the second word, the *mark*, looks once more for a while, and sleeps on the mark. An unlock
-//! that finds the mark clears it and wakes one thread, which sets it again before it looks. If the
-//! mark is cleared while no thread sleeps yet, the one that is about to finds another value, and
-//! looks.
+//! it taken looks again for some microseconds, as a holder is nearly always done by then. (The lock
+//! of the library [keeps away](Owners::AWAY) before.) Then it sets the second word, the *mark*,
+//! looks once more for a while, and sleeps on the mark. An unlock that finds the mark clears it and
+//! wakes one thread, which sets it again before it looks. If the mark is cleared while no thread
+//! sleeps yet, the one that is about to finds another value, and looks.
 //!
 //! A thread that sleeps wakes ten times a second, if processes [share memory](super::shared), to
 //! look whether the owner still lives. If not, it takes the lock: what the lock guards is as the
@@ -21,16 +21,13 @@
 
 use core::hint;
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU32, compiler_fence, fence};
 use core::time::Duration;
 
-use super::futex;
 use super::shared::registered;
-
-/// The lock of the library.
-pub(super) type Mutex<T> = lock_api::Mutex<RawMutex<Registered>, T>;
-pub(super) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex<Registered>, T>;
+use super::{WAITS, futex, keep_away};
 
 /// Names the threads that take a lock.
 ///
@@ -44,15 +41,9 @@ pub unsafe trait Owners {
 
     /// Returns true if the lock may be taken from the thread with this number.
     fn has_ended(number: u32) -> bool;
-}
 
-/// Returns true if a thread may sleep on a lock.
-#[inline]
-pub(super) fn may_have_sleepers<T>(lock: &Mutex<T>) -> bool {
-    // SAFETY: the word is only read.
-    let raw = unsafe { lock.raw() };
-    // Relaxed: a hint.
-    raw.mark.load(Relaxed) != 0
+    /// The steps of a waiting thread in which it does nothing, before it looks all the time.
+    const AWAY: Range<u32> = 0..0;
 }
 
 /// The threads of processes that [share memory](super::shared); elsewhere all have one number.
@@ -69,6 +60,12 @@ unsafe impl Owners for Registered {
     fn has_ended(number: u32) -> bool {
         registered().is_some_and(|hooks| (hooks.has_ended)(number))
     }
+
+    // A holder nearly always runs on, and is done before this thread could be suspended and woken.
+    // And where more threads run than there are CPUs, a thread that yields its CPU at each
+    // contention waits for all others. The first step is longer than for a lock of one word, since
+    // a search takes longer than a change in a leaf: four microseconds, of a wait of 28.
+    const AWAY: Range<u32> = 2..WAITS;
 }
 
 /// The words of a lock. It must not be freed before an unlock has returned.
@@ -141,6 +138,13 @@ unsafe impl<O: Owners> lock_api::RawMutex for RawMutex<O> {
 }
 
 impl<O: Owners> RawMutex<O> {
+    /// Returns true if a thread may sleep on the lock.
+    #[inline]
+    pub(super) fn may_have_sleepers(&self) -> bool {
+        // Relaxed: a hint.
+        self.mark.load(Relaxed) != 0
+    }
+
     #[cold]
     fn wake_one(&self) {
         // Orders the store of the owner with the exchange: the thread that is woken, or finds the
@@ -154,7 +158,12 @@ impl<O: Owners> RawMutex<O> {
 
     #[cold]
     fn wait(&self) {
-        if self.is_taken_within(LOOKS) {
+        let is_taken_after = |attempts| {
+            keep_away(attempts);
+            lock_api::RawMutex::try_lock(self)
+        };
+        let mut away = O::AWAY;
+        if away.any(is_taken_after) || self.is_taken_within(LOOKS) {
             return;
         }
         let mut nap = FIRST_NAP;

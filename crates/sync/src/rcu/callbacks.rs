@@ -63,7 +63,8 @@ use core::ptr::NonNull;
 use super::grace::{GRACE, check_progress};
 use super::queue::{Effect, Head, LONE_BATCH, List, Queue, Queues, SpinLock, queues};
 use super::reader::{inside_read_lock, inside_section};
-use crate::announce::RECORDS;
+use super::{WouldDeadlock, check_outside, worker};
+use crate::announce::{RECORDS, inside_callback, replace_inside_callback};
 use crate::platform::{relax, shared};
 
 /// How many callbacks share a grace period; one that holds much memory counts as more. A lone
@@ -177,10 +178,7 @@ pub unsafe fn call_timely(head: NonNull<Head>) {
 /// [`call_later`].
 #[inline]
 pub fn bound_wait() {
-    #[cfg(feature = "std")]
-    super::worker::WORKER.note_call();
-    #[cfg(not(any(feature = "std", loom)))]
-    want_tick();
+    worker::note_call();
 }
 
 /// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
@@ -333,7 +331,7 @@ fn invoke_ready(queue: &SpinLock<Queue>, max: usize) {
         false => max,
     };
     let _shared = shared::allocate();
-    let outer = thread::replace_inside_callback(true);
+    let outer = replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
         ready,
@@ -354,7 +352,7 @@ struct Invocation<'a> {
 
 impl Drop for Invocation<'_> {
     fn drop(&mut self) {
-        thread::replace_inside_callback(self.outer);
+        replace_inside_callback(self.outer);
         let mut queue = self.queue.lock();
         queue.end_invocation(self.weight, self.ready.take());
     }
@@ -362,45 +360,50 @@ impl Drop for Invocation<'_> {
 
 /// Waits until all callbacks that are queued now have run, and frees what they leave.
 pub(super) fn drain() {
-    for _pass in 0..PASSES {
-        // Not the end of all passes: a callback that another thread was running may have queued
-        // one behind the look, and have ended before it.
-        if !Progress::new().seal() {
-            continue;
-        }
-        for queue in queues::all() {
-            let target = queue.lock().queued;
-            let mut attempts = 0;
-            while queue.lock().invoked < target {
-                advance(queue, usize::MAX);
-                relax(attempts);
-                attempts = attempts.saturating_add(1);
-                check_progress(attempts);
-            }
-        }
+    let mut barrier = Barrier::new();
+    let mut attempts = 0;
+    while !barrier.step() {
+        relax(attempts);
+        attempts = attempts.saturating_add(LOOKS);
+        check_progress(attempts);
     }
 }
 
 /// Runs all callbacks that are queued now, and what these queue in turn. Stops if a reader is in
 /// the way for long. Returns true if all callbacks that were queued at the call have run.
 pub(super) fn drain_briefly() -> bool {
-    let (all_ran, mut more) = end::noting_queued(|| Progress::new().step_in_pass());
+    let (all_ran, mut more) = end::noting_queued(|| Barrier::new().step_in_pass());
     let mut goes_on = all_ran;
     for _ in 1..ROUNDS {
         if !(goes_on && more) {
             break;
         }
-        (goes_on, more) = end::noting_queued(|| Progress::new().step_in_pass());
+        (goes_on, more) = end::noting_queued(|| Barrier::new().step_in_pass());
     }
     all_ran
 }
 
-/// Progress of a barrier that advances in steps.
+/// A [`barrier`](super::barrier) in steps, for a caller that waits by other means between them.
 ///
-/// It goes from queue to queue, [`PASSES`] times, and takes the target of each once, when it gets
-/// there. So callbacks that are queued later do not hold it up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+/// It waits for every callback that was queued before it was made. Callbacks that are queued later
+/// do not hold it up for good: it goes from queue to queue, twice, and takes the target of each
+/// once, when it gets there. So it waits for a few grace periods for each CPU at most. Neither
+/// making nor dropping it does anything.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// let (tell, hear) = std::sync::mpsc::channel();
+/// rcu::defer(move || tell.send("readers have left").unwrap());
+/// let mut barrier = rcu::Barrier::new();
+/// while !barrier.poll()? {
+///     std::thread::yield_now();
+/// }
+/// assert_eq!(hear.recv().unwrap(), "readers have left");
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Barrier {
     /// How many passes are finished.
     passes: usize,
     /// How many queues of this pass are finished.
@@ -409,13 +412,28 @@ pub(super) struct Progress {
     target: Option<u64>,
 }
 
-impl Progress {
-    pub(super) const fn new() -> Self {
+impl Barrier {
+    /// Makes a barrier for the callbacks that are queued now. Neither blocks nor allocates.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             passes: 0,
             done: 0,
             target: None,
         }
+    }
+
+    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if
+    /// all of them have run; false if the caller is to poll again.
+    ///
+    /// Waits, and runs callbacks, as [`try_barrier`](super::try_barrier) does: the caller holds no
+    /// lock that one of them takes. Costs as much as that or less.
+    ///
+    /// # Errors
+    /// As [`try_barrier`](super::try_barrier). The barrier can be polled again elsewhere.
+    pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
+        check_outside()?;
+        Ok(self.step())
     }
 
     /// Returns true if callbacks are queued, and seals them: before the first grace period begins,
@@ -433,7 +451,9 @@ impl Progress {
 
     /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
     /// all of them have run.
-    pub(super) fn step(&mut self) -> bool {
+    fn step(&mut self) -> bool {
+        // A pass without callbacks is not the end of all: a callback that another thread was
+        // running may have queued one behind the look, and have ended before it.
         while self.passes < PASSES {
             if !self.step_in_pass() {
                 return false;
@@ -559,108 +579,23 @@ pub(super) fn note_due() -> bool {
     some_queued
 }
 
-/// Counts the lists that other threads were invoking as run. Those threads do not exist, and the
-/// callbacks that they had not yet invoked leak.
+/// Counts the lists as run that threads were invoking which do not exist. The callbacks that they
+/// had not yet invoked leak.
 #[cfg(feature = "std")]
-pub(super) fn forget_invocations() {
-    for queue in queues::all() {
-        queue.lock().forget_invocation();
-    }
-}
-
-/// Counts the lists that threads of a process were invoking as run. The process has ended.
-#[cfg(feature = "std")]
-pub(super) fn forget_invocations_of(process: u32) {
+pub(super) fn forget_invocations(is_gone: impl Fn(NonZeroUsize) -> bool) {
     for queue in queues::all() {
         let mut queue = queue.lock();
-        let is_of = |name: NonZeroUsize| name.get() == process as usize;
-        if queue.invoking.is_some_and(is_of) {
+        if queue.invoking.is_some_and(&is_gone) {
             queue.invoking = None;
             queue.invoked = queue.queued - queue.weight() as u64;
         }
     }
 }
 
-/// Returns true if the calling thread runs a callback, as far as can be known.
-pub(super) fn inside_callback() -> bool {
-    thread::inside_callback()
-}
-
-#[cfg(any(feature = "std", loom))]
-mod thread {
-    use core::cell::Cell;
-
-    #[cfg(not(loom))]
-    std::thread_local! {
-        static INSIDE: Cell<bool> = const { Cell::new(false) };
-    }
-    #[cfg(loom)]
-    loom::thread_local! {
-        static INSIDE: Cell<bool> = Cell::new(false);
-    }
-
-    pub(super) fn inside_callback() -> bool {
-        INSIDE.try_with(Cell::get).unwrap_or(false)
-    }
-
-    /// Notes whether the thread runs a callback. Returns the previous value.
-    pub(super) fn replace_inside_callback(inside: bool) -> bool {
-        INSIDE
-            .try_with(|place| place.replace(inside))
-            .unwrap_or(false)
-    }
-}
-
-#[cfg(not(any(feature = "std", loom)))]
-mod thread {
-    use crate::announce::ThreadState;
-    use crate::platform::atomic::Ordering::Relaxed;
-
-    // Relaxed, all: only the thread uses it.
-    pub(super) fn inside_callback() -> bool {
-        ThreadState::of_caller().is_some_and(|own| own.inside_callback.load(Relaxed) != 0)
-    }
-
-    pub(super) fn replace_inside_callback(inside: bool) -> bool {
-        ThreadState::of_caller().is_some_and(|own| {
-            let before = own.inside_callback.load(Relaxed) != 0;
-            own.inside_callback.store(usize::from(inside), Relaxed);
-            before
-        })
-    }
-}
-
-/// Asks a kernel for ticks while callbacks are queued.
-#[cfg(not(any(feature = "std", loom)))]
-mod ticks {
-    use crate::platform::atomic::AtomicBool;
-    use crate::platform::atomic::Ordering::Relaxed;
-    use crate::platform::hooks;
-
-    /// A tick was asked for, and has not begun yet.
-    static WANTED: AtomicBool = AtomicBool::new(false);
-
-    /// Asks for a tick, unless one is asked for.
-    #[inline]
-    pub(in crate::rcu) fn want() {
-        // Relaxed, both: the locks of the queues order what the tick finds. An exchange that comes
-        // before the one of `begin` is of a callback that was queued before that tick looks.
-        if !WANTED.load(Relaxed) && !WANTED.swap(true, Relaxed) {
-            hooks::want_tick();
-        }
-    }
-
-    /// Notes that a tick begins: what is queued from now on asks for another one.
-    pub(in crate::rcu) fn begin() {
-        WANTED.swap(false, Relaxed);
-    }
-}
-#[cfg(not(any(feature = "std", loom)))]
-pub(super) use ticks::{begin as begin_tick, want as want_tick};
-
 #[cfg(all(feature = "std", not(loom)))]
 mod end {
-    use super::{drain_briefly, inside_callback, inside_section};
+    use super::{drain_briefly, inside_section};
+    use crate::announce::inside_callback;
     use crate::host_fork::freezer;
     use crate::platform::shared;
     use core::cell::Cell;

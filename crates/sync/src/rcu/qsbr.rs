@@ -2,8 +2,8 @@
 //! hold nothing.
 
 use super::WouldDeadlock;
-use super::reader::Guard;
-use crate::announce::Record;
+use super::reader::{Guard, Section};
+use crate::announce::{RECORDS, Record, count_unowned_section, with_made_state};
 use core::marker::PhantomData;
 
 /// A reader whose section lasts from one quiescent state to the next.
@@ -39,8 +39,10 @@ impl Reader {
     /// Makes a reader that is online. Allocates when there is no record to reuse.
     #[must_use]
     pub fn online() -> Self {
+        let record = RECORDS.claim();
+        drop(Online(record));
         Self {
-            record: Record::claim_online(),
+            record,
             thread: PhantomData,
         }
     }
@@ -48,29 +50,26 @@ impl Reader {
     /// Returns a guard for the section that the reader is in. Costs nothing.
     #[inline(always)]
     pub fn guard(&self) -> Guard<'_> {
-        // SAFETY: the reader is its thread's. It is online whenever it is not borrowed alone, and
-        // what ends a section borrows it so.
-        unsafe { self.record.borrow_online() }
+        // SAFETY: the reader is online whenever it is not borrowed alone, and what ends its section
+        // borrows it so.
+        unsafe { Guard::of(None) }
     }
 
     /// Announces that the reader holds nothing that it found before. Never blocks.
     #[doc(alias = "rcu_quiescent_state")]
     #[inline]
     pub fn quiescent(&mut self) {
-        // SAFETY: this reader's own record, which is online. References that were found in the
-        // section borrow the reader.
-        unsafe { self.record.quiesce() };
+        // SAFETY: the reader is online, by its own thread. References that were found in its
+        // section borrow it.
+        unsafe { Section::counted(self.record).renew() };
     }
 
     /// Runs `f` while no grace period waits for this reader; `f` may block, and has no guard of
     /// this reader.
     pub fn offline<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: as in `quiescent`.
-        unsafe { self.record.go_offline() };
-        let online = Online(self.record);
-        let answer = f();
-        drop(online);
-        answer
+        go_offline(self.record);
+        let _online = Online(self.record);
+        f()
     }
 
     /// Waits for a grace period, offline. Blocks.
@@ -82,20 +81,29 @@ impl Reader {
     }
 }
 
-/// Takes the reader online again, also when what ran offline panicked.
+/// Takes a reader online when it is dropped, also when what ran offline panicked.
 struct Online(&'static Record);
 
 impl Drop for Online {
     fn drop(&mut self) {
-        self.0.go_online();
+        // Left by `go_offline`.
+        self.0.enter_counted();
+        // The count of a thread that has no record would be lost.
+        with_made_state(|_| ());
+        count_unowned_section(1);
     }
+}
+
+/// Ends the section of a reader that is online, and is borrowed alone by its own thread.
+fn go_offline(record: &'static Record) {
+    // SAFETY: entered by `Online`. References that were found in it borrow the reader.
+    unsafe { Section::counted(record).leave() };
+    count_unowned_section(-1);
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // SAFETY: as in `quiescent`.
-        unsafe { self.record.go_offline() };
-        // SAFETY: offline, and the reader ends here.
-        unsafe { self.record.retire() };
+        go_offline(self.record);
+        self.record.unclaim();
     }
 }

@@ -14,13 +14,8 @@ use crate::platform::atomic::AtomicPtr;
 use crate::platform::atomic::Ordering::Relaxed;
 use crate::platform::{const_fn, shared};
 use crate::prefetch::prefetch;
-#[cfg(not(loom))]
 pub(super) use crate::spin::SpinLock;
 use crate::unwind;
-// The lock has its own models. The models of everything that frees would explore its every step
-// again.
-#[cfg(loom)]
-pub(super) use crate::platform::Mutex as SpinLock;
 
 /// The weight of a list is checked whenever it passes a multiple of this.
 pub(super) const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
@@ -28,10 +23,10 @@ pub(super) const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 /// Effect of a callback, which decides the queue that the callback joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Frees memory, and calls no code of others. It runs anywhere, also inside sections.
-    FreesMemory,
     /// Runs code of others, such as `Drop` of an object. It runs outside of sections.
     RunsCode,
+    /// Frees memory, and calls no code of others. It runs anywhere, also inside sections.
+    FreesMemory,
 }
 
 /// The part of an object that waits for its grace period: a link and a function.
@@ -304,19 +299,10 @@ impl Queue {
     pub(super) fn weight(&self) -> usize {
         self.gathering.weight + self.waiting.weight + self.ready.weight
     }
-
-    /// Counts what another thread was invoking as run.
-    #[cfg(feature = "std")]
-    pub(super) fn forget_invocation(&mut self) {
-        if self.invoking.is_some_and(|thread| thread != invoker_name()) {
-            self.invoking = None;
-            self.invoked = self.queued - self.weight() as u64;
-        }
-    }
 }
 
 /// Names the calling thread as one that invokes. Without `std` all threads have the same name.
-fn invoker_name() -> NonZeroUsize {
+pub(super) fn invoker_name() -> NonZeroUsize {
     // Threads of two processes may have one name. All threads of a process end together.
     let name = match shared::process() {
         0 => announce::name(),
@@ -325,33 +311,22 @@ fn invoker_name() -> NonZeroUsize {
     NonZeroUsize::new(name).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The queues of one CPU, on cache lines of their own.
-pub(super) struct Queues {
-    frees_memory: CachePadded<SpinLock<Queue>>,
-    runs_code: CachePadded<SpinLock<Queue>>,
-}
+/// The queues of one CPU, on cache lines of their own: one for each [`Effect`].
+pub(super) struct Queues([CachePadded<SpinLock<Queue>>; 2]);
 
 impl Queues {
-    const_fn! {
-        fn new() -> Self {
-            Self {
-                frees_memory: CachePadded::new(SpinLock::new(Queue::new())),
-                runs_code: CachePadded::new(SpinLock::new(Queue::new())),
-            }
-        }
+    const fn new() -> Self {
+        Self([const { CachePadded::new(SpinLock::new(Queue::new())) }; 2])
     }
 
     #[inline]
     pub(super) fn of(&self, effect: Effect) -> &SpinLock<Queue> {
-        match effect {
-            Effect::FreesMemory => &self.frees_memory,
-            Effect::RunsCode => &self.runs_code,
-        }
+        &self.0[effect as usize]
     }
 
     /// Iterates over both, the one that runs outside of sections first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &SpinLock<Queue>> + Clone {
-        [&*self.runs_code, &*self.frees_memory].into_iter()
+        self.0.iter().map(|queue| &**queue)
     }
 }
 

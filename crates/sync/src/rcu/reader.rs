@@ -5,11 +5,9 @@ use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-#[cfg(not(feature = "std"))]
-use crate::announce::ThreadState;
 use crate::announce::{
-    FENCED, RECORDS, Record, Word, count_unowned_section, keep, own_or_none, own_record,
-    unowned_sections,
+    FENCED, RECORDS, Record, Word, count_unowned_section, forget_own_record, inside_callback, keep,
+    own_or_none, own_record, unowned_sections, with_made_state,
 };
 use crate::fence;
 use crate::hint::cold_path;
@@ -104,7 +102,7 @@ impl Section {
     }
 
     #[inline(always)]
-    fn counted(record: &'static Record) -> Self {
+    pub(super) fn counted(record: &'static Record) -> Self {
         Self(NonNull::from(record).map_addr(|address| address | COUNTED))
     }
 
@@ -132,6 +130,16 @@ impl Section {
         } else {
             self.record().end_plain();
         }
+    }
+
+    /// Ends a counted section that no other is in, and begins the next one with a single store.
+    ///
+    /// # Safety
+    /// This thread has entered it, and uses nothing more that it found in it.
+    #[inline(always)]
+    pub(super) unsafe fn renew(self) {
+        // (D) of the old section, and (A) and (B) of the new one.
+        self.record().begin_counted(0);
     }
 
     /// Leaves a section of a record that the thread keeps, as [`leave`](Self::leave) does, and
@@ -187,7 +195,7 @@ impl Record {
     }
 
     /// Enters a counted section.
-    fn enter_counted(&'static self) -> Section {
+    pub(super) fn enter_counted(&'static self) -> Section {
         match self.words.counted.get() {
             0 => self.begin_counted(0),
             word => self.nest(word),
@@ -445,10 +453,7 @@ pub(crate) fn inside_section() -> bool {
 
 /// Returns true if the library knows whether its caller is inside a section.
 pub(super) fn knows_caller() -> bool {
-    #[cfg(any(feature = "std", loom))]
-    return true;
-    #[cfg(not(any(feature = "std", loom)))]
-    ThreadState::of_caller().is_some()
+    with_made_state(|_| ()).is_some()
 }
 
 /// Returns true if the calling thread is inside a section that [`read_lock`] began, as far as can
@@ -468,73 +473,17 @@ pub(super) fn inside_read_lock() -> bool {
 /// [`Platform::set_thread_word`](crate::platform::kernel::Platform::set_thread_word). A handler
 /// itself never calls this.
 pub fn end_thread() {
-    #[cfg(not(any(feature = "std", loom)))]
-    {
-        if inside_section() || super::callbacks::inside_callback() {
-            return;
-        }
-        super::callbacks::drain_briefly();
-        if let Some(record) = own_record() {
-            crate::announce::forget_own_record();
-            record.unclaim();
-        }
+    if cfg!(feature = "std") || inside_section() || inside_callback() {
+        return;
+    }
+    super::callbacks::drain_briefly();
+    if let Some(record) = own_record() {
+        forget_own_record();
+        record.unclaim();
     }
 }
 
 /// Returns the number of a grace period that a word carries.
 fn number_of(word: u64) -> u64 {
     word & !(NUMBER - 1)
-}
-
-/// The half of a quiescent-state reader that touches its record.
-impl Record {
-    pub(super) fn claim_online() -> &'static Self {
-        let record = RECORDS.claim();
-        record.go_online();
-        record
-    }
-
-    pub(super) fn go_online(&'static self) {
-        // Left by `go_offline`.
-        self.enter_counted();
-        #[cfg(not(feature = "std"))]
-        ThreadState::of_caller();
-        count_unowned_section(1);
-    }
-
-    /// Ends the section of a reader.
-    ///
-    /// # Safety
-    /// The record is the calling thread's reader's, and online; nothing that was found in the
-    /// section is used any more.
-    pub(super) unsafe fn go_offline(&self) {
-        self.leave_counted();
-        count_unowned_section(-1);
-    }
-
-    /// Ends a section and begins the next one with a single store.
-    ///
-    /// # Safety
-    /// As for [`go_offline`](Self::go_offline).
-    pub(super) unsafe fn quiesce(&self) {
-        // (D) of the old section, and (A) and (B) of the new one.
-        self.begin_counted(0);
-    }
-
-    /// Gives the record of a reader to others.
-    ///
-    /// # Safety
-    /// It is the calling thread's reader's, and offline; the reader does not use it any more.
-    pub(super) unsafe fn retire(&self) {
-        self.unclaim();
-    }
-
-    /// Returns a guard for the section that the reader is in.
-    ///
-    /// # Safety
-    /// The record is the calling thread's, and stays online for as long as it is borrowed.
-    pub(super) unsafe fn borrow_online(&self) -> Guard<'_> {
-        // SAFETY: as the caller promises.
-        unsafe { Guard::of(None) }
-    }
 }

@@ -87,25 +87,31 @@ use crossbeam_utils::CachePadded;
 use super::callbacks;
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::Relaxed;
-use crate::platform::{Mutex, own};
+use crate::platform::{Mutex, const_fn, futex, own};
 
-mod bell;
+#[cfg(all(unix, not(loom)))]
+#[path = "worker/unix.rs"]
+mod thread;
+#[cfg(not(any(unix, loom)))]
+#[path = "worker/other.rs"]
+mod thread;
+#[cfg(loom)]
+#[path = "worker/model.rs"]
 mod thread;
 
-use bell::Bell;
+#[cfg(not(loom))]
+use crate::host_fork::{freezer::enter_borrowing as enter, is_frozen_here};
 use thread::Thread;
 #[cfg(all(unix, not(loom)))]
-pub use thread::block_faults;
+pub use thread::{block_faults, without_thread};
+#[cfg(loom)]
+use thread::{enter, is_frozen_here};
 
 /// The time between looks. Two of them, a grace period and a busy CPU fit into 10 milliseconds.
 const TICK: Duration = Duration::from_millis(3);
 
 /// How many calls follow a failed start before the next one.
 const RETRY: u32 = 256;
-
-/// How long the end of the process waits for a look of the worker, and again for readers.
-#[cfg(all(unix, not(loom)))]
-const END_LIMIT: Duration = Duration::from_millis(10);
 
 /// There is no worker. A call starts it.
 const ABSENT: u32 = 0;
@@ -131,14 +137,13 @@ const PAUSED: u32 = 6;
 pub(super) struct Worker {
     /// Read by each call, so it has a line of its own.
     state: CachePadded<AtomicU32>,
-    bell: Bell,
     /// Held while the thread is started or ended.
     thread: Mutex<Start>,
     /// Not 0 once the thread does nothing more.
     has_left: AtomicU32,
     /// The process that has registered the handler of its end, or inherited it; 0 if none has.
     /// Outside of the lock, which no thread may ever release in the child of a fork.
-    #[cfg(all(unix, not(loom)))]
+    #[cfg_attr(loom, allow(dead_code, reason = "no process ends in a model"))]
     process: AtomicU32,
 }
 
@@ -160,6 +165,18 @@ enum Next {
 own! {
     pub(super) static WORKER: Worker = Worker::new();
 }
+
+/// Has the worker run the callback that the caller has just queued.
+#[inline]
+pub(super) fn note_call() {
+    WORKER.note_call();
+}
+
+/// Does nothing: the caller of ticks makes them.
+pub(super) fn begin_tick() {}
+
+/// Does nothing.
+pub(super) fn end_tick() {}
 
 /// Promises that the program calls [`tick`](super::tick) every few milliseconds: no thread is
 /// started for [`call_timely`](super::call_timely). For programs that may not have further threads.
@@ -187,77 +204,20 @@ pub fn use_ticks() {
     }
 }
 
-/// Runs `body` while the thread of this crate does not exist, and starts it again afterwards if it
-/// existed before. The thread then has the credentials of the calling thread. For calls that change
-/// the credentials of one thread, or of each thread of the process: the C library ends the process
-/// if a change succeeds in one thread and fails in another.
-///
-/// Callbacks that are queued meanwhile run later. Blocks for a few milliseconds, and for callbacks
-/// that are under way, outside of the [freezer](crate::host_fork). Not to be called inside a
-/// read-side section. In a callback it only runs `body`.
-///
-/// ```
-/// use fdtable_sync::rcu;
-///
-/// let answer = rcu::without_thread(|| 42);
-/// assert_eq!(answer, 42);
-/// ```
-#[cfg(all(unix, not(loom)))]
-pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
-    let worker = match callbacks::inside_callback() {
-        true => None,
-        false => WORKER.pause(),
-    };
-    let Some(worker) = worker else {
-        return body();
-    };
-    let _resumes = Resumes;
-    {
-        // The thread enters the freezer before it ends, and a fork may wait for the caller.
-        let _outside = crate::host_fork::blocking_section();
-        // A handler that leaves by a jump would leave the worker without a thread.
-        thread::without_signals(|| worker.join());
-    }
-    body()
-}
-
-/// Starts the thread again, also after a panic.
-#[cfg(all(unix, not(loom)))]
-struct Resumes;
-
-#[cfg(all(unix, not(loom)))]
-impl Drop for Resumes {
-    fn drop(&mut self) {
-        WORKER.resume();
-    }
-}
-
 impl Worker {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self {
-            state: CachePadded::new(AtomicU32::new(ABSENT)),
-            bell: Bell::new(),
-            thread: Mutex::new(Start::new()),
-            has_left: AtomicU32::new(0),
-            #[cfg(unix)]
-            process: AtomicU32::new(0),
+    const_fn! {
+        fn new() -> Self {
+            Self {
+                state: CachePadded::new(AtomicU32::new(ABSENT)),
+                thread: Mutex::new(Start { thread: None, skips: 0 }),
+                has_left: AtomicU32::new(0),
+                process: AtomicU32::new(0),
+            }
         }
     }
 
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self {
-            state: CachePadded::new(AtomicU32::new(ABSENT)),
-            bell: Bell::new(),
-            thread: Mutex::new(Start::new()),
-            has_left: AtomicU32::new(0),
-        }
-    }
-
-    /// Has the worker run the callback that the caller has just queued.
     #[inline]
-    pub(super) fn note_call(&'static self) {
+    fn note_call(&'static self) {
         // (B) Relaxed: see "No call is missed".
         let state = self.state.load(Relaxed);
         // weaken: call-that-leaves-its-queue-to-the-last-note
@@ -276,7 +236,7 @@ impl Worker {
             // (D) Relaxed, both: as in (B).
             match self.state.compare_exchange(state, CALLED, Relaxed, Relaxed) {
                 // weaken: call-that-wakes-no-worker
-                Ok(PARKED) => return self.bell.ring(),
+                Ok(PARKED) => return futex::wake(&self.state, 1),
                 Ok(_) => return,
                 Err(now) => state = now,
             }
@@ -330,17 +290,20 @@ impl Worker {
 
     /// The life of the thread.
     fn attend(&self) {
-        self.bell.belongs_here();
         loop {
             match self.look() {
-                Next::Sleep => self.bell.wait_for(TICK),
+                Next::Sleep => {
+                    // Relaxed: only a look. A call that changes the state wakes no worker.
+                    let state = self.state.load(Relaxed);
+                    if state <= CALLED {
+                        futex::wait(&self.state, state, Some(TICK));
+                    }
+                }
                 Next::Park => {
-                    self.bell.wait();
-                    // Nearly always a call has stored it already, by (D). If nothing did, the
-                    // worker has woken in vain, and parks again. Relaxed, both: as in (B).
-                    let _ = self
-                        .state
-                        .compare_exchange(PARKED, CALLED, Relaxed, Relaxed);
+                    // Relaxed: as in (B).
+                    while self.state.load(Relaxed) == PARKED {
+                        futex::wait(&self.state, PARKED, None);
+                    }
                 }
                 Next::End => break,
             }
@@ -403,34 +366,9 @@ impl Worker {
         // no call starts another thread before, which this one would not return.
         self.state.swap(state, Relaxed);
         drop(start);
-        // Also if it is awake, since it may sleep for a tick.
-        self.bell.ring();
+        // Also if it is not parked, since it may sleep for a tick.
+        futex::wake(&self.state, 1);
         thread
-    }
-
-    /// Ends the thread, soon, until [`resume`](Self::resume). Returns it if there is one.
-    #[cfg(all(unix, not(loom)))]
-    fn pause(&self) -> Option<Thread> {
-        let mut start = self.thread.lock();
-        let thread = start.thread.take()?;
-        // With the lock, as in `stop`. Relaxed: as in (B).
-        self.state.swap(PAUSED, Relaxed);
-        drop(start);
-        self.bell.ring();
-        Some(thread)
-    }
-
-    /// Starts the thread that [`pause`](Self::pause) has ended, unless it is not wanted any more.
-    #[cfg(all(unix, not(loom)))]
-    fn resume(&'static self) {
-        let mut start = self.thread.lock();
-        // Relaxed, both: see "Without the thread".
-        let resumed = self
-            .state
-            .compare_exchange(PAUSED, CALLED, Relaxed, Relaxed);
-        if resumed.is_ok() {
-            self.spawn(&mut start, Thread::spawn);
-        }
     }
 
     /// Says that the thread does not exist: the next call starts one.
@@ -443,7 +381,6 @@ impl Worker {
         if let Some(thread) = start.thread.take() {
             thread.forget();
         }
-        #[cfg(all(unix, not(loom)))]
         self.follow_fork();
         // Relaxed: there is one thread. If it was paused, the thread that would resume it is gone.
         let state = self.state.load(Relaxed);
@@ -452,131 +389,6 @@ impl Worker {
             self.state.store(ABSENT, Relaxed);
         }
     }
-}
-
-impl Start {
-    const fn new() -> Self {
-        Self {
-            thread: None,
-            skips: 0,
-        }
-    }
-}
-
-#[cfg(not(loom))]
-fn enter() -> crate::host_fork::ForkGuard {
-    crate::host_fork::freezer::enter_borrowing()
-}
-
-#[cfg(not(loom))]
-fn is_frozen_here() -> bool {
-    crate::host_fork::is_frozen_here()
-}
-
-/// The freezer has its own models.
-#[cfg(loom)]
-struct Inside;
-
-#[cfg(loom)]
-fn enter() -> Inside {
-    Inside
-}
-
-#[cfg(loom)]
-fn is_frozen_here() -> bool {
-    false
-}
-
-/// Work at the end of the process.
-#[cfg(all(unix, not(loom)))]
-mod exit {
-    use super::{END_LIMIT, ENDED, WORKER, Worker, callbacks};
-    use crate::host_fork::freezer;
-    use crate::platform::atomic::Ordering::Relaxed;
-    use crate::rcu::reader;
-    use core::time::Duration;
-    use std::time::Instant;
-
-    /// The time between two checks of the end.
-    const PAUSE: Duration = Duration::from_micros(100);
-
-    impl Worker {
-        /// Registers the handler, once. Without memory for it, the next start tries again. With the
-        /// lock of the thread.
-        pub(super) fn run_callbacks_at_exit(&self) {
-            extern "C" fn at_exit() {
-                WORKER.end();
-            }
-            // Relaxed: the lock orders it.
-            if self.process.load(Relaxed) != 0 {
-                return;
-            }
-            // SAFETY: the function stays valid for the life of the process: a library with this
-            // code in it is not unloaded, as its slabs say.
-            if unsafe { libc::atexit(at_exit) } == 0 {
-                // Relaxed: as above.
-                self.process.store(std::process::id(), Relaxed);
-            }
-        }
-
-        /// A child has inherited the handler, if there is one.
-        pub(super) fn follow_fork(&self) {
-            // Relaxed, both: there is one thread.
-            if self.process.load(Relaxed) != 0 {
-                self.process.store(std::process::id(), Relaxed);
-            }
-        }
-
-        pub(super) fn end(&self) {
-            // Relaxed: the handler was registered before, with the ID of this process or one that
-            // it was forked from. The other ID alone shows that the lock may not be released.
-            if self.process.load(Relaxed) != std::process::id() {
-                return;
-            }
-            let thread = self.stop(ENDED);
-            // A callback has ended the process, maybe on the worker.
-            if callbacks::inside_callback() {
-                return;
-            }
-            if let Some(thread) = thread
-                // Relaxed: the join orders what comes after it.
-                && wait_until(|| self.has_left.load(Relaxed) != 0)
-            {
-                thread.join();
-            }
-            wait_until(|| {
-                // As at the end of a thread.
-                if reader::inside_section() {
-                    return true;
-                }
-                let Some(_inside) = freezer::try_enter() else {
-                    return true;
-                };
-                callbacks::drain_briefly()
-            });
-        }
-    }
-
-    /// Waits until `is_over`, for [`END_LIMIT`] at most and the time of one check. Returns true if
-    /// it is over.
-    pub(super) fn wait_until(is_over: impl Fn() -> bool) -> bool {
-        let start = Instant::now();
-        while !is_over() {
-            // A check may itself wait for a millisecond.
-            if start.elapsed() >= END_LIMIT {
-                return false;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        true
-    }
-}
-
-#[cfg(not(all(unix, not(loom))))]
-impl Worker {
-    /// The end of the process shows nowhere here.
-    #[expect(clippy::unused_self, reason = "as where it does something")]
-    fn run_callbacks_at_exit(&self) {}
 }
 
 #[cfg(all(test, loom))]

@@ -85,10 +85,10 @@
 //! system call. Elsewhere the rows are in the program's image. No row is freed: a sequence may add
 //! to one until the process ends.
 
-use super::{AfterPut, RefCount};
+use super::RefCount;
 use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::atomic::{AtomicIsize, AtomicPtr, AtomicU16, AtomicU64, AtomicUsize};
+use crate::platform::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU16, AtomicUsize};
 use crate::platform::shared::is_shared;
 use crate::platform::{const_fn, own};
 use core::ptr::{self, NonNull};
@@ -175,7 +175,7 @@ own! {
 }
 
 own! {
-    /// A bit for each number that is drawn.
+    /// The numbers that have an owner.
     pub(super) static DRAWN: Drawn = Drawn::new();
 }
 
@@ -322,18 +322,18 @@ mod memory {
     pub(super) unsafe fn unmap(_rows: NonNull<Row>, _count: usize) {}
 }
 
-/// The numbers that are drawn.
-pub(super) struct Drawn([AtomicU64; NUMBERS.div_ceil(64)]);
+/// Which numbers are drawn, from 1.
+pub(super) struct Drawn([AtomicBool; NUMBERS]);
 
 impl Drawn {
     #[cfg(not(loom))]
     const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; NUMBERS.div_ceil(64)])
+        Self([const { AtomicBool::new(false) }; NUMBERS])
     }
 
     #[cfg(loom)]
     fn new() -> Self {
-        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+        Self(core::array::from_fn(|_| AtomicBool::new(false)))
     }
 
     /// Draws a number, from 1, if there is one, and there are parts.
@@ -342,31 +342,18 @@ impl Drawn {
             return None;
         }
         debug_assert!(!is_shared(), "a tree was made before");
-        for (index, word) in self.0.iter().enumerate() {
+        let draw = |drawn: &AtomicBool| {
             // Relaxed: a hint.
-            let mut bits = word.load(Relaxed);
-            while bits != u64::MAX {
-                let bit = bits.trailing_ones();
-                // Acquire: pairs with the release in `free`, so the parts' former use is over.
-                let before = word.fetch_or(1 << bit, Acquire);
-                if before & 1 << bit == 0 {
-                    let number = u16::try_from(index * 64 + bit as usize + 1).ok()?;
-                    if usize::from(number) <= NUMBERS {
-                        return Some(number);
-                    }
-                    self.free(number);
-                    return None;
-                }
-                bits = before | 1 << bit;
-            }
-        }
-        None
+            // Acquire: pairs with the release in `free`, so the parts' former use is over.
+            !drawn.load(Relaxed) && !drawn.swap(true, Acquire)
+        };
+        let index = self.0.iter().position(draw)?;
+        u16::try_from(index + 1).ok()
     }
 
     fn free(&self, number: u16) {
-        let index = usize::from(number) - 1;
         // Release: pairs with the acquire in `draw`.
-        self.0[index / 64].fetch_and(!(1 << (index % 64)), Release);
+        self.0[usize::from(number) - 1].store(false, Release);
     }
 }
 
@@ -385,14 +372,7 @@ impl Spread {
     #[inline(always)]
     #[must_use = "without a reference the object must not be touched"]
     pub fn get(&self, count: &RefCount) -> Option<Place> {
-        // Relaxed: as in `RefCount::get`.
-        if self
-            .part()
-            .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
-        {
-            return Some(Place::Part);
-        }
-        count.get().then_some(Place::Word)
+        self.get_noting_others(count).map(|(place, _)| place)
     }
 
     /// Takes a reference like [`get`](Self::get). Also returns true if others have references
@@ -401,7 +381,7 @@ impl Spread {
     pub fn get_noting_others(&self, count: &RefCount) -> Option<(Place, bool)> {
         // Relaxed: as in `RefCount::get`.
         if self
-            .part()
+            .part_of(this_cpu)
             .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
         {
             return Some((Place::Part, false));
@@ -416,7 +396,7 @@ impl Spread {
     #[inline(always)]
     #[must_use = "the thread that puts the last reference releases the object"]
     pub fn put(&self, count: &RefCount) -> bool {
-        !self.put_in_part_of(|| Some(this_cpu())) && count.put()
+        !self.put_in_part_of(this_cpu) && count.put()
     }
 
     /// Drops a reference in the part of this CPU, if the count is spread, and the memory of the
@@ -425,7 +405,7 @@ impl Spread {
     #[inline(always)]
     #[must_use = "the caller still has the reference otherwise"]
     pub fn try_put_in_part(&self) -> bool {
-        self.put_in_part_of(known_cpu)
+        self.put_in_part_of(percpu::try_current)
     }
 
     #[inline(always)]
@@ -437,12 +417,7 @@ impl Spread {
             .is_some_and(|part| part.fetch_sub(1, Release) >= 0)
     }
 
-    /// Returns the part of this CPU, if the count is spread.
-    #[inline(always)]
-    fn part(&self) -> Option<&'static AtomicIsize> {
-        self.part_of(|| Some(this_cpu()))
-    }
-
+    /// Returns the part of this CPU, if the count is spread, and the CPU is known.
     #[inline(always)]
     fn part_of(&self, cpu: impl FnOnce() -> Option<usize>) -> Option<&'static AtomicIsize> {
         // Acquire: pairs with the release of (C), so that the part is open here, or sealed since.
@@ -461,12 +436,9 @@ impl Spread {
     #[must_use = "the thread that puts the last reference releases the object"]
     pub fn put_of_slot(&self, count: &RefCount) -> bool {
         // (P)
-        match count.put_noting_bias() {
-            AfterPut::Last => true,
-            AfterPut::NotLast => false,
-            // weaken: put-that-does-not-gather
-            AfterPut::Biased => self.gather(count),
-        }
+        let was_last = count.put_noting_bias();
+        // weaken: put-that-does-not-gather
+        was_last.unwrap_or_else(|| self.gather(count))
     }
 
     /// Gathers the count of a slot's reference that is kept. The slot was emptied.
@@ -582,7 +554,7 @@ impl Spread {
     /// Returns the mark and the number, for a model of a sequence.
     #[cfg(loom)]
     pub fn home(&self) -> u16 {
-        // Acquire: as in `part`.
+        // Acquire: as in `part_of`.
         self.home.load(Acquire)
     }
 }
@@ -606,18 +578,10 @@ impl Default for Spread {
     }
 }
 
+/// Returns the CPU of this thread. Always known.
 #[inline(always)]
-fn this_cpu() -> usize {
-    known_cpu().unwrap_or_else(percpu::current)
-}
-
-/// Returns the CPU of this thread, if the memory of the thread tells it.
-#[inline(always)]
-fn known_cpu() -> Option<usize> {
-    #[cfg(loom)]
-    return Some(crate::sequence::model::cpu());
-    #[cfg(not(loom))]
-    percpu::try_current()
+fn this_cpu() -> Option<usize> {
+    percpu::try_current().or_else(|| Some(percpu::current()))
 }
 
 /// Returns the part of a CPU if `home` has the mark, for a model of a sequence.

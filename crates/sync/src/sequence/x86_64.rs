@@ -15,13 +15,9 @@
 //! that single-steps interrupts each step: it does not get through a sequence, but past it with a
 //! breakpoint behind.
 
-#[cfg(feature = "std")]
 use crate::fence;
-#[cfg(feature = "std")]
-use crate::percpu::rseq;
-#[cfg(not(feature = "std"))]
-use crate::platform::hooks;
 use crate::platform::shared::is_shared;
+use crate::platform::system;
 
 /// Where each thread has its rseq area, in a process whose sequences can be restarted from other
 /// CPUs.
@@ -34,25 +30,16 @@ impl Area {
     /// allocates.
     #[must_use]
     pub fn find() -> Option<Self> {
-        #[cfg(feature = "std")]
-        {
-            let offset = rseq::area_offset()?;
-            fence::prepare_restart().then_some(Self(offset))
-        }
-        #[cfg(not(feature = "std"))]
-        hooks::sequence_area()
-            .filter(|&offset| offset != 0 && hooks::has_heavy_fence())
-            .map(Self)
+        let offset = system::sequence_area()?;
+        (offset != 0 && fence::prepare_restart()).then_some(Self(offset))
     }
 
     /// Returns the offset of the calling thread's area, for its record; 0 if the thread has none,
     /// or if processes share memory: then no heavy fence restarts the sequences of the others.
     pub(crate) fn offset_of_thread() -> isize {
         let area = Self::find();
-        let area = area.filter(|_| !is_shared());
-        #[cfg(feature = "std")]
-        let area = area.filter(|_| rseq::cpu_id().is_some());
-        area.map_or(0, Self::offset)
+        area.filter(|_| !is_shared() && system::try_cpu().is_some())
+            .map_or(0, Self::offset)
     }
 
     /// Returns the area with the offset of [`offset_of_thread`](Self::offset_of_thread).
@@ -80,22 +67,8 @@ struct Descriptor {
     resume: usize,
 }
 
-/// Returns where the section of descriptors begins and ends. The linker defines both for one whose
-/// name is an identifier.
-#[cfg(not(feature = "std"))]
-fn section() -> (*const Descriptor, *const Descriptor) {
-    unsafe extern "C" {
-        #[link_name = "__start___rseq_cs"]
-        static FIRST: [Descriptor; 0];
-        #[link_name = "__stop___rseq_cs"]
-        static END: [Descriptor; 0];
-    }
-    ((&raw const FIRST).cast(), (&raw const END).cast())
-}
-
 /// Returns where the section of descriptors begins and ends, or twice the same if there is none.
 /// The linker defines both for a section whose name is an identifier.
-#[cfg(feature = "std")]
 fn section() -> (*const Descriptor, *const Descriptor) {
     let (first, end);
     // SAFETY: it loads two words of the linker's table.

@@ -17,7 +17,7 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn new() -> anyhow::Result<Self> {
-        expect_cpus(numbers(3)?)?;
+        anyhow::ensure!(expect_cpus(numbers(3)?), "there are copies for fewer CPUs");
         let cpus = start(2)?;
         // SAFETY: as in `start`.
         let third = unsafe { CpuId::claim() }?;
@@ -30,7 +30,7 @@ impl Pair {
 
 /// Starts CPUs, each with its copy of all per-CPU data.
 pub(super) fn simulate(count: usize) -> anyhow::Result<Cpus> {
-    expect_cpus(numbers(count)?)?;
+    anyhow::ensure!(expect_cpus(numbers(count)?), "there are copies for fewer CPUs");
     start(count)
 }
 

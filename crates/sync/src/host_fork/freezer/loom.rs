@@ -202,7 +202,7 @@ fn a_thread_that_does_not_wait_is_not_let_in_while_it_is_frozen() {
 fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
     let (record, _) = own_or_lent_record();
     // As the first half of `try_inside`.
-    record.words.freezer.set(LEVEL);
+    record.freezer().set(LEVEL);
     handler();
     record.enter_again(LEVEL);
     work();

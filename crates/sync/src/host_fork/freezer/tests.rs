@@ -346,3 +346,15 @@ fn what_is_put_off_runs_outside() {
     drop(inside);
     assert_eq!(RUNS.get(), 3);
 }
+
+/// A signal handler enters, or a thread steps in after a call of the host that has failed.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_of_the_host_is_there_after_a_wait() {
+    // SAFETY: no descriptor has this number.
+    unsafe { libc::close(-1) };
+    // The kernel answers `EAGAIN`.
+    futex::wait(&AtomicU32::new(1), 2, None);
+    let error = std::io::Error::last_os_error();
+    assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+}

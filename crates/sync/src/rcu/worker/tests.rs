@@ -46,7 +46,7 @@ fn the_exit_of_a_child_that_never_had_the_worker_takes_no_lock() {
 #[test]
 fn the_exit_counts_the_time_of_its_checks() {
     let start = std::time::Instant::now();
-    let is_over = exit::wait_until(|| {
+    let is_over = thread::wait_until(|| {
         std::thread::sleep(Duration::from_millis(5));
         false
     });

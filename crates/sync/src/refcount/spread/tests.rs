@@ -10,7 +10,7 @@ fn spread_with_holder() -> (RefCount, Spread) {
     let (count, spread) = (RefCount::new(), Spread::new());
     assert!(spread.get(&count).is_some());
     spread.spread(&count, || true);
-    assert!(spread.part().is_some(), "it is spread");
+    assert!(spread.part_of(this_cpu).is_some(), "it is spread");
     (count, spread)
 }
 
@@ -23,7 +23,7 @@ fn references_are_counted_while_the_count_is_spread_and_after() {
     }
     assert_eq!(spread.references(&count), Some(7));
     assert!(!spread.put_of_slot(&count));
-    assert!(spread.part().is_none(), "it is gathered");
+    assert!(spread.part_of(this_cpu).is_none(), "it is gathered");
     assert_eq!(spread.references(&count), Some(6));
     for _ in 0..5 {
         assert!(!spread.put(&count));
@@ -45,7 +45,7 @@ fn a_count_whose_slot_is_empty_does_not_stay_spread() {
     let (count, spread) = (RefCount::new(), Spread::new());
     assert!(spread.get(&count).is_some());
     spread.spread(&count, || false);
-    assert!(spread.part().is_none());
+    assert!(spread.part_of(this_cpu).is_none());
     assert!(!spread.put(&count));
     assert!(spread.put(&count));
 }
@@ -54,7 +54,7 @@ fn a_count_whose_slot_is_empty_does_not_stay_spread() {
 fn a_reference_that_is_kept_gathers_the_count() {
     let (count, spread) = spread_with_holder();
     spread.unslot(&count);
-    assert!(spread.part().is_none());
+    assert!(spread.part_of(this_cpu).is_none());
     assert!(!spread.put(&count));
     assert!(spread.put(&count), "the last one");
 }
@@ -66,7 +66,7 @@ fn a_count_that_is_gathered_can_be_spread_again() {
         assert!(spread.get(&count).is_some());
         assert!(!spread.put_of_slot(&count));
         spread.spread(&count, || true);
-        assert!(spread.part().is_some());
+        assert!(spread.part_of(this_cpu).is_some());
         assert_eq!(spread.references(&count), Some(2));
     }
     assert!(!spread.put_of_slot(&count));

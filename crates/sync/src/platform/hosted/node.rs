@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-/// How many CPUs are remembered. For others the kernel is asked each time.
+/// How many CPUs are remembered. Others have no node.
 const REMEMBERED: usize = 1024;
 
 /// The node of each CPU.
@@ -11,19 +11,9 @@ static NODES: [AtomicU16; REMEMBERED] = [const { AtomicU16::new(UNKNOWN) }; REME
 /// The node of the CPU has not been read yet.
 const UNKNOWN: u16 = u16::MAX;
 
-/// Returns the memory node of CPU `cpu`, which should be the one that runs this thread.
-#[inline]
-pub(super) fn node_of(cpu: usize) -> u16 {
-    // Relaxed: the value is all that is published.
-    match NODES.get(cpu).map(|node| node.load(Relaxed)) {
-        None | Some(UNKNOWN) => ask(),
-        Some(node) => node,
-    }
-}
-
 /// Reads the node of `cpu`, if the thread is there and it is not known.
 #[inline]
-pub(super) fn know(cpu: usize) {
+pub(crate) fn know(cpu: usize) {
     if known(cpu) == UNKNOWN && cpu < REMEMBERED {
         ask();
     }
@@ -31,25 +21,24 @@ pub(super) fn know(cpu: usize) {
 
 /// Returns the node of `cpu`, or [`UNKNOWN`].
 #[inline]
-pub(super) fn known(cpu: usize) -> u16 {
+pub(crate) fn known(cpu: usize) -> u16 {
     // Relaxed: the value is all that is published.
     NODES.get(cpu).map_or(UNKNOWN, |node| node.load(Relaxed))
 }
 
 /// Asks the kernel where the thread runs, and remembers the answer.
 #[cold]
-fn ask() -> u16 {
+fn ask() {
     let (mut cpu, mut node) = (0_u32, 0_u32);
     let (to_cpu, to_node) = (&raw mut cpu, &raw mut node);
     // SAFETY: the call writes two integers, where they are on this frame.
     let answer = unsafe { libc::syscall(libc::SYS_getcpu, to_cpu, to_node, 0) };
     if answer != 0 {
-        return 0;
+        return;
     }
     let node = u16::try_from(node).unwrap_or(0);
     if let Some(place) = usize::try_from(cpu).ok().and_then(|cpu| NODES.get(cpu)) {
         // Relaxed: as above; a CPU stays on its node.
         place.store(node, Relaxed);
     }
-    node
 }

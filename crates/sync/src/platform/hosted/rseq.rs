@@ -3,40 +3,37 @@
 //! The kernel writes it there each time it lets the thread run. glibc ≥ 2.35 registers an area for
 //! each thread and publishes its place as an offset from the thread pointer, in `__rseq_offset`.
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
+
+/// True where the area is looked for: elsewhere the thread pointer is not worth the assembly.
+const IS_LOOKED_FOR: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// The offset of `cpu_id` in `struct rseq`. Negative values of the field mean that the thread
 /// has no registered area.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const CPU_ID: isize = 4;
 
 /// Returns how far the index of the CPU is from the thread pointer of a thread, or nothing where
 /// there are no areas. A thread with a negative one has none.
-#[cfg(target_arch = "x86_64")]
 pub fn cpu_id_offset() -> Option<isize> {
     Some(area_offset()? + CPU_ID)
 }
 
 /// Returns the CPU of this thread, or nothing where there is no rseq area.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub fn cpu_id() -> Option<usize> {
     cpu_id_at(area_offset()?)
 }
 
 /// As [`cpu_id`], if the area has been looked up before.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
-pub(super) fn known_cpu_id() -> Option<usize> {
+pub(crate) fn known_cpu_id() -> Option<usize> {
     // Relaxed: the value is all that is published.
     match OFFSET.load(Relaxed) {
-        NONE => None,
-        offset => cpu_id_at(offset),
+        offset if IS_LOOKED_FOR && offset != NONE => cpu_id_at(offset),
+        _ => None,
     }
 }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 fn cpu_id_at(offset: isize) -> Option<usize> {
     let place = thread_pointer()
@@ -49,21 +46,10 @@ fn cpu_id_at(offset: isize) -> Option<usize> {
     usize::try_from(cpu).ok()
 }
 
-/// Elsewhere the thread pointer is not worth the assembly.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub fn cpu_id() -> Option<usize> {
-    None
-}
-
-/// As [`cpu_id`].
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) fn known_cpu_id() -> Option<usize> {
-    None
-}
-
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn thread_pointer() -> *const u8 {
     let pointer: *const u8;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    unreachable!("no area was looked for");
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the ABI keeps the thread pointer itself at `fs:0`; the load has no side effect.
     unsafe {
@@ -80,20 +66,19 @@ fn thread_pointer() -> *const u8 {
 }
 
 /// The offset of the area, looked up once.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 /// No area, or it has not been looked up. The thread pointer itself has other contents.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const NONE: isize = 0;
 /// True if it was looked up and there is none.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static MISSING: AtomicBool = AtomicBool::new(false);
 
 /// Returns how far the area of a thread is from its thread pointer, or nothing where there are no
 /// areas. A thread whose own area is not registered finds a negative CPU in it.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub fn area_offset() -> Option<isize> {
+    if !IS_LOOKED_FOR {
+        return None;
+    }
     // Relaxed: the value is all that is published, and every thread that looks it up finds the same
     // one.
     match OFFSET.load(Relaxed) {
@@ -102,7 +87,6 @@ pub fn area_offset() -> Option<isize> {
     }
 }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[cold]
 fn look_up_area() -> Option<isize> {
     // Relaxed, all: as in `area_offset`.
@@ -117,7 +101,6 @@ fn look_up_area() -> Option<isize> {
     found
 }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn find_area() -> Option<isize> {
     // glibc sets the size to zero when the kernel refused the registration.
     let size: u32 = symbol(c"__rseq_size")?;
@@ -126,7 +109,6 @@ fn find_area() -> Option<isize> {
 }
 
 /// Reads a variable of the C library by its name, if this C library has it.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn symbol<T: Copy>(name: &core::ffi::CStr) -> Option<T> {
     // SAFETY: the name is a C string, and `RTLD_DEFAULT` is a valid handle.
     let place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };

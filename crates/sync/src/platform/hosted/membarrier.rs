@@ -3,9 +3,11 @@
 
 use std::sync::OnceLock;
 
+use crate::fence::{self, NotRestarted};
+
 /// Commands that the process has registered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Registered {
+enum Registered {
     /// For nothing: the system call cannot be used.
     No,
     /// For fences.
@@ -18,7 +20,7 @@ pub(super) enum Registered {
 static REGISTRATION: OnceLock<Registered> = OnceLock::new();
 
 /// Registers the process at the first call. Every call gives the same answer.
-pub(super) fn register() -> Registered {
+fn register() -> Registered {
     *REGISTRATION.get_or_init(|| {
         if restarts() {
             Registered::Restarting
@@ -39,18 +41,33 @@ fn restarts() -> bool {
         && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ)
 }
 
+pub(crate) fn has_heavy_fence() -> bool {
+    register() != Registered::No
+}
+
+pub(crate) fn can_restart() -> bool {
+    register() == Registered::Restarting
+}
+
 /// Runs a full fence on every CPU that runs a thread of this process, and restarts its sequences if
-/// the process has registered for that. Only after [`register`] has not returned `No`.
-pub(super) fn expedited() {
+/// the process has registered for that. A fence of this thread alone if it has registered for
+/// nothing.
+pub(crate) fn heavy_fence() {
     let command = match register() {
         Registered::Restarting => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ,
-        Registered::Fences | Registered::No => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
+        Registered::Fences => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
+        Registered::No => return fence::full(),
     };
     if !membarrier(command) {
         let reason = std::io::Error::last_os_error();
         eprintln!("fdtable: membarrier(2) worked before and fails now: {reason}");
         std::process::abort();
     }
+}
+
+pub(crate) fn restart() -> Result<(), NotRestarted> {
+    heavy_fence();
+    Ok(())
 }
 
 fn membarrier(command: libc::c_int) -> bool {

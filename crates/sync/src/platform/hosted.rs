@@ -1,0 +1,66 @@
+//! Services of an operating system, by way of `std`.
+
+use core::time::Duration;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Instant;
+
+use super::YIELDS;
+
+#[cfg(target_os = "linux")]
+#[path = "hosted/linux.rs"]
+mod os;
+#[cfg(not(target_os = "linux"))]
+#[path = "hosted/other.rs"]
+mod os;
+
+pub use os::*;
+
+/// Does nothing: a thread that waits for a lock sleeps or yields its CPU.
+#[inline(always)]
+pub(crate) fn enter_lock() {}
+
+/// Does nothing.
+#[inline(always)]
+pub(crate) unsafe fn leave_lock() {}
+
+pub(crate) fn relax(attempts: u32) {
+    match attempts {
+        ..YIELDS => core::hint::spin_loop(),
+        YIELDS..1024 => thread::yield_now(),
+        // A thread of a higher priority would not let the other run by yielding its CPU.
+        1024.. => thread::sleep(Duration::from_micros(50)),
+    }
+}
+
+/// Returns the time since the first call.
+pub(crate) fn nanoseconds() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Returns an index that the thread draws at its first call and keeps.
+fn thread_index() -> usize {
+    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// How many different indexes there are.
+    const MAX: usize = 1024;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    std::thread_local! {
+        // Relaxed: the indexes only have to differ, and nothing else depends on them.
+        static INDEX: usize = NEXT.fetch_add(1, Relaxed) % MAX;
+    }
+    INDEX.try_with(|index| *index).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thread_index;
+
+    #[test]
+    fn threads_draw_different_indexes() {
+        let other = std::thread::spawn(thread_index)
+            .join()
+            .expect("the thread ends");
+        assert_ne!(thread_index(), other);
+    }
+}
