@@ -32,7 +32,7 @@
 //!
 //! A thread sleeps in a [blocking section](crate::host_fork::blocking_section).
 //!
-//! Elsewhere than on Linux a thread looks at the word from time to time: no sleep is interrupted.
+//! Elsewhere than on Linux no sleep is interrupted.
 
 mod spin;
 

@@ -26,78 +26,190 @@
 //! [`catch_unwind`]: https://doc.rust-lang.org/std/panic/fn.catch_unwind.html
 
 #[cfg(all(feature = "std", not(loom)))]
-mod caught;
-/// A failing model panics too, and ends at once.
+pub use caught::{both, contain, contained_panics, finish, run};
 #[cfg(any(not(feature = "std"), loom))]
-#[path = "unwind/uncaught.rs"]
-mod caught;
+pub use uncaught::{both, contain, contained_panics, finish, run};
 
-pub use caught::{contain, contained_panics, run};
+#[cfg(all(feature = "std", not(loom)))]
+mod caught {
+    use core::any::Any;
+    use core::mem;
+    use core::panic::AssertUnwindSafe;
+    use std::boxed::Box;
+    use std::panic::{catch_unwind, resume_unwind};
 
-/// Runs `work` again after each panic of it, until it returns. Then the first panic propagates out
-/// of this call, or is contained if the thread unwinds already; the others are contained.
-///
-/// A panic must leave less to do: `work` takes an element off its list before it calls code that
-/// may panic.
-///
-/// # Panics
-/// If `work` does.
-#[inline]
-pub fn finish(work: impl FnMut()) {
-    struct Work<W: FnMut()> {
-        work: W,
-        has_returned: bool,
+    use crate::platform::atomic::AtomicU64;
+    use crate::platform::atomic::Ordering::Relaxed;
+
+    /// The payload of a panic.
+    type Payload = Box<dyn Any + Send>;
+
+    static CONTAINED: AtomicU64 = AtomicU64::new(0);
+
+    /// Returns how many panics were contained since the process began. These did not propagate out
+    /// of a call, because another one did, or because the thread was not responsible for them.
+    /// Never blocks.
+    ///
+    /// If a program finds this number raised, it has a release hook, a waker or a `Drop` that
+    /// panics; the panic hook of `std` has reported each. Always 0 without the feature `std`.
+    pub fn contained_panics() -> u64 {
+        // Relaxed: a figure, which orders nothing.
+        CONTAINED.load(Relaxed)
     }
-    impl<W: FnMut()> Drop for Work<W> {
-        #[inline]
-        fn drop(&mut self) {
-            if !self.has_returned {
-                go_on(&mut self.work);
+
+    /// Runs `work`. Its panic propagates out of this call, or is contained if the thread unwinds
+    /// already.
+    ///
+    /// # Panics
+    /// If `work` does.
+    #[inline]
+    pub fn run(work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            raise(panic);
+        }
+    }
+
+    /// Runs `work`, and contains its panic.
+    #[inline]
+    pub fn contain(work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            discard(panic);
+        }
+    }
+
+    /// Runs `work` again after each panic of it, until it returns. Then the first panic propagates
+    /// out of this call, or is contained if the thread unwinds already; the others are contained.
+    ///
+    /// A panic must leave less to do: `work` takes an element off its list before it calls code
+    /// that may panic.
+    ///
+    /// # Panics
+    /// If `work` does.
+    #[inline]
+    pub fn finish(mut work: impl FnMut()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) {
+            go_on(panic, &mut work);
+        }
+    }
+
+    #[cold]
+    fn go_on(first: Payload, work: &mut dyn FnMut()) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(&mut *work)) {
+            discard(panic);
+        }
+        raise(first);
+    }
+
+    /// Runs `first`, and then `second`, also if `first` panics. The first panic propagates out of
+    /// this call, or is contained if the thread unwinds already; the second one is contained.
+    ///
+    /// # Panics
+    /// If `first` or `second` does.
+    #[inline]
+    pub fn both(first: impl FnOnce(), second: impl FnOnce()) {
+        let first = catch_unwind(AssertUnwindSafe(first));
+        let second = catch_unwind(AssertUnwindSafe(second));
+        match (first, second) {
+            (Ok(()), Ok(())) => {}
+            (Err(panic), Ok(())) | (Ok(()), Err(panic)) => raise(panic),
+            (Err(panic), Err(another)) => {
+                discard(another);
+                raise(panic);
             }
         }
     }
-    run(|| {
-        let mut all = Work {
+
+    /// Resumes a caught panic, unless it would meet another one, which would end the process.
+    #[cold]
+    fn raise(panic: Payload) {
+        if std::thread::panicking() {
+            discard(panic);
+        } else {
+            resume_unwind(panic);
+        }
+    }
+
+    #[cold]
+    fn discard(panic: Payload) {
+        // Relaxed: as above.
+        CONTAINED.fetch_add(1, Relaxed);
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            // Relaxed: as above.
+            CONTAINED.fetch_add(1, Relaxed);
+            // Its drop could panic in turn, and so on.
+            mem::forget(another);
+        }
+    }
+}
+
+/// A failing model panics too, and ends at once.
+#[cfg(any(not(feature = "std"), loom))]
+mod uncaught {
+    /// Returns 0: without the feature `std` no panic is contained.
+    pub fn contained_panics() -> u64 {
+        0
+    }
+
+    /// Runs `work`.
+    ///
+    /// # Panics
+    /// If `work` does.
+    #[inline]
+    pub fn run(work: impl FnOnce()) {
+        work();
+    }
+
+    /// Runs `work`, whose panic cannot be contained.
+    ///
+    /// # Panics
+    /// If `work` does.
+    #[inline]
+    pub fn contain(work: impl FnOnce()) {
+        work();
+    }
+
+    /// Runs `work`, and once more if it panics.
+    ///
+    /// # Panics
+    /// If `work` does.
+    #[inline]
+    pub fn finish(work: impl FnMut()) {
+        struct Work<W: FnMut()> {
+            work: W,
+            has_returned: bool,
+        }
+        impl<W: FnMut()> Drop for Work<W> {
+            fn drop(&mut self) {
+                if !self.has_returned {
+                    (self.work)();
+                }
+            }
+        }
+        let mut work = Work {
             work,
             has_returned: false,
         };
-        (all.work)();
-        all.has_returned = true;
-    });
-}
-
-/// Runs `work` after its first panic, while the thread unwinds.
-#[cold]
-fn go_on(work: &mut dyn FnMut()) {
-    let mut has_returned = false;
-    while !has_returned {
-        contain(|| {
-            work();
-            has_returned = true;
-        });
+        (work.work)();
+        work.has_returned = true;
     }
-}
 
-/// Runs `first`, and then `second`, also if `first` panics. The first panic propagates out of this
-/// call, or is contained if the thread unwinds already; the second one is contained.
-///
-/// # Panics
-/// If `first` or `second` does.
-#[inline]
-pub fn both(first: impl FnOnce(), second: impl FnOnce()) {
-    struct Second<S: FnOnce()>(Option<S>);
-    impl<S: FnOnce()> Drop for Second<S> {
-        #[inline]
-        fn drop(&mut self) {
-            if let Some(second) = self.0.take() {
-                run(second);
+    /// Runs `first`, and then `second`, also if `first` panics.
+    ///
+    /// # Panics
+    /// If `first` or `second` does.
+    #[inline]
+    pub fn both(first: impl FnOnce(), second: impl FnOnce()) {
+        struct Second<S: FnOnce()>(Option<S>);
+        impl<S: FnOnce()> Drop for Second<S> {
+            fn drop(&mut self) {
+                if let Some(second) = self.0.take() {
+                    second();
+                }
             }
         }
-    }
-    run(|| {
         let _second = Second(Some(second));
         first();
-    });
+    }
 }
 
 #[cfg(all(test, not(loom), feature = "std"))]

@@ -1,11 +1,13 @@
 //! Services of an operating system, by way of `std`.
 
 use core::time::Duration;
-use std::sync::OnceLock;
 use std::thread;
-use std::time::Instant;
 
 use super::YIELDS;
+
+#[cfg(any(test, not(target_os = "linux")))]
+#[path = "hosted/queues.rs"]
+pub mod queues;
 
 #[cfg(target_os = "linux")]
 #[path = "hosted/linux.rs"]
@@ -31,12 +33,6 @@ pub(crate) fn relax(attempts: u32) {
         // A thread of a higher priority would not let the other run by yielding its CPU.
         1024.. => thread::sleep(Duration::from_micros(50)),
     }
-}
-
-/// Returns the time since the first call.
-pub(crate) fn nanoseconds() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 /// Returns an index that the thread draws at its first call and keeps.

@@ -362,9 +362,9 @@ impl Drop for Invocation<'_> {
 pub(super) fn drain() {
     let mut barrier = Barrier::new();
     let mut attempts = 0;
-    while !barrier.step() {
+    while !barrier.step(&mut Looks::new(0..0, 0..0)) {
         relax(attempts);
-        attempts = attempts.saturating_add(LOOKS);
+        attempts = attempts.saturating_add(1);
         check_progress(attempts);
     }
 }
@@ -372,13 +372,13 @@ pub(super) fn drain() {
 /// Runs all callbacks that are queued now, and what these queue in turn. Stops if a reader is in
 /// the way for long. Returns true if all callbacks that were queued at the call have run.
 pub(super) fn drain_briefly() -> bool {
-    let (all_ran, mut more) = end::noting_queued(|| Barrier::new().step_in_pass());
+    let (all_ran, mut more) = end::noting_queued(|| Barrier::new().step_in_pass(&mut Looks::few()));
     let mut goes_on = all_ran;
     for _ in 1..ROUNDS {
         if !(goes_on && more) {
             break;
         }
-        (goes_on, more) = end::noting_queued(|| Barrier::new().step_in_pass());
+        (goes_on, more) = end::noting_queued(|| Barrier::new().step_in_pass(&mut Looks::few()));
     }
     all_ran
 }
@@ -433,7 +433,7 @@ impl Barrier {
     /// As [`try_barrier`](super::try_barrier). The barrier can be polled again elsewhere.
     pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
         check_outside()?;
-        Ok(self.step())
+        Ok(self.step(&mut Looks::few()))
     }
 
     /// Returns true if callbacks are queued, and seals them: before the first grace period begins,
@@ -449,13 +449,13 @@ impl Barrier {
             .fold(false, |some, queue| some | seal(queue))
     }
 
-    /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
+    /// Runs callbacks up to the targets, unless there are too many looks in vain. Returns true if
     /// all of them have run.
-    fn step(&mut self) -> bool {
+    fn step(&mut self, looks: &mut Looks) -> bool {
         // A pass without callbacks is not the end of all: a callback that another thread was
         // running may have queued one behind the look, and have ended before it.
         while self.passes < PASSES {
-            if !self.step_in_pass() {
+            if !self.step_in_pass(looks) {
                 return false;
             }
             self.passes += 1;
@@ -465,15 +465,14 @@ impl Barrier {
     }
 
     /// Runs callbacks up to the targets of this pass, as `step`.
-    fn step_in_pass(&mut self) -> bool {
-        if !self.seal() {
-            self.target = None;
+    fn step_in_pass(&mut self, looks: &mut Looks) -> bool {
+        let has_begun = self.done > 0 || self.target.is_some();
+        if !has_begun && !self.seal() {
             return true;
         }
-        let mut looks = Looks::new(INVOKER_LOOKS);
         for queue in queues::all().skip(self.done) {
             let target = *self.target.get_or_insert_with(|| queue.lock().queued);
-            if !run_to(queue, target, usize::MAX, &mut looks, || true) {
+            if !run_to(queue, target, usize::MAX, looks, || true) {
                 return false;
             }
             self.done += 1;
@@ -492,11 +491,13 @@ struct Looks {
 }
 
 impl Looks {
-    fn new(invokers: u32) -> Self {
-        Self {
-            readers: 0..LOOKS,
-            invokers: 0..invokers,
-        }
+    fn new(readers: core::ops::Range<u32>, invokers: core::ops::Range<u32>) -> Self {
+        Self { readers, invokers }
+    }
+
+    /// Returns as many as a call makes that does not wait for long.
+    fn few() -> Self {
+        Self::new(0..LOOKS, 0..INVOKER_LOOKS)
     }
 
     /// Waits after a look in vain. Returns false if there were enough.
@@ -550,7 +551,7 @@ pub(super) fn run_due(mut goes_on: impl FnMut() -> bool) -> bool {
         }
     }
     // Callbacks that another thread invokes are left to it.
-    let mut looks = Looks::new(0);
+    let mut looks = Looks::new(0..LOOKS, 0..0);
     let mut all_ran = true;
     for queue in queues::all() {
         let due = queue.lock().due;

@@ -31,7 +31,9 @@ impl Area {
     #[must_use]
     pub fn find() -> Option<Self> {
         let offset = system::sequence_area()?;
-        (offset != 0 && fence::prepare_restart()).then_some(Self(offset))
+        // A kernel may have left the descriptors out, by which sequences begin anew.
+        let can_restart = || !descriptors().is_empty() && fence::prepare_restart();
+        (offset != 0 && can_restart()).then_some(Self(offset))
     }
 
     /// Returns the offset of the calling thread's area, for its record; 0 if the thread has none,

@@ -82,7 +82,11 @@ fn wait_restarted(word: &AtomicU32, value: u32, time: Duration) -> libc::c_int {
     // SAFETY: there is room for the time.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-    let until = timespec(now.saturating_add(time));
+    let until = now.saturating_add(time.min(AGES));
+    let until = libc::timespec {
+        tv_sec: until.as_secs() as _,
+        tv_nsec: until.subsec_nanos() as libc::c_long,
+    };
     // SAFETY: the word is alive during the call, the waiter and the time are valid.
     keeping_errno(|| unsafe {
         libc::syscall(

@@ -23,9 +23,22 @@ fn system_cpu() -> usize {
 
 #[inline]
 pub(crate) fn node() -> u16 {
-    let cpu = cpu();
-    know_node(cpu);
-    known_node(cpu)
+    let known = known_node(cpu());
+    match known {
+        node::UNKNOWN => node::ask(),
+        known => known,
+    }
+}
+
+/// Returns a time. For signal handlers too: it takes no lock.
+pub(crate) fn nanoseconds() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: there is room for the time.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64
 }
 
 /// Returns how many CPUs the machine could have.

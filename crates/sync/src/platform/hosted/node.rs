@@ -9,7 +9,7 @@ const REMEMBERED: usize = 1024;
 static NODES: [AtomicU16; REMEMBERED] = [const { AtomicU16::new(UNKNOWN) }; REMEMBERED];
 
 /// The node of the CPU has not been read yet.
-const UNKNOWN: u16 = u16::MAX;
+pub(super) const UNKNOWN: u16 = u16::MAX;
 
 /// Reads the node of `cpu`, if the thread is there and it is not known.
 #[inline]
@@ -26,19 +26,21 @@ pub(crate) fn known(cpu: usize) -> u16 {
     NODES.get(cpu).map_or(UNKNOWN, |node| node.load(Relaxed))
 }
 
-/// Asks the kernel where the thread runs, and remembers the answer.
+/// Asks the kernel on which node the thread runs, and remembers the answer. Returns 0 if the kernel
+/// refuses.
 #[cold]
-fn ask() {
+pub(super) fn ask() -> u16 {
     let (mut cpu, mut node) = (0_u32, 0_u32);
     let (to_cpu, to_node) = (&raw mut cpu, &raw mut node);
     // SAFETY: the call writes two integers, where they are on this frame.
     let answer = unsafe { libc::syscall(libc::SYS_getcpu, to_cpu, to_node, 0) };
     if answer != 0 {
-        return;
+        return 0;
     }
     let node = u16::try_from(node).unwrap_or(0);
     if let Some(place) = usize::try_from(cpu).ok().and_then(|cpu| NODES.get(cpu)) {
         // Relaxed: as above; a CPU stays on its node.
         place.store(node, Relaxed);
     }
+    node
 }

@@ -36,10 +36,11 @@ impl Pace {
     fn note(&self, many: usize, time: usize) -> bool {
         // Relaxed, all: only the thread uses it.
         let seen = self.seen.load(Relaxed) + 1;
-        self.seen.store(seen % many, Relaxed);
         if seen < many {
+            self.seen.store(seen, Relaxed);
             return false;
         }
+        self.seen.store(0, Relaxed);
         // A clock that wraps makes one difference wrong.
         let now = system::nanoseconds() as usize;
         let before = self.since.load(Relaxed);
