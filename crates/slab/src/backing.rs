@@ -14,8 +14,7 @@ use fdtable_sync::platform::{const_fn, global};
 
 /// The source of memory for open files and for the nodes of tables.
 ///
-/// A [`Cache`](super::Cache) or [`ConstructedCache`](super::ConstructedCache) has slabs in any
-/// case: its readers may read free objects.
+/// A [`Cache`](super::Cache) has slabs in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Backing {

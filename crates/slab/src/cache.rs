@@ -12,10 +12,8 @@
 //!
 //! # Locks
 //!
-//! The lock of the depot and the lock of the slabs are never held together, and no user code runs
-//! under either: constructors run before a slab is on a list, destructors after its grace period.
-//! Only the holder of the lock `draining` frees magazines, so that the magazines of CPUs can be
-//! read under it.
+//! The lock of the depot and the lock of the slabs are never held together. Only the holder of the
+//! lock `draining` frees magazines, so that the magazines of CPUs can be read under it.
 //!
 //! # Freeing slabs
 //!
@@ -33,7 +31,7 @@ use crossbeam_utils::CachePadded;
 use super::check::{self, Subject};
 use super::chunk::CHUNK;
 use super::depot::Depot;
-use super::header::{Destroy, Header, Slab, SlabList};
+use super::header::{Header, Slab, SlabList};
 use super::info::Info;
 use super::local::Local;
 use super::magazine::{Magazine, MagazineList, ROUNDS};
@@ -75,8 +73,6 @@ pub(super) struct Plan {
     /// Of an object: at most [`MAX_SIZE`](super::shape::MAX_SIZE) and
     /// [`MAX_ALIGN`](super::shape::MAX_ALIGN).
     pub(super) layout: Layout,
-    /// The destructor of constructed objects. `None` for objects that are made at each allocation.
-    pub(super) destroy: Option<Destroy>,
     pub(super) callbacks: Callbacks,
 }
 
@@ -134,12 +130,12 @@ impl RawCache {
         })
     }
 
-    /// Takes a place. `construct` is called for each object of a slab that is made.
+    /// Takes a place.
     #[inline]
-    pub(super) fn alloc(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+    pub(super) fn alloc(&self) -> Option<NonNull<u8>> {
         match self.local.pop() {
             Some(object) => Some(object),
-            None => self.alloc_slow(construct),
+            None => self.alloc_slow(),
         }
     }
 
@@ -221,12 +217,10 @@ impl RawCache {
 impl RawCache {
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+    fn alloc_slow(&self) -> Option<NonNull<u8>> {
         match self.checks {
-            Checks::None => self
-                .take_from_depot()
-                .or_else(|| self.take_from_slabs(construct)),
-            Checks::Full => self.alloc_checked(construct),
+            Checks::None => self.take_from_depot().or_else(|| self.take_from_slabs()),
+            Checks::Full => self.alloc_checked(),
         }
     }
 
@@ -248,22 +242,15 @@ impl RawCache {
     }
 
     /// Fills a magazine from the slabs, takes an object of it, and loads the rest on the CPU.
-    fn take_from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
-        let Some(magazine) = self.empty_magazine() else {
-            let mut object = None;
-            self.take(1, construct, &mut |taken| object = Some(taken));
-            return object;
-        };
-        let mut hand = Hand {
-            cache: self,
-            magazine: Some(magazine),
+    fn take_from_slabs(&self) -> Option<NonNull<u8>> {
+        let Some(mut magazine) = self.empty_magazine() else {
+            return self.take_one();
         };
         let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
-        self.take(most, construct, &mut |taken| {
-            let pushed = hand.magazine.as_mut().map(|magazine| magazine.push(taken));
-            debug_assert_eq!(pushed, Some(Ok(())));
+        self.take(most, &mut |taken| {
+            let pushed = magazine.push(taken);
+            debug_assert_eq!(pushed, Ok(()));
         });
-        let mut magazine = hand.magazine.take()?;
         let object = magazine.pop();
         let displaced = if magazine.is_empty() {
             Some(magazine)
@@ -274,13 +261,15 @@ impl RawCache {
         object
     }
 
+    /// Takes an object from the slabs, without a magazine.
+    fn take_one(&self) -> Option<NonNull<u8>> {
+        let mut object = None;
+        self.take(1, &mut |taken| object = Some(taken));
+        object
+    }
+
     /// Takes objects from the slabs, between one and `most`, or none if there is no memory.
-    fn take(
-        &self,
-        most: usize,
-        construct: &dyn Fn(NonNull<u8>),
-        push: &mut dyn FnMut(NonNull<u8>),
-    ) {
+    fn take(&self, most: usize, push: &mut dyn FnMut(NonNull<u8>)) {
         loop {
             let colour = {
                 let mut slabs = self.slabs.lock();
@@ -289,38 +278,15 @@ impl RawCache {
                 }
                 slabs.next_colour()
             };
-            let Ok(slab) = self.make_slab(colour, construct) else {
+            let Ok(chunk) = Chunk::take() else {
                 return;
             };
+            let slab = Slab::new(chunk, &self.shape, colour);
+            if self.checks == Checks::Full {
+                check::prepare(self.subject(), slab);
+            }
             self.slabs.lock().add(slab);
         }
-    }
-
-    /// Makes a slab, and constructs its objects.
-    fn make_slab(
-        &self,
-        colour: usize,
-        construct: &dyn Fn(NonNull<u8>),
-    ) -> Result<Slab, OutOfMemory> {
-        let chunk = Chunk::take()?;
-        let slab = Slab::new(chunk, &self.shape, colour, self.plan.destroy);
-        if self.checks == Checks::Full {
-            check::prepare(self.subject(), slab);
-        }
-        let mut unfinished = Unfinished {
-            slab,
-            constructed: 0,
-        };
-        if self.plan.destroy.is_some() {
-            while unfinished.constructed < self.shape.count {
-                // SAFETY: the index is below the count.
-                let object = unsafe { self.shape.object(slab.first(), unfinished.constructed) };
-                construct(object);
-                unfinished.constructed += 1;
-            }
-        }
-        core::mem::forget(unfinished);
-        Ok(slab)
     }
 
     fn empty_magazine(&self) -> Option<Magazine> {
@@ -330,32 +296,6 @@ impl RawCache {
         }
         let magazine = self.depot.lock().take_empty();
         magazine.or_else(|| Magazine::try_new().ok())
-    }
-}
-
-/// A magazine held by a thread that calls a constructor, which may panic. Then it goes to the
-/// depot: other threads may be reading it, and only the holder of the lock `draining` may free it.
-struct Hand<'c> {
-    cache: &'c RawCache,
-    magazine: Option<Magazine>,
-}
-
-impl Drop for Hand<'_> {
-    fn drop(&mut self) {
-        self.cache.store(self.magazine.take());
-    }
-}
-
-/// A slab whose objects are being constructed. Dropping it frees it: a constructor may panic.
-struct Unfinished {
-    slab: Slab,
-    constructed: usize,
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // SAFETY: no other thread knows the slab yet, and this many objects are constructed.
-        unsafe { self.slab.end(self.constructed) };
     }
 }
 
@@ -438,10 +378,9 @@ impl RawCache {
         let bytes = slabs.len() * CHUNK;
         while let Some(slab) = slabs.pop() {
             // SAFETY: the slab is off its lists, so no other thread accesses its head, and it stays
-            // until the callback. Its objects are all free; those that were constructed may be
-            // destroyed on any thread, as their type is `Send`.
+            // until the callback. Its objects are all free.
             // weaken: slab-that-goes-at-once
-            unsafe { rcu::call_later(slab.effect(), WEIGHT, slab.head()) };
+            unsafe { rcu::call_later(rcu::Effect::FreesMemory, WEIGHT, slab.head()) };
         }
         bytes
     }
@@ -453,15 +392,12 @@ impl RawCache {
         Subject {
             name: self.plan.name,
             shape: &self.shape,
-            is_constructed: self.plan.destroy.is_some(),
         }
     }
 
-    fn alloc_checked(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+    fn alloc_checked(&self) -> Option<NonNull<u8>> {
         self.depot.lock().misses += 1;
-        let mut object = None;
-        self.take(1, construct, &mut |taken| object = Some(taken));
-        let object = object?;
+        let object = self.take_one()?;
         check::check_taken(self.subject(), object);
         Some(object)
     }

@@ -2,8 +2,7 @@
 //!
 //! Around each object is a *red zone*: in front of it as many bytes as its alignment, 16 or more,
 //! and behind it 8 or more. They are 0xcc while the object has a user, and 0xbb while it is free. A
-//! free object is filled with *poison*, 0x6b and at its end 0xa5 (the values are those of Linux),
-//! unless it stays constructed: then it belongs to readers even while it is free.
+//! free object is filled with *poison*, 0x6b and at its end 0xa5 (the values are those of Linux).
 //!
 //! | error | when it is detected |
 //! |---|---|
@@ -142,8 +141,6 @@ impl fmt::Display for Byte {
 pub(super) struct Subject<'c> {
     pub(super) name: &'static str,
     pub(super) shape: &'c Shape,
-    /// Free objects stay constructed.
-    pub(super) is_constructed: bool,
 }
 
 /// One object with its zones, for callers that may read and write them.
@@ -259,9 +256,7 @@ pub(super) fn prepare(cache: Subject<'_>, slab: Slab) {
         let object = unsafe { shape.object(slab.first(), index) };
         let checked = Checked { shape, object };
         checked.mark(INACTIVE);
-        if !cache.is_constructed {
-            checked.poison();
-        }
+        checked.poison();
     }
 }
 
@@ -272,13 +267,7 @@ pub(super) fn prepare(cache: Subject<'_>, slab: Slab) {
 pub(super) fn check_taken(cache: Subject<'_>, object: NonNull<u8>) {
     let shape = cache.shape;
     let checked = Checked { shape, object };
-    let poison = || {
-        if cache.is_constructed {
-            None
-        } else {
-            checked.wrong_poison()
-        }
-    };
+    let poison = || checked.wrong_poison();
     if let Some((wrong, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
         // SAFETY: the object is one of a slab; only constant fields of the slab are read.
         let slab = unsafe { Slab::of(object) };
@@ -324,15 +313,13 @@ pub(super) fn check_freed(
         return Err(checked.mistake(cache, slab, wrong, Some(byte)));
     }
     checked.mark(INACTIVE);
-    if !cache.is_constructed {
-        checked.poison();
-    }
+    checked.poison();
     Ok(())
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Cache, Checks, ConstructedCache, Object, Options};
+    use super::super::{Cache, Checks, Object, Options};
     use core::ptr::NonNull;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -447,21 +434,6 @@ mod tests {
         // SAFETY: violated on purpose: the checks must detect it.
         let text = report(|| unsafe { other.raw.free(inside) });
         assert!(text.contains("not the beginning of an object"), "{text}");
-    }
-
-    #[test]
-    fn a_constructed_object_is_not_poisoned_and_its_zones_are_checked() {
-        let cache = ConstructedCache::with("constructed", FULL, || [7_u8; 24]);
-        let cache = cache.expect("there is memory");
-        let mut object = cache.take().expect("there is memory");
-        object[0] = 8;
-        let place = object.place;
-        drop(object);
-        let object = cache.take().expect("there is memory");
-        assert_eq!((object.place, object[0], object[1]), (place, 8, 7));
-        write_wild(object.place, 24, 0);
-        let text = report(|| drop(object));
-        assert!(text.contains("behind an object"), "{text}");
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub fn alloc(layout: Layout) -> Option<NonNull<u8>> {
     #[cfg(not(loom))]
     if let Some(class) = class_of(layout) {
         return match CACHES[class].get() {
-            Some(cache) => cache.alloc(&|_| ()),
+            Some(cache) => cache.alloc(),
             None => alloc_without_cache(class, layout),
         };
     }
@@ -113,7 +113,7 @@ fn alloc_without_cache(class: usize, layout: Layout) -> Option<NonNull<u8>> {
         Backing::Uncoloured => Colouring::Off,
         Backing::Coloured => Colouring::On,
     };
-    make(class, colouring)?.alloc(&|_| ())
+    make(class, colouring)?.alloc()
 }
 
 /// Takes memory from the global allocator.
@@ -147,7 +147,6 @@ fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let plan = Plan {
         name: NAMES[class],
         layout: Layout::from_size_align(size, align).ok()?,
-        destroy: None,
         callbacks: Callbacks::Leave,
     };
     let checks = if cfg!(feature = "debug") {

@@ -2,17 +2,16 @@
 //!
 //! The header is at the beginning of the chunk, where it is found from the address of any object. A
 //! set bit means that the object is free *in the slab*: neither with a user, nor in a magazine. The
-//! state of free objects is kept outside of them: a constructed object stays as it is while it is
-//! free, and a reader may read it.
+//! state of free objects is kept outside of them: a reader may read them.
 //!
 //! # Life
 //!
 //! A slab is made by one thread, and no other thread knows it before it is on a list of its cache.
 //! From then on its header belongs to the holder of the lock of the [lists](super::slabs). When it
-//! is permanently removed, its objects all free, it waits for a grace period; then the constructed
-//! objects are destroyed, and the chunk is freed. So a reader that found an object inside a
-//! read-side section may read the memory as an object of this type until the section ends, even if
-//! the object was freed meanwhile: the memory is *type-stable* for readers.
+//! is permanently removed, its objects all free, it waits for a grace period; then the chunk is
+//! freed. So a reader that found an object inside a read-side section may read the memory as an
+//! object of this type until the section ends, even if the object was freed meanwhile: the memory
+//! is *type-stable* for readers.
 
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -23,10 +22,6 @@ use super::chunk::chunk_of;
 use super::region::Chunk;
 use super::shape::Shape;
 use fdtable_sync::rcu;
-use fdtable_sync::unwind;
-
-/// The destructor of a constructed object.
-pub(super) type Destroy = unsafe fn(NonNull<u8>);
 
 /// The header of a slab. The first line has all that taking and freeing objects needs.
 #[repr(C, align(64))]
@@ -40,8 +35,6 @@ pub(super) struct Header {
     /// Object 0.
     first: NonNull<u8>,
     count: u32,
-    stride: u32,
-    destroy: Option<Destroy>,
     chunk: Chunk,
     rcu: rcu::Head,
 }
@@ -97,13 +90,8 @@ impl Header {
 }
 
 impl Slab {
-    /// Makes a slab in a chunk, all objects free. They are not constructed yet.
-    pub(super) fn new(
-        chunk: Chunk,
-        shape: &Shape,
-        colour: usize,
-        destroy: Option<Destroy>,
-    ) -> Self {
+    /// Makes a slab in a chunk, all objects free.
+    pub(super) fn new(chunk: Chunk, shape: &Shape, colour: usize) -> Self {
         // SAFETY: the first object is in the chunk.
         let first = unsafe { chunk.start.add(shape.first(colour)) };
         let header = Header {
@@ -113,8 +101,6 @@ impl Slab {
             lowest: Cell::new(0),
             first,
             count: shape.count as u32,
-            stride: shape.stride as u32,
-            destroy,
             chunk,
             rcu: rcu::Head::new(reclaim),
         };
@@ -203,33 +189,6 @@ impl Slab {
         // SAFETY: the head is a field of the header.
         unsafe { self.0.byte_add(offset_of!(Header, rcu)) }.cast()
     }
-
-    /// Returns what freeing the slab does.
-    pub(super) fn effect(self) -> rcu::Effect {
-        match self.destroy {
-            Some(_) => rcu::Effect::RunsCode,
-            None => rcu::Effect::FreesMemory,
-        }
-    }
-
-    /// Frees the chunk, after destroying the first `constructed` objects.
-    ///
-    /// # Safety
-    /// The slab and its objects are no longer used; this many objects are constructed, if the slab
-    /// has constructed ones.
-    pub(super) unsafe fn end(self, constructed: usize) {
-        let chunk = self.chunk;
-        let mut end = End {
-            slab: self,
-            next: 0,
-            constructed,
-        };
-        unwind::both(
-            || unwind::finish(|| end.destroy()),
-            // SAFETY: the slab was made in this chunk, and is no longer used.
-            || unsafe { chunk.free() },
-        );
-    }
 }
 
 /// Clears the `count` lowest bits that are set.
@@ -244,30 +203,6 @@ fn without_lowest(mut bits: u64, count: usize) -> u64 {
     bits
 }
 
-/// The objects of a slab that is being freed.
-struct End {
-    slab: Slab,
-    next: usize,
-    constructed: usize,
-}
-
-impl End {
-    /// Destroys those that are left. Called again if a destructor panics.
-    fn destroy(&mut self) {
-        let Some(destroy) = self.slab.destroy else {
-            return;
-        };
-        while self.next < self.constructed {
-            let offset = self.next * self.slab.stride as usize;
-            self.next += 1;
-            // SAFETY: the objects of a slab are in its chunk, one stride apart.
-            let object = unsafe { self.slab.first.add(offset) };
-            // SAFETY: as `Slab::end` requires, the object is constructed and no longer used.
-            unsafe { destroy(object) };
-        }
-    }
-}
-
 /// Frees a slab after its grace period.
 ///
 /// # Safety
@@ -275,10 +210,9 @@ impl End {
 unsafe fn reclaim(head: NonNull<rcu::Head>) {
     // SAFETY: the head is a field of the header.
     let header = unsafe { head.byte_sub(offset_of!(Header, rcu)) };
-    let slab = Slab(header.cast());
-    // SAFETY: readers that came before have left; all objects are free, and were constructed before
-    // the slab got on a list.
-    unsafe { slab.end(slab.count()) };
+    let chunk = Slab(header.cast()).chunk;
+    // SAFETY: readers that came before have left, and all objects are free.
+    unsafe { chunk.free() };
 }
 
 /// A list of slabs, linked through their headers. For users of the headers.

@@ -21,9 +21,6 @@
 //!
 //! - [`Cache`]: many threads allocate and free objects of one type, and one thread often frees what
 //!   another has allocated.
-//! - [`ConstructedCache`]: objects are expensive to make, or readers under
-//!   [RCU](mod@fdtable_sync::rcu) read them without a reference, also after they were freed (as
-//!   with Linux's `SLAB_TYPESAFE_BY_RCU`).
 //! - [`SlabArc`]: a counted pointer to a value of any type, with its memory in slabs.
 //! - [`general`]: memory by its size, for a layout that is a constant where it is allocated.
 //!
@@ -38,8 +35,8 @@
 //! | `std` | yes | magazines by restartable sequences (Linux on x86-64), memory from `mmap(2)`. Without it: a lock of one word for each CPU, and memory from the global allocator |
 //! | `debug` | no | checks in the general caches: writes to free memory, overflows, memory that is freed twice. Slow |
 //!
-//! Slabs, colours and constructed objects are after Bonwick (*The Slab Allocator*, USENIX 1994),
-//! magazines and their depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001).
+//! Slabs and colours are after Bonwick (*The Slab Allocator*, USENIX 1994), magazines and their
+//! depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001).
 //!
 //! # The parts
 //!
@@ -51,10 +48,10 @@
 //! | [`region`] | chunks of memory for slabs, for all caches | a lock |
 //!
 //! A thread that finds nothing in one part asks the next: [`cache`]. A [`header`] is at the
-//! beginning of each slab, and a [`shape`] tells where its objects are. The public types on top are
-//! [`Cache`] and [`ConstructedCache`], and [`general`] caches for memory by its size; [`SlabArc`]
-//! uses these. Their memory may come from elsewhere, if so [chosen](choose) at the start. Beside
-//! them are [`check`] and [`Info`].
+//! beginning of each slab, and a [`shape`] tells where its objects are. On top are [`Cache`], the
+//! public type, and [`general`] caches for memory by its size; [`SlabArc`] uses these. Their memory
+//! may come from elsewhere, if so [chosen](choose) at the start. Beside them are [`check`] and
+//! [`Info`].
 //!
 //! # What keeps memory alive
 //!
@@ -63,8 +60,7 @@
 //! - an object keeps its slab;
 //! - a reader that found an object inside a read-side section may read its place until the section
 //!   ends. The place holds an object of the cache, in use or free, or another object that has been
-//!   allocated there meanwhile: the reader has to find out which. In a [`ConstructedCache`] it is
-//!   constructed in all three cases.
+//!   allocated there meanwhile: the reader has to find out which.
 //!
 //! An object that is never freed keeps its slab forever, even when its cache is gone.
 //!
@@ -76,9 +72,9 @@
 //! `vfork(2)` without thread data of its own may use no cache at all. A library that contains this
 //! code must not be unloaded: the kernel knows of its sequences.
 //!
-//! Freeing an object of a [`Cache`] or [`ConstructedCache`] may free a slab, and then runs RCU
-//! callbacks that are due: do not do it under a lock that they may take. Readers of a free place
-//! must not race with the writer of a new object there: their type ensures that, by atomics.
+//! Freeing an object of a [`Cache`] may free a slab, and then runs RCU callbacks that are due: do
+//! not do it under a lock that they may take. Readers of a free place must not race with the writer
+//! of a new object there: their type ensures that, by atomics.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -99,7 +95,6 @@ mod backing;
 mod cache;
 mod check;
 mod chunk;
-mod constructed;
 mod depot;
 #[cfg_attr(
     loom,
@@ -122,7 +117,6 @@ mod slabs;
 
 pub use arc::{SlabArc, SlabWeak};
 pub use backing::{AlreadyChosen, Backing, choose};
-pub use constructed::{Constructed, ConstructedCache};
 pub use info::Info;
 pub use object::{Cache, Object};
 pub use options::{Alignment, Checks, Colouring, Options};

@@ -1,4 +1,4 @@
-//! Caches of values that are made at each allocation.
+//! Caches of values of one type.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -79,7 +79,6 @@ impl<T> Cache<T> {
         let plan = Plan {
             name,
             layout: Layout::new::<T>(),
-            destroy: None,
             callbacks: Callbacks::Run,
         };
         Ok(Self {
@@ -99,7 +98,7 @@ impl<T> Cache<T> {
     /// With [checks](super::Checks::Full), if the memory was written while it was free.
     #[inline]
     pub fn insert(&self, value: T) -> Result<Object<'_, T>, OutOfMemory> {
-        let place = self.raw.alloc(&|_| ()).ok_or(OutOfMemory)?.cast::<T>();
+        let place = self.raw.alloc().ok_or(OutOfMemory)?.cast::<T>();
         // SAFETY: a place of the cache is as large and aligned as `T` asks for, and no other thread
         // has it.
         unsafe { place.write(value) };

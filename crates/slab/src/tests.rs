@@ -3,15 +3,10 @@ use super::*;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::rcu;
 use proptest::prelude::*;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, mpsc};
-
-/// Shared by tests that free the unused memory of all caches; held alone by a test that needs the
-/// empty magazines of its own.
-static ALL_CACHES: RwLock<()> = RwLock::new(());
+use std::sync::{Arc, OnceLock, mpsc};
 
 fn cache<T>(options: Options) -> Cache<T> {
     Cache::with("test", options).expect("there is memory")
@@ -175,131 +170,6 @@ fn general_memory_is_listed_by_its_class() {
     unsafe { general::free(place, layout) };
 }
 
-/// Objects that count their instances.
-mod constructed {
-    use super::*;
-
-    macro_rules! counted {
-        ($alive:ident, $constructed:ident) => {
-            static $alive: AtomicUsize = AtomicUsize::new(0);
-            struct $constructed([u64; 100]);
-            impl $constructed {
-                fn new() -> Self {
-                    $alive.fetch_add(1, SeqCst);
-                    Self([7; 100])
-                }
-            }
-            impl Drop for $constructed {
-                fn drop(&mut self) {
-                    $alive.fetch_sub(1, SeqCst);
-                }
-            }
-        };
-    }
-
-    #[test]
-    fn objects_stay_constructed_until_their_slab_has_no_readers() {
-        counted!(ALIVE, Thing);
-        let cache = ConstructedCache::new("test", Thing::new).expect("there is memory");
-        let mut object = cache.take().expect("there is memory");
-        let in_slab = cache.info().objects_per_slab;
-        assert_eq!(ALIVE.load(SeqCst), in_slab);
-        object.0[99] = 8;
-        let place = core::ptr::from_ref(&*object);
-        drop(object);
-        let again = cache.take().expect("there is memory");
-        assert_eq!((core::ptr::from_ref(&*again), again.0[99]), (place, 8));
-        drop(again);
-        let guard = rcu::read_lock();
-        assert!(cache.shrink() >= CHUNK);
-        drop(cache);
-        assert_eq!(ALIVE.load(SeqCst), in_slab, "a reader may look");
-        // SAFETY: found before the slab was freed, inside the section.
-        assert_eq!(unsafe { &*place }.0[99], 8);
-        drop(guard);
-        rcu::barrier().expect("outside of sections");
-        assert_eq!(ALIVE.load(SeqCst), 0);
-    }
-
-    #[test]
-    fn a_constructor_that_panics_leaks_nothing() {
-        counted!(ALIVE, Thing);
-        static PANICS: AtomicBool = AtomicBool::new(true);
-        let construct = || {
-            let thing = Thing::new();
-            let panics = ALIVE.load(SeqCst) == 5 && PANICS.load(SeqCst);
-            assert!(!panics, "on purpose");
-            thing
-        };
-        let cache = ConstructedCache::new("test", construct).expect("there is memory");
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(cache.take()))).is_err());
-        assert_eq!((ALIVE.load(SeqCst), cache.info().slabs), (0, 0));
-        PANICS.store(false, SeqCst);
-        assert_eq!(cache.take().expect("there is memory").0[0], 7);
-        drop(cache);
-        rcu::barrier().expect("outside of sections");
-        assert_eq!(ALIVE.load(SeqCst), 0);
-    }
-
-    /// A destructor, which is code of others, runs inside a section.
-    #[test]
-    fn destructors_run_outside_of_sections() {
-        static INSIDE: AtomicUsize = AtomicUsize::new(0);
-        std::thread_local! {
-            static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
-        }
-        struct Object([u8; 1000]);
-        impl Drop for Object {
-            fn drop(&mut self) {
-                INSIDE.fetch_add(usize::from(IS_INSIDE.get()), SeqCst);
-            }
-        }
-        let cache = ConstructedCache::new("test", || Object([0; 1000])).expect("there is memory");
-        for _ in 0..300 {
-            let _section = rcu::read_lock();
-            IS_INSIDE.set(true);
-            cache.take().expect("there is memory").0[0] = 1;
-            cache.shrink();
-            IS_INSIDE.set(false);
-        }
-        rcu::barrier().expect("outside of sections");
-        assert_eq!(INSIDE.load(SeqCst), 0, "destructors inside a section");
-    }
-
-    #[test]
-    fn a_destructor_that_panics_leaves_the_others_theirs() {
-        static DROPPED: AtomicUsize = AtomicUsize::new(0);
-        struct Panics([u64; 1000]);
-        impl Drop for Panics {
-            fn drop(&mut self) {
-                assert!(DROPPED.fetch_add(1, SeqCst) != 2, "on purpose");
-            }
-        }
-        let cache = ConstructedCache::new("test", || Panics([0; 1000])).expect("there is memory");
-        assert_eq!(cache.take().expect("there is memory").0[0], 0);
-        let in_slab = cache.info().objects_per_slab;
-        drop(cache);
-        rcu::barrier().expect("outside of sections");
-        assert_eq!(DROPPED.load(SeqCst), in_slab);
-    }
-
-    #[test]
-    fn a_constructor_may_use_its_own_cache() {
-        static CACHE: OnceLock<ConstructedCache<usize>> = OnceLock::new();
-        static DEPTH: AtomicUsize = AtomicUsize::new(0);
-        let construct = || {
-            if DEPTH.fetch_add(1, SeqCst) == 0 {
-                let cache = CACHE.get().expect("it is there");
-                return *cache.take().expect("there is memory") + 1;
-            }
-            7
-        };
-        let cache = ConstructedCache::new("test", construct).expect("there is memory");
-        let cache = CACHE.get_or_init(|| cache);
-        assert!([7, 8].contains(&*cache.take().expect("there is memory")));
-    }
-}
-
 /// An operation of a random history.
 #[derive(Clone, Debug)]
 enum Step {
@@ -405,43 +275,40 @@ proptest! {
 }
 
 /// Objects that are taken by some threads and freed by others, while a third shrinks: each has one
-/// owner at a time.
+/// owner at a time, whose value stays in it.
 #[test]
 fn every_object_has_one_owner_at_a_time() {
     const ROUNDS: usize = 300;
-    let cache = ConstructedCache::new("test", || AtomicUsize::new(0)).expect("there is memory");
-    let (cache, done) = (&cache, &AtomicBool::new(false));
+    fn free(objects: impl IntoIterator<Item = (usize, Object<'static, AtomicUsize>)>) {
+        for (owner, object) in objects {
+            assert_eq!(object.swap(0, SeqCst), owner, "another owned it");
+        }
+    }
+    let cache: &'static Cache<AtomicUsize> = Box::leak(Box::new(cache(Options::new())));
+    let done = &AtomicBool::new(false);
+    let owners = &AtomicUsize::new(1);
+    let take = || {
+        let owner = owners.fetch_add(1, SeqCst);
+        (owner, insert(cache, AtomicUsize::new(owner)))
+    };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (1..=3)
             .map(|me| {
-                let (send, receive) = mpsc::sync_channel::<Vec<Constructed<'_, AtomicUsize>>>(4);
-                scope.spawn(move || {
-                    for object in receive.into_iter().flatten() {
-                        assert_eq!(object.swap(0, SeqCst), me);
-                    }
-                });
+                let (send, receive) = mpsc::sync_channel::<Vec<_>>(4);
+                scope.spawn(move || free(receive.into_iter().flatten()));
                 scope.spawn(move || {
                     let mut kept = Vec::new();
                     for round in 0..ROUNDS {
                         let count = (round * 37 + me * 11) % 200;
-                        let mut objects = Vec::new();
-                        for _ in 0..count {
-                            let object = cache.take().expect("there is memory");
-                            assert_eq!(object.swap(me, SeqCst), 0, "it had an owner");
-                            objects.push(object);
-                        }
+                        let mut objects: Vec<_> = (0..count).map(|_| take()).collect();
                         if round % 3 == 0 {
                             send.send(objects).expect("it is read");
                         } else {
                             kept.append(&mut objects);
                         }
-                        for object in kept.drain(kept.len() / 2..) {
-                            assert_eq!(object.swap(0, SeqCst), me, "another owned it");
-                        }
+                        free(kept.drain(kept.len() / 2..));
                     }
-                    for object in kept {
-                        assert_eq!(object.swap(0, SeqCst), me);
-                    }
+                    free(kept);
                 })
             })
             .collect();
@@ -472,63 +339,13 @@ fn a_callback_that_runs_in_shrink_may_look_at_the_cache() {
         drop(objects);
         rcu::defer(|| drop(CACHE.get().map(|cache| (cache.info(), infos()))));
         cache.shrink();
-        let all = ALL_CACHES.read().unwrap_or_else(PoisonError::into_inner);
         shrink();
-        drop(all);
         rcu::barrier().expect("outside of sections");
         send.send(()).expect("the test listens");
     });
     let soon = core::time::Duration::from_secs(20);
     done.recv_timeout(soon)
         .expect("it does not wait for itself");
-}
-
-#[test]
-fn a_constructor_that_panics_frees_no_magazine_that_was_in_use() {
-    static PANICS: AtomicBool = AtomicBool::new(false);
-    fn construct() -> [u64; 1000] {
-        assert!(!PANICS.load(SeqCst), "on purpose");
-        [0; 1000]
-    }
-    let _all = ALL_CACHES.write().unwrap_or_else(PoisonError::into_inner);
-    let cache = ConstructedCache::new("test", construct).expect("there is memory");
-    let take = || cache.take().expect("there is memory");
-    // Empty magazines circulate: from the CPU to the depot and back.
-    let mut kept: Vec<_> = (0..80).map(|_| take()).collect();
-    let before = cache.info();
-    PANICS.store(true, SeqCst);
-    while let Ok(object) = catch_unwind(AssertUnwindSafe(take)) {
-        kept.push(object);
-    }
-    let after = cache.info();
-    assert_eq!((after.bytes, after.slabs), (before.bytes, before.slabs));
-}
-
-#[test]
-fn every_object_is_destroyed_though_destructors_panic() {
-    static MADE: AtomicUsize = AtomicUsize::new(0);
-    static DESTROYED: AtomicUsize = AtomicUsize::new(0);
-    struct Loud;
-    impl Drop for Loud {
-        fn drop(&mut self) {
-            DESTROYED.fetch_add(1, SeqCst);
-            panic!("on purpose");
-        }
-    }
-    let construct = || {
-        // The first slab is not finished.
-        assert!(MADE.load(SeqCst) != 3 || DESTROYED.load(SeqCst) == 3);
-        MADE.fetch_add(1, SeqCst);
-        Loud
-    };
-    let cache = ConstructedCache::new("loud", construct).expect("there is memory");
-    let taken = catch_unwind(AssertUnwindSafe(|| drop(cache.take())));
-    assert!(taken.is_err() && DESTROYED.load(SeqCst) == 3);
-    drop(cache.take().expect("there is memory"));
-    drop(cache);
-    rcu::barrier().expect("outside of sections");
-    assert!(MADE.load(SeqCst) > 10);
-    assert_eq!(DESTROYED.load(SeqCst), MADE.load(SeqCst));
 }
 
 #[test]
@@ -544,9 +361,7 @@ fn all_caches_free_what_is_unused_in_any_order() {
             .for_each(|object| *object = None);
     }
     assert!(cache.info().slabs > 1);
-    let all = ALL_CACHES.read().unwrap_or_else(PoisonError::into_inner);
     assert!(shrink() > 0);
-    drop(all);
     rcu::barrier().expect("outside of sections");
     assert_eq!(cache.info().slabs, 0);
 }
