@@ -34,7 +34,7 @@ use super::depot::Depot;
 use super::header::{Header, Slab, SlabList};
 use super::info::Info;
 use super::local::Local;
-use super::magazine::{Magazine, MagazineList, ROUNDS};
+use super::magazine::{Lack, Magazine, MagazineList, ROUNDS};
 use super::options::{Checks, Options};
 use super::region::Chunk;
 use super::shape::Shape;
@@ -167,7 +167,7 @@ impl RawCache {
         let draining = self.draining.lock();
         let mut magazines = MagazineList::new();
         // If threads elsewhere cannot be kept out, their magazines stay with them.
-        let _ = self.local.drain(&mut |magazine| magazines.push(magazine));
+        let _ = self.local.drain(&mut magazines);
         self.depot.lock().move_to(&mut magazines);
         let (mut bytes, mut hits) = (0, 0);
         while let Some(mut magazine) = magazines.pop() {
@@ -233,7 +233,7 @@ impl RawCache {
         let displaced = if magazine.is_empty() {
             Some(magazine)
         } else {
-            self.local.supply(magazine)
+            self.local.load(magazine, Lack::Objects)
         };
         // There is room: one was taken out.
         let surplus = depot.put(displaced);
@@ -255,7 +255,7 @@ impl RawCache {
         let displaced = if magazine.is_empty() {
             Some(magazine)
         } else {
-            self.local.supply(magazine)
+            self.local.load(magazine, Lack::Objects)
         };
         self.store(displaced);
         object
@@ -314,7 +314,7 @@ impl RawCache {
             let Some(empty) = self.empty_magazine() else {
                 break;
             };
-            self.store(self.local.relieve(empty));
+            self.store(self.local.load(empty, Lack::Room));
             match self.local.push(object) {
                 Ok(()) => return,
                 Err(back) => object = back,
@@ -421,8 +421,7 @@ impl RawCache {
 impl Drop for RawCache {
     fn drop(&mut self) {
         let mut magazines = MagazineList::new();
-        self.local
-            .take_all(&mut |magazine| magazines.push(magazine));
+        self.local.take_all(&mut magazines);
         self.depot.get_mut().move_to(&mut magazines);
         while let Some(mut magazine) = magazines.pop() {
             self.empty(&mut magazine);

@@ -250,6 +250,16 @@ impl MagazineList {
         self.len
     }
 
+    /// Moves all magazines of another list to this one.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.extend(core::iter::from_fn(|| other.pop()));
+    }
+
+    /// Puts magazines on the list.
+    pub(super) fn extend(&mut self, magazines: impl Iterator<Item = Magazine>) {
+        magazines.for_each(|magazine| self.push(magazine));
+    }
+
     /// Puts a magazine on the list.
     pub(super) fn push(&mut self, magazine: Magazine) {
         let next = self.first.take();

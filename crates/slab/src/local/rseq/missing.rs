@@ -1,39 +1,25 @@
-//! Stand-in for systems without sequences. It can never be constructed.
+//! Stand-in for systems without sequences, where there is no [`Area`].
 
 use core::ptr::NonNull;
 
-use super::Cpus;
+use crate::local::Local;
 use crate::magazine::{Lack, Rounds};
 
-use fdtable_sync::fence::NotRestarted;
-pub(super) use fdtable_sync::percpu::copies;
+pub(in crate::local) use fdtable_sync::percpu::copies;
+use fdtable_sync::sequence::Area;
 
-/// There is none.
-#[derive(Clone, Copy)]
-pub(super) enum Area {}
-
-impl Area {
-    pub(super) fn find() -> Option<Self> {
-        None
-    }
-}
-
-pub(super) fn restart(area: Area) -> Result<(), NotRestarted> {
+pub(super) fn pop(_: &Local, area: Area) -> *mut u8 {
     match area {}
 }
 
-pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
-    match cpus.area {}
+pub(super) fn push(_: &Local, area: Area, _: NonNull<u8>) -> bool {
+    match area {}
 }
 
-pub(super) fn push(cpus: &Cpus, _: NonNull<u8>) -> bool {
-    match cpus.area {}
+pub(super) fn exchange(_: &Local, area: Area, _: Lack) -> bool {
+    match area {}
 }
 
-pub(super) fn exchange(cpus: &Cpus, _: Lack) -> bool {
-    match cpus.area {}
-}
-
-pub(super) fn load(cpus: &Cpus, _: *mut Rounds, _: Lack) -> *mut Rounds {
-    match cpus.area {}
+pub(super) fn load(_: &Local, area: Area, _: *mut Rounds, _: Lack) -> *mut Rounds {
+    match area {}
 }

@@ -9,15 +9,14 @@ use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-use super::Cpus;
+use crate::local::Local;
 use crate::local::pair::Pair;
 use crate::magazine::{COUNT, HIT, Lack, Rounds};
 use fdtable_sync::{restartable, restartable_in, segment};
 
-pub(super) use fdtable_sync::fence::restart;
 /// The number of copies is the total number of CPUs.
-pub(super) use fdtable_sync::percpu::copies;
-pub(super) use fdtable_sync::sequence::Area;
+pub(in crate::local) use fdtable_sync::percpu::copies;
+use fdtable_sync::sequence::Area;
 
 /// From the index of a CPU to the offset of its copy.
 const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
@@ -46,9 +45,9 @@ macro_rules! linger {
 /// A sequence. Its `steps` find in `at` the offset of this CPU's copy; the last of them is the
 /// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
 macro_rules! sequence {
-    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
+    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $local:expr, $area:expr, $($operands:tt)*) => {
         restartable!(
-            area: $cpus.area,
+            area: $area,
             steps: [
                 // (B) A thread without an area has a negative index.
                 concat!("mov {at:e}, dword ptr ", segment!(), ":[{area} + 4]"),
@@ -58,8 +57,8 @@ macro_rules! sequence {
                 $($step,)*
             ],
             otherwise: $otherwise,
-            base = in(reg) $cpus.pairs.as_slice().as_ptr(),
-            limit = in(reg) $cpus.pairs.as_slice().len(),
+            base = in(reg) $local.pairs.as_slice().as_ptr(),
+            limit = in(reg) $local.pairs.as_slice().len(),
             shift = const SHIFT,
             tally = const offset_of!(Rounds, tally),
             $($operands)*
@@ -75,7 +74,7 @@ macro_rules! sequence {
 /// The compiler does not let `rbx` be named as an operand, but may choose it for one. So all
 /// operands have registers of their own, except for the one that keeps `rbx`.
 macro_rules! sequence_of_both {
-    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $lack:expr, $($operands:tt)*) => {
+    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $local:expr, $area:expr, $lack:expr, $($operands:tt)*) => {
         restartable_in!(
             registers: ("r8", "r9"),
             around: ["mov {saved}, rbx", "mov rbx, {saved}"],
@@ -96,11 +95,11 @@ macro_rules! sequence_of_both {
             shift = const SHIFT,
             tally = const offset_of!(Rounds, tally),
             out("r8") _,
-            in("r9") Area::offset($cpus.area),
-            in("r10") $cpus.pairs.as_slice().as_ptr(),
-            in("r11") $cpus.pairs.as_slice().len(),
+            in("r9") Area::offset($area),
+            in("r10") $local.pairs.as_slice().as_ptr(),
+            in("r11") $local.pairs.as_slice().len(),
             in("rdi") limit_offset($lack),
-            in("rsi") &raw const $cpus.stopped,
+            in("rsi") &raw const $local.stopped,
             out("rax") _,
             out("rcx") _,
             $($operands)*
@@ -110,9 +109,9 @@ macro_rules! sequence_of_both {
 
 /// Takes an object from the loaded magazine. Null if there is none.
 #[inline(always)]
-pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
+pub(super) fn pop(local: &Local, area: Area) -> *mut u8 {
     let object: *mut u8;
-    // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`,
+    // SAFETY: the thread has its area there, since it was found, and its place in `pairs`,
     // since (B) compares. A loaded magazine belongs to the CPU, and the sequence is restarted if
     // the thread does not have the CPU to itself from (A) to (E).
     unsafe {
@@ -132,7 +131,8 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
                 "mov qword ptr [{at} + {tally}], {now}",
             ],
             otherwise: "xor {object:e}, {object:e}",
-            cpus,
+            local,
+            area,
             object = out(reg) object,
             now = out(reg) _,
             hit = const HIT,
@@ -144,7 +144,7 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
 
 /// Puts an object into the loaded magazine. Returns true if there was room.
 #[inline(always)]
-pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
+pub(super) fn push(local: &Local, area: Area, object: NonNull<u8>) -> bool {
     let tally: usize;
     // SAFETY: as in `pop`. The place of the object is above the count: no thread reads it before
     // the commit.
@@ -164,7 +164,8 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
                 "mov qword ptr [{at} + {tally}], {now}",
             ],
             otherwise: "xor {now:e}, {now:e}",
-            cpus,
+            local,
+            area,
             object = in(reg) object.as_ptr(),
             now = out(reg) tally,
             there = out(reg) _,
@@ -177,7 +178,7 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
 
 /// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Returns
 /// true if it did.
-pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
+pub(super) fn exchange(local: &Local, area: Area, lack: Lack) -> bool {
     let done: usize;
     // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size.
     // `rbx` is restored.
@@ -201,7 +202,8 @@ pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
                 "mov rcx, rax",
             ],
             otherwise: "xor r12d, r12d",
-            cpus,
+            local,
+            area,
             lack,
             out("rdx") _,
             out("r12") done,
@@ -212,7 +214,7 @@ pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
 
 /// Loads a magazine if both lack that; the loaded one becomes the previous one, and the previous
 /// one is returned. Otherwise returns the given one.
-pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
+pub(super) fn load(local: &Local, area: Area, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
     let displaced: *mut Rounds;
     // SAFETY: as in `exchange`.
     unsafe {
@@ -234,7 +236,8 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
                 "mov rcx, rax",
             ],
             otherwise: "mov rdx, r12",
-            cpus,
+            local,
+            area,
             lack,
             out("rdx") displaced,
             in("r12") magazine,
