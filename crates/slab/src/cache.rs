@@ -17,10 +17,8 @@
 //!
 //! # Freeing slabs
 //!
-//! A slab that is permanently removed is queued as an RCU callback, after the locks are released.
-//! The creator of the cache chooses whether that may run callbacks that are due ([`Callbacks`]): a
-//! caller of [`general`](super::general) may hold a lock of its own, under which no callback should
-//! run.
+//! A slab that is permanently removed is freed after the locks are released. No reader waits for
+//! it: a caller whose objects have readers under RCU frees an object only after a grace period.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -41,7 +39,6 @@ use super::shape::Shape;
 use super::slabs::Slabs;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::Mutex;
-use fdtable_sync::rcu;
 
 /// How often freeing tries to make room in the magazines. A thread that is moved each time to a CPU
 /// without room puts the object into its slab.
@@ -50,30 +47,12 @@ const ATTEMPTS: usize = 3;
 /// How many bytes of objects a magazine is filled with at once.
 const FILLING: usize = CHUNK / 4;
 
-/// The weight of a slab in RCU callbacks: it holds the memory of many, so fewer of them wait for
-/// one grace period. Sixteen do, or one where a single thread reads.
-const WEIGHT: usize = if cfg!(loom) { 1 } else { 64 };
-
-/// Permission to run RCU callbacks that are due while slabs are freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Callbacks {
-    /// They run, as with [`rcu::call`].
-    Run,
-    /// They are left to other calls.
-    #[cfg_attr(
-        loom,
-        allow(dead_code, reason = "general memory of models is never in caches")
-    )]
-    Leave,
-}
-
 /// Parameters of a cache, besides its options.
 pub(super) struct Plan {
     pub(super) name: &'static str,
     /// Of an object: at most [`MAX_SIZE`](super::shape::MAX_SIZE) and
     /// [`MAX_ALIGN`](super::shape::MAX_ALIGN).
     pub(super) layout: Layout,
-    pub(super) callbacks: Callbacks,
 }
 
 /// The place of a cache on the [list of all caches](super::registry). Guarded by its lock.
@@ -142,8 +121,7 @@ impl RawCache {
     /// Frees a place. Does not fail, and needs no memory.
     ///
     /// # Safety
-    /// It was taken from this cache, and not freed since. Only readers inside read-side sections
-    /// that expect an object of this cache still use it.
+    /// It was taken from this cache, and not freed since. It is no longer used.
     #[inline]
     pub(super) unsafe fn free(&self, object: NonNull<u8>) {
         if let Err(object) = self.local.push(object) {
@@ -152,18 +130,9 @@ impl RawCache {
         }
     }
 
-    /// Frees the memory of all free objects: their magazines are emptied, and empty slabs are freed
-    /// after a grace period. Returns how many bytes that is.
+    /// Frees the memory of all free objects: their magazines are emptied, and empty slabs are
+    /// freed. Returns how many bytes that is.
     pub(super) fn shrink(&self) -> usize {
-        let bytes = self.shrink_quietly();
-        if self.plan.callbacks == Callbacks::Run {
-            rcu::catch_up();
-        }
-        bytes
-    }
-
-    /// Like [`shrink`](Self::shrink), but runs no callbacks.
-    pub(super) fn shrink_quietly(&self) -> usize {
         let draining = self.draining.lock();
         let mut magazines = MagazineList::new();
         // If threads elsewhere cannot be kept out, their magazines stay with them.
@@ -178,7 +147,7 @@ impl RawCache {
         drop(draining);
         self.depot.lock().hits += hits;
         let empty = self.slabs.lock().take_empty(0);
-        bytes + Self::retire_quietly(empty)
+        bytes + Self::free_slabs(empty)
     }
 
     /// Returns the figures of the cache. Takes its locks, each for a short time.
@@ -339,7 +308,7 @@ impl RawCache {
     fn empty(&self, magazine: &mut Magazine) {
         self.put_all_back(magazine);
         let surplus = self.slabs.lock().take_surplus();
-        self.retire(surplus);
+        Self::free_slabs(surplus);
     }
 
     /// Returns all objects of a magazine to their slabs, which stay.
@@ -362,25 +331,15 @@ impl RawCache {
             unsafe { slabs.put_back(&self.shape, object) };
             slabs.take_surplus()
         };
-        self.retire(surplus);
+        Self::free_slabs(surplus);
     }
 
-    /// Queues slabs that were permanently removed for a grace period; they are freed after it. May
-    /// run callbacks: no lock is held.
-    fn retire(&self, slabs: SlabList) {
-        if Self::retire_quietly(slabs) > 0 && self.plan.callbacks == Callbacks::Run {
-            rcu::catch_up();
-        }
-    }
-
-    /// Like [`retire`](Self::retire), but runs no callbacks. Returns how many bytes the slabs have.
-    fn retire_quietly(mut slabs: SlabList) -> usize {
+    /// Frees slabs that were permanently removed. Returns how many bytes they have.
+    fn free_slabs(mut slabs: SlabList) -> usize {
         let bytes = slabs.len() * CHUNK;
         while let Some(slab) = slabs.pop() {
-            // SAFETY: the slab is off its lists, so no other thread accesses its head, and it stays
-            // until the callback. Its objects are all free.
-            // weaken: slab-that-goes-at-once
-            unsafe { rcu::call_later(rcu::Effect::FreesMemory, WEIGHT, slab.head()) };
+            // SAFETY: the slab is off its lists, and its objects are all free.
+            unsafe { slab.free_chunk() };
         }
         bytes
     }
@@ -414,7 +373,7 @@ impl RawCache {
         unsafe { slabs.put_back(&self.shape, object) };
         let surplus = slabs.take_surplus();
         drop(slabs);
-        self.retire(surplus);
+        Self::free_slabs(surplus);
     }
 }
 
@@ -428,6 +387,6 @@ impl Drop for RawCache {
         }
         // Slabs with an object in use stay where they are, forever.
         let empty = self.slabs.get_mut().take_empty(0);
-        self.retire(empty);
+        Self::free_slabs(empty);
     }
 }

@@ -12,7 +12,7 @@ use alloc::alloc::{Layout, alloc as global_alloc, dealloc};
 use core::ptr::{self, NonNull};
 
 use super::backing::{self, Backing};
-use super::cache::{Callbacks, Plan, RawCache};
+use super::cache::{Plan, RawCache};
 use super::chunk::CHUNK;
 use super::options::{Checks, Colouring, Options};
 use super::registry;
@@ -147,7 +147,6 @@ fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let plan = Plan {
         name: NAMES[class],
         layout: Layout::from_size_align(size, align).ok()?,
-        callbacks: Callbacks::Leave,
     };
     let checks = if cfg!(feature = "debug") {
         Checks::Full

@@ -2,26 +2,21 @@
 //!
 //! The header is at the beginning of the chunk, where it is found from the address of any object. A
 //! set bit means that the object is free *in the slab*: neither with a user, nor in a magazine. The
-//! state of free objects is kept outside of them: a reader may read them.
+//! state of free objects is kept outside of them, so that checks can detect a write to one.
 //!
 //! # Life
 //!
 //! A slab is made by one thread, and no other thread knows it before it is on a list of its cache.
-//! From then on its header belongs to the holder of the lock of the [lists](super::slabs). When it
-//! is permanently removed, its objects all free, it waits for a grace period; then the chunk is
-//! freed. So a reader that found an object inside a read-side section may read the memory as an
-//! object of this type until the section ends, even if the object was freed meanwhile: the memory
-//! is *type-stable* for readers.
+//! From then on its header belongs to the holder of the lock of the [lists](super::slabs). It is
+//! permanently removed when its objects are all free, and then its chunk is freed.
 
 use core::cell::Cell;
-use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::chunk::chunk_of;
 use super::region::Chunk;
 use super::shape::Shape;
-use fdtable_sync::rcu;
 
 /// The header of a slab. The first line has all that taking and freeing objects needs.
 #[repr(C, align(64))]
@@ -36,12 +31,11 @@ pub(super) struct Header {
     first: NonNull<u8>,
     count: u32,
     chunk: Chunk,
-    rcu: rcu::Head,
 }
 
 // The tests of the shapes expect this.
 #[cfg(all(target_pointer_width = "64", not(loom)))]
-const _: () = assert!(size_of::<Header>() == 128);
+const _: () = assert!(size_of::<Header>() == 64);
 
 /// A slab, with access to its header: for the thread that makes it, or the holder of the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,7 +96,6 @@ impl Slab {
             first,
             count: shape.count as u32,
             chunk,
-            rcu: rcu::Head::new(reclaim),
         };
         let place = chunk.start.cast::<Header>();
         // SAFETY: the chunk is the caller's, large enough, and aligned.
@@ -184,10 +177,14 @@ impl Slab {
         self.word(index / 64).get() & (1 << (index % 64)) != 0
     }
 
-    /// Returns the head for the grace period of the slab, after which it is freed.
-    pub(super) fn head(self) -> NonNull<rcu::Head> {
-        // SAFETY: the head is a field of the header.
-        unsafe { self.0.byte_add(offset_of!(Header, rcu)) }.cast()
+    /// Frees the chunk of the slab.
+    ///
+    /// # Safety
+    /// The slab and its objects are no longer used.
+    pub(super) unsafe fn free_chunk(self) {
+        let chunk = self.chunk;
+        // SAFETY: the slab was made in this chunk, and is no longer used.
+        unsafe { chunk.free() };
     }
 }
 
@@ -201,18 +198,6 @@ fn without_lowest(mut bits: u64, count: usize) -> u64 {
         bits &= bits - 1;
     }
     bits
-}
-
-/// Frees a slab after its grace period.
-///
-/// # Safety
-/// `head` is that of a slab that was removed from its lists, all objects free.
-unsafe fn reclaim(head: NonNull<rcu::Head>) {
-    // SAFETY: the head is a field of the header.
-    let header = unsafe { head.byte_sub(offset_of!(Header, rcu)) };
-    let chunk = Slab(header.cast()).chunk;
-    // SAFETY: readers that came before have left, and all objects are free.
-    unsafe { chunk.free() };
 }
 
 /// A list of slabs, linked through their headers. For users of the headers.

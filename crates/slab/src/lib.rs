@@ -55,14 +55,9 @@
 //!
 //! # What keeps memory alive
 //!
-//! A slab is freed when all of its objects are free, and after a grace period. So:
-//!
-//! - an object keeps its slab;
-//! - a reader that found an object inside a read-side section may read its place until the section
-//!   ends. The place holds an object of the cache, in use or free, or another object that has been
-//!   allocated there meanwhile: the reader has to find out which.
-//!
-//! An object that is never freed keeps its slab forever, even when its cache is gone.
+//! A slab is freed when all of its objects are free. An object that is never freed keeps its slab
+//! forever, even when its cache is gone. A caller whose objects have readers under RCU frees an
+//! object after a grace period.
 //!
 //! # Rules
 //!
@@ -72,9 +67,8 @@
 //! `vfork(2)` without thread data of its own may use no cache at all. A library that contains this
 //! code must not be unloaded: the kernel knows of its sequences.
 //!
-//! Freeing an object of a [`Cache`] may free a slab, and then runs RCU callbacks that are due: do
-//! not do it under a lock that they may take. Readers of a free place must not race with the writer
-//! of a new object there: their type ensures that, by atomics.
+//! No call here runs code of others under a lock, nor RCU callbacks: each may be called under a
+//! lock.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -133,10 +127,9 @@ pub fn infos() -> Vec<Info> {
 }
 
 /// Frees unused memory of all caches, including the general ones. For a program that is short of
-/// memory, or that has closed very many files. Returns how many bytes that is. Slabs are freed
-/// after a grace period: at once if [`rcu::barrier`](fdtable_sync::rcu::barrier) follows. Takes
-/// locks, one cache after the other, and runs RCU callbacks that are due; not to be called under a
-/// lock that they may take.
+/// memory, or that has closed very many files. Returns how many bytes that is. Takes locks, one
+/// cache after the other. The memory of files that were just closed is unused after a grace period,
+/// such as that of [`rcu::barrier`](fdtable_sync::rcu::barrier).
 ///
 /// Where processes share memory, it moves the calling thread to each CPU and back. If the thread
 /// may not run on one that is online, the objects that CPUs keep at hand stay with them.
@@ -150,9 +143,7 @@ pub fn infos() -> Vec<Info> {
 /// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 /// ```
 pub fn shrink() -> usize {
-    let bytes = registry::shrink();
-    fdtable_sync::rcu::catch_up();
-    bytes
+    registry::shrink()
 }
 
 #[cfg(all(test, loom))]

@@ -1,11 +1,10 @@
-//! Models of a cache. Uses of one object by several users must not meet, nor the freeing of a slab
-//! and its readers.
+//! Models of a cache. Uses of one object by several users must not meet.
 //!
 //! A slab has two objects here, a magazine two rounds, and no empty slab is kept. The magazines of
 //! the CPUs have models of their own.
 
 use super::backing::{Backing, Choice};
-use super::cache::{Callbacks, Plan, RawCache};
+use super::cache::{Plan, RawCache};
 use super::local::with_sequences;
 use super::options::Options;
 use ::loom::cell::UnsafeCell;
@@ -15,9 +14,6 @@ use core::ptr::{self, NonNull};
 use fdtable_sync::model::Preemptions::AtMost;
 use fdtable_sync::model::{explore, join, spawn};
 use fdtable_sync::platform::Arc;
-use fdtable_sync::platform::atomic::AtomicPtr;
-use fdtable_sync::platform::atomic::Ordering::{Acquire, Release};
-use fdtable_sync::rcu;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -38,7 +34,6 @@ impl Model {
         let plan = Plan {
             name: "model",
             layout: Layout::new::<*const Owned>(),
-            callbacks: Callbacks::Leave,
         };
         let raw = RawCache::try_new(plan, Options::new()).expect("there is memory");
         let cells = Mutex::default();
@@ -67,12 +62,6 @@ impl Model {
         // SAFETY: taken from this cache, and freed once.
         unsafe { self.raw.free(object.cast()) };
     }
-
-    /// Drops the cache, whose objects are all free.
-    fn end(this: Arc<Self>) {
-        drop(this);
-        rcu::barrier().expect("outside of sections");
-    }
 }
 
 fn set_owned(object: Object, now: bool) {
@@ -99,7 +88,6 @@ fn an_object_has_one_owner_at_a_time() {
         model.free(two);
         join(other);
         assert_eq!(model.raw.info().in_use, 0);
-        Model::end(model);
     });
 }
 
@@ -125,35 +113,6 @@ fn take_and_give_while_it_shrinks() {
         model.free(kept);
         model.raw.shrink();
         assert_eq!(model.raw.info().slabs, 0);
-        Model::end(model);
-    });
-}
-
-#[test]
-fn a_slab_is_kept_for_readers_of_its_objects() {
-    explore(AtMost(3), || {
-        let model = Model::new();
-        let thing = model.take();
-        // SAFETY: it has its cell.
-        let cell = unsafe { thing.read() }.addr();
-        let place = Arc::new(AtomicPtr::new(thing.as_ptr()));
-        let reader = spawn({
-            let place = place.clone();
-            move || {
-                let guard = rcu::read_lock();
-                if let Some(thing) = NonNull::new(place.load(Acquire)) {
-                    // SAFETY: found inside the section. Memory that was freed is overwritten.
-                    assert_eq!(unsafe { thing.read() }.addr(), cell, "its slab is gone");
-                }
-                drop(guard);
-            }
-        });
-        place.store(ptr::null_mut(), Release);
-        model.free(thing);
-        model.raw.shrink();
-        rcu::barrier().expect("outside of sections");
-        join(reader);
-        Model::end(model);
     });
 }
 
@@ -172,7 +131,6 @@ fn look_while_it_shrinks() {
         });
         model.raw.shrink();
         join(other);
-        Model::end(model);
     });
 }
 

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::cache::{Callbacks, Plan, RawCache};
+use super::cache::{Plan, RawCache};
 use super::handle::CacheBox;
 use super::info::Info;
 use super::options::Options;
@@ -35,8 +35,8 @@ use fdtable_sync::fallible::OutOfMemory;
 /// let cache = fdtable_slab::Cache::<[u8; 40_000]>::new("large");
 /// ```
 ///
-/// Dropping a cache frees its memory after a grace period. Objects that were
-/// [forgotten](core::mem::forget) keep their slabs forever.
+/// Dropping a cache frees its memory. Objects that were [forgotten](core::mem::forget) keep their
+/// slabs forever.
 #[doc(alias = "kmem_cache")]
 pub struct Cache<T> {
     pub(super) raw: CacheBox,
@@ -79,7 +79,6 @@ impl<T> Cache<T> {
         let plan = Plan {
             name,
             layout: Layout::new::<T>(),
-            callbacks: Callbacks::Run,
         };
         Ok(Self {
             raw: CacheBox::try_new(plan, options)?,
@@ -109,9 +108,7 @@ impl<T> Cache<T> {
         })
     }
 
-    /// Frees the memory of all unused objects, after a grace period at the latest: the one of
-    /// [`rcu::barrier`](fdtable_sync::rcu::barrier). Returns how many bytes that is. Takes locks,
-    /// and may run RCU callbacks that are due.
+    /// Frees the memory of all unused objects. Returns how many bytes that is. Takes locks.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         self.raw.shrink()

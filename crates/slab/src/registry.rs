@@ -75,14 +75,14 @@ pub(super) fn remove(cache: &RawCache) {
     }
 }
 
-/// Shrinks every cache on the list. Runs no callbacks: the list is locked.
+/// Shrinks every cache on the list.
 pub(super) fn shrink() -> usize {
     let registry = REGISTRY.lock();
     let mut bytes = 0;
     let mut place = registry.first;
     // SAFETY: null, or a cache on the list: it cannot be freed while the lock is held.
     while let Some(cache) = unsafe { place.as_ref() } {
-        bytes += cache.shrink_quietly();
+        bytes += cache.shrink();
         // SAFETY: the lock is held, and no other links are borrowed.
         place = unsafe { links(cache) }.next;
     }

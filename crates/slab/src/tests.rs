@@ -1,12 +1,11 @@
 use super::chunk::CHUNK;
 use super::*;
 use fdtable_sync::fallible::OutOfMemory;
-use fdtable_sync::rcu;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 
 fn cache<T>(options: Options) -> Cache<T> {
     Cache::with("test", options).expect("there is memory")
@@ -86,7 +85,6 @@ fn a_forgotten_object_keeps_its_slab() {
     let place = core::ptr::from_mut(&mut *object);
     core::mem::forget(object);
     drop(cache);
-    rcu::barrier().expect("outside of sections");
     // SAFETY: forgotten, so no other thread has it; its slab stays.
     assert_eq!(unsafe { place.read() }, 7);
 }
@@ -330,25 +328,6 @@ fn every_object_has_one_owner_at_a_time() {
 }
 
 #[test]
-fn a_callback_that_runs_in_shrink_may_look_at_the_cache() {
-    static CACHE: OnceLock<Cache<[u8; 32 * 1024]>> = OnceLock::new();
-    let (send, done) = mpsc::channel();
-    std::thread::spawn(move || {
-        let cache = CACHE.get_or_init(|| cache(Options::new()));
-        let objects: Vec<_> = (0..200).map(|_| insert(cache, [1; 32 * 1024])).collect();
-        drop(objects);
-        rcu::defer(|| drop(CACHE.get().map(|cache| (cache.info(), infos()))));
-        cache.shrink();
-        shrink();
-        rcu::barrier().expect("outside of sections");
-        send.send(()).expect("the test listens");
-    });
-    let soon = core::time::Duration::from_secs(20);
-    done.recv_timeout(soon)
-        .expect("it does not wait for itself");
-}
-
-#[test]
 fn all_caches_free_what_is_unused_in_any_order() {
     let cache: Cache<[u8; 1000]> = cache(Options::new());
     let mut objects: Vec<_> = (0..5000).map(|_| Some(insert(&cache, [1; 1000]))).collect();
@@ -362,6 +341,5 @@ fn all_caches_free_what_is_unused_in_any_order() {
     }
     assert!(cache.info().slabs > 1);
     assert!(shrink() > 0);
-    rcu::barrier().expect("outside of sections");
     assert_eq!(cache.info().slabs, 0);
 }
