@@ -33,9 +33,8 @@ use super::header::{Header, Slab, SlabList};
 use super::info::Info;
 use super::local::Local;
 use super::magazine::{Lack, Magazine, MagazineList, ROUNDS};
-use super::options::{Checks, Options};
 use super::region::Chunk;
-use super::shape::Shape;
+use super::shape::{Colouring, Shape};
 use super::slabs::Slabs;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::Mutex;
@@ -47,12 +46,15 @@ const ATTEMPTS: usize = 3;
 /// How many bytes of objects a magazine is filled with at once.
 const FILLING: usize = CHUNK / 4;
 
-/// Parameters of a cache, besides its options.
+/// Parameters of a cache.
 pub(super) struct Plan {
     pub(super) name: &'static str,
     /// Of an object: at most [`MAX_SIZE`](super::shape::MAX_SIZE) and
     /// [`MAX_ALIGN`](super::shape::MAX_ALIGN).
     pub(super) layout: Layout,
+    pub(super) colouring: Colouring,
+    /// Each operation takes the lock of the slabs and [checks](check) the object. An error panics.
+    pub(super) is_checked: bool,
 }
 
 /// The place of a cache on the [list of all caches](super::registry). Guarded by its lock.
@@ -77,7 +79,6 @@ pub(super) struct RawCache {
     local: Local,
     pub(super) shape: Shape,
     pub(super) plan: Plan,
-    checks: Checks,
     depot: CachePadded<Mutex<Depot>>,
     slabs: CachePadded<Mutex<Slabs>>,
     /// Held by a thread that frees magazines.
@@ -95,15 +96,14 @@ unsafe impl Send for RawCache {}
 impl RawCache {
     /// Makes a cache without slabs. Allocates. The caller [registers](super::registry::add) it at
     /// its final address.
-    pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
-        let shape = Shape::new(plan.layout, options, size_of::<Header>());
+    pub(super) fn try_new(plan: Plan) -> Result<Self, OutOfMemory> {
+        let shape = Shape::new(&plan, size_of::<Header>());
         Ok(Self {
             local: Local::try_new()?,
             depot: CachePadded::new(Mutex::new(Depot::new(shape.stride))),
             slabs: CachePadded::new(Mutex::new(Slabs::default())),
             draining: Mutex::new(()),
             links: UnsafeCell::new(Links::new()),
-            checks: options.checks,
             shape,
             plan,
         })
@@ -187,10 +187,10 @@ impl RawCache {
     #[cold]
     #[inline(never)]
     fn alloc_slow(&self) -> Option<NonNull<u8>> {
-        match self.checks {
-            Checks::None => self.take_from_depot().or_else(|| self.take_from_slabs()),
-            Checks::Full => self.alloc_checked(),
+        if self.plan.is_checked {
+            return self.alloc_checked();
         }
+        self.take_from_depot().or_else(|| self.take_from_slabs())
     }
 
     /// Takes an object of a magazine of the depot, and loads the rest on the CPU.
@@ -251,7 +251,7 @@ impl RawCache {
                 return;
             };
             let slab = Slab::new(chunk, &self.shape, colour);
-            if self.checks == Checks::Full {
+            if self.plan.is_checked {
                 check::prepare(self.subject(), slab);
             }
             self.slabs.lock().add(slab);
@@ -275,7 +275,7 @@ impl RawCache {
     #[cold]
     #[inline(never)]
     unsafe fn free_slow(&self, mut object: NonNull<u8>) {
-        if self.checks == Checks::Full {
+        if self.plan.is_checked {
             // SAFETY: as the caller promises, or an error that the checks detect.
             return unsafe { self.free_checked(object) };
         }

@@ -319,14 +319,12 @@ pub(super) fn check_freed(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Cache, Checks, Object, Options};
+    use super::super::{Cache, Colouring, Object};
     use core::ptr::NonNull;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    const FULL: Options = Options::new().checks(Checks::Full);
-
     fn cache() -> Cache<[u8; 20]> {
-        Cache::with("checked", FULL).expect("there is memory")
+        Cache::of_kind("checked", Colouring::On, true).expect("there is memory")
     }
 
     fn insert(cache: &Cache<[u8; 20]>) -> Object<'_, [u8; 20]> {
@@ -438,7 +436,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_bytes_to_check() {
-        let cache = Cache::with("nothing", FULL).expect("there is memory");
+        let cache = Cache::of_kind("nothing", Colouring::On, true).expect("there is memory");
         let one = cache.insert(()).expect("there is memory");
         let two = cache.insert(()).expect("there is memory");
         drop(one);

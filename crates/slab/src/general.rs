@@ -14,8 +14,8 @@ use core::ptr::{self, NonNull};
 use super::backing::{self, Backing};
 use super::cache::{Plan, RawCache};
 use super::chunk::CHUNK;
-use super::options::{Checks, Colouring, Options};
 use super::registry;
+use super::shape::Colouring;
 use fdtable_sync::fallible::OnceBox;
 use fdtable_sync::platform::shared;
 
@@ -147,14 +147,10 @@ fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let plan = Plan {
         name: NAMES[class],
         layout: Layout::from_size_align(size, align).ok()?,
+        colouring,
+        is_checked: cfg!(feature = "debug"),
     };
-    let checks = if cfg!(feature = "debug") {
-        Checks::Full
-    } else {
-        Checks::None
-    };
-    let options = Options::new().colouring(colouring).checks(checks);
-    let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan, options));
+    let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan));
     let cache = cache.ok()?;
     // SAFETY: in a static, which keeps it for the life of the process.
     unsafe { registry::add(cache) };

@@ -101,7 +101,6 @@ mod info;
 mod local;
 mod magazine;
 mod object;
-mod options;
 mod region;
 mod registry;
 #[cfg(all(test, not(loom)))]
@@ -113,7 +112,7 @@ pub use arc::{SlabArc, SlabWeak};
 pub use backing::{AlreadyChosen, Backing, choose};
 pub use info::Info;
 pub use object::{Cache, Object};
-pub use options::{Alignment, Checks, Colouring, Options};
+pub use shape::Colouring;
 
 use alloc::vec::Vec;
 

@@ -6,7 +6,7 @@
 use super::backing::{Backing, Choice};
 use super::cache::{Plan, RawCache};
 use super::local::with_sequences;
-use super::options::Options;
+use super::shape::Colouring;
 use ::loom::cell::UnsafeCell;
 use alloc::boxed::Box;
 use core::alloc::Layout;
@@ -34,8 +34,10 @@ impl Model {
         let plan = Plan {
             name: "model",
             layout: Layout::new::<*const Owned>(),
+            colouring: Colouring::On,
+            is_checked: false,
         };
-        let raw = RawCache::try_new(plan, Options::new()).expect("there is memory");
+        let raw = RawCache::try_new(plan).expect("there is memory");
         let cells = Mutex::default();
         Arc::new(Self { raw, cells })
     }

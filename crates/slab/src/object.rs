@@ -9,8 +9,7 @@ use core::ptr::NonNull;
 use super::cache::{Plan, RawCache};
 use super::handle::CacheBox;
 use super::info::Info;
-use super::options::Options;
-use super::shape::{MAX_ALIGN, MAX_SIZE};
+use super::shape::{Colouring, MAX_ALIGN, MAX_SIZE};
 use fdtable_sync::fallible::OutOfMemory;
 
 /// A cache of objects of one type.
@@ -56,19 +55,27 @@ unsafe impl<T: Send> Send for Object<'_, T> {}
 unsafe impl<T: Sync> Sync for Object<'_, T> {}
 
 impl<T> Cache<T> {
-    /// Makes a cache without objects, with the [usual options](Options::new). Allocates.
+    /// Makes a cache without objects, whose slabs are coloured. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn new(name: &'static str) -> Result<Self, OutOfMemory> {
-        Self::with(name, Options::new())
+        Self::with(name, Colouring::On)
     }
 
-    /// Like [`new`](Self::new), with other options.
+    /// Makes a cache as [`new`](Self::new) does, with colours or without.
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn with(name: &'static str, options: Options) -> Result<Self, OutOfMemory> {
+    pub fn with(name: &'static str, colouring: Colouring) -> Result<Self, OutOfMemory> {
+        Self::of_kind(name, colouring, false)
+    }
+
+    pub(super) fn of_kind(
+        name: &'static str,
+        colouring: Colouring,
+        is_checked: bool,
+    ) -> Result<Self, OutOfMemory> {
         const {
             assert!(size_of::<T>() <= MAX_SIZE, "too large for a slab");
             assert!(
@@ -79,9 +86,11 @@ impl<T> Cache<T> {
         let plan = Plan {
             name,
             layout: Layout::new::<T>(),
+            colouring,
+            is_checked,
         };
         Ok(Self {
-            raw: CacheBox::try_new(plan, options)?,
+            raw: CacheBox::try_new(plan)?,
             gives: PhantomData,
         })
     }
@@ -92,9 +101,6 @@ impl<T> Cache<T> {
     ///
     /// # Errors
     /// [`OutOfMemory`]; the value is dropped.
-    ///
-    /// # Panics
-    /// With [checks](super::Checks::Full), if the memory was written while it was free.
     #[inline]
     pub fn insert(&self, value: T) -> Result<Object<'_, T>, OutOfMemory> {
         let place = self.raw.alloc().ok_or(OutOfMemory)?.cast::<T>();

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 
-fn cache<T>(options: Options) -> Cache<T> {
-    Cache::with("test", options).expect("there is memory")
+fn cache<T>() -> Cache<T> {
+    Cache::new("test").expect("there is memory")
 }
 
 fn insert<T>(cache: &Cache<T>, value: T) -> Object<'_, T> {
@@ -30,7 +30,7 @@ impl Drop for Probe {
 
 #[test]
 fn a_value_is_dropped_once_and_its_place_is_used_again() {
-    let cache = cache::<Probe>(Options::new());
+    let cache = cache::<Probe>();
     let dropped = Arc::new(AtomicUsize::new(0));
     let object = insert(&cache, Probe(dropped.clone()));
     let place = address(&*object);
@@ -49,7 +49,7 @@ fn a_value_that_panics_when_it_is_dropped_leaves_its_place() {
             panic!("on purpose");
         }
     }
-    let cache = cache::<Panics>(Options::new());
+    let cache = cache::<Panics>();
     let object = insert(&cache, Panics);
     assert!(catch_unwind(AssertUnwindSafe(|| drop(object))).is_err());
     assert_eq!(cache.info().in_use, 0);
@@ -57,7 +57,7 @@ fn a_value_that_panics_when_it_is_dropped_leaves_its_place() {
 
 #[test]
 fn without_memory_the_value_is_dropped_and_nothing_else_happens() {
-    let cache = cache::<Probe>(Options::new());
+    let cache = cache::<Probe>();
     let dropped = Arc::new(AtomicUsize::new(0));
     let refused = scarcity::with_chunks(0, || cache.insert(Probe(dropped.clone())).err());
     assert_eq!(refused, Some(OutOfMemory));
@@ -67,7 +67,7 @@ fn without_memory_the_value_is_dropped_and_nothing_else_happens() {
 
 #[test]
 fn without_magazines_objects_come_from_their_slabs_and_go_back_there() {
-    let cache = cache::<usize>(Options::new());
+    let cache = cache::<usize>();
     scarcity::without_magazines(|| {
         let objects: Vec<_> = (0..1000).map(|value| insert(&cache, value)).collect();
         assert!(objects.iter().map(|object| **object).eq(0..1000));
@@ -80,7 +80,7 @@ fn without_magazines_objects_come_from_their_slabs_and_go_back_there() {
 
 #[test]
 fn a_forgotten_object_keeps_its_slab() {
-    let cache = cache::<u64>(Options::new());
+    let cache = cache::<u64>();
     let mut object = insert(&cache, 7);
     let place = core::ptr::from_mut(&mut *object);
     core::mem::forget(object);
@@ -91,7 +91,7 @@ fn a_forgotten_object_keeps_its_slab() {
 
 #[test]
 fn what_the_magazines_can_hold_is_not_asked_for_again() {
-    let cache = cache::<[u64; 8]>(Options::new());
+    let cache = cache::<[u64; 8]>();
     for _ in 0..10_000 {
         drop(insert(&cache, [0; 8]));
     }
@@ -109,7 +109,7 @@ fn what_the_magazines_can_hold_is_not_asked_for_again() {
 
 #[test]
 fn memory_goes_back_while_the_cache_is_in_use() {
-    let cache = cache::<[u64; 8]>(Options::new());
+    let cache = cache::<[u64; 8]>();
     let objects: Vec<_> = (0..100_000).map(|_| insert(&cache, [0; 8])).collect();
     let full = cache.info();
     assert_eq!(full.in_use, 100_000);
@@ -125,8 +125,8 @@ fn memory_goes_back_while_the_cache_is_in_use() {
 
 #[test]
 fn slabs_begin_at_different_lines() {
-    let first_lines = |options| {
-        let cache = cache::<[u64; 64]>(options);
+    let first_lines = |colouring| {
+        let cache = Cache::<[u64; 64]>::with("test", colouring).expect("there is memory");
         let count = cache.info().objects_per_slab * 16;
         let objects: Vec<_> = (0..count).map(|_| insert(&cache, [0; 64])).collect();
         let mut lines = BTreeMap::new();
@@ -140,8 +140,8 @@ fn slabs_begin_at_different_lines() {
         lines.dedup();
         lines.len()
     };
-    assert_eq!(first_lines(Options::new()), 16);
-    assert_eq!(first_lines(Options::new().colouring(Colouring::Off)), 1);
+    assert_eq!(first_lines(Colouring::On), 16);
+    assert_eq!(first_lines(Colouring::Off), 1);
 }
 
 #[test]
@@ -190,34 +190,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn options() -> impl Strategy<Value = Options> {
-    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(coloured, lines, checked)| {
-        let mut options = Options::new();
-        if !coloured {
-            options = options.colouring(Colouring::Off);
-        }
-        if lines {
-            options = options.alignment(Alignment::Line);
-        }
-        if checked {
-            options = options.checks(Checks::Full);
-        }
-        options
-    })
+fn colouring() -> impl Strategy<Value = Colouring> {
+    prop_oneof![Just(Colouring::On), Just(Colouring::Off)]
 }
 
-/// Plays a history of objects of `SIZE` bytes: no two overlap, each is aligned and keeps its
-/// contents, and the figures are right.
-fn play<const SIZE: usize>(options: Options, steps: Vec<Step>) {
-    let cache = cache::<[u8; SIZE]>(options);
+/// Plays a history of objects of `SIZE` bytes: no two overlap, each keeps its contents, and the
+/// figures are right.
+fn play<const SIZE: usize>(colouring: Colouring, is_checked: bool, steps: Vec<Step>) {
+    let cache = Cache::<[u8; SIZE]>::of_kind("test", colouring, is_checked);
+    let cache = cache.expect("there is memory");
     let mut objects: Vec<(u8, Object<'_, [u8; SIZE]>)> = Vec::new();
     let mut places = BTreeMap::new();
     let insert_one = |value: u8, objects: &mut Vec<_>, places: &mut BTreeMap<usize, ()>| {
         let object = insert(&cache, [value; SIZE]);
         let place = address(&*object);
-        if options.alignment == Alignment::Line {
-            assert!(place.is_multiple_of(64));
-        }
         if let Some((before, ())) = places.range(..=place).next_back() {
             assert!(before + SIZE <= place, "objects overlap");
         }
@@ -262,13 +248,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn histories_of_small_objects(options in options(), steps in prop::collection::vec(step(), 1..60)) {
-        play::<24>(options, steps);
+    fn histories_of_small_objects(
+        colouring in colouring(),
+        is_checked: bool,
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        play::<24>(colouring, is_checked, steps);
     }
 
     #[test]
-    fn histories_of_large_objects(options in options(), steps in prop::collection::vec(step(), 1..30)) {
-        play::<3000>(options, steps);
+    fn histories_of_large_objects(
+        colouring in colouring(),
+        is_checked: bool,
+        steps in prop::collection::vec(step(), 1..30),
+    ) {
+        play::<3000>(colouring, is_checked, steps);
     }
 }
 
@@ -282,7 +276,7 @@ fn every_object_has_one_owner_at_a_time() {
             assert_eq!(object.swap(0, SeqCst), owner, "another owned it");
         }
     }
-    let cache: &'static Cache<AtomicUsize> = Box::leak(Box::new(cache(Options::new())));
+    let cache: &'static Cache<AtomicUsize> = Box::leak(Box::new(cache()));
     let done = &AtomicBool::new(false);
     let owners = &AtomicUsize::new(1);
     let take = || {
@@ -329,7 +323,7 @@ fn every_object_has_one_owner_at_a_time() {
 
 #[test]
 fn all_caches_free_what_is_unused_in_any_order() {
-    let cache: Cache<[u8; 1000]> = cache(Options::new());
+    let cache: Cache<[u8; 1000]> = cache();
     let mut objects: Vec<_> = (0..5000).map(|_| Some(insert(&cache, [1; 1000]))).collect();
     // Every seventh, and again, so that the kept objects are spread over all slabs.
     for first in 0..7 {
