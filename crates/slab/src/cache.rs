@@ -138,14 +138,12 @@ impl RawCache {
         // If threads elsewhere cannot be kept out, their magazines stay with them.
         let _ = self.local.drain(&mut magazines);
         self.depot.lock().move_to(&mut magazines);
-        let (mut bytes, mut hits) = (0, 0);
+        let mut bytes = 0;
         while let Some(mut magazine) = magazines.pop() {
             bytes += Magazine::BYTES;
-            hits += magazine.take_hits() as u64;
             self.put_all_back(&mut magazine);
         }
         drop(draining);
-        self.depot.lock().hits += hits;
         let empty = self.slabs.lock().take_empty(0);
         bytes + Self::free_slabs(empty)
     }
@@ -156,11 +154,9 @@ impl RawCache {
         let _draining = self.draining.lock();
         // SAFETY: magazines are freed only under the lock that is held here.
         let held = unsafe { self.local.held() };
-        let (stored, magazines, misses, hits) = {
+        let (stored, magazines, misses) = {
             let depot = self.depot.lock();
-            let magazines = depot.magazines() + held.magazines;
-            let hits = depot.hits + held.hits as u64;
-            (depot.objects(), magazines, depot.misses, hits)
+            (depot.objects(), depot.magazines(), depot.misses)
         };
         let (slabs, free) = {
             let slabs = self.slabs.lock();
@@ -175,9 +171,8 @@ impl RawCache {
             objects_per_slab: self.shape.count,
             slabs,
             colours: self.shape.colours,
-            hits,
             misses,
-            bytes: slabs * CHUNK + magazines * Magazine::BYTES,
+            bytes: slabs * CHUNK + (magazines + held.magazines) * Magazine::BYTES,
         }
     }
 }

@@ -6,14 +6,13 @@
 //! exchange.
 //!
 //! ```
-//! use fdtable_slab::{Cache, Info, infos};
+//! use fdtable_slab::{Cache, infos};
 //!
 //! let cache = Cache::new("numbers")?;
 //! let numbers: Vec<_> = (0..1000).map(|number| cache.insert(number)).collect::<Result<_, _>>()?;
 //! assert!(numbers.iter().map(|number| **number).eq(0..1000));
 //!
-//! println!("{}", Info::HEADER);
-//! infos().iter().for_each(|info| println!("{info}"));
+//! infos().iter().for_each(|info| println!("{info:?}"));
 //! # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 //! ```
 //!

@@ -52,8 +52,6 @@ pub(super) struct Local {
 pub(super) struct Held {
     pub(super) magazines: usize,
     pub(super) objects: usize,
-    /// Objects that users took out of them.
-    pub(super) hits: usize,
 }
 
 impl Held {
@@ -62,7 +60,6 @@ impl Held {
             let rounds = Pair::rounds(place);
             self.magazines += usize::from(!core::ptr::eq(rounds, Rounds::none()));
             self.objects += rounds.len();
-            self.hits += rounds.hits();
         }
     }
 }

@@ -21,14 +21,6 @@ use fdtable_sync::platform::global;
 /// How many objects a magazine holds.
 pub(super) const ROUNDS: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The bits of a tally that count objects.
-pub(super) const COUNT: usize = HIT - 1;
-
-/// One object that a user took out, in a tally.
-pub(super) const HIT: usize = 1 << 8;
-
-const _: () = assert!(ROUNDS < HIT);
-
 /// An owned magazine.
 #[derive(Debug)]
 pub(super) struct Magazine(NonNull<Rounds>);
@@ -41,10 +33,8 @@ unsafe impl Send for Magazine {}
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Rounds {
-    /// How many objects there are, in the bits of [`COUNT`]: the first so many of `objects`. Above
-    /// them, in steps of [`HIT`], how many users took out since the last query. Both change with
-    /// one store, and so the second is as exact as the first, until it wraps.
-    pub(super) tally: AtomicUsize,
+    /// How many objects there are: the first so many of `objects`.
+    pub(super) count: AtomicUsize,
     /// Zero: the count at which nothing can be taken out.
     pub(super) floor: usize,
     /// The count at which nothing can be put in.
@@ -79,7 +69,7 @@ impl Rounds {
     #[cfg(not(loom))]
     const fn new(ceiling: usize) -> Self {
         Self {
-            tally: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
             floor: 0,
             ceiling,
             next: AtomicPtr::new(ptr::null_mut()),
@@ -90,7 +80,7 @@ impl Rounds {
     #[cfg(loom)]
     fn new(ceiling: usize) -> Self {
         Self {
-            tally: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
             floor: 0,
             ceiling,
             next: AtomicPtr::new(ptr::null_mut()),
@@ -116,40 +106,27 @@ impl Rounds {
     /// Returns how many objects there are. A hint for other threads than the owner.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.tally.load(Relaxed) & COUNT
-    }
-
-    /// Returns how many objects users took out. A hint for other threads than the owner.
-    pub(super) fn hits(&self) -> usize {
-        self.tally.load(Relaxed) / HIT
-    }
-
-    /// Counts an object that a user took out. For the owner.
-    #[inline]
-    pub(super) fn count_hit(&self) {
-        self.tally
-            .store(self.tally.load(Relaxed).wrapping_add(HIT), Relaxed);
+        self.count.load(Relaxed)
     }
 
     /// Takes the object that was put in last. For the owner.
     #[inline]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
-        let tally = self.tally.load(Relaxed);
-        let last = (tally & COUNT).checked_sub(1)?;
+        let last = self.len().checked_sub(1)?;
         let object = NonNull::new(self.objects.get(last)?.load(Relaxed));
-        self.tally.store(tally - 1, Relaxed);
+        self.count.store(last, Relaxed);
         object
     }
 
     /// Puts an object in, or returns it if there is no room. For the owner.
     #[inline]
     pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        let tally = self.tally.load(Relaxed);
-        if tally & COUNT == self.ceiling {
+        let count = self.len();
+        if count == self.ceiling {
             return Err(object);
         }
-        self.objects[tally & COUNT].store(object.as_ptr(), Relaxed);
-        self.tally.store(tally + 1, Relaxed);
+        self.objects[count].store(object.as_ptr(), Relaxed);
+        self.count.store(count + 1, Relaxed);
         Ok(())
     }
 }
@@ -205,13 +182,6 @@ impl Magazine {
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_full(&self) -> bool {
         self.rounds().lacks(Lack::Room)
-    }
-
-    /// Returns how many objects users took out of it since the last call.
-    pub(super) fn take_hits(&mut self) -> usize {
-        let hits = self.rounds().hits();
-        self.rounds().tally.store(self.len(), Relaxed);
-        hits
     }
 
     /// Takes the object that was put in last.

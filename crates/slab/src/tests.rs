@@ -75,7 +75,7 @@ fn without_magazines_objects_come_from_their_slabs_and_go_back_there() {
         drop(objects);
     });
     let info = cache.info();
-    assert_eq!((info.in_use, info.hits, info.misses), (0, 0, 1000));
+    assert_eq!((info.in_use, info.misses), (0, 1000));
 }
 
 #[test]
@@ -97,14 +97,7 @@ fn what_the_magazines_can_hold_is_not_asked_for_again() {
     }
     // One more for each time that the thread is moved to a CPU where it has not been.
     let info = cache.info();
-    assert!(info.misses <= 64, "{info}");
-    assert_eq!(info.hits + info.misses, 10_000, "{info}");
-    cache.shrink();
-    assert_eq!(
-        cache.info().hits,
-        info.hits,
-        "also those of magazines that are gone"
-    );
+    assert!(info.misses <= 64, "{info:?}");
 }
 
 #[test]
@@ -113,11 +106,11 @@ fn memory_goes_back_while_the_cache_is_in_use() {
     let objects: Vec<_> = (0..100_000).map(|_| insert(&cache, [0; 8])).collect();
     let full = cache.info();
     assert_eq!(full.in_use, 100_000);
-    assert!(full.bytes as f64 <= 100_000.0 * 64.0 * 1.06, "{full}");
+    assert!(full.bytes as f64 <= 100_000.0 * 64.0 * 1.06, "{full:?}");
     drop(objects);
     let empty = cache.info();
     assert_eq!(empty.in_use, 0);
-    assert!(empty.bytes <= full.bytes / 4, "{empty}");
+    assert!(empty.bytes <= full.bytes / 4, "{empty:?}");
     let freed = cache.shrink();
     assert_eq!(freed, empty.bytes, "all of it");
     assert_eq!((cache.info().slabs, cache.info().bytes), (0, 0));

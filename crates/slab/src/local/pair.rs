@@ -60,10 +60,7 @@ impl Pair {
         if Self::rounds(&self.loaded).lacks(Lack::Objects) {
             self.exchange(Lack::Objects);
         }
-        let loaded = Self::rounds(&self.loaded);
-        let object = loaded.pop()?;
-        loaded.count_hit();
-        Some(object)
+        Self::rounds(&self.loaded).pop()
     }
 
     #[inline]

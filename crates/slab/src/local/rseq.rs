@@ -15,7 +15,7 @@
 //! | (C) | load the magazine; exchange and load: both | (U) | take the magazines out of their places |
 //! | (D) | load its count, and leave if it lacks what is asked for; pop: load the object; push: store it above the count | (V) | restart all sequences |
 //! | (X) | exchange and load only: leave if `stopped` is set | (W) | clear `stopped` |
-//! | (E) | commit. Pop and push: store the count, which has the hits in the same word; exchange and load: store both places, with one instruction | | |
+//! | (E) | commit. Pop and push: store the count; exchange and load: store both places, with one instruction | | |
 //!
 //! Case by case:
 //!

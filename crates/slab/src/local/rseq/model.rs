@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use crate::local::Local;
 use crate::local::pair::Pair;
-use crate::magazine::{COUNT, HIT, Lack, Rounds};
+use crate::magazine::{Lack, Rounds};
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 use fdtable_sync::sequence::model::{CPUS, Interrupted, Sequence};
 
@@ -49,13 +49,13 @@ fn run<A>(local: &Local, steps: impl Fn(&Own<'_>) -> Result<A, Interrupted>) -> 
 pub(super) fn pop(local: &Local, _: Area) -> *mut u8 {
     run(local, |sequence| {
         let rounds = sequence.loaded()?;
-        let tally = sequence.step(|| rounds.tally.load(Relaxed))?;
-        let Some(last) = (tally & COUNT).checked_sub(1) else {
+        let count = sequence.step(|| rounds.len())?;
+        let Some(last) = count.checked_sub(1) else {
             return Ok(core::ptr::null_mut());
         };
         // weaken: commit-before-the-object-is-taken
         let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
-        sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;
+        sequence.step(|| rounds.count.store(last, Relaxed))?;
         Ok(object)
     })
 }
@@ -63,14 +63,14 @@ pub(super) fn pop(local: &Local, _: Area) -> *mut u8 {
 pub(super) fn push(local: &Local, _: Area, object: NonNull<u8>) -> bool {
     run(local, |sequence| {
         let rounds = sequence.loaded()?;
-        let tally = sequence.step(|| rounds.tally.load(Relaxed))?;
-        if tally & COUNT >= rounds.ceiling {
+        let count = sequence.step(|| rounds.len())?;
+        if count >= rounds.ceiling {
             return Ok(false);
         }
-        let place = &rounds.objects[tally & COUNT];
+        let place = &rounds.objects[count];
         // weaken: commit-before-the-object-is-stored
         sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
-        sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;
+        sequence.step(|| rounds.count.store(count + 1, Relaxed))?;
         Ok(true)
     })
 }

@@ -11,7 +11,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::local::Local;
 use crate::local::pair::Pair;
-use crate::magazine::{COUNT, HIT, Lack, Rounds};
+use crate::magazine::{Lack, Rounds};
 use fdtable_sync::{restartable, restartable_in, segment};
 
 /// The number of copies is the total number of CPUs.
@@ -21,8 +21,6 @@ use fdtable_sync::sequence::Area;
 /// From the index of a CPU to the offset of its copy.
 const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
 
-// One byte is compared.
-const _: () = assert!(COUNT == 0xFF);
 const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
 // They are exchanged with one store of sixteen bytes.
 const _: () = assert!(offset_of!(Pair, loaded) == 0 && offset_of!(Pair, previous) == 8);
@@ -60,7 +58,7 @@ macro_rules! sequence {
             base = in(reg) $local.pairs.as_slice().as_ptr(),
             limit = in(reg) $local.pairs.as_slice().len(),
             shift = const SHIFT,
-            tally = const offset_of!(Rounds, tally),
+            count = const offset_of!(Rounds, count),
             $($operands)*
         )
     };
@@ -93,7 +91,7 @@ macro_rules! sequence_of_both {
             otherwise: $otherwise,
             saved = out(reg) _,
             shift = const SHIFT,
-            tally = const offset_of!(Rounds, tally),
+            count = const offset_of!(Rounds, count),
             out("r8") _,
             in("r9") Area::offset($area),
             in("r10") $local.pairs.as_slice().as_ptr(),
@@ -117,25 +115,21 @@ pub(super) fn pop(local: &Local, area: Area) -> *mut u8 {
     unsafe {
         sequence!(
             steps: [
-                // (C), (D) The count, which is null if there is nothing; then the object.
+                // (C), (D) One object less, unless there is none; and that object.
                 "mov {at}, qword ptr [{base} + {at}]",
-                "mov {now}, qword ptr [{at} + {tally}]",
-                "movzx {object:e}, {now:l}",
-                "test {object:e}, {object:e}",
-                "jz 5f",
-                "mov {object}, qword ptr [{at} + {object} * 8 + {objects} - 8]",
-                // One object less, and one more hit.
-                "add {now}, {hit} - 1",
+                "mov {now}, qword ptr [{at} + {count}]",
+                "sub {now}, 1",
+                "jb 6f",
+                "mov {object}, qword ptr [{at} + {now} * 8 + {objects}]",
                 linger!(),
                 // (E)
-                "mov qword ptr [{at} + {tally}], {now}",
+                "mov qword ptr [{at} + {count}], {now}",
             ],
             otherwise: "xor {object:e}, {object:e}",
             local,
             area,
             object = out(reg) object,
             now = out(reg) _,
-            hit = const HIT,
             objects = const offset_of!(Rounds, objects),
         );
     }
@@ -145,7 +139,7 @@ pub(super) fn pop(local: &Local, area: Area) -> *mut u8 {
 /// Puts an object into the loaded magazine. Returns true if there was room.
 #[inline(always)]
 pub(super) fn push(local: &Local, area: Area, object: NonNull<u8>) -> bool {
-    let tally: usize;
+    let count: usize;
     // SAFETY: as in `pop`. The place of the object is above the count: no thread reads it before
     // the commit.
     unsafe {
@@ -153,27 +147,25 @@ pub(super) fn push(local: &Local, area: Area, object: NonNull<u8>) -> bool {
             steps: [
                 // (C), (D)
                 "mov {at}, qword ptr [{base} + {at}]",
-                "mov {now}, qword ptr [{at} + {tally}]",
-                "movzx {there:e}, {now:l}",
-                "cmp {there}, qword ptr [{at} + {ceiling}]",
+                "mov {now}, qword ptr [{at} + {count}]",
+                "cmp {now}, qword ptr [{at} + {ceiling}]",
                 "jae 6f",
-                "mov qword ptr [{at} + {there} * 8 + {objects}], {object}",
+                "mov qword ptr [{at} + {now} * 8 + {objects}], {object}",
                 "add {now}, 1",
                 linger!(),
                 // (E)
-                "mov qword ptr [{at} + {tally}], {now}",
+                "mov qword ptr [{at} + {count}], {now}",
             ],
             otherwise: "xor {now:e}, {now:e}",
             local,
             area,
             object = in(reg) object.as_ptr(),
-            now = out(reg) tally,
-            there = out(reg) _,
+            now = out(reg) count,
             ceiling = const offset_of!(Rounds, ceiling),
             objects = const offset_of!(Rounds, objects),
         );
     }
-    tally != 0
+    count != 0
 }
 
 /// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Returns
@@ -187,11 +179,11 @@ pub(super) fn exchange(local: &Local, area: Area, lack: Lack) -> bool {
             steps: [
                 // (C), (D) The count of each, and the count at which it lacks that.
                 "mov rax, qword ptr [r8]",
-                "movzx ecx, byte ptr [rax + {tally}]",
+                "mov rcx, qword ptr [rax + {count}]",
                 "cmp rcx, qword ptr [rax + rdi]",
                 "jne 6f",
                 "mov rdx, qword ptr [r8 + 8]",
-                "movzx ecx, byte ptr [rdx + {tally}]",
+                "mov rcx, qword ptr [rdx + {count}]",
                 "cmp rcx, qword ptr [rdx + rdi]",
                 "je 6f",
                 // (X)
@@ -222,11 +214,11 @@ pub(super) fn load(local: &Local, area: Area, magazine: *mut Rounds, lack: Lack)
             steps: [
                 // (C), (D)
                 "mov rax, qword ptr [r8]",
-                "movzx ecx, byte ptr [rax + {tally}]",
+                "mov rcx, qword ptr [rax + {count}]",
                 "cmp rcx, qword ptr [rax + rdi]",
                 "jne 6f",
                 "mov rdx, qword ptr [r8 + 8]",
-                "movzx ecx, byte ptr [rdx + {tally}]",
+                "mov rcx, qword ptr [rdx + {count}]",
                 "cmp rcx, qword ptr [rdx + rdi]",
                 "jne 6f",
                 // (X)
