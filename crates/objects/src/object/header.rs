@@ -8,7 +8,6 @@ use crossbeam_utils::CachePadded;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicU32, AtomicUsize};
 use fdtable_sync::platform::{const_fn, global};
-#[cfg(not(loom))]
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu;
 use fdtable_sync::refcount::RefCount;
@@ -26,9 +25,9 @@ pub(crate) struct Header {
     pub(super) rcu: rcu::Head,
     pub(super) state: State,
     /// The count by CPU, if several CPUs want it.
-    pub(super) spread: Spread,
+    pub(crate) spread: Spread,
     /// Last, so that it shares a cache line with the beginning of most values.
-    pub(super) count: RefCount,
+    pub(crate) count: RefCount,
 }
 
 /// How far the object is on the way to its end, and the word that its list keeps here.
@@ -233,58 +232,10 @@ pub(crate) unsafe fn list_word(raw: NonNull<RawObject>) -> u32 {
 
 /// Prefetches the line of a block's count, which is right before its value. There does not have to
 /// be a block.
-#[cfg(not(loom))]
 #[inline(always)]
 pub(crate) fn prefetch_count(raw: *const RawObject) {
     prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
 }
-
-/// Adds one to the count of a block, and returns the word before: a step of a modelled sequence.
-///
-/// # Safety
-/// The block is alive.
-#[cfg(loom)]
-pub(crate) unsafe fn add(raw: NonNull<RawObject>) -> isize {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.count.add()
-}
-
-/// Returns the number and the mark of the count of a block, for a model of a sequence.
-///
-/// # Safety
-/// The block is alive.
-#[cfg(loom)]
-pub(crate) unsafe fn home(raw: NonNull<RawObject>) -> u16 {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.spread.home()
-}
-
-/// How far the word of a [spread](mod@fdtable_sync::refcount::spread) count, with its number, is in
-/// front of the value of a block, for a sequence that reads it.
-#[cfg(all(
-    any(
-        all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"))
-    ),
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(loom)
-))]
-pub(crate) const HOME_DISTANCE: usize = size_of::<Header>()
-    - mem::offset_of!(Header, spread)
-    - fdtable_sync::refcount::spread::layout::HOME;
-
-/// How far the count of a block is in front of its value, for a sequence that adds to it.
-#[cfg(all(
-    any(
-        all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"))
-    ),
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(loom)
-))]
-pub(crate) const COUNT_DISTANCE: usize = size_of::<Header>() - mem::offset_of!(Header, count);
 
 /// Stores the word of the prefix, below 2^24, in the block's header. Once for each block.
 ///
@@ -340,28 +291,13 @@ global! {
 }
 
 /// The count, on its own cache line.
-pub(crate) struct Revocations(CachePadded<AtomicUsize>);
+pub(crate) struct Revocations(pub(crate) CachePadded<AtomicUsize>);
 
 impl Revocations {
     const_fn! {
         fn new() -> Self {
             Self(CachePadded::new(AtomicUsize::new(0)))
         }
-    }
-
-    /// Returns the address of the count, for a sequence that reads it.
-    #[cfg(all(
-        any(
-            all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"))
-        ),
-        target_arch = "x86_64",
-        target_pointer_width = "64",
-        not(loom)
-    ))]
-    #[inline(always)]
-    pub(crate) fn as_ptr(&self) -> *const usize {
-        self.0.as_ptr()
     }
 
     /// Returns true if any object may be revoked.
