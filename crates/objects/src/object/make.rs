@@ -42,20 +42,6 @@ impl<T: Send + Sync + 'static> Ref<T> {
     pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
         try_make::<Prompt, T, NoHook>(value, NoHook)
     }
-
-    /// Makes a counted object whose `hook` runs when the last reference goes, or when the object is
-    /// [revoked](Self::revoke): at once, on the thread that drops or revokes it, or on one that is
-    /// dropping a reference at the same time. A panic of the hook propagates there, and the object
-    /// is still dropped (see [`unwind`]). Allocates.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_with_ends(
-        value: T,
-        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
-    ) -> Result<Self, OutOfMemory> {
-        try_make::<Prompt, T, _>(value, hook)
-    }
 }
 
 impl<T: Send + Sync + 'static> Ref<Rcu<T>> {
@@ -68,18 +54,6 @@ impl<T: Send + Sync + 'static> Ref<Rcu<T>> {
             raw: must_make::<Late, T, T>(value, |value| value),
             owns: PhantomData,
         }
-    }
-
-    /// Makes a counted object that readers can borrow without a reference, with a hook as of
-    /// [`try_with_ends`](Self::try_with_ends). Allocates.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_with_ends_rcu(
-        value: T,
-        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
-    ) -> Result<Self, OutOfMemory> {
-        try_make::<Late, T, _>(value, hook)
     }
 }
 
@@ -108,22 +82,6 @@ impl<T: ?Sized + 'static> Ref<T> {
             owns: PhantomData,
         }
     }
-
-    /// As [`coerced`](Self::coerced), with a hook as of [`try_with_ends`](Self::try_with_ends).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_coerced_with_ends<S, H>(
-        value: S,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Self, OutOfMemory>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
-    {
-        try_make_dyn::<Prompt, T, S, H>(value, coerce, hook)
-    }
 }
 
 impl<T: ?Sized + 'static> Ref<Rcu<T>> {
@@ -140,6 +98,10 @@ impl<T: ?Sized + 'static> Ref<Rcu<T>> {
 }
 
 /// Makes a counted object of either kind, with a hook or [`NoHook`]. Allocates.
+///
+/// The hook runs when the last reference goes, or when the object is [revoked](Ref::revoke): at
+/// once, on the thread that drops or revokes it, or on one that is dropping a reference at the same
+/// time. A panic of the hook propagates there, and the object is still dropped (see [`unwind`]).
 ///
 /// # Errors
 /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.

@@ -75,7 +75,7 @@ fn a_downcast_reference_ends_the_object_as_it_was_made() {
 #[test]
 fn a_member_of_a_list_is_downcast_and_leaves_it() {
     let list: PerCpuList<dyn Any + Send + Sync> = PerCpuList::try_new().expect("there is memory");
-    let any = list.try_add_coerced(9_u16, Access::Write, |value| value, |_, _| ());
+    let any = list.add_coerced(9_u16, Access::Write, |value| value, |_, _| ());
     let number = Ref::downcast::<u16>(any.expect("there is memory")).expect("of this type");
     assert_eq!((*number, list.len(), list.writers()), (9, 1, 1));
     drop(number);
