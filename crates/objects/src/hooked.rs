@@ -1,6 +1,6 @@
 //! Objects with hooks that are closures without types, for tests.
 
-use crate::object::{Late, Prompt, Rcu, Ref, ReleaseReason, try_make, try_make_dyn};
+use crate::object::{Late, Prompt, Rcu, Ref, ReleaseReason, try_make};
 use crate::percpu_list::{Access, PerCpuList, Refused};
 use fdtable_sync::fallible::OutOfMemory;
 
@@ -32,7 +32,7 @@ impl<T: ?Sized + 'static> Ref<T> {
         coerce: fn(&S) -> &T,
         hook: impl Fn(&S, ReleaseReason) + Send + Sync + 'static,
     ) -> Result<Self, OutOfMemory> {
-        try_make_dyn::<Prompt, T, S, _>(value, coerce, hook)
+        crate::object::try_make_dyn::<Prompt, T, S, _>(value, coerce, hook)
     }
 }
 

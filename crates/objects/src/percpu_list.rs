@@ -68,7 +68,7 @@ use list_head::{ListHead, Node, Part};
 /// drop(two);
 /// assert_eq!(list.snapshot()?.iter().map(|member| **member).collect::<Vec<_>>(), ["one"]);
 /// # drop(one);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), fdtable_objects::percpu_list::Refused>(())
 /// ```
 pub struct PerCpuList<T: ?Sized> {
     head: NonNull<ListHead>,

@@ -55,7 +55,6 @@
 //! [`WriteGuard::mark_full`].
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
@@ -734,19 +733,6 @@ impl<T: ?Sized, S: LeafState, D> Drop for Tree<T, S, D> {
             // SAFETY: the tree owns the first leaf, and does not use it afterwards.
             || unsafe { self.first.put_objects() },
         );
-    }
-}
-
-impl<T: ?Sized + Send + Sync, S: LeafState, D> fmt::Debug for Tree<T, S, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let section = rcu::read_lock();
-        let mut next = self.next(0, &section);
-        let leaves = core::iter::from_fn(|| {
-            let (index, leaf) = next.take()?;
-            next = self.next(index + 1, &section);
-            Some((index, leaf.open.bits()))
-        });
-        f.debug_map().entries(leaves).finish()
     }
 }
 

@@ -78,7 +78,6 @@
 //! had taken it to open it or had not freed it yet. A free entry that moves from one list to
 //! another does not cause a false report, since entries move under the lock of the map.
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -91,7 +90,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::percpu;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::{Mutex, relax};
-use fdtable_sync::rcu::{Guard, read_lock};
+use fdtable_sync::rcu::Guard;
 use fdtable_sync::unwind;
 
 mod free_list;
@@ -126,17 +125,6 @@ pub enum InsertError {
     /// There is no memory for more entries.
     OutOfMemory,
 }
-
-impl fmt::Display for InsertError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("the slot map is full"),
-            Self::OutOfMemory => OutOfMemory.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for InsertError {}
 
 impl From<OutOfMemory> for InsertError {
     fn from(_: OutOfMemory) -> Self {
@@ -481,16 +469,6 @@ impl<T: ?Sized> Drop for SlotMap<T> {
                 drop(self.remove(handle));
             }
         });
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for SlotMap<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let objects = self.handles().filter_map(|handle| {
-            let guard = read_lock();
-            Some((handle, self.get(handle, &guard)?))
-        });
-        f.debug_map().entries(objects).finish()
     }
 }
 

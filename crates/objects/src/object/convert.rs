@@ -51,8 +51,7 @@
 
 use alloc::alloc::handle_alloc_error;
 use alloc::sync::Arc;
-use core::any::{Any, TypeId};
-use core::borrow::Borrow;
+use core::any::TypeId;
 use core::marker::PhantomData;
 use core::ptr;
 
@@ -223,18 +222,6 @@ impl<T: 'static> Ref<T> {
     }
 }
 
-impl Ref<dyn Any + Send + Sync> {
-    /// Converts the reference to one to the value, if that is an `S`. If not, returns the
-    /// reference. Neither blocks nor allocates.
-    ///
-    /// # Errors
-    /// The reference, if the object is not an `S`, or is not the value of its block: see
-    /// [`into_dyn`](Self::into_dyn).
-    pub fn downcast<S: Any + Send + Sync>(this: Self) -> Result<Ref<S>, Self> {
-        Self::downcast_by(this, |any| any.downcast_ref())
-    }
-}
-
 impl State {
     /// Returns true if the block is of the late kind.
     fn is_late(&self) -> bool {
@@ -256,18 +243,6 @@ impl State {
 impl<T: ?Sized + Send + Sync + 'static> From<Arc<T>> for Ref<T> {
     fn from(object: Arc<T>) -> Self {
         Self::coerced(object, |object| object)
-    }
-}
-
-impl<T: ?Sized> AsRef<T> for Ref<T> {
-    fn as_ref(&self) -> &T {
-        self
-    }
-}
-
-impl<T: ?Sized> Borrow<T> for Ref<T> {
-    fn borrow(&self) -> &T {
-        self
     }
 }
 

@@ -5,7 +5,6 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use core::fmt;
 use core::ptr::{self, NonNull};
 
 use super::statistics::Statistics;
@@ -40,19 +39,6 @@ pub enum Refused {
     /// There is not enough memory.
     OutOfMemory,
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ReadOnly => "writers are kept out",
-            Self::Detached => "nothing can join any more",
-            Self::Busy => "there are members",
-            Self::OutOfMemory => "out of memory",
-        })
-    }
-}
-
-impl core::error::Error for Refused {}
 
 impl From<OutOfMemory> for Refused {
     fn from(_: OutOfMemory) -> Self {
