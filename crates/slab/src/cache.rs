@@ -21,19 +21,20 @@
 //! it: a caller whose objects have readers under RCU frees an object only after a grace period.
 
 use core::alloc::Layout;
-use core::cell::UnsafeCell;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
 use super::check::{self, Subject};
 use super::chunk::CHUNK;
 use super::depot::Depot;
-use super::header::{Header, Slab, SlabList};
+use super::header::{Header, Slab};
 use super::info::Info;
+use super::list::{Links, List};
 use super::local::Local;
 use super::magazine::{Lack, Magazine, MagazineList, ROUNDS};
 use super::region::Chunk;
+use super::registry::Listed;
 use super::shape::{Colouring, Shape};
 use super::slabs::Slabs;
 use fdtable_sync::fallible::OutOfMemory;
@@ -57,23 +58,6 @@ pub(super) struct Plan {
     pub(super) is_checked: bool,
 }
 
-/// The place of a cache on the [list of all caches](super::registry). Guarded by its lock.
-pub(super) struct Links {
-    pub(super) next: *const RawCache,
-    pub(super) before: *const RawCache,
-    pub(super) is_listed: bool,
-}
-
-impl Links {
-    pub(super) const fn new() -> Self {
-        Self {
-            next: ptr::null(),
-            before: ptr::null(),
-            is_listed: false,
-        }
-    }
-}
-
 /// A cache of places. It does not move once it is used: slabs and the registry point to it.
 pub(super) struct RawCache {
     local: Local,
@@ -83,8 +67,8 @@ pub(super) struct RawCache {
     slabs: CachePadded<Mutex<Slabs>>,
     /// Held by a thread that frees magazines.
     draining: Mutex<()>,
-    /// Guarded by the lock of the registry.
-    pub(super) links: UnsafeCell<Links>,
+    /// The place on the list of all caches. Guarded by the lock of the registry.
+    pub(super) links: Links<Listed>,
 }
 
 // SAFETY: everything but the links has a lock of its own or never changes; only the holder of the
@@ -103,7 +87,7 @@ impl RawCache {
             depot: CachePadded::new(Mutex::new(Depot::new(shape.stride))),
             slabs: CachePadded::new(Mutex::new(Slabs::default())),
             draining: Mutex::new(()),
-            links: UnsafeCell::new(Links::new()),
+            links: Links::new(),
             shape,
             plan,
         })
@@ -330,7 +314,7 @@ impl RawCache {
     }
 
     /// Frees slabs that were permanently removed. Returns how many bytes they have.
-    fn free_slabs(mut slabs: SlabList) -> usize {
+    fn free_slabs(mut slabs: List<Slab>) -> usize {
         let bytes = slabs.len() * CHUNK;
         while let Some(slab) = slabs.pop() {
             // SAFETY: the slab is off its lists, and its objects are all free.

@@ -41,7 +41,8 @@ impl Deref for CacheBox {
 impl Drop for CacheBox {
     fn drop(&mut self) {
         // After this, listings of all caches no longer use it.
-        registry::remove(self);
+        // SAFETY: `try_new` has put it there.
+        unsafe { registry::remove(self) };
         // SAFETY: leaked in `try_new`, and no other thread uses it: slabs that outlive it do not
         // follow their pointers.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });

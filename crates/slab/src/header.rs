@@ -15,14 +15,14 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::chunk::chunk_of;
+use super::list::{Element, Links};
 use super::region::Chunk;
 use super::shape::Shape;
 
 /// The header of a slab. The first line has all that taking and freeing objects needs.
 #[repr(C, align(64))]
 pub(super) struct Header {
-    next: Cell<Option<Slab>>,
-    before: Cell<Option<Slab>>,
+    links: Links<Slab>,
     /// How many bits are set.
     free: Cell<u32>,
     /// No word of bits before this one has a bit set.
@@ -49,6 +49,12 @@ impl Deref for Slab {
         // SAFETY: a slab is made where the header was written, and used until it is freed, by one
         // thread at a time.
         unsafe { self.0.as_ref() }
+    }
+}
+
+impl Element for Slab {
+    fn links(&self) -> &Links<Self> {
+        &self.links
     }
 }
 
@@ -89,8 +95,7 @@ impl Slab {
         // SAFETY: the first object is in the chunk.
         let first = unsafe { chunk.start.add(shape.first(colour)) };
         let header = Header {
-            next: Cell::new(None),
-            before: Cell::new(None),
+            links: Links::new(),
             free: Cell::new(shape.count as u32),
             lowest: Cell::new(0),
             first,
@@ -198,69 +203,4 @@ fn without_lowest(mut bits: u64, count: usize) -> u64 {
         bits &= bits - 1;
     }
     bits
-}
-
-/// A list of slabs, linked through their headers. For users of the headers.
-#[derive(Default)]
-pub(super) struct SlabList {
-    first: Option<Slab>,
-    last: Option<Slab>,
-    len: usize,
-}
-
-impl SlabList {
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    pub(super) fn first(&self) -> Option<Slab> {
-        self.first
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = Slab> {
-        core::iter::successors(self.first, |slab| slab.next.get())
-    }
-
-    /// Puts a slab at the front.
-    pub(super) fn push(&mut self, slab: Slab) {
-        slab.before.set(None);
-        slab.next.set(self.first);
-        match self.first {
-            Some(first) => first.before.set(Some(slab)),
-            None => self.last = Some(slab),
-        }
-        self.first = Some(slab);
-        self.len += 1;
-    }
-
-    /// Puts a slab at the end.
-    pub(super) fn push_back(&mut self, slab: Slab) {
-        slab.next.set(None);
-        slab.before.set(self.last);
-        match self.last {
-            Some(last) => last.next.set(Some(slab)),
-            None => self.first = Some(slab),
-        }
-        self.last = Some(slab);
-        self.len += 1;
-    }
-
-    pub(super) fn remove(&mut self, slab: Slab) {
-        match slab.next.get() {
-            Some(next) => next.before.set(slab.before.get()),
-            None => self.last = slab.before.get(),
-        }
-        match slab.before.get() {
-            Some(before) => before.next.set(slab.next.get()),
-            None => self.first = slab.next.get(),
-        }
-        self.len -= 1;
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Slab> {
-        let first = self.first?;
-        self.remove(first);
-        Some(first)
-    }
 }

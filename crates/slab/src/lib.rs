@@ -97,6 +97,7 @@ pub mod general;
 mod handle;
 mod header;
 mod info;
+mod list;
 mod local;
 mod magazine;
 mod object;
