@@ -25,7 +25,7 @@ use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-use super::check::{self, Subject};
+use super::check;
 use super::chunk::CHUNK;
 use super::depot::Depot;
 use super::header::{Header, Slab};
@@ -231,7 +231,7 @@ impl RawCache {
             };
             let slab = Slab::new(chunk, &self.shape, colour);
             if self.plan.is_checked {
-                check::prepare(self.subject(), slab);
+                check::prepare(self, slab);
             }
             self.slabs.lock().add(slab);
         }
@@ -326,17 +326,10 @@ impl RawCache {
 
 /// The same for a cache with checks, which has no magazines.
 impl RawCache {
-    fn subject(&self) -> Subject<'_> {
-        Subject {
-            name: self.plan.name,
-            shape: &self.shape,
-        }
-    }
-
     fn alloc_checked(&self) -> Option<NonNull<u8>> {
         self.depot.lock().misses += 1;
         let object = self.take_one()?;
-        check::check_taken(self.subject(), object);
+        check::check_taken(self, object);
         Some(object)
     }
 
@@ -344,7 +337,7 @@ impl RawCache {
     /// As for [`free`](Self::free); this is checked.
     unsafe fn free_checked(&self, object: NonNull<u8>) {
         let mut slabs = self.slabs.lock();
-        if let Err(mistake) = check::check_freed(self.subject(), &slabs, object) {
+        if let Err(mistake) = check::check_freed(self, &slabs, object) {
             drop(slabs);
             mistake.report();
         }
