@@ -56,7 +56,6 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use fdtable_sync::fallible::OutOfMemory;
-use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
 use super::end::take;
 use super::header::{Header, RawObject, State};
@@ -161,7 +160,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// size.
     fn has_value_at<S>(&self, found: &S) -> bool {
         let has_its_address = ptr::from_ref(found).cast::<RawObject>() == self.block().as_ptr();
-        has_its_address && (size_of::<S>() == 0 || self.header().state.has_bytes())
+        has_its_address && (size_of::<S>() == 0 || self.header().state.has(State::HAS_BYTES))
     }
 }
 
@@ -218,21 +217,7 @@ impl<T: 'static> Ref<T> {
     /// Returns true if the block is prompt, and its value is a `T`.
     fn may_be_taken(&self) -> bool {
         let header = self.header();
-        !header.state.is_late() && value_type(header) == Some(TypeId::of::<T>())
-    }
-}
-
-impl State {
-    /// Returns true if the block is of the late kind.
-    fn is_late(&self) -> bool {
-        // Relaxed: as in `has_bytes`.
-        self.0.load(Relaxed) & Self::LATE != 0
-    }
-
-    /// Returns true if the byte at the value's address is in the block.
-    fn has_bytes(&self) -> bool {
-        // Relaxed: it was written before the block was known to others, and never changes.
-        self.0.load(Relaxed) & Self::HAS_BYTES != 0
+        !header.state.has(State::LATE) && value_type(header) == Some(TypeId::of::<T>())
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Header {
     /// First, so that its address is that of the header. Its function takes the next step to the
     /// object's end: see `destroy_step` in [`make`].
     pub(super) rcu: rcu::Head,
-    pub(super) state: State,
+    pub(crate) state: State,
     /// The count by CPU, if several CPUs want it.
     pub(crate) spread: Spread,
     /// Last, so that it shares a cache line with the beginning of most values.
@@ -85,17 +85,12 @@ impl State {
         self.0.load(Acquire) & Self::REVOKED != 0
     }
 
-    /// Returns true if there is nothing to do before the callback.
-    pub(super) fn is_quiet(&self) -> bool {
-        // Relaxed: a thread that made the block less quiet had a reference, and its put comes
-        // before the last one.
-        self.0.load(Relaxed) & Self::QUIET != 0
-    }
-
-    /// Returns true if the callback has something to drop.
-    pub(super) fn drops_late(&self) -> bool {
-        // Relaxed: it was written before the block was known to others.
-        self.0.load(Relaxed) & Self::DROPS_LATE != 0
+    /// Returns true if a bit is set that a new block has: after the last put, if it is
+    /// [`QUIET`](Self::QUIET).
+    pub(super) fn has(&self, bit: u32) -> bool {
+        // Relaxed: it was written before the block was known to others, and a thread that made the
+        // block less quiet had a reference, whose put comes before the last one.
+        self.0.load(Relaxed) & bit != 0
     }
 
     /// Returns the word that the prefix keeps here, below 2^24.
@@ -106,7 +101,7 @@ impl State {
 
     /// Stores the word of the prefix, once. For the maker of a block, before any other thread knows
     /// the block.
-    pub(super) fn set_list_word(&self, list_word: u32) {
+    pub(crate) fn set_list_word(&self, list_word: u32) {
         // Relaxed, both: no other thread has written it, and whatever makes the block known to
         // others makes this known.
         let bits = self.0.load(Relaxed);
@@ -190,11 +185,6 @@ impl Header {
         unsafe { header.as_ref() }
     }
 
-    #[inline(always)]
-    pub(crate) fn is_revoked(&self) -> bool {
-        self.state.is_revoked()
-    }
-
     /// Takes a reference, unless the last one has gone, and returns where it is counted.
     #[inline(always)]
     pub(super) fn get(&self) -> Option<Place> {
@@ -214,36 +204,11 @@ impl Header {
     }
 }
 
-/// Uncounts the revocation of a block that is freed, if it was revoked.
-pub(super) fn uncount_revocation(header: &Header) {
-    if header.state.says_revoked() {
-        REVOCATIONS.end();
-    }
-}
-
-/// Returns the word that the block's prefix keeps in its header.
-///
-/// # Safety
-/// The block is alive.
-pub(crate) unsafe fn list_word(raw: NonNull<RawObject>) -> u32 {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.state.list_word()
-}
-
 /// Prefetches the line of a block's count, which is right before its value. There does not have to
 /// be a block.
 #[inline(always)]
 pub(crate) fn prefetch_count(raw: *const RawObject) {
     prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
-}
-
-/// Stores the word of the prefix, below 2^24, in the block's header. Once for each block.
-///
-/// # Safety
-/// The block is alive, and only the caller knows it.
-pub(crate) unsafe fn set_list_word(raw: NonNull<RawObject>, list_word: u32) {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.state.set_list_word(list_word);
 }
 
 /// Returns the object of a block.

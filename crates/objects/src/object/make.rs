@@ -10,8 +10,7 @@ use core::mem::{self, needs_drop};
 use core::ptr::NonNull;
 
 use super::header::{
-    self, Header, Prefix, RawObject, State, front_distance, is_thin, prefix_distance,
-    uncount_revocation,
+    self, Header, Prefix, REVOCATIONS, RawObject, State, front_distance, is_thin, prefix_distance,
 };
 use super::kind::{Kind, Late, Prompt, Rcu};
 use super::{Ref, ReleaseReason};
@@ -477,7 +476,9 @@ unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>, has_contents: bool) 
     // Freed at the end, and also if a drop panics.
     let memory = Memory::<T, S, H, L>::at(place);
     // SAFETY: it is there until it is dropped below.
-    uncount_revocation(unsafe { header.as_ref() });
+    if unsafe { header.as_ref() }.state.says_revoked() {
+        REVOCATIONS.end();
+    }
     // SAFETY: nothing uses the header any more.
     unsafe { header.drop_in_place() };
     if has_contents {

@@ -124,7 +124,7 @@ fn a_value_without_a_size_is_downcast_to_what_has_none() {
     struct Empty;
     let any: AnyRef = Ref::coerced(Empty, |empty| empty);
     let empty = downcast::<Empty>(any).expect("of this type");
-    assert!(!empty.header().state.has_bytes());
+    assert!(!empty.header().state.has(State::HAS_BYTES));
     assert!(empty.has_value_at(&*empty));
     // The hook, which has a size, is at the address of the value, which has none.
     let number = 7_u64;
@@ -135,7 +135,7 @@ fn a_value_without_a_size_is_downcast_to_what_has_none() {
     assert_eq!(*number, 7);
     assert!(!hollow.has_value_at(number), "it is not the value");
     let sized = Ref::new(1_u8);
-    assert!(sized.header().state.has_bytes());
+    assert!(sized.header().state.has(State::HAS_BYTES));
 }
 
 #[test]
