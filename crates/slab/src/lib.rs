@@ -89,13 +89,32 @@ mod cache;
 mod check;
 mod chunk;
 mod depot;
-#[cfg_attr(
-    loom,
-    allow(dead_code, unused_imports, reason = "models take memory elsewhere")
-)]
+#[cfg(not(loom))]
 pub mod general;
+/// General memory of models.
+#[cfg(loom)]
+pub mod general {
+    use core::alloc::Layout;
+    use core::ptr::NonNull;
+
+    /// Takes memory for a layout.
+    pub fn alloc(layout: Layout) -> Option<NonNull<u8>> {
+        super::heap::alloc(layout)
+    }
+
+    /// Frees memory.
+    ///
+    /// # Safety
+    /// It was allocated by [`alloc`] with the same layout, and not freed since; it is no longer
+    /// used.
+    pub unsafe fn free(place: NonNull<u8>, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { super::heap::free(place, layout) };
+    }
+}
 mod handle;
 mod header;
+mod heap;
 mod info;
 mod list;
 mod local;
