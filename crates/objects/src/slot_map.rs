@@ -78,6 +78,7 @@
 //! had taken it to open it or had not freed it yet. A free entry that moves from one list to
 //! another does not cause a false report, since entries move under the lock of the map.
 
+use alloc::alloc::{Layout, handle_alloc_error};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -222,10 +223,14 @@ impl<T: ?Sized> SlotMap<T> {
     /// the limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
+        // Models say which of two lists a thread uses.
+        let lists = if cfg!(loom) { 2 } else { percpu::copies() };
+        let lists = Lists::try_with_copies(lists, |_cpu| FreeList::new());
         Self {
             segments: Segments::new(),
             limit: limit.min(1 << 31),
-            lists: Lists::new(|_cpu| FreeList::new()),
+            lists: lists
+                .unwrap_or_else(|OutOfMemory| handle_alloc_error(Layout::new::<FreeList>())),
             growth: CachePadded::new(Mutex::new(Growth {
                 made: 0,
                 retired: 0,
