@@ -65,14 +65,23 @@ macro_rules! sequence {
 }
 
 /// A sequence that commits both places of this CPU's copy, with `cmpxchg16b`: that needs no
-/// vector register, which a kernel has not. The `steps` find the address of the copy in `r8`, and
-/// what both lack at `rdi` in a magazine. They leave the old places in `rax` and `rdx`, and the
-/// new ones in `rbx` and `rcx`.
+/// vector register, which a kernel has not. It leaves if the loaded magazine does not lack that,
+/// and by the jump `leave` after the comparison of the previous one. The `steps` find the old
+/// places in `rax` and `rdx`, and the new second one in `rcx`; they leave the new first one in
+/// `rbx`.
 ///
 /// The compiler does not let `rbx` be named as an operand, but may choose it for one. So all
 /// operands have registers of their own, except for the one that keeps `rbx`.
 macro_rules! sequence_of_both {
-    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $local:expr, $area:expr, $lack:expr, $($operands:tt)*) => {
+    (
+        leave: $leave:literal,
+        steps: [$($step:expr),* $(,)?],
+        otherwise: $otherwise:expr,
+        $local:expr,
+        $area:expr,
+        $lack:expr,
+        $($operands:tt)*
+    ) => {
         restartable_in!(
             registers: ("r8", "r9"),
             around: ["mov {saved}, rbx", "mov rbx, {saved}"],
@@ -83,6 +92,19 @@ macro_rules! sequence_of_both {
                 "jae 6f",
                 "shl r8, {shift}",
                 "add r8, r10",
+                // (C), (D) The count of each, and the count at which it lacks that.
+                "mov rax, qword ptr [r8]",
+                "mov rcx, qword ptr [rax + {count}]",
+                "cmp rcx, qword ptr [rax + rdi]",
+                "jne 6f",
+                "mov rdx, qword ptr [r8 + 8]",
+                "mov rcx, qword ptr [rdx + {count}]",
+                "cmp rcx, qword ptr [rdx + rdi]",
+                $leave,
+                // (X)
+                "cmp byte ptr [rsi], 0",
+                "jne 6f",
+                "mov rcx, rax",
                 $($step,)*
                 linger!(),
                 // (E) Stores both, as the old ones are those that were loaded.
@@ -176,23 +198,8 @@ pub(super) fn exchange(local: &Local, area: Area, lack: Lack) -> bool {
     // `rbx` is restored.
     unsafe {
         sequence_of_both!(
-            steps: [
-                // (C), (D) The count of each, and the count at which it lacks that.
-                "mov rax, qword ptr [r8]",
-                "mov rcx, qword ptr [rax + {count}]",
-                "cmp rcx, qword ptr [rax + rdi]",
-                "jne 6f",
-                "mov rdx, qword ptr [r8 + 8]",
-                "mov rcx, qword ptr [rdx + {count}]",
-                "cmp rcx, qword ptr [rdx + rdi]",
-                "je 6f",
-                // (X)
-                "cmp byte ptr [rsi], 0",
-                "jne 6f",
-                "mov r12d, 1",
-                "mov rbx, rdx",
-                "mov rcx, rax",
-            ],
+            leave: "je 6f",
+            steps: ["mov r12d, 1", "mov rbx, rdx"],
             otherwise: "xor r12d, r12d",
             local,
             area,
@@ -211,22 +218,8 @@ pub(super) fn load(local: &Local, area: Area, magazine: *mut Rounds, lack: Lack)
     // SAFETY: as in `exchange`.
     unsafe {
         sequence_of_both!(
-            steps: [
-                // (C), (D)
-                "mov rax, qword ptr [r8]",
-                "mov rcx, qword ptr [rax + {count}]",
-                "cmp rcx, qword ptr [rax + rdi]",
-                "jne 6f",
-                "mov rdx, qword ptr [r8 + 8]",
-                "mov rcx, qword ptr [rdx + {count}]",
-                "cmp rcx, qword ptr [rdx + rdi]",
-                "jne 6f",
-                // (X)
-                "cmp byte ptr [rsi], 0",
-                "jne 6f",
-                "mov rbx, r12",
-                "mov rcx, rax",
-            ],
+            leave: "jne 6f",
+            steps: ["mov rbx, r12"],
             otherwise: "mov rdx, r12",
             local,
             area,
