@@ -49,7 +49,7 @@ pub use list_head::{Access, Refused};
 pub use statistics::Statistics;
 
 use crate::object::header::{RawObject, abandon};
-use crate::object::make::make;
+use crate::object::make::{assert_unsized, make};
 use crate::object::{Hook, Kind, Ref};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
@@ -144,12 +144,7 @@ impl<T: ?Sized> PerCpuList<T> {
         S: Send + Sync + 'static,
         H: Hook<S> + Send + Sync + 'static,
     {
-        const {
-            assert!(
-                size_of::<NonNull<D>>() > size_of::<usize>(),
-                "make members of a sized type with `try_add`"
-            );
-        }
+        const { assert_unsized::<D>() };
         let node = Node::member_of(self.head);
         let raw = make::<K, D, S, H, Node>(node, value, coerce, hook)?;
         self.join(raw, access)

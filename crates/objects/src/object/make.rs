@@ -141,10 +141,10 @@ where
 }
 
 /// Refuses to compile where a sized type would do.
-pub(super) const fn assert_unsized<T: ?Sized>() {
+pub(crate) const fn assert_unsized<T: ?Sized>() {
     assert!(
         !is_thin::<T>(),
-        "make counted objects of a sized type with `new` or `try_new`"
+        "make counted objects of a sized type with a function for those"
     );
 }
 
