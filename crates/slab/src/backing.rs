@@ -33,11 +33,7 @@ pub struct AlreadyChosen(pub Backing);
 
 impl fmt::Display for AlreadyChosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Backing::Coloured => "general memory comes from coloured slabs already",
-            Backing::Uncoloured => "general memory comes from slabs without colours already",
-            Backing::GlobalHeap => "general memory comes from the global allocator already",
-        })
+        write!(f, "general memory has a source already: {:?}", self.0)
     }
 }
 

@@ -123,9 +123,9 @@ impl RawCache {
         let _ = self.local.drain(&mut magazines);
         self.depot.lock().move_to(&mut magazines);
         let mut bytes = 0;
-        while let Some(mut magazine) = magazines.pop() {
+        while let Some(magazine) = magazines.pop() {
             bytes += Magazine::BYTES;
-            self.put_all_back(&mut magazine);
+            self.put_all_back(&magazine);
         }
         drop(draining);
         let empty = self.slabs.lock().take_empty(0);
@@ -176,7 +176,7 @@ impl RawCache {
     fn take_from_depot(&self) -> Option<NonNull<u8>> {
         let mut depot = self.depot.lock();
         depot.misses += 1;
-        let mut magazine = depot.take_full()?;
+        let magazine = depot.take_full()?;
         let object = magazine.pop();
         let displaced = if magazine.is_empty() {
             Some(magazine)
@@ -191,7 +191,7 @@ impl RawCache {
 
     /// Fills a magazine from the slabs, takes an object of it, and loads the rest on the CPU.
     fn take_from_slabs(&self) -> Option<NonNull<u8>> {
-        let Some(mut magazine) = self.empty_magazine() else {
+        let Some(magazine) = self.empty_magazine() else {
             return self.take_one();
         };
         let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
@@ -276,22 +276,22 @@ impl RawCache {
     /// their slabs.
     fn store(&self, magazine: Option<Magazine>) {
         let surplus = self.depot.lock().put(magazine);
-        if let Some(mut magazine) = surplus {
-            self.empty(&mut magazine);
+        if let Some(magazine) = surplus {
+            self.empty(&magazine);
             let surplus = self.depot.lock().put(Some(magazine));
             debug_assert!(surplus.is_none());
         }
     }
 
     /// Returns all objects of a magazine to their slabs, and frees surplus slabs.
-    fn empty(&self, magazine: &mut Magazine) {
+    fn empty(&self, magazine: &Magazine) {
         self.put_all_back(magazine);
         let surplus = self.slabs.lock().take_surplus();
         Self::free_slabs(surplus);
     }
 
     /// Returns all objects of a magazine to their slabs, which stay.
-    fn put_all_back(&self, magazine: &mut Magazine) {
+    fn put_all_back(&self, magazine: &Magazine) {
         let mut slabs = self.slabs.lock();
         while let Some(object) = magazine.pop() {
             // SAFETY: objects in magazines of this cache were taken from its slabs.
@@ -354,8 +354,8 @@ impl Drop for RawCache {
         let mut magazines = MagazineList::new();
         self.local.take_all(&mut magazines);
         self.depot.get_mut().move_to(&mut magazines);
-        while let Some(mut magazine) = magazines.pop() {
-            self.empty(&mut magazine);
+        while let Some(magazine) = magazines.pop() {
+            self.empty(&magazine);
         }
         // Slabs with an object in use stay where they are, forever.
         let empty = self.slabs.get_mut().take_empty(0);

@@ -9,6 +9,7 @@
 //! `Relaxed`: there is one owner at a time, and the hand-over of a magazine orders it.
 
 use core::mem;
+use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
 use alloc::boxed::Box;
@@ -163,38 +164,24 @@ impl Magazine {
             .flatten()
     }
 
-    fn rounds(&self) -> &Rounds {
-        // SAFETY: a box that was leaked in `try_new`; `self` owns it.
-        unsafe { self.0.as_ref() }
-    }
-
-    /// Returns how many objects there are.
-    pub(super) fn len(&self) -> usize {
-        self.rounds().len()
-    }
-
     /// Returns true if there is nothing to take out.
     pub(super) fn is_empty(&self) -> bool {
-        self.rounds().lacks(Lack::Objects)
+        self.lacks(Lack::Objects)
     }
 
     /// Returns true if there is no room.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_full(&self) -> bool {
-        self.rounds().lacks(Lack::Room)
+        self.lacks(Lack::Room)
     }
+}
 
-    /// Takes the object that was put in last.
-    pub(super) fn pop(&mut self) -> Option<NonNull<u8>> {
-        self.rounds().pop()
-    }
+impl Deref for Magazine {
+    type Target = Rounds;
 
-    /// Puts an object in.
-    ///
-    /// # Errors
-    /// The object, if the magazine is full.
-    pub(super) fn push(&mut self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        self.rounds().push(object)
+    fn deref(&self) -> &Rounds {
+        // SAFETY: a box that was leaked in `try_new`; `self` owns it.
+        unsafe { self.0.as_ref() }
     }
 }
 
@@ -234,7 +221,7 @@ impl MagazineList {
     pub(super) fn push(&mut self, magazine: Magazine) {
         let next = self.first.take();
         let next = next.map_or(ptr::null_mut(), Magazine::into_raw);
-        magazine.rounds().next.store(next, Relaxed);
+        magazine.next.store(next, Relaxed);
         self.first = Some(magazine);
         self.len += 1;
     }
@@ -242,7 +229,7 @@ impl MagazineList {
     /// Takes the magazine that was put on the list last.
     pub(super) fn pop(&mut self) -> Option<Magazine> {
         let magazine = self.first.take()?;
-        let next = magazine.rounds().next.load(Relaxed);
+        let next = magazine.next.load(Relaxed);
         self.first = NonNull::new(next).map(Magazine);
         self.len -= 1;
         Some(magazine)
@@ -265,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_last_comes_out_first() {
-        let mut magazine = Magazine::try_new().expect("there is memory");
+        let magazine = Magazine::try_new().expect("there is memory");
         assert!(magazine.is_empty() && !magazine.is_full());
         for number in 1..=ROUNDS {
             assert_eq!(magazine.push(object(number)), Ok(()));
@@ -292,13 +279,13 @@ mod tests {
     fn a_list_is_a_stack_and_counts() {
         let mut list = MagazineList::new();
         for number in 1..=3 {
-            let mut magazine = Magazine::try_new().expect("there is memory");
+            let magazine = Magazine::try_new().expect("there is memory");
             magazine.push(object(number)).expect("there is room");
             list.push(magazine);
             assert_eq!(list.len(), number);
         }
         for number in (1..=3).rev() {
-            let mut magazine = list.pop().expect("it is there");
+            let magazine = list.pop().expect("it is there");
             assert_eq!(magazine.pop(), Some(object(number)));
         }
         assert!(list.pop().is_none() && list.len() == 0);
@@ -308,7 +295,7 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic = "its objects would be lost"]
     fn a_magazine_with_objects_is_not_dropped() {
-        let mut magazine = Magazine::try_new().expect("there is memory");
+        let magazine = Magazine::try_new().expect("there is memory");
         magazine.push(object(1)).expect("there is room");
     }
 }

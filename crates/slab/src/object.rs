@@ -1,7 +1,6 @@
 //! Caches of values of one type.
 
 use core::alloc::Layout;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -168,17 +167,5 @@ impl<T> Drop for Object<'_, T> {
         };
         // SAFETY: written when it was inserted, and not used after this.
         unsafe { self.place.drop_in_place() };
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Object<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T> fmt::Debug for Cache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.info().fmt(f)
     }
 }

@@ -40,7 +40,7 @@ impl World {
         let mut objects = world.objects.iter();
         let mut magazines: Vec<Magazine> = Vec::new();
         for &count in counts {
-            let mut magazine = Magazine::try_new().expect("there is memory");
+            let magazine = Magazine::try_new().expect("there is memory");
             for object in objects.by_ref().take(count) {
                 magazine
                     .push(NonNull::from(object).cast())
@@ -88,7 +88,7 @@ impl World {
     }
 
     /// Takes all objects out of a magazine.
-    fn empty(&self, mut magazine: Magazine) {
+    fn empty(&self, magazine: Magazine) {
         while let Some(object) = magazine.pop() {
             self.keep(object);
         }

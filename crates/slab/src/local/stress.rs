@@ -93,7 +93,7 @@ impl World {
         let mut drained = MagazineList::new();
         let done = self.local.drain(&mut drained);
         done.expect("no process shares it");
-        while let Some(mut magazine) = drained.pop() {
+        while let Some(magazine) = drained.pop() {
             // Read at once, while a sequence that was not restarted would still use it.
             let mut objects = Vec::new();
             while let Some(object) = magazine.pop() {
@@ -114,7 +114,7 @@ impl World {
         self.drain();
         let mut depot = self.depot.lock();
         for list in depot.iter_mut() {
-            while let Some(mut magazine) = list.pop() {
+            while let Some(magazine) = list.pop() {
                 while let Some(object) = magazine.pop() {
                     assert!(!self.mark(object, true), "it has two owners");
                     count += 1;

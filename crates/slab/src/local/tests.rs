@@ -8,14 +8,14 @@ fn object(number: usize) -> NonNull<u8> {
 }
 
 pub(super) fn magazine(numbers: impl IntoIterator<Item = usize>) -> Magazine {
-    let mut magazine = Magazine::try_new().expect("there is memory");
+    let magazine = Magazine::try_new().expect("there is memory");
     for number in numbers {
         magazine.push(object(number)).expect("there is room");
     }
     magazine
 }
 
-fn empty(mut magazine: Magazine, into: &mut HashSet<usize>) {
+fn empty(magazine: &Magazine, into: &mut HashSet<usize>) {
     while let Some(object) = magazine.pop() {
         assert!(into.insert(object.addr().get()), "it was there twice");
     }
@@ -25,7 +25,7 @@ fn drain(local: &Local, into: &mut HashSet<usize>) {
     let mut drained = MagazineList::new();
     local.drain(&mut drained).expect("no process shares it");
     while let Some(magazine) = drained.pop() {
-        empty(magazine, into);
+        empty(&magazine, into);
     }
 }
 
@@ -71,7 +71,7 @@ fn a_full_magazine_displaces_an_empty_one() {
     pin();
     let local = Local::try_new().expect("there is memory");
     assert!(local.load(magazine(1..=ROUNDS), Lack::Objects).is_none());
-    let mut refused = local
+    let refused = local
         .load(magazine([1000]), Lack::Objects)
         .expect("there are objects");
     assert_eq!(refused.pop(), Some(object(1000)));
@@ -115,7 +115,7 @@ fn an_empty_magazine_displaces_the_older_full_one() {
         .load(magazine([]), Lack::Room)
         .expect("there were two");
     let mut left = HashSet::new();
-    empty(displaced, &mut left);
+    empty(&displaced, &mut left);
     assert_eq!(left, (1..=ROUNDS).collect());
     drain(&local, &mut left);
     assert_eq!(left.len(), 2 * ROUNDS);
