@@ -131,38 +131,8 @@ pub use arc::{SlabArc, SlabWeak};
 pub use backing::{AlreadyChosen, Backing, choose};
 pub use info::Info;
 pub use object::{Cache, Object};
+pub use registry::{infos, shrink};
 pub use shape::Colouring;
-
-use alloc::vec::Vec;
-
-/// Returns the figures of each live cache, including the general ones; the newest cache first.
-/// Takes locks, one cache after the other, and allocates: aborts the process if there is no memory
-/// for the result, as a `Vec` does.
-#[doc(alias = "slabinfo")]
-#[must_use]
-pub fn infos() -> Vec<Info> {
-    registry::infos()
-}
-
-/// Frees unused memory of all caches, including the general ones. For a program that is short of
-/// memory, or that has closed very many files. Returns how many bytes that is. Takes locks, one
-/// cache after the other. The memory of files that were just closed is unused after a grace period,
-/// such as that of [`rcu::barrier`](fdtable_sync::rcu::barrier).
-///
-/// Where processes share memory, it moves the calling thread to each CPU and back. If the thread
-/// may not run on one that is online, the objects that CPUs keep at hand stay with them.
-///
-/// ```
-/// use fdtable_slab as slab;
-///
-/// let cache = slab::Cache::new("short-lived")?;
-/// drop(cache.insert([1; 100])?);
-/// assert!(slab::shrink() >= 64 * 1024);
-/// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
-/// ```
-pub fn shrink() -> usize {
-    registry::shrink()
-}
 
 #[cfg(all(test, loom))]
 mod loom;
