@@ -187,7 +187,7 @@ where
     {
         let On { superblock, access } = self.place;
         let files = &superblock.files;
-        let file = files.try_add_of::<K, S, H>(self.object, access, self.hook)?;
+        let file = files.try_add::<K, S, H>(self.object, access, self.hook)?;
         Ok(FileRef(file))
     }
 
@@ -202,8 +202,7 @@ where
     {
         let On { superblock, access } = self.place;
         let files = &superblock.files;
-        let file =
-            files.try_add_coerced_of::<K, D, S, H>(self.object, access, coerce, self.hook)?;
+        let file = files.try_add_coerced::<K, D, S, H>(self.object, access, coerce, self.hook)?;
         Ok(FileRef(file))
     }
 }

@@ -195,7 +195,7 @@ impl FileRef<dyn Any + Send + Sync> {
     /// # Errors
     /// The reference, as [`downcast_by`](Self::downcast_by) returns it.
     pub fn downcast<S: Any + Send + Sync>(this: Self) -> Result<FileRef<S>, Self> {
-        Ref::downcast(this.0).map(FileRef).map_err(Self)
+        Self::downcast_by(this, |any| any.downcast_ref())
     }
 }
 

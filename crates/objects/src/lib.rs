@@ -22,6 +22,8 @@ extern crate alloc;
 mod readme {}
 
 pub mod free_hint;
+#[cfg(test)]
+mod hooked;
 mod memory;
 pub mod object;
 pub mod percpu_list;

@@ -16,15 +16,13 @@ pub(crate) use global::{alloc, free};
 #[cfg(not(feature = "slab"))]
 mod global {
     use alloc::alloc::{Layout, alloc as global_alloc, dealloc};
-    use core::ptr::{self, NonNull};
+    use core::ptr::NonNull;
 
-    /// Takes memory for a layout. `None` if there is none.
+    /// Takes memory for the layout of a block or a node. `None` if there is none.
     #[inline]
     pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
-        if layout.size() == 0 {
-            return NonNull::new(ptr::without_provenance_mut(layout.align()));
-        }
-        // SAFETY: the size is not zero.
+        debug_assert!(layout.size() > 0, "it has a head");
+        // SAFETY: the size is not zero, as each has a head.
         NonNull::new(unsafe { global_alloc(layout) })
     }
 
@@ -35,10 +33,8 @@ mod global {
     /// used.
     #[inline]
     pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
-        if layout.size() > 0 {
-            // SAFETY: taken from the global allocator with this layout.
-            unsafe { dealloc(place.as_ptr(), layout) };
-        }
+        // SAFETY: taken from the global allocator with this layout.
+        unsafe { dealloc(place.as_ptr(), layout) };
     }
 }
 

@@ -184,7 +184,7 @@ impl<T: ?Sized> Ref<T> {
     #[inline(always)]
     #[must_use]
     pub fn is_revoked(this: &Self) -> bool {
-        this.header().is_revoked()
+        this.header().state.is_revoked()
     }
 
     /// Drops the reference, for a holder that expects that it is the last one. Costs one
@@ -480,7 +480,7 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     #[must_use]
     pub fn is_revoked(self) -> bool {
         // SAFETY: the section, which lasts for 'g, keeps the block.
-        unsafe { Header::of(self.raw) }.is_revoked()
+        unsafe { Header::of(self.raw) }.state.is_revoked()
     }
 }
 

@@ -49,8 +49,8 @@ pub use list_head::{Access, Refused};
 pub use statistics::Statistics;
 
 use crate::object::header::{RawObject, abandon};
-use crate::object::make::make;
-use crate::object::{Hook, Kind, Prompt, Ref, ReleaseReason};
+use crate::object::make::{assert_unsized, make};
+use crate::object::{Hook, Kind, Ref};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use list_head::{ListHead, Node, Part};
@@ -58,16 +58,17 @@ use list_head::{ListHead, Node, Part};
 /// A list of counted objects, in parts. Dropping it detaches it; its members live on.
 ///
 /// ```
+/// use fdtable_objects::object::{NoHook, Prompt};
 /// use fdtable_objects::percpu_list::{Access, PerCpuList};
 ///
 /// let list: PerCpuList<&str> = PerCpuList::try_new()?;
-/// let one = list.try_add("one", Access::Read, |_, _| ())?;
-/// let two = list.try_add("two", Access::Write, |_, _| ())?;
+/// let one = list.try_add::<Prompt, _, _>("one", Access::Read, NoHook)?;
+/// let two = list.try_add::<Prompt, _, _>("two", Access::Write, NoHook)?;
 /// assert_eq!((list.len(), list.writers()), (2, 1));
 /// drop(two);
 /// assert_eq!(list.snapshot()?.iter().map(|member| **member).collect::<Vec<_>>(), ["one"]);
 /// # drop(one);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), fdtable_objects::percpu_list::Refused>(())
 /// ```
 pub struct PerCpuList<T: ?Sized> {
     head: NonNull<ListHead>,
@@ -82,22 +83,6 @@ pub struct PerCpuList<T: ?Sized> {
 unsafe impl<T: ?Sized + Send + Sync> Sync for PerCpuList<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send + Sync> Send for PerCpuList<T> {}
-
-impl<T: Send + Sync + 'static> PerCpuList<T> {
-    /// Makes a counted object that is on the list until its end. `hook` runs at its end, before
-    /// it leaves. Allocates, and may wait for a local lock.
-    ///
-    /// # Errors
-    /// [`Refused`]; value and hook are dropped, and the hook does not run.
-    pub fn try_add(
-        &self,
-        value: T,
-        access: Access,
-        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
-    ) -> Result<Ref<T>, Refused> {
-        self.try_add_of::<Prompt, T, _>(value, access, hook)
-    }
-}
 
 impl<T: ?Sized> PerCpuList<T> {
     /// Makes a list without members. Allocates.
@@ -125,30 +110,12 @@ impl<T: ?Sized> PerCpuList<T> {
         })
     }
 
-    /// Makes a counted object of one type that the list knows by another, unsized type, as
-    /// [`Ref::coerced`] does. Everything else is as in [`try_add`](Self::try_add).
+    /// Makes a counted object of either kind that is on the list until its end. The hook, if there
+    /// is one, runs at its end, before it leaves. Allocates, and may wait for a local lock.
     ///
     /// # Errors
     /// [`Refused`]; value and hook are dropped, and the hook does not run.
-    pub fn try_add_coerced<S, H>(
-        &self,
-        value: S,
-        access: Access,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Ref<T>, Refused>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
-    {
-        self.try_add_coerced_of::<Prompt, T, S, H>(value, access, coerce, hook)
-    }
-
-    /// Makes a member of either kind, as [`try_add`](Self::try_add) does, with a hook or none.
-    ///
-    /// # Errors
-    /// [`Refused`]; value and hook are dropped, and the hook does not run.
-    pub fn try_add_of<K, S, H>(&self, value: S, access: Access, hook: H) -> Result<Ref<T>, Refused>
+    pub fn try_add<K, S, H>(&self, value: S, access: Access, hook: H) -> Result<Ref<T>, Refused>
     where
         K: Kind<Object<S> = T>,
         S: Send + Sync + 'static,
@@ -159,12 +126,12 @@ impl<T: ?Sized> PerCpuList<T> {
         self.join(raw, access)
     }
 
-    /// Makes a member of either kind, as [`try_add_coerced`](Self::try_add_coerced) does, with a
-    /// hook or none.
+    /// Makes a counted object of one type that the list knows by another, unsized type, as
+    /// [`Ref::coerced`] does. Everything else is as in [`try_add`](Self::try_add).
     ///
     /// # Errors
     /// [`Refused`]; value and hook are dropped, and the hook does not run.
-    pub fn try_add_coerced_of<K, D, S, H>(
+    pub fn try_add_coerced<K, D, S, H>(
         &self,
         value: S,
         access: Access,
@@ -177,12 +144,7 @@ impl<T: ?Sized> PerCpuList<T> {
         S: Send + Sync + 'static,
         H: Hook<S> + Send + Sync + 'static,
     {
-        const {
-            assert!(
-                size_of::<NonNull<D>>() > size_of::<usize>(),
-                "make members of a sized type with `try_add`"
-            );
-        }
+        const { assert_unsized::<D>() };
         let node = Node::member_of(self.head);
         let raw = make::<K, D, S, H, Node>(node, value, coerce, hook)?;
         self.join(raw, access)

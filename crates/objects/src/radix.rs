@@ -55,7 +55,6 @@
 //! [`WriteGuard::mark_full`].
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
@@ -702,23 +701,17 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
 
 impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
     /// Gives up all leaves but the first.
-    fn clear_nodes(&mut self) {
-        // SAFETY: the tree is borrowed mutably.
-        unsafe { Self::clear(&self.shared) };
-    }
-
-    /// Gives up the nodes of a tree.
     ///
     /// # Safety
-    /// It is a tree of this type, and no other thread has it.
-    unsafe fn clear(shared: &Shared) {
+    /// No other thread has the tree.
+    unsafe fn clear_nodes(&self) {
         // Relaxed: only the owner has the tree, and has synchronised with all threads that used it.
-        let root = Root::unpack(shared.root.load(Relaxed));
-        let owner = shared.owner.load(Relaxed);
+        let root = Root::unpack(self.shared.root.load(Relaxed));
+        let owner = self.shared.owner.load(Relaxed);
         if !root.node.is_null() {
             // Relaxed: as above. No leaf is set: the tree is about to be freed, or is the target of
             // a share that failed, which has set none.
-            shared.root.store(ptr::null_mut(), Relaxed);
+            self.shared.root.store(ptr::null_mut(), Relaxed);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its owner: such a node was in no other tree.
             unsafe { put::<T, S>(root.node, root.height, owner) };
@@ -730,23 +723,10 @@ impl<T: ?Sized, S: LeafState, D> Drop for Tree<T, S, D> {
     fn drop(&mut self) {
         unwind::both(
             // SAFETY: the tree is borrowed mutably.
-            || unsafe { Self::clear(&self.shared) },
+            || unsafe { self.clear_nodes() },
             // SAFETY: the tree owns the first leaf, and does not use it afterwards.
             || unsafe { self.first.put_objects() },
         );
-    }
-}
-
-impl<T: ?Sized + Send + Sync, S: LeafState, D> fmt::Debug for Tree<T, S, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let section = rcu::read_lock();
-        let mut next = self.next(0, &section);
-        let leaves = core::iter::from_fn(|| {
-            let (index, leaf) = next.take()?;
-            next = self.next(index + 1, &section);
-            Some((index, leaf.open.bits()))
-        });
-        f.debug_map().entries(leaves).finish()
     }
 }
 

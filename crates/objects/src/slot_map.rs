@@ -78,7 +78,7 @@
 //! had taken it to open it or had not freed it yet. A free entry that moves from one list to
 //! another does not cause a false report, since entries move under the lock of the map.
 
-use core::fmt;
+use alloc::alloc::{Layout, handle_alloc_error};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -91,7 +91,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::percpu;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::{Mutex, relax};
-use fdtable_sync::rcu::{Guard, read_lock};
+use fdtable_sync::rcu::Guard;
 use fdtable_sync::unwind;
 
 mod free_list;
@@ -126,17 +126,6 @@ pub enum InsertError {
     /// There is no memory for more entries.
     OutOfMemory,
 }
-
-impl fmt::Display for InsertError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("the slot map is full"),
-            Self::OutOfMemory => OutOfMemory.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for InsertError {}
 
 impl From<OutOfMemory> for InsertError {
     fn from(_: OutOfMemory) -> Self {
@@ -234,10 +223,14 @@ impl<T: ?Sized> SlotMap<T> {
     /// the limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
+        // Models say which of two lists a thread uses.
+        let lists = if cfg!(loom) { 2 } else { percpu::copies() };
+        let lists = Lists::try_with_copies(lists, |_cpu| FreeList::new());
         Self {
             segments: Segments::new(),
             limit: limit.min(1 << 31),
-            lists: Lists::new(|_cpu| FreeList::new()),
+            lists: lists
+                .unwrap_or_else(|OutOfMemory| handle_alloc_error(Layout::new::<FreeList>())),
             growth: CachePadded::new(Mutex::new(Growth {
                 made: 0,
                 retired: 0,
@@ -481,16 +474,6 @@ impl<T: ?Sized> Drop for SlotMap<T> {
                 drop(self.remove(handle));
             }
         });
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for SlotMap<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let objects = self.handles().filter_map(|handle| {
-            let guard = read_lock();
-            Some((handle, self.get(handle, &guard)?))
-        });
-        f.debug_map().entries(objects).finish()
     }
 }
 

@@ -78,9 +78,6 @@ invariant! {
     PerCpuListWriting: "fdtable_objects::percpu_list::Writing<'static, T>",
     // Values are inserted by a shared reference.
     Cache: "fdtable_slab::Cache<T>",
-    // An object stays as its last user left it, for the next one.
-    ConstructedCache: "fdtable_slab::ConstructedCache<T>",
-    Constructed: "fdtable_slab::Constructed<'static, T>",
     // The data of a lock is changed through a shared reference.
     Mutex: "fdtable_sync::platform::Mutex<T>",
     MutexGuard: "fdtable_sync::platform::MutexGuard<'static, T>",

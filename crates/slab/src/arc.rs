@@ -10,7 +10,6 @@
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -211,18 +210,6 @@ impl<T> Drop for SlabWeak<T> {
         unsafe { self.block.cast::<Counts>().drop_in_place() };
         // SAFETY: `try_new` took it with this layout, and it is no longer used.
         unsafe { general::free(self.block.cast(), Layout::new::<Block<T>>()) };
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for SlabArc<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T> fmt::Debug for SlabWeak<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(SlabWeak)")
     }
 }
 

@@ -14,8 +14,7 @@ use fdtable_sync::platform::{const_fn, global};
 
 /// The source of memory for open files and for the nodes of tables.
 ///
-/// A [`Cache`](super::Cache) or [`ConstructedCache`](super::ConstructedCache) has slabs in any
-/// case: its readers may read free objects.
+/// A [`Cache`](super::Cache) has slabs in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Backing {
@@ -34,11 +33,7 @@ pub struct AlreadyChosen(pub Backing);
 
 impl fmt::Display for AlreadyChosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Backing::Coloured => "general memory comes from coloured slabs already",
-            Backing::Uncoloured => "general memory comes from slabs without colours already",
-            Backing::GlobalHeap => "general memory comes from the global allocator already",
-        })
+        write!(f, "general memory has a source already: {:?}", self.0)
     }
 }
 

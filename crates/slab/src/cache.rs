@@ -12,38 +12,33 @@
 //!
 //! # Locks
 //!
-//! The lock of the depot and the lock of the slabs are never held together, and no user code runs
-//! under either: constructors run before a slab is on a list, destructors after its grace period.
-//! Only the holder of the lock `draining` frees magazines, so that the magazines of CPUs can be
-//! read under it.
+//! The lock of the depot and the lock of the slabs are never held together. Only the holder of the
+//! lock `draining` frees magazines, so that the magazines of CPUs can be read under it.
 //!
 //! # Freeing slabs
 //!
-//! A slab that is permanently removed is queued as an RCU callback, after the locks are released.
-//! The creator of the cache chooses whether that may run callbacks that are due ([`Callbacks`]): a
-//! caller of [`general`](super::general) may hold a lock of its own, under which no callback should
-//! run.
+//! A slab that is permanently removed is freed after the locks are released. No reader waits for
+//! it: a caller whose objects have readers under RCU frees an object only after a grace period.
 
 use core::alloc::Layout;
-use core::cell::UnsafeCell;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-use super::check::{self, Subject};
+use super::check;
 use super::chunk::CHUNK;
 use super::depot::Depot;
-use super::header::{Destroy, Header, Slab, SlabList};
+use super::header::{Header, Slab};
 use super::info::Info;
+use super::list::{Links, List};
 use super::local::Local;
-use super::magazine::{Magazine, MagazineList, ROUNDS};
-use super::options::{Checks, Options};
+use super::magazine::{Lack, Magazine, MagazineList, ROUNDS};
 use super::region::Chunk;
-use super::shape::Shape;
+use super::registry::Listed;
+use super::shape::{Colouring, Shape};
 use super::slabs::Slabs;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::Mutex;
-use fdtable_sync::rcu;
 
 /// How often freeing tries to make room in the magazines. A thread that is moved each time to a CPU
 /// without room puts the object into its slab.
@@ -52,49 +47,15 @@ const ATTEMPTS: usize = 3;
 /// How many bytes of objects a magazine is filled with at once.
 const FILLING: usize = CHUNK / 4;
 
-/// The weight of a slab in RCU callbacks: it holds the memory of many, so fewer of them wait for
-/// one grace period. Sixteen do, or one where a single thread reads.
-const WEIGHT: usize = if cfg!(loom) { 1 } else { 64 };
-
-/// Permission to run RCU callbacks that are due while slabs are freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Callbacks {
-    /// They run, as with [`rcu::call`].
-    Run,
-    /// They are left to other calls.
-    #[cfg_attr(
-        loom,
-        allow(dead_code, reason = "general memory of models is never in caches")
-    )]
-    Leave,
-}
-
-/// Parameters of a cache, besides its options.
+/// Parameters of a cache.
 pub(super) struct Plan {
     pub(super) name: &'static str,
     /// Of an object: at most [`MAX_SIZE`](super::shape::MAX_SIZE) and
     /// [`MAX_ALIGN`](super::shape::MAX_ALIGN).
     pub(super) layout: Layout,
-    /// The destructor of constructed objects. `None` for objects that are made at each allocation.
-    pub(super) destroy: Option<Destroy>,
-    pub(super) callbacks: Callbacks,
-}
-
-/// The place of a cache on the [list of all caches](super::registry). Guarded by its lock.
-pub(super) struct Links {
-    pub(super) next: *const RawCache,
-    pub(super) before: *const RawCache,
-    pub(super) is_listed: bool,
-}
-
-impl Links {
-    pub(super) const fn new() -> Self {
-        Self {
-            next: ptr::null(),
-            before: ptr::null(),
-            is_listed: false,
-        }
-    }
+    pub(super) colouring: Colouring,
+    /// Each operation takes the lock of the slabs and [checks](check) the object. An error panics.
+    pub(super) is_checked: bool,
 }
 
 /// A cache of places. It does not move once it is used: slabs and the registry point to it.
@@ -102,13 +63,12 @@ pub(super) struct RawCache {
     local: Local,
     pub(super) shape: Shape,
     pub(super) plan: Plan,
-    checks: Checks,
     depot: CachePadded<Mutex<Depot>>,
     slabs: CachePadded<Mutex<Slabs>>,
     /// Held by a thread that frees magazines.
     draining: Mutex<()>,
-    /// Guarded by the lock of the registry.
-    pub(super) links: UnsafeCell<Links>,
+    /// The place on the list of all caches. Guarded by the lock of the registry.
+    pub(super) links: Links<Listed>,
 }
 
 // SAFETY: everything but the links has a lock of its own or never changes; only the holder of the
@@ -120,34 +80,32 @@ unsafe impl Send for RawCache {}
 impl RawCache {
     /// Makes a cache without slabs. Allocates. The caller [registers](super::registry::add) it at
     /// its final address.
-    pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
-        let shape = Shape::new(plan.layout, options, size_of::<Header>());
+    pub(super) fn try_new(plan: Plan) -> Result<Self, OutOfMemory> {
+        let shape = Shape::new(&plan, size_of::<Header>());
         Ok(Self {
             local: Local::try_new()?,
             depot: CachePadded::new(Mutex::new(Depot::new(shape.stride))),
             slabs: CachePadded::new(Mutex::new(Slabs::default())),
             draining: Mutex::new(()),
-            links: UnsafeCell::new(Links::new()),
-            checks: options.checks,
+            links: Links::new(),
             shape,
             plan,
         })
     }
 
-    /// Takes a place. `construct` is called for each object of a slab that is made.
+    /// Takes a place.
     #[inline]
-    pub(super) fn alloc(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+    pub(super) fn alloc(&self) -> Option<NonNull<u8>> {
         match self.local.pop() {
             Some(object) => Some(object),
-            None => self.alloc_slow(construct),
+            None => self.alloc_slow(),
         }
     }
 
     /// Frees a place. Does not fail, and needs no memory.
     ///
     /// # Safety
-    /// It was taken from this cache, and not freed since. Only readers inside read-side sections
-    /// that expect an object of this cache still use it.
+    /// It was taken from this cache, and not freed since. It is no longer used.
     #[inline]
     pub(super) unsafe fn free(&self, object: NonNull<u8>) {
         if let Err(object) = self.local.push(object) {
@@ -156,33 +114,32 @@ impl RawCache {
         }
     }
 
-    /// Frees the memory of all free objects: their magazines are emptied, and empty slabs are freed
-    /// after a grace period. Returns how many bytes that is.
+    /// Frees the memory of all free objects: their magazines are emptied, and empty slabs are
+    /// freed. Returns how many bytes that is.
     pub(super) fn shrink(&self) -> usize {
-        let bytes = self.shrink_quietly();
-        if self.plan.callbacks == Callbacks::Run {
-            rcu::catch_up();
-        }
-        bytes
+        let mut empty = List::new();
+        self.shrink_to(&mut empty) + Self::free_slabs(empty)
     }
 
-    /// Like [`shrink`](Self::shrink), but runs no callbacks.
-    pub(super) fn shrink_quietly(&self) -> usize {
+    /// As [`shrink`](Self::shrink), but moves the empty slabs to a list, for a caller that frees
+    /// them without its lock.
+    pub(super) fn shrink_to(&self, empty: &mut List<Slab>) -> usize {
         let draining = self.draining.lock();
         let mut magazines = MagazineList::new();
         // If threads elsewhere cannot be kept out, their magazines stay with them.
-        let _ = self.local.drain(&mut |magazine| magazines.push(magazine));
+        let _ = self.local.drain(&mut magazines);
         self.depot.lock().move_to(&mut magazines);
-        let (mut bytes, mut hits) = (0, 0);
-        while let Some(mut magazine) = magazines.pop() {
+        let mut bytes = 0;
+        while let Some(magazine) = magazines.pop() {
             bytes += Magazine::BYTES;
-            hits += magazine.take_hits() as u64;
-            self.put_all_back(&mut magazine);
+            self.put_all_back(&magazine);
         }
         drop(draining);
-        self.depot.lock().hits += hits;
-        let empty = self.slabs.lock().take_empty(0);
-        bytes + Self::retire_quietly(empty)
+        let mut taken = self.slabs.lock().take_empty(0);
+        while let Some(slab) = taken.pop() {
+            empty.push(slab);
+        }
+        bytes
     }
 
     /// Returns the figures of the cache. Takes its locks, each for a short time.
@@ -191,11 +148,9 @@ impl RawCache {
         let _draining = self.draining.lock();
         // SAFETY: magazines are freed only under the lock that is held here.
         let held = unsafe { self.local.held() };
-        let (stored, magazines, misses, hits) = {
+        let (stored, magazines, misses) = {
             let depot = self.depot.lock();
-            let magazines = depot.magazines() + held.magazines;
-            let hits = depot.hits + held.hits as u64;
-            (depot.objects(), magazines, depot.misses, hits)
+            (depot.objects(), depot.magazines(), depot.misses)
         };
         let (slabs, free) = {
             let slabs = self.slabs.lock();
@@ -210,9 +165,8 @@ impl RawCache {
             objects_per_slab: self.shape.count,
             slabs,
             colours: self.shape.colours,
-            hits,
             misses,
-            bytes: slabs * CHUNK + magazines * Magazine::BYTES,
+            bytes: slabs * CHUNK + (magazines + held.magazines) * Magazine::BYTES,
         }
     }
 }
@@ -221,25 +175,23 @@ impl RawCache {
 impl RawCache {
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
-        match self.checks {
-            Checks::None => self
-                .take_from_depot()
-                .or_else(|| self.take_from_slabs(construct)),
-            Checks::Full => self.alloc_checked(construct),
+    fn alloc_slow(&self) -> Option<NonNull<u8>> {
+        if self.plan.is_checked {
+            return self.alloc_checked();
         }
+        self.take_from_depot().or_else(|| self.take_from_slabs())
     }
 
     /// Takes an object of a magazine of the depot, and loads the rest on the CPU.
     fn take_from_depot(&self) -> Option<NonNull<u8>> {
         let mut depot = self.depot.lock();
         depot.misses += 1;
-        let mut magazine = depot.take_full()?;
+        let magazine = depot.take_full()?;
         let object = magazine.pop();
         let displaced = if magazine.is_empty() {
             Some(magazine)
         } else {
-            self.local.supply(magazine)
+            self.local.load(magazine, Lack::Objects)
         };
         // There is room: one was taken out.
         let surplus = depot.put(displaced);
@@ -248,39 +200,34 @@ impl RawCache {
     }
 
     /// Fills a magazine from the slabs, takes an object of it, and loads the rest on the CPU.
-    fn take_from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+    fn take_from_slabs(&self) -> Option<NonNull<u8>> {
         let Some(magazine) = self.empty_magazine() else {
-            let mut object = None;
-            self.take(1, construct, &mut |taken| object = Some(taken));
-            return object;
-        };
-        let mut hand = Hand {
-            cache: self,
-            magazine: Some(magazine),
+            return self.take_one();
         };
         let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
-        self.take(most, construct, &mut |taken| {
-            let pushed = hand.magazine.as_mut().map(|magazine| magazine.push(taken));
-            debug_assert_eq!(pushed, Some(Ok(())));
+        self.take(most, &mut |taken| {
+            let pushed = magazine.push(taken);
+            debug_assert_eq!(pushed, Ok(()));
         });
-        let mut magazine = hand.magazine.take()?;
         let object = magazine.pop();
         let displaced = if magazine.is_empty() {
             Some(magazine)
         } else {
-            self.local.supply(magazine)
+            self.local.load(magazine, Lack::Objects)
         };
         self.store(displaced);
         object
     }
 
+    /// Takes an object from the slabs, without a magazine.
+    fn take_one(&self) -> Option<NonNull<u8>> {
+        let mut object = None;
+        self.take(1, &mut |taken| object = Some(taken));
+        object
+    }
+
     /// Takes objects from the slabs, between one and `most`, or none if there is no memory.
-    fn take(
-        &self,
-        most: usize,
-        construct: &dyn Fn(NonNull<u8>),
-        push: &mut dyn FnMut(NonNull<u8>),
-    ) {
+    fn take(&self, most: usize, push: &mut dyn FnMut(NonNull<u8>)) {
         loop {
             let colour = {
                 let mut slabs = self.slabs.lock();
@@ -289,38 +236,15 @@ impl RawCache {
                 }
                 slabs.next_colour()
             };
-            let Ok(slab) = self.make_slab(colour, construct) else {
+            let Ok(chunk) = Chunk::take() else {
                 return;
             };
+            let slab = Slab::new(chunk, &self.shape, colour);
+            if self.plan.is_checked {
+                check::prepare(self, slab);
+            }
             self.slabs.lock().add(slab);
         }
-    }
-
-    /// Makes a slab, and constructs its objects.
-    fn make_slab(
-        &self,
-        colour: usize,
-        construct: &dyn Fn(NonNull<u8>),
-    ) -> Result<Slab, OutOfMemory> {
-        let chunk = Chunk::take()?;
-        let slab = Slab::new(chunk, &self.shape, colour, self.plan.destroy);
-        if self.checks == Checks::Full {
-            check::prepare(self.subject(), slab);
-        }
-        let mut unfinished = Unfinished {
-            slab,
-            constructed: 0,
-        };
-        if self.plan.destroy.is_some() {
-            while unfinished.constructed < self.shape.count {
-                // SAFETY: the index is below the count.
-                let object = unsafe { self.shape.object(slab.first(), unfinished.constructed) };
-                construct(object);
-                unfinished.constructed += 1;
-            }
-        }
-        core::mem::forget(unfinished);
-        Ok(slab)
     }
 
     fn empty_magazine(&self) -> Option<Magazine> {
@@ -333,32 +257,6 @@ impl RawCache {
     }
 }
 
-/// A magazine held by a thread that calls a constructor, which may panic. Then it goes to the
-/// depot: other threads may be reading it, and only the holder of the lock `draining` may free it.
-struct Hand<'c> {
-    cache: &'c RawCache,
-    magazine: Option<Magazine>,
-}
-
-impl Drop for Hand<'_> {
-    fn drop(&mut self) {
-        self.cache.store(self.magazine.take());
-    }
-}
-
-/// A slab whose objects are being constructed. Dropping it frees it: a constructor may panic.
-struct Unfinished {
-    slab: Slab,
-    constructed: usize,
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // SAFETY: no other thread knows the slab yet, and this many objects are constructed.
-        unsafe { self.slab.end(self.constructed) };
-    }
-}
-
 /// The private steps of freeing.
 impl RawCache {
     /// # Safety
@@ -366,7 +264,7 @@ impl RawCache {
     #[cold]
     #[inline(never)]
     unsafe fn free_slow(&self, mut object: NonNull<u8>) {
-        if self.checks == Checks::Full {
+        if self.plan.is_checked {
             // SAFETY: as the caller promises, or an error that the checks detect.
             return unsafe { self.free_checked(object) };
         }
@@ -374,7 +272,7 @@ impl RawCache {
             let Some(empty) = self.empty_magazine() else {
                 break;
             };
-            self.store(self.local.relieve(empty));
+            self.store(self.local.load(empty, Lack::Room));
             match self.local.push(object) {
                 Ok(()) => return,
                 Err(back) => object = back,
@@ -388,22 +286,22 @@ impl RawCache {
     /// their slabs.
     fn store(&self, magazine: Option<Magazine>) {
         let surplus = self.depot.lock().put(magazine);
-        if let Some(mut magazine) = surplus {
-            self.empty(&mut magazine);
+        if let Some(magazine) = surplus {
+            self.empty(&magazine);
             let surplus = self.depot.lock().put(Some(magazine));
             debug_assert!(surplus.is_none());
         }
     }
 
     /// Returns all objects of a magazine to their slabs, and frees surplus slabs.
-    fn empty(&self, magazine: &mut Magazine) {
+    fn empty(&self, magazine: &Magazine) {
         self.put_all_back(magazine);
         let surplus = self.slabs.lock().take_surplus();
-        self.retire(surplus);
+        Self::free_slabs(surplus);
     }
 
     /// Returns all objects of a magazine to their slabs, which stay.
-    fn put_all_back(&self, magazine: &mut Magazine) {
+    fn put_all_back(&self, magazine: &Magazine) {
         let mut slabs = self.slabs.lock();
         while let Some(object) = magazine.pop() {
             // SAFETY: objects in magazines of this cache were taken from its slabs.
@@ -422,26 +320,15 @@ impl RawCache {
             unsafe { slabs.put_back(&self.shape, object) };
             slabs.take_surplus()
         };
-        self.retire(surplus);
+        Self::free_slabs(surplus);
     }
 
-    /// Queues slabs that were permanently removed for a grace period; they are freed after it. May
-    /// run callbacks: no lock is held.
-    fn retire(&self, slabs: SlabList) {
-        if Self::retire_quietly(slabs) > 0 && self.plan.callbacks == Callbacks::Run {
-            rcu::catch_up();
-        }
-    }
-
-    /// Like [`retire`](Self::retire), but runs no callbacks. Returns how many bytes the slabs have.
-    fn retire_quietly(mut slabs: SlabList) -> usize {
+    /// Frees slabs that were permanently removed. Returns how many bytes they have.
+    pub(super) fn free_slabs(mut slabs: List<Slab>) -> usize {
         let bytes = slabs.len() * CHUNK;
         while let Some(slab) = slabs.pop() {
-            // SAFETY: the slab is off its lists, so no other thread accesses its head, and it stays
-            // until the callback. Its objects are all free; those that were constructed may be
-            // destroyed on any thread, as their type is `Send`.
-            // weaken: slab-that-goes-at-once
-            unsafe { rcu::call_later(slab.effect(), WEIGHT, slab.head()) };
+            // SAFETY: the slab is off its lists, and its objects are all free.
+            unsafe { slab.free_chunk() };
         }
         bytes
     }
@@ -449,20 +336,10 @@ impl RawCache {
 
 /// The same for a cache with checks, which has no magazines.
 impl RawCache {
-    fn subject(&self) -> Subject<'_> {
-        Subject {
-            name: self.plan.name,
-            shape: &self.shape,
-            is_constructed: self.plan.destroy.is_some(),
-        }
-    }
-
-    fn alloc_checked(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+    fn alloc_checked(&self) -> Option<NonNull<u8>> {
         self.depot.lock().misses += 1;
-        let mut object = None;
-        self.take(1, construct, &mut |taken| object = Some(taken));
-        let object = object?;
-        check::check_taken(self.subject(), object);
+        let object = self.take_one()?;
+        check::check_taken(self, object);
         Some(object)
     }
 
@@ -470,7 +347,7 @@ impl RawCache {
     /// As for [`free`](Self::free); this is checked.
     unsafe fn free_checked(&self, object: NonNull<u8>) {
         let mut slabs = self.slabs.lock();
-        if let Err(mistake) = check::check_freed(self.subject(), &slabs, object) {
+        if let Err(mistake) = check::check_freed(self, &slabs, object) {
             drop(slabs);
             mistake.report();
         }
@@ -478,21 +355,20 @@ impl RawCache {
         unsafe { slabs.put_back(&self.shape, object) };
         let surplus = slabs.take_surplus();
         drop(slabs);
-        self.retire(surplus);
+        Self::free_slabs(surplus);
     }
 }
 
 impl Drop for RawCache {
     fn drop(&mut self) {
         let mut magazines = MagazineList::new();
-        self.local
-            .take_all(&mut |magazine| magazines.push(magazine));
+        self.local.take_all(&mut magazines);
         self.depot.get_mut().move_to(&mut magazines);
-        while let Some(mut magazine) = magazines.pop() {
-            self.empty(&mut magazine);
+        while let Some(magazine) = magazines.pop() {
+            self.empty(&magazine);
         }
         // Slabs with an object in use stay where they are, forever.
         let empty = self.slabs.get_mut().take_empty(0);
-        self.retire(empty);
+        Self::free_slabs(empty);
     }
 }

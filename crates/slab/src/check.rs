@@ -2,8 +2,7 @@
 //!
 //! Around each object is a *red zone*: in front of it as many bytes as its alignment, 16 or more,
 //! and behind it 8 or more. They are 0xcc while the object has a user, and 0xbb while it is free. A
-//! free object is filled with *poison*, 0x6b and at its end 0xa5 (the values are those of Linux),
-//! unless it stays constructed: then it belongs to readers even while it is free.
+//! free object is filled with *poison*, 0x6b and at its end 0xa5 (the values are those of Linux).
 //!
 //! | error | when it is detected |
 //! |---|---|
@@ -17,6 +16,7 @@
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::cache::RawCache;
 use super::chunk::{CHUNK, chunk_of};
 use super::header::Slab;
 use super::shape::Shape;
@@ -34,22 +34,12 @@ const POISON_END: u8 = 0xa5;
 /// How many bytes a report shows before and after the one in question.
 const SHOWN: usize = 16;
 
-/// Fault of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
-    /// Bytes in front of it were written.
-    Underflow,
-    /// Bytes behind it were written.
-    Overflow,
-    /// It was written while it was free.
-    UseAfterFree,
-    /// It is free already.
-    DoubleFree,
-    /// The address is not in a slab of the cache.
-    Foreign,
-    /// The address is in a slab of the cache, and not that of an object.
-    Misplaced,
-}
+const UNDERFLOW: &str = "the memory in front of an object was written";
+const OVERFLOW: &str = "the memory behind an object was written";
+const USE_AFTER_FREE: &str = "an object was written while it was free";
+const DOUBLE_FREE: &str = "an object was freed twice";
+const FOREIGN: &str = "the address is in no slab of this cache";
+const MISPLACED: &str = "the address is not the beginning of an object";
 
 /// A byte with an unexpected value.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +55,7 @@ struct Byte {
 /// An error in the use of an object.
 #[derive(Debug)]
 pub(super) struct Mistake {
-    wrong: Wrong,
+    what: &'static str,
     cache: &'static str,
     size: usize,
     address: usize,
@@ -74,24 +64,9 @@ pub(super) struct Mistake {
     byte: Option<Byte>,
 }
 
-impl Mistake {
-    #[cold]
-    pub(super) fn report(self) -> ! {
-        panic!("{self}");
-    }
-}
-
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.wrong {
-            Wrong::Underflow => "the memory in front of an object was written",
-            Wrong::Overflow => "the memory behind an object was written",
-            Wrong::UseAfterFree => "an object was written while it was free",
-            Wrong::DoubleFree => "an object was freed twice",
-            Wrong::Foreign => "the address is in no slab of this cache",
-            Wrong::Misplaced => "the address is not the beginning of an object",
-        };
-        writeln!(f, "slab: {what}")?;
+        writeln!(f, "slab: {}", self.what)?;
         writeln!(
             f,
             "  cache:   {}, objects of {} bytes",
@@ -135,15 +110,6 @@ impl fmt::Display for Byte {
         }
         Ok(())
     }
-}
-
-/// Knowledge of the checks about the cache whose objects they check.
-#[derive(Clone, Copy)]
-pub(super) struct Subject<'c> {
-    pub(super) name: &'static str,
-    pub(super) shape: &'c Shape,
-    /// Free objects stay constructed.
-    pub(super) is_constructed: bool,
 }
 
 /// One object with its zones, for callers that may read and write them.
@@ -219,49 +185,55 @@ impl Checked<'_> {
         })
     }
 
-    fn wrong_zone(&self, zone: u8) -> Option<(Wrong, Byte)> {
+    fn wrong_zone(&self, zone: u8) -> Option<(&'static str, Byte)> {
         // Of an object in use not every byte need be written, so those are not shown.
         if let Some(byte) = self.find(self.in_front(), self.in_front(), zone) {
-            return Some((Wrong::Underflow, byte));
+            return Some((UNDERFLOW, byte));
         }
         let byte = self.find(self.behind(), self.behind(), zone)?;
-        Some((Wrong::Overflow, byte))
+        Some((OVERFLOW, byte))
     }
 
-    fn wrong_poison(&self) -> Option<(Wrong, Byte)> {
+    fn wrong_poison(&self) -> Option<(&'static str, Byte)> {
         let object = self.object();
         let last = (object.end - 1).max(0)..object.end;
         let byte = self
             .find(0..last.start, self.all(), POISON)
             .or_else(|| self.find(last, self.all(), POISON_END))?;
-        Some((Wrong::UseAfterFree, byte))
+        Some((USE_AFTER_FREE, byte))
+    }
+}
+
+impl Mistake {
+    /// A mistake with an address, which is that of an object if the slab is given.
+    fn new(cache: &RawCache, what: &'static str, object: NonNull<u8>, slab: Option<Slab>) -> Self {
+        let address = object.addr().get();
+        let index = |slab: Slab| cache.shape.index(address - slab.first().addr().get());
+        Self {
+            what,
+            cache: cache.plan.name,
+            size: cache.shape.size,
+            address,
+            place: slab.map(|slab| (slab.address(), index(slab))),
+            byte: None,
+        }
     }
 
-    fn mistake(&self, cache: Subject<'_>, slab: Slab, wrong: Wrong, byte: Option<Byte>) -> Mistake {
-        let address = self.object.addr().get();
-        let index = self.shape.index(address - slab.first().addr().get());
-        Mistake {
-            wrong,
-            cache: cache.name,
-            size: self.shape.size,
-            address,
-            place: Some((slab.address(), index)),
-            byte,
-        }
+    #[cold]
+    pub(super) fn report(self) -> ! {
+        panic!("{self}");
     }
 }
 
 /// Marks all objects of a new slab as free.
-pub(super) fn prepare(cache: Subject<'_>, slab: Slab) {
-    let shape = cache.shape;
+pub(super) fn prepare(cache: &RawCache, slab: Slab) {
+    let shape = &cache.shape;
     for index in 0..shape.count {
         // SAFETY: the index is below the count.
         let object = unsafe { shape.object(slab.first(), index) };
         let checked = Checked { shape, object };
         checked.mark(INACTIVE);
-        if !cache.is_constructed {
-            checked.poison();
-        }
+        checked.poison();
     }
 }
 
@@ -269,20 +241,19 @@ pub(super) fn prepare(cache: Subject<'_>, slab: Slab) {
 ///
 /// # Panics
 /// If it or its zones were written while it was free.
-pub(super) fn check_taken(cache: Subject<'_>, object: NonNull<u8>) {
-    let shape = cache.shape;
+pub(super) fn check_taken(cache: &RawCache, object: NonNull<u8>) {
+    let shape = &cache.shape;
     let checked = Checked { shape, object };
-    let poison = || {
-        if cache.is_constructed {
-            None
-        } else {
-            checked.wrong_poison()
-        }
-    };
-    if let Some((wrong, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
+    let poison = || checked.wrong_poison();
+    if let Some((what, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
         // SAFETY: the object is one of a slab; only constant fields of the slab are read.
         let slab = unsafe { Slab::of(object) };
-        checked.mistake(cache, slab, wrong, Some(byte)).report();
+        let mistake = Mistake::new(cache, what, object, Some(slab));
+        Mistake {
+            byte: Some(byte),
+            ..mistake
+        }
+        .report();
     }
     checked.mark(ACTIVE);
 }
@@ -294,52 +265,44 @@ pub(super) fn check_taken(cache: Subject<'_>, object: NonNull<u8>) {
     reason = "an error happens once, and is reported by a panic"
 )]
 pub(super) fn check_freed(
-    cache: Subject<'_>,
+    cache: &RawCache,
     slabs: &Slabs,
     object: NonNull<u8>,
 ) -> Result<(), Mistake> {
-    let shape = cache.shape;
-    let address = object.addr().get();
-    let foreign = |wrong, place| Mistake {
-        wrong,
-        cache: cache.name,
-        size: shape.size,
-        address,
-        place,
-        byte: None,
-    };
+    let shape = &cache.shape;
+    let mistake = |what, slab| Mistake::new(cache, what, object, slab);
     let chunk = chunk_of(object).addr();
     let slab = slabs.iter().find(|slab| slab.address() == chunk);
-    let slab = slab.ok_or_else(|| foreign(Wrong::Foreign, None))?;
-    let distance = address.wrapping_sub(slab.first().addr().get());
+    let slab = slab.ok_or_else(|| mistake(FOREIGN, None))?;
+    let distance = object.addr().get().wrapping_sub(slab.first().addr().get());
     let index = shape.index(distance.min(CHUNK));
     if index >= shape.count || index * shape.stride != distance {
-        return Err(foreign(Wrong::Misplaced, None));
+        return Err(mistake(MISPLACED, None));
+    }
+    if slab.is_free(index) {
+        return Err(mistake(DOUBLE_FREE, Some(slab)));
     }
     let checked = Checked { shape, object };
-    if slab.is_free(index) {
-        return Err(checked.mistake(cache, slab, Wrong::DoubleFree, None));
-    }
-    if let Some((wrong, byte)) = checked.wrong_zone(ACTIVE) {
-        return Err(checked.mistake(cache, slab, wrong, Some(byte)));
+    if let Some((what, byte)) = checked.wrong_zone(ACTIVE) {
+        let byte = Some(byte);
+        return Err(Mistake {
+            byte,
+            ..mistake(what, Some(slab))
+        });
     }
     checked.mark(INACTIVE);
-    if !cache.is_constructed {
-        checked.poison();
-    }
+    checked.poison();
     Ok(())
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Cache, Checks, ConstructedCache, Object, Options};
+    use super::super::{Cache, Colouring, Object};
     use core::ptr::NonNull;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    const FULL: Options = Options::new().checks(Checks::Full);
-
     fn cache() -> Cache<[u8; 20]> {
-        Cache::with("checked", FULL).expect("there is memory")
+        Cache::of_kind("checked", Colouring::On, true).expect("there is memory")
     }
 
     fn insert(cache: &Cache<[u8; 20]>) -> Object<'_, [u8; 20]> {
@@ -450,23 +413,8 @@ mod tests {
     }
 
     #[test]
-    fn a_constructed_object_is_not_poisoned_and_its_zones_are_checked() {
-        let cache = ConstructedCache::with("constructed", FULL, || [7_u8; 24]);
-        let cache = cache.expect("there is memory");
-        let mut object = cache.take().expect("there is memory");
-        object[0] = 8;
-        let place = object.place;
-        drop(object);
-        let object = cache.take().expect("there is memory");
-        assert_eq!((object.place, object[0], object[1]), (place, 8, 7));
-        write_wild(object.place, 24, 0);
-        let text = report(|| drop(object));
-        assert!(text.contains("behind an object"), "{text}");
-    }
-
-    #[test]
     fn nothing_has_no_bytes_to_check() {
-        let cache = Cache::with("nothing", FULL).expect("there is memory");
+        let cache = Cache::of_kind("nothing", Colouring::On, true).expect("there is memory");
         let one = cache.insert(()).expect("there is memory");
         let two = cache.insert(()).expect("there is memory");
         drop(one);

@@ -25,8 +25,6 @@ pub(super) struct Depot {
     limit: usize,
     /// Allocations that found no object in the magazines of a CPU.
     pub(super) misses: u64,
-    /// Allocations from magazines that have been here since.
-    pub(super) hits: u64,
 }
 
 impl Depot {
@@ -37,7 +35,6 @@ impl Depot {
             objects: 0,
             limit: limit(stride),
             misses: 0,
-            hits: 0,
         }
     }
 
@@ -74,8 +71,7 @@ impl Depot {
     /// their slabs.
     #[must_use = "the objects of a surplus magazine belong to their slabs"]
     pub(super) fn put(&mut self, magazine: Option<Magazine>) -> Option<Magazine> {
-        let mut magazine = magazine?;
-        self.hits += magazine.take_hits() as u64;
+        let magazine = magazine?;
         if magazine.is_empty() {
             self.empty.push(magazine);
             return None;

@@ -8,16 +8,17 @@
 //! cache of a class is made when it is first needed. If the global allocator was
 //! [chosen](super::backing), it is never made, and every class is then like a size that has none.
 
-use alloc::alloc::{Layout, alloc as global_alloc, dealloc};
-use core::ptr::{self, NonNull};
+use core::alloc::Layout;
+use core::ptr::NonNull;
 
 use super::backing::{self, Backing};
-use super::cache::{Callbacks, Plan, RawCache};
+use super::cache::{Plan, RawCache};
 use super::chunk::CHUNK;
-use super::options::{Checks, Colouring, Options};
+use super::heap;
 use super::registry;
+use super::shape::Colouring;
 use fdtable_sync::fallible::OnceBox;
-use fdtable_sync::platform::shared;
+use fdtable_sync::platform::global;
 
 /// The largest alignment of a class.
 const MAX_ALIGN: usize = 64;
@@ -40,8 +41,7 @@ classes! {
     1280 1536 1792 2048 2560 3072 3584 4096
 }
 
-#[cfg(not(loom))]
-fdtable_sync::platform::global! {
+global! {
     /// One cache for each class.
     pub(super) static CACHES: [OnceBox<RawCache>; SIZES.len()] =
         [const { OnceBox::new() }; SIZES.len()];
@@ -72,15 +72,13 @@ const fn class_of(layout: Layout) -> Option<usize> {
 /// under a lock.
 #[inline(always)]
 pub fn alloc(layout: Layout) -> Option<NonNull<u8>> {
-    // Models have enough to explore: the caches have models of their own.
-    #[cfg(not(loom))]
     if let Some(class) = class_of(layout) {
         return match CACHES[class].get() {
-            Some(cache) => cache.alloc(&|_| ()),
+            Some(cache) => cache.alloc(),
             None => alloc_without_cache(class, layout),
         };
     }
-    alloc_alone(layout)
+    heap::alloc(layout)
 }
 
 /// Frees memory. Does not fail, needs no memory, runs no callbacks, and may be called under a lock.
@@ -92,7 +90,6 @@ pub fn alloc(layout: Layout) -> Option<NonNull<u8>> {
 pub unsafe fn free(place: NonNull<u8>, layout: Layout) {
     // If memory was taken from a class, the class has a cache, and the holder of the memory sees
     // it; else there will never be one.
-    #[cfg(not(loom))]
     if let Some(class) = class_of(layout)
         && let Some(cache) = CACHES[class].get()
     {
@@ -100,70 +97,39 @@ pub unsafe fn free(place: NonNull<u8>, layout: Layout) {
         return unsafe { cache.free(place) };
     }
     // SAFETY: as the caller promises; without a cache, `alloc` took it there.
-    unsafe { free_alone(place, layout) };
+    unsafe { heap::free(place, layout) };
 }
 
 /// Takes memory of a class that has no cache yet, or never will have.
-#[cfg(not(loom))]
 #[cold]
 #[inline(never)]
 fn alloc_without_cache(class: usize, layout: Layout) -> Option<NonNull<u8>> {
     let colouring = match backing::settled() {
-        Backing::GlobalHeap => return alloc_alone(layout),
+        Backing::GlobalHeap => return heap::alloc(layout),
         Backing::Uncoloured => Colouring::Off,
         Backing::Coloured => Colouring::On,
     };
-    make(class, colouring)?.alloc(&|_| ())
-}
-
-/// Takes memory from the global allocator.
-#[inline]
-fn alloc_alone(layout: Layout) -> Option<NonNull<u8>> {
-    if layout.size() == 0 {
-        return NonNull::new(ptr::without_provenance_mut(layout.align()));
-    }
-    let _shared = shared::allocate();
-    // SAFETY: the size is not zero.
-    NonNull::new(unsafe { global_alloc(layout) })
-}
-
-/// Frees memory to the global allocator.
-///
-/// # Safety
-/// As for [`free`]; [`alloc_alone`] took it.
-#[inline]
-unsafe fn free_alone(place: NonNull<u8>, layout: Layout) {
-    if layout.size() > 0 {
-        // SAFETY: taken from the global allocator with this layout.
-        unsafe { dealloc(place.as_ptr(), layout) };
-    }
+    make(class, colouring)?.alloc()
 }
 
 /// Makes the cache of a class.
-#[cfg(not(loom))]
 fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let size = SIZES[class];
     let align = 1 << size.trailing_zeros().min(MAX_ALIGN.ilog2());
     let plan = Plan {
         name: NAMES[class],
         layout: Layout::from_size_align(size, align).ok()?,
-        destroy: None,
-        callbacks: Callbacks::Leave,
+        colouring,
+        is_checked: cfg!(feature = "debug"),
     };
-    let checks = if cfg!(feature = "debug") {
-        Checks::Full
-    } else {
-        Checks::None
-    };
-    let options = Options::new().colouring(colouring).checks(checks);
-    let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan, options));
+    let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan));
     let cache = cache.ok()?;
     // SAFETY: in a static, which keeps it for the life of the process.
     unsafe { registry::add(cache) };
     Some(cache)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

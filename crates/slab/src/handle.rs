@@ -5,7 +5,6 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::cache::{Plan, RawCache};
-use super::options::Options;
 use super::registry;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 
@@ -20,8 +19,8 @@ unsafe impl Send for CacheBox {}
 
 impl CacheBox {
     /// Makes a cache and registers it. Allocates.
-    pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
-        let cache = try_box(RawCache::try_new(plan, options)?)?;
+    pub(super) fn try_new(plan: Plan) -> Result<Self, OutOfMemory> {
+        let cache = try_box(RawCache::try_new(plan)?)?;
         let this = Self(NonNull::from(Box::leak(cache)));
         // SAFETY: in a box of its own, and taken off the list before that is freed.
         unsafe { registry::add(&this) };
@@ -42,7 +41,8 @@ impl Deref for CacheBox {
 impl Drop for CacheBox {
     fn drop(&mut self) {
         // After this, listings of all caches no longer use it.
-        registry::remove(self);
+        // SAFETY: `try_new` has put it there.
+        unsafe { registry::remove(self) };
         // SAFETY: leaked in `try_new`, and no other thread uses it: slabs that outlive it do not
         // follow their pointers.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });

@@ -2,37 +2,27 @@
 //!
 //! The header is at the beginning of the chunk, where it is found from the address of any object. A
 //! set bit means that the object is free *in the slab*: neither with a user, nor in a magazine. The
-//! state of free objects is kept outside of them: a constructed object stays as it is while it is
-//! free, and a reader may read it.
+//! state of free objects is kept outside of them, so that checks can detect a write to one.
 //!
 //! # Life
 //!
 //! A slab is made by one thread, and no other thread knows it before it is on a list of its cache.
-//! From then on its header belongs to the holder of the lock of the [lists](super::slabs). When it
-//! is permanently removed, its objects all free, it waits for a grace period; then the constructed
-//! objects are destroyed, and the chunk is freed. So a reader that found an object inside a
-//! read-side section may read the memory as an object of this type until the section ends, even if
-//! the object was freed meanwhile: the memory is *type-stable* for readers.
+//! From then on its header belongs to the holder of the lock of the [lists](super::slabs). It is
+//! permanently removed when its objects are all free, and then its chunk is freed.
 
 use core::cell::Cell;
-use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::chunk::chunk_of;
+use super::list::{Element, Links};
 use super::region::Chunk;
 use super::shape::Shape;
-use fdtable_sync::rcu;
-use fdtable_sync::unwind;
-
-/// The destructor of a constructed object.
-pub(super) type Destroy = unsafe fn(NonNull<u8>);
 
 /// The header of a slab. The first line has all that taking and freeing objects needs.
 #[repr(C, align(64))]
 pub(super) struct Header {
-    next: Cell<Option<Slab>>,
-    before: Cell<Option<Slab>>,
+    links: Links<Slab>,
     /// How many bits are set.
     free: Cell<u32>,
     /// No word of bits before this one has a bit set.
@@ -40,15 +30,12 @@ pub(super) struct Header {
     /// Object 0.
     first: NonNull<u8>,
     count: u32,
-    stride: u32,
-    destroy: Option<Destroy>,
     chunk: Chunk,
-    rcu: rcu::Head,
 }
 
 // The tests of the shapes expect this.
 #[cfg(all(target_pointer_width = "64", not(loom)))]
-const _: () = assert!(size_of::<Header>() == 128);
+const _: () = assert!(size_of::<Header>() == 64);
 
 /// A slab, with access to its header: for the thread that makes it, or the holder of the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +49,12 @@ impl Deref for Slab {
         // SAFETY: a slab is made where the header was written, and used until it is freed, by one
         // thread at a time.
         unsafe { self.0.as_ref() }
+    }
+}
+
+impl Element for Slab {
+    fn links(&self) -> &Links<Self> {
+        &self.links
     }
 }
 
@@ -97,26 +90,17 @@ impl Header {
 }
 
 impl Slab {
-    /// Makes a slab in a chunk, all objects free. They are not constructed yet.
-    pub(super) fn new(
-        chunk: Chunk,
-        shape: &Shape,
-        colour: usize,
-        destroy: Option<Destroy>,
-    ) -> Self {
+    /// Makes a slab in a chunk, all objects free.
+    pub(super) fn new(chunk: Chunk, shape: &Shape, colour: usize) -> Self {
         // SAFETY: the first object is in the chunk.
         let first = unsafe { chunk.start.add(shape.first(colour)) };
         let header = Header {
-            next: Cell::new(None),
-            before: Cell::new(None),
+            links: Links::new(),
             free: Cell::new(shape.count as u32),
             lowest: Cell::new(0),
             first,
             count: shape.count as u32,
-            stride: shape.stride as u32,
-            destroy,
             chunk,
-            rcu: rcu::Head::new(reclaim),
         };
         let place = chunk.start.cast::<Header>();
         // SAFETY: the chunk is the caller's, large enough, and aligned.
@@ -198,37 +182,14 @@ impl Slab {
         self.word(index / 64).get() & (1 << (index % 64)) != 0
     }
 
-    /// Returns the head for the grace period of the slab, after which it is freed.
-    pub(super) fn head(self) -> NonNull<rcu::Head> {
-        // SAFETY: the head is a field of the header.
-        unsafe { self.0.byte_add(offset_of!(Header, rcu)) }.cast()
-    }
-
-    /// Returns what freeing the slab does.
-    pub(super) fn effect(self) -> rcu::Effect {
-        match self.destroy {
-            Some(_) => rcu::Effect::RunsCode,
-            None => rcu::Effect::FreesMemory,
-        }
-    }
-
-    /// Frees the chunk, after destroying the first `constructed` objects.
+    /// Frees the chunk of the slab.
     ///
     /// # Safety
-    /// The slab and its objects are no longer used; this many objects are constructed, if the slab
-    /// has constructed ones.
-    pub(super) unsafe fn end(self, constructed: usize) {
+    /// The slab and its objects are no longer used.
+    pub(super) unsafe fn free_chunk(self) {
         let chunk = self.chunk;
-        let mut end = End {
-            slab: self,
-            next: 0,
-            constructed,
-        };
-        unwind::both(
-            || unwind::finish(|| end.destroy()),
-            // SAFETY: the slab was made in this chunk, and is no longer used.
-            || unsafe { chunk.free() },
-        );
+        // SAFETY: the slab was made in this chunk, and is no longer used.
+        unsafe { chunk.free() };
     }
 }
 
@@ -242,106 +203,4 @@ fn without_lowest(mut bits: u64, count: usize) -> u64 {
         bits &= bits - 1;
     }
     bits
-}
-
-/// The objects of a slab that is being freed.
-struct End {
-    slab: Slab,
-    next: usize,
-    constructed: usize,
-}
-
-impl End {
-    /// Destroys those that are left. Called again if a destructor panics.
-    fn destroy(&mut self) {
-        let Some(destroy) = self.slab.destroy else {
-            return;
-        };
-        while self.next < self.constructed {
-            let offset = self.next * self.slab.stride as usize;
-            self.next += 1;
-            // SAFETY: the objects of a slab are in its chunk, one stride apart.
-            let object = unsafe { self.slab.first.add(offset) };
-            // SAFETY: as `Slab::end` requires, the object is constructed and no longer used.
-            unsafe { destroy(object) };
-        }
-    }
-}
-
-/// Frees a slab after its grace period.
-///
-/// # Safety
-/// `head` is that of a slab that was removed from its lists, all objects free.
-unsafe fn reclaim(head: NonNull<rcu::Head>) {
-    // SAFETY: the head is a field of the header.
-    let header = unsafe { head.byte_sub(offset_of!(Header, rcu)) };
-    let slab = Slab(header.cast());
-    // SAFETY: readers that came before have left; all objects are free, and were constructed before
-    // the slab got on a list.
-    unsafe { slab.end(slab.count()) };
-}
-
-/// A list of slabs, linked through their headers. For users of the headers.
-#[derive(Default)]
-pub(super) struct SlabList {
-    first: Option<Slab>,
-    last: Option<Slab>,
-    len: usize,
-}
-
-impl SlabList {
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    pub(super) fn first(&self) -> Option<Slab> {
-        self.first
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = Slab> {
-        core::iter::successors(self.first, |slab| slab.next.get())
-    }
-
-    /// Puts a slab at the front.
-    pub(super) fn push(&mut self, slab: Slab) {
-        slab.before.set(None);
-        slab.next.set(self.first);
-        match self.first {
-            Some(first) => first.before.set(Some(slab)),
-            None => self.last = Some(slab),
-        }
-        self.first = Some(slab);
-        self.len += 1;
-    }
-
-    /// Puts a slab at the end.
-    pub(super) fn push_back(&mut self, slab: Slab) {
-        slab.next.set(None);
-        slab.before.set(self.last);
-        match self.last {
-            Some(last) => last.next.set(Some(slab)),
-            None => self.first = Some(slab),
-        }
-        self.last = Some(slab);
-        self.len += 1;
-    }
-
-    pub(super) fn remove(&mut self, slab: Slab) {
-        match slab.next.get() {
-            Some(next) => next.before.set(slab.before.get()),
-            None => self.last = slab.before.get(),
-        }
-        match slab.before.get() {
-            Some(before) => before.next.set(slab.next.get()),
-            None => self.first = slab.next.get(),
-        }
-        self.len -= 1;
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Slab> {
-        let first = self.first?;
-        self.remove(first);
-        Some(first)
-    }
 }

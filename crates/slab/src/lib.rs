@@ -6,14 +6,13 @@
 //! exchange.
 //!
 //! ```
-//! use fdtable_slab::{Cache, Info, infos};
+//! use fdtable_slab::{Cache, infos};
 //!
 //! let cache = Cache::new("numbers")?;
 //! let numbers: Vec<_> = (0..1000).map(|number| cache.insert(number)).collect::<Result<_, _>>()?;
 //! assert!(numbers.iter().map(|number| **number).eq(0..1000));
 //!
-//! println!("{}", Info::HEADER);
-//! infos().iter().for_each(|info| println!("{info}"));
+//! infos().iter().for_each(|info| println!("{info:?}"));
 //! # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 //! ```
 //!
@@ -21,9 +20,6 @@
 //!
 //! - [`Cache`]: many threads allocate and free objects of one type, and one thread often frees what
 //!   another has allocated.
-//! - [`ConstructedCache`]: objects are expensive to make, or readers under
-//!   [RCU](mod@fdtable_sync::rcu) read them without a reference, also after they were freed (as
-//!   with Linux's `SLAB_TYPESAFE_BY_RCU`).
 //! - [`SlabArc`]: a counted pointer to a value of any type, with its memory in slabs.
 //! - [`general`]: memory by its size, for a layout that is a constant where it is allocated.
 //!
@@ -38,8 +34,8 @@
 //! | `std` | yes | magazines by restartable sequences (Linux on x86-64), memory from `mmap(2)`. Without it: a lock of one word for each CPU, and memory from the global allocator |
 //! | `debug` | no | checks in the general caches: writes to free memory, overflows, memory that is freed twice. Slow |
 //!
-//! Slabs, colours and constructed objects are after Bonwick (*The Slab Allocator*, USENIX 1994),
-//! magazines and their depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001).
+//! Slabs and colours are after Bonwick (*The Slab Allocator*, USENIX 1994), magazines and their
+//! depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001).
 //!
 //! # The parts
 //!
@@ -51,22 +47,16 @@
 //! | [`region`] | chunks of memory for slabs, for all caches | a lock |
 //!
 //! A thread that finds nothing in one part asks the next: [`cache`]. A [`header`] is at the
-//! beginning of each slab, and a [`shape`] tells where its objects are. The public types on top are
-//! [`Cache`] and [`ConstructedCache`], and [`general`] caches for memory by its size; [`SlabArc`]
-//! uses these. Their memory may come from elsewhere, if so [chosen](choose) at the start. Beside
-//! them are [`check`] and [`Info`].
+//! beginning of each slab, and a [`shape`] tells where its objects are. On top are [`Cache`], the
+//! public type, and [`general`] caches for memory by its size; [`SlabArc`] uses these. Their memory
+//! may come from elsewhere, if so [chosen](choose) at the start. Beside them are [`check`] and
+//! [`Info`].
 //!
 //! # What keeps memory alive
 //!
-//! A slab is freed when all of its objects are free, and after a grace period. So:
-//!
-//! - an object keeps its slab;
-//! - a reader that found an object inside a read-side section may read its place until the section
-//!   ends. The place holds an object of the cache, in use or free, or another object that has been
-//!   allocated there meanwhile: the reader has to find out which. In a [`ConstructedCache`] it is
-//!   constructed in all three cases.
-//!
-//! An object that is never freed keeps its slab forever, even when its cache is gone.
+//! A slab is freed when all of its objects are free. An object that is never freed keeps its slab
+//! forever, even when its cache is gone. A caller whose objects have readers under RCU frees an
+//! object after a grace period.
 //!
 //! # Rules
 //!
@@ -76,9 +66,8 @@
 //! `vfork(2)` without thread data of its own may use no cache at all. A library that contains this
 //! code must not be unloaded: the kernel knows of its sequences.
 //!
-//! Freeing an object of a [`Cache`] or [`ConstructedCache`] may free a slab, and then runs RCU
-//! callbacks that are due: do not do it under a lock that they may take. Readers of a free place
-//! must not race with the writer of a new object there: their type ensures that, by atomics.
+//! No call here runs code of others under a lock, nor RCU callbacks: each may be called under a
+//! lock.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -99,20 +88,38 @@ mod backing;
 mod cache;
 mod check;
 mod chunk;
-mod constructed;
 mod depot;
-#[cfg_attr(
-    loom,
-    allow(dead_code, unused_imports, reason = "models take memory elsewhere")
-)]
+#[cfg(not(loom))]
 pub mod general;
+/// General memory of models.
+#[cfg(loom)]
+pub mod general {
+    use core::alloc::Layout;
+    use core::ptr::NonNull;
+
+    /// Takes memory for a layout.
+    pub fn alloc(layout: Layout) -> Option<NonNull<u8>> {
+        super::heap::alloc(layout)
+    }
+
+    /// Frees memory.
+    ///
+    /// # Safety
+    /// It was allocated by [`alloc`] with the same layout, and not freed since; it is no longer
+    /// used.
+    pub unsafe fn free(place: NonNull<u8>, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { super::heap::free(place, layout) };
+    }
+}
 mod handle;
 mod header;
+mod heap;
 mod info;
+mod list;
 mod local;
 mod magazine;
 mod object;
-mod options;
 mod region;
 mod registry;
 #[cfg(all(test, not(loom)))]
@@ -122,44 +129,10 @@ mod slabs;
 
 pub use arc::{SlabArc, SlabWeak};
 pub use backing::{AlreadyChosen, Backing, choose};
-pub use constructed::{Constructed, ConstructedCache};
 pub use info::Info;
 pub use object::{Cache, Object};
-pub use options::{Alignment, Checks, Colouring, Options};
-
-use alloc::vec::Vec;
-
-/// Returns the figures of each live cache, including the general ones; the newest cache first.
-/// Takes locks, one cache after the other, and allocates: aborts the process if there is no memory
-/// for the result, as a `Vec` does.
-#[doc(alias = "slabinfo")]
-#[must_use]
-pub fn infos() -> Vec<Info> {
-    registry::infos()
-}
-
-/// Frees unused memory of all caches, including the general ones. For a program that is short of
-/// memory, or that has closed very many files. Returns how many bytes that is. Slabs are freed
-/// after a grace period: at once if [`rcu::barrier`](fdtable_sync::rcu::barrier) follows. Takes
-/// locks, one cache after the other, and runs RCU callbacks that are due; not to be called under a
-/// lock that they may take.
-///
-/// Where processes share memory, it moves the calling thread to each CPU and back. If the thread
-/// may not run on one that is online, the objects that CPUs keep at hand stay with them.
-///
-/// ```
-/// use fdtable_slab as slab;
-///
-/// let cache = slab::Cache::new("short-lived")?;
-/// drop(cache.insert([1; 100])?);
-/// assert!(slab::shrink() >= 64 * 1024);
-/// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
-/// ```
-pub fn shrink() -> usize {
-    let bytes = registry::shrink();
-    fdtable_sync::rcu::catch_up();
-    bytes
-}
+pub use registry::{infos, shrink};
+pub use shape::Colouring;
 
 #[cfg(all(test, loom))]
 mod loom;

@@ -11,9 +11,7 @@
 //!
 //! - [`rseq`]: by restartable sequences, on x86-64 Linux with glibc ≥ 2.35. Allocating and freeing
 //!   an object takes 3 ns in total.
-//! - [`locked`]: with a lock for each CPU, everywhere else and in models: 7 ns.
-//!
-//! Both keep a [`Pair`] for each CPU and do the same with it.
+//! - With the lock of each [`Pair`], everywhere else and in models: 7 ns.
 
 use core::ptr::NonNull;
 
@@ -21,10 +19,13 @@ use self::pair::Pair;
 use super::magazine::{Lack, Magazine, MagazineList, Rounds};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::fence::NotRestarted;
+use fdtable_sync::percpu::{self, PerCpu};
+use fdtable_sync::platform::Mutex;
+use fdtable_sync::platform::atomic::AtomicBool;
 #[cfg(all(test, loom))]
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
+use fdtable_sync::sequence::Area;
 
-mod locked;
 mod pair;
 mod rseq;
 
@@ -34,14 +35,16 @@ pub(super) use fdtable_sync::sequence::model::with_sequences;
 /// The magazines of all CPUs. The owner must [take them](Local::take_all) before it drops this;
 /// else they leak, with their objects. On a line of its own, which all threads read.
 #[repr(align(64))]
-pub(super) struct Local(Flavour);
-
-/// How the threads on one CPU exclude each other.
-enum Flavour {
-    /// Restartable sequences.
-    Rseq(rseq::Cpus),
-    /// A lock for each CPU.
-    Locked(locked::Cpus),
+pub(super) struct Local {
+    /// Place of a thread's rseq area. Without one, threads take the locks of the pairs.
+    area: Option<Area>,
+    /// With sequences, a CPU with an index past the last has none.
+    pairs: PerCpu<Pair>,
+    /// Set during a drain: only the drain changes the magazine of a place. For sequences.
+    stopped: AtomicBool,
+    /// Held during a drain. Magazines that were taken out by one whose second restart has failed:
+    /// threads may use them still. For sequences.
+    drains: Mutex<MagazineList>,
 }
 
 /// Figures of the CPUs' magazines.
@@ -49,8 +52,6 @@ enum Flavour {
 pub(super) struct Held {
     pub(super) magazines: usize,
     pub(super) objects: usize,
-    /// Objects that users took out of them.
-    pub(super) hits: usize,
 }
 
 impl Held {
@@ -59,7 +60,6 @@ impl Held {
             let rounds = Pair::rounds(place);
             self.magazines += usize::from(!core::ptr::eq(rounds, Rounds::none()));
             self.objects += rounds.len();
-            self.hits += rounds.hits();
         }
     }
 }
@@ -70,19 +70,27 @@ impl Local {
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the places.
     pub(super) fn try_new() -> Result<Self, OutOfMemory> {
-        Ok(Self(match rseq::Cpus::try_new()? {
-            Some(cpus) => Flavour::Rseq(cpus),
-            None => Flavour::Locked(locked::Cpus::try_new()?),
-        }))
+        Self::with_area(rseq::find())
+    }
+
+    fn with_area(area: Option<Area>) -> Result<Self, OutOfMemory> {
+        // Models with locks have one CPU.
+        let copies = area.map_or_else(percpu::copies, |_| rseq::copies());
+        Ok(Self {
+            area,
+            pairs: PerCpu::try_with_copies(copies, |_| Pair::new())?,
+            stopped: AtomicBool::new(false),
+            drains: Mutex::new(MagazineList::new()),
+        })
     }
 
     /// Takes an object from this CPU's magazines, if they have one. Never waits with sequences;
     /// with locks, it waits for the thread that uses these magazines.
     #[inline(always)]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
-        match &self.0 {
-            Flavour::Rseq(cpus) => cpus.pop(),
-            Flavour::Locked(cpus) => cpus.pop(),
+        match self.area {
+            Some(area) => rseq::pop(self, area),
+            None => self.pop_locked(),
         }
     }
 
@@ -92,45 +100,43 @@ impl Local {
     /// The object, if they have no room or are not there.
     #[inline(always)]
     pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        match &self.0 {
-            Flavour::Rseq(cpus) => cpus.push(object),
-            Flavour::Locked(cpus) => cpus.push(object),
+        match self.area {
+            Some(area) => rseq::push(self, area, object),
+            None => self.push_locked(object),
         }
     }
 
-    /// Loads a magazine with objects, and returns the empty one that it displaces, if there was
-    /// one. Returns the given one if this CPU has objects, or cannot have magazines now.
-    pub(super) fn supply(&self, full: Magazine) -> Option<Magazine> {
-        self.load(full, Lack::Objects)
+    #[inline(never)]
+    fn pop_locked(&self) -> Option<NonNull<u8>> {
+        self.pairs.this().with(Pair::pop)
     }
 
-    /// Loads a magazine with room, and returns the full one that it displaces, if there was one.
-    /// Returns the given one if this CPU has room, or cannot have magazines now.
-    pub(super) fn relieve(&self, empty: Magazine) -> Option<Magazine> {
-        self.load(empty, Lack::Room)
+    #[inline(never)]
+    fn push_locked(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        self.pairs.this().with(|pair| pair.push(object))
     }
 
-    fn load(&self, magazine: Magazine, lack: Lack) -> Option<Magazine> {
-        match &self.0 {
-            Flavour::Rseq(cpus) => cpus.load(magazine, lack),
-            Flavour::Locked(cpus) => cpus.load(magazine, lack),
+    /// Loads a magazine that does not lack that, if both of this CPU do, and returns the one that
+    /// it displaces, if there was one. Returns the given one if one of this CPU does not lack it,
+    /// or this CPU cannot have magazines now.
+    pub(super) fn load(&self, magazine: Magazine, lack: Lack) -> Option<Magazine> {
+        match self.area {
+            Some(area) => rseq::load(self, area, magazine, lack),
+            None => self.pairs.this().with(|pair| pair.load(magazine, lack)),
         }
     }
 
-    /// Takes the magazines of all CPUs, while other threads pop and push. From then on the CPUs
-    /// have none, until they are given some. Enters the operating system; no lock is held while
-    /// `take` runs.
+    /// Moves the magazines of all CPUs to a list, while other threads pop and push. From then on
+    /// the CPUs have none, until they are given some. Enters the operating system.
     ///
     /// # Errors
     /// [`NotRestarted`], where processes share memory: it took none.
-    pub(super) fn drain(&self, take: &mut dyn FnMut(Magazine)) -> Result<(), NotRestarted> {
-        let mut drained = MagazineList::new();
-        match &self.0 {
-            Flavour::Rseq(cpus) => cpus.drain(&mut drained)?,
-            Flavour::Locked(cpus) => cpus.drain(&mut drained),
+    pub(super) fn drain(&self, list: &mut MagazineList) -> Result<(), NotRestarted> {
+        if let Some(area) = self.area {
+            return rseq::drain(self, area, list);
         }
-        while let Some(magazine) = drained.pop() {
-            take(magazine);
+        for pair in self.pairs.iter() {
+            list.extend(pair.with(Pair::take));
         }
         Ok(())
     }
@@ -142,20 +148,21 @@ impl Local {
     /// No magazine that was ever loaded here is freed meanwhile.
     pub(super) unsafe fn held(&self) -> Held {
         let mut held = Held::default();
-        let mut add = |pair: &Pair| held.add(pair);
-        match &self.0 {
-            Flavour::Rseq(cpus) => cpus.look(&mut add),
-            Flavour::Locked(cpus) => cpus.look(&mut add),
+        for pair in self.pairs.iter() {
+            match self.area {
+                Some(_) => held.add(pair),
+                None => pair.with(|pair| held.add(pair)),
+            }
         }
         held
     }
 
-    /// Takes all magazines, with exclusive access.
-    pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
-        match &mut self.0 {
-            Flavour::Rseq(cpus) => cpus.take_all(take),
-            Flavour::Locked(cpus) => cpus.take_all(take),
+    /// Moves all magazines to a list, with exclusive access.
+    pub(super) fn take_all(&mut self, list: &mut MagazineList) {
+        for pair in self.pairs.iter() {
+            list.extend(pair.take());
         }
+        list.append(self.drains.get_mut());
     }
 }
 
@@ -163,10 +170,7 @@ impl Local {
 impl Local {
     /// Puts one or two magazines on the first CPU, the last one loaded.
     fn place(&self, magazines: impl IntoIterator<Item = Magazine>) {
-        let pair = match &self.0 {
-            Flavour::Rseq(cpus) => cpus.pair_of_first(),
-            Flavour::Locked(cpus) => cpus.pair_of_first(),
-        };
+        let pair = self.pairs.of(0);
         for magazine in magazines {
             pair.set(magazine.into_raw(), pair.loaded.load(Relaxed));
         }

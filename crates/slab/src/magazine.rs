@@ -9,6 +9,7 @@
 //! `Relaxed`: there is one owner at a time, and the hand-over of a magazine orders it.
 
 use core::mem;
+use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
 use alloc::boxed::Box;
@@ -20,14 +21,6 @@ use fdtable_sync::platform::global;
 
 /// How many objects a magazine holds.
 pub(super) const ROUNDS: usize = if cfg!(loom) { 2 } else { 64 };
-
-/// The bits of a tally that count objects.
-pub(super) const COUNT: usize = HIT - 1;
-
-/// One object that a user took out, in a tally.
-pub(super) const HIT: usize = 1 << 8;
-
-const _: () = assert!(ROUNDS < HIT);
 
 /// An owned magazine.
 #[derive(Debug)]
@@ -41,10 +34,8 @@ unsafe impl Send for Magazine {}
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Rounds {
-    /// How many objects there are, in the bits of [`COUNT`]: the first so many of `objects`. Above
-    /// them, in steps of [`HIT`], how many users took out since the last query. Both change with
-    /// one store, and so the second is as exact as the first, until it wraps.
-    pub(super) tally: AtomicUsize,
+    /// How many objects there are: the first so many of `objects`.
+    pub(super) count: AtomicUsize,
     /// Zero: the count at which nothing can be taken out.
     pub(super) floor: usize,
     /// The count at which nothing can be put in.
@@ -79,7 +70,7 @@ impl Rounds {
     #[cfg(not(loom))]
     const fn new(ceiling: usize) -> Self {
         Self {
-            tally: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
             floor: 0,
             ceiling,
             next: AtomicPtr::new(ptr::null_mut()),
@@ -90,7 +81,7 @@ impl Rounds {
     #[cfg(loom)]
     fn new(ceiling: usize) -> Self {
         Self {
-            tally: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
             floor: 0,
             ceiling,
             next: AtomicPtr::new(ptr::null_mut()),
@@ -116,40 +107,27 @@ impl Rounds {
     /// Returns how many objects there are. A hint for other threads than the owner.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.tally.load(Relaxed) & COUNT
-    }
-
-    /// Returns how many objects users took out. A hint for other threads than the owner.
-    pub(super) fn hits(&self) -> usize {
-        self.tally.load(Relaxed) / HIT
-    }
-
-    /// Counts an object that a user took out. For the owner.
-    #[inline]
-    pub(super) fn count_hit(&self) {
-        self.tally
-            .store(self.tally.load(Relaxed).wrapping_add(HIT), Relaxed);
+        self.count.load(Relaxed)
     }
 
     /// Takes the object that was put in last. For the owner.
     #[inline]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
-        let tally = self.tally.load(Relaxed);
-        let last = (tally & COUNT).checked_sub(1)?;
+        let last = self.len().checked_sub(1)?;
         let object = NonNull::new(self.objects.get(last)?.load(Relaxed));
-        self.tally.store(tally - 1, Relaxed);
+        self.count.store(last, Relaxed);
         object
     }
 
     /// Puts an object in, or returns it if there is no room. For the owner.
     #[inline]
     pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        let tally = self.tally.load(Relaxed);
-        if tally & COUNT == self.ceiling {
+        let count = self.len();
+        if count == self.ceiling {
             return Err(object);
         }
-        self.objects[tally & COUNT].store(object.as_ptr(), Relaxed);
-        self.tally.store(tally + 1, Relaxed);
+        self.objects[count].store(object.as_ptr(), Relaxed);
+        self.count.store(count + 1, Relaxed);
         Ok(())
     }
 }
@@ -186,45 +164,24 @@ impl Magazine {
             .flatten()
     }
 
-    fn rounds(&self) -> &Rounds {
-        // SAFETY: a box that was leaked in `try_new`; `self` owns it.
-        unsafe { self.0.as_ref() }
-    }
-
-    /// Returns how many objects there are.
-    pub(super) fn len(&self) -> usize {
-        self.rounds().len()
-    }
-
     /// Returns true if there is nothing to take out.
     pub(super) fn is_empty(&self) -> bool {
-        self.rounds().lacks(Lack::Objects)
+        self.lacks(Lack::Objects)
     }
 
     /// Returns true if there is no room.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_full(&self) -> bool {
-        self.rounds().lacks(Lack::Room)
+        self.lacks(Lack::Room)
     }
+}
 
-    /// Returns how many objects users took out of it since the last call.
-    pub(super) fn take_hits(&mut self) -> usize {
-        let hits = self.rounds().hits();
-        self.rounds().tally.store(self.len(), Relaxed);
-        hits
-    }
+impl Deref for Magazine {
+    type Target = Rounds;
 
-    /// Takes the object that was put in last.
-    pub(super) fn pop(&mut self) -> Option<NonNull<u8>> {
-        self.rounds().pop()
-    }
-
-    /// Puts an object in.
-    ///
-    /// # Errors
-    /// The object, if the magazine is full.
-    pub(super) fn push(&mut self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        self.rounds().push(object)
+    fn deref(&self) -> &Rounds {
+        // SAFETY: a box that was leaked in `try_new`; `self` owns it.
+        unsafe { self.0.as_ref() }
     }
 }
 
@@ -250,11 +207,21 @@ impl MagazineList {
         self.len
     }
 
+    /// Moves all magazines of another list to this one.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.extend(core::iter::from_fn(|| other.pop()));
+    }
+
+    /// Puts magazines on the list.
+    pub(super) fn extend(&mut self, magazines: impl Iterator<Item = Magazine>) {
+        magazines.for_each(|magazine| self.push(magazine));
+    }
+
     /// Puts a magazine on the list.
     pub(super) fn push(&mut self, magazine: Magazine) {
         let next = self.first.take();
         let next = next.map_or(ptr::null_mut(), Magazine::into_raw);
-        magazine.rounds().next.store(next, Relaxed);
+        magazine.next.store(next, Relaxed);
         self.first = Some(magazine);
         self.len += 1;
     }
@@ -262,7 +229,7 @@ impl MagazineList {
     /// Takes the magazine that was put on the list last.
     pub(super) fn pop(&mut self) -> Option<Magazine> {
         let magazine = self.first.take()?;
-        let next = magazine.rounds().next.load(Relaxed);
+        let next = magazine.next.load(Relaxed);
         self.first = NonNull::new(next).map(Magazine);
         self.len -= 1;
         Some(magazine)
@@ -285,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_last_comes_out_first() {
-        let mut magazine = Magazine::try_new().expect("there is memory");
+        let magazine = Magazine::try_new().expect("there is memory");
         assert!(magazine.is_empty() && !magazine.is_full());
         for number in 1..=ROUNDS {
             assert_eq!(magazine.push(object(number)), Ok(()));
@@ -312,13 +279,13 @@ mod tests {
     fn a_list_is_a_stack_and_counts() {
         let mut list = MagazineList::new();
         for number in 1..=3 {
-            let mut magazine = Magazine::try_new().expect("there is memory");
+            let magazine = Magazine::try_new().expect("there is memory");
             magazine.push(object(number)).expect("there is room");
             list.push(magazine);
             assert_eq!(list.len(), number);
         }
         for number in (1..=3).rev() {
-            let mut magazine = list.pop().expect("it is there");
+            let magazine = list.pop().expect("it is there");
             assert_eq!(magazine.pop(), Some(object(number)));
         }
         assert!(list.pop().is_none() && list.len() == 0);
@@ -328,7 +295,7 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic = "its objects would be lost"]
     fn a_magazine_with_objects_is_not_dropped() {
-        let mut magazine = Magazine::try_new().expect("there is memory");
+        let magazine = Magazine::try_new().expect("there is memory");
         magazine.push(object(1)).expect("there is room");
     }
 }

@@ -1,16 +1,14 @@
-//! Caches of values that are made at each allocation.
+//! Caches of values of one type.
 
 use core::alloc::Layout;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::cache::{Callbacks, Plan, RawCache};
+use super::cache::{Plan, RawCache};
 use super::handle::CacheBox;
 use super::info::Info;
-use super::options::Options;
-use super::shape::{MAX_ALIGN, MAX_SIZE};
+use super::shape::{Colouring, MAX_ALIGN, MAX_SIZE};
 use fdtable_sync::fallible::OutOfMemory;
 
 /// A cache of objects of one type.
@@ -35,8 +33,8 @@ use fdtable_sync::fallible::OutOfMemory;
 /// let cache = fdtable_slab::Cache::<[u8; 40_000]>::new("large");
 /// ```
 ///
-/// Dropping a cache frees its memory after a grace period. Objects that were
-/// [forgotten](core::mem::forget) keep their slabs forever.
+/// Dropping a cache frees its memory. Objects that were [forgotten](core::mem::forget) keep their
+/// slabs forever.
 #[doc(alias = "kmem_cache")]
 pub struct Cache<T> {
     pub(super) raw: CacheBox,
@@ -56,19 +54,27 @@ unsafe impl<T: Send> Send for Object<'_, T> {}
 unsafe impl<T: Sync> Sync for Object<'_, T> {}
 
 impl<T> Cache<T> {
-    /// Makes a cache without objects, with the [usual options](Options::new). Allocates.
+    /// Makes a cache without objects, whose slabs are coloured. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn new(name: &'static str) -> Result<Self, OutOfMemory> {
-        Self::with(name, Options::new())
+        Self::with(name, Colouring::On)
     }
 
-    /// Like [`new`](Self::new), with other options.
+    /// Makes a cache as [`new`](Self::new) does, with colours or without.
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn with(name: &'static str, options: Options) -> Result<Self, OutOfMemory> {
+    pub fn with(name: &'static str, colouring: Colouring) -> Result<Self, OutOfMemory> {
+        Self::of_kind(name, colouring, false)
+    }
+
+    pub(super) fn of_kind(
+        name: &'static str,
+        colouring: Colouring,
+        is_checked: bool,
+    ) -> Result<Self, OutOfMemory> {
         const {
             assert!(size_of::<T>() <= MAX_SIZE, "too large for a slab");
             assert!(
@@ -79,11 +85,11 @@ impl<T> Cache<T> {
         let plan = Plan {
             name,
             layout: Layout::new::<T>(),
-            destroy: None,
-            callbacks: Callbacks::Run,
+            colouring,
+            is_checked,
         };
         Ok(Self {
-            raw: CacheBox::try_new(plan, options)?,
+            raw: CacheBox::try_new(plan)?,
             gives: PhantomData,
         })
     }
@@ -94,12 +100,9 @@ impl<T> Cache<T> {
     ///
     /// # Errors
     /// [`OutOfMemory`]; the value is dropped.
-    ///
-    /// # Panics
-    /// With [checks](super::Checks::Full), if the memory was written while it was free.
     #[inline]
     pub fn insert(&self, value: T) -> Result<Object<'_, T>, OutOfMemory> {
-        let place = self.raw.alloc(&|_| ()).ok_or(OutOfMemory)?.cast::<T>();
+        let place = self.raw.alloc().ok_or(OutOfMemory)?.cast::<T>();
         // SAFETY: a place of the cache is as large and aligned as `T` asks for, and no other thread
         // has it.
         unsafe { place.write(value) };
@@ -110,9 +113,7 @@ impl<T> Cache<T> {
         })
     }
 
-    /// Frees the memory of all unused objects, after a grace period at the latest: the one of
-    /// [`rcu::barrier`](fdtable_sync::rcu::barrier). Returns how many bytes that is. Takes locks,
-    /// and may run RCU callbacks that are due.
+    /// Frees the memory of all unused objects. Returns how many bytes that is. Takes locks.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         self.raw.shrink()
@@ -166,17 +167,5 @@ impl<T> Drop for Object<'_, T> {
         };
         // SAFETY: written when it was inserted, and not used after this.
         unsafe { self.place.drop_in_place() };
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Object<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T> fmt::Debug for Cache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.info().fmt(f)
     }
 }

@@ -1,25 +1,21 @@
 //! The memory of slabs: chunks of one size, aligned to it, cut from larger regions.
 //!
-//! On Linux a [region](mapped) is a mapping of its own of two mebibytes, so that it can be one huge
-//! page, and has room for 32 chunks. A freed chunk loses its pages at once; a region whose chunks
-//! are all free is unmapped. In a kernel a chunk is a page that the kernel provides
+//! On Linux a region (`region/mapped.rs`) is a mapping of its own of two mebibytes, so that it can
+//! be one huge page, and has room for 32 chunks. A freed chunk loses its pages at once; a region
+//! whose chunks are all free is unmapped. In a kernel a chunk is a page that the kernel provides
 //! (`region/page.rs`). Elsewhere, and in models, it is an allocation (`region/allocated.rs`).
 //!
 //! A chunk is aligned to its size, so any address in it leads to its beginning.
 
 #[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
-mod allocated;
+#[path = "region/allocated.rs"]
+mod source;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-mod mapped;
+#[path = "region/mapped.rs"]
+mod source;
 #[cfg(all(not(feature = "std"), not(loom)))]
-mod page;
-
-#[cfg(any(loom, all(feature = "std", not(target_os = "linux"))))]
-use allocated as source;
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-use mapped as source;
-#[cfg(all(not(feature = "std"), not(loom)))]
-use page as source;
+#[path = "region/page.rs"]
+mod source;
 
 use core::ptr::NonNull;
 

@@ -1,33 +1,39 @@
-//! A list of all caches of the process.
+//! A list of all caches of the process, the newest first.
 
-use core::ptr;
+use core::ops::Deref;
+use core::ptr::NonNull;
 
 use alloc::vec::Vec;
 
-use super::cache::{Links, RawCache};
+use super::cache::RawCache;
 use super::info::Info;
+use super::list::{Element, Links, List};
 use fdtable_sync::platform::{Mutex, global};
 
-/// The list: the cache that was added last.
-pub(super) struct Registry {
-    first: *const RawCache,
+/// A cache on the list, for the holder of its lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Listed(NonNull<RawCache>);
+
+// SAFETY: caches belong to no thread.
+unsafe impl Send for Listed {}
+
+impl Deref for Listed {
+    type Target = RawCache;
+
+    fn deref(&self) -> &RawCache {
+        // SAFETY: a cache removes itself from the list before it is freed, and the list is locked.
+        unsafe { self.0.as_ref() }
+    }
 }
 
-// SAFETY: caches belong to no thread, and the lock guards their links.
-unsafe impl Send for Registry {}
+impl Element for Listed {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
 
 global! {
-    pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry { first: ptr::null() });
-}
-
-/// Returns the links of a cache on the list.
-///
-/// # Safety
-/// The caller holds the lock, and drops one borrow before it asks for another; the cache is alive.
-#[expect(clippy::mut_from_ref, reason = "the lock of the list guards them")]
-unsafe fn links(cache: &RawCache) -> &mut Links {
-    // SAFETY: as the caller promises.
-    unsafe { &mut *cache.links.get() }
+    pub(super) static REGISTRY: Mutex<List<Listed>> = Mutex::new(List::new());
 }
 
 /// Puts a cache on the list, unless it is there.
@@ -35,70 +41,53 @@ unsafe fn links(cache: &RawCache) -> &mut Links {
 /// # Safety
 /// It stays where it is, and alive, until it is [removed](remove).
 pub(super) unsafe fn add(cache: &RawCache) {
+    let cache = Listed(NonNull::from(cache));
     let mut registry = REGISTRY.lock();
-    // SAFETY: the lock is held, and no other links are borrowed.
-    let own = unsafe { links(cache) };
-    if own.is_listed {
-        return;
-    }
-    *own = Links {
-        next: registry.first,
-        before: ptr::null(),
-        is_listed: true,
-    };
-    // SAFETY: null, or a cache that is on the list: it removes itself before it is freed.
-    if let Some(first) = unsafe { registry.first.as_ref() } {
-        // SAFETY: as above; the cache's own links are not used any more.
-        unsafe { links(first) }.before = cache;
-    }
-    registry.first = cache;
-}
-
-/// Removes a cache from the list, if it is there.
-pub(super) fn remove(cache: &RawCache) {
-    let mut registry = REGISTRY.lock();
-    // SAFETY: the lock is held, and no other links are borrowed.
-    let own = core::mem::replace(unsafe { links(cache) }, Links::new());
-    if !own.is_listed {
-        return;
-    }
-    // SAFETY: null, or a cache on the list.
-    if let Some(next) = unsafe { own.next.as_ref() } {
-        // SAFETY: the lock is held, and no other links are borrowed.
-        unsafe { links(next) }.before = own.before;
-    }
-    // SAFETY: null, or a cache on the list.
-    match unsafe { own.before.as_ref() } {
-        // SAFETY: the lock is held, and no other links are borrowed.
-        Some(before) => unsafe { links(before) }.next = own.next,
-        None => registry.first = own.next,
+    if !registry.iter().any(|listed| listed == cache) {
+        registry.push(cache);
     }
 }
 
-/// Shrinks every cache on the list. Runs no callbacks: the list is locked.
-pub(super) fn shrink() -> usize {
+/// Removes a cache from the list.
+///
+/// # Safety
+/// It is there.
+pub(super) unsafe fn remove(cache: &RawCache) {
+    REGISTRY.lock().remove(Listed(NonNull::from(cache)));
+}
+
+/// Frees unused memory of all caches, including the general ones. For a program that is short of
+/// memory, or that has closed very many files. Returns how many bytes that is. Takes locks, one
+/// cache after the other. The memory of files that were just closed is unused after a grace period,
+/// such as that of [`rcu::barrier`](fdtable_sync::rcu::barrier).
+///
+/// Where processes share memory, it moves the calling thread to each CPU and back. If the thread
+/// may not run on one that is online, the objects that CPUs keep at hand stay with them.
+///
+/// ```
+/// use fdtable_slab as slab;
+///
+/// let cache = slab::Cache::new("short-lived")?;
+/// drop(cache.insert([1; 100])?);
+/// assert!(slab::shrink() >= 64 * 1024);
+/// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
+/// ```
+pub fn shrink() -> usize {
+    let mut empty = List::new();
     let registry = REGISTRY.lock();
-    let mut bytes = 0;
-    let mut place = registry.first;
-    // SAFETY: null, or a cache on the list: it cannot be freed while the lock is held.
-    while let Some(cache) = unsafe { place.as_ref() } {
-        bytes += cache.shrink_quietly();
-        // SAFETY: the lock is held, and no other links are borrowed.
-        place = unsafe { links(cache) }.next;
-    }
-    bytes
+    let caches = registry.iter();
+    let bytes: usize = caches.map(|cache| cache.shrink_to(&mut empty)).sum();
+    // Slabs go without the lock, for which a first allocation may wait inside a section.
+    drop(registry);
+    bytes + RawCache::free_slabs(empty)
 }
 
-/// Collects the figures of every cache on the list, the newest first.
-pub(super) fn infos() -> Vec<Info> {
+/// Returns the figures of each live cache, including the general ones; the newest cache first.
+/// Takes locks, one cache after the other, and allocates: aborts the process if there is no memory
+/// for the result, as a `Vec` does.
+#[doc(alias = "slabinfo")]
+#[must_use]
+pub fn infos() -> Vec<Info> {
     let registry = REGISTRY.lock();
-    let mut infos = Vec::new();
-    let mut place = registry.first;
-    // SAFETY: null, or a cache on the list: it cannot be freed while the lock is held.
-    while let Some(cache) = unsafe { place.as_ref() } {
-        infos.push(cache.info());
-        // SAFETY: the lock is held, and no other links are borrowed.
-        place = unsafe { links(cache) }.next;
-    }
-    infos
+    registry.iter().map(|cache| cache.info()).collect()
 }

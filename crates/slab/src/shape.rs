@@ -9,13 +9,22 @@
 //! CPU's cache, as far as its sets are chosen by the lower bits of an address, and without colours
 //! so would the objects of the same index in all slabs. If less than 1/32 of the chunk remains,
 //! there are fewer small objects, so that there are 32 colours or more. That costs 3.1 % of the
-//! memory; the header and the bits of 64-byte objects 0.4 %.
+//! memory; the header and the bits of 64-byte objects 0.3 %.
 
-use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use super::cache::Plan;
 use super::chunk::CHUNK;
-use super::options::{Alignment, Checks, Colouring, Options};
+
+/// Distances of the first objects from the beginnings of a cache's slabs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colouring {
+    /// They differ, so that objects of the same index do not compete for the same lines of a CPU's
+    /// cache. Costs up to 1/32 of the memory.
+    On,
+    /// They do not.
+    Off,
+}
 
 /// The CPU cache line that colours are counted in.
 const LINE: usize = 64;
@@ -57,19 +66,15 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Finds the shape for objects of a layout whose size and alignment are at most [`MAX_SIZE`]
-    /// and [`MAX_ALIGN`], in slabs with a header of so many bytes.
-    pub(super) fn new(layout: Layout, options: Options, header: usize) -> Self {
-        let align = match options.alignment {
-            Alignment::Natural => layout.align(),
-            Alignment::Line => layout.align().max(LINE),
+    /// Finds the shape for the objects of a cache, in slabs with a header of so many bytes.
+    pub(super) fn new(plan: &Plan, header: usize) -> Self {
+        let (size, align) = (plan.layout.size(), plan.layout.align());
+        let (zone, behind) = match plan.is_checked {
+            false => (0, 0),
+            true => (align.max(16), 8),
         };
-        let (zone, behind) = match options.checks {
-            Checks::None => (0, 0),
-            Checks::Full => (align.max(16), 8),
-        };
-        let stride = (zone + layout.size().max(SMALLEST) + behind).next_multiple_of(align);
-        let reserve = match options.colouring {
+        let stride = (zone + size.max(SMALLEST) + behind).next_multiple_of(align);
+        let reserve = match plan.colouring {
             Colouring::On if stride <= SMALL => RESERVE,
             _ => 0,
         };
@@ -79,12 +84,12 @@ impl Shape {
         let count = (1..=most).rev().find(fits).unwrap_or(1);
         let first = first(count);
         let step = align.max(LINE);
-        let colours = match options.colouring {
+        let colours = match plan.colouring {
             Colouring::On => (CHUNK - first - count * stride) / step + 1,
             Colouring::Off => 1,
         };
         Self {
-            size: layout.size(),
+            size,
             stride,
             zone,
             count,
@@ -126,19 +131,31 @@ fn size_of_bits(count: usize) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use core::alloc::Layout;
 
-    /// The size of the header of a slab, which is two lines on targets with 64 bits.
-    const HEADER: usize = 128;
+    /// The size of the header of a slab, which is a line on targets with 64 bits.
+    const HEADER: usize = 64;
 
-    fn shapes() -> impl Iterator<Item = (Layout, Options, Shape)> {
+    fn shape(layout: Layout, colouring: Colouring, is_checked: bool) -> Shape {
+        let plan = Plan {
+            name: "shape",
+            layout,
+            colouring,
+            is_checked,
+        };
+        Shape::new(&plan, HEADER)
+    }
+
+    /// Each with its layout, and whether it is for checked objects.
+    fn shapes() -> impl Iterator<Item = (Layout, bool, Shape)> {
         let sizes = (0..2100).chain([4096, 5000, 10_000, MAX_SIZE - 1, MAX_SIZE]);
         let aligns = [1, 8, 16, 64, 128, MAX_ALIGN];
-        let options = [Checks::None, Checks::Full].map(|checks| Options::new().checks(checks));
         sizes.flat_map(move |size| {
             aligns.into_iter().flat_map(move |align| {
-                options.into_iter().map(move |options| {
+                [false, true].map(|is_checked| {
                     let layout = Layout::from_size_align(size, align).expect("a layout");
-                    (layout, options, Shape::new(layout, options, HEADER))
+                    let shape = shape(layout, Colouring::On, is_checked);
+                    (layout, is_checked, shape)
                 })
             })
         })
@@ -172,8 +189,8 @@ mod tests {
 
     #[test]
     fn small_objects_have_32_colours_for_a_thirty_second_of_the_memory() {
-        for (layout, options, shape) in shapes() {
-            if options.checks == Checks::None && layout.align() <= 8 && shape.stride <= SMALL {
+        for (layout, is_checked, shape) in shapes() {
+            if !is_checked && layout.align() <= 8 && shape.stride <= SMALL {
                 assert!(shape.colours >= 32, "{layout:?}");
             }
             if (64..=256).contains(&layout.size()) && layout.align() == 8 {
@@ -185,8 +202,7 @@ mod tests {
 
     #[test]
     fn without_colouring_all_slabs_are_alike() {
-        let options = Options::new().colouring(Colouring::Off);
-        let shape = Shape::new(Layout::new::<[u64; 8]>(), options, HEADER);
+        let shape = shape(Layout::new::<[u64; 8]>(), Colouring::Off, false);
         assert_eq!(shape.colours, 1);
         assert_eq!(shape.first(0), shape.first(1));
     }

@@ -6,7 +6,8 @@
 
 use core::ptr::NonNull;
 
-use super::header::{Slab, SlabList};
+use super::header::Slab;
+use super::list::List;
 use super::shape::Shape;
 
 /// How many empty slabs are kept. A cache whose use fluctuates then does not ask for memory each
@@ -17,11 +18,11 @@ const KEPT: usize = if cfg!(loom) { 0 } else { 16 };
 #[derive(Default)]
 pub(super) struct Slabs {
     /// Some objects are free.
-    partial: SlabList,
+    partial: List<Slab>,
     /// No object is free.
-    full: SlabList,
+    full: List<Slab>,
     /// All objects are free.
-    empty: SlabList,
+    empty: List<Slab>,
     /// How many objects are free in all of them.
     free: usize,
     /// The colour of the next one.
@@ -105,13 +106,13 @@ impl Slabs {
     }
 
     /// Removes surplus empty slabs.
-    pub(super) fn take_surplus(&mut self) -> SlabList {
+    pub(super) fn take_surplus(&mut self) -> List<Slab> {
         self.take_empty(KEPT)
     }
 
     /// Removes all empty slabs except `kept` of them.
-    pub(super) fn take_empty(&mut self, kept: usize) -> SlabList {
-        let mut taken = SlabList::default();
+    pub(super) fn take_empty(&mut self, kept: usize) -> List<Slab> {
+        let mut taken = List::new();
         while self.empty.len() > kept
             && let Some(slab) = self.empty.pop()
         {
@@ -124,6 +125,6 @@ impl Slabs {
     /// Iterates over all slabs.
     pub(super) fn iter(&self) -> impl Iterator<Item = Slab> {
         let lists = [&self.partial, &self.full, &self.empty];
-        lists.into_iter().flat_map(SlabList::iter)
+        lists.into_iter().flat_map(List::iter)
     }
 }

@@ -32,7 +32,7 @@ pub use loom::sync::Arc;
 pub use mutex::{Mutex, MutexGuard, let_others};
 #[cfg(feature = "std")]
 pub use system::futex;
-#[cfg(not(feature = "std"))]
+#[cfg(not(loom))]
 pub use system::{allocate_page, free_page};
 
 /// Keeps other code that uses the library off this CPU until [`leave_lock`], where a kernel

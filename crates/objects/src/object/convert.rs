@@ -51,13 +51,11 @@
 
 use alloc::alloc::handle_alloc_error;
 use alloc::sync::Arc;
-use core::any::{Any, TypeId};
-use core::borrow::Borrow;
+use core::any::TypeId;
 use core::marker::PhantomData;
 use core::ptr;
 
 use fdtable_sync::fallible::OutOfMemory;
-use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
 use super::end::take;
 use super::header::{Header, RawObject, State};
@@ -162,7 +160,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// size.
     fn has_value_at<S>(&self, found: &S) -> bool {
         let has_its_address = ptr::from_ref(found).cast::<RawObject>() == self.block().as_ptr();
-        has_its_address && (size_of::<S>() == 0 || self.header().state.has_bytes())
+        has_its_address && (size_of::<S>() == 0 || self.header().state.has(State::HAS_BYTES))
     }
 }
 
@@ -219,33 +217,7 @@ impl<T: 'static> Ref<T> {
     /// Returns true if the block is prompt, and its value is a `T`.
     fn may_be_taken(&self) -> bool {
         let header = self.header();
-        !header.state.is_late() && value_type(header) == Some(TypeId::of::<T>())
-    }
-}
-
-impl Ref<dyn Any + Send + Sync> {
-    /// Converts the reference to one to the value, if that is an `S`. If not, returns the
-    /// reference. Neither blocks nor allocates.
-    ///
-    /// # Errors
-    /// The reference, if the object is not an `S`, or is not the value of its block: see
-    /// [`into_dyn`](Self::into_dyn).
-    pub fn downcast<S: Any + Send + Sync>(this: Self) -> Result<Ref<S>, Self> {
-        Self::downcast_by(this, |any| any.downcast_ref())
-    }
-}
-
-impl State {
-    /// Returns true if the block is of the late kind.
-    fn is_late(&self) -> bool {
-        // Relaxed: as in `has_bytes`.
-        self.0.load(Relaxed) & Self::LATE != 0
-    }
-
-    /// Returns true if the byte at the value's address is in the block.
-    fn has_bytes(&self) -> bool {
-        // Relaxed: it was written before the block was known to others, and never changes.
-        self.0.load(Relaxed) & Self::HAS_BYTES != 0
+        !header.state.has(State::LATE) && value_type(header) == Some(TypeId::of::<T>())
     }
 }
 
@@ -256,18 +228,6 @@ impl State {
 impl<T: ?Sized + Send + Sync + 'static> From<Arc<T>> for Ref<T> {
     fn from(object: Arc<T>) -> Self {
         Self::coerced(object, |object| object)
-    }
-}
-
-impl<T: ?Sized> AsRef<T> for Ref<T> {
-    fn as_ref(&self) -> &T {
-        self
-    }
-}
-
-impl<T: ?Sized> Borrow<T> for Ref<T> {
-    fn borrow(&self) -> &T {
-        self
     }
 }
 

@@ -20,19 +20,9 @@ use super::weak;
 #[inline(never)]
 pub(crate) unsafe fn release(raw: NonNull<RawObject>) {
     // SAFETY: the header is in front of the value, in the same allocation.
-    let header = unsafe { raw.cast::<Header>().sub(1) };
-    let reclaim = Reclaim(header);
-    // SAFETY: the block is kept until `reclaim` queues its callback.
-    let header = unsafe { header.as_ref() };
-    if !header.state.is_quiet() {
-        header.state.add(State::RELEASED);
-        let step = header.rcu.invoke();
-        // SAFETY: the function was made for this block, which is alive. It has no references, and
-        // has not been quiet.
-        let end = || unsafe { step(reclaim.0.cast()) };
-        // SAFETY: as the caller promises; the callback is queued later.
-        unsafe { weak::detach_and(header, end) };
-    }
+    let reclaim = Reclaim(unsafe { raw.cast::<Header>().sub(1) });
+    // SAFETY: as the caller promises; the callback is queued later.
+    unsafe { reclaim.end(State::RELEASED) };
     drop(reclaim);
 }
 
@@ -54,19 +44,10 @@ pub(crate) unsafe fn take<T>(raw: NonNull<RawObject>) -> T {
         }
     }
     // SAFETY: the header is in front of the value, in the same allocation.
-    let header = unsafe { raw.cast::<Header>().sub(1) };
-    let reclaim = Reclaim(header);
+    let reclaim = Reclaim(unsafe { raw.cast::<Header>().sub(1) });
     let value = Value(raw.cast::<T>());
-    // SAFETY: the block is kept until `reclaim` queues its callback.
-    let header = unsafe { header.as_ref() };
-    if !header.state.is_quiet() {
-        header.state.add(State::RELEASED | State::TAKEN);
-        let step = header.rcu.invoke();
-        // SAFETY: as in `release`; the step does not drop the value.
-        let end = || unsafe { step(reclaim.0.cast()) };
-        // SAFETY: as in `release`.
-        unsafe { weak::detach_and(header, end) };
-    }
+    // SAFETY: as in `release`; this does not drop the value.
+    unsafe { reclaim.end(State::RELEASED | State::TAKEN) };
     // SAFETY: readers without a reference look at the header alone. The value is not dropped.
     let taken = unsafe { value.0.read() };
     mem::forget(value);
@@ -104,13 +85,35 @@ pub(crate) unsafe fn revoke(raw: NonNull<RawObject>) -> bool {
 /// panics, so that the block does not leak.
 pub(super) struct Reclaim(NonNull<Header>);
 
+impl Reclaim {
+    /// Takes the step to the end that a block takes without references, unless it is quiet.
+    ///
+    /// # Safety
+    /// The last reference was just put, by the caller, who calls this once.
+    #[inline(always)]
+    unsafe fn end(&self, bits: u32) {
+        // SAFETY: the block is kept until the drop queues its callback.
+        let header = unsafe { self.0.as_ref() };
+        if header.state.has(State::QUIET) {
+            return;
+        }
+        header.state.add(bits);
+        let step = header.rcu.invoke();
+        // SAFETY: the function was made for this block, which is alive. It has no references, and
+        // has not been quiet.
+        let end = || unsafe { step(self.0.cast()) };
+        // SAFETY: as the caller promises; the callback is queued later.
+        unsafe { weak::detach_and(header, end) };
+    }
+}
+
 impl Drop for Reclaim {
     fn drop(&mut self) {
         // SAFETY: the block stays until its callback frees it.
         let state = unsafe { &(*self.0.as_ptr()).state };
         state.add(State::RELEASED | State::QUIET);
         let head = self.0.cast();
-        let effect = match state.drops_late() {
+        let effect = match state.has(State::DROPS_LATE) {
             true => Effect::RunsCode,
             false => Effect::FreesMemory,
         };

@@ -8,7 +8,6 @@ use crossbeam_utils::CachePadded;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicU32, AtomicUsize};
 use fdtable_sync::platform::{const_fn, global};
-#[cfg(not(loom))]
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu;
 use fdtable_sync::refcount::RefCount;
@@ -24,11 +23,11 @@ pub(crate) struct Header {
     /// First, so that its address is that of the header. Its function takes the next step to the
     /// object's end: see `destroy_step` in [`make`].
     pub(super) rcu: rcu::Head,
-    pub(super) state: State,
+    pub(crate) state: State,
     /// The count by CPU, if several CPUs want it.
-    pub(super) spread: Spread,
+    pub(crate) spread: Spread,
     /// Last, so that it shares a cache line with the beginning of most values.
-    pub(super) count: RefCount,
+    pub(crate) count: RefCount,
 }
 
 /// How far the object is on the way to its end, and the word that its list keeps here.
@@ -86,17 +85,12 @@ impl State {
         self.0.load(Acquire) & Self::REVOKED != 0
     }
 
-    /// Returns true if there is nothing to do before the callback.
-    pub(super) fn is_quiet(&self) -> bool {
-        // Relaxed: a thread that made the block less quiet had a reference, and its put comes
-        // before the last one.
-        self.0.load(Relaxed) & Self::QUIET != 0
-    }
-
-    /// Returns true if the callback has something to drop.
-    pub(super) fn drops_late(&self) -> bool {
-        // Relaxed: it was written before the block was known to others.
-        self.0.load(Relaxed) & Self::DROPS_LATE != 0
+    /// Returns true if a bit is set that a new block has: after the last put, if it is
+    /// [`QUIET`](Self::QUIET).
+    pub(super) fn has(&self, bit: u32) -> bool {
+        // Relaxed: it was written before the block was known to others, and a thread that made the
+        // block less quiet had a reference, whose put comes before the last one.
+        self.0.load(Relaxed) & bit != 0
     }
 
     /// Returns the word that the prefix keeps here, below 2^24.
@@ -107,7 +101,7 @@ impl State {
 
     /// Stores the word of the prefix, once. For the maker of a block, before any other thread knows
     /// the block.
-    pub(super) fn set_list_word(&self, list_word: u32) {
+    pub(crate) fn set_list_word(&self, list_word: u32) {
         // Relaxed, both: no other thread has written it, and whatever makes the block known to
         // others makes this known.
         let bits = self.0.load(Relaxed);
@@ -191,11 +185,6 @@ impl Header {
         unsafe { header.as_ref() }
     }
 
-    #[inline(always)]
-    pub(crate) fn is_revoked(&self) -> bool {
-        self.state.is_revoked()
-    }
-
     /// Takes a reference, unless the last one has gone, and returns where it is counted.
     #[inline(always)]
     pub(super) fn get(&self) -> Option<Place> {
@@ -215,84 +204,11 @@ impl Header {
     }
 }
 
-/// Uncounts the revocation of a block that is freed, if it was revoked.
-pub(super) fn uncount_revocation(header: &Header) {
-    if header.state.says_revoked() {
-        REVOCATIONS.end();
-    }
-}
-
-/// Returns the word that the block's prefix keeps in its header.
-///
-/// # Safety
-/// The block is alive.
-pub(crate) unsafe fn list_word(raw: NonNull<RawObject>) -> u32 {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.state.list_word()
-}
-
 /// Prefetches the line of a block's count, which is right before its value. There does not have to
 /// be a block.
-#[cfg(not(loom))]
 #[inline(always)]
 pub(crate) fn prefetch_count(raw: *const RawObject) {
     prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
-}
-
-/// Adds one to the count of a block, and returns the word before: a step of a modelled sequence.
-///
-/// # Safety
-/// The block is alive.
-#[cfg(loom)]
-pub(crate) unsafe fn add(raw: NonNull<RawObject>) -> isize {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.count.add()
-}
-
-/// Returns the number and the mark of the count of a block, for a model of a sequence.
-///
-/// # Safety
-/// The block is alive.
-#[cfg(loom)]
-pub(crate) unsafe fn home(raw: NonNull<RawObject>) -> u16 {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.spread.home()
-}
-
-/// How far the word of a [spread](mod@fdtable_sync::refcount::spread) count, with its number, is in
-/// front of the value of a block, for a sequence that reads it.
-#[cfg(all(
-    any(
-        all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"))
-    ),
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(loom)
-))]
-pub(crate) const HOME_DISTANCE: usize = size_of::<Header>()
-    - mem::offset_of!(Header, spread)
-    - fdtable_sync::refcount::spread::layout::HOME;
-
-/// How far the count of a block is in front of its value, for a sequence that adds to it.
-#[cfg(all(
-    any(
-        all(feature = "std", target_os = "linux"),
-        all(feature = "platform", not(feature = "std"))
-    ),
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    not(loom)
-))]
-pub(crate) const COUNT_DISTANCE: usize = size_of::<Header>() - mem::offset_of!(Header, count);
-
-/// Stores the word of the prefix, below 2^24, in the block's header. Once for each block.
-///
-/// # Safety
-/// The block is alive, and only the caller knows it.
-pub(crate) unsafe fn set_list_word(raw: NonNull<RawObject>, list_word: u32) {
-    // SAFETY: as the caller promises.
-    unsafe { Header::of(raw) }.state.set_list_word(list_word);
 }
 
 /// Returns the object of a block.
@@ -340,28 +256,13 @@ global! {
 }
 
 /// The count, on its own cache line.
-pub(crate) struct Revocations(CachePadded<AtomicUsize>);
+pub(crate) struct Revocations(pub(crate) CachePadded<AtomicUsize>);
 
 impl Revocations {
     const_fn! {
         fn new() -> Self {
             Self(CachePadded::new(AtomicUsize::new(0)))
         }
-    }
-
-    /// Returns the address of the count, for a sequence that reads it.
-    #[cfg(all(
-        any(
-            all(feature = "std", target_os = "linux"),
-            all(feature = "platform", not(feature = "std"))
-        ),
-        target_arch = "x86_64",
-        target_pointer_width = "64",
-        not(loom)
-    ))]
-    #[inline(always)]
-    pub(crate) fn as_ptr(&self) -> *const usize {
-        self.0.as_ptr()
     }
 
     /// Returns true if any object may be revoked.

@@ -10,8 +10,7 @@ use core::mem::{self, needs_drop};
 use core::ptr::NonNull;
 
 use super::header::{
-    self, Header, Prefix, RawObject, State, front_distance, is_thin, prefix_distance,
-    uncount_revocation,
+    self, Header, Prefix, REVOCATIONS, RawObject, State, front_distance, is_thin, prefix_distance,
 };
 use super::kind::{Kind, Late, Prompt, Rcu};
 use super::{Ref, ReleaseReason};
@@ -42,20 +41,6 @@ impl<T: Send + Sync + 'static> Ref<T> {
     pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
         try_make::<Prompt, T, NoHook>(value, NoHook)
     }
-
-    /// Makes a counted object whose `hook` runs when the last reference goes, or when the object is
-    /// [revoked](Self::revoke): at once, on the thread that drops or revokes it, or on one that is
-    /// dropping a reference at the same time. A panic of the hook propagates there, and the object
-    /// is still dropped (see [`unwind`]). Allocates.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_with_ends(
-        value: T,
-        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
-    ) -> Result<Self, OutOfMemory> {
-        try_make::<Prompt, T, _>(value, hook)
-    }
 }
 
 impl<T: Send + Sync + 'static> Ref<Rcu<T>> {
@@ -68,18 +53,6 @@ impl<T: Send + Sync + 'static> Ref<Rcu<T>> {
             raw: must_make::<Late, T, T>(value, |value| value),
             owns: PhantomData,
         }
-    }
-
-    /// Makes a counted object that readers can borrow without a reference, with a hook as of
-    /// [`try_with_ends`](Self::try_with_ends). Allocates.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_with_ends_rcu(
-        value: T,
-        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
-    ) -> Result<Self, OutOfMemory> {
-        try_make::<Late, T, _>(value, hook)
     }
 }
 
@@ -108,22 +81,6 @@ impl<T: ?Sized + 'static> Ref<T> {
             owns: PhantomData,
         }
     }
-
-    /// As [`coerced`](Self::coerced), with a hook as of [`try_with_ends`](Self::try_with_ends).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_coerced_with_ends<S, H>(
-        value: S,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Self, OutOfMemory>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
-    {
-        try_make_dyn::<Prompt, T, S, H>(value, coerce, hook)
-    }
 }
 
 impl<T: ?Sized + 'static> Ref<Rcu<T>> {
@@ -140,6 +97,10 @@ impl<T: ?Sized + 'static> Ref<Rcu<T>> {
 }
 
 /// Makes a counted object of either kind, with a hook or [`NoHook`]. Allocates.
+///
+/// The hook runs when the last reference goes, or when the object is [revoked](Ref::revoke): at
+/// once, on the thread that drops or revokes it, or on one that is dropping a reference at the same
+/// time. A panic of the hook propagates there, and the object is still dropped (see [`unwind`]).
 ///
 /// # Errors
 /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
@@ -180,10 +141,10 @@ where
 }
 
 /// Refuses to compile where a sized type would do.
-pub(super) const fn assert_unsized<T: ?Sized>() {
+pub(crate) const fn assert_unsized<T: ?Sized>() {
     assert!(
         !is_thin::<T>(),
-        "make counted objects of a sized type with `new` or `try_new`"
+        "make counted objects of a sized type with a function for those"
     );
 }
 
@@ -515,7 +476,9 @@ unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>, has_contents: bool) 
     // Freed at the end, and also if a drop panics.
     let memory = Memory::<T, S, H, L>::at(place);
     // SAFETY: it is there until it is dropped below.
-    uncount_revocation(unsafe { header.as_ref() });
+    if unsafe { header.as_ref() }.state.says_revoked() {
+        REVOCATIONS.end();
+    }
     // SAFETY: nothing uses the header any more.
     unsafe { header.drop_in_place() };
     if has_contents {

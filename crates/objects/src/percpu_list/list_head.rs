@@ -5,12 +5,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use core::fmt;
 use core::ptr::{self, NonNull};
 
 use super::statistics::Statistics;
 use crate::object::Ref;
-use crate::object::header::{Prefix, RawObject, block_of, list_word, prefix, set_list_word};
+use crate::object::header::{Header, Prefix, RawObject, block_of, prefix};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use fdtable_sync::percpu;
@@ -40,19 +39,6 @@ pub enum Refused {
     /// There is not enough memory.
     OutOfMemory,
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ReadOnly => "writers are kept out",
-            Self::Detached => "nothing can join any more",
-            Self::Busy => "there are members",
-            Self::OutOfMemory => "out of memory",
-        })
-    }
-}
-
-impl core::error::Error for Refused {}
 
 impl From<OutOfMemory> for Refused {
     fn from(_: OutOfMemory) -> Self {
@@ -125,7 +111,9 @@ impl ListHead {
         part.check(access)?;
         let ticket = Ticket { cpu, access };
         // SAFETY: as the caller promises. It is not found on the list before it is unlocked.
-        unsafe { set_list_word(raw, ticket.pack()) };
+        unsafe { Header::of(raw) }
+            .state
+            .set_list_word(ticket.pack());
         part.count_in(access);
         // SAFETY: as the caller promises.
         let node = unsafe { node_of::<T>(raw) };
@@ -141,7 +129,7 @@ impl ListHead {
     #[inline(always)]
     pub(super) unsafe fn leave<T: ?Sized>(head: NonNull<Self>, raw: NonNull<RawObject>) {
         // SAFETY: as the caller promises.
-        let ticket = Ticket::unpack(unsafe { list_word(raw) });
+        let ticket = Ticket::unpack(unsafe { Header::of(raw) }.state.list_word());
         let detached = {
             // SAFETY: a member keeps the list head until it has counted itself off.
             let parts = &unsafe { head.as_ref() }.parts;

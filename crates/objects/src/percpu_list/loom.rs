@@ -21,7 +21,7 @@ fn a_snapshot_has_what_it_finds() {
         let ends = Ends::default();
         let watched = Watched::new(&ends);
         let hook = move |_: &usize, _| watched.end();
-        let member = list.try_add(1, Access::Write, hook).expect("it may join");
+        let member = list.add(1, Access::Write, hook).expect("it may join");
         let leaves = spawn(move || drop(member));
         let found = list.snapshot().expect("memory");
         if let Some(member) = found.first() {
@@ -42,7 +42,7 @@ fn an_object_revoked_beside_its_last_put_ends_once() {
         let ends = Ends::default();
         let watched = Watched::new(&ends);
         let hook = move |_: &usize, _| watched.end();
-        let member = list.try_add(1, Access::Read, hook).expect("it may join");
+        let member = list.add(1, Access::Read, hook).expect("it may join");
         let revokes = spawn({
             let list = list.clone();
             move || {
@@ -88,7 +88,7 @@ fn a_detached_list_ends_after_its_last_member() {
         let traces = [(); 2].map(|()| Arc::new(Trace(UnsafeCell::new(false))));
         let leaves = traces.clone().map(|trace| {
             let hook = move |_: &usize, _| trace.leave();
-            let member = list.try_add(1, Access::Read, hook).expect("it may join");
+            let member = list.add(1, Access::Read, hook).expect("it may join");
             spawn(move || drop(member))
         });
         let tell = {
@@ -113,7 +113,7 @@ fn a_writer_joins_before_writers_are_refused_or_not_at_all() {
         let list = Arc::new(list());
         let joins = spawn({
             let list = list.clone();
-            move || list.try_add(1, Access::Write, |_, _| ())
+            move || list.add(1, Access::Write, |_, _| ())
         });
         let refused = list.refuse_writers();
         let joined = join(joins);
@@ -132,7 +132,7 @@ fn a_mark_stays_on_the_list_while_its_neighbours_leave() {
     explore(AtMost(3), || {
         let list = Arc::new(list());
         let members = [1, 2].map(|value| {
-            list.try_add(value, Access::Read, |_, _| ())
+            list.add(value, Access::Read, |_, _| ())
                 .expect("it may join")
         });
         let leaves = spawn(move || drop(members));
@@ -156,7 +156,7 @@ fn a_member_put_as_last_beside_a_snapshot_and_the_end_of_the_list() {
         let gone = Ends::default();
         let watched = Watched::new(&ends);
         let hook = move |_: &usize, _| watched.end();
-        let member = list.try_add(1, Access::Write, hook).expect("it may join");
+        let member = list.add(1, Access::Write, hook).expect("it may join");
         let leaves = spawn(move || Ref::put_as_last(member));
         let found = list.snapshot().expect("memory");
         let tell = gone.clone();
@@ -178,7 +178,7 @@ fn a_revocation_beside_a_detach_and_the_drop_of_the_list() {
         let (ends, gone) = (Ends::default(), Ends::default());
         let watched = Watched::new(&ends);
         let hook = move |_: &usize, _| watched.end();
-        let member = list.try_add(1, Access::Read, hook).expect("it may join");
+        let member = list.add(1, Access::Read, hook).expect("it may join");
         let other = member.clone();
         let revokes = spawn(move || {
             Ref::revoke(&other);
@@ -206,7 +206,7 @@ fn a_mark_is_taken_off_while_both_neighbours_leave() {
         let list = Arc::new(list());
         let mut members: [Option<Ref<usize>>; 3] = [1, 2, 3].map(|value| {
             Some(
-                list.try_add(value, Access::Read, |_, _| ())
+                list.add(value, Access::Read, |_, _| ())
                     .expect("it may join"),
             )
         });

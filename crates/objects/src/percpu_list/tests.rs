@@ -14,7 +14,7 @@ fn list<T>() -> PerCpuList<T> {
 }
 
 fn add<T: Send + Sync + 'static>(list: &PerCpuList<T>, value: T, access: Access) -> Ref<T> {
-    list.try_add(value, access, |_, _| ()).expect("it may join")
+    list.add(value, access, |_, _| ()).expect("it may join")
 }
 
 fn values<T: Copy + Ord>(members: impl IntoIterator<Item = Ref<T>>) -> Vec<T> {
@@ -48,7 +48,7 @@ fn a_member_is_there_while_its_hook_runs_and_cannot_be_had() {
             *seen.lock().expect("no panic") = Some((list.len(), found));
         }
     };
-    drop(list.try_add(1, Access::Read, hook).expect("it may join"));
+    drop(list.add(1, Access::Read, hook).expect("it may join"));
     assert_eq!(*seen.lock().expect("no panic"), Some((1, 0)));
     assert!(list.is_empty());
 }
@@ -57,7 +57,7 @@ fn a_member_is_there_while_its_hook_runs_and_cannot_be_had() {
 fn a_member_whose_hook_panics_leaves() {
     let list = list();
     let hook = |_: &u8, _| panic!("on purpose");
-    let member = list.try_add(1, Access::Read, hook).expect("it may join");
+    let member = list.add(1, Access::Read, hook).expect("it may join");
     let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(member)));
     assert!(outcome.is_err());
     assert!(list.is_empty());
@@ -77,7 +77,7 @@ fn a_revoked_member_leaves_before_its_last_reference() {
 fn a_dyn_member_is_found() {
     let list: PerCpuList<dyn fmt::Display + Send + Sync> = PerCpuList::try_new().expect("memory");
     let wide = list
-        .try_add_coerced("text", Access::Read, |text| text, |_, _| ())
+        .add_coerced("text", Access::Read, |text| text, |_, _| ())
         .expect("it may join");
     let found = list.snapshot().expect("memory");
     assert!(Ref::ptr_eq(&found[0], &wide));
@@ -98,7 +98,7 @@ fn writers_are_kept_out_only_while_there_are_none() {
     drop(add(&list, 2, Access::Write));
     drop(writer);
     assert_eq!(list.refuse_writers(), Ok(()));
-    let refused = list.try_add(3, Access::Write, |_, _| panic!("it never was a member"));
+    let refused = list.add(3, Access::Write, |_, _| panic!("it never was a member"));
     assert_eq!(refused.err(), Some(Refused::ReadOnly));
     drop(add(&list, 4, Access::Read));
     list.admit_writers().expect("it is not detached");
@@ -143,7 +143,7 @@ fn what_is_refused_is_dropped_at_once() {
     }
     let list = list();
     list.detach(|| ()).expect("it was not detached");
-    let refused = list.try_add(Probe(dropped.clone()), Access::Read, |_, _| ());
+    let refused = list.add(Probe(dropped.clone()), Access::Read, |_, _| ());
     assert_eq!(refused.err(), Some(Refused::Detached));
     assert_eq!(dropped.load(SeqCst), 1);
 }
@@ -275,7 +275,7 @@ fn all_who_revoke_iterate_snapshot_and_drop_at_once_lose_nothing() {
                         let hook = move |_: &usize, _| {
                             ends.fetch_add(1, SeqCst);
                         };
-                        if let Ok(member) = list.try_add(value, Access::Write, hook) {
+                        if let Ok(member) = list.add(value, Access::Write, hook) {
                             made.fetch_add(1, SeqCst);
                             drop(member);
                         }

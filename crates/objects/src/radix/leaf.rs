@@ -55,9 +55,7 @@ use core::ops::Deref;
 use core::ptr::{self, NonNull};
 use fdtable_sync::hint::cold_path;
 
-#[cfg(not(loom))]
-use crate::object;
-use crate::object::header::RawObject;
+use crate::object::header::{RawObject, prefetch_count};
 use crate::object::{Borrowed, Ref, SlotRef};
 use crate::radix::node_head::NodeHead;
 use crate::radix::slot_data::{CLOEXEC, TablePlace};
@@ -661,9 +659,10 @@ impl<T: ?Sized> Slot<T> {
     /// Prefetches the line of the object's count. In models that would be a useless extra step.
     #[inline(always)]
     fn prefetch(&self) {
-        // Relaxed: the pointer is not dereferenced.
-        #[cfg(not(loom))]
-        object::header::prefetch_count(self.raw.load(Relaxed));
+        if !cfg!(loom) {
+            // Relaxed: the pointer is not dereferenced.
+            prefetch_count(self.raw.load(Relaxed));
+        }
     }
 
     /// Takes the slot's reference, and leaves the pointer for readers.

@@ -9,7 +9,6 @@ use fdtable_sync::bitmap::{BITS, Word};
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU32};
-#[cfg(not(loom))]
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu;
 use fdtable_sync::unwind;
@@ -97,8 +96,9 @@ impl Interior {
     pub(super) unsafe fn count_children(&self) {
         // Prefetch: otherwise the waits for their lines come one after the other, like the atomic
         // adds.
-        #[cfg(not(loom))]
-        self.children().for_each(|child| prefetch(child));
+        if !cfg!(loom) {
+            self.children().for_each(|child| prefetch(child));
+        }
         for child in self.children() {
             // SAFETY: as the caller promises. There is one count for each interior node that leads
             // there, which is a page of memory: the counts do not overflow.

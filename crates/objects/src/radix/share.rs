@@ -87,7 +87,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         match copied {
             Ok(()) => kept.for_each(|index| self.keep(index, before)),
             Err(OutOfMemory) => {
-                other.clear_nodes();
+                // SAFETY: the other tree is borrowed mutably.
+                unsafe { other.clear_nodes() };
                 // This tree owns all nodes again.
                 self.tree.shared.owner.store(before, Relaxed);
             }

@@ -728,13 +728,6 @@ fn a_tree_with_nodes_is_shared_with_an_empty_one_alone() {
     assert!(shared.is_err());
 }
 
-#[test]
-fn a_tree_shows_its_leaves() {
-    let fates = Fates::default();
-    let tree = fates.tree(&[1, 70]);
-    assert_eq!(std::format!("{tree:?}"), "{0: 2, 1: 64}");
-}
-
 mod slot_data {
     use super::*;
     use crate::radix::leaf::{NeedsLock, NewTable, SlotData};

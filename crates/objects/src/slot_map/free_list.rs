@@ -1,23 +1,26 @@
 //! The free entries of a CPU: a stack, linked through the entries, behind a lock.
 //!
 //! The lock is held for a few steps, or for those of a batch. A thread that may use another list as
-//! well never waits for it: its holder may have been preempted. Locking costs one compare-and-swap
-//! and unlocking a store; that is why it is a type of its own. The data that it guards is atomic
-//! too, since the length is also read without the lock.
+//! well never waits for it: its holder may have been preempted. The data that the lock guards is
+//! atomic, since the length is also read without it.
 
-use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use fdtable_sync::platform::atomic::{AtomicBool, AtomicU32};
-use fdtable_sync::platform::{enter_lock, leave_lock, relax};
+use fdtable_sync::lock::{LockTag, RawLock};
+use fdtable_sync::percpu::PerCpu;
+use fdtable_sync::platform::atomic::AtomicU32;
+use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
 use super::segments::{Entry, OwnedEntry, Segments};
 
 /// The end of a list. No entry has this index.
 const END: u32 = u32::MAX;
 
-/// The list of a CPU. Only the holder of the lock changes the fields other than `locked`, and
-/// `Relaxed`: the lock orders it.
+/// Each lock is found by its place, so it needs no tag of its own.
+const TAG: LockTag = LockTag::of(0);
+
+/// The list of a CPU. Only the holder of the lock changes the other fields, and `Relaxed`: the lock
+/// orders it.
 pub(super) struct FreeList {
-    locked: AtomicBool,
+    lock: RawLock,
     first: AtomicU32,
     len: AtomicU32,
 }
@@ -36,32 +39,12 @@ pub(super) struct Chain<'p> {
 }
 
 /// The lists of all CPUs.
-#[cfg(not(loom))]
-pub(super) type Lists = fdtable_sync::percpu::PerCpu<FreeList>;
-
-/// The lists of all CPUs: two. Models say which one a thread uses.
-#[cfg(loom)]
-pub(super) struct Lists([FreeList; 2]);
-
-#[cfg(loom)]
-impl Lists {
-    pub(super) fn new(make: impl FnMut(usize) -> FreeList) -> Self {
-        Self(core::array::from_fn(make))
-    }
-
-    pub(super) fn of(&self, cpu: usize) -> &FreeList {
-        &self.0[cpu % 2]
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &FreeList> {
-        self.0.iter()
-    }
-}
+pub(super) type Lists = PerCpu<FreeList>;
 
 impl FreeList {
     pub(super) fn new() -> Self {
         Self {
-            locked: AtomicBool::new(false),
+            lock: RawLock::new(TAG),
             first: AtomicU32::new(END),
             len: AtomicU32::new(0),
         }
@@ -70,41 +53,25 @@ impl FreeList {
     /// Takes the lock if it is free.
     #[inline(always)]
     pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
-        enter_lock();
-        // Acquire: pairs with the release in `unlock`, so the changes of earlier holders to the
-        // list, and before that to the entries on it, are visible. Relaxed on failure: nothing is
-        // read.
-        let taken = self
-            .locked
-            // weaken: slot-map-list-without-its-lock
-            .compare_exchange(false, true, Acquire, Relaxed)
-            .is_ok();
-        if !taken {
-            // SAFETY: entered above.
-            unsafe { leave_lock() };
-        }
+        // The changes of earlier holders to the list, and before that to the entries on it, are
+        // visible to the next one.
+        // weaken: slot-map-list-without-its-lock
+        let taken = self.lock.try_lock(TAG);
         // Constructed only after the lock is taken: dropping it unlocks.
         taken.then(|| Locked(self))
     }
 
     /// Waits for the lock and takes it.
     pub(super) fn lock(&self) -> Locked<'_> {
-        let mut attempts = 0;
-        loop {
-            if let Some(list) = self.try_lock() {
-                return list;
-            }
-            relax(attempts);
-            attempts += 1;
-        }
+        self.lock.lock(TAG);
+        Locked(self)
     }
 
+    /// For the holder of the lock.
     #[inline(always)]
     fn unlock(&self) {
-        // Release: pairs with the acquire in `try_lock`.
-        self.locked.store(false, Release);
-        // SAFETY: entered when the caller took the lock.
-        unsafe { leave_lock() };
+        // SAFETY: the caller has taken it, and does not use the list any more.
+        unsafe { self.lock.unlock(TAG) };
     }
 
     /// Returns how many entries are on the list. A hint without the lock.

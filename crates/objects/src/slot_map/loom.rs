@@ -9,6 +9,7 @@ use core::ptr;
 use fdtable_sync::model::Preemptions::{Any, AtMost};
 use fdtable_sync::model::{JoinHandle, explore, join, spawn};
 use fdtable_sync::platform::Arc;
+use fdtable_sync::rcu::read_lock;
 
 /// The first handle of the first entry.
 const FIRST: Handle = Handle {

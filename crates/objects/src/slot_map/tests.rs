@@ -1,5 +1,6 @@
 use super::*;
 use crate::object::Rcu;
+use fdtable_sync::rcu::read_lock;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

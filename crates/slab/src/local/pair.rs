@@ -3,8 +3,12 @@
 use core::ptr::NonNull;
 
 use crate::magazine::{Lack, Magazine, Rounds};
+use fdtable_sync::lock::{LockTag, RawLock};
 use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
+
+/// Each lock is found by its place, so it needs no tag of its own.
+const TAG: LockTag = LockTag::of(0);
 
 /// The two magazines of a CPU, or [the sentinel](crate::magazine::NONE). If there is none loaded,
 /// there is no previous one either. The sequences store both at once, in this order.
@@ -12,6 +16,9 @@ use fdtable_sync::platform::atomic::Ordering::Relaxed;
 pub(super) struct Pair {
     pub(super) loaded: AtomicPtr<Rounds>,
     pub(super) previous: AtomicPtr<Rounds>,
+    /// Excludes other threads where there are no sequences. These may run on any CPU: a thread may
+    /// have moved since it found the pair.
+    lock: RawLock,
 }
 
 /// For a thread that has exclusive use of the CPU's magazines. All `Relaxed`: the means of
@@ -21,7 +28,20 @@ impl Pair {
         Self {
             loaded: AtomicPtr::new(Rounds::none()),
             previous: AtomicPtr::new(Rounds::none()),
+            lock: RawLock::new(TAG),
         }
+    }
+
+    /// Runs `use_it` with the lock. It does not panic.
+    #[inline]
+    pub(super) fn with<A>(&self, use_it: impl FnOnce(&Self) -> A) -> A {
+        // weaken: magazines-without-their-lock
+        self.lock.lock(TAG);
+        let answer = use_it(self);
+        // SAFETY: taken above.
+        // weaken: magazines-without-their-lock
+        unsafe { self.lock.unlock(TAG) };
+        answer
     }
 
     pub(super) fn set(&self, loaded: *const Rounds, previous: *const Rounds) {
@@ -40,10 +60,7 @@ impl Pair {
         if Self::rounds(&self.loaded).lacks(Lack::Objects) {
             self.exchange(Lack::Objects);
         }
-        let loaded = Self::rounds(&self.loaded);
-        let object = loaded.pop()?;
-        loaded.count_hit();
-        Some(object)
+        Self::rounds(&self.loaded).pop()
     }
 
     #[inline]
@@ -75,18 +92,16 @@ impl Pair {
         unsafe { Magazine::from_raw(displaced) }
     }
 
-    pub(super) fn take_each(&self, take: &mut dyn FnMut(Magazine)) {
-        self.take().into_iter().flatten().for_each(take);
-    }
-
-    /// Takes both.
-    pub(super) fn take(&self) -> [Option<Magazine>; 2] {
-        [&self.loaded, &self.previous].map(|place| {
+    /// Takes those that are there.
+    pub(super) fn take(&self) -> impl Iterator<Item = Magazine> + use<> {
+        let places = [&self.loaded, &self.previous];
+        let taken = places.map(|place| {
             let rounds = place.load(Relaxed);
             place.store(Rounds::none(), Relaxed);
             // SAFETY: it is in no place any more; the exclusive user of the CPU's magazines takes
             // it.
             unsafe { Magazine::from_raw(rounds) }
-        })
+        });
+        taken.into_iter().flatten()
     }
 }

@@ -15,7 +15,7 @@
 //! | (C) | load the magazine; exchange and load: both | (U) | take the magazines out of their places |
 //! | (D) | load its count, and leave if it lacks what is asked for; pop: load the object; push: store it above the count | (V) | restart all sequences |
 //! | (X) | exchange and load only: leave if `stopped` is set | (W) | clear `stopped` |
-//! | (E) | commit. Pop and push: store the count, which has the hits in the same word; exchange and load: store both places, with one instruction | | |
+//! | (E) | commit. Pop and push: store the count; exchange and load: store both places, with one instruction | | |
 //!
 //! Case by case:
 //!
@@ -58,22 +58,17 @@
 //!
 //! A thread leaves at (B) if it has no area of its own (its index is negative), or if the index
 //! of its CPU is higher than the system reported: it takes and stores nothing here. It must not use
-//! the place of another CPU, not even with a lock, as sequences do not check locks. The
-//! [locks](super::locked) are used where there are no areas at all, as under valgrind or with
-//! another C library than glibc ≥ 2.35, or where there is no restart.
+//! the place of another CPU, not even with a lock, as sequences do not check locks. The locks of
+//! the pairs are used where there are no areas at all, as under valgrind or with another C library
+//! than glibc ≥ 2.35, or where there is no restart.
 
 use core::ptr::NonNull;
 
-use super::pair::Pair;
+use super::Local;
 use crate::magazine::{Lack, Magazine, MagazineList};
-use fdtable_sync::fallible::OutOfMemory;
-use fdtable_sync::fence::NotRestarted;
-use fdtable_sync::percpu::PerCpu;
-use fdtable_sync::platform::Mutex;
-use fdtable_sync::platform::atomic::AtomicBool;
+use fdtable_sync::fence::{NotRestarted, restart};
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
-
-use sequence::Area;
+use fdtable_sync::sequence::Area;
 
 #[cfg(loom)]
 #[path = "rseq/model.rs"]
@@ -103,139 +98,94 @@ mod sequence;
 #[path = "rseq/missing.rs"]
 mod sequence;
 
-/// The magazines of all CPUs.
-pub(super) struct Cpus {
-    /// Place of a thread's rseq area.
-    area: Area,
-    /// A CPU with an index past the last has none.
-    pairs: PerCpu<Pair>,
-    /// Set during a drain: only the drain changes the magazine of a place.
-    stopped: AtomicBool,
-    /// Held during a drain. Magazines that were taken out by one whose second restart has failed:
-    /// threads may use them still.
-    drains: Mutex<MagazineList>,
+pub(super) use sequence::{copies, find};
+
+/// Like [`Local::pop`].
+#[inline(always)]
+pub(super) fn pop(local: &Local, area: Area) -> Option<NonNull<u8>> {
+    NonNull::new(sequence::pop(local, area)).or_else(|| pop_previous(local, area))
 }
 
-impl Cpus {
-    /// Makes the places, or nothing where the system cannot restart sequences.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if there is no memory for them.
-    pub(super) fn try_new() -> Result<Option<Self>, OutOfMemory> {
-        let Some(area) = Area::find() else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            area,
-            pairs: PerCpu::try_with_copies(sequence::copies(), |_| Pair::new())?,
-            stopped: AtomicBool::new(false),
-            drains: Mutex::new(MagazineList::new()),
-        }))
+/// Like [`Local::push`].
+#[inline(always)]
+pub(super) fn push(local: &Local, area: Area, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
+    if sequence::push(local, area, object) {
+        return Ok(());
     }
+    push_previous(local, area, object)
+}
 
-    /// Like [`Local::pop`](super::Local::pop).
-    #[inline(always)]
-    pub(super) fn pop(&self) -> Option<NonNull<u8>> {
-        NonNull::new(sequence::pop(self)).or_else(|| self.pop_previous())
+/// Switches to the previous magazine if it has an object.
+#[cold]
+#[inline(never)]
+fn pop_previous(local: &Local, area: Area) -> Option<NonNull<u8>> {
+    // Repeats only if other threads have taken the exchanged objects: they have made progress.
+    while sequence::exchange(local, area, Lack::Objects) {
+        if let Some(object) = NonNull::new(sequence::pop(local, area)) {
+            return Some(object);
+        }
     }
+    None
+}
 
-    /// Like [`Local::push`](super::Local::push).
-    #[inline(always)]
-    pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        if sequence::push(self, object) {
+/// Switches to the previous magazine if it has room.
+#[cold]
+#[inline(never)]
+fn push_previous(local: &Local, area: Area, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
+    while sequence::exchange(local, area, Lack::Room) {
+        if sequence::push(local, area, object) {
             return Ok(());
         }
-        self.push_previous(object)
     }
+    Err(object)
+}
 
-    /// Switches to the previous magazine if it has an object.
-    #[cold]
-    #[inline(never)]
-    fn pop_previous(&self) -> Option<NonNull<u8>> {
-        // Repeats only if other threads have taken the exchanged objects: they have made progress.
-        while sequence::exchange(self, Lack::Objects) {
-            if let Some(object) = NonNull::new(sequence::pop(self)) {
-                return Some(object);
-            }
+/// Loads a magazine if both lack that, like [`Pair::load`](super::pair::Pair::load).
+pub(super) fn load(local: &Local, area: Area, magazine: Magazine, lack: Lack) -> Option<Magazine> {
+    let displaced = sequence::load(local, area, magazine.into_raw(), lack);
+    // SAFETY: it is in no place any more and belongs to the thread that displaced it, or it is
+    // the given one.
+    unsafe { Magazine::from_raw(displaced) }
+}
+
+/// Moves the magazines of all CPUs to a list.
+///
+/// # Errors
+/// [`NotRestarted`]: there are none. If they were in no place any more, the next drain takes
+/// them, and until then no CPU is given others.
+pub(super) fn drain(
+    local: &Local,
+    area: Area,
+    list: &mut MagazineList,
+) -> Result<(), NotRestarted> {
+    let mut taken = local.drains.lock();
+    // (S) Relaxed, as are the next: the restarts order them.
+    // weaken: drain-that-stops-no-magazine
+    // weaken: drain-that-stops-no-exchange
+    local.stopped.store(true, Relaxed);
+    // (T)
+    // weaken: drain-without-the-first-restart
+    if let Err(refused) = restart(area) {
+        if taken.len() == 0 {
+            local.stopped.store(false, Relaxed);
         }
-        None
+        return Err(refused);
     }
-
-    /// Switches to the previous magazine if it has room.
-    #[cold]
-    #[inline(never)]
-    fn push_previous(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        while sequence::exchange(self, Lack::Room) {
-            if sequence::push(self, object) {
-                return Ok(());
-            }
+    // (U) Linked, and not read until (V).
+    for pair in local.pairs.iter() {
+        taken.extend(pair.take());
+    }
+    // (V)
+    // weaken: drain-that-ends-before-the-second-restart
+    // weaken: drain-without-the-second-restart
+    if let Err(refused) = restart(area) {
+        if taken.len() == 0 {
+            local.stopped.store(false, Relaxed);
         }
-        Err(object)
+        return Err(refused);
     }
-
-    /// Loads a magazine if both lack that, like [`Pair::load`].
-    pub(super) fn load(&self, magazine: Magazine, lack: Lack) -> Option<Magazine> {
-        let displaced = sequence::load(self, magazine.into_raw(), lack);
-        // SAFETY: it is in no place any more and belongs to the thread that displaced it, or it is
-        // the given one.
-        unsafe { Magazine::from_raw(displaced) }
-    }
-
-    /// Takes the magazines of all CPUs.
-    ///
-    /// # Errors
-    /// [`NotRestarted`]: there are none. If they were in no place any more, the next drain takes
-    /// them, and until then no CPU is given others.
-    pub(super) fn drain(&self, drained: &mut MagazineList) -> Result<(), NotRestarted> {
-        let mut taken = self.drains.lock();
-        // (S) Relaxed, as are the next: the restarts order them.
-        // weaken: drain-that-stops-no-magazine
-        // weaken: drain-that-stops-no-exchange
-        self.stopped.store(true, Relaxed);
-        // (T)
-        // weaken: drain-without-the-first-restart
-        if let Err(refused) = sequence::restart(self.area) {
-            if taken.len() == 0 {
-                self.stopped.store(false, Relaxed);
-            }
-            return Err(refused);
-        }
-        // (U) Linked, and not read until (V).
-        let magazines = self.pairs.iter().flat_map(Pair::take).flatten();
-        magazines.for_each(|magazine| taken.push(magazine));
-        // (V)
-        // weaken: drain-that-ends-before-the-second-restart
-        // weaken: drain-without-the-second-restart
-        if let Err(refused) = sequence::restart(self.area) {
-            if taken.len() == 0 {
-                self.stopped.store(false, Relaxed);
-            }
-            return Err(refused);
-        }
-        while let Some(magazine) = taken.pop() {
-            drained.push(magazine);
-        }
-        // (W)
-        self.stopped.store(false, Relaxed);
-        Ok(())
-    }
-
-    /// Shows the magazines of each CPU, while they are used.
-    pub(super) fn look(&self, look: &mut dyn FnMut(&Pair)) {
-        self.pairs.iter().for_each(look);
-    }
-
-    #[cfg(all(test, loom))]
-    pub(super) fn pair_of_first(&self) -> &Pair {
-        self.pairs.of(0)
-    }
-
-    /// For exclusive access.
-    pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
-        self.pairs.iter().for_each(|pair| pair.take_each(take));
-        let mut taken = self.drains.lock();
-        while let Some(magazine) = taken.pop() {
-            take(magazine);
-        }
-    }
+    list.append(&mut taken);
+    // (W)
+    local.stopped.store(false, Relaxed);
+    Ok(())
 }

@@ -90,7 +90,10 @@ impl World {
     }
 
     fn drain(&self) {
-        let drained = self.local.drain(&mut |mut magazine| {
+        let mut drained = MagazineList::new();
+        let done = self.local.drain(&mut drained);
+        done.expect("no process shares it");
+        while let Some(magazine) = drained.pop() {
             // Read at once, while a sequence that was not restarted would still use it.
             let mut objects = Vec::new();
             while let Some(object) = magazine.pop() {
@@ -102,8 +105,7 @@ impl World {
                 magazine.push(object).expect("they were there");
             }
             self.put_by(magazine);
-        });
-        drained.expect("no process shares it");
+        }
     }
 
     /// Counts the objects, all of which are in magazines.
@@ -112,7 +114,7 @@ impl World {
         self.drain();
         let mut depot = self.depot.lock();
         for list in depot.iter_mut() {
-            while let Some(mut magazine) = list.pop() {
+            while let Some(magazine) = list.pop() {
                 while let Some(object) = magazine.pop() {
                     assert!(!self.mark(object, true), "it has two owners");
                     count += 1;
@@ -149,7 +151,7 @@ impl<'w> Thread<'w> {
                 return Some(object);
             }
             let full = world.depot.lock()[0].pop()?;
-            if let Some(displaced) = world.local.supply(full) {
+            if let Some(displaced) = world.local.load(full, Lack::Objects) {
                 world.put_by(displaced);
             }
         }
@@ -161,7 +163,7 @@ impl<'w> Thread<'w> {
             object = refused;
             let empty = world.depot.lock()[1].pop();
             let empty = empty.unwrap_or_else(|| Magazine::try_new().expect("there is memory"));
-            if let Some(displaced) = world.local.relieve(empty) {
+            if let Some(displaced) = world.local.load(empty, Lack::Room) {
                 world.put_by(displaced);
             }
         }
@@ -404,17 +406,16 @@ fn usable_cpus() -> Vec<usize> {
 
 /// Returns magazines with sequences, or says that the machine has none.
 fn sequences() -> Option<Local> {
-    let cpus = rseq::Cpus::try_new().expect("there is memory");
-    if cpus.is_none() {
+    let area = Area::find();
+    if area.is_none() {
         // The harness prints it also for a test that passes, unlike what a macro prints.
         let _ = std::io::stderr().write_all(b"skipped: there are no restartable sequences\n");
     }
-    Some(Local(Flavour::Rseq(cpus?)))
+    Some(Local::with_area(Some(area?)).expect("there is memory"))
 }
 
 fn locks() -> Local {
-    let cpus = locked::Cpus::try_new().expect("there is memory");
-    Local(Flavour::Locked(cpus))
+    Local::with_area(None).expect("there is memory")
 }
 
 #[test]

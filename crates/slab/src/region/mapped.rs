@@ -11,9 +11,11 @@
 
 use alloc::boxed::Box;
 use core::cell::Cell;
+use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
 use crate::chunk::CHUNK;
+use crate::list::{Element, Links, List};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::platform::{Mutex, global, shared};
 
@@ -28,25 +30,39 @@ const SMALL: usize = 8;
 
 const ALL: u32 = u32::MAX >> (u32::BITS as usize - CHUNKS);
 
-/// The region of a chunk.
-pub(super) type Origin = NonNull<Region>;
+/// The region of a chunk, for the holder of the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin(NonNull<Region>);
 
 /// The state of a region. The lock of the list guards it, except for the address, which never
 /// changes.
-#[derive(Debug)]
 pub(super) struct Region {
     start: NonNull<u8>,
     /// A bit for each chunk: it is free.
     free: Cell<u32>,
-    next: Cell<*mut Self>,
-    before: Cell<*mut Self>,
+    links: Links<Origin>,
 }
 
-/// The regions that have a free chunk.
 struct Regions {
-    first: *mut Region,
+    /// Regions that have a free chunk.
+    list: List<Origin>,
     /// How many there are, with and without a free chunk.
     count: usize,
+}
+
+impl Deref for Origin {
+    type Target = Region;
+
+    fn deref(&self) -> &Region {
+        // SAFETY: a descriptor is alive while a chunk of its region is taken, or it is on the list.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Element for Origin {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
 }
 
 // SAFETY: regions belong to the process, and to no thread; the lock guards them.
@@ -54,55 +70,51 @@ unsafe impl Send for Regions {}
 
 global! {
     pub(super) static REGIONS: Mutex<Regions> = Mutex::new(Regions {
-        first: ptr::null_mut(),
+        list: List::new(),
         count: 0,
     });
 }
 
 pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
     let mut regions = REGIONS.lock();
-    let origin = match NonNull::new(regions.first) {
-        Some(origin) => origin,
+    let region = match regions.list.first() {
+        Some(region) => region,
         None => regions.grow()?,
     };
-    // SAFETY: descriptors of regions on the list are alive, and the lock is held.
-    let region = unsafe { origin.as_ref() };
     let free = region.free.get();
     let number = free.trailing_zeros() as usize;
     region.free.set(free & (free - 1));
     // SAFETY: a region on the list has a free chunk, which begins inside it.
     let start = unsafe { region.start.add(number * CHUNK) };
     if region.free.get() == 0 {
-        regions.unlink(region);
+        regions.list.remove(region);
     }
-    Ok((start, origin))
+    Ok((start, region))
 }
 
 /// # Safety
 /// As for [`Chunk::free`](super::Chunk::free), with the origin that `take` returned.
-pub(super) unsafe fn free(start: NonNull<u8>, origin: Origin) {
+pub(super) unsafe fn free(start: NonNull<u8>, region: Origin) {
     // Before any other thread can take it. If the kernel refuses, the pages stay; nothing else
     // depends on it.
     // SAFETY: the caller gives up these pages, which are part of a mapping of this library.
     unsafe { libc::madvise(start.as_ptr().cast(), CHUNK, given_up()) };
     let mut regions = REGIONS.lock();
-    // SAFETY: the descriptor is alive while a chunk of the region is taken, and the lock is held.
-    let region = unsafe { origin.as_ref() };
     if region.free.get() == 0 {
-        regions.link(origin);
+        regions.list.push(region);
     }
     let number = (start.addr().get() - region.start.addr().get()) / CHUNK;
     region.free.set(region.free.get() | 1 << number);
-    if region.free.get() == ALL && !regions.is_alone(region) {
-        regions.unlink(region);
+    if region.free.get() == ALL && regions.list.len() > 1 {
+        regions.list.remove(region);
         if unmap(region.start) {
             regions.count -= 1;
             drop(regions);
             // SAFETY: `grow` leaked the box; without chunks and off the list no thread knows it.
-            drop(unsafe { Box::from_raw(origin.as_ptr()) });
+            drop(unsafe { Box::from_raw(region.0.as_ptr()) });
         } else {
             // The kernel has no memory to split its own records: kept for the next chunk.
-            regions.link(origin);
+            regions.list.push(region);
         }
     }
 }
@@ -118,12 +130,11 @@ fn given_up() -> libc::c_int {
 
 impl Regions {
     /// Makes a region and puts it on the list.
-    fn grow(&mut self) -> Result<NonNull<Region>, OutOfMemory> {
+    fn grow(&mut self) -> Result<Origin, OutOfMemory> {
         let mut region = try_box(Region {
             start: NonNull::dangling(),
             free: Cell::new(ALL),
-            next: Cell::new(ptr::null_mut()),
-            before: Cell::new(ptr::null_mut()),
+            links: Links::new(),
         })?;
         region.start = map()?;
         let advice = if self.count >= SMALL {
@@ -134,37 +145,9 @@ impl Regions {
         // SAFETY: a mapping of this library. It is advice: the result does not matter.
         unsafe { libc::madvise(region.start.as_ptr().cast(), REGION, advice) };
         self.count += 1;
-        let origin = NonNull::from(Box::leak(region));
-        self.link(origin);
-        Ok(origin)
-    }
-
-    fn link(&mut self, origin: Origin) {
-        // SAFETY: the caller's descriptor is alive, and the lock is held.
-        let region = unsafe { origin.as_ref() };
-        region.before.set(ptr::null_mut());
-        region.next.set(self.first);
-        // SAFETY: null, or the descriptor of a region on the list, which is alive.
-        if let Some(next) = unsafe { self.first.as_ref() } {
-            next.before.set(origin.as_ptr());
-        }
-        self.first = origin.as_ptr();
-    }
-
-    fn unlink(&mut self, region: &Region) {
-        // SAFETY: null, or the descriptor of a region on the list, which is alive.
-        if let Some(next) = unsafe { region.next.get().as_ref() } {
-            next.before.set(region.before.get());
-        }
-        // SAFETY: as above.
-        match unsafe { region.before.get().as_ref() } {
-            Some(before) => before.next.set(region.next.get()),
-            None => self.first = region.next.get(),
-        }
-    }
-
-    fn is_alone(&self, region: &Region) -> bool {
-        region.before.get().is_null() && region.next.get().is_null()
+        let region = Origin(NonNull::from(Box::leak(region)));
+        self.list.push(region);
+        Ok(region)
     }
 }
 

@@ -1,13 +1,15 @@
 //! Services of an operating system, by way of `std`.
 
+use core::ptr::NonNull;
 use core::time::Duration;
 use std::thread;
 
 use super::YIELDS;
+use super::kernel::{Defaults, Platform};
 
 #[cfg(any(test, not(target_os = "linux")))]
 #[path = "hosted/queues.rs"]
-pub mod queues;
+mod queues;
 
 #[cfg(target_os = "linux")]
 #[path = "hosted/linux.rs"]
@@ -33,6 +35,21 @@ pub(crate) fn relax(attempts: u32) {
         // A thread of a higher priority would not let the other run by yielding its CPU.
         1024.. => thread::sleep(Duration::from_micros(50)),
     }
+}
+
+/// Allocates a page from the global allocator: for a crate above that is built without `std`.
+#[must_use]
+pub fn allocate_page(node: u16) -> Option<NonNull<u8>> {
+    Defaults::allocate_page(node)
+}
+
+/// Frees a page.
+///
+/// # Safety
+/// [`allocate_page`] returned it; it is freed once, and no longer used.
+pub unsafe fn free_page(page: NonNull<u8>) {
+    // SAFETY: as the caller promises.
+    unsafe { Defaults::free_page(page) };
 }
 
 /// Returns an index that the thread draws at its first call and keeps.

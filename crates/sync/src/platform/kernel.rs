@@ -216,12 +216,18 @@ pub unsafe trait Platform {
     fn want_tick() {}
 }
 
-/// The hooks of a program that registers none.
-#[cfg(not(any(feature = "std", feature = "platform")))]
+/// The hooks of a program that registers none; with `std`, its pages.
+#[cfg(any(
+    all(feature = "std", not(loom)),
+    not(any(feature = "std", feature = "platform"))
+))]
 pub(super) struct Defaults;
 
 // SAFETY: the defaults do what the documentation says.
-#[cfg(not(any(feature = "std", feature = "platform")))]
+#[cfg(any(
+    all(feature = "std", not(loom)),
+    not(any(feature = "std", feature = "platform"))
+))]
 unsafe impl Platform for Defaults {}
 
 /// The size and the alignment of a page of [`Platform::allocate_page`], in bytes.

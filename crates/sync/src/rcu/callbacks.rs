@@ -79,8 +79,8 @@ const CHUNK: usize = LONE_BATCH;
 /// If more callbacks than this are ready, all of them run; inside a section, so many.
 const HIGH_WATER: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
 
-/// How often a barrier goes through the queues: a callback that frees an object may queue the slab
-/// that it was the last object of.
+/// How often a barrier goes through the queues: a callback may queue another one, as that of a file
+/// queues the node of its weak references.
 const PASSES: usize = if cfg!(loom) { 1 } else { 2 };
 
 /// How many callbacks may gather in a queue before the threads that queue them wait.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::cachegrind::{FIRST, Geometry};
 use super::part::Program;
 use crate::stats::{Samples, order};
-use fdtable_slab::{Cache, Colouring, Object, Options};
+use fdtable_slab::{Cache, Colouring, Object};
 
 /// Slabs of a walk. Without colours that is eight times the ways of a set.
 const SLABS: usize = 64;
@@ -131,7 +131,7 @@ fn with_ring<R>(
     colouring: Colouring,
     f: impl FnOnce(&Ring<'_>, usize) -> anyhow::Result<R>,
 ) -> anyhow::Result<R> {
-    let cache = Cache::with("walk", Options::new().colouring(colouring))?;
+    let cache = Cache::with("walk", colouring)?;
     let mut objects: Vec<Object<'_, Node>> = Vec::new();
     let per_slab = cache.info().objects_per_slab;
     let mut firsts: Vec<usize> = Vec::new();

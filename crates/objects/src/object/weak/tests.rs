@@ -166,7 +166,7 @@ fn a_quiet_object_that_was_revoked_has_its_node_taken() {
 #[test]
 fn members_of_a_list_have_weak_references_and_leave() {
     let list: PerCpuList<dyn Send + Sync> = PerCpuList::try_new().expect("there is memory");
-    let add = |access| list.try_add_coerced(5_u8, access, |value| value, |_, _| ());
+    let add = |access| list.add_coerced(5_u8, access, |value| value, |_, _| ());
     let member = add(Access::Write).expect("there is memory");
     let weak = Ref::downgrade(&member);
     assert_eq!((list.len(), list.writers()), (1, 1));

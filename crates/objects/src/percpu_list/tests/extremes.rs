@@ -1,7 +1,7 @@
 //! Extremes: sizes and alignments of values and hooks, panics, counts, iterators left behind.
 
 use super::*;
-use crate::object::Late;
+use crate::object::{Late, Prompt};
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
@@ -33,7 +33,7 @@ fn values_and_hooks_of_any_size_and_alignment() {
             seen.store(core::ptr::from_ref(&wide).addr(), SeqCst);
         };
         let member = list
-            .try_add_coerced(PageOfNothing, Access::Write, |page| page, hook)
+            .add_coerced(PageOfNothing, Access::Write, |page| page, hook)
             .expect("it may join");
         assert_eq!(member.place() % 4096, 0);
         let found = list.snapshot().expect("memory");
@@ -49,7 +49,7 @@ fn values_and_hooks_of_any_size_and_alignment() {
     refused.detach(|| ()).expect("once");
     assert!(
         refused
-            .try_add_coerced(PageOfNothing, Access::Read, |page| page, |_, _| ())
+            .add_coerced(PageOfNothing, Access::Read, |page| page, |_, _| ())
             .is_err()
     );
     rcu::barrier().expect("outside");
@@ -69,7 +69,7 @@ fn panics_leave_nothing_behind<K: Kind>() {
     let drops = Arc::new(AtomicUsize::new(0));
     let list: PerCpuList<K::Object<Loud>> = PerCpuList::try_new().expect("memory");
     let hook = |_: &Loud, _| panic!("on purpose");
-    let member = list.try_add_of::<K, Loud, _>(Loud(drops.clone()), Access::Write, hook);
+    let member = list.try_add::<K, Loud, _>(Loud(drops.clone()), Access::Write, hook);
     let member = member.expect("it may join");
     assert!(catch_unwind(AssertUnwindSafe(|| Ref::revoke(&member))).is_err());
     assert!(list.is_empty());

@@ -76,7 +76,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Add(access) => {
-                    let added = list.try_add(next, access, |_, _| ());
+                    let added = list.add(next, access, |_, _| ());
                     if plain.refuses && access == Access::Write {
                         prop_assert_eq!(added.err(), Some(Refused::ReadOnly));
                     } else {

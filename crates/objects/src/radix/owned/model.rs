@@ -12,7 +12,8 @@ use super::super::Tree;
 use super::super::leaf::{Leaf, LeafState};
 use super::super::node::{Root, interior, leaf};
 use super::{Added, COLD, NonNull, REVOCATIONS, hot_bit};
-use crate::object::{self, IN_PART};
+use crate::object::IN_PART;
+use crate::object::header::Header;
 
 pub(super) use fdtable_sync::rcu::sequence_area as area;
 pub(super) use fdtable_sync::sequence::model::cpu;
@@ -45,7 +46,7 @@ pub(super) fn add<T: ?Sized, S: LeafState, D>(tree: &Tree<T, S, D>, slot: usize,
         // Relaxed: a hint.
         if sequence.step(|| tree.shared.hot.load(Relaxed))? & hot_bit(slot) != 0 {
             // SAFETY: that the block is there is what the models check.
-            let home = sequence.step(|| unsafe { object::header::home(block) })?;
+            let home = sequence.step(|| unsafe { Header::of(block) }.spread.home())?;
             part = spread::part(home, sequence.cpu());
             if home & spread::MARK == 0 {
                 noted |= COLD;
@@ -55,7 +56,7 @@ pub(super) fn add<T: ?Sized, S: LeafState, D>(tree: &Tree<T, S, D>, slot: usize,
         let before = sequence.step(|| match part {
             Some(part) => part.fetch_add(1, Relaxed),
             // SAFETY: as above.
-            None => unsafe { object::header::add(block) },
+            None => unsafe { Header::of(block) }.count.add(),
         })?;
         Ok(Added {
             raw: part.map_or(raw, |_| raw.map_addr(|address| address | IN_PART)),

@@ -15,12 +15,19 @@ use super::super::node::{FANOUT_BITS, HEIGHT, Interior};
 use super::super::{Shared, Tree};
 use super::{Added, COLD, REVOCATIONS, RawObject};
 use crate::object::IN_PART;
-use crate::object::header::{COUNT_DISTANCE, HOME_DISTANCE};
+use crate::object::header::Header;
 
 // The walk multiplies the height by 9, and takes 9 bits for each level.
 const _: () = assert!(FANOUT_BITS == 9 && HEIGHT == 63);
 const _: () = assert!(COLD == 1 << 63);
 const _: () = assert!(size_of::<Slot<()>>() == 8 && offset_of!(Slots<()>, 0) == 0);
+
+/// How far the word of a [spread](mod@fdtable_sync::refcount::spread) count, with its number, is in
+/// front of the value of a block.
+const HOME_DISTANCE: usize = size_of::<Header>() - offset_of!(Header, spread) - layout::HOME;
+
+/// How far the count of a block is in front of its value.
+const COUNT_DISTANCE: usize = size_of::<Header>() - offset_of!(Header, count);
 
 /// In tests, the sequence lingers before the commit, so that it is interrupted there.
 #[cfg(test)]
@@ -94,7 +101,7 @@ macro_rules! add {
                 place = out(reg) _,
                 before = out(reg) before,
                 noted = out(reg) noted,
-                revocations = in(reg) REVOCATIONS.as_ptr(),
+                revocations = in(reg) REVOCATIONS.0.as_ptr(),
                 parts = sym layout::PARTS,
                 in_part = const IN_PART,
                 count = const COUNT_DISTANCE,

@@ -1,39 +1,30 @@
-//! Stand-in for systems without sequences. It can never be constructed.
+//! Stand-in for systems without sequences: a cache does not look for their area.
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
-use super::Cpus;
+use crate::local::Local;
 use crate::magazine::{Lack, Rounds};
 
-use fdtable_sync::fence::NotRestarted;
-pub(super) use fdtable_sync::percpu::copies;
+pub(in crate::local) use fdtable_sync::percpu::copies;
+use fdtable_sync::sequence::Area;
 
-/// There is none.
-#[derive(Clone, Copy)]
-pub(super) enum Area {}
-
-impl Area {
-    pub(super) fn find() -> Option<Self> {
-        None
-    }
+/// Returns nothing, also where `fdtable-sync` has areas that this crate has no sequences for.
+pub(in crate::local) fn find() -> Option<Area> {
+    None
 }
 
-pub(super) fn restart(area: Area) -> Result<(), NotRestarted> {
-    match area {}
+pub(super) fn pop(_: &Local, _: Area) -> *mut u8 {
+    ptr::null_mut()
 }
 
-pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
-    match cpus.area {}
+pub(super) fn push(_: &Local, _: Area, _: NonNull<u8>) -> bool {
+    false
 }
 
-pub(super) fn push(cpus: &Cpus, _: NonNull<u8>) -> bool {
-    match cpus.area {}
+pub(super) fn exchange(_: &Local, _: Area, _: Lack) -> bool {
+    false
 }
 
-pub(super) fn exchange(cpus: &Cpus, _: Lack) -> bool {
-    match cpus.area {}
-}
-
-pub(super) fn load(cpus: &Cpus, _: *mut Rounds, _: Lack) -> *mut Rounds {
-    match cpus.area {}
+pub(super) fn load(_: &Local, _: Area, magazine: *mut Rounds, _: Lack) -> *mut Rounds {
+    magazine
 }

@@ -2,16 +2,19 @@
 
 use core::ptr::NonNull;
 
-use super::Cpus;
+use crate::local::Local;
 use crate::local::pair::Pair;
-use crate::magazine::{COUNT, HIT, Lack, Rounds};
+use crate::magazine::{Lack, Rounds};
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 use fdtable_sync::sequence::model::{CPUS, Interrupted, Sequence};
 
-pub(super) use fdtable_sync::fence::restart;
-pub(super) use fdtable_sync::sequence::Area;
+use fdtable_sync::sequence::Area;
 
-pub(super) fn copies() -> usize {
+pub(in crate::local) fn find() -> Option<Area> {
+    Area::find()
+}
+
+pub(in crate::local) fn copies() -> usize {
     CPUS
 }
 
@@ -34,57 +37,57 @@ impl<'c> Own<'c> {
         self.step(|| Pair::rounds(&self.pair.previous))
     }
 
-    fn is_stopped(&self, cpus: &Cpus) -> Result<bool, Interrupted> {
-        self.step(|| cpus.stopped.load(Relaxed))
+    fn is_stopped(&self, local: &Local) -> Result<bool, Interrupted> {
+        self.step(|| local.stopped.load(Relaxed))
     }
 }
 
 /// (A), (B), and the steps that follow.
-fn run<A>(cpus: &Cpus, steps: impl Fn(&Own<'_>) -> Result<A, Interrupted>) -> A {
+fn run<A>(local: &Local, steps: impl Fn(&Own<'_>) -> Result<A, Interrupted>) -> A {
     fdtable_sync::sequence::model::run(|sequence| {
-        let pair = cpus.pairs.of(sequence.cpu());
+        let pair = local.pairs.of(sequence.cpu());
         steps(&Own { sequence, pair })
     })
 }
 
-pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
-    run(cpus, |sequence| {
+pub(super) fn pop(local: &Local, _: Area) -> *mut u8 {
+    run(local, |sequence| {
         let rounds = sequence.loaded()?;
-        let tally = sequence.step(|| rounds.tally.load(Relaxed))?;
-        let Some(last) = (tally & COUNT).checked_sub(1) else {
+        let count = sequence.step(|| rounds.len())?;
+        let Some(last) = count.checked_sub(1) else {
             return Ok(core::ptr::null_mut());
         };
         // weaken: commit-before-the-object-is-taken
         let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
-        sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;
+        sequence.step(|| rounds.count.store(last, Relaxed))?;
         Ok(object)
     })
 }
 
-pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
-    run(cpus, |sequence| {
+pub(super) fn push(local: &Local, _: Area, object: NonNull<u8>) -> bool {
+    run(local, |sequence| {
         let rounds = sequence.loaded()?;
-        let tally = sequence.step(|| rounds.tally.load(Relaxed))?;
-        if tally & COUNT >= rounds.ceiling {
+        let count = sequence.step(|| rounds.len())?;
+        if count >= rounds.ceiling {
             return Ok(false);
         }
-        let place = &rounds.objects[tally & COUNT];
+        let place = &rounds.objects[count];
         // weaken: commit-before-the-object-is-stored
         sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
-        sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;
+        sequence.step(|| rounds.count.store(count + 1, Relaxed))?;
         Ok(true)
     })
 }
 
-pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
-    run(cpus, |sequence| {
+pub(super) fn exchange(local: &Local, _: Area, lack: Lack) -> bool {
+    run(local, |sequence| {
         let loaded = sequence.loaded()?;
         if !sequence.step(|| loaded.lacks(lack))? {
             return Ok(false);
         }
         let previous = sequence.previous()?;
         // weaken: exchange-that-is-not-stopped
-        if sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {
+        if sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(local)? {
             return Ok(false);
         }
         sequence.step(|| sequence.pair.set(previous, loaded))?;
@@ -92,15 +95,15 @@ pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
     })
 }
 
-pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
-    run(cpus, |sequence| {
+pub(super) fn load(local: &Local, _: Area, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
+    run(local, |sequence| {
         let loaded = sequence.loaded()?;
         if !sequence.step(|| loaded.lacks(lack))? {
             return Ok(magazine);
         }
         let previous = sequence.previous()?;
         // weaken: magazine-that-is-not-stopped
-        if !sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {
+        if !sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(local)? {
             return Ok(magazine);
         }
         sequence.step(|| sequence.pair.set(magazine, loaded))?;

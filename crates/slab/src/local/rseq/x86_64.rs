@@ -9,21 +9,22 @@ use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-use super::Cpus;
+use crate::local::Local;
 use crate::local::pair::Pair;
-use crate::magazine::{COUNT, HIT, Lack, Rounds};
+use crate::magazine::{Lack, Rounds};
 use fdtable_sync::{restartable, restartable_in, segment};
 
-pub(super) use fdtable_sync::fence::restart;
 /// The number of copies is the total number of CPUs.
-pub(super) use fdtable_sync::percpu::copies;
-pub(super) use fdtable_sync::sequence::Area;
+pub(in crate::local) use fdtable_sync::percpu::copies;
+use fdtable_sync::sequence::Area;
+
+pub(in crate::local) fn find() -> Option<Area> {
+    Area::find()
+}
 
 /// From the index of a CPU to the offset of its copy.
 const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
 
-// One byte is compared.
-const _: () = assert!(COUNT == 0xFF);
 const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
 // They are exchanged with one store of sixteen bytes.
 const _: () = assert!(offset_of!(Pair, loaded) == 0 && offset_of!(Pair, previous) == 8);
@@ -46,9 +47,9 @@ macro_rules! linger {
 /// A sequence. Its `steps` find in `at` the offset of this CPU's copy; the last of them is the
 /// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
 macro_rules! sequence {
-    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
+    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $local:expr, $area:expr, $($operands:tt)*) => {
         restartable!(
-            area: $cpus.area,
+            area: $area,
             steps: [
                 // (B) A thread without an area has a negative index.
                 concat!("mov {at:e}, dword ptr ", segment!(), ":[{area} + 4]"),
@@ -58,24 +59,33 @@ macro_rules! sequence {
                 $($step,)*
             ],
             otherwise: $otherwise,
-            base = in(reg) $cpus.pairs.as_slice().as_ptr(),
-            limit = in(reg) $cpus.pairs.as_slice().len(),
+            base = in(reg) $local.pairs.as_slice().as_ptr(),
+            limit = in(reg) $local.pairs.as_slice().len(),
             shift = const SHIFT,
-            tally = const offset_of!(Rounds, tally),
+            count = const offset_of!(Rounds, count),
             $($operands)*
         )
     };
 }
 
 /// A sequence that commits both places of this CPU's copy, with `cmpxchg16b`: that needs no
-/// vector register, which a kernel has not. The `steps` find the address of the copy in `r8`, and
-/// what both lack at `rdi` in a magazine. They leave the old places in `rax` and `rdx`, and the
-/// new ones in `rbx` and `rcx`.
+/// vector register, which a kernel has not. It leaves if the loaded magazine does not lack that,
+/// and by the jump `leave` after the comparison of the previous one. The `steps` find the old
+/// places in `rax` and `rdx`, and the new second one in `rcx`; they leave the new first one in
+/// `rbx`.
 ///
 /// The compiler does not let `rbx` be named as an operand, but may choose it for one. So all
 /// operands have registers of their own, except for the one that keeps `rbx`.
 macro_rules! sequence_of_both {
-    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $lack:expr, $($operands:tt)*) => {
+    (
+        leave: $leave:literal,
+        steps: [$($step:expr),* $(,)?],
+        otherwise: $otherwise:expr,
+        $local:expr,
+        $area:expr,
+        $lack:expr,
+        $($operands:tt)*
+    ) => {
         restartable_in!(
             registers: ("r8", "r9"),
             around: ["mov {saved}, rbx", "mov rbx, {saved}"],
@@ -86,6 +96,19 @@ macro_rules! sequence_of_both {
                 "jae 6f",
                 "shl r8, {shift}",
                 "add r8, r10",
+                // (C), (D) The count of each, and the count at which it lacks that.
+                "mov rax, qword ptr [r8]",
+                "mov rcx, qword ptr [rax + {count}]",
+                "cmp rcx, qword ptr [rax + rdi]",
+                "jne 6f",
+                "mov rdx, qword ptr [r8 + 8]",
+                "mov rcx, qword ptr [rdx + {count}]",
+                "cmp rcx, qword ptr [rdx + rdi]",
+                $leave,
+                // (X)
+                "cmp byte ptr [rsi], 0",
+                "jne 6f",
+                "mov rcx, rax",
                 $($step,)*
                 linger!(),
                 // (E) Stores both, as the old ones are those that were loaded.
@@ -94,13 +117,13 @@ macro_rules! sequence_of_both {
             otherwise: $otherwise,
             saved = out(reg) _,
             shift = const SHIFT,
-            tally = const offset_of!(Rounds, tally),
+            count = const offset_of!(Rounds, count),
             out("r8") _,
-            in("r9") Area::offset($cpus.area),
-            in("r10") $cpus.pairs.as_slice().as_ptr(),
-            in("r11") $cpus.pairs.as_slice().len(),
+            in("r9") Area::offset($area),
+            in("r10") $local.pairs.as_slice().as_ptr(),
+            in("r11") $local.pairs.as_slice().len(),
             in("rdi") limit_offset($lack),
-            in("rsi") &raw const $cpus.stopped,
+            in("rsi") &raw const $local.stopped,
             out("rax") _,
             out("rcx") _,
             $($operands)*
@@ -110,32 +133,29 @@ macro_rules! sequence_of_both {
 
 /// Takes an object from the loaded magazine. Null if there is none.
 #[inline(always)]
-pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
+pub(super) fn pop(local: &Local, area: Area) -> *mut u8 {
     let object: *mut u8;
-    // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`,
+    // SAFETY: the thread has its area there, since it was found, and its place in `pairs`,
     // since (B) compares. A loaded magazine belongs to the CPU, and the sequence is restarted if
     // the thread does not have the CPU to itself from (A) to (E).
     unsafe {
         sequence!(
             steps: [
-                // (C), (D) The count, which is null if there is nothing; then the object.
+                // (C), (D) One object less, unless there is none; and that object.
                 "mov {at}, qword ptr [{base} + {at}]",
-                "mov {now}, qword ptr [{at} + {tally}]",
-                "movzx {object:e}, {now:l}",
-                "test {object:e}, {object:e}",
-                "jz 5f",
-                "mov {object}, qword ptr [{at} + {object} * 8 + {objects} - 8]",
-                // One object less, and one more hit.
-                "add {now}, {hit} - 1",
+                "mov {now}, qword ptr [{at} + {count}]",
+                "sub {now}, 1",
+                "jb 6f",
+                "mov {object}, qword ptr [{at} + {now} * 8 + {objects}]",
                 linger!(),
                 // (E)
-                "mov qword ptr [{at} + {tally}], {now}",
+                "mov qword ptr [{at} + {count}], {now}",
             ],
             otherwise: "xor {object:e}, {object:e}",
-            cpus,
+            local,
+            area,
             object = out(reg) object,
             now = out(reg) _,
-            hit = const HIT,
             objects = const offset_of!(Rounds, objects),
         );
     }
@@ -144,8 +164,8 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
 
 /// Puts an object into the loaded magazine. Returns true if there was room.
 #[inline(always)]
-pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
-    let tally: usize;
+pub(super) fn push(local: &Local, area: Area, object: NonNull<u8>) -> bool {
+    let count: usize;
     // SAFETY: as in `pop`. The place of the object is above the count: no thread reads it before
     // the commit.
     unsafe {
@@ -153,55 +173,40 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
             steps: [
                 // (C), (D)
                 "mov {at}, qword ptr [{base} + {at}]",
-                "mov {now}, qword ptr [{at} + {tally}]",
-                "movzx {there:e}, {now:l}",
-                "cmp {there}, qword ptr [{at} + {ceiling}]",
+                "mov {now}, qword ptr [{at} + {count}]",
+                "cmp {now}, qword ptr [{at} + {ceiling}]",
                 "jae 6f",
-                "mov qword ptr [{at} + {there} * 8 + {objects}], {object}",
+                "mov qword ptr [{at} + {now} * 8 + {objects}], {object}",
                 "add {now}, 1",
                 linger!(),
                 // (E)
-                "mov qword ptr [{at} + {tally}], {now}",
+                "mov qword ptr [{at} + {count}], {now}",
             ],
             otherwise: "xor {now:e}, {now:e}",
-            cpus,
+            local,
+            area,
             object = in(reg) object.as_ptr(),
-            now = out(reg) tally,
-            there = out(reg) _,
+            now = out(reg) count,
             ceiling = const offset_of!(Rounds, ceiling),
             objects = const offset_of!(Rounds, objects),
         );
     }
-    tally != 0
+    count != 0
 }
 
 /// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Returns
 /// true if it did.
-pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
+pub(super) fn exchange(local: &Local, area: Area, lack: Lack) -> bool {
     let done: usize;
     // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size.
     // `rbx` is restored.
     unsafe {
         sequence_of_both!(
-            steps: [
-                // (C), (D) The count of each, and the count at which it lacks that.
-                "mov rax, qword ptr [r8]",
-                "movzx ecx, byte ptr [rax + {tally}]",
-                "cmp rcx, qword ptr [rax + rdi]",
-                "jne 6f",
-                "mov rdx, qword ptr [r8 + 8]",
-                "movzx ecx, byte ptr [rdx + {tally}]",
-                "cmp rcx, qword ptr [rdx + rdi]",
-                "je 6f",
-                // (X)
-                "cmp byte ptr [rsi], 0",
-                "jne 6f",
-                "mov r12d, 1",
-                "mov rbx, rdx",
-                "mov rcx, rax",
-            ],
+            leave: "je 6f",
+            steps: ["mov r12d, 1", "mov rbx, rdx"],
             otherwise: "xor r12d, r12d",
-            cpus,
+            local,
+            area,
             lack,
             out("rdx") _,
             out("r12") done,
@@ -212,29 +217,16 @@ pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
 
 /// Loads a magazine if both lack that; the loaded one becomes the previous one, and the previous
 /// one is returned. Otherwise returns the given one.
-pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
+pub(super) fn load(local: &Local, area: Area, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
     let displaced: *mut Rounds;
     // SAFETY: as in `exchange`.
     unsafe {
         sequence_of_both!(
-            steps: [
-                // (C), (D)
-                "mov rax, qword ptr [r8]",
-                "movzx ecx, byte ptr [rax + {tally}]",
-                "cmp rcx, qword ptr [rax + rdi]",
-                "jne 6f",
-                "mov rdx, qword ptr [r8 + 8]",
-                "movzx ecx, byte ptr [rdx + {tally}]",
-                "cmp rcx, qword ptr [rdx + rdi]",
-                "jne 6f",
-                // (X)
-                "cmp byte ptr [rsi], 0",
-                "jne 6f",
-                "mov rbx, r12",
-                "mov rcx, rax",
-            ],
+            leave: "jne 6f",
+            steps: ["mov rbx, r12"],
             otherwise: "mov rdx, r12",
-            cpus,
+            local,
+            area,
             lack,
             out("rdx") displaced,
             in("r12") magazine,

@@ -5,6 +5,12 @@
 //! comes. Words share a few queues: a wake-up wakes all sleepers of its queue, and those of other
 //! words sleep again.
 
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "Linux has it for its tests alone"
+)]
+
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, PoisonError};
