@@ -424,8 +424,10 @@ impl Model {
 fn models() -> Result<Vec<Model>> {
     let target = target().join("loom");
     let build = loom(Process::cargo("test"), &target, "");
-    let build =
-        build.words("--package fdtable-sync --package fdtable-slab --package fdtable-objects");
+    let build = build.words(
+        "--package fdtable-sync --package fdtable-slab --package fdtable-objects \
+             --package fdtable-rcu-map",
+    );
     let build = build.words("--package fdtable --lib --test linearizable --test races");
     let mut models = Vec::new();
     for binary in test_binaries(build)? {
