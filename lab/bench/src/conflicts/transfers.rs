@@ -40,39 +40,21 @@ const WARM_UP: usize = 4;
 /// Exclusive upper bound for new descriptors.
 const LIMIT: u32 = 1 << 20;
 
-/// The work of every CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Work {
-    /// Looks up a descriptor of its own, without a reference.
-    BorrowedOwn,
-    /// The same with one descriptor for all.
-    BorrowedCommon,
-    /// Takes a reference to a file of its own, and drops it.
-    OwnedOwn,
-    /// The same with one file for all.
-    OwnedCommon,
-    /// Creates a file, opens it on any descriptor, and closes it.
-    OpenClose,
-}
-
-impl Work {
-    pub(super) const ALL: [Work; 5] = [
-        Work::BorrowedOwn,
-        Work::BorrowedCommon,
-        Work::OwnedOwn,
-        Work::OwnedCommon,
-        Work::OpenClose,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Work::BorrowedOwn => "borrowed get, own descriptors",
-            Work::BorrowedCommon => "borrowed get, one descriptor",
-            Work::OwnedOwn => "owned get and put, own files",
-            Work::OwnedCommon => "owned get and put, one file",
-            Work::OpenClose => "open any and close, new files",
-        }
+named! {
+    /// The work of every CPU.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Work {
+        /// Looks up a descriptor of its own, without a reference.
+        BorrowedOwn = "borrowed get, own descriptors",
+        /// The same with one descriptor for all.
+        BorrowedCommon = "borrowed get, one descriptor",
+        /// Takes a reference to a file of its own, and drops it.
+        OwnedOwn = "owned get and put, own files",
+        /// The same with one file for all.
+        OwnedCommon = "owned get and put, one file",
+        /// Creates a file, opens it on any descriptor, and closes it.
+        OpenClose = "open any and close, new files",
     }
 }
 
