@@ -103,28 +103,24 @@ pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
 /// If operations cannot be traced here, or a table fails.
 pub fn run() -> anyhow::Result<String> {
     let cpus = &mut simulate(MAX_CPUS)?;
-    let mut rows = SharedTable::<Ours>::with(cpus, SharedTable::rows)?;
+    let mut rows = rows::<Ours>(cpus)?;
     rows.push(SharedTable::<Ours>::with(cpus, SharedTable::long_run)?);
-    rows.extend(SharedTable::<OfArcs<RwLockVec<Padded>>>::with(
-        cpus,
-        SharedTable::rows,
-    )?);
+    rows.extend(rows_of_arcs::<RwLockVec<Padded>>(cpus)?);
     #[cfg(feature = "rivals")]
     {
-        rows.extend(SharedTable::<OfArcs<Swapped>>::with(
-            cpus,
-            SharedTable::rows,
-        )?);
-        rows.extend(SharedTable::<OfArcs<Sharded>>::with(
-            cpus,
-            SharedTable::rows,
-        )?);
-        rows.extend(SharedTable::<OfArcs<Dashed>>::with(
-            cpus,
-            SharedTable::rows,
-        )?);
+        rows.extend(rows_of_arcs::<Swapped>(cpus)?);
+        rows.extend(rows_of_arcs::<Sharded>(cpus)?);
+        rows.extend(rows_of_arcs::<Dashed>(cpus)?);
     }
     Ok(serde_json::to_string(&rows)?)
+}
+
+fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
+    SharedTable::<T>::with(cpus, SharedTable::rows)
+}
+
+fn rows_of_arcs<C: Container>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
+    rows::<OfArcs<C>>(cpus)
 }
 
 /// Counts the transfers of the first `count` CPUs.
