@@ -31,113 +31,44 @@ struct Step {
 /// The steps that run beside all others.
 const BESIDE: &[&str] = &["models", "kernel", "bare-metal", "musl", "foreign"];
 
-const STEPS: &[Step] = &[
-    Step {
-        name: "models",
-        summary: "long models to their own bounds, then all with up to 4 preemptions, an hour in all",
-        run: models,
-    },
-    Step {
-        name: "protocol",
-        summary: "models of how the supervisor of a tree follows ends of processes, and of its locks",
-        run: protocol,
-    },
-    Step {
-        name: "mutations",
-        summary: "every weakened ordering makes a model fail",
-        run: mutations,
-    },
-    Step {
-        name: "stress",
-        summary: "each test of threads for a minute, programs that start threads, and 20,000 kills",
-        run: stress,
-    },
-    Step {
-        name: "properties",
-        summary: "20,000 cases of each property",
-        run: properties,
-    },
-    Step {
-        name: "random-calls",
-        summary: "1,000 scripts of random calls of C, beside the host, and in threads",
-        run: random_calls,
-    },
-    Step {
-        name: "leaks",
-        summary: "address and leak sanitizer, with nightly",
-        run: leaks,
-    },
-    Step {
-        name: "threads",
-        summary: "thread sanitizer: see the reason",
-        run: threads,
-    },
-    Step {
-        name: "allocations",
-        summary: "an allocator that fails, and no slabs",
-        run: allocations,
-    },
-    Step {
-        name: "slab-debug",
-        summary: "red zones around every block",
-        run: slab_debug,
-    },
-    Step {
-        name: "conflicts",
-        summary: "of the code of a release build",
-        run: conflicts,
-    },
-    Step {
-        name: "platform",
-        summary: "the tests of tables on the hooks of a platform, without `std`",
-        run: platform,
-    },
-    Step {
-        name: "kernel",
-        summary: "the example kernels: with 1, 2 and 16 CPUs and without optimizations, and in C",
-        run: kernel,
-    },
-    Step {
-        name: "bare-metal",
-        summary: "targets without an operating system",
-        run: bare_metal,
-    },
-    Step {
-        name: "musl",
-        summary: "the tests of the library with the C library musl",
-        run: musl,
-    },
-    Step {
-        name: "degraded",
-        summary: "the tests of the library without rseq, without membarrier, and on one CPU",
-        run: degraded,
-    },
-    Step {
-        name: "foreign",
-        summary: "the tests of the library for aarch64 and riscv64, and its instructions, under QEMU",
-        run: foreign,
-    },
-    Step {
-        name: "oldest-rust",
-        summary: "the library, by the `rust-version` of its crates",
-        run: oldest_rust,
-    },
-    Step {
-        name: "experiments",
-        summary: "tests of the experiments, and lints of the program without them",
-        run: experiments,
-    },
-    Step {
-        name: "jemalloc",
-        summary: "lints and tests with the rival heap and the profiler, which take long to build",
-        run: jemalloc,
-    },
-    Step {
-        name: "programs",
-        summary: "programs that others wrote, which are fetched",
-        run: others,
-    },
-];
+/// Makes the list of steps: names, and what each runs.
+macro_rules! steps {
+    ($($name:literal $run:path: $summary:literal,)+) => {
+        &[$(Step { name: $name, summary: $summary, run: $run },)+]
+    };
+}
+
+const STEPS: &[Step] = steps! {
+    "models" models:
+        "long models to their own bounds, then all with up to 4 preemptions, an hour in all",
+    "protocol" protocol:
+        "models of how the supervisor of a tree follows ends of processes, and of its locks",
+    "mutations" mutations: "every weakened ordering makes a model fail",
+    "stress" stress:
+        "each test of threads for a minute, programs that start threads, and 20,000 kills",
+    "properties" properties: "20,000 cases of each property",
+    "random-calls" random_calls:
+        "1,000 scripts of random calls of C, beside the host, and in threads",
+    "leaks" leaks: "address and leak sanitizer, with nightly",
+    "threads" threads: "thread sanitizer: see the reason",
+    "allocations" allocations: "an allocator that fails, and no slabs",
+    "slab-debug" slab_debug: "red zones around every block",
+    "conflicts" conflicts: "of the code of a release build",
+    "platform" platform: "the tests of tables on the hooks of a platform, without `std`",
+    "kernel" kernel:
+        "the example kernels: with 1, 2 and 16 CPUs and without optimizations, and in C",
+    "bare-metal" bare_metal: "targets without an operating system",
+    "musl" musl: "the tests of the library with the C library musl",
+    "degraded" degraded:
+        "the tests of the library without rseq, without membarrier, and on one CPU",
+    "foreign" foreign:
+        "the tests of the library for aarch64 and riscv64, and its instructions, under QEMU",
+    "oldest-rust" oldest_rust: "the library, by the `rust-version` of its crates",
+    "experiments" experiments: "tests of the experiments, and lints of the program without them",
+    "jemalloc" jemalloc:
+        "lints and tests with the rival heap and the profiler, which take long to build",
+    "programs" others: "programs that others wrote, which are fetched",
+};
 
 /// The deeper bound of preemptions.
 const PREEMPTIONS: u32 = 4;

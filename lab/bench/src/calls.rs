@@ -21,7 +21,7 @@ use crate::table::Table;
 
 mod locked;
 
-pub use locked::{Locked, LockedTable};
+pub use locked::Locked;
 
 use std::io::IoSlice;
 use std::time::Duration;

@@ -22,6 +22,9 @@
 // Forbidden but for a promise to the tracer, in `conflicts/simulation.rs`.
 #![deny(unsafe_code)]
 
+#[macro_use]
+mod named;
+
 pub mod affinity;
 #[cfg(feature = "experiments")]
 pub mod alloc;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fdtable::{Error, FdFlags, FileRef, Files, Rcu, rcu};
 use fdtable_vfs::{Errno, Object, OpenFlags, RcuObject};
 
-use crate::baseline::{RwLockBitmap, RwLockVec};
+use crate::baseline::{Reference, RwLocked, State};
 
 /// Descriptor table of one process, whose open files are seen as `T`.
 pub trait Table<T: ?Sized>: Send + Sync + 'static {
@@ -89,6 +89,10 @@ impl<T: ?Sized> Deref for RcuFile<T> {
     }
 }
 
+impl<T: ?Sized + Send + Sync + 'static> Reference for RcuFile<T> {
+    const VECTOR: &'static str = "RwLock<Vec<Option<FileRef>>>";
+}
+
 /// The kind of files that can be borrowed. Owned lookups, opens and closes are the same for the
 /// other kind, if the files have no `Drop`, as most files of this laboratory.
 impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<Rcu<T>> {
@@ -148,64 +152,60 @@ impl<O: Object> NewFile<dyn Object, O> for Files<RcuObject> {
     }
 }
 
-/// Implements [`Table`] and [`NewFile`] for a table that holds `Arc`s.
-macro_rules! table_of_arcs {
-    ($table:ident, $name:literal) => {
-        impl<T: ?Sized + Send + Sync + 'static> Table<T> for $table<T> {
-            type Ref = Arc<T>;
-            const NAME: &'static str = $name;
+/// Every baseline, for references of any kind.
+impl<S: State> Table<Target<S>> for RwLocked<S> {
+    type Ref = S::Ref;
+    const NAME: &'static str = S::NAME;
 
-            fn with_limit(limit: u32) -> Self {
-                $table::with_limit(limit)
-            }
+    fn with_limit(limit: u32) -> Self {
+        RwLocked::with_limit(limit)
+    }
 
-            #[inline]
-            fn open(&self, file: Arc<T>) -> Result<RawFd, Error> {
-                $table::open(self, file)
-            }
+    #[inline]
+    fn open(&self, file: S::Ref) -> Result<RawFd, Error> {
+        RwLocked::open(self, file)
+    }
 
-            #[inline]
-            fn get(&self, fd: RawFd) -> Result<Arc<T>, Error> {
-                $table::get(self, fd)
-            }
+    #[inline]
+    fn get(&self, fd: RawFd) -> Result<S::Ref, Error> {
+        RwLocked::get(self, fd)
+    }
 
-            #[inline]
-            fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error> {
-                $table::with(self, fd, f)
-            }
+    #[inline]
+    fn with<R>(&self, fd: RawFd, f: impl FnOnce(&Target<S>) -> R) -> Result<R, Error> {
+        self.hold().file(fd).map(f)
+    }
 
-            #[inline]
-            fn close(&self, fd: RawFd) -> Result<(), Error> {
-                $table::close(self, fd)
-            }
+    #[inline]
+    fn close(&self, fd: RawFd) -> Result<(), Error> {
+        RwLocked::close(self, fd)
+    }
 
-            #[inline]
-            fn take(&self, fd: RawFd) -> Result<Arc<T>, Error> {
-                $table::take(self, fd)
-            }
+    #[inline]
+    fn take(&self, fd: RawFd) -> Result<S::Ref, Error> {
+        RwLocked::take(self, fd)
+    }
 
-            #[inline]
-            fn fork(&self) -> Result<Self, Error> {
-                Ok($table::fork(self))
-            }
-        }
-
-        impl<T: Send + Sync + 'static> NewFile<T, T> for $table<T> {
-            fn new_file(value: T) -> Arc<T> {
-                Arc::new(value)
-            }
-        }
-
-        impl<O: Object> NewFile<dyn Object, O> for $table<dyn Object> {
-            fn new_file(value: O) -> Arc<dyn Object> {
-                Arc::new(ReleasedOnDrop(value))
-            }
-        }
-    };
+    #[inline]
+    fn fork(&self) -> Result<Self, Error> {
+        Ok(RwLocked::fork(self))
+    }
 }
 
-table_of_arcs!(RwLockBitmap, "files_struct under a rwlock");
-table_of_arcs!(RwLockVec, "RwLock<Vec<Option<Arc>>>");
+/// The open files of a baseline.
+type Target<S> = <<S as State>::Ref as Deref>::Target;
+
+impl<T: Send + Sync + 'static, S: State<Ref = Arc<T>>> NewFile<T, T> for RwLocked<S> {
+    fn new_file(value: T) -> Arc<T> {
+        Arc::new(value)
+    }
+}
+
+impl<O: Object, S: State<Ref = Arc<dyn Object>>> NewFile<dyn Object, O> for RwLocked<S> {
+    fn new_file(value: O) -> Arc<dyn Object> {
+        Arc::new(ReleasedOnDrop(value))
+    }
+}
 
 /// Object whose release hook runs when the last `Arc` is dropped, like that of a [`FileRef`].
 struct ReleasedOnDrop<O: Object>(O);
@@ -249,6 +249,7 @@ impl<O: Object> Object for ReleasedOnDrop<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::baseline::{RwLockBitmap, RwLockVec};
 
     /// Checks the properties that every workload relies on.
     fn serves_the_lowest_free_descriptor<Tb: Table<u64> + NewFile<u64, u64>>() {

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::os::fd::RawFd;
 
-use fdtable::{Error, FdFlags, FileRef, Files};
+use fdtable::{FdFlags, FileRef, Files};
 use fdtable_vfs::event::Events;
 use fdtable_vfs::fs::Credentials;
 use fdtable_vfs::socket::SocketType;
@@ -13,47 +13,11 @@ use fdtable_vfs::{
 };
 
 use super::{Calls, with_devices};
-use crate::baseline::{FilesStruct, HeldFilesStruct, HeldVec, LockedVec};
+use crate::baseline::{RwLocked, State};
 use crate::table::{RcuFile, Table};
 
 /// Type of reference that both sides hold.
 type File = RcuFile<dyn Object>;
-
-/// Table under a lock, with the operations of a process that [`Table`] lacks.
-///
-/// The methods return `EBADF` and `EMFILE` as those of [`Table`] do.
-#[allow(clippy::missing_errors_doc)]
-pub trait LockedTable: Table<dyn Object, Ref = File> {
-    /// Read lock, for several lookups.
-    type Held<'t>: Held;
-
-    /// Takes the read lock.
-    fn hold(&self) -> Self::Held<'_>;
-
-    /// Installs two files at the two lowest free descriptors, or none of them.
-    fn open_pair(&self, one: File, other: File) -> Result<(RawFd, RawFd), Error>;
-
-    /// Duplicates `fd` to the lowest free descriptor.
-    fn dup(&self, fd: RawFd) -> Result<RawFd, Error>;
-
-    /// Returns the flags of a descriptor.
-    fn flags(&self, fd: RawFd) -> Result<FdFlags, Error>;
-
-    /// Sets the flags of a descriptor.
-    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Error>;
-
-    /// Closes the descriptors that close on exec.
-    fn exec(&self);
-}
-
-/// Read lock of a table.
-pub trait Held {
-    /// Finds the file of a descriptor.
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is not open.
-    fn file(&self, fd: RawFd) -> Result<&(dyn Object + 'static), Error>;
-}
 
 /// Process whose table is a baseline.
 pub struct Locked<Tb> {
@@ -62,7 +26,7 @@ pub struct Locked<Tb> {
     names: Process,
 }
 
-impl<Tb: LockedTable> Locked<Tb> {
+impl<S: State<Ref = File>> Locked<RwLocked<S>> {
     /// Tries a transfer under the read lock, and takes a reference to wait: as ours does in a
     /// section.
     #[inline]
@@ -90,12 +54,12 @@ enum Attempt {
     MustWait(File),
 }
 
-impl<Tb: LockedTable> Calls for Locked<Tb> {
-    const NAME: &'static str = Tb::NAME;
+impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
+    const NAME: &'static str = S::NAME;
 
     fn with_limit(limit: u32) -> Result<Self, Errno> {
         Ok(Locked {
-            table: Tb::with_limit(limit),
+            table: RwLocked::with_limit(limit),
             names: with_devices(Files::new())?,
         })
     }
@@ -240,7 +204,7 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
 
     fn fork(&self) -> Result<Self, Errno> {
         Ok(Locked {
-            table: self.table.fork()?,
+            table: self.table.fork(),
             // The state of a process beside its table is copied as ours is.
             names: self.names.clone_with(CloneFlags::FILES)?,
         })
@@ -251,94 +215,3 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
         Ok(())
     }
 }
-
-/// Implements [`Table`] and [`LockedTable`] for a baseline that holds the references of `fdtable`.
-macro_rules! locked_table {
-    ($table:ident, $held:ident, $name:literal) => {
-        impl Table<dyn Object> for $table<File> {
-            type Ref = File;
-            const NAME: &'static str = $name;
-
-            fn with_limit(limit: u32) -> Self {
-                $table::with_limit(limit)
-            }
-
-            #[inline]
-            fn open(&self, file: File) -> Result<RawFd, Error> {
-                $table::open(self, file)
-            }
-
-            #[inline]
-            fn get(&self, fd: RawFd) -> Result<File, Error> {
-                $table::get(self, fd)
-            }
-
-            #[inline]
-            fn with<R>(
-                &self,
-                fd: RawFd,
-                f: impl FnOnce(&(dyn Object + 'static)) -> R,
-            ) -> Result<R, Error> {
-                $table::with(self, fd, f)
-            }
-
-            #[inline]
-            fn close(&self, fd: RawFd) -> Result<(), Error> {
-                $table::close(self, fd)
-            }
-
-            #[inline]
-            fn take(&self, fd: RawFd) -> Result<File, Error> {
-                $table::take(self, fd)
-            }
-
-            #[inline]
-            fn fork(&self) -> Result<Self, Error> {
-                Ok($table::fork(self))
-            }
-        }
-
-        impl LockedTable for $table<File> {
-            type Held<'t> = $held<'t, File>;
-
-            #[inline]
-            fn hold(&self) -> Self::Held<'_> {
-                $table::hold(self)
-            }
-
-            #[inline]
-            fn open_pair(&self, one: File, other: File) -> Result<(RawFd, RawFd), Error> {
-                $table::open_pair(self, one, other)
-            }
-
-            #[inline]
-            fn dup(&self, fd: RawFd) -> Result<RawFd, Error> {
-                $table::dup(self, fd)
-            }
-
-            #[inline]
-            fn flags(&self, fd: RawFd) -> Result<FdFlags, Error> {
-                $table::flags(self, fd)
-            }
-
-            #[inline]
-            fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Error> {
-                $table::set_flags(self, fd, flags)
-            }
-
-            fn exec(&self) {
-                $table::exec(self);
-            }
-        }
-
-        impl Held for $held<'_, File> {
-            #[inline]
-            fn file(&self, fd: RawFd) -> Result<&(dyn Object + 'static), Error> {
-                $held::file(self, fd)
-            }
-        }
-    };
-}
-
-locked_table!(FilesStruct, HeldFilesStruct, "files_struct under a rwlock");
-locked_table!(LockedVec, HeldVec, "RwLock<Vec<Option<FileRef>>>");

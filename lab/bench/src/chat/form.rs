@@ -5,31 +5,22 @@ use serde::{Deserialize, Serialize};
 
 use super::role::Role;
 
-/// Form of a chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Form {
-    /// Three threads for each user: the server's receiver writes a message to all users.
-    ThreeThreads,
-    /// Three threads, with buffers for the whole traffic, so that no thread waits for room.
-    AllInFlight,
-    /// Four threads for each user, as in the original: the server's receiver puts a message into
-    /// the queue of every user, and a thread for each user writes from there.
-    Classic,
+named! {
+    /// Form of a chat.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Form {
+        /// Three threads for each user: the server's receiver writes a message to all users.
+        ThreeThreads = "three threads",
+        /// Three threads, with buffers for the whole traffic, so that no thread waits for room.
+        AllInFlight = "three threads, all in flight",
+        /// Four threads for each user, as in the original: the server's receiver puts a message
+        /// into the queue of every user, and a thread for each user writes from there.
+        Classic = "classic, four threads",
+    }
 }
 
 impl Form {
-    pub(super) const ALL: [Form; 3] = [Form::ThreeThreads, Form::AllInFlight, Form::Classic];
-
-    /// Returns the name in reports.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Form::ThreeThreads => "three threads",
-            Form::AllInFlight => "three threads, all in flight",
-            Form::Classic => "classic, four threads",
-        }
-    }
-
     /// Lists the threads of each user.
     pub(super) fn roles(self) -> &'static [Role] {
         match self {

@@ -85,7 +85,7 @@ impl Container for RwLockVec<Padded> {
 
     #[inline]
     fn with<R>(&self, key: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
-        self.with(key as i32, look)
+        self.hold().file(key as i32).map(look)
     }
 
     #[inline]

@@ -55,17 +55,12 @@ pub(super) fn text(matrix: &Matrix) -> String {
 
 /// Cache of resolved places, since resolving takes long.
 #[derive(Default)]
-struct Places(BTreeMap<(u64, u32), String>);
+struct Places(BTreeMap<u64, String>);
 
 impl Places {
     fn of(&mut self, side: &Side) -> String {
-        let access = side.access();
-        let key = (access.instruction, 0);
-        let place = self
-            .0
-            .entry(key)
-            .or_insert_with(|| side.location().to_string());
-        place.clone()
+        let place = self.0.entry(side.access().instruction);
+        place.or_insert_with(|| side.location().to_string()).clone()
     }
 }
 

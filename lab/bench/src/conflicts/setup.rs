@@ -10,43 +10,26 @@ use super::operation::Argument::{self, *};
 use super::operation::Call;
 use super::operation::Operation::{self, *};
 
-/// State before the two calls, and the calls that are tried in it. In each state, both CPUs have
-/// opened and closed before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub(super) enum Setup {
-    /// There is room, and the lowest free descriptor is in the first leaf. Calls on the table.
-    Steady,
-    /// The same state. Calls on the objects beside the table, with each other and with those on it.
-    Beside,
-    /// The lowest descriptors are taken, by searches that have passed over them.
-    Passed,
-    /// Two descriptors are free below the limit.
-    NearlyFull,
-    /// No descriptor is free below the limit.
-    Full,
+named! {
+    /// State before the two calls, and the calls that are tried in it. In each state, both CPUs
+    /// have opened and closed before.
+    #[derive(PartialOrd, Ord, Hash, Serialize)]
+    pub(super) enum Setup {
+        /// There is room, and the lowest free descriptor is in the first leaf. Calls on the table.
+        Steady = "steady",
+        /// The same state. Calls on the objects beside the table, with each other and with those on
+        /// it.
+        Beside = "beside",
+        /// The lowest descriptors are taken, by searches that have passed over them.
+        Passed = "passed",
+        /// Two descriptors are free below the limit.
+        NearlyFull = "nearly full",
+        /// No descriptor is free below the limit.
+        Full = "full",
+    }
 }
 
 impl Setup {
-    /// Every state.
-    pub(super) const ALL: [Setup; 5] = [
-        Setup::Steady,
-        Setup::Beside,
-        Setup::Passed,
-        Setup::NearlyFull,
-        Setup::Full,
-    ];
-
-    /// Returns the name in reports and in the list of allowed conflicts.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Setup::Steady => "steady",
-            Setup::Beside => "beside",
-            Setup::Passed => "passed",
-            Setup::NearlyFull => "nearly full",
-            Setup::Full => "full",
-        }
-    }
-
     fn calls(self) -> Vec<Call> {
         let table = match self {
             Setup::Steady => STEADY,

@@ -40,39 +40,21 @@ const WARM_UP: usize = 4;
 /// Exclusive upper bound for new descriptors.
 const LIMIT: u32 = 1 << 20;
 
-/// The work of every CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Work {
-    /// Looks up a descriptor of its own, without a reference.
-    BorrowedOwn,
-    /// The same with one descriptor for all.
-    BorrowedCommon,
-    /// Takes a reference to a file of its own, and drops it.
-    OwnedOwn,
-    /// The same with one file for all.
-    OwnedCommon,
-    /// Creates a file, opens it on any descriptor, and closes it.
-    OpenClose,
-}
-
-impl Work {
-    pub(super) const ALL: [Work; 5] = [
-        Work::BorrowedOwn,
-        Work::BorrowedCommon,
-        Work::OwnedOwn,
-        Work::OwnedCommon,
-        Work::OpenClose,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Work::BorrowedOwn => "borrowed get, own descriptors",
-            Work::BorrowedCommon => "borrowed get, one descriptor",
-            Work::OwnedOwn => "owned get and put, own files",
-            Work::OwnedCommon => "owned get and put, one file",
-            Work::OpenClose => "open any and close, new files",
-        }
+named! {
+    /// The work of every CPU.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Work {
+        /// Looks up a descriptor of its own, without a reference.
+        BorrowedOwn = "borrowed get, own descriptors",
+        /// The same with one descriptor for all.
+        BorrowedCommon = "borrowed get, one descriptor",
+        /// Takes a reference to a file of its own, and drops it.
+        OwnedOwn = "owned get and put, own files",
+        /// The same with one file for all.
+        OwnedCommon = "owned get and put, one file",
+        /// Creates a file, opens it on any descriptor, and closes it.
+        OpenClose = "open any and close, new files",
     }
 }
 
@@ -121,28 +103,24 @@ pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
 /// If operations cannot be traced here, or a table fails.
 pub fn run() -> anyhow::Result<String> {
     let cpus = &mut simulate(MAX_CPUS)?;
-    let mut rows = SharedTable::<Ours>::with(cpus, SharedTable::rows)?;
+    let mut rows = rows::<Ours>(cpus)?;
     rows.push(SharedTable::<Ours>::with(cpus, SharedTable::long_run)?);
-    rows.extend(SharedTable::<OfArcs<RwLockVec<Padded>>>::with(
-        cpus,
-        SharedTable::rows,
-    )?);
+    rows.extend(rows_of_arcs::<RwLockVec<Padded>>(cpus)?);
     #[cfg(feature = "rivals")]
     {
-        rows.extend(SharedTable::<OfArcs<Swapped>>::with(
-            cpus,
-            SharedTable::rows,
-        )?);
-        rows.extend(SharedTable::<OfArcs<Sharded>>::with(
-            cpus,
-            SharedTable::rows,
-        )?);
-        rows.extend(SharedTable::<OfArcs<Dashed>>::with(
-            cpus,
-            SharedTable::rows,
-        )?);
+        rows.extend(rows_of_arcs::<Swapped>(cpus)?);
+        rows.extend(rows_of_arcs::<Sharded>(cpus)?);
+        rows.extend(rows_of_arcs::<Dashed>(cpus)?);
     }
     Ok(serde_json::to_string(&rows)?)
+}
+
+fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
+    SharedTable::<T>::with(cpus, SharedTable::rows)
+}
+
+fn rows_of_arcs<C: Container>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
+    rows::<OfArcs<C>>(cpus)
 }
 
 /// Counts the transfers of the first `count` CPUs.

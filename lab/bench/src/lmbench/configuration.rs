@@ -16,33 +16,23 @@ use crate::table::RcuFile;
 /// A process without blocks.
 pub(super) type Plain = Locked<FilesStruct<RcuFile<dyn Object>>>;
 
-/// Measured configuration. Each runs in a process of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Configuration {
-    /// Coloured slabs, and descriptors in blocks.
-    Ours,
-    /// Slabs that all begin alike.
-    NoColours,
-    /// The heap of the C library.
-    NoSlabs,
-    /// The heap, and an array and bitmaps under a lock for descriptors.
-    Plain,
+named! {
+    /// Measured configuration. Each runs in a process of its own.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Configuration {
+        /// Coloured slabs, and descriptors in blocks.
+        Ours = "slabs and blocks",
+        /// Slabs that all begin alike.
+        NoColours = "no colours",
+        /// The heap of the C library.
+        NoSlabs = "no slabs",
+        /// The heap, and an array and bitmaps under a lock for descriptors.
+        Plain = "no slabs, no blocks",
+    }
 }
 
 impl Configuration {
-    pub(super) const ALL: [Self; 4] = [Self::Ours, Self::NoColours, Self::NoSlabs, Self::Plain];
-
-    /// Returns the name in reports.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "slabs and blocks",
-            Self::NoColours => "no colours",
-            Self::NoSlabs => "no slabs",
-            Self::Plain => "no slabs, no blocks",
-        }
-    }
-
     fn word(self) -> &'static str {
         match self {
             Self::Ours => "ours",

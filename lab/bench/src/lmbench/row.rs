@@ -5,24 +5,26 @@ use std::str::FromStr;
 use anyhow::anyhow;
 use serde::Serialize;
 
-/// Measured row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Row {
-    NullCall,
-    OpenClose,
-    Select10,
-    Select100,
-    Select1000,
-    ForkExit,
-    ForkExec,
-    PipeLatency,
-    /// With a thread on each of two CPUs.
-    PipeLatencyApart,
-    PipeBandwidth,
-    Ring2,
-    Ring8,
-    FileReread,
+named! {
+    /// Measured row.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Row {
+        NullCall = "null call",
+        OpenClose = "open/close",
+        Select10 = "select, 10 fds",
+        Select100 = "select, 100 fds",
+        Select1000 = "select, 1000 fds",
+        ForkExit = "fork, exit",
+        ForkExec = "fork, exec, exit",
+        Ring2 = "2p/0K",
+        Ring8 = "8p/0K",
+        PipeLatency = "pipe",
+        /// With a thread on each of two CPUs.
+        PipeLatencyApart = "pipe, 2 CPUs",
+        PipeBandwidth = "pipe",
+        FileReread = "file reread",
+    }
 }
 
 /// The table of lmbench to which a row belongs.
@@ -35,41 +37,6 @@ pub(super) enum Group {
 }
 
 impl Row {
-    pub(super) const ALL: [Self; 13] = [
-        Self::NullCall,
-        Self::OpenClose,
-        Self::Select10,
-        Self::Select100,
-        Self::Select1000,
-        Self::ForkExit,
-        Self::ForkExec,
-        Self::Ring2,
-        Self::Ring8,
-        Self::PipeLatency,
-        Self::PipeLatencyApart,
-        Self::PipeBandwidth,
-        Self::FileReread,
-    ];
-
-    /// Returns the name in reports.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::NullCall => "null call",
-            Self::OpenClose => "open/close",
-            Self::Select10 => "select, 10 fds",
-            Self::Select100 => "select, 100 fds",
-            Self::Select1000 => "select, 1000 fds",
-            Self::ForkExit => "fork, exit",
-            Self::ForkExec => "fork, exec, exit",
-            Self::PipeLatency => "pipe",
-            Self::PipeLatencyApart => "pipe, 2 CPUs",
-            Self::PipeBandwidth => "pipe",
-            Self::Ring2 => "2p/0K",
-            Self::Ring8 => "8p/0K",
-            Self::FileReread => "file reread",
-        }
-    }
-
     /// Returns the name of the figure that compares it with the plain configuration.
     pub(super) fn key(self) -> &'static str {
         match self {

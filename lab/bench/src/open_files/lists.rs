@@ -12,29 +12,19 @@ pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
 pub(super) const STD_MUTEX_SLAB: &str = "slab under std's mutex";
 pub(super) const NO_LIST: &str = "floor: on no list";
 
-/// Kind of list of a file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lists {
-    /// One for each CPU.
-    PerCpu,
-    /// One under one lock.
-    One,
-    /// None: open files are not tracked.
-    None,
+named! {
+    /// Kind of list of a file system.
+    pub(super) enum Lists {
+        /// One for each CPU.
+        PerCpu = PER_CPU,
+        /// One under one lock.
+        One = ONE_LIST,
+        /// None: open files are not tracked.
+        None = NO_LIST,
+    }
 }
 
 impl Lists {
-    pub(super) const ALL: [Lists; 3] = [Lists::PerCpu, Lists::One, Lists::None];
-
-    /// Returns the name in reports.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Lists::PerCpu => PER_CPU,
-            Lists::One => ONE_LIST,
-            Lists::None => NO_LIST,
-        }
-    }
-
     /// Creates a superblock with such lists.
     ///
     /// # Errors

@@ -20,25 +20,16 @@ use crate::turn::{self, Worker};
 /// Descriptors of a leaf.
 const LEAF: u32 = 64;
 
-/// Leaves with words in a table. The first leaf is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Words {
-    Nowhere,
-    Elsewhere,
-    Here,
+named! {
+    /// Leaves with words in a table. The first leaf is measured.
+    enum Words {
+        Nowhere = "no words",
+        Elsewhere = "words in the other leaf",
+        Here = "words in this leaf",
+    }
 }
 
 impl Words {
-    const ALL: [Self; 3] = [Self::Nowhere, Self::Elsewhere, Self::Here];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Nowhere => "no words",
-            Self::Elsewhere => "words in the other leaf",
-            Self::Here => "words in this leaf",
-        }
-    }
-
     fn word_of(self, fd: u32) -> u64 {
         let has = match self {
             Self::Nowhere => false,

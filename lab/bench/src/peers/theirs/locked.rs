@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use slab::Slab;
 
 use super::Object;
-use crate::baseline::State;
+use crate::baseline::{State, Vector};
 use crate::peers::subject::Subject;
 
 /// Container under the lock `L`. A removed value is dropped after the lock is released.
@@ -92,8 +92,13 @@ lock!(std::sync::RwLock<C>, read, write, ok);
 lock!(std::sync::Mutex<C>, lock, lock, ok);
 
 /// A vector, and a heap of free descriptors: the lowest is allocated.
-#[derive(Default)]
-pub(super) struct Numbered(State<Object>);
+pub(super) struct Numbered(Vector<Object>);
+
+impl Default for Numbered {
+    fn default() -> Self {
+        Numbered(State::new())
+    }
+}
 
 impl Container for Numbered {
     type Key = i32;
