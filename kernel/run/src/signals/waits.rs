@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use fdtable_posix::{fdt_pselect, runner};
 use fdtable_vfs::event::interrupt;
 
-use super::mask::{defer_all, exchange_mask, set_guest_mask};
+use super::mask::{defer_all, set_guest_mask};
 use super::sets::NEVER_BLOCKED;
-use crate::abi::{address_of, call};
+use crate::abi::{address_of, call, exchange_mask};
 use crate::block::{Block, MaskPlace, Request};
 use crate::entry::host;
 use crate::memory::{self, pointer};
