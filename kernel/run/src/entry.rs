@@ -105,7 +105,7 @@ global_asm!(
     "    mov rcx, [rsp + 120]",
     "    mov gs:[{guest_rip}], rcx",
     "    mov r11, [rsp + 104]",
-    // Not what a `syscall` leaves there: see `signals::has_trapped`.
+    // A `syscall` leaves another value there: see `signals::has_trapped`.
     "    bts r11, 63",
     // The flags: `popfq` takes longer than all of this. It is left to those that no arithmetic
     // sets, such as the direction.

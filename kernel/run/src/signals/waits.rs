@@ -225,7 +225,7 @@ pub(crate) fn with_time_left(at: i64, wait: impl FnOnce() -> i64) -> i64 {
     let time = unsafe { runner::value(at) }.filter(|&time| duration(time).is_some());
     let result = wait();
     if let Some(time) = time {
-        // It may be read-only data, which a call that ended at once leaves unchanged.
+        // The time may be read-only: then it stays.
         // SAFETY: the guest's time.
         unsafe { runner::put(at, time_left(time, begun.elapsed())) };
     }
