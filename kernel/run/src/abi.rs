@@ -116,6 +116,22 @@ pub(crate) fn on_host(number: i64, a: [i64; 6]) -> i64 {
     result_of(unsafe { runner::host_call(number, a) })
 }
 
+/// Changes the signal mask that the host has for the calling thread, and returns the last one.
+pub(crate) fn exchange_mask(how: i32, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: the sets have the kernel's length.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            how,
+            &raw const mask,
+            &raw mut before,
+            8,
+        )
+    };
+    before
+}
+
 /// Returns true if the result of a call that returns an address is an error.
 pub(crate) fn is_error(result: i64) -> bool {
     (-4095..0).contains(&result)

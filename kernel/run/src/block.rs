@@ -31,8 +31,8 @@ pub(crate) struct Block {
     pub(crate) deferred: Cell<u8>,
     /// The signal mask of the guest while signals are deferred.
     pub(crate) mask: Cell<u64>,
-    /// Registers of the guest while the exit to the guest sets the mask.
-    pub(crate) saved: SavedRegisters,
+    /// Registers of the guest while the exit to the guest sets the mask: those in [`SAVED`].
+    pub(crate) saved: [u64; 6],
     /// Not 0 if the thread returns to the site of a call that has trapped, or to the code that a
     /// handler has interrupted. It is set at the end of a call, until the next call begins.
     pub(crate) returns: Cell<u8>,
@@ -89,16 +89,15 @@ pub(crate) enum MaskPlace {
     Block,
 }
 
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct SavedRegisters {
-    pub(crate) rax: u64,
-    pub(crate) rdi: u64,
-    pub(crate) rsi: u64,
-    pub(crate) rdx: u64,
-    pub(crate) r10: u64,
-    pub(crate) r11: u64,
-}
+/// The registers in [`Block::saved`].
+pub(crate) const SAVED: [i32; 6] = [
+    libc::REG_RAX,
+    libc::REG_RDI,
+    libc::REG_RSI,
+    libc::REG_RDX,
+    libc::REG_R10,
+    libc::REG_R11,
+];
 
 pub(crate) const NO_STACK: libc::stack_t = libc::stack_t {
     ss_sp: ptr::null_mut(),
@@ -139,7 +138,7 @@ impl Block {
             id: Cell::new(id),
             deferred: Cell::new(0),
             mask: Cell::new(0),
-            saved: SavedRegisters::default(),
+            saved: [0; 6],
             returns: Cell::new(0),
             trapped_at: Cell::new(0),
             repeats: Cell::new(-1),

@@ -56,7 +56,7 @@ static HANDLERS: [Handler; COUNT] = {
 /// Serves a call of the guest. The entry calls it.
 pub(crate) extern "C" fn serve(frame: &mut Frame) {
     let block = Block::current();
-    // As in the kernel, the low half counts.
+    // Only the low half counts, as in the kernel.
     let number = i64::from(frame.rax as i32);
     block.returns.set(0);
     let site = block.trapped_at.take();

@@ -113,7 +113,7 @@ fn copy(text: &Range<u64>) -> io::Result<()> {
             release(&behind);
             return Err(error);
         }
-        // It is advice: in small pages the code is as good as before.
+        // The result is not checked: in small pages the code is as good as before.
         libc::madvise(at, size, libc::MADV_COLLAPSE);
     }
     Ok(())

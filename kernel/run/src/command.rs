@@ -53,6 +53,11 @@ enum Step {
 }
 
 impl Error {
+    fn of_host(step: Step, what: String, error: &io::Error) -> Self {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        Self { step, what, errno }
+    }
+
     /// Returns the exit code of `env(1)` for this error: 127 if there is no such program, 126 if it
     /// cannot be run, 125 if an option cannot be met.
     #[must_use]
@@ -143,11 +148,7 @@ fn environment() -> Vec<CString> {
 /// If it was not started.
 pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     if command.options.kernel == Kernel::One {
-        let failed = |error: io::Error| Error {
-            step: Step::Kernel,
-            what: String::new(),
-            errno: error.raw_os_error().unwrap_or(libc::EIO),
-        };
+        let failed = |error| Error::of_host(Step::Kernel, String::new(), &error);
         // SAFETY: this thread is the only one, and has called nothing of the kernel, which leaks no
         // guard.
         if unsafe { fdtable_shm::begin() }.map_err(failed)? == fdtable_shm::Begun::NotLinked {
@@ -167,11 +168,8 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         mount(path).map_err(|errno| error_of(Step::Mount, path, errno))?;
     }
     let named = |errno| error_of(Step::Program, &command.program, errno);
-    let serve = observe::begin(&command.options, calls::serve).map_err(|(what, error)| Error {
-        step: Step::Report,
-        what,
-        errno: error.raw_os_error().unwrap_or(libc::EIO),
-    })?;
+    let serve = observe::begin(&command.options, calls::serve)
+        .map_err(|(what, error)| Error::of_host(Step::Report, what, &error))?;
     // After the lookup of the paths of all options.
     runner::leave_host_directory().map_err(|errno| named(errno.errno()))?;
     let path = find(command).map_err(named)?;

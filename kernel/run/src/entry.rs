@@ -105,7 +105,7 @@ global_asm!(
     "    mov rcx, [rsp + 120]",
     "    mov gs:[{guest_rip}], rcx",
     "    mov r11, [rsp + 104]",
-    // Not what a `syscall` leaves there: see `signals::has_trapped`.
+    // A `syscall` leaves another value there: see `signals::has_trapped`.
     "    bts r11, 63",
     // The flags: `popfq` takes longer than all of this. It is left to those that no arithmetic
     // sets, such as the direction.
@@ -132,15 +132,15 @@ global_asm!(
     "fdtable_run_check_ends:",
     // Signals are deferred. Unblock them here, where all registers but those in the block are the
     // guest's.
-    "7:  mov gs:[{rax}], rax; mov gs:[{rdi}], rdi; mov gs:[{rsi}], rsi",
-    "    mov gs:[{rdx}], rdx; mov gs:[{r10}], r10; mov gs:[{r11}], r11",
+    "7:  mov gs:[{saved}], rax; mov gs:[{saved} + 8], rdi; mov gs:[{saved} + 16], rsi",
+    "    mov gs:[{saved} + 24], rdx; mov gs:[{saved} + 32], r10; mov gs:[{saved} + 40], r11",
     "    mov eax, 14; mov edi, 2; mov rsi, gs:[{block}]; lea rsi, [rsi + {mask}]",
     "    mov edx, 0; mov r10d, 8",
     "    syscall",
     "fdtable_run_delivers:",
     "    mov byte ptr gs:[{deferred}], 0",
-    "    mov rax, gs:[{rax}]; mov rdi, gs:[{rdi}]; mov rsi, gs:[{rsi}]",
-    "    mov rdx, gs:[{rdx}]; mov r10, gs:[{r10}]; mov r11, gs:[{r11}]",
+    "    mov rax, gs:[{saved}]; mov rdi, gs:[{saved} + 8]; mov rsi, gs:[{saved} + 16]",
+    "    mov rdx, gs:[{saved} + 24]; mov r10, gs:[{saved} + 32]; mov r11, gs:[{saved} + 40]",
     "    jmp fdtable_run_check",
     "fdtable_run_delivered:",
     // Runs a thread of the guest from the frame at `rdi` on, until `fdtable_run_stop`.
@@ -260,12 +260,8 @@ global_asm!(
     host_fs = const offset_of!(Block, host_fs),
     stack = const offset_of!(Block, stack),
     mask = const offset_of!(Block, mask),
-    rax = const offset_of!(Block, saved.rax),
-    rdi = const offset_of!(Block, saved.rdi),
-    rsi = const offset_of!(Block, saved.rsi),
-    rdx = const offset_of!(Block, saved.rdx),
-    r10 = const offset_of!(Block, saved.r10),
-    r11 = const offset_of!(Block, saved.r11),
+    // In the order of `SAVED`.
+    saved = const offset_of!(Block, saved),
 );
 
 unsafe extern "C" {

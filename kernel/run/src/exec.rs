@@ -155,15 +155,14 @@ fn execute(r: &mut Request<'_>, program: Result<Program, i32>) -> i64 {
     // The new program gets the signals.
     let mask = signals::defer_all(block);
     // A thread that exits is no longer counted, and still accesses the guest's memory.
-    if exit::is_leader() && thread::is_alone() && thread::has_one_block() {
-        *r.frame = replace(block, program);
-        return r.frame.rax.cast_signed();
+    let is_only = exit::is_leader() && thread::is_alone() && thread::has_one_block();
+    if !is_only {
+        if !ending::claim() {
+            drop(program);
+            return exit::end_thread(0);
+        }
+        ending::end_others();
     }
-    if !ending::claim() {
-        drop(program);
-        return exit::end_thread(0);
-    }
-    ending::end_others();
     if exit::is_leader() {
         *r.frame = replace(block, program);
         return r.frame.rax.cast_signed();
@@ -180,6 +179,7 @@ fn execute(r: &mut Request<'_>, program: Result<Program, i32>) -> i64 {
     // SAFETY: the thread runs in `fdtable_run_start`, and holds nothing.
     unsafe { fdtable_run_stop() }
 }
+
 fn futex(word: &AtomicI32, operation: i32, value: i64) -> i64 {
     host_now(
         libc::SYS_futex,

@@ -128,7 +128,7 @@ pub(crate) fn record(start: u64, length: u64) {
 /// Makes a call that unmaps memory of the guest, and returns its result: negative if it has failed.
 pub(crate) fn unmap(start: u64, length: u64, call: impl FnOnce() -> i64) -> i64 {
     if !start.is_multiple_of(PAGE) {
-        // It fails.
+        // The call fails.
         return call();
     }
     // Before the call: afterwards another thread may map something there, and record it.

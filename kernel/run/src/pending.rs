@@ -114,7 +114,7 @@ fn all() -> impl Iterator<Item = &'static Mailbox> {
     std::iter::successors(get(&FIRST), move |mailbox| get(&mailbox.next))
 }
 
-/// Which process or thread a signal is for.
+/// Target of a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Process,

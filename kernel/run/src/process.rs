@@ -99,26 +99,20 @@ pub(crate) fn clone3(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
 
 /// Starts a copy of the process: `fork(2)`.
 pub(crate) fn fork(r: &mut Request<'_>, _: &[i64; 6]) -> i64 {
-    let flags = libc::SIGCHLD as u64;
-    begin(
-        r,
-        Start {
-            flags,
-            ..Start::default()
-        },
-    )
+    copy(r, 0)
 }
 
 /// Starts a copy of the process, and waits for it: `vfork(2)`.
 pub(crate) fn vfork(r: &mut Request<'_>, _: &[i64; 6]) -> i64 {
-    let flags = (libc::CLONE_VFORK | libc::CLONE_VM | libc::SIGCHLD) as u64;
-    begin(
-        r,
-        Start {
-            flags,
-            ..Start::default()
-        },
-    )
+    copy(r, libc::CLONE_VFORK | libc::CLONE_VM)
+}
+
+fn copy(r: &Request<'_>, flags: i32) -> i64 {
+    let start = Start {
+        flags: (flags | libc::SIGCHLD) as u64,
+        ..Start::default()
+    };
+    begin(r, start)
 }
 
 fn begin(r: &Request<'_>, start: Start) -> i64 {
@@ -220,6 +214,7 @@ fn announce_end(block: &Block) {
         );
     }
 }
+
 fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     let files = match start.has(libc::CLONE_FILES) {
         true => CloneFlags::FILES,

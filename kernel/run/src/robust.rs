@@ -30,7 +30,7 @@ pub(crate) fn release_locks(block: &Block) {
         if entry & !PRIORITY == head {
             break;
         }
-        // Before it is released: then another thread may free it.
+        // Before the release: another thread may free the lock then.
         let next = words::<1>(entry & !PRIORITY);
         if entry != pending {
             release(entry);

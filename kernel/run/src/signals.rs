@@ -34,7 +34,7 @@ mod waits;
 use fdtable_posix::runner::{self, DirectCalls};
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
-use crate::abi::host_now;
+use crate::abi::{exchange_mask, host_now};
 use crate::block::Block;
 use crate::entry::{self, fdtable_run_host, fdtable_run_host_prompt};
 use crate::interrupt::KICK;
@@ -47,14 +47,9 @@ use forwarding::CARRIED;
 pub(crate) use actions::{action, take_back};
 pub(crate) use forwarding::forget_carried;
 pub(crate) use frames::{alternate_stack, sigreturn};
-pub(crate) use mask::{
-    begin_call, defer_all, deliver_emulated, leave, mask, resume, set_guest_mask,
-};
+pub(crate) use mask::*;
 pub(crate) use send::{pending, send};
-pub(crate) use waits::{
-    must_retry, or_interrupted, pselect, suspend, timed_wait, with_mask, with_milliseconds,
-    with_time, with_time_left,
-};
+pub(crate) use waits::*;
 
 /// Installs the runner's own handlers, and takes over the actions that the process was started
 /// with. Returns the mask that it was started with.
@@ -90,7 +85,7 @@ pub(crate) fn install() -> u64 {
             install_host(signal, &ours(0));
         }
     }
-    mask::exchange_mask(libc::SIG_UNBLOCK, EMULATED)
+    exchange_mask(libc::SIG_UNBLOCK, EMULATED)
 }
 
 /// Resets the actions for a new program. Handlers become the default; ignored signals stay ignored.

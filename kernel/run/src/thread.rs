@@ -56,7 +56,7 @@ impl Block {
         const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
         // SAFETY: turns interception off.
         unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) };
-        // It does not fail with these arguments.
+        // The call does not fail with these arguments.
         let _ = set_gs(ptr::null_mut());
         drop(block);
     }

@@ -55,8 +55,8 @@ pub(crate) fn close_end(end: i32) {
 pub(crate) fn in_child(pipe: Option<[i32; 2]>, shared_stack: Option<u64>) {
     let own = pipe.map(|[_, writes]| writes);
     leave_pipes(own);
-    // Not before the fork: what other threads of the parent change is not the child's. Not what is
-    // mapped behind the stack: it may be the runner's.
+    // After the fork, because other threads of the parent may change the stack. Only the guest's
+    // memory: the runner's may follow the stack.
     let parent = own.map(|pipe| {
         let stack_at = shared_stack.unwrap_or(0);
         let size = shared_stack.map_or(0, |at| SHARED.min(memory::size_from(at) as usize));
@@ -78,7 +78,7 @@ fn leave_pipes(own: Option<i32>) {
     }
 }
 
-/// How much of the parent's stack a child of `vfork` shares, in bytes.
+/// The size of the part of the parent's stack that a child of `vfork` shares, in bytes.
 const SHARED: usize = 16 << 10;
 
 /// A word of the guest's memory, as the child writes it to the pipe: its address, and its values
@@ -133,7 +133,7 @@ pub(crate) fn wait_for_child(block: &Block, [reads, writes]: [i32; 2]) {
 
 /// Reads words until the pipe has no writer, and stores them.
 fn receive_words(block: &Block, fd: i32) {
-    // Not on the stack, where each fork would pay for it.
+    // In the heap: on the stack, each fork would copy it.
     let mut words: Vec<ChangedWord> = vec![[0; 3]; SHARED / 8];
     let (mut at, mut left) = (words.as_mut_ptr().cast::<u8>(), size_of_val(&*words));
     loop {

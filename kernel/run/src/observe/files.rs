@@ -1,6 +1,6 @@
 //! Where descriptors were opened and closed: the list of open files, and uses after close.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
@@ -14,6 +14,7 @@ use fdtable_vfs::RcuObject;
 use super::observers::{Call, OBSERVERS, Observers, Sink};
 use super::place::{self, Stack};
 use super::trace::{self, Kind};
+use crate::abi::exchange_mask;
 use crate::guarded::Guarded;
 use crate::memory::pointer;
 use crate::options::Owners;
@@ -54,13 +55,13 @@ impl Event {
 
 /// Recorded opens and closes, by descriptor.
 struct Known {
-    opened: Option<HashMap<i32, Event>>,
-    closed: Option<HashMap<i32, (Event, Option<Event>)>>,
+    opened: BTreeMap<i32, Event>,
+    closed: BTreeMap<i32, (Event, Option<Event>)>,
 }
 
 static KNOWN: Guarded<Known> = Guarded::new(Known {
-    opened: None,
-    closed: None,
+    opened: BTreeMap::new(),
+    closed: BTreeMap::new(),
 });
 
 /// Records the descriptors that a call has opened and closed, and reports a use after close.
@@ -94,12 +95,9 @@ pub(super) fn record(observers: &Observers, call: &Call, result: i64) {
     let event = records_place.then(|| Event::of(call));
     let mut known = KNOWN.lock();
     for fd in opened {
-        if let Some(closed) = &mut known.closed {
-            closed.remove(&fd);
-        }
+        known.closed.remove(&fd);
         if let Some(event) = &event {
-            let all = known.opened.get_or_insert_default();
-            all.insert(fd, event.clone());
+            known.opened.insert(fd, event.clone());
         }
     }
 }
@@ -107,7 +105,7 @@ pub(super) fn record(observers: &Observers, call: &Call, result: i64) {
 /// Forgets the places of closes and mappings, when another program begins.
 pub(super) fn in_program() {
     place::forget_mappings();
-    KNOWN.lock().closed = None;
+    KNOWN.lock().closed.clear();
 }
 
 /// Returns the descriptors that a call has opened.
@@ -155,7 +153,7 @@ fn record_close(call: &Call) {
         libc::SYS_close_range if a[2] & i64::from(libc::CLOSE_RANGE_CLOEXEC) == 0 => {
             let range = a[0] as u32..=a[1] as u32;
             let known = KNOWN.lock();
-            let opened = known.opened.iter().flat_map(HashMap::keys).copied();
+            let opened = known.opened.keys().copied();
             opened
                 .filter(|fd| range.contains(&fd.cast_unsigned()))
                 .collect()
@@ -165,9 +163,8 @@ fn record_close(call: &Call) {
     let event = Event::of(call);
     let mut known = KNOWN.lock();
     for fd in fds {
-        let opened = known.opened.as_mut().and_then(|all| all.remove(&fd));
-        let closed = known.closed.get_or_insert_default();
-        closed.insert(fd, (event.clone(), opened));
+        let opened = known.opened.remove(&fd);
+        known.closed.insert(fd, (event.clone(), opened));
     }
 }
 
@@ -180,7 +177,7 @@ fn report_use(sink: &Sink, call: &Call) {
             continue;
         }
         let fd = value as i32;
-        let found = KNOWN.lock().closed.as_mut().and_then(|all| all.remove(&fd));
+        let found = KNOWN.lock().closed.remove(&fd);
         let Some((closed, opened)) = found else {
             continue;
         };
@@ -214,7 +211,7 @@ pub(super) fn list(sink: &Sink) {
 
 /// Adds names, times and places to a list.
 fn described(listing: Listing) -> Listing {
-    let known = KNOWN.lock().opened.clone().unwrap_or_default();
+    let known = KNOWN.lock().opened.clone();
     let rows = listing.into_iter().map(|mut row| {
         let Some(Descriptor::Fd { fd, .. }) = row.descriptor else {
             return row;
@@ -277,13 +274,7 @@ pub(super) fn start_lister() {
         // SAFETY: it takes an integer.
         unsafe { libc::close(before) };
     }
-    let all = !0_u64;
-    let mut mask = 0_u64;
-    let exchange = |new: &u64, old: *mut u64| {
-        // SAFETY: both sets have the kernel's length.
-        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, new, old, 8) };
-    };
-    exchange(&all, &raw mut mask);
+    let mask = exchange_mask(libc::SIG_SETMASK, !0);
     let body = move || {
         let mut count = 0_u64;
         // SAFETY: there is room for 8 bytes.
@@ -295,5 +286,5 @@ pub(super) fn start_lister() {
     if thread::Builder::new().spawn(body).is_err() {
         sink.write("fdtable: no thread for lists while the program runs\n");
     }
-    exchange(&mask, std::ptr::null_mut());
+    exchange_mask(libc::SIG_SETMASK, mask);
 }

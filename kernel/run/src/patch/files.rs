@@ -69,7 +69,7 @@ impl CodeOfFiles {
             *searched = 0..0;
             return in_file;
         }
-        // Not the code of other files beside it.
+        // Without the code of other files beside it.
         let of_file = self.code_of_file(start);
         let there = |at: u64| change.begin.wrapping_add(at);
         let begin = there(searched.start).max(of_file.start);

@@ -363,7 +363,7 @@ mod tests {
             assert_eq!(map(&identity).len(), 1);
             trials += 1;
         }
-        // It is called no more.
+        // The site is no longer called.
         let wasted = (0..10 * TRIAL).map(|_| map(&identity).len());
         assert!(wasted.sum::<usize>() < 3 * TRIAL as usize);
         assert!(map(&identity).is_empty());

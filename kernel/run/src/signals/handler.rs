@@ -12,7 +12,7 @@ use super::frames::{Context, deliver};
 use super::send::is_ignored;
 use super::sets::{BLOCKABLE, DEFERRED, NEVER_BLOCKED, is_fault};
 use crate::abi::{errno, process_id, set_errno};
-use crate::block::{Block, MaskPlace};
+use crate::block::{Block, MaskPlace, SAVED};
 use crate::entry::*;
 use crate::interrupt::{KICK, KILLED, OURS, kick};
 use crate::memory::pointer;
@@ -190,15 +190,7 @@ fn finish_exit_to_guest(block: &Block, context: &mut Context) {
     let at = context.rip();
     let delivers = (address(fdtable_run_delivers)..address(fdtable_run_delivered)).contains(&at);
     if delivers {
-        let saved = [
-            (libc::REG_RAX, block.saved.rax),
-            (libc::REG_RDI, block.saved.rdi),
-            (libc::REG_RSI, block.saved.rsi),
-            (libc::REG_RDX, block.saved.rdx),
-            (libc::REG_R10, block.saved.r10),
-            (libc::REG_R11, block.saved.r11),
-        ];
-        for (register, value) in saved {
+        for (register, value) in SAVED.into_iter().zip(block.saved) {
             context.set(register, value);
         }
     }

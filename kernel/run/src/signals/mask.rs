@@ -4,27 +4,12 @@ use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::forwarding::{self, forward, take_pending};
 use super::sets::{DEFERRED, NEVER_BLOCKED};
+use crate::abi::exchange_mask;
 use crate::block::{Block, MaskPlace, Request};
 use crate::ending;
 use crate::interrupt::{KICK, kick};
 use crate::memory::pointer;
 use crate::pending::{self, EMULATED, bit};
-
-/// Sets the mask of the host, and returns the one before.
-pub(super) fn exchange_mask(how: i32, mask: u64) -> u64 {
-    let mut before = 0_u64;
-    // SAFETY: the sets have the kernel's length.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            &raw const mask,
-            &raw mut before,
-            8,
-        )
-    };
-    before
-}
 
 /// Returns and changes the guest's mask: `rt_sigprocmask(2)`.
 pub(crate) fn mask(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {

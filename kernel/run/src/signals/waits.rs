@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use fdtable_posix::{fdt_pselect, runner};
 use fdtable_vfs::event::interrupt;
 
-use super::mask::{defer_all, exchange_mask, set_guest_mask};
+use super::mask::{defer_all, set_guest_mask};
 use super::sets::NEVER_BLOCKED;
-use crate::abi::{address_of, call};
+use crate::abi::{address_of, call, exchange_mask};
 use crate::block::{Block, MaskPlace, Request};
 use crate::entry::host;
 use crate::memory::{self, pointer};
@@ -225,7 +225,7 @@ pub(crate) fn with_time_left(at: i64, wait: impl FnOnce() -> i64) -> i64 {
     let time = unsafe { runner::value(at) }.filter(|&time| duration(time).is_some());
     let result = wait();
     if let Some(time) = time {
-        // It may be read-only data, which a call that ended at once leaves unchanged.
+        // The time may be read-only: then it stays.
         // SAFETY: the guest's time.
         unsafe { runner::put(at, time_left(time, begun.elapsed())) };
     }
