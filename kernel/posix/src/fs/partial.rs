@@ -47,7 +47,7 @@ const SLACK: usize = 32;
 /// a pipe or a stream socket that has not more.
 const ALWAYS_PROBED: usize = 64 * 1024;
 
-/// Buffers of a transfer, of which only the first bytes can be accessed.
+/// Buffers of a transfer whose first bytes alone can be accessed.
 pub(crate) struct Partial {
     /// At most [`MAX_RW_COUNT`] bytes.
     bufs: Vec<iovec>,
