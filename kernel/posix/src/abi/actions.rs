@@ -1,6 +1,5 @@
 //! Actions of the program for signals, as they are recorded.
 
-use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -59,9 +58,6 @@ pub(super) fn has_handler(action: &Action) -> bool {
 /// Makes the host's `sigaction` call.
 pub(super) fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
     let new = new.map_or(ptr::null(), ptr::from_ref);
-    let mut before = mem::MaybeUninit::<Action>::zeroed();
-    // SAFETY: the new action is valid or null, and there is room for the old one.
-    host::check(unsafe { libc::sigaction(signal, new, before.as_mut_ptr()) })?;
-    // SAFETY: the call has initialized it.
-    Ok(unsafe { before.assume_init() })
+    // SAFETY: the new action is valid or null, and the call stores the old one.
+    unsafe { host::stored(|before| libc::sigaction(signal, new, before)) }
 }

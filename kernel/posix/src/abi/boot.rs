@@ -47,7 +47,7 @@ fn begin() -> &'static System {
 
 /// Creates the process. The caller has found none, and holds the lock.
 fn create(root: MemFs, routes: Routes) -> &'static System {
-    let _inside = fdtable_shm::enter();
+    let _shared = fdtable_shm::enter();
     let system = made(root, routes);
     install(system)
 }

@@ -105,7 +105,8 @@ impl System {
                     start
                 }
                 Place::Removed if goes_up(path) => return Err(Errno::ENOENT),
-                // No name is there, so no link; but another thread may leave it meanwhile.
+                // It has no names, so no links; but another thread may change the working directory
+                // meanwhile.
                 Place::Removed if side == Side::Host => {
                     match Pin::open((directory, path), last, open.as_deref_mut()) {
                         Err(Errno::ELOOP) => continue,

@@ -13,7 +13,7 @@ use crate::abi::trace;
 use crate::host;
 use crate::host::lower::open_directory;
 
-/// Returns limits of a file system whose files take so many bytes together.
+/// Returns limits of a file system whose files take at most `memory` bytes together.
 pub(crate) fn limits(memory: u64) -> MemFsLimits {
     MemFsLimits {
         memory,

@@ -119,7 +119,7 @@ pub unsafe extern "C" fn fdt_openat2(
 /// `EINVAL` if it is too short; `E2BIG` if it has more; `EFAULT`.
 ///
 /// # Safety
-/// If `at` can be an address, so many bytes are there.
+/// If `at` can be an address, `size` bytes are there.
 unsafe fn argument(at: *const OpenHow, size: usize) -> Result<OpenHow, Errno> {
     const PAGE: usize = 4096;
     if size < size_of::<OpenHow>() {

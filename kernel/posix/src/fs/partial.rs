@@ -20,7 +20,7 @@
 //! of ours would be lost; two threads that read one pipe, one of them with a bad pointer, are rare
 //! enough.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ const SLACK: usize = 32;
 /// a pipe or a stream socket that has not more.
 const ALWAYS_PROBED: usize = 64 * 1024;
 
-/// Buffers of a transfer, of which only the first bytes can be accessed.
+/// Buffers of a transfer whose first bytes alone can be accessed.
 pub(crate) struct Partial {
     /// At most [`MAX_RW_COUNT`] bytes.
     bufs: Vec<iovec>,
@@ -90,6 +90,19 @@ impl Partial {
             total: MAX_RW_COUNT - left,
             accessible,
         }
+    }
+
+    /// Finds out how much of one buffer can be read, or written.
+    ///
+    /// # Safety
+    /// As for [`of`](Self::of).
+    pub(crate) unsafe fn of_one(at: *mut c_void, count: usize, writes: bool) -> Self {
+        let buf = iovec {
+            iov_base: at,
+            iov_len: count,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { Self::of(&[buf], writes) }
     }
 
     /// Returns the length of the buffers.

@@ -143,7 +143,8 @@ unsafe fn read(
     // SAFETY: as the caller promises.
     let Ok(bytes) = (unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) }) else {
         // SAFETY: as the caller promises.
-        return unsafe { read_partially(system, fd, buf, count, offset) };
+        let bufs = unsafe { partial_of(system, fd, Direction::Read, buf, count, offset) }?;
+        return to_ssize(partial::read(system, fd, &bufs, offset));
     };
     let count = used.count.min(bytes.len());
     let bytes = &mut bytes[..count];
@@ -166,61 +167,39 @@ unsafe fn write(
     offset: Option<u64>,
 ) -> Result<isize, Errno> {
     // SAFETY: as the caller promises.
-    let Ok(given) = (unsafe { uaccess::bytes(bytes, count) }) else {
-        // SAFETY: as the caller promises.
-        return unsafe { write_partially(system, fd, bytes, count, offset) };
-    };
-    let written = match offset {
-        Some(offset) => system.process.pwrite(fd, given, offset),
-        None => system.process.write(fd, given),
+    let written = match (unsafe { uaccess::bytes(bytes, count) }, offset) {
+        (Ok(bytes), Some(offset)) => system.process.pwrite(fd, bytes, offset),
+        (Ok(bytes), None) => system.process.write(fd, bytes),
+        (Err(_), _) => {
+            let (direction, at) = (Direction::Write, bytes.cast_mut());
+            // SAFETY: as the caller promises.
+            let bufs = unsafe { partial_of(system, fd, direction, at, count, offset) }?;
+            partial::write(system, fd, &bufs, offset)
+        }
     };
     to_ssize(system.sigpipe_on_epipe(fd, written))
 }
 
-/// Reads into a buffer that cannot be written as a whole.
+/// Returns the buffer of a transfer that cannot be accessed as a whole.
+///
+/// # Errors
+/// Errors of [`transfer_error`](System::transfer_error) if it is above the address space.
 ///
 /// # Safety
-/// As for [`uaccess::bytes_mut`].
+/// As for [`uaccess::bytes`] or [`uaccess::bytes_mut`].
 #[cold]
-unsafe fn read_partially(
+unsafe fn partial_of(
     system: &System,
     fd: c_int,
-    buf: *mut c_void,
+    direction: Direction,
+    at: *mut c_void,
     count: usize,
     offset: Option<u64>,
-) -> Result<isize, Errno> {
-    uaccess::check_range_end(buf.cast::<u8>(), count)
-        .map_err(|errno| system.transfer_error(fd, Direction::Read, offset.is_some(), errno))?;
-    let bufs = [libc::iovec {
-        iov_base: buf,
-        iov_len: count,
-    }];
+) -> Result<Partial, Errno> {
+    uaccess::check_range_end(at.cast::<u8>(), count)
+        .map_err(|errno| system.transfer_error(fd, direction, offset.is_some(), errno))?;
     // SAFETY: as the caller promises.
-    let bufs = unsafe { Partial::of(&bufs, true) };
-    to_ssize(partial::read(system, fd, &bufs, offset))
-}
-
-/// Writes from a buffer that cannot be read as a whole.
-///
-/// # Safety
-/// As for [`uaccess::bytes`].
-#[cold]
-unsafe fn write_partially(
-    system: &System,
-    fd: c_int,
-    bytes: *const c_void,
-    count: usize,
-    offset: Option<u64>,
-) -> Result<isize, Errno> {
-    uaccess::check_range_end(bytes.cast::<u8>(), count)
-        .map_err(|errno| system.transfer_error(fd, Direction::Write, offset.is_some(), errno))?;
-    let bufs = [libc::iovec {
-        iov_base: bytes.cast_mut(),
-        iov_len: count,
-    }];
-    // SAFETY: as the caller promises.
-    let bufs = unsafe { Partial::of(&bufs, false) };
-    to_ssize(system.sigpipe_on_epipe(fd, partial::write(system, fd, &bufs, offset)))
+    Ok(unsafe { Partial::of_one(at, count, direction == Direction::Read) })
 }
 
 /// Converts a byte count to the C type. One transfer moves less than 2^31 bytes.

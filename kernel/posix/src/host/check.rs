@@ -1,6 +1,7 @@
 //! The steps around a call of the C library: errno, cancellation, and the freezer.
 
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
@@ -20,6 +21,17 @@ pub(crate) fn check_pointer<T>(result: *mut T) -> Result<*mut T, Errno> {
     } else {
         Ok(result)
     }
+}
+
+/// Returns the value that a call stores, if it succeeds.
+///
+/// # Safety
+/// The call takes the address of a `T`, and stores one there unless it returns -1.
+pub(crate) unsafe fn stored<T>(call: impl FnOnce(*mut T) -> c_int) -> Result<T, Errno> {
+    let mut place = MaybeUninit::zeroed();
+    check(call(place.as_mut_ptr()))?;
+    // SAFETY: as the caller promises.
+    Ok(unsafe { place.assume_init() })
 }
 
 /// Runs a call that may block. Reads errno before entering the freezer again, which may change

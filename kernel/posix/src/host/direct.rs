@@ -179,7 +179,7 @@ impl Wait {
         }
     }
 
-    /// Returns whether a wait with this limit is one.
+    /// Returns `Never` for a wait with the limit 0, else `Possible`.
     pub(crate) fn within(timeout: Option<Duration>) -> Self {
         match timeout {
             Some(Duration::ZERO) => Self::Never,

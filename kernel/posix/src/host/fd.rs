@@ -97,8 +97,9 @@ impl HostFd {
         HostFd { fd, name }
     }
 
-    /// Returns the host descriptor, or -1 if this process does not have it. It can be closed at any
-    /// time, unless the object is one of which descriptors are not [given up](Self::give_up).
+    /// Returns the host descriptor, or -1 if this process does not have it. Another thread can
+    /// close it at any time, unless descriptors of this kind of object are not [given
+    /// up](Self::give_up).
     #[inline]
     pub(crate) fn get(&self) -> RawFd {
         if self.name == 0 || in_use::is_of(self.fd, self.name) {

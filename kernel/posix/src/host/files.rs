@@ -1,13 +1,12 @@
 //! Calls on open files of the host that transfer no bytes.
 
 use std::ffi::{c_int, c_uint, c_ulong};
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{blocking, check};
+use super::check::{blocking, check, stored};
 use super::direct::{Wait, waiting};
 
 /// Moves the position.
@@ -43,20 +42,14 @@ pub(crate) unsafe fn fcntl_pointer(
 
 /// Returns the status of an open file.
 pub(crate) fn fstat(fd: RawFd) -> Result<libc::stat, Errno> {
-    let mut stat = MaybeUninit::uninit();
-    // SAFETY: there is room for the result.
-    check(unsafe { libc::fstat(fd, stat.as_mut_ptr()) })?;
-    // SAFETY: the call has initialized it.
-    Ok(unsafe { stat.assume_init() })
+    // SAFETY: the call stores such a struct.
+    unsafe { stored(|stat| libc::fstat(fd, stat)) }
 }
 
 /// Returns the status of the file system of an open file.
 pub(crate) fn fstatfs(fd: RawFd) -> Result<libc::statfs64, Errno> {
-    let mut statfs = MaybeUninit::uninit();
-    // SAFETY: there is room for the result.
-    check(unsafe { libc::fstatfs64(fd, statfs.as_mut_ptr()) })?;
-    // SAFETY: the call has initialized it.
-    Ok(unsafe { statfs.assume_init() })
+    // SAFETY: the call stores such a struct.
+    unsafe { stored(|statfs| libc::fstatfs64(fd, statfs)) }
 }
 
 /// Sets the size of a file.

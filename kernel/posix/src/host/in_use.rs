@@ -25,8 +25,8 @@
 //! The host does not return a descriptor again before it is closed, and one step alone leads to 0:
 //! so a descriptor is closed once, and no call uses it then.
 //!
-//! The words are in memory that a fork copies as it does the descriptors. The calls of other
-//! threads are not in the child: it counts anew ([`after_fork`]).
+//! The words are in memory that a fork copies as it does the descriptors. The child does not have
+//! the calls of other threads, so it resets the counts ([`after_fork`]).
 
 use std::os::fd::RawFd;
 use std::sync::OnceLock;

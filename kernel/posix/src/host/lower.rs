@@ -1,6 +1,6 @@
 //! Directories of the host below file systems in memory.
 //!
-//! A lower file is a path below the directory that was given, of which a host descriptor is open.
+//! A lower file is a path below a directory that has an open host descriptor.
 //! So a tree takes one descriptor, each of its files that is open takes one more, and so does a
 //! directory where the path has become too long. The host's directory is not changed by reads
 //! either: files are opened with `O_NOATIME` where that is allowed.
@@ -242,7 +242,7 @@ impl LowerFile for HostRegular {
 
 impl LowerDevice for HostDevice {
     fn open(&self, flags: OpenFlags, inode: VfsPath) -> Result<FileRef<RcuObject>, Errno> {
-        // The host may have removed or replaced the device meanwhile: nothing is created there.
+        // No file is created if the host has removed or replaced the device meanwhile.
         let flags = flags - OpenFlags::CREAT - OpenFlags::EXCL - OpenFlags::TRUNC;
         let flags = flags.bits().cast_signed() | libc::O_NOFOLLOW;
         let HostPlace { top, path } = &self.place;

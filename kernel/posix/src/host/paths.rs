@@ -1,13 +1,12 @@
 //! Calls of the host on paths, and host descriptors that are closed at their end.
 
 use std::ffi::{CStr, CString, c_int};
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{check, check_pointer, without_cancellation};
+use super::check::{check, check_pointer, stored, without_cancellation};
 use super::direct::direct;
 use super::memory::free;
 
@@ -185,11 +184,8 @@ pub(crate) fn current_directory() -> Vec<u8> {
 
 /// Returns the status of a path.
 pub(crate) fn fstatat(directory: RawFd, path: &CStr, flags: c_int) -> Result<libc::stat, Errno> {
-    let mut stat = MaybeUninit::uninit();
-    // SAFETY: the path is a C string, and there is room for the result.
-    check(unsafe { libc::fstatat(directory, path.as_ptr(), stat.as_mut_ptr(), flags) })?;
-    // SAFETY: the call has initialized it.
-    Ok(unsafe { stat.assume_init() })
+    // SAFETY: the path is a C string, and the call stores such a struct.
+    unsafe { stored(|stat| libc::fstatat(directory, path.as_ptr(), stat, flags)) }
 }
 
 /// Checks permissions on a path.
@@ -223,9 +219,6 @@ pub(crate) fn renameat2(
 
 /// Returns the status of the file system of a path.
 pub(crate) fn statfs(path: &CStr) -> Result<libc::statfs64, Errno> {
-    let mut statfs = MaybeUninit::uninit();
-    // SAFETY: the path is a C string, and there is room for the result.
-    check(unsafe { libc::statfs64(path.as_ptr(), statfs.as_mut_ptr()) })?;
-    // SAFETY: the call has initialized it.
-    Ok(unsafe { statfs.assume_init() })
+    // SAFETY: the path is a C string, and the call stores such a struct.
+    unsafe { stored(|statfs| libc::statfs64(path.as_ptr(), statfs)) }
 }

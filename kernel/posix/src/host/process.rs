@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{check, errno};
+use super::check::{errno, stored};
 use super::direct::{self, Wait};
 
 /// Returns the process ID.
@@ -50,13 +50,8 @@ pub(crate) fn random() -> u64 {
 
 /// Returns a limit of the process.
 pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Result<libc::rlimit, Errno> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: there is room for the result.
-    check(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
-    Ok(limit)
+    // SAFETY: the call stores such a struct.
+    unsafe { stored(|limit| libc::getrlimit(resource, limit)) }
 }
 
 /// Returns a limit, and optionally sets it.
@@ -66,13 +61,8 @@ pub(crate) fn prlimit(
     new: Option<libc::rlimit>,
 ) -> Result<libc::rlimit, Errno> {
     let new = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    let mut old = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the new limit is valid or null, and there is room for the old one.
-    check(unsafe { libc::prlimit(process, resource.cast_unsigned(), new, &raw mut old) })?;
-    Ok(old)
+    // SAFETY: the new limit is valid or null, and the call stores the old one.
+    unsafe { stored(|old| libc::prlimit(process, resource.cast_unsigned(), new, old)) }
 }
 
 /// Sends a signal to the calling thread, as the host does on a write without a reader. The handler

@@ -1,4 +1,4 @@
-//! Transfers of host files and sockets. A call that may block leaves the freezer meanwhile.
+//! Transfers of host files and sockets. A call that may block leaves the freezer while it runs.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::io::{IoSlice, IoSliceMut};

@@ -184,37 +184,22 @@ pub(crate) fn eventfd_reset(eventfd: RawFd) {
 /// descriptor, and closed while others have it, is there still: it gets the key.
 pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd, key: u64) -> Result<(), Errno> {
     let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
-    let mut event = libc::epoll_event {
+    let event = Some(libc::epoll_event {
         events: events.cast_unsigned(),
         u64: key,
-    };
-    let mut control = |operation| {
-        // SAFETY: the entry is valid during the call.
-        check(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
-    };
-    match control(libc::EPOLL_CTL_ADD) {
-        Err(Errno::EEXIST) => control(libc::EPOLL_CTL_MOD),
+    });
+    match epoll_control(epoll, libc::EPOLL_CTL_ADD, fd, event) {
+        Err(Errno::EEXIST) => epoll_control(epoll, libc::EPOLL_CTL_MOD, fd, event),
         done => done,
     }
 }
 
-/// Removes a file from an epoll.
-pub(crate) fn epoll_remove(epoll: RawFd, fd: RawFd) {
-    let nothing = std::ptr::null_mut();
-    // SAFETY: this request does not use the entry. An unknown file is removed already.
-    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, nothing) };
-}
-
-/// Waits for events of an epoll. Returns keys and events. Must be called outside the freezer.
-pub(crate) fn epoll_wait(epoll: RawFd) -> Result<Vec<(u64, i16)>, Errno> {
-    epoll_wait_for(epoll, -1)
-}
-
-/// Waits for files of an epoll, for so many milliseconds, or without limit if it is -1.
-pub(crate) fn epoll_wait_for(epoll: RawFd, limit: c_int) -> Result<Vec<(u64, i16)>, Errno> {
+/// Waits for events of an epoll, for so many milliseconds, or without limit if it is -1. Returns
+/// keys and events. Must be called outside the freezer.
+pub(crate) fn epoll_wait(epoll: RawFd, limit: c_int) -> Result<Vec<(u64, i16)>, Errno> {
     const MAX_EVENTS: usize = 64;
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
-    // SAFETY: there is room for as many events as the call is told.
+    // SAFETY: there is room for `MAX_EVENTS` events.
     let count =
         check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MAX_EVENTS as c_int, limit) })?;
     let ready = events.iter().take(count as usize);

@@ -12,7 +12,7 @@
 //! watcher checks the state of the file itself first.
 //!
 //! After a host fork, the child does not have the thread, and shares the epoll with its parent. So
-//! it creates both anew when it first watches a file or waits ([`rewatch`]).
+//! it creates both again when it first watches a file or waits ([`rewatch`]).
 
 use std::collections::HashMap;
 use std::mem;
@@ -175,7 +175,9 @@ impl Reactor {
         self.leave_to_parent();
         let was_there = self.watched.remove(&watch.key()).is_some();
         if was_there && self.runs() {
-            host::epoll_remove(self.epoll, host_fd.in_use().get());
+            // An unknown file is removed already.
+            let host_fd = host_fd.in_use();
+            let _ = host::epoll_control(self.epoll, libc::EPOLL_CTL_DEL, host_fd.get(), None);
         }
     }
 
@@ -184,7 +186,7 @@ impl Reactor {
     }
 
     /// In a child that shares the kernel, leaves the references to the parent, for which they are
-    /// counted. Watchers of this process come anew.
+    /// counted. Watchers of this process are added again.
     fn leave_to_parent(&mut self) {
         if self.generation != host_fork::generation() && host_fork::shares_memory() {
             mem::forget(mem::take(&mut self.watched));
@@ -305,7 +307,7 @@ fn reactor() -> &'static Mutex<Reactor> {
 /// Body of the thread.
 fn listen(epoll: RawFd) {
     loop {
-        let Ok(ready) = host::epoll_wait(epoll) else {
+        let Ok(ready) = host::epoll_wait(epoll, -1) else {
             thread::sleep(Duration::from_millis(1));
             continue;
         };

@@ -7,10 +7,9 @@
 //! Only an unused socket of ours can be replaced: one without an address, a peer, waiting threads
 //! and watchers, and with one descriptor alone. Otherwise the call fails with `EADDRNOTAVAIL`, so
 //! no descriptor and no epoll keeps the one of ours. A copy of the descriptor that another thread
-//! makes during the call does. Calls of several threads are told from a copy of the descriptor by
-//! their end: the first call waits for that, for a tenth of a second. Where processes share the
-//! kernel, one that was forked since the socket was made has a descriptor of it too, and keeps that
-//! of ours.
+//! makes during the call does. A call of another thread looks like a copy of the descriptor until
+//! it ends: so the first call waits for a tenth of a second. Where processes share the kernel, one
+//! that was forked since the socket was made has a descriptor of it too, and keeps that of ours.
 //!
 //! The socket of the host is at the descriptor during the first call, so that other threads find it
 //! while that waits. If the call fails, the one of ours comes back.

@@ -11,7 +11,7 @@ use fdtable_vfs::socket::{
     MessageTime, MsgFlags, OptionValue, Received, SendMessage, SocketAddress, SocketOption, Ucred,
 };
 use fdtable_vfs::{Errno, RcuObject};
-use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
+use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::abi::call::call;
 use crate::abi::pin::LastLink;
@@ -301,12 +301,9 @@ unsafe fn import_buffer<'a>(
     if let Ok(bytes) = unsafe { uaccess::bytes(at, count) } {
         return Ok(Buffers::Whole([IoSlice::new(bytes)]));
     }
-    let buf = [iovec {
-        iov_base: at.cast_mut(),
-        iov_len: count,
-    }];
     // SAFETY: as the caller promises.
-    Ok(Buffers::Partial(unsafe { Partial::of(&buf, false) }))
+    let partial = unsafe { Partial::of_one(at.cast_mut(), count, false) };
+    Ok(Buffers::Partial(partial))
 }
 
 /// Returns the one buffer of a call that writes to its first `used` bytes.
@@ -326,12 +323,9 @@ unsafe fn import_buffer_mut<'a>(
     if let Ok(bytes) = unsafe { uaccess::bytes_mut(at, count.min(used)) } {
         return Ok(Buffers::Whole([IoSliceMut::new(bytes)]));
     }
-    let buf = [iovec {
-        iov_base: at,
-        iov_len: count,
-    }];
     // SAFETY: as the caller promises.
-    Ok(Buffers::Partial(unsafe { Partial::of(&buf, true) }))
+    let partial = unsafe { Partial::of_one(at, count, true) };
+    Ok(Buffers::Partial(partial))
 }
 
 /// Returns how many bytes of a buffer one message moves.

@@ -1,4 +1,4 @@
-//! Host descriptors of files of which this process has closed its last descriptor of ours.
+//! Host descriptors of files after this process has closed its last descriptor of ours for them.
 //!
 //! Other processes that share the kernel may still use such a file, so it is not released, and its
 //! host descriptor is [given up](crate::host::fd::HostFd::give_up) in this process alone.
@@ -43,7 +43,7 @@ fn give_up_closed(system: &System, file: &FileRef<RcuObject>) {
     }
 }
 
-/// Gives up the host descriptor of a file of which this process has no descriptor. The caller has
+/// Gives up the host descriptor of a file if this process has no descriptor of it. The caller has
 /// the result of [`without_moves`].
 pub(crate) fn give_up_unless_open(system: &System, file: &FileRef<RcuObject>) {
     if let Some(host_file) = HostFile::below(&***file)

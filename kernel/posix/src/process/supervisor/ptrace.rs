@@ -32,7 +32,7 @@ pub(super) fn request(what: libc::c_uint, id: c_int, data: c_long) -> Result<(),
 /// Errors of `ptrace(2)`.
 ///
 /// # Safety
-/// The request with this address writes at most a `T`, any bytes of which are valid.
+/// The request with this address writes at most a `T`, for which all bytes are valid.
 pub(super) unsafe fn answer<T>(what: libc::c_uint, id: c_int, address: usize) -> io::Result<T> {
     // Zeroes: for what the host does not write.
     let mut place = MaybeUninit::<T>::zeroed();
@@ -46,7 +46,7 @@ pub(super) unsafe fn answer<T>(what: libc::c_uint, id: c_int, address: usize) ->
     Ok(unsafe { place.assume_init() })
 }
 
-/// Returns the message of the event for which a tracee has stopped.
+/// Returns the message of the event that has stopped a tracee.
 pub(super) fn message(id: c_int) -> io::Result<u64> {
     // SAFETY: it writes a long integer.
     unsafe { answer(libc::PTRACE_GETEVENTMSG, id, 0) }
@@ -158,7 +158,7 @@ pub(super) fn tracer_of(thread: c_int) -> c_int {
     number_of(thread, "TracerPid:").unwrap_or(0)
 }
 
-/// Returns a number that the host tells about a thread.
+/// Returns a number from the host's status of a thread.
 pub(super) fn number_of(thread: c_int, name: &str) -> Option<c_int> {
     let text = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let number = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -11,7 +11,7 @@ use crate::host;
 
 /// Request to the thread that traces.
 pub(super) enum Request {
-    /// Trace the first process, which has one thread. It is told on the socket.
+    /// Trace the first process, which has one thread. The answer is on the socket.
     Begin { id: c_int, name: u32 },
     /// Let the process with this id go, so that another one can trace it. A thread of it has asked.
     Release { id: c_int, asker: c_int },

@@ -35,7 +35,7 @@ const SUPERVISOR: u32 = u32::MAX;
 /// The supervisor's own descriptor of its socket.
 const OWN_SOCKET: RawFd = 3;
 
-/// Returns the descriptors for pinned ones, of so many. Those below are for all else.
+/// Returns the upper half of the descriptors below `limit`, for pinned ones.
 fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
@@ -88,8 +88,7 @@ fn fork_twice(socket: RawFd, limit: c_int, threads: Threads) {
 
 /// Runs the supervisor: this thread traces, and another one does everything else.
 fn attend(socket: RawFd, limit: c_int, threads: Threads) {
-    // SAFETY: these take integers. The descriptors are those of the program, of which this process
-    // has no use.
+    // SAFETY: these take integers. This process does not use the descriptors of the program.
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"fdt-supervisor".as_ptr());
@@ -145,7 +144,7 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
     // Until something happens, or callbacks may be due.
     let mut pause = SOON;
     loop {
-        let ready = host::epoll_wait_for(epoll, pause).unwrap_or_default();
+        let ready = host::epoll_wait(epoll, pause).unwrap_or_default();
         if !ready.iter().any(|&(name, _)| name as u32 == MESSAGES) {
             let unpinned = mem::take(&mut *UNPINNED.lock());
             unpinned.into_iter().for_each(close_pinned);
@@ -278,7 +277,7 @@ const JOBS: u32 = SUPERVISOR;
 
 /// Opens a descriptor that is ready when the host reports something about what is traced.
 fn signals_of_children() -> Result<RawFd, Errno> {
-    // Of a signal that is ignored, as this process may have inherited it, the host tells nothing.
+    // The host reports no signal that is ignored, and this process may have inherited that.
     // SAFETY: it takes integers.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // SAFETY: all zeroes is a valid value of this set of bits.

@@ -16,6 +16,6 @@ pub struct Threads {
     pub handler: unsafe extern "C" fn(),
     /// The code to which the handler returns.
     pub restorer: unsafe extern "C" fn(),
-    /// The signal, and its code, by which a thread hears that its process is killed.
+    /// The signal, and its code, that reports to a thread that its process is killed.
     pub killed: (c_int, c_int),
 }

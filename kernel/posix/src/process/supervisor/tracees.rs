@@ -151,7 +151,7 @@ impl Tracees {
     }
 
     /// Traces until no process has the other end of `socket` any more. `children` is ready when the
-    /// host has something to report. Calls `answer` when it has been told to begin.
+    /// host has something to report. Calls `answer` after a request to begin.
     pub(super) fn run(
         &mut self,
         requests: &Receiver<Request>,
@@ -273,8 +273,8 @@ impl Tracees {
     fn stopped(&mut self, id: c_int, signal: c_int, event: c_int) {
         match event {
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-                // In this order: one that is killed meanwhile stops at its end, and that has
-                // another message.
+                // In this order: a thread that is killed meanwhile stops at its end, and that stop
+                // has another message.
                 let child = message(id);
                 if !is_in_event(id, event) {
                     return;
@@ -297,7 +297,7 @@ impl Tracees {
         }
         let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         let _ = match event {
-            // The process stops, until the host hears otherwise.
+            // The process stops until it gets SIGCONT.
             EVENT_STOP if stops.contains(&signal) => request(libc::PTRACE_LISTEN, id, 0),
             0 => request(libc::PTRACE_CONT, id, signal.into()),
             _ => request(libc::PTRACE_CONT, id, 0),
@@ -323,8 +323,8 @@ impl Tracees {
             self.add(process, id);
             return;
         }
-        // A thread that forks is in the runner, and so is its child. One that is killed meanwhile
-        // is asked again at its end.
+        // A thread that forks is in the runner, and so is its child. If the child is killed
+        // meanwhile, this is tried again at its end.
         let noted = registers(id).and_then(|registers| noted(id, registers.fs_base));
         if let Ok(noted) = noted {
             self.add(process, id).name = noted.child;

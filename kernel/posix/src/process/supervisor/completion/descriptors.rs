@@ -95,8 +95,8 @@ impl Descriptors {
     /// those above the limit. Returns false if one is missing.
     pub(super) fn take(&self) -> bool {
         let limit = self.raise_limit();
-        // SAFETY: these take integers. The descriptors are those of the supervisor, of which this
-        // process has no use but for three, and these are `raised`: neither copy replaces one.
+        // SAFETY: these take integers. This process uses three descriptors of the supervisor, which
+        // are `raised`: neither copy replaces one.
         let is_ready = unsafe {
             libc::fchdir(self.directory.0) == 0
                 && libc::dup2(self.memory.0, 0) == 0

@@ -29,7 +29,7 @@ pub(super) const RANGES: usize = 400;
 /// The address of the plan of this process if it is a completion process, else 0.
 pub(super) static PLAN: AtomicCell<usize> = AtomicCell::new(0);
 
-/// Returns true if this process is one.
+/// Returns true if this process is a completion process.
 pub(crate) fn is_completion_process() -> bool {
     PLAN.load() != 0
 }
