@@ -29,19 +29,9 @@ const HOME_DISTANCE: usize = size_of::<Header>() - offset_of!(Header, spread) - 
 /// How far the count of a block is in front of its value.
 const COUNT_DISTANCE: usize = size_of::<Header>() - offset_of!(Header, count);
 
-/// In tests, the sequence lingers before the commit, so that it is interrupted there.
-#[cfg(test)]
-macro_rules! linger {
-    () => {
-        ".rept 100\n pause\n .endr"
-    };
-}
-#[cfg(not(test))]
-macro_rules! linger {
-    () => {
-        ""
-    };
-}
+/// In tests, the sequence lingers before the commit for so many pauses, so that it is interrupted
+/// there.
+const LINGER: usize = if cfg!(test) { 100 } else { 0 };
 
 /// The sequence, with the steps that find the block in the slot at `{raw}`. The number of the
 /// slot in its leaf is in `{bit}`.
@@ -91,7 +81,7 @@ macro_rules! add {
                     "lea {place}, [{raw} - {count}]",
                     "9:",
                     "mov {before:e}, 1",
-                    linger!(),
+                    ".rept {linger}\n pause\n .endr",
                     // (N)
                     "lock xadd qword ptr [{place}], {before}",
                 ],
@@ -104,6 +94,7 @@ macro_rules! add {
                 revocations = in(reg) REVOCATIONS.0.as_ptr(),
                 parts = sym layout::PARTS,
                 in_part = const IN_PART,
+                linger = const LINGER,
                 count = const COUNT_DISTANCE,
                 home = const HOME_DISTANCE,
                 hot = const offset_of!(Tree<T, S, D>, shared) + offset_of!(Shared, hot),

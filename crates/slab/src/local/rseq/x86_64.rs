@@ -30,19 +30,9 @@ const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
 const _: () = assert!(offset_of!(Pair, loaded) == 0 && offset_of!(Pair, previous) == 8);
 const _: () = assert!(align_of::<CachePadded<Pair>>().is_multiple_of(16));
 
-/// In tests, sequences linger before the commit, so that they are interrupted there.
-#[cfg(test)]
-macro_rules! linger {
-    () => {
-        ".rept 40\n pause\n .endr"
-    };
-}
-#[cfg(not(test))]
-macro_rules! linger {
-    () => {
-        ""
-    };
-}
+/// In tests, sequences linger before the commit for so many pauses, so that they are interrupted
+/// there.
+const LINGER: usize = if cfg!(test) { 40 } else { 0 };
 
 /// A sequence. Its `steps` find in `at` the offset of this CPU's copy; the last of them is the
 /// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
@@ -63,6 +53,7 @@ macro_rules! sequence {
             limit = in(reg) $local.pairs.as_slice().len(),
             shift = const SHIFT,
             count = const offset_of!(Rounds, count),
+            linger = const LINGER,
             $($operands)*
         )
     };
@@ -110,7 +101,7 @@ macro_rules! sequence_of_both {
                 "jne 6f",
                 "mov rcx, rax",
                 $($step,)*
-                linger!(),
+                ".rept {linger}\n pause\n .endr",
                 // (E) Stores both, as the old ones are those that were loaded.
                 "cmpxchg16b xmmword ptr [r8]",
             ],
@@ -118,6 +109,7 @@ macro_rules! sequence_of_both {
             saved = out(reg) _,
             shift = const SHIFT,
             count = const offset_of!(Rounds, count),
+            linger = const LINGER,
             out("r8") _,
             in("r9") Area::offset($area),
             in("r10") $local.pairs.as_slice().as_ptr(),
@@ -147,7 +139,7 @@ pub(super) fn pop(local: &Local, area: Area) -> *mut u8 {
                 "sub {now}, 1",
                 "jb 6f",
                 "mov {object}, qword ptr [{at} + {now} * 8 + {objects}]",
-                linger!(),
+                ".rept {linger}\n pause\n .endr",
                 // (E)
                 "mov qword ptr [{at} + {count}], {now}",
             ],
@@ -178,7 +170,7 @@ pub(super) fn push(local: &Local, area: Area, object: NonNull<u8>) -> bool {
                 "jae 6f",
                 "mov qword ptr [{at} + {now} * 8 + {objects}], {object}",
                 "add {now}, 1",
-                linger!(),
+                ".rept {linger}\n pause\n .endr",
                 // (E)
                 "mov qword ptr [{at} + {count}], {now}",
             ],
