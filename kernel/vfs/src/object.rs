@@ -14,7 +14,7 @@ use crate::fs::{
     Credentials, FallocateFlags, Inode, LowerBytes, Seals, SeekTo, SharedMemory, VfsPath,
 };
 use crate::vectored;
-use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat};
+use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat, Status};
 
 /// Open file: a pipe end, a socket, a regular file, a directory.
 ///
@@ -27,21 +27,30 @@ use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat};
 /// A section keeps the memory alive, not the open file, so a `try_` form may run after
 /// [`release`](Self::release). It then returns `EBADF` if a caller could observe the difference.
 pub trait Object: Any + Send + Sync {
+    /// Returns the cell of the status flags, for an object that keeps them in one. Any other
+    /// implements [`status`](Self::status), and perhaps [`set_status`](Self::set_status).
+    fn status_cell(&self) -> Option<&Status> {
+        None
+    }
+
     /// Returns the access mode and the status flags (`O_APPEND`, `O_NONBLOCK`).
     ///
     /// Must not sleep: it is called inside read-side sections too. After [`release`](Self::release)
     /// any answer is correct, because the call races with a close.
     #[doc(alias = "F_GETFL")]
-    fn status(&self) -> OpenFlags;
+    fn status(&self) -> OpenFlags {
+        self.status_cell().map_or(OpenFlags::RDONLY, Status::get)
+    }
 
     /// Sets the status flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`. Other bits of
     /// `flags` are ignored.
     ///
     /// # Errors
-    /// `EINVAL` if the object does not support it (the default).
+    /// `EINVAL` if the object does not support it.
     #[doc(alias = "F_SETFL")]
-    fn set_status(&self, _flags: OpenFlags) -> Result<(), Errno> {
-        Err(Errno::EINVAL)
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status_cell().ok_or(Errno::EINVAL)?.set(flags);
+        Ok(())
     }
 
     /// Returns true if a call that would block returns `EAGAIN` instead.

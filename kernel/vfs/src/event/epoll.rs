@@ -57,7 +57,7 @@ use fdtable_shm::Mutex;
 
 use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
 use crate::fs::locks::{self, LockSet};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::{Errno, Object, RcuObject, Status};
 use host::Beside;
 use item::Item;
 use ready::Ready;
@@ -234,13 +234,8 @@ fn set_of(file: &FileRef<RcuObject>) -> Option<Arc<Set>> {
 }
 
 impl Object for Epoll {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn locks(&self) -> Option<&LockSet> {

@@ -15,7 +15,7 @@ use super::locks::LockSet;
 use super::mount::VfsPath;
 use super::seek::SeekTo;
 use super::stat::{DirEntry, FileKind, Stat};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::{Errno, Object, RcuObject, Status};
 
 /// Open directory.
 #[derive(Debug)]
@@ -92,13 +92,8 @@ impl OpenDirectory {
 }
 
 impl Object for OpenDirectory {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn path(&self) -> Option<VfsPath> {

@@ -155,13 +155,8 @@ impl OpenDevice {
 }
 
 impl Object for OpenDevice {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     /// No call blocks, so long transfers are never refused either.

@@ -536,8 +536,8 @@ impl Object for RegularFile {
         self.inode.meta.clear_set_ids(by);
     }
 
-    fn status(&self) -> OpenFlags {
-        self.status.get()
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn is_nonblocking(&self) -> bool {

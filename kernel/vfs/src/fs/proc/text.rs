@@ -101,13 +101,8 @@ impl TextCursor {
 }
 
 impl Object for OpenText {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     /// No call blocks, but the `try_` forms refuse all of them.
