@@ -41,8 +41,7 @@ pub trait Inode: Any + Send + Sync {
 
     /// Returns owner, group and permissions.
     fn permissions(&self) -> Permissions {
-        let Stat { mode, uid, gid, .. } = self.stat();
-        Permissions { mode, uid, gid }
+        self.stat().permissions()
     }
 
     /// Changes permissions, owner, group or timestamps. The caller has checked that this is
