@@ -2,6 +2,7 @@
 
 pub(crate) mod async_io;
 mod clock;
+mod count_file;
 mod epoll;
 mod eventfd;
 mod events;
@@ -13,6 +14,7 @@ mod wait_queue;
 
 pub use async_io::{IoSignal, Owner, OwnerKind, SignalReason, SignalSender};
 pub use clock::Clock;
+pub use count_file::{Count, CountFile};
 pub(crate) use epoll::as_epoll;
 pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, HostSet, HostWait};
 pub use eventfd::{EventFd, EventFdFlags};

@@ -39,12 +39,12 @@ pub use namespace::Namespace;
 pub use options::{KeptOption, OptionValue, SocketOption};
 pub use recv_queue::{BACKLOG, OVERHEAD};
 
-use self::core::{Core, FileState};
+use self::core::Core;
 use crate::event::{Events, FileId, Pollee};
 use crate::fs::locks::LockSet;
 use crate::fs::{Credentials, Inode, Stat};
 use crate::ipc::anon_inode::AnonInode;
-use crate::ipc::buffer::Buffer;
+use crate::ipc::buffer::{Buffer, Side};
 use crate::ipc::wait_policy::WaitPolicy;
 use crate::object::file;
 use crate::vectored::IOV_MAX;
@@ -239,7 +239,7 @@ impl Socket {
         let core = self.core.accept(self.receive_policy(MsgFlags::empty()))?;
         let accepted = file(Self::of(Arc::clone(&core), flags));
         if accepted.is_err() {
-            core.end(FileState::Closed);
+            core.end(Side::Closed);
         }
         Ok((accepted?, peer_name(&core)))
     }
@@ -534,8 +534,8 @@ impl Bound {
     pub fn peer(&self) -> Result<Peer, Errno> {
         let core = self.0.upgrade().ok_or(Errno::ECONNREFUSED)?;
         match core.file_state.load() {
-            FileState::Open => Ok(Peer(core)),
-            FileState::Closed | FileState::Revoked => Err(Errno::ECONNREFUSED),
+            Side::Open => Ok(Peer(core)),
+            _ => Err(Errno::ECONNREFUSED),
         }
     }
 }
@@ -561,13 +561,8 @@ impl Object for Socket {
         true
     }
 
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn locks(&self) -> Option<&LockSet> {
@@ -639,11 +634,11 @@ impl Object for Socket {
     }
 
     fn release(&self) {
-        self.core.end(FileState::Closed);
+        self.core.end(Side::Closed);
     }
 
     fn revoke(&self) {
-        self.core.end(FileState::Revoked);
+        self.core.end(Side::Revoked);
     }
 
     fn forget(&self) {

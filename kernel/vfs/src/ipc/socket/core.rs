@@ -25,6 +25,7 @@ use super::{Namespace, Shutdown, SocketAddress, SocketType};
 use crate::Errno;
 use crate::event::{Events, Sleeper, WaitQueue, Wakeups, Watcher};
 use crate::fs::fresh_inode;
+use crate::ipc::buffer::{Half, Side};
 use crate::ipc::wait_policy::WaitPolicy;
 
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
@@ -46,7 +47,8 @@ pub(crate) struct Core {
     pub(super) name: Name,
     pub(super) options: Options,
     cookie: OnceCell<u64>,
-    pub(super) file_state: AtomicCell<FileState>,
+    /// State of the open file.
+    pub(super) file_state: AtomicCell<Side>,
     pub(super) state: Mutex<State>,
 }
 
@@ -57,14 +59,6 @@ pub(super) struct Link {
     pub(super) name: Name,
     /// Credentials of the peer's maker.
     pub(super) credentials: Ucred,
-}
-
-/// State of the open file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileState {
-    Open,
-    Closed,
-    Revoked,
 }
 
 #[derive(Debug)]
@@ -107,13 +101,10 @@ pub(super) struct Partner {
     pub(super) name: Name,
 }
 
-impl FileState {
-    pub(super) fn check(self) -> Result<(), Errno> {
-        match self {
-            FileState::Open => Ok(()),
-            FileState::Closed => Err(Errno::EBADF),
-            FileState::Revoked => Err(Errno::EIO),
-        }
+impl Partner {
+    /// Calls `visit` with the wait queue of those that send to the partner, under its lock.
+    pub(super) fn with_senders(&self, visit: &mut dyn FnMut(&mut WaitQueue)) {
+        self.recv_queue.with_queue(Half::Write, visit);
     }
 }
 
@@ -132,7 +123,7 @@ impl Core {
             name,
             options: Options::default(),
             cookie: OnceCell::new(),
-            file_state: AtomicCell::new(FileState::Open),
+            file_state: AtomicCell::new(Side::Open),
             state: Mutex::new(State {
                 phase: Phase::Idle,
                 held: None,
@@ -441,13 +432,15 @@ impl Core {
             return;
         };
         for (watcher, interest, file) in state.changes.watchers() {
-            link.outgoing.watch_writer(watcher, interest, file);
+            link.outgoing.with_queue(Half::Write, &mut |queue| {
+                queue.watch(watcher, interest, file)
+            });
         }
-        let ended = state.shut || self.file_state.load() != FileState::Open;
+        let ended = state.shut || self.file_state.load() != Side::Open;
         drop(state);
         link.outgoing.set_capacity(self.options.send_buffer());
         if ended {
-            link.outgoing.shut_down();
+            link.outgoing.end_writer(Side::Shut);
         }
     }
 
@@ -465,10 +458,10 @@ impl Core {
         let old = std::mem::replace(&mut state.partner, partner);
         for (watcher, interest, file) in state.changes.watchers() {
             if let Some(old) = &old {
-                old.recv_queue.unwatch_writer(watcher);
+                old.with_senders(&mut |queue| queue.unwatch(watcher));
             }
             if let Some(new) = &state.partner {
-                new.recv_queue.watch_writer(watcher, interest, file);
+                new.with_senders(&mut |queue| queue.watch(watcher, interest, file));
             }
         }
         let stays = |new: &Partner, old: &Partner| Arc::ptr_eq(&new.recv_queue, &old.recv_queue);
@@ -525,7 +518,7 @@ impl Core {
     pub(super) fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
         self.file_state.load().check()?;
         if how != Shutdown::Write {
-            self.incoming.shut_down();
+            self.incoming.end_writer(Side::Shut);
         }
         let mut wakeups = Wakeups::default();
         let mut state = self.state.lock();
@@ -536,7 +529,7 @@ impl Core {
         wakeups.append(state.connectors.wake_all(Events::OUT));
         drop(state);
         if let (Some(link), true) = (self.link.get(), how != Shutdown::Read) {
-            link.outgoing.shut_down();
+            link.outgoing.end_writer(Side::Shut);
         }
         match how {
             Shutdown::Read => {}
@@ -556,7 +549,7 @@ impl Core {
     }
 
     /// Ends the socket: the open file is released, or revoked.
-    pub(super) fn end(&self, file_state: FileState) {
+    pub(super) fn end(&self, file_state: Side) {
         self.file_state.store(file_state);
         let mut state = self.state.lock();
         let phase = std::mem::replace(&mut state.phase, Phase::Ended);
@@ -579,30 +572,24 @@ impl Core {
         self.namespace.in_flight.collect_later();
     }
 
-    fn end_queues(&self, file_state: FileState) {
-        let unread = match file_state {
-            FileState::Revoked => self.incoming.revoke_reader(),
-            _ => self.incoming.close_reader(),
-        };
+    fn end_queues(&self, file_state: Side) {
+        let unread = self.incoming.end_reader(file_state);
         let Some(link) = self.link.get() else {
             return;
         };
         if unread {
             link.outgoing.set_error(Errno::ECONNRESET);
         }
-        match file_state {
-            FileState::Revoked => link.outgoing.revoke_writer(),
-            _ => link.outgoing.close_writer(),
-        }
+        link.outgoing.end_writer(file_state);
     }
 
     /// Ends a connection that was never accepted.
     fn end_embryo(&self) {
-        self.file_state.store(FileState::Closed);
+        self.file_state.store(Side::Closed);
         if let Some(link) = self.link.get() {
             link.outgoing.set_error(Errno::ECONNRESET);
         }
-        self.end_queues(FileState::Closed);
+        self.end_queues(Side::Closed);
     }
 
     /// Returns the events of the socket.
