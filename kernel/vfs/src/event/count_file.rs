@@ -8,6 +8,7 @@
 //! has moved that time meanwhile ([`Count::setting`]).
 
 use std::fmt::Debug;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +16,8 @@ use fdtable_shm::{Mutex, MutexGuard};
 
 use super::{Events, Limit, Pollee, Restart, WaitEnd, WaitQueue, Wakeups, wait};
 use crate::fs::locks::{self, LockSet};
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::vectored::{gather, scatter};
+use crate::{Errno, Object, OpenFlags, Status, Transfer};
 
 /// Count of a [`CountFile`], under its lock. Each operation gets the queue of the waiters, collects
 /// those to wake, and returns nothing if it has to wait.
@@ -96,24 +98,22 @@ impl<C: Count> CountFile<C> {
         self.shared.0.lock()
     }
 
-    /// Runs an operation once.
+    /// Runs an operation once, or until it need not wait. It runs again when time has changed the
+    /// count, and when another thread has changed the time at which it will.
     ///
     /// # Errors
-    /// `EAGAIN` if it would have to wait.
-    fn attempt(
+    /// `EAGAIN` if it would have to wait and may not; `EINTR` if a signal handler runs first; `EIO`
+    /// if the file is revoked.
+    fn run(
         &self,
-        operation: impl FnOnce(&mut C, &mut WaitQueue) -> Option<Outcome>,
-    ) -> Result<u64, Errno> {
-        finish(self.lock().run(operation))
-    }
-
-    /// Runs an operation until it need not wait. It runs again when time has changed the count, and
-    /// when another thread has changed the time at which it will.
-    fn wait_for(
-        &self,
+        waits: bool,
         interest: Events,
         mut operation: impl FnMut(&mut C, &mut WaitQueue) -> Option<Outcome>,
     ) -> Result<u64, Errno> {
+        if !waits {
+            let outcome = self.lock().run(operation);
+            return finish(outcome);
+        }
         loop {
             let (setting, (until, notified)) = {
                 let State { count, queue, .. } = &mut *self.lock();
@@ -138,13 +138,6 @@ impl<C: Count> CountFile<C> {
             }
         }
     }
-}
-
-/// Stores a count in the first eight bytes of `buf`.
-fn read_into(buf: &mut [u8], take: impl FnOnce() -> Result<u64, Errno>) -> Result<usize, Errno> {
-    let word = buf.get_mut(..WORD).ok_or(Errno::EINVAL)?;
-    word.copy_from_slice(&take()?.to_ne_bytes());
-    Ok(WORD)
 }
 
 /// Reads an addend, which must be all of the bytes.
@@ -200,24 +193,23 @@ impl<C: Count> Object for CountFile<C> {
         self.shared.events()
     }
 
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        read_into(buf, || self.attempt(C::take))
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        scatter(bufs, |buf| {
+            let word = buf.get_mut(..WORD).ok_or(Errno::EINVAL)?;
+            let taken = self.run(waits, Events::IN, C::take)?;
+            word.copy_from_slice(&taken.to_ne_bytes());
+            Ok(WORD)
+        })
     }
 
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        read_into(buf, || self.wait_for(Events::IN, C::take))
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        let addend = addend(bytes)?;
-        self.attempt(|count, queue| count.add(addend, queue))?;
-        Ok(WORD)
-    }
-
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        let addend = addend(bytes)?;
-        self.wait_for(Events::OUT, |count, queue| count.add(addend, queue))?;
-        Ok(WORD)
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        gather(bufs, |bytes| {
+            let addend = addend(bytes)?;
+            self.run(waits, Events::OUT, |count, queue| count.add(addend, queue))?;
+            Ok(WORD)
+        })
     }
 
     fn label(&self) -> String {

@@ -49,6 +49,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ use fdtable_shm::Mutex;
 
 use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
 use crate::fs::locks::{self, LockSet};
-use crate::{Errno, Object, RcuObject, Status};
+use crate::{Errno, Object, RcuObject, Status, Transfer};
 use host::Beside;
 use item::Item;
 use ready::Ready;
@@ -250,12 +251,12 @@ impl Object for Epoll {
         self.set.events()
     }
 
-    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
-        Err(Errno::EINVAL)
+    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        how.waits_in_stream().and(Err(Errno::EINVAL))
     }
 
-    fn try_write(&self, _bytes: &[u8]) -> Result<usize, Errno> {
-        Err(Errno::EINVAL)
+    fn write_from(&self, _bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        how.waits_in_stream().and(Err(Errno::EINVAL))
     }
 
     fn label(&self) -> String {

@@ -5,6 +5,7 @@
 //! a name that comes or goes meanwhile at most once, and no read searches the directory. At the
 //! end, the position is a fixed one, and reads find nothing until it moves, as on Linux.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use fdtable::FileRef;
@@ -15,7 +16,7 @@ use super::locks::LockSet;
 use super::mount::VfsPath;
 use super::seek::SeekTo;
 use super::stat::{DirEntry, FileKind, Stat};
-use crate::{Errno, Object, RcuObject, Status};
+use crate::{Errno, Object, RcuObject, Status, Transfer};
 
 /// Open directory.
 #[derive(Debug)]
@@ -104,15 +105,11 @@ impl Object for OpenDirectory {
         self.path.inode.locks()
     }
 
-    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
+    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EISDIR)
     }
 
-    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
-        Err(Errno::EISDIR)
-    }
-
-    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EBADF)
     }
 

@@ -12,6 +12,7 @@
 //! `wait_for_partner`). An open for both never waits. With `O_NONBLOCK`, an open for reading does
 //! not wait, and an open for writing returns `ENXIO` if there is no reader.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -25,7 +26,8 @@ use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::{Buffer, Half, Sides};
 use crate::ipc::pipe::CAPACITY;
 use crate::object::file;
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::vectored::{gather, scatter};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer};
 
 /// Shared state of a FIFO's open ends. The inode holds it.
 #[derive(Debug)]
@@ -403,25 +405,26 @@ impl Object for FifoEnd {
         Ok(self.end.fifo.buffer.readable_bytes())
     }
 
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.check(self.end.direction.reads())?;
-        self.was_read(self.end.fifo.buffer.try_read(buf)?)
-    }
-
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
         let check = || self.check(self.end.direction.reads());
-        self.was_read(self.end.fifo.buffer.read_while(check, buf)?)
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.check(self.end.direction.writes())?;
+        check()?;
         let buffer = &self.end.fifo.buffer;
-        self.was_modified(buffer.try_write_by(&self.status, bytes)?)
+        self.was_read(scatter(bufs, |buf| match waits {
+            true => buffer.read_while(check, buf),
+            false => buffer.try_read(buf),
+        })?)
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
         let check = || self.check(self.end.direction.writes());
-        self.was_modified(self.end.fifo.buffer.write_while(check, bytes)?)
+        check()?;
+        let buffer = &self.end.fifo.buffer;
+        self.was_modified(gather(bufs, |bytes| match waits {
+            true => buffer.write_while(check, bytes),
+            false => buffer.try_write_by(&self.status, bytes),
+        })?)
     }
 
     fn release(&self) {

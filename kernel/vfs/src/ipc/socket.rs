@@ -47,8 +47,8 @@ use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::{Buffer, Side};
 use crate::ipc::wait_policy::WaitPolicy;
 use crate::object::file;
-use crate::vectored::IOV_MAX;
-use crate::{Errno, Object, OpenFlags, Process, RcuObject, Status};
+use crate::vectored::{IOV_MAX, gather, scatter};
+use crate::{Errno, Object, OpenFlags, Process, RcuObject, Status, Transfer};
 use ancillary::Ancillary;
 use message::SendRequest;
 use queue::Queue;
@@ -471,7 +471,8 @@ impl Socket {
         Ok(received.count)
     }
 
-    fn try_write_by(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
+    /// Writes without blocking.
+    fn write_now(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
         if let Some(stream) = self.stream()
             && !bytes.is_empty()
         {
@@ -483,25 +484,6 @@ impl Socket {
             }
         }
         self.write_message(&[IoSlice::new(bytes)], sender(), WaitPolicy::NoWait)
-    }
-
-    fn write_by(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
-        // The fast path of most writes.
-        match self.try_write_by(bytes, &sender) {
-            Err(Errno::EAGAIN) => {
-                let policy = self.core.options.send_policy();
-                self.write_message(&[IoSlice::new(bytes)], sender(), policy)
-            }
-            outcome => outcome,
-        }
-    }
-
-    fn write_slices(&self, bufs: &[IoSlice<'_>], sender: Ucred) -> Result<usize, Errno> {
-        // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
-        if bufs.iter().all(|buf| buf.is_empty()) {
-            return Ok(0);
-        }
-        self.write_message(bufs, sender, self.send_policy(MsgFlags::empty()))
     }
 
     fn write_message(
@@ -592,45 +574,45 @@ impl Object for Socket {
         self.core.readable_bytes()
     }
 
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        match self.stream() {
-            Some(stream) => stream.incoming.try_read(buf),
-            // No message is read for an empty buffer, as on Linux.
-            None if buf.is_empty() => Ok(0),
-            None => self.read_message(buf, WaitPolicy::NoWait),
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        scatter(bufs, |buf| {
+            // The fast path of most reads.
+            let read = match self.stream() {
+                Some(stream) => stream.incoming.try_read(buf),
+                // No message is read for an empty buffer, as on Linux.
+                None if buf.is_empty() => Ok(0),
+                None => self.read_message(buf, WaitPolicy::NoWait),
+            };
+            match read {
+                Err(Errno::EAGAIN) if waits => {
+                    self.read_message(buf, self.core.options.receive_policy())
+                }
+                read => read,
+            }
+        })
+    }
+
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        let sender = || how.by.map_or(self.core.maker, Process::sender);
+        if how.is_vectored {
+            // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
+            return match bufs.iter().all(|buf| buf.is_empty()) {
+                true => Ok(0),
+                false => self.write_message(bufs, sender(), self.send_policy(MsgFlags::empty())),
+            };
         }
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.try_write_by(bytes, || self.core.maker)
-    }
-
-    fn try_write_as(&self, writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
-        self.try_write_by(bytes, || writer.sender())
-    }
-
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        // The fast path of most reads.
-        match self.try_read(buf) {
-            Err(Errno::EAGAIN) => self.read_message(buf, self.core.options.receive_policy()),
-            outcome => outcome,
-        }
-    }
-
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write_by(bytes, || self.core.maker)
-    }
-
-    fn write_as(&self, writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write_by(bytes, || writer.sender())
-    }
-
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.write_slices(bufs, self.core.maker)
-    }
-
-    fn write_vectored_as(&self, writer: &Process, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.write_slices(bufs, writer.sender())
+        gather(bufs, |bytes| {
+            // The fast path of most writes.
+            match self.write_now(bytes, sender) {
+                Err(Errno::EAGAIN) if waits => {
+                    let policy = self.core.options.send_policy();
+                    self.write_message(&[IoSlice::new(bytes)], sender(), policy)
+                }
+                written => written,
+            }
+        })
     }
 
     fn release(&self) {

@@ -1,5 +1,7 @@
 //! System calls that copy between files, and `fallocate`.
 
+use std::io::IoSlice;
+
 use fdtable::{FdArg, FileRef};
 
 use super::Process;
@@ -7,7 +9,7 @@ use super::pipes::buffer;
 use super::splices::{SpliceFlags, to_pipe};
 use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
 use crate::ipc::wait_policy::WaitPolicy;
-use crate::{Errno, OpenFlags, RcuObject};
+use crate::{Errno, OpenFlags, RcuObject, Transfer};
 
 /// Most bytes that are copied at a time: 65,536.
 const STEP: usize = 64 << 10;
@@ -168,8 +170,7 @@ impl Process {
                 // Not by the end of a FIFO: Linux leaves its times.
                 (Some(pipe), true) => pipe.try_write(bytes),
                 (Some(pipe), false) => pipe.write_while(is_valid, bytes),
-                (None, true) => to.try_write_as(self, bytes),
-                (None, false) => to.write_as(self, bytes),
+                (None, _) => to.write_from(&[IoSlice::new(bytes)], Transfer::of(&**to, None, self)),
             }
         })?;
         if source.kind == FileKind::Regular {

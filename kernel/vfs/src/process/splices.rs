@@ -17,7 +17,7 @@ use crate::fs::{FileKind, SeekTo};
 use crate::ipc::Ancillary;
 use crate::ipc::buffer::Buffer;
 use crate::ipc::wait_policy::WaitPolicy;
-use crate::{Errno, OpenFlags, RcuObject};
+use crate::{Errno, OpenFlags, RcuObject, Transfer, TransferMode};
 
 /// Most bytes that are copied at a time: 65,536.
 const STEP: usize = 64 << 10;
@@ -197,9 +197,10 @@ impl Process {
             let bytes = &buf[..found];
             let result = match at {
                 _ if found == 0 => Ok(0),
-                Some(at) => to.write_at(bytes, at + done as u64),
-                None if to.is_nonblocking() => to.try_write_as(self, bytes),
-                None => to.write_as(self, bytes),
+                at => {
+                    let at = at.map(|at| at + done as u64);
+                    to.write_from(&[IoSlice::new(bytes)], Transfer::of(&***to, at, self))
+                }
             };
             if takes {
                 source.put_back(&bytes[result.unwrap_or(0)..]);
@@ -301,12 +302,14 @@ pub(super) fn to_pipe(
     let room = target.wait_for_room(policy(nonblocking, flags))?;
     let mut buf = zeros(count.min(room))?;
     let now = from.is_nonblocking() || flags.contains(SpliceFlags::NONBLOCK);
-    let found = match &offset {
-        Some(offset) => from.read_at(&mut buf, **offset)?,
-        None if now && from.stat()?.kind == FileKind::Socket => from.read_now(&mut buf)?,
-        None if from.is_nonblocking() => from.try_read(&mut buf)?,
-        None => from.read(&mut buf)?,
+    let mut how = Transfer {
+        at: offset.as_deref().copied(),
+        ..Transfer::WAIT
     };
+    if how.at.is_none() && (from.is_nonblocking() || now && from.stat()?.kind == FileKind::Socket) {
+        how.mode = TransferMode::Now;
+    }
+    let found = from.read_to(&mut [IoSliceMut::new(&mut buf)], how)?;
     let moved = put(target, &buf[..found])?;
     if let Some(offset) = offset {
         *offset += moved as u64;

@@ -12,15 +12,16 @@
 //! grace period that the memory of the open file needs. A transfer that found the file without a
 //! reference checks once more under the lock of the bytes, and returns `EBADF`.
 //!
-//! The `try_` forms only try the locks, do short copies, and never allocate. Everything else they
-//! leave to the blocking forms, with `EAGAIN`: so also files whose bytes the embedder has.
+//! A transfer inside a read-side section only tries the locks, does a short copy, and never
+//! allocates. It leaves everything else to one outside, with `EAGAIN`: files whose bytes the
+//! embedder has too.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
-use fdtable_shm::{Mutex, OnceCell, RwLock};
+use fdtable_shm::{Mutex, MutexGuard, OnceCell, RwLock};
 
 use super::contents::Contents;
 use super::data::Data;
@@ -36,9 +37,9 @@ use crate::fs::mount::{MountRef, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, FallocateFlags, LowerBytes, LowerFile, Seals, SharedMemory};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
-/// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
+/// Most bytes that are copied inside a read-side section: 65,536. A grace period waits for that.
 const SHORT_COPY: usize = 64 << 10;
 
 /// Bits of the mode that allow to execute.
@@ -563,122 +564,50 @@ impl Object for RegularFile {
         Some(&self.inode.locks)
     }
 
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
         self.check_readable()?;
-        if buf.len() > SHORT_COPY {
-            return Err(Errno::EAGAIN);
-        }
-        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
-        check_end(*offset, buf.len())?;
-        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let contents = data.readable().ok_or(Errno::EAGAIN)?;
-        self.was_read();
-        let count = contents.copy_out(*offset, buf);
-        *offset += count as u64;
+        let mut position = Position::of(self, &how)?;
+        check_end(position.at, bufs.iter().map(|buf| buf.len()).sum())?;
+        let count = match (how.mode, &mut *bufs) {
+            (TransferMode::Section, [buf]) if buf.len() <= SHORT_COPY => {
+                let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+                self.check_not_ended()?;
+                let contents = data.readable().ok_or(Errno::EAGAIN)?;
+                self.was_read();
+                contents.copy_out(position.at, buf)
+            }
+            (TransferMode::Section, _) => return Err(Errno::EAGAIN),
+            _ => self.copy_out_all(&self.inode.data.read(), position.at, bufs)?,
+        };
+        position.move_to(position.at + count as u64);
         Ok(count)
     }
 
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.read_vectored(&mut [IoSliceMut::new(buf)])
-    }
-
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        self.check_readable()?;
-        let mut offset = self.offset.lock();
-        check_end(*offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        let count = self.copy_out_all(&self.inode.data.read(), *offset, bufs)?;
-        *offset += count as u64;
-        Ok(count)
-    }
-
-    /// # Errors
-    /// `EBADF` if not open for writing; `EAGAIN` if it would block, leave a hole or allocate.
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.check_writable()?;
-        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
-        check_end(*offset, bytes.len())?;
-        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let (at, count) = self.try_copy_in(&mut data, *offset, bytes)?;
-        *offset = at + count as u64;
-        Ok(count)
-    }
-
+    /// Appends if the file is open for appending, at an offset too, as on Linux.
+    ///
     /// # Errors
     /// `EBADF` if not open for writing; `EFBIG` if the position is at the size limit or above;
     /// `EPERM` if the file is sealed; `ENOSPC` at the memory limit of the file system; `ENOMEM`.
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write_vectored(&[IoSlice::new(bytes)])
-    }
-
-    /// # Errors
-    /// Errors of [`write`](Object::write).
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    /// Inside a read-side section `EAGAIN` if it would block, leave a hole or allocate.
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
         self.check_writable()?;
-        let mut offset = self.offset.lock();
-        check_end(*offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        let mut data = self.inode.data.write();
-        let at = self.write_position(*offset, || data.len());
-        let count = self.copy_in_all(&mut data, at, bufs)?;
-        *offset = at + count as u64;
+        let mut position = Position::of(self, &how)?;
+        check_end(position.at, bufs.iter().map(|buf| buf.len()).sum())?;
+        let (at, count) = match (how.mode, bufs) {
+            (TransferMode::Section, [bytes]) => {
+                let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+                self.check_not_ended()?;
+                self.try_copy_in(&mut data, position.at, bytes)?
+            }
+            (TransferMode::Section, _) => return Err(Errno::EAGAIN),
+            _ => {
+                let mut data = self.inode.data.write();
+                let at = self.write_position(position.at, || data.len());
+                (at, self.copy_in_all(&mut data, at, bufs)?)
+            }
+        };
+        position.move_to(at + count as u64);
         Ok(count)
-    }
-
-    fn try_read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        self.check_readable()?;
-        check_end(offset, buf.len())?;
-        if buf.len() > SHORT_COPY {
-            return Err(Errno::EAGAIN);
-        }
-        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let contents = data.readable().ok_or(Errno::EAGAIN)?;
-        self.was_read();
-        Ok(contents.copy_out(offset, buf))
-    }
-
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        self.check_readable()?;
-        check_end(offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        self.copy_out_all(&self.inode.data.read(), offset, bufs)
-    }
-
-    /// Appends if the file is open for appending, as on Linux.
-    ///
-    /// # Errors
-    /// Errors of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
-    fn try_write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        self.check_writable()?;
-        check_end(offset, bytes.len())?;
-        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let (_, count) = self.try_copy_in(&mut data, offset, bytes)?;
-        Ok(count)
-    }
-
-    /// Appends if the file is open for appending, as on Linux.
-    ///
-    /// # Errors
-    /// Errors of [`write`](Object::write); `EINVAL` if `offset` is above `i64::MAX`.
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        self.write_vectored_at(&[IoSlice::new(bytes)], offset)
-    }
-
-    /// Appends if the file is open for appending, as on Linux.
-    ///
-    /// # Errors
-    /// Errors of [`write_at`](Object::write_at).
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        self.check_writable()?;
-        check_end(offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        let mut data = self.inode.data.write();
-        let at = self.write_position(offset, || data.len());
-        self.copy_in_all(&mut data, at, bufs)
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
@@ -767,6 +696,37 @@ impl Object for RegularFile {
 
     fn revoke(&self) {
         self.end(Errno::EIO);
+    }
+}
+
+/// Position of a transfer: an offset, or that of the open file, which is locked to the end of the
+/// transfer.
+struct Position<'f> {
+    at: u64,
+    of_file: Option<MutexGuard<'f, u64>>,
+}
+
+impl<'f> Position<'f> {
+    /// # Errors
+    /// `EAGAIN` inside a read-side section if another transfer has the position.
+    #[inline]
+    fn of(file: &'f RegularFile, how: &Transfer<'_>) -> Result<Self, Errno> {
+        let of_file = match (how.at, how.mode) {
+            (Some(_), _) => None,
+            (None, TransferMode::Section) => Some(file.offset.try_lock().ok_or(Errno::EAGAIN)?),
+            (None, _) => Some(file.offset.lock()),
+        };
+        let at = how.at.or(of_file.as_deref().copied());
+        Ok(Position {
+            at: at.unwrap_or_default(),
+            of_file,
+        })
+    }
+
+    fn move_to(&mut self, at: u64) {
+        if let Some(offset) = &mut self.of_file {
+            **offset = at;
+        }
     }
 }
 
