@@ -72,8 +72,11 @@ pub trait Inode: Any + Send + Sync {
     /// opening blocks (a FIFO).
     ///
     /// # Errors
-    /// As the kind of file documents; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno>;
+    /// `ELOOP` if it cannot be opened (the default); others that the kind of file documents;
+    /// `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
+        Err(Errno::ELOOP)
+    }
 
     /// Keeps the contents until [`unhold`](Self::unhold), also if the last name is removed: for an
     /// open file that only refers to the path.

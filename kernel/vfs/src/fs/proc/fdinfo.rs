@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use fdtable::{FdFlags, Files};
 
+use super::descriptors::file_of;
+
 use crate::event::{FileId, async_io};
 use crate::fs::locks::{LockKind, Owner, Range, Record};
 use crate::fs::seek::SeekTo;
@@ -15,10 +17,7 @@ use crate::{Errno, Object, OpenFlags, RcuObject};
 /// # Errors
 /// `ENOENT` if it is closed; `EIO` if its file is revoked.
 pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> {
-    let file = files.get(fd).map_err(|error| match Errno::from(error) {
-        Errno::EBADF => Errno::ENOENT,
-        errno => errno,
-    })?;
+    let file = file_of(files, fd)?;
     let mut flags = file.status();
     if async_io::is_on(FileId::of(&**file)) {
         flags |= OpenFlags::ASYNC;
