@@ -20,7 +20,7 @@ use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, OpenFlags, RcuObject, Transfer, TransferMode};
 
 /// Most bytes that are copied at a time: 65,536.
-const STEP: usize = 64 << 10;
+pub(super) const STEP: usize = 64 << 10;
 
 bitflags::bitflags! {
     /// Flags of `splice`, `tee` and `vmsplice`, with the values of Linux.
@@ -37,7 +37,7 @@ bitflags::bitflags! {
     }
 }
 
-type File = FileRef<RcuObject>;
+pub(super) type File = FileRef<RcuObject>;
 
 impl Process {
     /// Moves up to `count` bytes from or to a pipe. Returns how many; 0 is the end.
@@ -334,7 +334,7 @@ fn put(target: &Buffer, bytes: &[u8]) -> Result<usize, Errno> {
 
 /// Repeats a step until `count` bytes are moved, nothing is left, or the step says that it is the
 /// last one. An error after the first bytes ends it too.
-fn moving(
+pub(super) fn moving(
     count: usize,
     mut step: impl FnMut(usize) -> Result<(usize, bool), Errno>,
 ) -> Result<usize, Errno> {
@@ -394,7 +394,7 @@ fn policy(nonblocking: bool, flags: SpliceFlags) -> WaitPolicy {
     }
 }
 
-fn zeros(count: usize) -> Result<Vec<u8>, Errno> {
+pub(super) fn zeros(count: usize) -> Result<Vec<u8>, Errno> {
     let mut buf = Vec::new();
     buf.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
     buf.resize(count, 0);
