@@ -19,8 +19,8 @@ use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat, Status};
 ///
 /// [`Process`] tries each transfer inside an RCU read-side section, where it holds no reference.
 /// The object must not sleep there and must return soon ([`TransferMode::Section`]). If it cannot,
-/// it returns `EAGAIN`; unless the file is non-blocking, `Process` then takes a reference, leaves the
-/// section, and repeats the transfer, which may block.
+/// it returns `EAGAIN`; unless the file is non-blocking, `Process` then takes a reference, leaves
+/// the section, and repeats the transfer, which may block.
 ///
 /// A section keeps the memory alive, not the open file, so such a transfer may run after
 /// [`release`](Self::release). It then returns `EBADF` if a caller could observe the difference.

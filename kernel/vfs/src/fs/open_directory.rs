@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use fdtable::FileRef;
-use fdtable_shm::{Mutex, OnceCell};
+use fdtable_shm::Mutex;
 
 use super::inode::{Inode, Opening};
 use super::locks::LockSet;
@@ -24,7 +24,6 @@ pub(super) struct OpenDirectory {
     path: VfsPath,
     status: Status,
     cursor: Mutex<DirCursor>,
-    revoked: OnceCell<()>,
 }
 
 #[derive(Debug, Default)]
@@ -54,19 +53,11 @@ impl Opening<'_> {
             },
             status: Status::new(self.flags()),
             cursor: Mutex::default(),
-            revoked: OnceCell::new(),
         })
     }
 }
 
 impl OpenDirectory {
-    fn check_not_revoked(&self) -> Result<(), Errno> {
-        match self.revoked.get() {
-            None => Ok(()),
-            Some(()) => Err(Errno::EIO),
-        }
-    }
-
     /// Lists the names from a position on, the highest cookie first.
     fn list(&self, position: u64) -> Result<Vec<DirEntry>, Errno> {
         let inode = &self.path.inode;
@@ -114,7 +105,7 @@ impl Object for OpenDirectory {
     }
 
     fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         self.path.inode.names()
     }
 
@@ -123,7 +114,7 @@ impl Object for OpenDirectory {
         max: usize,
         size: &dyn Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         if self.path.inode.stat().links == 0 {
             return Err(Errno::ENOENT);
         }
@@ -154,19 +145,19 @@ impl Object for OpenDirectory {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         Ok(self.path.inode.stat())
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        self.check_not_revoked()
+        self.status.check()
     }
 
     /// # Errors
     /// `EINVAL` if the position would be negative or above `i64::MAX`, or is relative to an end,
     /// which directories do not have.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         let mut cursor = self.cursor.lock();
         let before = match cursor.is_at_end {
             true => END,
@@ -191,7 +182,6 @@ impl Object for OpenDirectory {
     }
 
     fn revoke(&self) {
-        // Idempotent.
-        let _ = self.revoked.set(());
+        self.status.end(Errno::EIO);
     }
 }

@@ -6,7 +6,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
-use fdtable_shm::OnceCell;
 
 use super::{DevRoot, dentry};
 use crate::fs::inode::{Dentry, Inode, Opening};
@@ -52,7 +51,6 @@ struct OpenDevice {
     inode: Arc<DeviceInode>,
     path: VfsPath,
     status: Status,
-    revoked: OnceCell<()>,
 }
 
 impl Device {
@@ -126,31 +124,11 @@ impl Inode for DeviceInode {
             },
             inode: self,
             status: Status::new(opening.flags()),
-            revoked: OnceCell::new(),
         })
     }
 
     fn dentry(&self) -> Option<Dentry> {
         dentry(&self.root, self.name)
-    }
-}
-
-impl OpenDevice {
-    fn check_not_revoked(&self) -> Result<(), Errno> {
-        match self.revoked.get() {
-            None => Ok(()),
-            Some(()) => Err(Errno::EIO),
-        }
-    }
-
-    #[inline]
-    fn check(&self, is_allowed: fn(OpenFlags) -> bool) -> Result<(), Errno> {
-        self.check_not_revoked()?;
-        if is_allowed(self.status.get()) {
-            Ok(())
-        } else {
-            Err(Errno::EBADF)
-        }
     }
 }
 
@@ -173,7 +151,7 @@ impl Object for OpenDevice {
     }
 
     fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
-        self.check(OpenFlags::can_read)?;
+        self.status.check_access(OpenFlags::can_read)?;
         scatter(bufs, |buf| match how.mode {
             TransferMode::Section if buf.len() > SHORT => Err(Errno::EAGAIN),
             _ => self.device.read(buf),
@@ -182,7 +160,7 @@ impl Object for OpenDevice {
 
     /// As on Linux, a device gets no write of several buffers without a byte.
     fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
-        self.check(OpenFlags::can_write)?;
+        self.status.check_access(OpenFlags::can_write)?;
         if how.is_vectored && bufs.iter().all(|buf| buf.is_empty()) {
             return Ok(0);
         }
@@ -190,7 +168,7 @@ impl Object for OpenDevice {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         Ok(self.inode.stat())
     }
 
@@ -200,14 +178,13 @@ impl Object for OpenDevice {
     }
 
     fn seek(&self, _to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         Ok(0)
     }
 
     fn release(&self) {}
 
     fn revoke(&self) {
-        // Idempotent.
-        let _ = self.revoked.set(());
+        self.status.end(Errno::EIO);
     }
 }

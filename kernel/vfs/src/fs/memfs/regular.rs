@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
-use fdtable_shm::{Mutex, MutexGuard, OnceCell, RwLock};
+use fdtable_shm::{Mutex, MutexGuard, RwLock};
 
 use super::contents::Contents;
 use super::data::Data;
@@ -342,11 +342,11 @@ pub(super) struct RegularFile {
     mount: Option<MountRef>,
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
+    /// Ended when the file is released or revoked. Under the lock of the bytes, a file that has not
+    /// ended keeps them until that lock is released.
     status: Status,
     /// True if `O_DIRECT` can be set.
     takes_direct: bool,
-    /// The error that all operations return once the file is released or revoked.
-    ended: OnceCell<Errno>,
 }
 
 impl RegularFile {
@@ -367,7 +367,6 @@ impl RegularFile {
             offset: Mutex::new(0),
             status: Status::new(flags),
             takes_direct: true,
-            ended: OnceCell::new(),
         };
         // An open with `TRUNC` empties the file next, and reads none of its bytes.
         if !flags.contains(OpenFlags::TRUNC) {
@@ -409,24 +408,6 @@ impl RegularFile {
         };
         *offset = position(moved.ok_or(Errno::EINVAL)?)?;
         Ok(*offset)
-    }
-
-    fn check_readable(&self) -> Result<(), Errno> {
-        self.check_not_ended()?;
-        if self.status.get().can_read() {
-            Ok(())
-        } else {
-            Err(Errno::EBADF)
-        }
-    }
-
-    fn check_writable(&self) -> Result<(), Errno> {
-        self.check_not_ended()?;
-        if self.status.get().can_write() {
-            Ok(())
-        } else {
-            Err(Errno::EBADF)
-        }
     }
 
     /// Copies like [`Data::copy_out`], and records the access.
@@ -510,16 +491,10 @@ impl RegularFile {
         Ok(count)
     }
 
-    /// Checks that the file is not released or revoked. If the caller holds the lock of the bytes,
-    /// they are not freed before it releases the lock.
-    fn check_not_ended(&self) -> Result<(), Errno> {
-        self.ended.get().copied().map_or(Ok(()), Err)
-    }
-
     /// Ends the use of the file. Only the first call has an effect.
     fn end(&self, answer: Errno) {
         // Set before the bytes go: a transfer that finds none sees why.
-        if self.ended.set(answer).is_ok() {
+        if self.status.end(answer) {
             self.inode.unhold();
         }
     }
@@ -565,13 +540,13 @@ impl Object for RegularFile {
     }
 
     fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
-        self.check_readable()?;
+        self.status.check_access(OpenFlags::can_read)?;
         let mut position = Position::of(self, &how)?;
         check_end(position.at, bufs.iter().map(|buf| buf.len()).sum())?;
         let count = match (how.mode, &mut *bufs) {
             (TransferMode::Section, [buf]) if buf.len() <= SHORT_COPY => {
                 let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
-                self.check_not_ended()?;
+                self.status.check()?;
                 let contents = data.readable().ok_or(Errno::EAGAIN)?;
                 self.was_read();
                 contents.copy_out(position.at, buf)
@@ -590,13 +565,13 @@ impl Object for RegularFile {
     /// `EPERM` if the file is sealed; `ENOSPC` at the memory limit of the file system; `ENOMEM`.
     /// Inside a read-side section `EAGAIN` if it would block, leave a hole or allocate.
     fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
-        self.check_writable()?;
+        self.status.check_access(OpenFlags::can_write)?;
         let mut position = Position::of(self, &how)?;
         check_end(position.at, bufs.iter().map(|buf| buf.len()).sum())?;
         let (at, count) = match (how.mode, bufs) {
             (TransferMode::Section, [bytes]) => {
                 let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
-                self.check_not_ended()?;
+                self.status.check()?;
                 self.try_copy_in(&mut data, position.at, bytes)?
             }
             (TransferMode::Section, _) => return Err(Errno::EAGAIN),
@@ -611,12 +586,12 @@ impl Object for RegularFile {
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
-        self.check_writable()?;
+        self.status.check_access(OpenFlags::can_write)?;
         self.inode.fallocate(how, offset, length)
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         if !self.status.get().can_write() {
             return Err(Errno::EINVAL);
         }
@@ -624,7 +599,7 @@ impl Object for RegularFile {
     }
 
     fn seals(&self) -> Result<Seals, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         Ok(self.inode.data.read().seals())
     }
 
@@ -632,7 +607,7 @@ impl Object for RegularFile {
     /// `EPERM` if no seal can be added; `EBUSY` for [`Seals::WRITE`] if a mapping can write.
     fn add_seals(&self, seals: Seals) -> Result<(), Errno> {
         let mut data = self.inode.data.write();
-        self.check_not_ended()?;
+        self.status.check()?;
         let mode = self.inode.meta.permissions().mode;
         data.add_seals(seals, mode.bits() & EXECUTE != 0)
     }
@@ -654,7 +629,7 @@ impl Object for RegularFile {
         make: &dyn Fn() -> Result<Arc<dyn SharedMemory>, Errno>,
     ) -> Result<Arc<dyn SharedMemory>, Errno> {
         let mut data = self.inode.data.write();
-        self.check_not_ended()?;
+        self.status.check()?;
         let memory = data.share(make)?;
         self.inode.is_shared.store(true);
         self.was_read();
@@ -662,12 +637,12 @@ impl Object for RegularFile {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         Ok(self.inode.stat())
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        self.check_not_ended()
+        self.status.check()
     }
 
     /// # Errors
@@ -675,14 +650,14 @@ impl Object for RegularFile {
     /// be negative or above `i64::MAX` (Linux `vfs_setpos`). A position above the size limit is
     /// allowed; a write there returns `EFBIG`.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         self.move_position(&mut self.offset.lock(), to)
     }
 
     /// # Errors
     /// `EAGAIN` also if the target depends on the length, which may wait for a writer.
     fn try_seek(&self, to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         let (SeekTo::Start(_) | SeekTo::Current(_)) = to else {
             return Err(Errno::EAGAIN);
         };
