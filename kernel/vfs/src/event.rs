@@ -22,7 +22,7 @@ pub use events::Events;
 pub use fdtable_sync::parker::{Restart, Wake, interrupt};
 pub(crate) use poll::Poll;
 pub use pollee::{FileId, Pollee, Watcher};
-pub use sleeper::{Limit, Sleeper, WaitEnd, run_before_sleeps, wait};
+pub use sleeper::{Limit, Sleeper, run_before_sleeps, wait};
 pub(crate) use timerfd::as_timerfd;
 pub use timerfd::{ITimerSpec, TimerFd, TimerFdFlags, TimerFlags};
 pub use wait_queue::{Ticket, WaitQueue, Wakeups};

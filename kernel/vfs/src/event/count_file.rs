@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use fdtable_shm::{Mutex, MutexGuard};
 
-use super::{Events, Limit, Pollee, Restart, WaitEnd, WaitQueue, Wakeups, wait};
+use super::{Events, Limit, Pollee, Restart, WaitQueue, Wakeups, wait};
 use crate::fs::locks::{self, LockSet};
 use crate::vectored::{gather, scatter};
 use crate::{Errno, Object, OpenFlags, Status, Transfer};
@@ -126,15 +126,16 @@ impl<C: Count> CountFile<C> {
                 interest,
                 Limit::new(until, Restart::Allowed),
                 |state| match state.run(&mut operation) {
-                    Some(outcome) => Some(Some(outcome)),
-                    None if state.count.setting() != setting => Some(None),
+                    Some(outcome) => Some(Ok(Some(outcome))),
+                    None if state.count.setting() != setting => Some(Ok(None)),
                     None => None,
                 },
             );
             match found {
                 Ok(Some(outcome)) => return finish(Some(outcome)),
-                Err(WaitEnd::Interrupted) => return Err(Errno::EINTR),
-                Ok(None) | Err(WaitEnd::TimedOut) => {}
+                // Another thread or the time has changed the count.
+                Ok(None) | Err(Errno::EAGAIN) => {}
+                Err(errno) => return Err(errno),
             }
         }
     }

@@ -56,7 +56,7 @@ use std::time::{Duration, Instant};
 use fdtable::{FileRef, RawFd};
 use fdtable_shm::Mutex;
 
-use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
+use super::{Events, FileId, Limit, Pollee, Restart, Watcher, wait};
 use crate::fs::locks::{self, LockSet};
 use crate::{Errno, Object, RcuObject, Status, Transfer};
 use host::Beside;
@@ -429,11 +429,11 @@ impl Set {
             |ready| ready.waiters(),
             Events::IN,
             Limit::new(until, Restart::Never),
-            |ready| (ready.has_work() || self.host.get().is_some()).then_some(()),
+            |ready| (ready.has_work() || self.host.get().is_some()).then_some(Ok(())),
         );
         match ended {
-            Ok(()) | Err(WaitEnd::TimedOut) => Ok(()),
-            Err(WaitEnd::Interrupted) => Err(Errno::EINTR),
+            Err(Errno::EAGAIN) => Ok(()),
+            ended => ended,
         }
     }
 

@@ -160,7 +160,7 @@ impl Locks {
             }
             let done = self.try_set(state, request);
             waits = done.is_none();
-            done
+            done.map(Ok)
         };
         let done = wait(
             &self.state,

@@ -52,10 +52,9 @@ use std::io::{IoSlice, IoSliceMut};
 
 use fdtable_shm::{Mutex, MutexGuard};
 
-use crate::event::{Events, WaitQueue, Wakeups};
+use crate::event::{Events, Limit, WaitQueue, Wakeups};
 use crate::ipc::Ancillary;
 use crate::ipc::socket::receive::{Look, Reading};
-use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, OpenFlags, Status};
 use ancillary::{Mark, Passing};
 
@@ -173,7 +172,7 @@ impl Buffer {
             return check().map(|()| 0);
         }
         let (bufs, reading) = (&mut [IoSliceMut::new(buf)], Reading::new(Look::Take));
-        let taken = self.receive_while(&check, bufs, reading, WaitPolicy::Forever)?;
+        let taken = self.receive_while(&check, bufs, reading, Limit::FOREVER)?;
         Ok(taken.count)
     }
 
@@ -191,7 +190,7 @@ impl Buffer {
             Err(Errno::EAGAIN)
         } else if !state.marks.is_empty() {
             drop(state);
-            self.take_into(&mut [IoSliceMut::new(buf)], WaitPolicy::NoWait)
+            self.take_into(&mut [IoSliceMut::new(buf)], Limit::NOW)
         } else if state.has_no_waiters() {
             state.pop(buf)
         } else {
@@ -223,7 +222,7 @@ impl Buffer {
             return check().map(|()| 0);
         }
         let (bytes, none) = (&[IoSlice::new(bytes)], Ancillary::default());
-        self.send_while(&check, bytes, none, WaitPolicy::Forever)
+        self.send_while(&check, bytes, none, Limit::FOREVER)
     }
 
     /// Writes like [`write`](Self::write), without blocking: all or nothing of at most [`PIPE_BUF`]

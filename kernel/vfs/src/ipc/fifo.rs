@@ -207,14 +207,13 @@ impl Fifo {
     /// # Errors
     /// `EINTR`.
     fn wait(&self, came: impl Fn(&Counts) -> bool) -> Result<(), Errno> {
-        let ended = event::wait(
+        event::wait(
             &self.opens,
             |opens| &mut opens.waiting,
             Events::IN,
             Limit::FOREVER,
-            |opens| came(&opens.counts).then_some(()),
-        );
-        Ok(ended?)
+            |opens| came(&opens.counts).then_some(Ok(())),
+        )
     }
 
     /// Takes a closed end off the counts.

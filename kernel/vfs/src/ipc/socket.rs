@@ -40,12 +40,11 @@ pub use options::{KeptOption, OptionValue, SocketOption};
 pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::Core;
-use crate::event::{Events, FileId, Pollee};
+use crate::event::{Events, FileId, Limit, Pollee};
 use crate::fs::locks::LockSet;
 use crate::fs::{Credentials, Inode, Stat};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::{Buffer, Side};
-use crate::ipc::wait_policy::WaitPolicy;
 use crate::object::file;
 use crate::vectored::{IOV_MAX, gather, scatter};
 use crate::{Errno, Object, OpenFlags, Process, RcuObject, Status, Transfer};
@@ -284,14 +283,6 @@ impl Socket {
         self.core.connect_datagram(None)
     }
 
-    /// Shuts down receiving, sending, or both. Sleepers wake.
-    ///
-    /// # Errors
-    /// `EIO` if revoked.
-    pub fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
-        self.core.shut_down(how)
-    }
-
     /// Returns the address of the socket.
     #[doc(alias = "getsockname")]
     pub fn name(&self) -> SocketAddress {
@@ -377,36 +368,11 @@ impl Socket {
         self.core.receive(bufs, flags, policy)
     }
 
-    /// Returns the value of an option.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` if it is write-only.
-    pub fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
-        self.core.option(option)
-    }
-
-    /// Sets an option.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type or is not
-    /// possible; `EOPNOTSUPP` for `SO_REUSEPORT`, unless it is 0.
-    pub fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
-        self.core.set_option(option, value)
-    }
-
     /// Returns how many bytes the peer has not read.
     #[doc(alias = "SIOCOUTQ")]
     pub fn unread_bytes(&self) -> usize {
         let link = self.core.link.get();
         link.map_or(0, |link| link.outgoing.weight())
-    }
-
-    /// Checks that sending is not shut down.
-    ///
-    /// # Errors
-    /// `EPIPE` if it is shut down; `EIO` if revoked.
-    pub(crate) fn may_send(&self) -> Result<(), Errno> {
-        self.core.may_send()
     }
 
     fn is_unconnected(&self) -> bool {
@@ -417,22 +383,22 @@ impl Socket {
     fn refuse_urgent(&self) -> Errno {
         match self.kind() {
             _ if self.is_unconnected() => Errno::ENOTCONN,
-            SocketType::Stream => self.may_send().err().unwrap_or(Errno::EOPNOTSUPP),
+            SocketType::Stream => self.core.may_send().err().unwrap_or(Errno::EOPNOTSUPP),
             _ => Errno::EOPNOTSUPP,
         }
     }
 
-    fn receive_policy(&self, flags: MsgFlags) -> WaitPolicy {
+    fn receive_policy(&self, flags: MsgFlags) -> Limit {
         match self.may_wait(flags) {
             true => self.core.options.receive_policy(),
-            false => WaitPolicy::NoWait,
+            false => Limit::NOW,
         }
     }
 
-    fn send_policy(&self, flags: MsgFlags) -> WaitPolicy {
+    fn send_policy(&self, flags: MsgFlags) -> Limit {
         match self.may_wait(flags) {
             true => self.core.options.send_policy(),
-            false => WaitPolicy::NoWait,
+            false => Limit::NOW,
         }
     }
 
@@ -464,7 +430,7 @@ impl Socket {
         }))
     }
 
-    fn read_message(&self, buf: &mut [u8], policy: WaitPolicy) -> Result<usize, Errno> {
+    fn read_message(&self, buf: &mut [u8], policy: Limit) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
         let received = self.core.receive(bufs, MsgFlags::empty(), policy)?;
         in_flight::discard(received.rights);
@@ -483,14 +449,14 @@ impl Socket {
                 None => {}
             }
         }
-        self.write_message(&[IoSlice::new(bytes)], sender(), WaitPolicy::NoWait)
+        self.write_message(&[IoSlice::new(bytes)], sender(), Limit::NOW)
     }
 
     fn write_message(
         &self,
         bytes: &[IoSlice<'_>],
         sender: Ucred,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<usize, Errno> {
         self.core.send(SendRequest {
             bytes,
@@ -582,7 +548,7 @@ impl Object for Socket {
                 Some(stream) => stream.incoming.try_read(buf),
                 // No message is read for an empty buffer, as on Linux.
                 None if buf.is_empty() => Ok(0),
-                None => self.read_message(buf, WaitPolicy::NoWait),
+                None => self.read_message(buf, Limit::NOW),
             };
             match read {
                 Err(Errno::EAGAIN) if waits => {

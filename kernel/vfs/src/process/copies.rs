@@ -7,8 +7,8 @@ use fdtable::{FdArg, FileRef};
 use super::Process;
 use super::pipes::buffer;
 use super::splices::{File, STEP, SpliceFlags, moving, to_pipe, zeros};
+use crate::event::Limit;
 use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
-use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, OpenFlags, Transfer};
 
 /// Number of the device `/dev/null`.
@@ -127,8 +127,8 @@ impl Process {
         if let Some(pipe) = pipe {
             // A pipe takes what it has room for, even if the call may block.
             let room = pipe.wait_for_room(match to.is_nonblocking() {
-                true => WaitPolicy::NoWait,
-                false => WaitPolicy::Forever,
+                true => Limit::NOW,
+                false => Limit::FOREVER,
             })?;
             count = count.min(room);
         } else if status.contains(OpenFlags::APPEND) {

@@ -12,11 +12,10 @@ use fdtable::{FdArg, FileRef, RawFd};
 use super::Process;
 use super::pipes::buffer;
 use super::vectored::{check_written, first};
-use crate::event::Events;
+use crate::event::{Events, Limit};
 use crate::fs::{FileKind, SeekTo};
 use crate::ipc::Ancillary;
 use crate::ipc::buffer::Buffer;
-use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, OpenFlags, RcuObject, Transfer, TransferMode};
 
 /// Most bytes that are copied at a time: 65,536.
@@ -177,7 +176,7 @@ impl Process {
         to: &File,
         offset: Option<&mut u64>,
         count: usize,
-        mut policy: WaitPolicy,
+        mut policy: Limit,
     ) -> Result<usize, Errno> {
         check_file(to, offset.as_deref())?;
         if to.status().contains(OpenFlags::APPEND) {
@@ -193,7 +192,7 @@ impl Process {
                 true => source.take_into(&mut [IoSliceMut::new(&mut buf[..wanted])], policy)?,
                 false => source.peek(&mut buf[..wanted], policy)?,
             };
-            policy = WaitPolicy::NoWait;
+            policy = Limit::NOW;
             let bytes = &buf[..found];
             let result = match at {
                 _ if found == 0 => Ok(0),
@@ -223,13 +222,13 @@ fn between_pipes(
     source: &Buffer,
     target: &Buffer,
     count: usize,
-    mut policy: WaitPolicy,
+    mut policy: Limit,
 ) -> Result<usize, Errno> {
     let mut buf = zeros(count.min(STEP))?;
     moving(count, |done| {
         let wanted = buf.len().min(count - done);
         let step = between_pipes_once(source, target, &mut buf[..wanted], policy);
-        policy = WaitPolicy::NoWait;
+        policy = Limit::NOW;
         step
     })
 }
@@ -239,7 +238,7 @@ fn between_pipes_once(
     source: &Buffer,
     target: &Buffer,
     buf: &mut [u8],
-    policy: WaitPolicy,
+    policy: Limit,
 ) -> Result<(usize, bool), Errno> {
     loop {
         // Nothing is taken out while this waits for room.
@@ -250,7 +249,7 @@ fn between_pipes_once(
         let room = target.wait_for_room(policy)?;
         let wanted = &mut buf[..found.min(room)];
         let moved = source
-            .take_into(&mut [IoSliceMut::new(wanted)], WaitPolicy::NoWait)
+            .take_into(&mut [IoSliceMut::new(wanted)], Limit::NOW)
             .and_then(|taken| {
                 let result = target.try_write(&buf[..taken]);
                 source.put_back(&buf[result.unwrap_or(0)..taken]);
@@ -258,7 +257,7 @@ fn between_pipes_once(
             });
         match moved {
             // Another thread has taken the bytes, or the room.
-            Err(Errno::EAGAIN) if policy != WaitPolicy::NoWait => {}
+            Err(Errno::EAGAIN) if policy != Limit::NOW => {}
             moved => return moved.map(|moved| (moved, moved < found)),
         }
     }
@@ -269,7 +268,7 @@ fn copy_between_pipes(
     source: &Buffer,
     target: &Buffer,
     count: usize,
-    policy: WaitPolicy,
+    policy: Limit,
 ) -> Result<usize, Errno> {
     let mut buf = zeros(count.min(source.capacity()))?;
     let found = source.peek(&mut buf, policy)?;
@@ -283,7 +282,7 @@ fn copy_between_pipes(
 
 /// Returns the end of the source. A target without a reader is reported first, as on Linux.
 fn at_end(target: &Buffer) -> Result<(usize, bool), Errno> {
-    match target.wait_for_room(WaitPolicy::NoWait) {
+    match target.wait_for_room(Limit::NOW) {
         Ok(_) | Err(Errno::EAGAIN) => Ok((0, true)),
         Err(errno) => Err(errno),
     }
@@ -387,10 +386,10 @@ fn is_pipe(file: &File) -> bool {
     file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
 }
 
-fn policy(nonblocking: bool, flags: SpliceFlags) -> WaitPolicy {
+fn policy(nonblocking: bool, flags: SpliceFlags) -> Limit {
     match nonblocking || flags.contains(SpliceFlags::NONBLOCK) {
-        true => WaitPolicy::NoWait,
-        false => WaitPolicy::Forever,
+        true => Limit::NOW,
+        false => Limit::FOREVER,
     }
 }
 

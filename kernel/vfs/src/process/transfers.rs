@@ -88,14 +88,6 @@ impl Process {
         self.files.get(fd)?.sync()
     }
 
-    /// Synchronises like [`fsync`](Self::fsync): no timestamp survives a crash either.
-    ///
-    /// # Errors
-    /// Errors of `fsync`.
-    pub fn fdatasync(&self, fd: impl FdArg) -> Result<(), Errno> {
-        self.fsync(fd)
-    }
-
     /// Moves the position of a file, and returns the new one in bytes from the start. May wait for
     /// a transfer on the same open file.
     ///

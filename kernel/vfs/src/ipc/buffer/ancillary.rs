@@ -16,12 +16,11 @@ use std::sync::Arc;
 
 use super::{Buffer, Half, State};
 use crate::Errno;
-use crate::event::{Events, WaitQueue, Wakeups};
+use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 use crate::ipc::socket::Ucred;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
 use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
 use crate::ipc::socket::receive::{Carrier, Look, Reading, receive};
-use crate::ipc::wait_policy::WaitPolicy;
 
 /// Position of a message with ancillary data, as counts of all bytes that ever passed through the
 /// buffer.
@@ -75,7 +74,7 @@ impl Buffer {
         &self,
         bufs: &mut [IoSliceMut<'_>],
         reading: Reading,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<Taken, Errno> {
         self.receive_while(&|| Ok(()), bufs, reading, policy)
     }
@@ -89,7 +88,7 @@ impl Buffer {
         check: &dyn Fn() -> Result<(), Errno>,
         bufs: &mut [IoSliceMut<'_>],
         reading: Reading,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<Taken, Errno> {
         receive(&self.state, check, bufs, reading, policy)
     }
@@ -102,7 +101,7 @@ impl Buffer {
     pub(crate) fn take_into(
         &self,
         bufs: &mut [IoSliceMut<'_>],
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<usize, Errno> {
         Ok(self.receive(bufs, Reading::new(Look::Take), policy)?.count)
     }
@@ -111,7 +110,7 @@ impl Buffer {
     ///
     /// # Errors
     /// Errors of [`receive`](Self::receive).
-    pub(crate) fn peek(&self, buf: &mut [u8], policy: WaitPolicy) -> Result<usize, Errno> {
+    pub(crate) fn peek(&self, buf: &mut [u8], policy: Limit) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
         Ok(self.receive(bufs, Reading::new(Look::Peek), policy)?.count)
     }
@@ -159,12 +158,13 @@ impl Buffer {
     /// # Errors
     /// `EAGAIN` if the wait ends; `EPIPE` if the reading side is closed; `EBADF` if the writing
     /// side is; `EIO` if that is revoked.
-    pub(crate) fn wait_for_room(&self, policy: WaitPolicy) -> Result<usize, Errno> {
+    pub(crate) fn wait_for_room(&self, policy: Limit) -> Result<usize, Errno> {
         let mut wakeups = Wakeups::default();
-        policy.wait(
+        event::wait(
             &self.state,
             |state| &mut state.writers,
             Events::OUT,
+            policy,
             |state| {
                 if state.write_must_wait(1) {
                     return None;
@@ -197,7 +197,7 @@ impl Buffer {
         &self,
         bytes: &[IoSlice<'_>],
         ancillary: Ancillary,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<usize, Errno> {
         self.send_while(&|| Ok(()), bytes, ancillary, policy)
     }
@@ -211,7 +211,7 @@ impl Buffer {
         check: &dyn Fn() -> Result<(), Errno>,
         bytes: &[IoSlice<'_>],
         mut ancillary: Ancillary,
-        mut policy: WaitPolicy,
+        mut policy: Limit,
     ) -> Result<usize, Errno> {
         let total: usize = bytes.iter().map(|slice| slice.len()).sum();
         if total == 0 {
@@ -220,10 +220,11 @@ impl Buffer {
         let mut written = 0;
         while written < total {
             let mut wakeups = Wakeups::default();
-            let sent = policy.wait(
+            let sent = event::wait(
                 &self.state,
                 |state| &mut state.writers,
                 Events::OUT,
+                policy,
                 |state| match check() {
                     Ok(()) if state.write_must_wait(total - written) => None,
                     Ok(()) => {

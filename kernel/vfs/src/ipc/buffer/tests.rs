@@ -5,7 +5,6 @@ use std::thread;
 use super::*;
 use crate::call::{Call, within_time};
 use crate::ipc::socket::receive;
-use crate::ipc::wait_policy::WaitPolicy;
 
 fn buffer(capacity: usize) -> Arc<Buffer> {
     Arc::new(Buffer::new(capacity))
@@ -406,7 +405,7 @@ fn small_writes_of_many_writers_stay_whole() {
 fn a_read_lands_each_file_where_it_is_counted() {
     let buffer = buffer(PIPE_BUF);
     receive::tests::a_read_lands_each_file_where_it_is_counted(&buffer.state, |ancillary| {
-        let sent = buffer.send(&[IoSlice::new(b"x")], ancillary, WaitPolicy::NoWait);
+        let sent = buffer.send(&[IoSlice::new(b"x")], ancillary, Limit::NOW);
         assert_eq!(sent, Ok(1));
     });
 }

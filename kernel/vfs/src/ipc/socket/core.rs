@@ -23,10 +23,9 @@ use super::queue::Queue;
 use super::recv_queue::{RecvQueue, Sender};
 use super::{Namespace, Shutdown, SocketAddress, SocketType};
 use crate::Errno;
-use crate::event::{Events, Sleeper, WaitQueue, Wakeups, Watcher};
+use crate::event::{self, Events, Limit, Sleeper, WaitQueue, Wakeups, Watcher};
 use crate::fs::fresh_inode;
 use crate::ipc::buffer::{Half, Side};
-use crate::ipc::wait_policy::WaitPolicy;
 
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
 #[doc(alias = "somaxconn")]
@@ -289,20 +288,21 @@ impl Core {
     }
 
     /// Accepts a pending connection. Waits for one as `policy` says.
-    pub(super) fn accept(&self, policy: WaitPolicy) -> Result<Arc<Core>, Errno> {
+    pub(super) fn accept(&self, policy: Limit) -> Result<Arc<Core>, Errno> {
         if self.kind == SocketType::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut wakeups = Wakeups::default();
-        let accepted = policy.wait(
+        let accepted = event::wait(
             &self.state,
             |state| &mut state.changes,
             Events::IN,
+            policy,
             |state| self.try_accept(state, &mut wakeups),
         );
         match accepted {
             // A call that does not wait does not see that none will come, as on Linux.
-            Ok(None) if policy == WaitPolicy::NoWait => Err(Errno::EAGAIN),
+            Ok(None) if policy == Limit::NOW => Err(Errno::EAGAIN),
             accepted => accepted?.ok_or(Errno::EINVAL),
         }
     }
@@ -335,7 +335,7 @@ impl Core {
         self: &Arc<Self>,
         listener: &Core,
         credentials: Ucred,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<(), Errno> {
         // Checked before the state of this socket, as on Linux.
         if !listener.is_listening() || listener.incoming.is_ended() {
@@ -344,10 +344,11 @@ impl Core {
         self.begin_connecting()?;
         let mut wakeups = Wakeups::default();
         let connected = self.wait_elsewhere(|| {
-            policy.wait(
+            event::wait(
                 &listener.state,
                 |state| &mut state.connectors,
                 Events::OUT,
+                policy,
                 |state| self.try_connect(listener, state, credentials, &mut wakeups),
             )
         });
@@ -515,7 +516,11 @@ impl Core {
         }
     }
 
-    pub(super) fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
+    /// Shuts down receiving, sending, or both. Sleepers wake.
+    ///
+    /// # Errors
+    /// `EIO` if revoked.
+    pub(crate) fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
         self.file_state.load().check()?;
         if how != Shutdown::Write {
             self.incoming.end_writer(Side::Shut);

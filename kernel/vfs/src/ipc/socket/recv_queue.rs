@@ -20,9 +20,8 @@ use super::core::Name;
 use super::in_flight::{Flights, InFlight, Rights};
 use super::receive::{Carrier, Look, Reading, receive};
 use crate::Errno;
-use crate::event::{Events, WaitQueue, Wakeups};
+use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 use crate::ipc::buffer::{Half, Side};
-use crate::ipc::wait_policy::WaitPolicy;
 
 /// Weight of a message in addition to its bytes: 256, about its cost in memory.
 pub const OVERHEAD: usize = 256;
@@ -151,13 +150,14 @@ impl RecvQueue {
         message: &mut Option<Message>,
         sender: Sender,
         check: impl Fn() -> Result<(), Errno>,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<(), Errno> {
         let mut wakeups = Wakeups::default();
-        policy.wait(
+        event::wait(
             &self.state,
             |state| &mut state.writers,
             sender.interest(),
+            policy,
             |state| match check().and_then(|()| state.check_writer()) {
                 Ok(()) if !state.has_room(sender) => None,
                 Ok(()) => Some(state.put(message, &mut wakeups)),
@@ -179,7 +179,7 @@ impl RecvQueue {
         &self,
         bufs: &mut [IoSliceMut<'_>],
         reading: Reading,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<Delivered, Errno> {
         receive(&self.state, &|| Ok(()), bufs, reading, policy)
     }
@@ -453,12 +453,7 @@ mod tests {
             let bytes = [IoSlice::new(b"x")];
             let message =
                 Message::new(&bytes, Name::default(), ancillary).expect("there is memory");
-            let sent = queue.send(
-                &mut Some(message),
-                Sender::Partner,
-                || Ok(()),
-                WaitPolicy::NoWait,
-            );
+            let sent = queue.send(&mut Some(message), Sender::Partner, || Ok(()), Limit::NOW);
             assert_eq!(sent, Ok(()));
         });
     }

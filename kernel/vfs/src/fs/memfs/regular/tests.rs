@@ -26,7 +26,10 @@ fn inode(limit: u64) -> Arc<RegularInode> {
         uid: 0,
         gid: 0,
     };
-    let limits = FileLimits::new(MemFsLimits::with_file_size(limit));
+    let limits = FileLimits::new(MemFsLimits {
+        file_size: limit,
+        ..MemFsLimits::NONE
+    });
     let device = Device {
         number: 1,
         first_inode: 0,
