@@ -163,14 +163,7 @@ impl Object for OpenDirectory {
             true => END,
             false => cursor.position,
         };
-        let position = match to {
-            SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => before.checked_add_signed(delta),
-            SeekTo::End(_) | SeekTo::Data(_) | SeekTo::Hole(_) => None,
-        };
-        let position = position
-            .filter(|&position| i64::try_from(position).is_ok())
-            .ok_or(Errno::EINVAL)?;
+        let position = to.resolve(before, || None)?;
         // Rewound or moved: the next read lists again.
         if position != before || position == 0 {
             *cursor = DirCursor {

@@ -393,20 +393,13 @@ impl RegularFile {
 
     /// Moves the position, whose lock the caller holds. May wait for writers.
     fn move_position(&self, offset: &mut u64, to: SeekTo) -> Result<u64, Errno> {
-        let moved = match to {
-            SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => offset.checked_add_signed(delta),
-            SeekTo::End(delta) => self.inode.len().checked_add_signed(delta),
-            SeekTo::Data(from) => {
-                let data = self.inode.data.read();
-                Some(data.next_data(from)?.ok_or(Errno::ENXIO)?)
-            }
-            SeekTo::Hole(from) => {
-                let data = self.inode.data.read();
-                Some(data.next_hole(from)?.ok_or(Errno::ENXIO)?)
-            }
+        let data = || self.inode.data.read();
+        let to = match to {
+            SeekTo::Data(from) => SeekTo::Start(data().next_data(from)?.ok_or(Errno::ENXIO)?),
+            SeekTo::Hole(from) => SeekTo::Start(data().next_hole(from)?.ok_or(Errno::ENXIO)?),
+            to => to,
         };
-        *offset = position(moved.ok_or(Errno::EINVAL)?)?;
+        *offset = to.resolve(*offset, || Some(self.inode.len()))?;
         Ok(*offset)
     }
 
@@ -703,14 +696,6 @@ impl<'f> Position<'f> {
             **offset = at;
         }
     }
-}
-
-/// Checks that a position is at most `i64::MAX`.
-fn position(offset: u64) -> Result<u64, Errno> {
-    if offset > i64::MAX as u64 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(offset)
 }
 
 /// Checks that a transfer ends at most at `i64::MAX`, even if it appends (Linux `rw_verify_area`).

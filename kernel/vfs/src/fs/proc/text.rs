@@ -143,14 +143,7 @@ impl Object for OpenText {
     /// that is not known.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
         let mut cursor = self.cursor.lock();
-        let position = match to {
-            SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => cursor.position.checked_add_signed(delta),
-            _ => None,
-        };
-        cursor.position = position
-            .filter(|&position| i64::try_from(position).is_ok())
-            .ok_or(Errno::EINVAL)?;
+        cursor.position = to.resolve(cursor.position, || None)?;
         Ok(cursor.position)
     }
 }

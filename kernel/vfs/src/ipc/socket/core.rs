@@ -434,7 +434,7 @@ impl Core {
         };
         for (watcher, interest, file) in state.changes.watchers() {
             link.outgoing.with_queue(Half::Write, &mut |queue| {
-                queue.watch(watcher, interest, file)
+                queue.watch(watcher, interest, file);
             });
         }
         let ended = state.shut || self.file_state.load() != Side::Open;

@@ -127,7 +127,7 @@ impl Queue {
     pub(crate) fn signal_reader(&self, events: Events) {
         let mut wakeups = Wakeups::default();
         self.with_queue(Half::Read, &mut |queue| {
-            wakeups = queue.notify_watchers(events)
+            wakeups = queue.notify_watchers(events);
         });
         wakeups.run();
     }
