@@ -58,6 +58,9 @@ use crate::ipc::socket::receive::{Look, Reading};
 use crate::{Errno, OpenFlags, Status};
 use ancillary::{Mark, Passing};
 
+/// Capacity of a pipe in bytes: 65,536, as on Linux (`pipe(7)`).
+pub const PIPE_CAPACITY: usize = 65_536;
+
 /// Most bytes of an atomic write, and the smallest capacity of a buffer: 4,096.
 pub const PIPE_BUF: usize = 4096;
 

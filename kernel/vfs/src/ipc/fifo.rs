@@ -23,8 +23,7 @@ use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups};
 use crate::fs::locks::LockSet;
 use crate::fs::{Inode, Stat, VfsPath};
 use crate::ipc::anon_inode::AnonInode;
-use crate::ipc::buffer::{Buffer, Half, Sides};
-use crate::ipc::pipe::CAPACITY;
+use crate::ipc::buffer::{Buffer, Half, PIPE_CAPACITY, Sides};
 use crate::object::file;
 use crate::vectored::{gather, scatter};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer};
@@ -76,7 +75,7 @@ impl Default for Fifo {
 impl Fifo {
     /// Makes a FIFO without open ends, with the capacity of a pipe.
     pub fn new() -> Self {
-        let buffer = Buffer::new(CAPACITY);
+        let buffer = Buffer::new(PIPE_CAPACITY);
         buffer.set_sides(Sides::default()).run();
         Fifo {
             buffer,
@@ -93,7 +92,7 @@ impl Fifo {
             writers: one,
         };
         Fifo {
-            buffer: Buffer::new(CAPACITY),
+            buffer: Buffer::new(PIPE_CAPACITY),
             opens: Mutex::new(Opens {
                 counts,
                 waiting: WaitQueue::new(),

@@ -9,8 +9,7 @@ use crate::fs::Credentials;
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::fifo::{Fifo, FifoEnd};
 
-/// Capacity of a pipe in bytes: 65,536, as on Linux (`pipe(7)`).
-pub const CAPACITY: usize = 65_536;
+pub use crate::ipc::buffer::PIPE_CAPACITY as CAPACITY;
 
 /// Largest capacity that a process may set without a capability: 1,048,576, the default
 /// `fs.pipe-max-size` of Linux.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fdtable::{FileRef, Files};
+use fdtable::FileRef;
 
 use super::open_file::OpenFileInode;
 use super::text::{Text, TextInode};
@@ -126,20 +126,9 @@ impl Inode for Descriptors {
     }
 }
 
-/// Returns the file of a descriptor.
-///
-/// # Errors
-/// `ENOENT` if it is closed; `EIO` if its file is revoked.
-pub(super) fn file_of(files: &Files<RcuObject>, fd: i32) -> Result<FileRef<RcuObject>, Errno> {
-    files.get(fd).map_err(|error| match Errno::from(error) {
-        Errno::EBADF => Errno::ENOENT,
-        errno => errno,
-    })
-}
-
 /// Makes the link to the file of a descriptor. Its permissions show the access mode.
 fn link(shown: Arc<ProcessRef>, fd: i32) -> Result<GeneratedLink<(Arc<ProcessRef>, i32)>, Errno> {
-    let status = file_of(&*shown.files()?, fd).map(|file| file.status());
+    let status = fdinfo::file_of(&*shown.files()?, fd).map(|file| file.status());
     let may = |is: bool, bits| if is { bits } else { 0 };
     let mode = status.map_or(0, |status| {
         may(status.can_read(), 0o500) | may(status.can_write(), 0o300)
@@ -151,7 +140,7 @@ fn link(shown: Arc<ProcessRef>, fd: i32) -> Result<GeneratedLink<(Arc<ProcessRef
         },
         data: (shown, fd),
         target: |(shown, fd), _| {
-            let file = file_of(&*shown.files()?, *fd)?;
+            let file = fdinfo::file_of(&*shown.files()?, *fd)?;
             if let Some(path) = file.path() {
                 let shown = path.full_path();
                 return Ok(Target::MagicLink { path, shown });

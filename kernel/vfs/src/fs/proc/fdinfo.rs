@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use fdtable::{FdFlags, Files};
-
-use super::descriptors::file_of;
+use fdtable::{FdFlags, FileRef, Files};
 
 use crate::event::{FileId, async_io};
 use crate::fs::locks::{LockKind, Owner, Range, Record};
@@ -39,6 +37,17 @@ pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> 
     );
     file.show_fdinfo(&mut text);
     Ok(text.into_bytes())
+}
+
+/// Returns the file of a descriptor.
+///
+/// # Errors
+/// `ENOENT` if it is closed; `EIO` if its file is revoked.
+pub(super) fn file_of(files: &Files<RcuObject>, fd: i32) -> Result<FileRef<RcuObject>, Errno> {
+    files.get(fd).map_err(|error| match Errno::from(error) {
+        Errno::EBADF => Errno::ENOENT,
+        errno => errno,
+    })
 }
 
 /// Appends a line for each lock set through an open file. `inode` is the spelling of the inode in
