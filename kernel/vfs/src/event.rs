@@ -2,6 +2,7 @@
 
 pub(crate) mod async_io;
 mod clock;
+mod count_file;
 mod epoll;
 mod eventfd;
 mod events;
@@ -13,6 +14,7 @@ mod wait_queue;
 
 pub use async_io::{IoSignal, Owner, OwnerKind, SignalReason, SignalSender};
 pub use clock::Clock;
+pub use count_file::{Count, CountFile};
 pub(crate) use epoll::as_epoll;
 pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, HostSet, HostWait};
 pub use eventfd::{EventFd, EventFdFlags};
@@ -20,7 +22,7 @@ pub use events::Events;
 pub use fdtable_sync::parker::{Restart, Wake, interrupt};
 pub(crate) use poll::Poll;
 pub use pollee::{FileId, Pollee, Watcher};
-pub use sleeper::{Limit, Sleeper, WaitEnd, run_before_sleeps, wait};
+pub use sleeper::{Limit, Sleeper, run_before_sleeps, wait};
 pub(crate) use timerfd::as_timerfd;
 pub use timerfd::{ITimerSpec, TimerFd, TimerFdFlags, TimerFlags};
 pub use wait_queue::{Ticket, WaitQueue, Wakeups};

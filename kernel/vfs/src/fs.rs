@@ -18,6 +18,7 @@ mod dev;
 mod device_number;
 mod fallocate;
 mod file_system;
+mod generated_link;
 mod inode;
 mod inode_number;
 pub mod locks;

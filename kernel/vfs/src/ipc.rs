@@ -13,7 +13,6 @@ pub mod buffer;
 pub mod fifo;
 pub mod pipe;
 pub mod socket;
-pub(crate) mod wait_policy;
 
 pub(crate) use anon_inode::AnonInode;
 pub(crate) use socket::ancillary::Ancillary;

@@ -44,7 +44,7 @@ pub use fs::{
 };
 pub use ipc::{pipe, socket};
 pub use kernel::Kernel;
-pub use object::{Object, RcuObject, file};
+pub use object::{Object, RcuObject, Transfer, TransferMode, file};
 pub use open_flags::{OpenFlags, Status};
 pub use process::{
     CloneFlags, CloseRangeFlags, DescriptorChoice, FdSet, FlockOperation, Limit, MemfdFlags,

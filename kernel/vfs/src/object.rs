@@ -13,35 +13,42 @@ use crate::fs::locks::LockSet;
 use crate::fs::{
     Credentials, FallocateFlags, Inode, LowerBytes, Seals, SeekTo, SharedMemory, VfsPath,
 };
-use crate::vectored;
-use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat};
+use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat, Status};
 
 /// Open file: a pipe end, a socket, a regular file, a directory.
 ///
-/// Each direction has two forms. [`Process`](crate::Process) calls the `try_` form inside an RCU
-/// read-side section, where it holds no reference: the form must not sleep and must return soon. If
-/// it cannot, it returns `EAGAIN`; unless the file is non-blocking, `Process` then takes a
-/// reference, leaves the section, and calls the other form. An object that is never slow and never
-/// sleeps implements only the `try_` forms.
+/// [`Process`] tries each transfer inside an RCU read-side section, where it holds no reference.
+/// The object must not sleep there and must return soon ([`TransferMode::Section`]). If it cannot,
+/// it returns `EAGAIN`; unless the file is non-blocking, `Process` then takes a reference, leaves
+/// the section, and repeats the transfer, which may block.
 ///
-/// A section keeps the memory alive, not the open file, so a `try_` form may run after
+/// A section keeps the memory alive, not the open file, so such a transfer may run after
 /// [`release`](Self::release). It then returns `EBADF` if a caller could observe the difference.
 pub trait Object: Any + Send + Sync {
+    /// Returns the cell of the status flags, for an object that keeps them in one. Any other
+    /// implements [`status`](Self::status), and perhaps [`set_status`](Self::set_status).
+    fn status_cell(&self) -> Option<&Status> {
+        None
+    }
+
     /// Returns the access mode and the status flags (`O_APPEND`, `O_NONBLOCK`).
     ///
     /// Must not sleep: it is called inside read-side sections too. After [`release`](Self::release)
     /// any answer is correct, because the call races with a close.
     #[doc(alias = "F_GETFL")]
-    fn status(&self) -> OpenFlags;
+    fn status(&self) -> OpenFlags {
+        self.status_cell().map_or(OpenFlags::RDONLY, Status::get)
+    }
 
     /// Sets the status flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`. Other bits of
     /// `flags` are ignored.
     ///
     /// # Errors
-    /// `EINVAL` if the object does not support it (the default).
+    /// `EINVAL` if the object does not support it.
     #[doc(alias = "F_SETFL")]
-    fn set_status(&self, _flags: OpenFlags) -> Result<(), Errno> {
-        Err(Errno::EINVAL)
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status_cell().ok_or(Errno::EINVAL)?.set(flags);
+        Ok(())
     }
 
     /// Returns true if a call that would block returns `EAGAIN` instead.
@@ -110,160 +117,90 @@ pub trait Object: Any + Send + Sync {
         None
     }
 
-    /// Reads up to `buf.len()` bytes without sleeping, and returns how many; 0 is end of file.
+    /// Reads into the buffers, one after another, as a single read. Returns how many bytes it has
+    /// read; 0 is end of file.
     ///
     /// # Errors
-    /// `EBADF` if not open for reading (the default); `EAGAIN` if it would block.
-    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
-        Err(Errno::EBADF)
+    /// `EBADF` if not open for reading; `ESPIPE` at an offset of an object that is not seekable;
+    /// `EAGAIN` if it would block, unless it [may](TransferMode); `EINVAL` if the offset is above
+    /// `i64::MAX`; `ENOMEM`.
+    #[doc(alias = "read_iter")]
+    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        how.waits_in_stream().and(Err(Errno::EBADF))
     }
 
-    /// Writes up to `bytes.len()` bytes without sleeping, and returns how many. A blocking file
-    /// does not write a part: its blocking form goes on until all bytes are written.
+    /// Writes the buffers, one after another, as a single write. Returns how many bytes it has
+    /// written. An object that may block does not write a part: its blocking form goes on until all
+    /// bytes are written.
     ///
     /// # Errors
-    /// `EBADF` if not open for writing (the default); `EAGAIN` if it would block; `EPIPE`, `EFBIG`,
-    /// `ENOMEM`, as the object documents.
-    fn try_write(&self, _bytes: &[u8]) -> Result<usize, Errno> {
-        Err(Errno::EBADF)
+    /// `EBADF` if not open for writing; `ESPIPE`, `EAGAIN`, `EINVAL`, `ENOMEM` as for
+    /// [`read_to`](Self::read_to); `EPIPE`, `EFBIG`, as the object documents.
+    #[doc(alias = "write_iter")]
+    fn write_from(&self, _bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        how.waits_in_stream().and(Err(Errno::EBADF))
     }
 
-    /// Writes like [`try_write`](Self::try_write), for a process, whose credentials the receiver of
-    /// a message may get.
+    /// Reads into one buffer, and blocks if it must.
     ///
     /// # Errors
-    /// Errors of `try_write`.
-    fn try_write_as(&self, _writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
-        self.try_write(bytes)
-    }
-
-    /// Reads like [`try_read`](Self::try_read), but blocks instead of returning `EAGAIN`.
-    ///
-    /// # Errors
-    /// Errors of `try_read`, without `EAGAIN`.
+    /// Errors of [`read_to`](Self::read_to), without `EAGAIN`.
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.try_read(buf)
+        self.read_to(&mut [IoSliceMut::new(buf)], Transfer::WAIT)
     }
 
-    /// Reads like [`try_read`](Self::try_read), but not inside a read-side section: a file outside
-    /// of this kernel may call its own.
+    /// Reads into one buffer at an offset, and blocks if it must.
     ///
     /// # Errors
-    /// Errors of `try_read`.
-    fn read_now(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.try_read(buf)
-    }
-
-    /// Writes like [`try_write`](Self::try_write), but blocks instead of returning `EAGAIN`.
-    ///
-    /// # Errors
-    /// Errors of `try_write`, without `EAGAIN`.
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.try_write(bytes)
-    }
-
-    /// Writes like [`write`](Self::write), for a process.
-    ///
-    /// # Errors
-    /// Errors of `write`.
-    fn write_as(&self, _writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write(bytes)
-    }
-
-    /// Reads at `offset` like [`try_read`](Self::try_read), and leaves the file position alone.
-    ///
-    /// # Errors
-    /// `ESPIPE` if the object is not seekable; `EINVAL` if `offset` is above `i64::MAX`; those of
-    /// `try_read`.
-    #[doc(alias = "pread")]
-    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
-        Err(Errno::ESPIPE)
-    }
-
-    /// Writes at `offset` like [`try_write`](Self::try_write), and leaves the file position alone.
-    ///
-    /// # Errors
-    /// `ESPIPE` if the object is not seekable; `EINVAL` if `offset` is above `i64::MAX`; those of
-    /// `try_write`.
-    #[doc(alias = "pwrite")]
-    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
-        Err(Errno::ESPIPE)
-    }
-
-    /// Reads like [`try_read_at`](Self::try_read_at), but blocks instead of returning `EAGAIN`.
-    ///
-    /// # Errors
-    /// Errors of `try_read_at`, without `EAGAIN`.
+    /// Errors of [`read_to`](Self::read_to), without `EAGAIN`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        self.try_read_at(buf, offset)
+        let at = Some(offset);
+        self.read_to(
+            &mut [IoSliceMut::new(buf)],
+            Transfer {
+                at,
+                ..Transfer::WAIT
+            },
+        )
     }
 
-    /// Writes like [`try_write_at`](Self::try_write_at), but blocks instead of returning `EAGAIN`.
+    /// Writes one buffer, and blocks if it must.
     ///
     /// # Errors
-    /// Errors of `try_write_at`, without `EAGAIN`.
+    /// Errors of [`write_from`](Self::write_from), without `EAGAIN`.
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.write_from(&[IoSlice::new(bytes)], Transfer::WAIT)
+    }
+
+    /// Writes one buffer at an offset, and blocks if it must.
+    ///
+    /// # Errors
+    /// Errors of [`write_from`](Self::write_from), without `EAGAIN`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        self.try_write_at(bytes, offset)
+        let at = Some(offset);
+        self.write_from(
+            &[IoSlice::new(bytes)],
+            Transfer {
+                at,
+                ..Transfer::WAIT
+            },
+        )
     }
 
-    /// Reads into several buffers, one after another, as a single read. Allocates, and blocks
-    /// unless the file is [non-blocking](Self::is_nonblocking).
+    /// Reads into one buffer, as inside a read-side section.
     ///
     /// # Errors
-    /// Errors of `read`; `ENOMEM`.
-    #[doc(alias = "readv")]
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        vectored::scatter(bufs, |buf| match self.is_nonblocking() {
-            true => self.try_read(buf),
-            false => self.read(buf),
-        })
+    /// Errors of [`read_to`](Self::read_to).
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.read_to(&mut [IoSliceMut::new(buf)], Transfer::SECTION)
     }
 
-    /// Writes several buffers, one after another, as a single write. Allocates, and blocks unless
-    /// the file is [non-blocking](Self::is_nonblocking).
+    /// Writes one buffer, as inside a read-side section.
     ///
     /// # Errors
-    /// Errors of `write`; `ENOMEM`.
-    #[doc(alias = "writev")]
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        vectored::gather(bufs, |bytes| match self.is_nonblocking() {
-            true => self.try_write(bytes),
-            false => self.write(bytes),
-        })
-    }
-
-    /// Writes like [`write_vectored`](Self::write_vectored), for a process.
-    ///
-    /// # Errors
-    /// Errors of `write_vectored`.
-    fn write_vectored_as(&self, _writer: &Process, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.write_vectored(bufs)
-    }
-
-    /// Reads at `offset` like [`read_vectored`](Self::read_vectored), and leaves the file position
-    /// alone.
-    ///
-    /// # Errors
-    /// Errors of `read_at`; `ENOMEM`.
-    #[doc(alias = "preadv")]
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        vectored::scatter(bufs, |buf| match self.is_nonblocking() {
-            true => self.try_read_at(buf, offset),
-            false => self.read_at(buf, offset),
-        })
-    }
-
-    /// Writes at `offset` like [`write_vectored`](Self::write_vectored), and leaves the file
-    /// position alone.
-    ///
-    /// # Errors
-    /// Errors of `write_at`; `ENOMEM`.
-    #[doc(alias = "pwritev")]
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        vectored::gather(bufs, |bytes| match self.is_nonblocking() {
-            true => self.try_write_at(bytes, offset),
-            false => self.write_at(bytes, offset),
-        })
+    /// Errors of [`write_from`](Self::write_from).
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.write_from(&[IoSlice::new(bytes)], Transfer::SECTION)
     }
 
     /// Allocates or frees memory for a range of the file. May wait for transfers.
@@ -428,6 +365,76 @@ pub trait Object: Any + Send + Sync {
     /// which both are the same implements only `release`, and answers as after a release.
     fn revoke(&self) {
         self.release();
+    }
+}
+
+/// How an object moves bytes.
+#[doc(alias = "kiocb")]
+#[derive(Clone, Copy)]
+pub struct Transfer<'p> {
+    /// Offset of the first byte, for a transfer that leaves the file position alone. `None`: the
+    /// transfer begins at the file position, and moves it.
+    pub at: Option<u64>,
+    /// Permission to block.
+    pub mode: TransferMode,
+    /// The calling process, whose credentials the receiver of a message may get.
+    pub by: Option<&'p Process>,
+    /// The call has several buffers: without any byte, some objects do nothing.
+    pub is_vectored: bool,
+}
+
+/// Permission of a transfer to block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferMode {
+    /// Inside a read-side section: it neither sleeps, nor takes long, nor allocates much, and
+    /// returns `EAGAIN` instead.
+    Section,
+    /// It returns `EAGAIN` instead of blocking.
+    Now,
+    /// It blocks until there are bytes, or room for them.
+    Wait,
+}
+
+impl<'p> Transfer<'p> {
+    /// Transfer of no process at the file position, which may block.
+    pub const WAIT: Transfer<'static> = Transfer {
+        at: None,
+        mode: TransferMode::Wait,
+        by: None,
+        is_vectored: false,
+    };
+
+    /// Transfer of no process at the file position, inside a read-side section.
+    pub const SECTION: Transfer<'static> = Transfer {
+        mode: TransferMode::Section,
+        ..Self::WAIT
+    };
+
+    /// Makes a transfer of a process that does not block if the file is
+    /// [non-blocking](Object::is_nonblocking).
+    pub fn of(file: &dyn Object, at: Option<u64>, by: &'p Process) -> Self {
+        let mode = match file.is_nonblocking() {
+            true => TransferMode::Now,
+            false => TransferMode::Wait,
+        };
+        Transfer {
+            at,
+            mode,
+            by: Some(by),
+            is_vectored: false,
+        }
+    }
+
+    /// Returns true if it may block, for an object that is not seekable.
+    ///
+    /// # Errors
+    /// `ESPIPE` if it is at an offset.
+    #[inline]
+    pub fn waits_in_stream(&self) -> Result<bool, Errno> {
+        match self.at {
+            None => Ok(self.mode == TransferMode::Wait),
+            Some(_) => Err(Errno::ESPIPE),
+        }
     }
 }
 

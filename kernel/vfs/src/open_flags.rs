@@ -2,6 +2,7 @@
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FdFlags;
+use fdtable_shm::OnceCell;
 
 use crate::Errno;
 
@@ -61,21 +62,55 @@ bitflags::bitflags! {
     }
 }
 
-/// Status flags of an open file, which `fcntl` may change while other threads use it.
+/// Status of an open file: its flags, which `fcntl` may change while other threads use it, and the
+/// end of its use.
 ///
-/// The next load of any thread sees the new value; it orders no other memory access.
+/// The next load of any thread sees a new value of the flags; it orders no other memory access.
 #[derive(Debug)]
-pub struct Status(AtomicCell<u32>);
+pub struct Status {
+    flags: AtomicCell<u32>,
+    ended: OnceCell<Errno>,
+}
 
 impl Status {
     /// Makes the status of a file that is opened with `flags`.
     pub fn new(flags: OpenFlags) -> Self {
-        Status(AtomicCell::new(flags.status().bits()))
+        Status {
+            flags: AtomicCell::new(flags.status().bits()),
+            ended: OnceCell::new(),
+        }
     }
 
     /// Returns the access mode and the status flags.
     pub fn get(&self) -> OpenFlags {
-        OpenFlags::from_bits_retain(self.0.load())
+        OpenFlags::from_bits_retain(self.flags.load())
+    }
+
+    /// Ends the use of the file: from now on, operations return `answer`. Returns true for the
+    /// first call; others have no effect.
+    pub(crate) fn end(&self, answer: Errno) -> bool {
+        self.ended.set(answer).is_ok()
+    }
+
+    /// Checks that the use of the file has not ended.
+    ///
+    /// # Errors
+    /// The answer of [`end`](Self::end).
+    pub(crate) fn check(&self) -> Result<(), Errno> {
+        self.ended.get().copied().map_or(Ok(()), Err)
+    }
+
+    /// Checks that the access mode allows an operation, and that the use of the file has not ended.
+    ///
+    /// # Errors
+    /// `EBADF` if the access mode does not; those of [`check`](Self::check).
+    #[inline]
+    pub(crate) fn check_access(&self, is_allowed: fn(OpenFlags) -> bool) -> Result<(), Errno> {
+        self.check()?;
+        match is_allowed(self.get()) {
+            true => Ok(()),
+            false => Err(Errno::EBADF),
+        }
     }
 
     /// Sets the flags that `fcntl` may change on a regular file: those of [`set`](Self::set) and
@@ -83,7 +118,7 @@ impl Status {
     pub(crate) fn set_of_regular(&self, flags: OpenFlags) {
         let changeable = OpenFlags::CHANGEABLE | OpenFlags::DIRECT;
         let kept = self.get() - changeable;
-        self.0.store((kept | flags & changeable).bits());
+        self.flags.store((kept | flags & changeable).bits());
     }
 
     /// Sets the flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`. The rest
@@ -92,7 +127,7 @@ impl Status {
     pub fn set(&self, flags: OpenFlags) {
         let kept = self.get() - OpenFlags::CHANGEABLE;
         let changed = flags & OpenFlags::CHANGEABLE;
-        self.0.store((kept | changed).bits());
+        self.flags.store((kept | changed).bits());
     }
 }
 

@@ -4,11 +4,12 @@
 //! the table's operations inlined.
 
 use core::ops::Deref;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use fdtable::{Error, FdFlags, FileRef, Files, Rcu, rcu};
-use fdtable_vfs::{Errno, Object, OpenFlags, RcuObject};
+use fdtable_vfs::{Errno, Object, OpenFlags, RcuObject, Transfer};
 
 use crate::baseline::{Reference, RwLocked, State};
 
@@ -222,23 +223,13 @@ impl<O: Object> Object for ReleasedOnDrop<O> {
     }
 
     #[inline]
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.0.try_read(buf)
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        self.0.read_to(bufs, how)
     }
 
     #[inline]
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.0.try_write(bytes)
-    }
-
-    #[inline]
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.0.read(buf)
-    }
-
-    #[inline]
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.0.write(bytes)
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        self.0.write_from(bufs, how)
     }
 
     fn release(&self) {

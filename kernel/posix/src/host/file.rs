@@ -17,7 +17,8 @@ use fdtable::{FileRef, host_fork};
 use fdtable_vfs::event::{FileId, HostSet, Pollee};
 use fdtable_vfs::fs::VfsPath;
 use fdtable_vfs::{
-    Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
+    Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, Transfer,
+    TransferMode, file,
 };
 use libc::iovec;
 
@@ -283,69 +284,31 @@ impl Object for HostFile {
         host::readable_bytes(self.fd().get())
     }
 
-    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
-        Err(Errno::EAGAIN)
-    }
-
-    fn try_write(&self, _bytes: &[u8]) -> Result<usize, Errno> {
-        Err(Errno::EAGAIN)
-    }
-
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        host::read(self.fd().get(), self.wait(), buf)
-    }
-
-    /// Of a socket.
-    fn read_now(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        let (at, count) = (buf.as_mut_ptr().cast(), buf.len());
-        let flags = libc::MSG_DONTWAIT;
-        // SAFETY: the pointer and the length are those of a slice; there is no address.
-        unsafe {
-            host::recvfrom(
-                self.fd().get(),
-                at,
-                count,
-                flags,
-                ptr::null_mut(),
-                ptr::null_mut(),
-            )
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let (fd, at) = (self.fd().get(), how.at.map(signed).transpose()?);
+        match (how.mode, &mut *bufs, at) {
+            (TransferMode::Section, ..) => Err(Errno::EAGAIN),
+            // Of a socket.
+            (TransferMode::Now, [buf], _) => {
+                let (at, count) = (buf.as_mut_ptr().cast(), buf.len());
+                let flags = libc::MSG_DONTWAIT;
+                // SAFETY: the pointer and the length are those of a slice; there is no address.
+                unsafe { host::recvfrom(fd, at, count, flags, ptr::null_mut(), ptr::null_mut()) }
+            }
+            (_, [buf], None) => host::read(fd, self.wait(), buf),
+            (_, [buf], Some(at)) => host::pread(fd, buf, at),
+            (_, bufs, at) => host::readv(fd, self.wait(), host::iovecs_mut(bufs), at),
         }
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        host::write(self.fd().get(), self.wait(), bytes)
-    }
-
-    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
-        Err(Errno::EAGAIN)
-    }
-
-    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
-        Err(Errno::EAGAIN)
-    }
-
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        host::pread(self.fd().get(), buf, signed(offset)?)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        host::pwrite(self.fd().get(), bytes, signed(offset)?)
-    }
-
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        self.readv(host::iovecs_mut(bufs), None)
-    }
-
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.writev(host::iovecs(bufs), None)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        self.readv(host::iovecs_mut(bufs), Some(signed(offset)?))
-    }
-
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        self.writev(host::iovecs(bufs), Some(signed(offset)?))
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let (fd, at) = (self.fd().get(), how.at.map(signed).transpose()?);
+        match (how.mode, bufs, at) {
+            (TransferMode::Section, ..) => Err(Errno::EAGAIN),
+            (_, [bytes], None) => host::write(fd, self.wait(), bytes),
+            (_, [bytes], Some(at)) => host::pwrite(fd, bytes, at),
+            (_, bufs, at) => host::writev(fd, self.wait(), host::iovecs(bufs), at),
+        }
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {

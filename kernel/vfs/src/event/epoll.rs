@@ -49,15 +49,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use fdtable::{FileRef, RawFd};
 use fdtable_shm::Mutex;
 
-use super::{Events, FileId, Limit, Pollee, Restart, WaitEnd, Watcher, wait};
+use super::{Events, FileId, Limit, Pollee, Restart, Watcher, wait};
 use crate::fs::locks::{self, LockSet};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::{Errno, Object, RcuObject, Status, Transfer};
 use host::Beside;
 use item::Item;
 use ready::Ready;
@@ -234,13 +235,8 @@ fn set_of(file: &FileRef<RcuObject>) -> Option<Arc<Set>> {
 }
 
 impl Object for Epoll {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn locks(&self) -> Option<&LockSet> {
@@ -255,12 +251,12 @@ impl Object for Epoll {
         self.set.events()
     }
 
-    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
-        Err(Errno::EINVAL)
+    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        how.waits_in_stream().and(Err(Errno::EINVAL))
     }
 
-    fn try_write(&self, _bytes: &[u8]) -> Result<usize, Errno> {
-        Err(Errno::EINVAL)
+    fn write_from(&self, _bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        how.waits_in_stream().and(Err(Errno::EINVAL))
     }
 
     fn label(&self) -> String {
@@ -433,11 +429,11 @@ impl Set {
             |ready| ready.waiters(),
             Events::IN,
             Limit::new(until, Restart::Never),
-            |ready| (ready.has_work() || self.host.get().is_some()).then_some(()),
+            |ready| (ready.has_work() || self.host.get().is_some()).then_some(Ok(())),
         );
         match ended {
-            Ok(()) | Err(WaitEnd::TimedOut) => Ok(()),
-            Err(WaitEnd::Interrupted) => Err(Errno::EINTR),
+            Err(Errno::EAGAIN) => Ok(()),
+            ended => ended,
         }
     }
 

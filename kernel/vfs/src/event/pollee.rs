@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Events;
+use super::{Events, WaitQueue, Wakeups};
 
 /// Receiver of a file's events: a sleeping thread, or an item of an epoll.
 pub trait Watcher: Send + Sync {
@@ -42,20 +42,33 @@ pub trait Pollee: Send + Sync {
     /// Returns the events that the file is ready for now. Takes its locks briefly.
     fn events(&self) -> Events;
 
+    /// Calls `visit` with each wait queue of the file, under its lock. A pollee without a queue of
+    /// its own implements [`watch`](Self::watch), [`unwatch`](Self::unwatch) and
+    /// [`forget`](Self::forget) instead.
+    fn with_queues(&self, _visit: &mut dyn FnMut(&mut WaitQueue)) {}
+
     /// Registers `watcher` for changes of `interest` and of [`Events::ALWAYS`], until it is
     /// unregistered. If `file` is given, the watcher is notified of the release of that open file.
     /// Allocates. A watcher that is registered keeps its place among the others, and `interest` is
     /// added to its own.
     ///
     /// An earlier change is not reported: the caller asks for [`events`](Self::events) afterwards.
-    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>);
+    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
+        self.with_queues(&mut |queue| queue.watch(watcher, interest, file));
+    }
 
     /// Unregisters `watcher` from everything. One change that is being delivered may still reach
     /// it.
-    fn unwatch(&self, watcher: &Arc<dyn Watcher>);
+    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
+        self.with_queues(&mut |queue| queue.unwatch(watcher));
+    }
 
     /// Unregisters the watchers for `file`, and notifies them that it is gone.
-    fn forget(&self, file: FileId);
+    fn forget(&self, file: FileId) {
+        let mut wakeups = Wakeups::default();
+        self.with_queues(&mut |queue| wakeups.append(queue.forget(file)));
+        wakeups.run();
+    }
 
     /// Returns true if the open file was revoked. Its [`events`](Self::events) then include
     /// [`Events::ERR`].

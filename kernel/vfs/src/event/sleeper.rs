@@ -85,20 +85,12 @@ impl Watcher for Sleeper {
     }
 }
 
-/// How long a thread may sleep, and which signal handlers interrupt it.
-#[derive(Clone, Copy, Debug)]
+/// How long a call may wait, and which signal handlers interrupt it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
+    waits: bool,
     deadline: Option<Instant>,
     restart: Restart,
-}
-
-/// Why a wait has ended without a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitEnd {
-    /// The deadline has passed.
-    TimedOut,
-    /// A signal handler has run.
-    Interrupted,
 }
 
 /// Hook that every thread runs before it sleeps.
@@ -111,29 +103,39 @@ pub fn run_before_sleeps(hook: fn()) {
 }
 
 impl Limit {
+    /// No wait at all (`O_NONBLOCK`, `MSG_DONTWAIT`).
+    pub const NOW: Self = Limit {
+        waits: false,
+        deadline: None,
+        restart: Restart::Never,
+    };
+
     /// No deadline. Handlers with `SA_RESTART` do not interrupt.
     pub const FOREVER: Self = Limit {
+        waits: true,
         deadline: None,
         restart: Restart::Allowed,
     };
 
     /// Returns a limit with a deadline; `None` is none.
     pub fn new(deadline: Option<Instant>, restart: Restart) -> Self {
-        Limit { deadline, restart }
+        Limit {
+            waits: true,
+            deadline,
+            restart,
+        }
+    }
+
+    /// Returns the limit of the rest of a transfer, after some bytes: every handler ends it, and
+    /// the result is the count of these bytes.
+    pub(crate) fn of_rest(self) -> Self {
+        let restart = Restart::Never;
+        Limit { restart, ..self }
     }
 
     fn has_passed(self) -> bool {
         self.deadline
             .is_some_and(|deadline| deadline <= Instant::now())
-    }
-}
-
-impl From<WaitEnd> for Errno {
-    fn from(end: WaitEnd) -> Self {
-        match end {
-            WaitEnd::TimedOut => Errno::EAGAIN,
-            WaitEnd::Interrupted => Errno::EINTR,
-        }
     }
 }
 
@@ -146,11 +148,13 @@ impl From<WaitEnd> for Errno {
 /// read-side section.
 ///
 /// # Errors
-/// - [`WaitEnd::TimedOut`] if the deadline comes first. After it there is one more attempt.
-/// - [`WaitEnd::Interrupted`] if a signal handler does. There is no attempt, because a value may be
-///   the handler's own, and on Linux the call returns before the handler runs.
+/// - Errors of the attempt.
+/// - `EAGAIN` if it may not wait, or if the deadline comes first. After that there is one more
+///   attempt.
+/// - `EINTR` if a signal handler comes first. There is no attempt, because a value may be the
+///   handler's own, and on Linux the call returns before the handler runs.
 ///
-/// In both cases, a wake-up for which this thread was chosen is not lost.
+/// In each case, a wake-up for which this thread was chosen is not lost.
 ///
 /// # How it waits
 /// Before it sleeps, the thread yields the CPU once and tries again. On a busy machine, the threads
@@ -164,21 +168,24 @@ pub fn wait<S, R>(
     queue: impl Fn(&mut S) -> &mut WaitQueue,
     interest: Events,
     limit: Limit,
-    mut attempt: impl FnMut(&mut S) -> Option<R>,
-) -> Result<R, WaitEnd> {
+    mut attempt: impl FnMut(&mut S) -> Option<Result<R, Errno>>,
+) -> Result<R, Errno> {
     let mut locked = state.lock();
     if let Some(result) = attempt(&mut locked) {
-        return Ok(result);
+        return result;
+    }
+    if !limit.waits {
+        return Err(Errno::EAGAIN);
     }
     MutexGuard::unlocked(&mut locked, thread::yield_now);
     if let Some(result) = attempt(&mut locked) {
-        return Ok(result);
+        return result;
     }
     let mut me = Sleeper::current();
-    let (mut held, mut passed_on) = (None, Wakeups::default());
+    let (mut held, mut interrupted) = (None, false);
     let result = loop {
         if limit.has_passed() {
-            break Err(WaitEnd::TimedOut);
+            break Err(Errno::EAGAIN);
         }
         let queue = queue(&mut locked);
         if !me.is_alive() {
@@ -196,16 +203,18 @@ pub fn wait<S, R>(
         }
         let wake = MutexGuard::unlocked(&mut locked, || me.sleep(limit));
         if wake.interrupted {
-            break Err(WaitEnd::Interrupted);
+            interrupted = true;
+            break Err(Errno::EINTR);
         }
         // Also after the deadline: a chosen sleeper must look, or the change would wake no thread.
         if let Some(result) = attempt(&mut locked) {
-            break Ok(result);
+            break result;
         }
     };
+    let mut passed_on = Wakeups::default();
     if let Some(ticket) = held {
         let queue = queue(&mut locked);
-        if !queue.holds(ticket) && matches!(result, Err(WaitEnd::Interrupted)) {
+        if !queue.holds(ticket) && interrupted {
             passed_on = queue.pass_on(interest);
         }
         queue.leave(ticket);

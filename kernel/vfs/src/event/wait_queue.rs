@@ -120,7 +120,7 @@ impl WaitQueue {
 
     /// Adds a watcher, as [`Pollee::watch`](super::Pollee::watch) describes. Allocates.
     pub fn watch(&mut self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        let is_it = |entry: &&mut Registration| is_same(&entry.watcher, watcher);
+        let is_it = |entry: &&mut Registration| Arc::ptr_eq(&entry.watcher, watcher);
         if let Some(entry) = self.watchers.iter_mut().find(is_it) {
             entry.interest |= interest;
             return;
@@ -150,7 +150,7 @@ impl WaitQueue {
     /// Removes all entries of a watcher.
     pub fn unwatch(&mut self, watcher: &Arc<dyn Watcher>) {
         self.watchers
-            .retain(|entry| !is_same(&entry.watcher, watcher));
+            .retain(|entry| !Arc::ptr_eq(&entry.watcher, watcher));
     }
 
     /// Removes the watchers registered for `file`, and collects their notifications.
@@ -325,10 +325,6 @@ impl Wakeups {
             }
         }
     }
-}
-
-fn is_same(one: &Arc<dyn Watcher>, other: &Arc<dyn Watcher>) -> bool {
-    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
 #[cfg(test)]

@@ -4,12 +4,14 @@
 //! `random` and `urandom`, and the links `fd`, `stdin`, `stdout` and `stderr` into `/proc`. It is
 //! read-only.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
 
 use super::device_number;
 use super::file_system::{FileSystem, StatFs};
+use super::generated_link::GeneratedLink;
 use super::inode::{Dentry, Inode, Opening, Target};
 use super::inode_number;
 use super::mode::Mode;
@@ -44,26 +46,10 @@ pub struct DevFs {
     root: Arc<DevRoot>,
 }
 
-#[derive(Debug)]
 struct DevRoot {
     stat: Stat,
-    entries: Vec<(&'static str, DevNode)>,
+    entries: Vec<(&'static str, Arc<dyn Inode>)>,
     mounted: MountPoint,
-}
-
-#[derive(Clone, Debug)]
-enum DevNode {
-    Device(Arc<DeviceInode>),
-    Link(Arc<Link>),
-}
-
-/// Symbolic link.
-#[derive(Debug)]
-struct Link {
-    stat: Stat,
-    target: &'static str,
-    name: &'static str,
-    root: Weak<DevRoot>,
 }
 
 const DEVICES: [(&str, Device); 5] = [
@@ -94,16 +80,16 @@ impl DevFs {
             let devices = DEVICES.map(|(name, what)| {
                 let stat = stat(FileKind::CharDevice, 0o666, 0);
                 let inode = DeviceInode::new(what, stat, name, root.clone());
-                (name, DevNode::Device(Arc::new(inode)))
+                (name, Arc::new(inode) as Arc<dyn Inode>)
             });
             let links = LINKS.map(|(name, target)| {
-                let link = Link {
+                let link = GeneratedLink {
                     stat: stat(FileKind::Symlink, 0o777, target.len() as u64),
-                    target,
-                    name,
-                    root: root.clone(),
+                    data: (root.clone(), name, target),
+                    target: |(_, _, target), _| Ok(Target::Path(target.as_bytes().into())),
+                    dentry: |(root, name, _)| dentry(root, name),
                 };
-                (name, DevNode::Link(Arc::new(link)))
+                (name, Arc::new(link) as Arc<dyn Inode>)
             });
             let entries: Vec<_> = devices.into_iter().chain(links).collect();
             DevRoot {
@@ -139,12 +125,9 @@ impl FileSystem for DevFs {
     }
 }
 
-impl DevNode {
-    fn inode(&self) -> Arc<dyn Inode> {
-        match self {
-            DevNode::Device(device) => Arc::clone(device) as Arc<dyn Inode>,
-            DevNode::Link(link) => Arc::clone(link) as Arc<dyn Inode>,
-        }
+impl fmt::Debug for DevRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DevRoot({} entries)", self.entries.len())
     }
 }
 
@@ -166,18 +149,15 @@ impl Inode for DevRoot {
             .entries
             .iter()
             .find(|(other, _)| other.as_bytes() == name);
-        Ok(found.ok_or(Errno::ENOENT)?.1.inode())
+        Ok(Arc::clone(&found.ok_or(Errno::ENOENT)?.1))
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
-        let entry = |(cookie, (name, entry)): (u64, &(&str, DevNode))| {
-            let inode = entry.inode();
-            DirEntry {
-                name: name.as_bytes().into(),
-                inode: inode.number(),
-                kind: inode.kind(),
-                cookie,
-            }
+        let entry = |(cookie, (name, inode)): (u64, &(&str, Arc<dyn Inode>))| DirEntry {
+            name: name.as_bytes().into(),
+            inode: inode.number(),
+            kind: inode.kind(),
+            cookie,
         };
         Ok((DirEntry::FIRST_COOKIE..)
             .zip(&self.entries)
@@ -187,30 +167,6 @@ impl Inode for DevRoot {
 
     fn mount_point(&self) -> Option<&MountPoint> {
         Some(&self.mounted)
-    }
-}
-
-impl Inode for Link {
-    fn kind(&self) -> FileKind {
-        FileKind::Symlink
-    }
-
-    fn stat(&self) -> Stat {
-        self.stat
-    }
-
-    /// # Errors
-    /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        Err(Errno::ELOOP)
-    }
-
-    fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
-        Ok(Target::Path(self.target.as_bytes().into()))
-    }
-
-    fn dentry(&self) -> Option<Dentry> {
-        dentry(&self.root, self.name)
     }
 }
 

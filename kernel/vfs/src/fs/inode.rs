@@ -41,8 +41,7 @@ pub trait Inode: Any + Send + Sync {
 
     /// Returns owner, group and permissions.
     fn permissions(&self) -> Permissions {
-        let Stat { mode, uid, gid, .. } = self.stat();
-        Permissions { mode, uid, gid }
+        self.stat().permissions()
     }
 
     /// Changes permissions, owner, group or timestamps. The caller has checked that this is
@@ -73,8 +72,11 @@ pub trait Inode: Any + Send + Sync {
     /// opening blocks (a FIFO).
     ///
     /// # Errors
-    /// As the kind of file documents; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno>;
+    /// `ELOOP` if it cannot be opened (the default); others that the kind of file documents;
+    /// `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
+        Err(Errno::ELOOP)
+    }
 
     /// Keeps the contents until [`unhold`](Self::unhold), also if the last name is removed: for an
     /// open file that only refers to the path.

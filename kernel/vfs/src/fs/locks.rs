@@ -17,19 +17,18 @@
 
 use std::sync::Arc;
 
+use fdtable::FileRef;
 use fdtable_shm::{Mutex, OnceCell};
 
 use crate::event::{Events, FileId, Limit, WaitQueue, Wakeups, wait};
-use crate::{Errno, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 mod deadlock;
-mod flock;
 mod records;
 mod request;
 mod table_locks;
 
-pub(crate) use flock::Flock;
-pub(crate) use records::{Owner, Range, Record, Wanted};
+pub(crate) use records::{Owner, Range, Record};
 pub use request::{FileLock, LockFrom, LockKind, LockOwner, LockWait};
 pub(crate) use table_locks::TableLocks;
 
@@ -58,18 +57,27 @@ pub(crate) struct Locks {
 #[derive(Debug, Default)]
 struct State {
     records: Records,
-    flocks: Vec<Flock>,
+    /// Locks of `flock`, each of a whole file.
+    flocks: Records,
     queue: WaitQueue,
     /// A waiter is on the list of [`deadlock`].
     has_listed_waiter: bool,
 }
 
-/// Request to set or release a record lock.
+/// Locks that conflict with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Records,
+    Flocks,
+}
+
+/// Request to set or release a lock.
+#[derive(Clone, Copy)]
 pub(crate) struct LockRequest<'a> {
-    pub(crate) wanted: Wanted,
+    pub(crate) family: Family,
+    pub(crate) wanted: Record,
     pub(crate) wait: LockWait,
-    /// Returns true if the open file is revoked.
-    pub(crate) is_revoked: &'a dyn Fn() -> bool,
+    pub(crate) file: &'a FileRef<RcuObject>,
 }
 
 impl LockSet {
@@ -117,22 +125,28 @@ impl LockSet {
 }
 
 impl State {
+    fn family(&mut self, family: Family) -> &mut Records {
+        match family {
+            Family::Records => &mut self.records,
+            Family::Flocks => &mut self.flocks,
+        }
+    }
+
     /// Removes the record locks that `which` selects, and the `flock` lock of `file`. Returns true
     /// if there were any.
     fn remove(&mut self, file: FileId, which: impl Fn(&Record) -> bool) -> bool {
-        let before = self.flocks.len();
-        self.flocks.retain(|flock| flock.file != file);
-        self.records.remove(which) || self.flocks.len() < before
+        let flocks = self.flocks.remove(|flock| flock.file == file);
+        self.records.remove(which) || flocks
     }
 }
 
 impl Locks {
     /// Returns a record lock that conflicts with `wanted`.
-    pub(crate) fn find_conflict(&self, wanted: &Wanted) -> Option<Record> {
+    pub(crate) fn find_conflict(&self, wanted: &Record) -> Option<Record> {
         self.state.lock().records.conflict(wanted).copied()
     }
 
-    /// Sets or releases a record lock. Blocks if the request says so.
+    /// Sets or releases a lock. Blocks if the request says so.
     ///
     /// # Errors
     /// `EAGAIN` if another owner has a conflicting lock and the request does not wait; `EDEADLK` if
@@ -146,7 +160,7 @@ impl Locks {
             }
             let done = self.try_set(state, request);
             waits = done.is_none();
-            done
+            done.map(Ok)
         };
         let done = wait(
             &self.state,
@@ -163,18 +177,36 @@ impl Locks {
         result
     }
 
-    /// Sets a record lock, or returns why it cannot; returns nothing if the caller has to sleep.
+    /// Sets the lock of `flock` on an open file. A lock of the other kind is released first, and
+    /// stays released if the new one cannot be had, as on Linux. Blocks if the request says so.
+    ///
+    /// # Errors
+    /// Errors of [`set`](Self::set).
+    pub(crate) fn set_flock(self: &Arc<Self>, request: &LockRequest<'_>) -> Result<(), Errno> {
+        let wanted = request.wanted;
+        let is_it = |lock: &Record| lock.file == wanted.file && lock.kind == wanted.kind;
+        if self.state.lock().flocks.iter().any(is_it) {
+            return Ok(());
+        }
+        let mut released = *request;
+        released.wanted.kind = LockKind::Unlock;
+        self.set(&released)?;
+        self.set(request)
+    }
+
+    /// Sets a lock, or returns why it cannot; returns nothing if the caller has to sleep.
     fn try_set(
         &self,
         state: &mut State,
         request: &LockRequest<'_>,
     ) -> Option<(Result<(), Errno>, Wakeups)> {
         let refused = |errno| Some((Err(errno), Wakeups::default()));
-        if (request.is_revoked)() {
+        if FileRef::is_revoked(request.file) {
             return refused(Errno::EIO);
         }
-        let Some(conflict) = state.records.conflict(&request.wanted) else {
-            return match state.records.apply(&request.wanted) {
+        let family = state.family(request.family);
+        let Some(conflict) = family.conflict(&request.wanted).copied() else {
+            return match family.apply(&request.wanted) {
                 Ok(frees) => Some((Ok(()), self.wake_all_if(frees, state))),
                 Err(errno) => refused(errno),
             };
@@ -198,12 +230,13 @@ impl Locks {
         self.wake_all_if(frees, &mut state)
     }
 
-    /// Returns all locks set through an open file.
-    pub(crate) fn list(&self, file: FileId) -> (Vec<Flock>, Vec<Record>) {
+    /// Returns all locks set through an open file: those of `flock`, and record locks.
+    pub(crate) fn list(&self, file: FileId) -> [Vec<Record>; 2] {
         let state = self.state.lock();
-        let flocks = state.flocks.iter().filter(|flock| flock.file == file);
-        let records = state.records.iter().filter(|record| record.file == file);
-        (flocks.copied().collect(), records.copied().collect())
+        [&state.flocks, &state.records].map(|family| {
+            let of_file = family.iter().filter(|record| record.file == file);
+            of_file.copied().collect()
+        })
     }
 
     /// Collects all waiters, if a lock was released.

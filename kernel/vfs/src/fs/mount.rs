@@ -259,7 +259,7 @@ impl VfsPath {
 
     /// Returns true if both are the same inode in the same mount.
     pub fn is(&self, other: &VfsPath) -> bool {
-        same(&self.inode, &other.inode) && self.mount_id() == other.mount_id()
+        Arc::ptr_eq(&self.inode, &other.inode) && self.mount_id() == other.mount_id()
     }
 
     /// Returns the parent directory and the name in it; nothing for the root of the root file
@@ -306,7 +306,7 @@ impl VfsPath {
     fn below_mounts(&self) -> &VfsPath {
         let mut here = self;
         while let Some(mount) = &here.mount
-            && same(&mount.root, &here.inode)
+            && Arc::ptr_eq(&mount.root, &here.inode)
         {
             here = mount.on();
         }
@@ -384,7 +384,7 @@ impl Mounts {
         let mut table = self.table.lock();
         let is_mounted = table
             .iter()
-            .any(|(_, mounted)| is_same(&mounted.mount().fs, &fs));
+            .any(|(_, mounted)| Arc::ptr_eq(&mounted.mount().fs, &fs));
         if is_mounted || table.get(&on.key()).is_some() {
             return Err(Errno::EBUSY);
         }
@@ -422,7 +422,7 @@ impl Mounts {
     /// open, a working directory is in the mount, or another file system is mounted in it.
     pub(crate) fn unmount(&self, path: &VfsPath) -> Result<(), Errno> {
         let mount = path.mount.as_ref().ok_or(Errno::EINVAL)?;
-        if !same(&mount.root, &path.inode) {
+        if !Arc::ptr_eq(&mount.root, &path.inode) {
             return Err(Errno::EINVAL);
         }
         let mut table = self.table.lock();
@@ -466,15 +466,6 @@ impl Drop for Mounts {
             }
         }
     }
-}
-
-/// Returns true if both references are to the same inode.
-pub(crate) fn same(one: &Arc<dyn Inode>, other: &Arc<dyn Inode>) -> bool {
-    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
-}
-
-fn is_same(one: &Arc<dyn FileSystem>, other: &Arc<dyn FileSystem>) -> bool {
-    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
 impl std::fmt::Debug for Mounts {

@@ -5,17 +5,18 @@
 //! a name that comes or goes meanwhile at most once, and no read searches the directory. At the
 //! end, the position is a fixed one, and reads find nothing until it moves, as on Linux.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use fdtable::FileRef;
-use fdtable_shm::{Mutex, OnceCell};
+use fdtable_shm::Mutex;
 
 use super::inode::{Inode, Opening};
 use super::locks::LockSet;
 use super::mount::VfsPath;
 use super::seek::SeekTo;
 use super::stat::{DirEntry, FileKind, Stat};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::{Errno, Object, RcuObject, Status, Transfer};
 
 /// Open directory.
 #[derive(Debug)]
@@ -23,7 +24,6 @@ pub(super) struct OpenDirectory {
     path: VfsPath,
     status: Status,
     cursor: Mutex<DirCursor>,
-    revoked: OnceCell<()>,
 }
 
 #[derive(Debug, Default)]
@@ -53,19 +53,11 @@ impl Opening<'_> {
             },
             status: Status::new(self.flags()),
             cursor: Mutex::default(),
-            revoked: OnceCell::new(),
         })
     }
 }
 
 impl OpenDirectory {
-    fn check_not_revoked(&self) -> Result<(), Errno> {
-        match self.revoked.get() {
-            None => Ok(()),
-            Some(()) => Err(Errno::EIO),
-        }
-    }
-
     /// Lists the names from a position on, the highest cookie first.
     fn list(&self, position: u64) -> Result<Vec<DirEntry>, Errno> {
         let inode = &self.path.inode;
@@ -92,13 +84,8 @@ impl OpenDirectory {
 }
 
 impl Object for OpenDirectory {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn path(&self) -> Option<VfsPath> {
@@ -109,20 +96,16 @@ impl Object for OpenDirectory {
         self.path.inode.locks()
     }
 
-    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
+    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EISDIR)
     }
 
-    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
-        Err(Errno::EISDIR)
-    }
-
-    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EBADF)
     }
 
     fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         self.path.inode.names()
     }
 
@@ -131,7 +114,7 @@ impl Object for OpenDirectory {
         max: usize,
         size: &dyn Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         if self.path.inode.stat().links == 0 {
             return Err(Errno::ENOENT);
         }
@@ -162,32 +145,25 @@ impl Object for OpenDirectory {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         Ok(self.path.inode.stat())
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        self.check_not_revoked()
+        self.status.check()
     }
 
     /// # Errors
     /// `EINVAL` if the position would be negative or above `i64::MAX`, or is relative to an end,
     /// which directories do not have.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         let mut cursor = self.cursor.lock();
         let before = match cursor.is_at_end {
             true => END,
             false => cursor.position,
         };
-        let position = match to {
-            SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => before.checked_add_signed(delta),
-            SeekTo::End(_) | SeekTo::Data(_) | SeekTo::Hole(_) => None,
-        };
-        let position = position
-            .filter(|&position| i64::try_from(position).is_ok())
-            .ok_or(Errno::EINVAL)?;
+        let position = to.resolve(before, || None)?;
         // Rewound or moved: the next read lists again.
         if position != before || position == 0 {
             *cursor = DirCursor {
@@ -199,7 +175,6 @@ impl Object for OpenDirectory {
     }
 
     fn revoke(&self) {
-        // Idempotent.
-        let _ = self.revoked.set(());
+        self.status.end(Errno::EIO);
     }
 }

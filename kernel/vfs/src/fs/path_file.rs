@@ -1,5 +1,6 @@
 //! Open files that only refer to a path: `O_PATH`.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -10,7 +11,7 @@ use super::seek::SeekTo;
 use super::stat::{DirEntry, Stat};
 use crate::event::Events;
 use crate::ipc::AnonInode;
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, Object, OpenFlags, Transfer};
 
 /// Open file that refers to a path, and supports no other operation.
 #[derive(Debug)]
@@ -72,11 +73,11 @@ impl Object for PathFile {
         AnonInode::is(&*self.path.inode).then(|| Arc::clone(&self.path.inode))
     }
 
-    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EBADF)
     }
 
-    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EBADF)
     }
 

@@ -27,6 +27,7 @@ use fdtable_slab::{SlabArc, SlabWeak};
 use super::PathContext;
 use super::device_number;
 use super::file_system::{FileSystem, StatFs};
+use super::generated_link::GeneratedLink;
 use super::inode::{Inode, Opening, Target};
 use super::mode::{Credentials, Mode};
 use super::stat::{DirEntry, FileKind, Stat};
@@ -65,12 +66,6 @@ pub struct ProcFs {
 #[derive(Debug)]
 struct ProcRoot {
     me: Weak<ProcRoot>,
-    device: u64,
-}
-
-/// Link to the directory of the calling process.
-#[derive(Debug)]
-struct SelfLink {
     device: u64,
 }
 
@@ -186,8 +181,17 @@ impl Inode for ProcRoot {
 
     fn lookup(&self, name: &[u8], context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         if name == b"self" {
-            return Ok(Arc::new(SelfLink {
-                device: self.device,
+            return Ok(Arc::new(GeneratedLink {
+                stat: Stat {
+                    device: self.device,
+                    ..Stat::new(FileKind::Symlink, Mode::ALL, ProcRoot::SELF)
+                },
+                data: (),
+                target: |(), context| {
+                    let process = context.process().ok_or(Errno::ENOENT)?;
+                    Ok(Target::Path(process.id().to_string().into_bytes().into()))
+                },
+                dentry: |()| None,
             }));
         }
         let process = context.process().ok_or(Errno::ENOENT)?;
@@ -206,30 +210,6 @@ impl Inode for ProcRoot {
             kind: FileKind::Symlink,
             cookie: DirEntry::FIRST_COOKIE,
         }])
-    }
-}
-
-impl Inode for SelfLink {
-    fn kind(&self) -> FileKind {
-        FileKind::Symlink
-    }
-
-    fn stat(&self) -> Stat {
-        Stat {
-            device: self.device,
-            ..Stat::new(FileKind::Symlink, Mode::ALL, ProcRoot::SELF)
-        }
-    }
-
-    /// # Errors
-    /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        Err(Errno::ELOOP)
-    }
-
-    fn link_target(&self, context: &PathContext<'_>) -> Result<Target, Errno> {
-        let process = context.process().ok_or(Errno::ENOENT)?;
-        Ok(Target::Path(process.id().to_string().into_bytes().into()))
     }
 }
 

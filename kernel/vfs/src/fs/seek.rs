@@ -2,6 +2,8 @@
 
 use std::io::SeekFrom;
 
+use crate::Errno;
+
 /// New position of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTo {
@@ -20,6 +22,30 @@ pub enum SeekTo {
     /// To the first hole at or after this position; every file has one at its end.
     #[doc(alias = "SEEK_HOLE")]
     Hole(u64),
+}
+
+impl SeekTo {
+    /// Returns the new position, given the one before, and the end of a file that has one. The
+    /// caller resolves `Data` and `Hole`.
+    ///
+    /// # Errors
+    /// `EINVAL` if the position would be negative or above `i64::MAX` (Linux `vfs_setpos`), or is
+    /// relative to an end that the file lacks.
+    pub(crate) fn resolve(
+        self,
+        before: u64,
+        end: impl FnOnce() -> Option<u64>,
+    ) -> Result<u64, Errno> {
+        let position = match self {
+            SeekTo::Start(position) => Some(position),
+            SeekTo::Current(delta) => before.checked_add_signed(delta),
+            SeekTo::End(delta) => end().and_then(|end| end.checked_add_signed(delta)),
+            SeekTo::Data(_) | SeekTo::Hole(_) => None,
+        };
+        position
+            .filter(|&position| position <= i64::MAX as u64)
+            .ok_or(Errno::EINVAL)
+    }
 }
 
 impl From<SeekFrom> for SeekTo {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::mode::Mode;
+use super::attributes::Attributes;
+use super::mode::{Mode, Permissions};
 use super::timestamp::Timestamp;
 
 /// Kind of an inode.
@@ -122,6 +123,38 @@ impl Stat {
             mtime: Timestamp::EPOCH,
             ctime: Timestamp::EPOCH,
             btime: Timestamp::EPOCH,
+        }
+    }
+
+    /// Returns owner, group and permissions.
+    pub const fn permissions(&self) -> Permissions {
+        let Stat { mode, uid, gid, .. } = *self;
+        Permissions { mode, uid, gid }
+    }
+
+    /// Sets attributes, and the change time.
+    pub(crate) fn change(&mut self, changes: &Attributes) {
+        self.mode = changes.mode.unwrap_or(self.mode);
+        self.uid = changes.uid.unwrap_or(self.uid);
+        self.gid = changes.gid.unwrap_or(self.gid);
+        self.atime = changes.atime.unwrap_or(self.atime);
+        self.mtime = changes.mtime.unwrap_or(self.mtime);
+        self.ctime = Timestamp::now();
+    }
+
+    /// Sets owner, group and permissions, and all timestamps to now.
+    pub(crate) fn made_now(self, permissions: Permissions) -> Self {
+        let Permissions { mode, uid, gid } = permissions;
+        let now = Timestamp::now();
+        Stat {
+            mode,
+            uid,
+            gid,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            ..self
         }
     }
 

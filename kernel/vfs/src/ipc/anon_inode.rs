@@ -7,7 +7,7 @@ use fdtable::FileRef;
 use fdtable_shm::{Mutex, OnceCell};
 
 use crate::fs::{
-    Attributes, Credentials, FileKind, Inode, Mode, Opening, Stat, Timestamp, fresh_device,
+    Attributes, Credentials, FileKind, Inode, Mode, Opening, Permissions, Stat, fresh_device,
     fresh_inode,
 };
 use crate::ipc::fifo::Fifo;
@@ -43,19 +43,14 @@ impl AnonInode {
     }
 
     fn new(stat: Stat, device: u64, maker: Credentials, fifo: Option<Arc<Fifo>>) -> Arc<Self> {
-        let made = Timestamp::now();
-        let kind = stat.kind;
-        let stat = Mutex::new(Stat {
-            device,
-            uid: maker.uid,
-            gid: maker.gid,
-            atime: made,
-            mtime: made,
-            ctime: made,
-            btime: made,
-            ..stat
-        });
-        Arc::new(AnonInode { stat, kind, fifo })
+        let Credentials { uid, gid, .. } = maker;
+        let (kind, mode) = (stat.kind, stat.mode);
+        let stat = Stat { device, ..stat }.made_now(Permissions { mode, uid, gid });
+        Arc::new(AnonInode {
+            stat: Mutex::new(stat),
+            kind,
+            fifo,
+        })
     }
 
     /// Returns true if the inode is one of this type.
@@ -74,13 +69,7 @@ impl Inode for AnonInode {
     }
 
     fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
-        let mut stat = self.stat.lock();
-        stat.mode = changes.mode.unwrap_or(stat.mode);
-        stat.uid = changes.uid.unwrap_or(stat.uid);
-        stat.gid = changes.gid.unwrap_or(stat.gid);
-        stat.atime = changes.atime.unwrap_or(stat.atime);
-        stat.mtime = changes.mtime.unwrap_or(stat.mtime);
-        stat.ctime = Timestamp::now();
+        self.stat.lock().change(changes);
         Ok(())
     }
 

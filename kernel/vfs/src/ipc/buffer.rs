@@ -48,13 +48,18 @@
 mod ancillary;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::io::{IoSlice, IoSliceMut};
 
 use fdtable_shm::{Mutex, MutexGuard};
 
-use crate::event::{self, Events, FileId, Limit, Restart, WaitQueue, Wakeups, Watcher};
+use crate::event::{Events, Limit, WaitQueue, Wakeups};
+use crate::ipc::Ancillary;
+use crate::ipc::socket::receive::{Look, Reading};
 use crate::{Errno, OpenFlags, Status};
 use ancillary::{Mark, Passing};
+
+/// Capacity of a pipe in bytes: 65,536, as on Linux (`pipe(7)`).
+pub const PIPE_CAPACITY: usize = 65_536;
 
 /// Most bytes of an atomic write, and the smallest capacity of a buffer: 4,096.
 pub const PIPE_BUF: usize = 4096;
@@ -94,13 +99,23 @@ struct State {
     writers: WaitQueue,
 }
 
+/// One of the two sides of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    Read,
+    Write,
+}
+
 /// State of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Side {
+pub enum Side {
+    /// In use.
     Open,
     /// Writing is shut down, and the open file still exists (`shutdown`).
     Shut,
+    /// The last descriptor is closed.
     Closed,
+    /// The open file was revoked.
     Revoked,
 }
 
@@ -147,8 +162,7 @@ impl Buffer {
         self.read_while(|| Ok(()), buf)
     }
 
-    /// Reads like [`read`](Self::read), as long as `check` succeeds. There must be no ancillary
-    /// data.
+    /// Reads like [`read`](Self::read), as long as `check` succeeds.
     ///
     /// # Errors
     /// Errors of `check`, which runs after each wake-up of the readers; those of `read`.
@@ -160,20 +174,9 @@ impl Buffer {
         if buf.is_empty() {
             return check().map(|()| 0);
         }
-        // Dropped after the lock, here and in the other operations.
-        let mut wakeups = Wakeups::default();
-        let outcome = event::wait(
-            &self.state,
-            |state| &mut state.readers,
-            Events::IN,
-            Limit::FOREVER,
-            |state| match check() {
-                Ok(()) if state.read_must_wait() => None,
-                Ok(()) => Some(state.take(buf, &mut wakeups)),
-                Err(errno) => Some(Err(errno)),
-            },
-        );
-        outcome?
+        let (bufs, reading) = (&mut [IoSliceMut::new(buf)], Reading::new(Look::Take));
+        let taken = self.receive_while(&check, bufs, reading, Limit::FOREVER)?;
+        Ok(taken.count)
     }
 
     /// Reads like [`read`](Self::read), without blocking.
@@ -190,7 +193,7 @@ impl Buffer {
             Err(Errno::EAGAIN)
         } else if !state.marks.is_empty() {
             drop(state);
-            self.try_read_marked(buf)
+            self.take_into(&mut [IoSliceMut::new(buf)], Limit::NOW)
         } else if state.has_no_waiters() {
             state.pop(buf)
         } else {
@@ -221,21 +224,8 @@ impl Buffer {
         if bytes.is_empty() {
             return check().map(|()| 0);
         }
-        let mut written = 0;
-        while written < bytes.len() {
-            let limit = match written {
-                0 => Limit::FOREVER,
-                // Every handler ends the rest, and the result is the count.
-                _ => Limit::new(None, Restart::Never),
-            };
-            match self.write_some(&check, &bytes[written..], limit) {
-                Ok(count) => written += count,
-                Err(errno) if written == 0 => return Err(errno),
-                // The next call gets the error again (as in Linux `pipe_write`).
-                Err(_) => break,
-            }
-        }
-        Ok(written)
+        let (bytes, none) = (&[IoSlice::new(bytes)], Ancillary::default());
+        self.send_while(&check, bytes, none, Limit::FOREVER)
     }
 
     /// Writes like [`write`](Self::write), without blocking: all or nothing of at most [`PIPE_BUF`]
@@ -294,25 +284,31 @@ impl Buffer {
         }
     }
 
-    /// Closes the reading side: the bytes in the buffer are discarded, and writers get `EPIPE`.
-    pub fn close_reader(&self) {
-        self.end_reader(Side::Closed);
+    /// Closes or revokes the reading side: the bytes in the buffer are discarded, and writers get
+    /// `EPIPE`. If it is revoked, readers get `EIO`, sleeping ones included.
+    pub fn end_reader(&self, how: Side) {
+        let mut state = self.state.lock();
+        state.reader.end(how);
+        let rest = (
+            std::mem::take(&mut state.bytes),
+            std::mem::take(&mut state.marks),
+        );
+        let wakeups = state.notify_end();
+        drop(state);
+        // Dropped outside all locks: this may release files that will not be received.
+        drop(rest);
+        wakeups.run();
     }
 
-    /// Closes the writing side: readers get the bytes in the buffer, then end of file.
-    pub fn close_writer(&self) {
-        self.end_writer(Side::Closed);
-    }
-
-    /// Revokes the reading side: readers get `EIO`, sleeping ones included, and writers `EPIPE`.
-    pub fn revoke_reader(&self) {
-        self.end_reader(Side::Revoked);
-    }
-
-    /// Revokes the writing side: writers get `EIO`, sleeping ones included, and readers end of
-    /// file.
-    pub fn revoke_writer(&self) {
-        self.end_writer(Side::Revoked);
+    /// Ends the writing side: readers get the bytes in the buffer, then end of file. Writers get
+    /// `EPIPE` if it is shut down, and their open file still exists; `EIO` if it is revoked,
+    /// sleeping ones included.
+    pub fn end_writer(&self, how: Side) {
+        let mut state = self.state.lock();
+        state.writer.end(how);
+        let wakeups = state.notify_end();
+        drop(state);
+        wakeups.run();
     }
 
     /// Returns how many bytes a read would find.
@@ -344,72 +340,22 @@ impl Buffer {
         Ok(())
     }
 
-    /// Returns true if the reading side was revoked.
-    pub fn reader_is_revoked(&self) -> bool {
-        self.state.lock().reader == Side::Revoked
+    /// Returns the events of a side: `HUP` or `ERR` if the other side is closed.
+    pub(crate) fn events(&self, half: Half) -> Events {
+        let state = self.state.lock();
+        match half {
+            Half::Read => state.reader_events(),
+            Half::Write => state.writer_events(),
+        }
     }
 
-    /// Returns true if the writing side was revoked.
-    pub fn writer_is_revoked(&self) -> bool {
-        self.state.lock().writer == Side::Revoked
-    }
-
-    /// Checks that the reading side is open.
-    ///
-    /// # Errors
-    /// `EBADF` if it is closed; `EIO` if it is revoked.
-    pub(crate) fn check_reader(&self) -> Result<(), Errno> {
-        self.state.lock().reader.check()
-    }
-
-    /// Checks that the writing side is open.
-    ///
-    /// # Errors
-    /// `EPIPE` if it is shut down; `EBADF` if it is closed; `EIO` if it is revoked.
-    pub(crate) fn check_writer(&self) -> Result<(), Errno> {
-        self.state.lock().writer.check()
-    }
-
-    /// Returns the events of the reading side: `HUP` if the writing side is closed.
-    pub fn reader_events(&self) -> Events {
-        self.state.lock().reader_events()
-    }
-
-    /// Returns the events of the writing side: `ERR` if the reading side is closed.
-    pub fn writer_events(&self) -> Events {
-        self.state.lock().writer_events()
-    }
-
-    /// Registers a watcher of the reading side, like [`Pollee::watch`](event::Pollee::watch).
-    pub fn watch_reader(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        self.state.lock().readers.watch(watcher, interest, file);
-    }
-
-    /// Registers a watcher of the writing side, like [`Pollee::watch`](event::Pollee::watch).
-    pub fn watch_writer(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        self.state.lock().writers.watch(watcher, interest, file);
-    }
-
-    /// Unregisters a watcher from the reading side.
-    pub fn unwatch_reader(&self, watcher: &Arc<dyn Watcher>) {
-        self.state.lock().readers.unwatch(watcher);
-    }
-
-    /// Unregisters a watcher from the writing side.
-    pub fn unwatch_writer(&self, watcher: &Arc<dyn Watcher>) {
-        self.state.lock().writers.unwatch(watcher);
-    }
-
-    /// Unregisters the watchers of the reading side for `file`, and notifies them.
-    pub fn forget_reader(&self, file: FileId) {
-        let wakeups = self.state.lock().readers.forget(file);
-        wakeups.run();
-    }
-
-    /// Unregisters the watchers of the writing side for `file`, and notifies them.
-    pub fn forget_writer(&self, file: FileId) {
-        let wakeups = self.state.lock().writers.forget(file);
-        wakeups.run();
+    /// Calls `visit` with the wait queue of a side, under the lock.
+    pub(crate) fn with_queue(&self, half: Half, visit: &mut dyn FnMut(&mut WaitQueue)) {
+        let mut state = self.state.lock();
+        visit(match half {
+            Half::Read => &mut state.readers,
+            Half::Write => &mut state.writers,
+        });
     }
 
     /// Opens and closes sides, for a buffer whose sides are many open files. The bytes are
@@ -439,23 +385,6 @@ impl Buffer {
         wakeups.run();
     }
 
-    /// Notifies the watchers of the reading side that send signals.
-    pub(crate) fn signal_reader(&self, events: Events) {
-        let wakeups = self.state.lock().readers.notify_watchers(events);
-        wakeups.run();
-    }
-
-    /// Ends writing as `shutdown` does: the writer's open file still exists, and gets `EPIPE`.
-    pub(crate) fn shut_down(&self) {
-        let mut state = self.state.lock();
-        if state.writer == Side::Open {
-            state.writer = Side::Shut;
-        }
-        let wakeups = state.notify_end();
-        drop(state);
-        wakeups.run();
-    }
-
     /// Sets the error that the reader gets once, after the last byte.
     pub(crate) fn set_error(&self, error: Errno) {
         self.state.lock().error = Some(error);
@@ -474,50 +403,6 @@ impl Buffer {
     /// Returns true if [`PIPE_BUF`] bytes are free.
     pub(crate) fn is_writable(&self) -> bool {
         self.state.lock().is_writable()
-    }
-
-    fn end_reader(&self, how: Side) {
-        let mut state = self.state.lock();
-        state.reader.end(how);
-        let rest = (
-            std::mem::take(&mut state.bytes),
-            std::mem::take(&mut state.marks),
-        );
-        let wakeups = state.notify_end();
-        drop(state);
-        // Dropped outside all locks: this may release files that will not be received.
-        drop(rest);
-        wakeups.run();
-    }
-
-    fn end_writer(&self, how: Side) {
-        let mut state = self.state.lock();
-        state.writer.end(how);
-        let wakeups = state.notify_end();
-        drop(state);
-        wakeups.run();
-    }
-
-    /// Writes one piece, and blocks while there is no room.
-    fn write_some(
-        &self,
-        check: impl Fn() -> Result<(), Errno>,
-        bytes: &[u8],
-        limit: Limit,
-    ) -> Result<usize, Errno> {
-        let mut wakeups = Wakeups::default();
-        let outcome = event::wait(
-            &self.state,
-            |state| &mut state.writers,
-            Events::OUT,
-            limit,
-            |state| match check() {
-                Ok(()) if state.write_must_wait(bytes.len()) => None,
-                Ok(()) => Some(state.put(bytes, &mut wakeups)),
-                Err(errno) => Some(Err(errno)),
-            },
-        );
-        outcome?
     }
 }
 
@@ -542,10 +427,11 @@ fn put_and_wake(mut state: MutexGuard<'_, State>, bytes: &[u8]) -> Result<usize,
 }
 
 impl Side {
-    /// Ends the use of the side. A revoked side stays revoked.
-    fn end(&mut self, how: Side) {
-        if *self != Side::Revoked {
-            *self = how;
+    /// Ends the use of the side. A revoked side stays revoked, and only an open one is shut down.
+    pub(crate) fn end(&mut self, how: Side) {
+        match (*self, how) {
+            (Side::Revoked, _) | (Side::Closed, Side::Shut) => {}
+            _ => *self = how,
         }
     }
 
@@ -559,7 +445,10 @@ impl Side {
     }
 
     /// Checks that operations of this side may go on.
-    fn check(self) -> Result<(), Errno> {
+    ///
+    /// # Errors
+    /// `EPIPE` if it is shut down; `EBADF` if it is closed; `EIO` if it is revoked.
+    pub(crate) fn check(self) -> Result<(), Errno> {
         match self {
             Side::Open => Ok(()),
             Side::Shut => Err(Errno::EPIPE),

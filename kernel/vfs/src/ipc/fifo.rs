@@ -12,20 +12,21 @@
 //! `wait_for_partner`). An open for both never waits. With `O_NONBLOCK`, an open for reading does
 //! not wait, and an open for writing returns `ENXIO` if there is no reader.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use fdtable_shm::Mutex;
 
-use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups, Watcher};
+use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups};
 use crate::fs::locks::LockSet;
 use crate::fs::{Inode, Stat, VfsPath};
 use crate::ipc::anon_inode::AnonInode;
-use crate::ipc::buffer::{Buffer, Sides};
-use crate::ipc::pipe::CAPACITY;
+use crate::ipc::buffer::{Buffer, Half, PIPE_CAPACITY, Sides};
 use crate::object::file;
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::vectored::{gather, scatter};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer};
 
 /// Shared state of a FIFO's open ends. The inode holds it.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl Default for Fifo {
 impl Fifo {
     /// Makes a FIFO without open ends, with the capacity of a pipe.
     pub fn new() -> Self {
-        let buffer = Buffer::new(CAPACITY);
+        let buffer = Buffer::new(PIPE_CAPACITY);
         buffer.set_sides(Sides::default()).run();
         Fifo {
             buffer,
@@ -83,15 +84,15 @@ impl Fifo {
         }
     }
 
-    /// Makes a FIFO of `capacity` bytes with one open end for reading and one for writing: a pipe.
-    pub(crate) fn with_both_ends(capacity: usize) -> Self {
+    /// Makes a FIFO with one open end for reading and one for writing: a pipe.
+    pub(crate) fn with_both_ends() -> Self {
         let one = Count { now: 1, ever: 1 };
         let counts = Counts {
             readers: one,
             writers: one,
         };
         Fifo {
-            buffer: Buffer::new(capacity),
+            buffer: Buffer::new(PIPE_CAPACITY),
             opens: Mutex::new(Opens {
                 counts,
                 waiting: WaitQueue::new(),
@@ -131,12 +132,15 @@ impl Fifo {
             // As on Linux, an open of a pipe finds it as if both directions were open.
             Some(_) => self.admit_to_pipe(direction),
         };
-        let opened = make(FifoEnd {
+        let end = End {
             fifo: Arc::clone(self),
             direction,
-            status: Status::new(flags),
             writers_before: before.writers,
             revoked: Arc::default(),
+        };
+        let opened = make(FifoEnd {
+            end,
+            status: Status::new(flags),
             path,
             inode,
         });
@@ -147,10 +151,6 @@ impl Fifo {
         // If it is dropped, the drop of the end takes it off the counts.
         self.wait_for_partner(direction, flags, before)?;
         opened
-    }
-
-    pub(crate) fn locks(&self) -> &LockSet {
-        &self.locks
     }
 
     pub(crate) fn buffer(&self) -> &Buffer {
@@ -206,14 +206,13 @@ impl Fifo {
     /// # Errors
     /// `EINTR`.
     fn wait(&self, came: impl Fn(&Counts) -> bool) -> Result<(), Errno> {
-        let ended = event::wait(
+        event::wait(
             &self.opens,
             |opens| &mut opens.waiting,
             Events::IN,
             Limit::FOREVER,
-            |opens| came(&opens.counts).then_some(()),
-        );
-        Ok(ended?)
+            |opens| came(&opens.counts).then_some(Ok(())),
+        )
     }
 
     /// Takes a closed end off the counts.
@@ -225,18 +224,6 @@ impl Fifo {
         drop(opens);
         // Outside the lock: a notified watcher may ask the end for its events.
         wakeups.run();
-    }
-
-    /// Revokes an end of a pipe. Unless there are further ends of the direction, its sleepers get
-    /// `EIO`.
-    pub(crate) fn revoke(&self, direction: Direction) {
-        let Counts { readers, writers } = self.opens.lock().counts;
-        match direction {
-            Direction::Read if readers.now == 1 => self.buffer.revoke_reader(),
-            Direction::Write if writers.now == 1 => self.buffer.revoke_writer(),
-            _ => {}
-        }
-        self.remove(direction);
     }
 }
 
@@ -289,32 +276,57 @@ impl Direction {
     }
 }
 
-/// Open end of a FIFO.
+/// Open end of a FIFO or pipe.
 #[derive(Debug)]
 pub struct FifoEnd {
-    fifo: Arc<Fifo>,
-    direction: Direction,
+    end: End,
     status: Status,
-    /// Writers when this end was opened. A reader that opens before the first writer sees no
-    /// hangup.
-    writers_before: Count,
-    /// Shared with the pollee.
-    revoked: Arc<AtomicCell<bool>>,
     /// Path under which it was opened, if it has one.
     path: Option<VfsPath>,
     /// Inode of the pipe, if it is an end of one.
     inode: Option<Arc<AnonInode>>,
 }
 
+/// Pollable part of an open end.
+#[derive(Clone, Debug)]
+struct End {
+    fifo: Arc<Fifo>,
+    direction: Direction,
+    /// Writers when this end was opened. A reader that opens before the first writer sees no
+    /// hangup.
+    writers_before: Count,
+    /// Shared by the clones.
+    revoked: Arc<AtomicCell<bool>>,
+}
+
 impl FifoEnd {
+    /// Makes the first end of its direction of a pipe with [both ends](Fifo::with_both_ends).
+    pub(super) fn of_pipe(fifo: &Arc<Fifo>, inode: &Arc<AnonInode>, flags: OpenFlags) -> Self {
+        let end = End {
+            fifo: Arc::clone(fifo),
+            direction: match flags.can_write() {
+                true => Direction::Write,
+                false => Direction::Read,
+            },
+            writers_before: Count { now: 1, ever: 1 },
+            revoked: Arc::default(),
+        };
+        FifoEnd {
+            end,
+            status: Status::new(flags),
+            path: None,
+            inode: Some(Arc::clone(inode)),
+        }
+    }
+
     /// Returns the FIFO.
     pub fn fifo(&self) -> &Arc<Fifo> {
-        &self.fifo
+        &self.end.fifo
     }
 
     /// Checks that the end is open for a direction, and not revoked.
     fn check(&self, open: usize) -> Result<(), Errno> {
-        match (open, self.revoked.load()) {
+        match (open, self.end.is_revoked()) {
             (_, true) => Err(Errno::EIO),
             (0, false) => Err(Errno::EBADF),
             (_, false) => Ok(()),
@@ -346,13 +358,8 @@ impl FifoEnd {
 }
 
 impl Object for FifoEnd {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn path(&self) -> Option<VfsPath> {
@@ -362,7 +369,7 @@ impl Object for FifoEnd {
     /// # Errors
     /// `EOPNOTSUPP` if it has no name; `EIO` if revoked.
     fn stat(&self) -> Result<Stat, Errno> {
-        if self.revoked.load() {
+        if self.end.is_revoked() {
             return Err(Errno::EIO);
         }
         match (&self.path, &self.inode) {
@@ -377,67 +384,59 @@ impl Object for FifoEnd {
     }
 
     fn locks(&self) -> Option<&LockSet> {
-        Some(self.fifo.locks())
+        Some(&self.end.fifo.locks)
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {
-        Some(Arc::new(FifoPollee {
-            fifo: Arc::clone(&self.fifo),
-            direction: self.direction,
-            writers_before: self.writers_before,
-            revoked: Arc::clone(&self.revoked),
-        }))
+        Some(Arc::new(self.end.clone()))
     }
 
     fn forget(&self) {
-        self.fifo.buffer.forget_reader(FileId::of(self));
-        self.fifo.buffer.forget_writer(FileId::of(self));
+        self.end.forget(FileId::of(self));
+    }
+
+    fn events(&self) -> Events {
+        self.end.events()
     }
 
     fn readable_bytes(&self) -> Result<usize, Errno> {
-        Ok(self.fifo.buffer.readable_bytes())
+        Ok(self.end.fifo.buffer.readable_bytes())
     }
 
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.check(self.direction.reads())?;
-        self.was_read(self.fifo.buffer.try_read(buf)?)
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        let check = || self.check(self.end.direction.reads());
+        check()?;
+        let buffer = &self.end.fifo.buffer;
+        self.was_read(scatter(bufs, |buf| match waits {
+            true => buffer.read_while(check, buf),
+            false => buffer.try_read(buf),
+        })?)
     }
 
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        let check = || self.check(self.direction.reads());
-        self.was_read(self.fifo.buffer.read_while(check, buf)?)
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.check(self.direction.writes())?;
-        self.was_modified(self.fifo.buffer.try_write_by(&self.status, bytes)?)
-    }
-
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        let check = || self.check(self.direction.writes());
-        self.was_modified(self.fifo.buffer.write_while(check, bytes)?)
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        let check = || self.check(self.end.direction.writes());
+        check()?;
+        let buffer = &self.end.fifo.buffer;
+        self.was_modified(gather(bufs, |bytes| match waits {
+            true => buffer.write_while(check, bytes),
+            false => buffer.try_write_by(&self.status, bytes),
+        })?)
     }
 
     fn release(&self) {
-        self.fifo.remove(self.direction);
+        self.end.fifo.remove(self.end.direction);
     }
 
     fn revoke(&self) {
-        self.revoked.store(true);
-        self.fifo.remove(self.direction);
-        self.fifo.buffer.wake_all();
+        self.end.revoked.store(true);
+        self.end.fifo.remove(self.end.direction);
+        self.end.fifo.buffer.wake_all();
     }
 }
 
-/// Pollee of an end of a FIFO.
-struct FifoPollee {
-    fifo: Arc<Fifo>,
-    direction: Direction,
-    writers_before: Count,
-    revoked: Arc<AtomicCell<bool>>,
-}
-
-impl FifoPollee {
+impl End {
     /// Returns true if there were writers since this end was opened, and all have closed.
     fn writers_have_gone(&self) -> bool {
         let writers = self.fifo.opens.lock().counts.writers;
@@ -446,16 +445,18 @@ impl FifoPollee {
     }
 }
 
-impl Pollee for FifoPollee {
+impl Pollee for End {
     fn events(&self) -> Events {
         let buffer = &self.fifo.buffer;
         let mut events = Events::empty();
         if self.direction != Direction::Write {
-            events |= buffer.reader_events() - Events::HUP;
-            events.set(Events::HUP, self.writers_have_gone());
+            events |= buffer.events(Half::Read);
+            if events.contains(Events::HUP) {
+                events.set(Events::HUP, self.writers_have_gone());
+            }
         }
         if self.direction != Direction::Read {
-            events |= buffer.writer_events();
+            events |= buffer.events(Half::Write);
         }
         if self.is_revoked() {
             events |= Events::ERR;
@@ -463,24 +464,13 @@ impl Pollee for FifoPollee {
         events
     }
 
-    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        let buffer = &self.fifo.buffer;
+    fn with_queues(&self, visit: &mut dyn FnMut(&mut WaitQueue)) {
         if self.direction != Direction::Write {
-            buffer.watch_reader(watcher, interest, file);
+            self.fifo.buffer.with_queue(Half::Read, visit);
         }
         if self.direction != Direction::Read {
-            buffer.watch_writer(watcher, interest, file);
+            self.fifo.buffer.with_queue(Half::Write, visit);
         }
-    }
-
-    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
-        self.fifo.buffer.unwatch_reader(watcher);
-        self.fifo.buffer.unwatch_writer(watcher);
-    }
-
-    fn forget(&self, file: FileId) {
-        self.fifo.buffer.forget_reader(file);
-        self.fifo.buffer.forget_writer(file);
     }
 
     fn is_revoked(&self) -> bool {

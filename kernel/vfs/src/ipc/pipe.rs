@@ -4,252 +4,36 @@
 
 use std::sync::Arc;
 
-use crate::event::{Events, FileId, Pollee, Watcher};
-use crate::fs::locks::LockSet;
-use crate::fs::{Credentials, Inode, Stat};
+use crate::OpenFlags;
+use crate::fs::Credentials;
 use crate::ipc::anon_inode::AnonInode;
-use crate::ipc::buffer::Buffer;
-use crate::ipc::fifo::{Direction, Fifo};
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::ipc::fifo::{Fifo, FifoEnd};
 
-/// Capacity of a pipe in bytes: 65,536, as on Linux (`pipe(7)`).
-pub const CAPACITY: usize = 65_536;
+pub use crate::ipc::buffer::PIPE_CAPACITY as CAPACITY;
 
 /// Largest capacity that a process may set without a capability: 1,048,576, the default
 /// `fs.pipe-max-size` of Linux.
 pub const MAX_CAPACITY: usize = 1 << 20;
 
-/// Makes a pipe of [`CAPACITY`] bytes. Of `flags`, only `O_NONBLOCK` matters.
+/// Makes a pipe of [`CAPACITY`] bytes, and returns its reading and its writing end. Of `flags`,
+/// only `O_NONBLOCK` matters.
 #[doc(alias = "pipe2")]
-pub fn pipe(flags: OpenFlags) -> (PipeReader, PipeWriter) {
-    with_capacity(CAPACITY, flags)
+pub fn pipe(flags: OpenFlags) -> (FifoEnd, FifoEnd) {
+    pipe_of(Credentials::ROOT, flags)
 }
 
 /// Makes a pipe like [`pipe`], which belongs to a user and a group.
-pub(crate) fn pipe_of(maker: Credentials, flags: OpenFlags) -> (PipeReader, PipeWriter) {
-    make(CAPACITY, maker, flags)
-}
-
-/// Makes a pipe of `capacity` bytes, and at least 4,096.
-#[doc(alias = "F_SETPIPE_SZ")]
-pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (PipeReader, PipeWriter) {
-    make(capacity, Credentials::ROOT, flags)
-}
-
-fn make(capacity: usize, maker: Credentials, flags: OpenFlags) -> (PipeReader, PipeWriter) {
-    let fifo = Arc::new(Fifo::with_both_ends(capacity));
+pub(crate) fn pipe_of(maker: Credentials, flags: OpenFlags) -> (FifoEnd, FifoEnd) {
+    let fifo = Arc::new(Fifo::with_both_ends());
     let inode = AnonInode::pipe(Arc::clone(&fifo), maker);
-    let nonblock = flags & OpenFlags::NONBLOCK;
-    let reader = PipeReader {
-        fifo: Arc::clone(&fifo),
-        inode: Arc::clone(&inode),
-        status: Status::new(nonblock | OpenFlags::RDONLY),
-    };
-    let writer = PipeWriter {
-        fifo,
-        inode,
-        status: Status::new(nonblock | OpenFlags::WRONLY),
-    };
-    (reader, writer)
-}
-
-/// Reading end of a pipe.
-#[derive(Debug)]
-pub struct PipeReader {
-    fifo: Arc<Fifo>,
-    inode: Arc<AnonInode>,
-    status: Status,
-}
-
-/// Writing end of a pipe.
-#[derive(Debug)]
-pub struct PipeWriter {
-    fifo: Arc<Fifo>,
-    inode: Arc<AnonInode>,
-    status: Status,
-}
-
-impl PipeReader {
-    pub(crate) fn buffer(&self) -> &Buffer {
-        self.fifo.buffer()
-    }
-}
-
-impl Object for PipeReader {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
-    }
-
-    fn locks(&self) -> Option<&LockSet> {
-        Some(self.fifo.locks())
-    }
-
-    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
-        Some(Arc::new(ReaderPollee(Arc::clone(&self.fifo))))
-    }
-
-    fn forget(&self) {
-        self.buffer().forget_reader(FileId::of(self));
-    }
-
-    /// # Errors
-    /// `EIO` if revoked.
-    fn stat(&self) -> Result<Stat, Errno> {
-        self.buffer().check_reader()?;
-        Ok(self.inode.stat())
-    }
-
-    fn inode(&self) -> Option<Arc<dyn Inode>> {
-        Some(Arc::clone(&self.inode) as _)
-    }
-
-    fn events(&self) -> Events {
-        self.buffer().reader_events()
-    }
-
-    fn readable_bytes(&self) -> Result<usize, Errno> {
-        Ok(self.buffer().readable_bytes())
-    }
-
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.buffer().try_read(buf)
-    }
-
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.buffer().read(buf)
-    }
-
-    fn release(&self) {
-        self.fifo.remove(Direction::Read);
-    }
-
-    fn revoke(&self) {
-        self.fifo.revoke(Direction::Read);
-    }
-}
-
-impl PipeWriter {
-    pub(crate) fn buffer(&self) -> &Buffer {
-        self.fifo.buffer()
-    }
-}
-
-impl Object for PipeWriter {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
-    }
-
-    fn locks(&self) -> Option<&LockSet> {
-        Some(self.fifo.locks())
-    }
-
-    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
-        Some(Arc::new(WriterPollee(Arc::clone(&self.fifo))))
-    }
-
-    fn forget(&self) {
-        self.buffer().forget_writer(FileId::of(self));
-    }
-
-    /// # Errors
-    /// `EIO` if revoked.
-    fn stat(&self) -> Result<Stat, Errno> {
-        self.buffer().check_writer()?;
-        Ok(self.inode.stat())
-    }
-
-    fn inode(&self) -> Option<Arc<dyn Inode>> {
-        Some(Arc::clone(&self.inode) as _)
-    }
-
-    fn events(&self) -> Events {
-        self.buffer().writer_events()
-    }
-
-    fn readable_bytes(&self) -> Result<usize, Errno> {
-        Ok(self.buffer().readable_bytes())
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.buffer().try_write_by(&self.status, bytes)
-    }
-
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.buffer().write(bytes)
-    }
-
-    fn release(&self) {
-        self.fifo.remove(Direction::Write);
-    }
-
-    fn revoke(&self) {
-        self.fifo.revoke(Direction::Write);
-    }
-}
-
-/// Pollee of the reading end.
-struct ReaderPollee(Arc<Fifo>);
-
-impl Pollee for ReaderPollee {
-    fn events(&self) -> Events {
-        self.0.buffer().reader_events()
-    }
-
-    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        self.0.buffer().watch_reader(watcher, interest, file);
-    }
-
-    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
-        self.0.buffer().unwatch_reader(watcher);
-    }
-
-    fn forget(&self, file: FileId) {
-        self.0.buffer().forget_reader(file);
-    }
-
-    fn is_revoked(&self) -> bool {
-        self.0.buffer().reader_is_revoked()
-    }
-}
-
-/// Pollee of the writing end.
-struct WriterPollee(Arc<Fifo>);
-
-impl Pollee for WriterPollee {
-    fn events(&self) -> Events {
-        self.0.buffer().writer_events()
-    }
-
-    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        self.0.buffer().watch_writer(watcher, interest, file);
-    }
-
-    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
-        self.0.buffer().unwatch_writer(watcher);
-    }
-
-    fn forget(&self, file: FileId) {
-        self.0.buffer().forget_writer(file);
-    }
-
-    fn is_revoked(&self) -> bool {
-        self.0.buffer().writer_is_revoked()
-    }
+    let end = |access| FifoEnd::of_pipe(&fifo, &inode, flags & OpenFlags::NONBLOCK | access);
+    (end(OpenFlags::RDONLY), end(OpenFlags::WRONLY))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Errno, Object};
 
     #[test]
     fn each_end_has_one_direction() {
@@ -269,7 +53,8 @@ mod tests {
 
     #[test]
     fn a_capacity_below_pipe_buf_is_rounded_up() {
-        let (_reader, writer) = with_capacity(1, OpenFlags::empty());
+        let (_reader, writer) = pipe(OpenFlags::empty());
+        writer.fifo().buffer().set_capacity(1).unwrap();
         assert_eq!(writer.try_write(&[0; CAPACITY]), Err(Errno::EAGAIN));
         writer.set_status(OpenFlags::NONBLOCK).unwrap();
         assert_eq!(writer.try_write(&[0; CAPACITY]), Ok(4096));

@@ -39,16 +39,15 @@ pub use namespace::Namespace;
 pub use options::{KeptOption, OptionValue, SocketOption};
 pub use recv_queue::{BACKLOG, OVERHEAD};
 
-use self::core::{Core, FileState};
-use crate::event::{Events, FileId, Pollee};
+use self::core::Core;
+use crate::event::{Events, FileId, Limit, Pollee};
 use crate::fs::locks::LockSet;
 use crate::fs::{Credentials, Inode, Stat};
 use crate::ipc::anon_inode::AnonInode;
-use crate::ipc::buffer::Buffer;
-use crate::ipc::wait_policy::WaitPolicy;
+use crate::ipc::buffer::{Buffer, Side};
 use crate::object::file;
-use crate::vectored::IOV_MAX;
-use crate::{Errno, Object, OpenFlags, Process, RcuObject, Status};
+use crate::vectored::{IOV_MAX, gather, scatter};
+use crate::{Errno, Object, OpenFlags, Process, RcuObject, Status, Transfer};
 use ancillary::Ancillary;
 use message::SendRequest;
 use queue::Queue;
@@ -239,7 +238,7 @@ impl Socket {
         let core = self.core.accept(self.receive_policy(MsgFlags::empty()))?;
         let accepted = file(Self::of(Arc::clone(&core), flags));
         if accepted.is_err() {
-            core.end(FileState::Closed);
+            core.end(Side::Closed);
         }
         Ok((accepted?, peer_name(&core)))
     }
@@ -282,14 +281,6 @@ impl Socket {
             return Err(Errno::EINVAL);
         }
         self.core.connect_datagram(None)
-    }
-
-    /// Shuts down receiving, sending, or both. Sleepers wake.
-    ///
-    /// # Errors
-    /// `EIO` if revoked.
-    pub fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
-        self.core.shut_down(how)
     }
 
     /// Returns the address of the socket.
@@ -377,36 +368,11 @@ impl Socket {
         self.core.receive(bufs, flags, policy)
     }
 
-    /// Returns the value of an option.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` if it is write-only.
-    pub fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
-        self.core.option(option)
-    }
-
-    /// Sets an option.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type or is not
-    /// possible; `EOPNOTSUPP` for `SO_REUSEPORT`, unless it is 0.
-    pub fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
-        self.core.set_option(option, value)
-    }
-
     /// Returns how many bytes the peer has not read.
     #[doc(alias = "SIOCOUTQ")]
     pub fn unread_bytes(&self) -> usize {
         let link = self.core.link.get();
         link.map_or(0, |link| link.outgoing.weight())
-    }
-
-    /// Checks that sending is not shut down.
-    ///
-    /// # Errors
-    /// `EPIPE` if it is shut down; `EIO` if revoked.
-    pub(crate) fn may_send(&self) -> Result<(), Errno> {
-        self.core.may_send()
     }
 
     fn is_unconnected(&self) -> bool {
@@ -417,22 +383,22 @@ impl Socket {
     fn refuse_urgent(&self) -> Errno {
         match self.kind() {
             _ if self.is_unconnected() => Errno::ENOTCONN,
-            SocketType::Stream => self.may_send().err().unwrap_or(Errno::EOPNOTSUPP),
+            SocketType::Stream => self.core.may_send().err().unwrap_or(Errno::EOPNOTSUPP),
             _ => Errno::EOPNOTSUPP,
         }
     }
 
-    fn receive_policy(&self, flags: MsgFlags) -> WaitPolicy {
+    fn receive_policy(&self, flags: MsgFlags) -> Limit {
         match self.may_wait(flags) {
             true => self.core.options.receive_policy(),
-            false => WaitPolicy::NoWait,
+            false => Limit::NOW,
         }
     }
 
-    fn send_policy(&self, flags: MsgFlags) -> WaitPolicy {
+    fn send_policy(&self, flags: MsgFlags) -> Limit {
         match self.may_wait(flags) {
             true => self.core.options.send_policy(),
-            false => WaitPolicy::NoWait,
+            false => Limit::NOW,
         }
     }
 
@@ -464,14 +430,15 @@ impl Socket {
         }))
     }
 
-    fn read_message(&self, buf: &mut [u8], policy: WaitPolicy) -> Result<usize, Errno> {
+    fn read_message(&self, buf: &mut [u8], policy: Limit) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
         let received = self.core.receive(bufs, MsgFlags::empty(), policy)?;
         in_flight::discard(received.rights);
         Ok(received.count)
     }
 
-    fn try_write_by(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
+    /// Writes without blocking.
+    fn write_now(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
         if let Some(stream) = self.stream()
             && !bytes.is_empty()
         {
@@ -482,33 +449,14 @@ impl Socket {
                 None => {}
             }
         }
-        self.write_message(&[IoSlice::new(bytes)], sender(), WaitPolicy::NoWait)
-    }
-
-    fn write_by(&self, bytes: &[u8], sender: impl Fn() -> Ucred) -> Result<usize, Errno> {
-        // The fast path of most writes.
-        match self.try_write_by(bytes, &sender) {
-            Err(Errno::EAGAIN) => {
-                let policy = self.core.options.send_policy();
-                self.write_message(&[IoSlice::new(bytes)], sender(), policy)
-            }
-            outcome => outcome,
-        }
-    }
-
-    fn write_slices(&self, bufs: &[IoSlice<'_>], sender: Ucred) -> Result<usize, Errno> {
-        // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
-        if bufs.iter().all(|buf| buf.is_empty()) {
-            return Ok(0);
-        }
-        self.write_message(bufs, sender, self.send_policy(MsgFlags::empty()))
+        self.write_message(&[IoSlice::new(bytes)], sender(), Limit::NOW)
     }
 
     fn write_message(
         &self,
         bytes: &[IoSlice<'_>],
         sender: Ucred,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<usize, Errno> {
         self.core.send(SendRequest {
             bytes,
@@ -534,8 +482,8 @@ impl Bound {
     pub fn peer(&self) -> Result<Peer, Errno> {
         let core = self.0.upgrade().ok_or(Errno::ECONNREFUSED)?;
         match core.file_state.load() {
-            FileState::Open => Ok(Peer(core)),
-            FileState::Closed | FileState::Revoked => Err(Errno::ECONNREFUSED),
+            Side::Open => Ok(Peer(core)),
+            _ => Err(Errno::ECONNREFUSED),
         }
     }
 }
@@ -561,13 +509,8 @@ impl Object for Socket {
         true
     }
 
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn locks(&self) -> Option<&LockSet> {
@@ -597,53 +540,53 @@ impl Object for Socket {
         self.core.readable_bytes()
     }
 
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        match self.stream() {
-            Some(stream) => stream.incoming.try_read(buf),
-            // No message is read for an empty buffer, as on Linux.
-            None if buf.is_empty() => Ok(0),
-            None => self.read_message(buf, WaitPolicy::NoWait),
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        scatter(bufs, |buf| {
+            // The fast path of most reads.
+            let read = match self.stream() {
+                Some(stream) => stream.incoming.try_read(buf),
+                // No message is read for an empty buffer, as on Linux.
+                None if buf.is_empty() => Ok(0),
+                None => self.read_message(buf, Limit::NOW),
+            };
+            match read {
+                Err(Errno::EAGAIN) if waits => {
+                    self.read_message(buf, self.core.options.receive_policy())
+                }
+                read => read,
+            }
+        })
+    }
+
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        let waits = how.waits_in_stream()?;
+        let sender = || how.by.map_or(self.core.maker, Process::sender);
+        if how.is_vectored {
+            // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
+            return match bufs.iter().all(|buf| buf.is_empty()) {
+                true => Ok(0),
+                false => self.write_message(bufs, sender(), self.send_policy(MsgFlags::empty())),
+            };
         }
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.try_write_by(bytes, || self.core.maker)
-    }
-
-    fn try_write_as(&self, writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
-        self.try_write_by(bytes, || writer.sender())
-    }
-
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        // The fast path of most reads.
-        match self.try_read(buf) {
-            Err(Errno::EAGAIN) => self.read_message(buf, self.core.options.receive_policy()),
-            outcome => outcome,
-        }
-    }
-
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write_by(bytes, || self.core.maker)
-    }
-
-    fn write_as(&self, writer: &Process, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write_by(bytes, || writer.sender())
-    }
-
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.write_slices(bufs, self.core.maker)
-    }
-
-    fn write_vectored_as(&self, writer: &Process, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.write_slices(bufs, writer.sender())
+        gather(bufs, |bytes| {
+            // The fast path of most writes.
+            match self.write_now(bytes, sender) {
+                Err(Errno::EAGAIN) if waits => {
+                    let policy = self.core.options.send_policy();
+                    self.write_message(&[IoSlice::new(bytes)], sender(), policy)
+                }
+                written => written,
+            }
+        })
     }
 
     fn release(&self) {
-        self.core.end(FileState::Closed);
+        self.core.end(Side::Closed);
     }
 
     fn revoke(&self) {
-        self.core.end(FileState::Revoked);
+        self.core.end(Side::Revoked);
     }
 
     fn forget(&self) {

@@ -167,16 +167,6 @@ impl Process {
         self.set_credentials(credentials, credentials);
     }
 
-    /// Sets the effective user and group, for which permissions are checked.
-    /// [`faccessat`](Self::faccessat) alone checks the real ones. User 0 has the capabilities of
-    /// the real credentials, and any other none.
-    #[doc(alias = "seteuid")]
-    pub fn set_effective_ids(&self, uid: u32, gid: u32) {
-        let mut effective = Credentials::new(uid, gid);
-        effective.capabilities &= self.real_credentials().capabilities;
-        self.ids.effective.set(effective);
-    }
-
     /// Sets the effective and the real credentials, for an embedder that has rules of its own.
     ///
     /// The capabilities of `real` are those that [`faccessat`](Self::faccessat) checks: on Linux

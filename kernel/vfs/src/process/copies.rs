@@ -1,16 +1,15 @@
 //! System calls that copy between files, and `fallocate`.
 
+use std::io::IoSlice;
+
 use fdtable::{FdArg, FileRef};
 
 use super::Process;
 use super::pipes::buffer;
-use super::splices::{SpliceFlags, to_pipe};
+use super::splices::{File, STEP, SpliceFlags, moving, to_pipe, zeros};
+use crate::event::Limit;
 use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
-use crate::ipc::wait_policy::WaitPolicy;
-use crate::{Errno, OpenFlags, RcuObject};
-
-/// Most bytes that are copied at a time: 65,536.
-const STEP: usize = 64 << 10;
+use crate::{Errno, OpenFlags, Transfer};
 
 /// Number of the device `/dev/null`.
 const NULL: u64 = 0x103;
@@ -20,8 +19,6 @@ const FULL: u64 = 0x107;
 
 /// Most bytes of one call, as on Linux.
 const MAX_RW_COUNT: usize = 0x7fff_f000;
-
-type File = FileRef<RcuObject>;
 
 impl Process {
     /// Copies up to `count` bytes between two regular files, or within one. Returns how many.
@@ -130,8 +127,8 @@ impl Process {
         if let Some(pipe) = pipe {
             // A pipe takes what it has room for, even if the call may block.
             let room = pipe.wait_for_room(match to.is_nonblocking() {
-                true => WaitPolicy::NoWait,
-                false => WaitPolicy::Forever,
+                true => Limit::NOW,
+                false => Limit::FOREVER,
             })?;
             count = count.min(room);
         } else if status.contains(OpenFlags::APPEND) {
@@ -168,8 +165,7 @@ impl Process {
                 // Not by the end of a FIFO: Linux leaves its times.
                 (Some(pipe), true) => pipe.try_write(bytes),
                 (Some(pipe), false) => pipe.write_while(is_valid, bytes),
-                (None, true) => to.try_write_as(self, bytes),
-                (None, false) => to.write_as(self, bytes),
+                (None, _) => to.write_from(&[IoSlice::new(bytes)], Transfer::of(&**to, None, self)),
             }
         })?;
         if source.kind == FileKind::Regular {
@@ -287,31 +283,16 @@ fn transfer(
     count: usize,
     write: impl Fn(&[u8], u64) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    let mut buf = Vec::new();
-    let step = count.min(STEP);
-    buf.try_reserve_exact(step).map_err(|_| Errno::ENOMEM)?;
-    buf.resize(step, 0);
-    let mut done = 0;
-    while done < count {
-        let wanted = step.min(count - done);
-        let moved =
-            from.read_at(&mut buf[..wanted], at + done as u64)
-                .and_then(|read| match read {
-                    // At the end of the file nothing is written: a socket would send a message.
-                    0 => Ok((0, 0)),
-                    _ => Ok((read, write(&buf[..read], done as u64)?)),
-                });
-        match moved {
-            Ok((read, written)) => {
-                done += written;
-                // After a short read, the file may have grown by what was written.
-                if read == 0 || written < read {
-                    break;
-                }
-            }
-            Err(errno) if done == 0 => return Err(errno),
-            Err(_) => break,
-        }
-    }
-    Ok(done)
+    let mut buf = zeros(count.min(STEP))?;
+    moving(count, |done| {
+        let wanted = buf.len().min(count - done);
+        let read = from.read_at(&mut buf[..wanted], at + done as u64)?;
+        // At the end of the file nothing is written: a socket would send a message.
+        let written = match read {
+            0 => 0,
+            _ => write(&buf[..read], done as u64)?,
+        };
+        // After a short read, the file may have grown by what was written.
+        Ok((written, written < read))
+    })
 }

@@ -7,7 +7,7 @@ use fdtable::{FdArg, FileRef, RawFd};
 use super::Process;
 use crate::event::FileId;
 use crate::fs::SeekTo;
-use crate::fs::locks::{Flock, LockRequest, Locks, Owner, Record, Wanted, check_access};
+use crate::fs::locks::{Family, LockRequest, Locks, Owner, Range, Record, check_access};
 use crate::{
     Errno, FileLock, LockFrom, LockKind, LockOwner, LockWait, Object, OpenFlags, RcuObject,
 };
@@ -92,7 +92,12 @@ impl Process {
         let wanted = self.wanted(&file, owner, &lock)?;
         check_access(file.status(), lock.kind)?;
         let locks = locks_of(&file)?;
-        set(&file, locks, wanted, wait)?;
+        locks.set(&LockRequest {
+            file: &file,
+            family: Family::Records,
+            wanted,
+            wait,
+        })?;
         match owner {
             LockOwner::OpenFile => Ok(()),
             LockOwner::Process => self.keep_if_open(fd, &file, locks, wanted),
@@ -115,25 +120,29 @@ impl Process {
             LockWait::Yes
         };
         let file = self.files.get(fd)?;
-        let id = FileId::of(&*file);
-        let is_write = match operation - FlockOperation::NONBLOCK {
-            FlockOperation::SHARED => false,
-            FlockOperation::EXCLUSIVE => true,
-            FlockOperation::UNLOCK => {
-                locks_of(&file)?.remove_flock(id);
-                return Ok(());
-            }
+        let kind = match operation - FlockOperation::NONBLOCK {
+            FlockOperation::SHARED => LockKind::Read,
+            FlockOperation::EXCLUSIVE => LockKind::Write,
+            FlockOperation::UNLOCK => LockKind::Unlock,
             _ => return Err(Errno::EINVAL),
         };
-        if !file.status().can_read() && !file.status().can_write() {
+        if kind != LockKind::Unlock && !file.status().can_read() && !file.status().can_write() {
             return Err(Errno::EBADF);
         }
-        let wanted = Flock {
-            file: id,
-            is_write,
+        let id = FileId::of(&**file);
+        let wanted = Record {
+            owner: Owner::File(id),
+            range: Range::ALL,
+            kind,
             pid: self.id(),
+            file: id,
         };
-        locks_of(&file)?.set_flock(wanted, wait, &|| FileRef::is_revoked(&file))
+        locks_of(&file)?.set_flock(&LockRequest {
+            file: &file,
+            family: Family::Flocks,
+            wanted,
+            wait,
+        })
     }
 
     /// Keeps a lock of the process, unless the descriptor was closed meanwhile: that close did not
@@ -143,7 +152,7 @@ impl Process {
         fd: RawFd,
         file: &FileRef<RcuObject>,
         locks: &Arc<Locks>,
-        wanted: Wanted,
+        wanted: Record,
     ) -> Result<(), Errno> {
         if wanted.kind == LockKind::Unlock {
             return Ok(());
@@ -152,11 +161,16 @@ impl Process {
         if noted.is_ok() && self.files.refers_to(fd, file) {
             return Ok(());
         }
-        let undone = Wanted {
+        let undone = Record {
             kind: LockKind::Unlock,
             ..wanted
         };
-        set(file, locks, undone, LockWait::No)?;
+        locks.set(&LockRequest {
+            file,
+            family: Family::Records,
+            wanted: undone,
+            wait: LockWait::No,
+        })?;
         noted.and(Err(Errno::EBADF))
     }
 
@@ -165,14 +179,14 @@ impl Process {
         file: &FileRef<RcuObject>,
         owner: LockOwner,
         lock: &FileLock,
-    ) -> Result<Wanted, Errno> {
+    ) -> Result<Record, Errno> {
         let id = FileId::of(&**file);
         let (owner, pid) = match owner {
             LockOwner::Process => (self.group.locks.owner(), self.id()),
             LockOwner::OpenFile if lock.pid != 0 => return Err(Errno::EINVAL),
             LockOwner::OpenFile => (Owner::File(id), -1),
         };
-        Ok(Wanted {
+        Ok(Record {
             owner,
             range: lock.range(base(&***file, lock.from)?)?,
             kind: lock.kind,
@@ -180,20 +194,6 @@ impl Process {
             file: id,
         })
     }
-}
-
-/// Sets or releases a lock.
-fn set(
-    file: &FileRef<RcuObject>,
-    locks: &Arc<Locks>,
-    wanted: Wanted,
-    wait: LockWait,
-) -> Result<(), Errno> {
-    locks.set(&LockRequest {
-        wanted,
-        wait,
-        is_revoked: &|| FileRef::is_revoked(file),
-    })
 }
 
 fn locks_of(file: &FileRef<RcuObject>) -> Result<&Arc<Locks>, Errno> {
@@ -224,7 +224,7 @@ fn base(object: &dyn Object, from: LockFrom) -> Result<i64, Errno> {
 fn described(record: &Record) -> FileLock {
     let (first, last) = (record.range.first as i64, record.range.last as i64);
     FileLock {
-        kind: record.kind(),
+        kind: record.kind,
         from: LockFrom::Start,
         start: first,
         length: if last == i64::MAX {

@@ -310,7 +310,7 @@ impl Process {
     }
 
     /// Makes the name of a socket, with a value that `connect` finds there: the effect of `bind` on
-    /// a path. The name gets all permissions that the umask allows. Allocates.
+    /// a path. The name gets permissions `mode`, less the umask. Allocates.
     ///
     /// # Errors
     /// Errors of path lookup; `EADDRINUSE` if the name exists; `EACCES` if the user may not change
@@ -320,19 +320,10 @@ impl Process {
         &self,
         path: impl AsRef<[u8]>,
         bound: Arc<dyn Any + Send + Sync>,
-    ) -> Result<(), Errno> {
-        self.bind_name_with(path.as_ref(), bound, Mode::ALL)
-    }
-
-    /// Binds like [`bind_name`](Self::bind_name), with permissions less the umask.
-    pub(super) fn bind_name_with(
-        &self,
-        path: &[u8],
-        bound: Arc<dyn Any + Send + Sync>,
         mode: Mode,
     ) -> Result<(), Errno> {
         let context = self.path_context();
-        let made = context.mknod(At::Cwd, path, NewKind::Socket(bound), mode);
+        let made = context.mknod(At::Cwd, path.as_ref(), NewKind::Socket(bound), mode);
         match made {
             Ok(_) => Ok(()),
             Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),

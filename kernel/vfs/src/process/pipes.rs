@@ -8,7 +8,7 @@ use super::Process;
 use crate::fs::Capabilities;
 use crate::ipc::buffer::{Buffer, PIPE_BUF};
 use crate::ipc::fifo::FifoEnd;
-use crate::ipc::pipe::{self, MAX_CAPACITY, PipeReader, PipeWriter};
+use crate::ipc::pipe::{self, MAX_CAPACITY};
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
@@ -60,14 +60,6 @@ impl Process {
 
 /// Returns the buffer of an end of a pipe or FIFO.
 pub(super) fn buffer(object: &dyn Object) -> Result<&Buffer, Errno> {
-    let object = object as &dyn Any;
-    if let Some(reader) = object.downcast_ref::<PipeReader>() {
-        Ok(reader.buffer())
-    } else if let Some(writer) = object.downcast_ref::<PipeWriter>() {
-        Ok(writer.buffer())
-    } else if let Some(end) = object.downcast_ref::<FifoEnd>() {
-        Ok(end.fifo().buffer())
-    } else {
-        Err(Errno::EBADF)
-    }
+    let end = (object as &dyn Any).downcast_ref::<FifoEnd>();
+    Ok(end.ok_or(Errno::EBADF)?.fifo().buffer())
 }

@@ -2,16 +2,16 @@
 //! peer alone does not make a file writable.
 //!
 //! A call that does not block checks the files like `poll`, without references, a word of the sets
-//! at a time. One that may block takes references at once.
+//! at a time. One that has to sleep takes references, and registers with the files.
 
 use std::time::{Duration, Instant};
 
-use fdtable::{FdArg, FileRef, RawFd, rcu};
+use fdtable::{FdArg, RawFd, rcu};
 
 use super::Process;
 use super::polling::events_of_none;
+use crate::Errno;
 use crate::event::{Events, Poll};
-use crate::{Errno, RcuObject};
 
 /// Set of descriptors for `select`.
 ///
@@ -91,18 +91,6 @@ impl FdSet {
         let bits = |(word, bit)| self.words.get(word).is_some_and(|word| word & bit != 0);
         word_and_bit(fd.to_raw()).is_some_and(bits)
     }
-
-    /// Removes all descriptors below `nfds`, the part that a call checks.
-    fn clear_below(&mut self, nfds: RawFd) {
-        for fd in 0..nfds.min(self.end()) {
-            self.remove(fd);
-        }
-    }
-
-    /// Returns an exclusive upper bound of the descriptors in the set.
-    fn end(&self) -> RawFd {
-        RawFd::try_from(self.words.len() * BITS).unwrap_or(RawFd::MAX)
-    }
 }
 
 /// Descriptors in a word.
@@ -151,17 +139,21 @@ impl Process {
         timeout: Option<Duration>,
     ) -> Result<usize, Errno> {
         let sets = [read, write, except];
-        if timeout != Some(Duration::ZERO) {
-            return self.select_waiting(nfds, sets, timeout);
+        match timeout {
+            Some(Duration::ZERO) => self.select_at_once(nfds, sets),
+            _ => self.select_waiting(nfds, sets, timeout),
         }
+    }
+
+    #[inline]
+    fn select_at_once(&self, nfds: RawFd, sets: [Option<&mut FdSet>; 3]) -> Result<usize, Errno> {
         select_words(nfds, sets, |first, wanted| {
             // A word of the sets is a leaf of the table, and is checked in one section.
             let section = rcu::read_lock();
             let block = self.files.block(first, &section);
             ready_of(first, wanted, |fd| match block.get_rcu(fd) {
                 Ok(file) => Ok(file.events()),
-                Err(error @ fdtable::Error::Revoked) => Ok(events_of_none(error)),
-                Err(error) => Err(error.into()),
+                Err(error) => events_without_file(error),
             })
         })
     }
@@ -170,39 +162,50 @@ impl Process {
     fn select_waiting(
         &self,
         nfds: RawFd,
-        mut sets: [Option<&mut FdSet>; 3],
+        sets: [Option<&mut FdSet>; 3],
         timeout: Option<Duration>,
     ) -> Result<usize, Errno> {
-        if nfds < 0 {
-            return Err(Errno::EINVAL);
-        }
         // Read before the first check, which takes time too. A deadline too far ahead is none.
         let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
-        let mut asked = asked(&sets, nfds);
-        let files: Vec<_> =
-            (asked.iter().map(|one| self.opened(one.fd))).collect::<Result<_, _>>()?;
-        let mut ready = note(&mut asked, &mut files.iter().map(Opened::events));
-        if ready.is_none() {
-            let poll = register(&asked, files);
-            ready = poll.wait(deadline.flatten(), |found| note(&mut asked, found))?;
+        let wanted = sets.each_ref().map(|set| set.as_deref().cloned());
+        let wanted = wanted.map(Option::unwrap_or_default);
+        let mut found = wanted.clone();
+        let mut count = self.select_at_once(nfds, found.each_mut().map(Some))?;
+        if count == 0 {
+            found.clone_from(&wanted);
+            let mut poll = Poll::new();
+            select_now(nfds, found.each_mut().map(Some), |fd| {
+                let sets = wanted.iter().zip(SETS).filter(|(set, _)| set.contains(fd));
+                match self.files.get(fd) {
+                    Ok(file) => poll.add(file, sets.map(|(_, events)| events).collect()),
+                    Err(error) => poll.add_fixed(events_without_file(error)?),
+                }
+                Ok(Events::empty())
+            })?;
+            let ready = poll.wait(deadline.flatten(), |events| {
+                found.clone_from(&wanted);
+                // It asks for the descriptors in the order in which they were added.
+                let next = |_| Ok(events.next().unwrap_or_default());
+                let ready = select_now(nfds, found.each_mut().map(Some), next);
+                ready.ok().filter(|&ready| ready > 0)
+            })?;
+            count = ready.unwrap_or(0);
         }
-        for (index, set) in sets.iter_mut().enumerate() {
-            if let Some(set) = set {
-                set.clear_below(nfds);
-                let ready = asked.iter().filter(|one| one.ready[index]);
-                ready.for_each(|one| set.insert(one.fd));
-            }
+        for (set, found) in sets.into_iter().zip(found) {
+            set.into_iter().for_each(|set| set.clone_from(&found));
         }
-        Ok(ready.unwrap_or(0))
+        Ok(count)
     }
+}
 
-    /// Takes a reference to the file of a descriptor.
-    fn opened(&self, fd: RawFd) -> Result<Opened, Errno> {
-        match self.files.get(fd) {
-            Ok(file) => Ok(Opened::File(file)),
-            Err(error @ fdtable::Error::Revoked) => Ok(Opened::Ended(events_of_none(error))),
-            Err(error) => Err(error.into()),
-        }
+/// Returns the events of a descriptor without a file.
+///
+/// # Errors
+/// `EBADF` if it is not open.
+fn events_without_file(error: fdtable::Error) -> Result<Events, Errno> {
+    match error {
+        fdtable::Error::Revoked => Ok(events_of_none(error)),
+        error => Err(error.into()),
     }
 }
 
@@ -314,77 +317,4 @@ fn below(count: usize) -> u64 {
 fn word_of(set: &Option<&mut FdSet>, word: usize) -> u64 {
     let words = set.as_ref().map_or(&[][..], |set| &set.words);
     words.get(word).copied().unwrap_or(0)
-}
-
-/// Descriptor in one of the sets.
-struct Asked {
-    fd: RawFd,
-    /// The sets that it is in.
-    wanted: [bool; 3],
-    /// The sets for which it is ready.
-    ready: [bool; 3],
-}
-
-/// File of a descriptor in a set.
-enum Opened {
-    File(FileRef<RcuObject>),
-    /// A revoked one.
-    Ended(Events),
-}
-
-impl Opened {
-    fn events(&self) -> Events {
-        match self {
-            Opened::File(file) => file.events(),
-            Opened::Ended(events) => *events,
-        }
-    }
-}
-
-impl Asked {
-    /// Returns the events that can make it ready.
-    fn interest(&self) -> Events {
-        let sets = self.wanted.iter().zip(SETS);
-        sets.filter(|(wanted, _)| **wanted)
-            .fold(Events::empty(), |all, (_, events)| all | events)
-    }
-
-    /// Stores the sets for which it is ready, and returns how many they are.
-    fn note(&mut self, found: Events) -> usize {
-        for (index, events) in SETS.into_iter().enumerate() {
-            self.ready[index] = self.wanted[index] && found.intersects(events);
-        }
-        self.ready.iter().filter(|ready| **ready).count()
-    }
-}
-
-/// Returns the descriptors in the sets.
-fn asked(sets: &[Option<&mut FdSet>; 3], nfds: RawFd) -> Vec<Asked> {
-    let ends = sets.iter().flatten().map(|set| set.end());
-    let end = ends.max().unwrap_or(0).min(nfds);
-    let all = (0..end).map(|fd| Asked {
-        fd,
-        wanted: [0, 1, 2].map(|index| sets[index].as_ref().is_some_and(|set| set.contains(fd))),
-        ready: [false; 3],
-    });
-    all.filter(|one| one.wanted.contains(&true)).collect()
-}
-
-/// Stores the events that were found, and returns how many are ready, if any.
-fn note(asked: &mut [Asked], found: &mut dyn Iterator<Item = Events>) -> Option<usize> {
-    let notes = asked.iter_mut().zip(found);
-    let ready = notes.map(|(one, events)| one.note(events)).sum();
-    (ready > 0).then_some(ready)
-}
-
-/// Registers with the files.
-fn register(asked: &[Asked], files: Vec<Opened>) -> Poll {
-    let mut poll = Poll::new();
-    for (one, file) in asked.iter().zip(files) {
-        match file {
-            Opened::File(file) => poll.add(file, one.interest()),
-            Opened::Ended(events) => poll.add_fixed(events),
-        }
-    }
-    poll
 }

@@ -98,7 +98,7 @@ impl Process {
         let socket = file.socket()?;
         // The inode has the permissions of the socket itself, which `fchmod` changes.
         let mode = file.0.stat()?.mode;
-        self.bind_name_with(path, Arc::new(socket.bound()?), mode)?;
+        self.bind_name(path, Arc::new(socket.bound()?), mode)?;
         // As on Linux, an address that the socket has is found after the inode is made.
         socket.set_path(name).inspect_err(|_| {
             // Another thread may have removed or replaced it meanwhile.
@@ -165,7 +165,7 @@ impl Process {
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
     pub fn shutdown(&self, fd: impl FdArg, how: Shutdown) -> Result<(), Errno> {
-        self.socket_file(fd)?.socket()?.shut_down(how)
+        self.socket_file(fd)?.socket()?.core().shut_down(how)
     }
 
     /// Returns the address of a socket.
@@ -204,7 +204,7 @@ impl Process {
         let to = match message.to {
             // For sequenced packets, Linux ignores it.
             Some(address) if socket.kind() == SocketType::Datagram => {
-                socket.may_send()?;
+                socket.core().may_send()?;
                 socket.prepare_connect()?;
                 Some(self.peer_at(socket, address)?)
             }
@@ -269,16 +269,17 @@ impl Process {
     /// Returns the value of an option of a socket.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `ENOPROTOOPT` if the option is write-only; `EIO` if revoked.
     pub fn getsockopt(&self, fd: impl FdArg, option: SocketOption) -> Result<OptionValue, Errno> {
-        self.socket_file(fd)?.socket()?.option(option)
+        self.socket_file(fd)?.socket()?.core().option(option)
     }
 
     /// Sets an option of a socket.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EPERM`, for `SO_DEBUG` `EACCES`, if that needs a capability; those of
-    /// [`Socket::set_option`]; `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `EPERM`, for `SO_DEBUG` `EACCES`, if that needs a capability;
+    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type or is not
+    /// possible; `EOPNOTSUPP` for `SO_REUSEPORT`, unless it is 0; `EIO` if revoked.
     pub fn setsockopt(
         &self,
         fd: impl FdArg,
@@ -288,7 +289,7 @@ impl Process {
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
         may_set(self.credentials(), option, value)?;
-        socket.set_option(option, value)
+        socket.core().set_option(option, value)
     }
 
     /// Returns how many bytes the peer of a socket has not read.

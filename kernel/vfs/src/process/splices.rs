@@ -12,15 +12,14 @@ use fdtable::{FdArg, FileRef, RawFd};
 use super::Process;
 use super::pipes::buffer;
 use super::vectored::{check_written, first};
-use crate::event::Events;
+use crate::event::{Events, Limit};
 use crate::fs::{FileKind, SeekTo};
 use crate::ipc::Ancillary;
 use crate::ipc::buffer::Buffer;
-use crate::ipc::wait_policy::WaitPolicy;
-use crate::{Errno, OpenFlags, RcuObject};
+use crate::{Errno, OpenFlags, RcuObject, Transfer, TransferMode};
 
 /// Most bytes that are copied at a time: 65,536.
-const STEP: usize = 64 << 10;
+pub(super) const STEP: usize = 64 << 10;
 
 bitflags::bitflags! {
     /// Flags of `splice`, `tee` and `vmsplice`, with the values of Linux.
@@ -37,7 +36,7 @@ bitflags::bitflags! {
     }
 }
 
-type File = FileRef<RcuObject>;
+pub(super) type File = FileRef<RcuObject>;
 
 impl Process {
     /// Moves up to `count` bytes from or to a pipe. Returns how many; 0 is the end.
@@ -177,7 +176,7 @@ impl Process {
         to: &File,
         offset: Option<&mut u64>,
         count: usize,
-        mut policy: WaitPolicy,
+        mut policy: Limit,
     ) -> Result<usize, Errno> {
         check_file(to, offset.as_deref())?;
         if to.status().contains(OpenFlags::APPEND) {
@@ -193,13 +192,14 @@ impl Process {
                 true => source.take_into(&mut [IoSliceMut::new(&mut buf[..wanted])], policy)?,
                 false => source.peek(&mut buf[..wanted], policy)?,
             };
-            policy = WaitPolicy::NoWait;
+            policy = Limit::NOW;
             let bytes = &buf[..found];
             let result = match at {
                 _ if found == 0 => Ok(0),
-                Some(at) => to.write_at(bytes, at + done as u64),
-                None if to.is_nonblocking() => to.try_write_as(self, bytes),
-                None => to.write_as(self, bytes),
+                at => {
+                    let at = at.map(|at| at + done as u64);
+                    to.write_from(&[IoSlice::new(bytes)], Transfer::of(&***to, at, self))
+                }
             };
             if takes {
                 source.put_back(&bytes[result.unwrap_or(0)..]);
@@ -222,13 +222,13 @@ fn between_pipes(
     source: &Buffer,
     target: &Buffer,
     count: usize,
-    mut policy: WaitPolicy,
+    mut policy: Limit,
 ) -> Result<usize, Errno> {
     let mut buf = zeros(count.min(STEP))?;
     moving(count, |done| {
         let wanted = buf.len().min(count - done);
         let step = between_pipes_once(source, target, &mut buf[..wanted], policy);
-        policy = WaitPolicy::NoWait;
+        policy = Limit::NOW;
         step
     })
 }
@@ -238,7 +238,7 @@ fn between_pipes_once(
     source: &Buffer,
     target: &Buffer,
     buf: &mut [u8],
-    policy: WaitPolicy,
+    policy: Limit,
 ) -> Result<(usize, bool), Errno> {
     loop {
         // Nothing is taken out while this waits for room.
@@ -249,7 +249,7 @@ fn between_pipes_once(
         let room = target.wait_for_room(policy)?;
         let wanted = &mut buf[..found.min(room)];
         let moved = source
-            .take_into(&mut [IoSliceMut::new(wanted)], WaitPolicy::NoWait)
+            .take_into(&mut [IoSliceMut::new(wanted)], Limit::NOW)
             .and_then(|taken| {
                 let result = target.try_write(&buf[..taken]);
                 source.put_back(&buf[result.unwrap_or(0)..taken]);
@@ -257,7 +257,7 @@ fn between_pipes_once(
             });
         match moved {
             // Another thread has taken the bytes, or the room.
-            Err(Errno::EAGAIN) if policy != WaitPolicy::NoWait => {}
+            Err(Errno::EAGAIN) if policy != Limit::NOW => {}
             moved => return moved.map(|moved| (moved, moved < found)),
         }
     }
@@ -268,7 +268,7 @@ fn copy_between_pipes(
     source: &Buffer,
     target: &Buffer,
     count: usize,
-    policy: WaitPolicy,
+    policy: Limit,
 ) -> Result<usize, Errno> {
     let mut buf = zeros(count.min(source.capacity()))?;
     let found = source.peek(&mut buf, policy)?;
@@ -282,7 +282,7 @@ fn copy_between_pipes(
 
 /// Returns the end of the source. A target without a reader is reported first, as on Linux.
 fn at_end(target: &Buffer) -> Result<(usize, bool), Errno> {
-    match target.wait_for_room(WaitPolicy::NoWait) {
+    match target.wait_for_room(Limit::NOW) {
         Ok(_) | Err(Errno::EAGAIN) => Ok((0, true)),
         Err(errno) => Err(errno),
     }
@@ -301,12 +301,14 @@ pub(super) fn to_pipe(
     let room = target.wait_for_room(policy(nonblocking, flags))?;
     let mut buf = zeros(count.min(room))?;
     let now = from.is_nonblocking() || flags.contains(SpliceFlags::NONBLOCK);
-    let found = match &offset {
-        Some(offset) => from.read_at(&mut buf, **offset)?,
-        None if now && from.stat()?.kind == FileKind::Socket => from.read_now(&mut buf)?,
-        None if from.is_nonblocking() => from.try_read(&mut buf)?,
-        None => from.read(&mut buf)?,
+    let mut how = Transfer {
+        at: offset.as_deref().copied(),
+        ..Transfer::WAIT
     };
+    if how.at.is_none() && (from.is_nonblocking() || now && from.stat()?.kind == FileKind::Socket) {
+        how.mode = TransferMode::Now;
+    }
+    let found = from.read_to(&mut [IoSliceMut::new(&mut buf)], how)?;
     let moved = put(target, &buf[..found])?;
     if let Some(offset) = offset {
         *offset += moved as u64;
@@ -331,7 +333,7 @@ fn put(target: &Buffer, bytes: &[u8]) -> Result<usize, Errno> {
 
 /// Repeats a step until `count` bytes are moved, nothing is left, or the step says that it is the
 /// last one. An error after the first bytes ends it too.
-fn moving(
+pub(super) fn moving(
     count: usize,
     mut step: impl FnMut(usize) -> Result<(usize, bool), Errno>,
 ) -> Result<usize, Errno> {
@@ -384,14 +386,14 @@ fn is_pipe(file: &File) -> bool {
     file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
 }
 
-fn policy(nonblocking: bool, flags: SpliceFlags) -> WaitPolicy {
+fn policy(nonblocking: bool, flags: SpliceFlags) -> Limit {
     match nonblocking || flags.contains(SpliceFlags::NONBLOCK) {
-        true => WaitPolicy::NoWait,
-        false => WaitPolicy::Forever,
+        true => Limit::NOW,
+        false => Limit::FOREVER,
     }
 }
 
-fn zeros(count: usize) -> Result<Vec<u8>, Errno> {
+pub(super) fn zeros(count: usize) -> Result<Vec<u8>, Errno> {
     let mut buf = Vec::new();
     buf.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
     buf.resize(count, 0);

@@ -15,11 +15,13 @@
 //! descriptor meanwhile and the object still serves the call, the call took place before that
 //! close. If not, the object or the failed upgrade returns `EBADF`, as if the close had come first.
 
-use fdtable::{FdArg, FileRef, RawFd, rcu};
+use std::io::{IoSlice, IoSliceMut};
+
+use fdtable::{FdArg, RawFd, rcu};
 
 use super::Process;
 use crate::fs::SeekTo;
-use crate::{Errno, Object, RcuObject};
+use crate::{Errno, Object, Transfer, TransferMode};
 
 impl Process {
     /// Reads up to `buf.len()` bytes, and returns how many; 0 is end of file. Blocks until there is
@@ -30,10 +32,7 @@ impl Process {
     /// non-blocking and there is nothing yet; `EISDIR` on a directory; `EINVAL` if the range would
     /// end above `i64::MAX`; `EIO` if revoked.
     pub fn read(&self, fd: impl FdArg, buf: &mut [u8]) -> Result<usize, Errno> {
-        match self.borrowed(fd.to_raw(), |object| object.try_read(buf))? {
-            Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file.read(buf),
-        }
+        self.read_at(fd.to_raw(), buf, None)
     }
 
     /// Writes `bytes`, and returns how many it wrote. Blocks while there is no room, unless the
@@ -44,19 +43,7 @@ impl Process {
     /// non-blocking and there is no room; `EPIPE` if there is no reader; `EFBIG` at the size limit
     /// of a file; `EINVAL` if the range would end above `i64::MAX`; `ENOMEM`; `EIO` if revoked.
     pub fn write(&self, fd: impl FdArg, bytes: &[u8]) -> Result<usize, Errno> {
-        let fd = fd.to_raw();
-        let bytes = &bytes[..self.writable_bytes(fd, None, bytes.len())?];
-        let attempt = self.borrowed(fd, |object| {
-            object
-                .try_write_as(self, bytes)
-                .inspect(|_| self.remove_privileges(object))
-        });
-        match attempt? {
-            Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file
-                .write_as(self, bytes)
-                .inspect(|_| self.remove_privileges(&**file)),
-        }
+        self.write_at(fd.to_raw(), bytes, None)
     }
 
     /// Reads at `offset`, in bytes from the start, without using the file position. Otherwise like
@@ -66,10 +53,7 @@ impl Process {
     /// `ESPIPE` on a pipe or socket; `EISDIR` on a directory; `EINVAL` if `offset` is above
     /// `i64::MAX`; those of `read`.
     pub fn pread(&self, fd: impl FdArg, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        match self.borrowed(fd.to_raw(), |object| object.try_read_at(buf, offset))? {
-            Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file.read_at(buf, offset),
-        }
+        self.read_at(fd.to_raw(), buf, Some(offset))
     }
 
     /// Writes at `offset`, in bytes from the start, without using the file position. Otherwise like
@@ -78,19 +62,7 @@ impl Process {
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EINVAL` if `offset` is above `i64::MAX`; those of `write`.
     pub fn pwrite(&self, fd: impl FdArg, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let fd = fd.to_raw();
-        let bytes = &bytes[..self.writable_bytes(fd, Some(offset), bytes.len())?];
-        let attempt = self.borrowed(fd, |object| {
-            object
-                .try_write_at(bytes, offset)
-                .inspect(|_| self.remove_privileges(object))
-        });
-        match attempt? {
-            Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file
-                .write_at(bytes, offset)
-                .inspect(|_| self.remove_privileges(&**file)),
-        }
+        self.write_at(fd.to_raw(), bytes, Some(offset))
     }
 
     /// Sets the length of a file; new bytes read as zeros. Allocates, and may wait for transfers.
@@ -114,14 +86,6 @@ impl Process {
     /// `EBADF` if not an open descriptor; `EINVAL` on a pipe or socket; `EIO` if revoked.
     pub fn fsync(&self, fd: impl FdArg) -> Result<(), Errno> {
         self.files.get(fd)?.sync()
-    }
-
-    /// Synchronises like [`fsync`](Self::fsync): no timestamp survives a crash either.
-    ///
-    /// # Errors
-    /// Errors of `fsync`.
-    pub fn fdatasync(&self, fd: impl FdArg) -> Result<(), Errno> {
-        self.fsync(fd)
     }
 
     /// Moves the position of a file, and returns the new one in bytes from the start. May wait for
@@ -150,16 +114,38 @@ impl Process {
         Ok(look(&*self.files.get_rcu(fd, &section)?))
     }
 
-    /// Tries a transfer inside a read-side section.
-    fn borrowed(
+    fn read_at(&self, fd: RawFd, buf: &mut [u8], at: Option<u64>) -> Result<usize, Errno> {
+        let bufs = &mut [IoSliceMut::new(buf)];
+        self.transfer(fd, at, |object, how| object.read_to(bufs, how))
+    }
+
+    fn write_at(&self, fd: RawFd, bytes: &[u8], at: Option<u64>) -> Result<usize, Errno> {
+        let bufs = &[IoSlice::new(
+            &bytes[..self.writable_bytes(fd, at, bytes.len())?],
+        )];
+        self.transfer(fd, at, |object, how| {
+            let written = object.write_from(bufs, how);
+            written.inspect(|_| self.remove_privileges(object))
+        })
+    }
+
+    /// Tries a transfer inside a read-side section, and then, if it has to wait, outside.
+    #[inline]
+    fn transfer(
         &self,
         fd: RawFd,
-        transfer: impl FnOnce(&dyn Object) -> Result<usize, Errno>,
-    ) -> Result<Attempt, Errno> {
+        at: Option<u64>,
+        mut transfer: impl FnMut(&dyn Object, Transfer<'_>) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let how = |mode| Transfer {
+            at,
+            mode,
+            by: Some(self),
+            is_vectored: false,
+        };
         let section = rcu::read_lock();
         let object = self.files.get_rcu(fd, &section)?;
-        match transfer(&*object) {
-            Ok(count) => Ok(Attempt::Done(count)),
+        match transfer(&*object, how(TransferMode::Section)) {
             Err(Errno::EAGAIN) if !object.is_nonblocking() => {
                 let file = object.upgrade().ok_or(Errno::EBADF)?;
                 drop(section);
@@ -170,15 +156,9 @@ impl Process {
                 if file.is_collectable() && !self.files.refers_to(fd, &file) {
                     return Err(Errno::EBADF);
                 }
-                Ok(Attempt::MustWait(file))
+                transfer(&**file, how(TransferMode::Wait))
             }
-            Err(errno) => Err(errno),
+            done => done,
         }
     }
-}
-
-/// Result of a transfer without a reference.
-enum Attempt {
-    Done(usize),
-    MustWait(FileRef<RcuObject>),
 }

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::io::{IoSlice, IoSliceMut};
 
-use fdtable::FdArg;
+use fdtable::{FdArg, RawFd};
 
 use super::Process;
-use crate::Errno;
 use crate::vectored::IOV_MAX;
+use crate::{Errno, Object, Transfer};
 
 impl Process {
     /// Reads into several buffers, one after another, like [`read`](Self::read) into one: a file is
@@ -17,8 +17,7 @@ impl Process {
     /// Errors of `read`; `EINVAL` for more than 1,024 buffers, or if their total length is above
     /// `isize::MAX`; `ENOMEM`.
     pub fn readv(&self, fd: impl FdArg, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        check_read(bufs)?;
-        self.files.get(fd)?.read_vectored(bufs)
+        self.read_vectored(fd, bufs, None)
     }
 
     /// Writes several buffers, one after another, like [`write`](Self::write) one: atomically.
@@ -27,12 +26,7 @@ impl Process {
     /// # Errors
     /// Errors of `write`; `EINVAL` as for [`readv`](Self::readv); `ENOMEM`.
     pub fn writev(&self, fd: impl FdArg, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        let (fd, total) = (fd.to_raw(), check_written(bufs)?);
-        let bufs = first(bufs, total, self.writable_bytes(fd, None, total)?)?;
-        let file = self.files.get(fd)?;
-        let written = file.write_vectored_as(self, &bufs)?;
-        self.remove_privileges(&**file);
-        Ok(written)
+        self.write_vectored(fd.to_raw(), bufs, None)
     }
 
     /// Reads at `offset` like [`readv`](Self::readv), and leaves the file position alone.
@@ -45,8 +39,7 @@ impl Process {
         bufs: &mut [IoSliceMut<'_>],
         offset: u64,
     ) -> Result<usize, Errno> {
-        check_read(bufs)?;
-        self.files.get(fd)?.read_vectored_at(bufs, offset)
+        self.read_vectored(fd, bufs, Some(offset))
     }
 
     /// Writes at `offset` like [`writev`](Self::writev), and leaves the file position alone.
@@ -59,17 +52,40 @@ impl Process {
         bufs: &[IoSlice<'_>],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let (fd, total) = (fd.to_raw(), check_written(bufs)?);
-        let bufs = first(bufs, total, self.writable_bytes(fd, Some(offset), total)?)?;
+        self.write_vectored(fd.to_raw(), bufs, Some(offset))
+    }
+
+    fn read_vectored(
+        &self,
+        fd: impl FdArg,
+        bufs: &mut [IoSliceMut<'_>],
+        at: Option<u64>,
+    ) -> Result<usize, Errno> {
+        check(bufs.len(), bufs.iter().map(|buf| buf.len()))?;
         let file = self.files.get(fd)?;
-        let written = file.write_vectored_at(&bufs, offset)?;
+        file.read_to(bufs, self.vectored(&**file, at))
+    }
+
+    fn write_vectored(
+        &self,
+        fd: RawFd,
+        bufs: &[IoSlice<'_>],
+        at: Option<u64>,
+    ) -> Result<usize, Errno> {
+        let total = check_written(bufs)?;
+        let bufs = first(bufs, total, self.writable_bytes(fd, at, total)?)?;
+        let file = self.files.get(fd)?;
+        let written = file.write_from(&bufs, self.vectored(&**file, at))?;
         self.remove_privileges(&**file);
         Ok(written)
     }
-}
 
-fn check_read(bufs: &[IoSliceMut<'_>]) -> Result<usize, Errno> {
-    check(bufs.len(), bufs.iter().map(|buf| buf.len()))
+    fn vectored(&self, file: &dyn Object, at: Option<u64>) -> Transfer<'_> {
+        Transfer {
+            is_vectored: true,
+            ..Transfer::of(file, at, self)
+        }
+    }
 }
 
 /// Returns the total length.

@@ -216,7 +216,10 @@ fn a_read_counts_once_until_the_next_change() {
 
 #[test]
 fn a_length_is_set_by_path_or_descriptor() {
-    let fs = MemFs::with_limits(MemFsLimits::with_file_size(1 << 30));
+    let fs = MemFs::with_limits(MemFsLimits {
+        file_size: 1 << 30,
+        ..MemFsLimits::NONE
+    });
     let process = Process::with(Files::new(), fs);
     let fd = process.open("a", NEW).unwrap();
     process.truncate("a", 600).unwrap();

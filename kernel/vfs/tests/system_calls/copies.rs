@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use fdtable::{Fd, Files};
 use fdtable_vfs::{
-    At, Errno, FallocateFlags, FileKind, MemFs, MemFsLimits, OpenFlags, Process, SeekTo,
+    At, Errno, FallocateFlags, FileKind, MemFs, MemFsLimits, Mode, OpenFlags, Process, SeekTo,
 };
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
@@ -122,7 +122,10 @@ fn a_file_is_sent_to_any_writable_file() {
 
 #[test]
 fn memory_is_allocated_in_advance_and_freed() {
-    let fs = MemFs::with_limits(MemFsLimits::with_file_size(1 << 30));
+    let fs = MemFs::with_limits(MemFsLimits {
+        file_size: 1 << 30,
+        ..MemFsLimits::NONE
+    });
     let process = Process::with(Files::new(), fs);
     let fd = file(&process, "a", b"0123456789");
     let allocate = |how, offset, length| process.fallocate(fd, how, offset, length);
@@ -192,12 +195,14 @@ fn a_fifo_connects_its_openers() {
 #[test]
 fn a_connect_finds_the_value_bound_to_the_name() {
     let process = Process::new();
-    process.bind_name("s", std::sync::Arc::new(17_u32)).unwrap();
+    process
+        .bind_name("s", std::sync::Arc::new(17_u32), Mode::ALL)
+        .unwrap();
     assert_eq!(process.stat("s").unwrap().kind, FileKind::Socket);
     assert_eq!(process.open("s", OpenFlags::RDWR), Err(Errno::ENXIO));
     let found = process.bound_to("s").unwrap().downcast::<u32>().unwrap();
     assert_eq!(*found, 17);
-    let again = process.bind_name("s", std::sync::Arc::new(18_u32));
+    let again = process.bind_name("s", std::sync::Arc::new(18_u32), Mode::ALL);
     assert_eq!(again, Err(Errno::EADDRINUSE));
     process.open("a", NEW).unwrap();
     assert_eq!(process.bound_to("a").err(), Some(Errno::ECONNREFUSED));

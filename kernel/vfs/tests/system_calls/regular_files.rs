@@ -82,7 +82,10 @@ fn transfers_too_long_for_a_read_side_section_succeed() {
 fn a_file_grows_to_its_limit() {
     let process = Process::with(
         Files::new(),
-        MemFs::with_limits(MemFsLimits::with_file_size(1000)),
+        MemFs::with_limits(MemFsLimits {
+            file_size: 1000,
+            ..MemFsLimits::NONE
+        }),
     );
     let fd = process
         .open("file", OpenFlags::CREAT | OpenFlags::WRONLY)

@@ -1,11 +1,12 @@
 //! Which form of a transfer a process calls.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex};
 
 use fdtable::{Fd, FdFlags};
-use fdtable_vfs::{Errno, Object, OpenFlags, Process, file};
+use fdtable_vfs::{Errno, Object, OpenFlags, Process, Transfer, TransferMode, file};
 
-/// Object that records the calls, with fixed answers of its `try_` forms.
+/// Object that records the calls, with fixed answers inside read-side sections.
 struct Probe {
     answer: Result<usize, Errno>,
     status: OpenFlags,
@@ -23,24 +24,30 @@ impl Object for Probe {
         self.status
     }
 
-    fn try_read(&self, _: &mut [u8]) -> Result<usize, Errno> {
-        self.note("try_read");
-        self.answer
+    fn read_to(&self, _: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        match how.mode {
+            TransferMode::Section => {
+                self.note("try_read");
+                self.answer
+            }
+            _ => {
+                self.note("read");
+                Ok(7)
+            }
+        }
     }
 
-    fn try_write(&self, _: &[u8]) -> Result<usize, Errno> {
-        self.note("try_write");
-        self.answer
-    }
-
-    fn read(&self, _: &mut [u8]) -> Result<usize, Errno> {
-        self.note("read");
-        Ok(7)
-    }
-
-    fn write(&self, _: &[u8]) -> Result<usize, Errno> {
-        self.note("write");
-        Ok(8)
+    fn write_from(&self, _: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        match how.mode {
+            TransferMode::Section => {
+                self.note("try_write");
+                self.answer
+            }
+            _ => {
+                self.note("write");
+                Ok(8)
+            }
+        }
     }
 
     fn release(&self) {

@@ -1,6 +1,6 @@
 //! The calls on a table under a reader-writer lock.
 
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 
 use fdtable::{FdFlags, FileRef, Files};
@@ -9,7 +9,7 @@ use fdtable_vfs::fs::Credentials;
 use fdtable_vfs::socket::SocketType;
 use fdtable_vfs::{
     At, CloneFlags, Errno, FdSet, Mode, Object, OpenFlags, PollFd, Process, RcuObject, SeekTo,
-    file, pipe, select_now, socket,
+    Transfer, file, pipe, select_now, socket,
 };
 
 use super::{Calls, with_devices};
@@ -24,6 +24,14 @@ pub struct Locked<Tb> {
     table: Tb,
     /// Holds the file system. Its own table stays empty.
     names: Process,
+}
+
+/// Transfer at an offset that does not block.
+fn at(offset: u64) -> Transfer<'static> {
+    Transfer {
+        at: Some(offset),
+        ..Transfer::SECTION
+    }
 }
 
 impl<S: State<Ref = File>> Locked<RwLocked<S>> {
@@ -137,7 +145,9 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
 
     #[inline]
     fn pread(&self, fd: RawFd, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        match self.transfer(fd, |object| object.try_read_at(buf, offset))? {
+        match self.transfer(fd, |object| {
+            object.read_to(&mut [IoSliceMut::new(buf)], at(offset))
+        })? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.read_at(buf, offset),
         }
@@ -145,7 +155,9 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
 
     #[inline]
     fn pwrite(&self, fd: RawFd, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        match self.transfer(fd, |object| object.try_write_at(bytes, offset))? {
+        match self.transfer(fd, |object| {
+            object.write_from(&[IoSlice::new(bytes)], at(offset))
+        })? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.write_at(bytes, offset),
         }
@@ -153,7 +165,11 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
 
     #[inline]
     fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.table.get(fd)?.write_vectored(bufs)
+        let how = Transfer {
+            is_vectored: true,
+            ..Transfer::WAIT
+        };
+        self.table.get(fd)?.write_from(bufs, how)
     }
 
     #[inline]

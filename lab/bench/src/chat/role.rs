@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::time::Instant;
 
 use anyhow::ensure;
+use fdtable_vfs::ipc::buffer::Side;
 
 use super::conversation::{Connection, Conversation};
 use super::descriptors::Descriptors;
@@ -127,8 +128,8 @@ impl<D: Descriptors> Part<'_, D> {
         for connection in self.room {
             let _ = self.descriptors.shutdown(connection.client);
             let _ = self.descriptors.shutdown(connection.server);
-            connection.queue.close_writer();
-            connection.queue.close_reader();
+            connection.queue.end_writer(Side::Closed);
+            connection.queue.end_reader(Side::Closed);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crossbeam_utils::atomic::AtomicCell;
 
+use crate::OpenFlags;
 use crate::call::Call;
 use crate::event::{EventFd, EventFdFlags};
 use crate::object::file;

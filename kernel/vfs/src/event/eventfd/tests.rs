@@ -1,7 +1,11 @@
 //! If a counter is wrong, an event is lost, counted twice, or not waited for.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::Object;
 use crate::call::Call;
+use crate::event::count_file::WORD;
 
 fn eventfd(initial: u64, flags: EventFdFlags) -> EventFd {
     EventFd::new(initial, flags).unwrap()

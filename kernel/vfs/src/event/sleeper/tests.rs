@@ -27,14 +27,14 @@ impl Stock {
     }
 
     /// Takes an item, and passes the wake-up on if there are more.
-    fn take(&mut self) -> Option<(bool, Wakeups)> {
+    fn take(&mut self) -> Option<Result<(bool, Wakeups), Errno>> {
         if self.items > 0 {
             self.items -= 1;
             let left = self.items > 0;
             let next = left.then(|| self.queue.pass_on(Events::IN));
-            return Some((true, next.unwrap_or_default()));
+            return Some(Ok((true, next.unwrap_or_default())));
         }
-        self.closed.then(|| (false, Wakeups::default()))
+        self.closed.then(|| Ok((false, Wakeups::default())))
     }
 }
 
@@ -163,7 +163,7 @@ fn an_interrupted_wait_leaves_no_entry() {
         Limit::FOREVER,
         Stock::take,
     );
-    assert_eq!(ended.err(), Some(WaitEnd::Interrupted));
+    assert_eq!(ended.err(), Some(Errno::EINTR));
     assert!(stock.lock().queue.is_empty());
     put(&stock);
     assert_eq!(take(&stock, None), Some(true));

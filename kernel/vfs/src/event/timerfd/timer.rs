@@ -14,8 +14,9 @@ const MIN_JUMP: Duration = Duration::from_millis(20);
 /// Longest time between two readings of clocks that shows the offset between the clocks.
 const MAX_GAP: Duration = Duration::from_millis(5);
 
+/// State of a timer.
 #[derive(Debug)]
-pub(super) struct Timer {
+pub struct Timer {
     /// Clock with which it was made.
     clock: Clock,
     /// Clock on which it runs: a relative time does not follow the time of day.
@@ -161,7 +162,7 @@ impl Timer {
     }
 
     /// Takes the expirations; nothing if there are none.
-    pub(super) fn take(&mut self) -> Option<Result<u64, Errno>> {
+    pub(super) fn take_ticks(&mut self) -> Option<Result<u64, Errno>> {
         let ticks = std::mem::take(&mut self.ticks);
         self.unnotified = false;
         if std::mem::take(&mut self.canceled) {

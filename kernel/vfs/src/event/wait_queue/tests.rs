@@ -89,7 +89,7 @@ fn a_watcher_that_registers_again_has_both_interests_and_its_place() {
     queue.watch(&young, Events::IN, None);
     queue.watch(&old, Events::OUT, None);
     let order: Vec<_> = queue.watchers().map(|(watcher, ..)| watcher).collect();
-    assert!(is_same(order[0], &young) && is_same(order[1], &old) && order.len() == 2);
+    assert!(Arc::ptr_eq(order[0], &young) && Arc::ptr_eq(order[1], &old) && order.len() == 2);
     queue.wake(Events::IN).run();
     queue.wake(Events::OUT).run();
     assert_eq!(count(&recorder), 2);

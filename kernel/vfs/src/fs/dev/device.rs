@@ -2,11 +2,10 @@
 //!
 //! They have no position, and never block.
 
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
-use fdtable_shm::OnceCell;
 
 use super::{DevRoot, dentry};
 use crate::fs::inode::{Dentry, Inode, Opening};
@@ -14,10 +13,10 @@ use crate::fs::locks::LockSet;
 use crate::fs::mount::VfsPath;
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
-use crate::vectored::gather;
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::vectored::{gather, scatter};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
-/// Most bytes of a `try_` form: 65,536. A grace period waits for it.
+/// Most bytes of a transfer inside a read-side section: 65,536. A grace period waits for it.
 const SHORT: usize = 64 << 10;
 
 /// Behaviour of a device.
@@ -52,7 +51,6 @@ struct OpenDevice {
     inode: Arc<DeviceInode>,
     path: VfsPath,
     status: Status,
-    revoked: OnceCell<()>,
 }
 
 impl Device {
@@ -126,7 +124,6 @@ impl Inode for DeviceInode {
             },
             inode: self,
             status: Status::new(opening.flags()),
-            revoked: OnceCell::new(),
         })
     }
 
@@ -135,33 +132,9 @@ impl Inode for DeviceInode {
     }
 }
 
-impl OpenDevice {
-    fn check_not_revoked(&self) -> Result<(), Errno> {
-        match self.revoked.get() {
-            None => Ok(()),
-            Some(()) => Err(Errno::EIO),
-        }
-    }
-
-    #[inline]
-    fn check(&self, is_allowed: fn(OpenFlags) -> bool) -> Result<(), Errno> {
-        self.check_not_revoked()?;
-        if is_allowed(self.status.get()) {
-            Ok(())
-        } else {
-            Err(Errno::EBADF)
-        }
-    }
-}
-
 impl Object for OpenDevice {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
-    }
-
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     /// No call blocks, so long transfers are never refused either.
@@ -177,52 +150,25 @@ impl Object for OpenDevice {
         Some(&self.inode.locks)
     }
 
-    #[inline]
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        if buf.len() > SHORT {
-            return Err(Errno::EAGAIN);
-        }
-        self.read(buf)
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.check(OpenFlags::can_write)?;
-        self.device.write(bytes)
-    }
-
-    #[inline]
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.check(OpenFlags::can_read)?;
-        self.device.read(buf)
-    }
-
-    fn try_read_at(&self, buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
-        self.try_read(buf)
-    }
-
-    fn try_write_at(&self, bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
-        self.try_write(bytes)
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        self.status.check_access(OpenFlags::can_read)?;
+        scatter(bufs, |buf| match how.mode {
+            TransferMode::Section if buf.len() > SHORT => Err(Errno::EAGAIN),
+            _ => self.device.read(buf),
+        })
     }
 
     /// As on Linux, a device gets no write of several buffers without a byte.
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.check(OpenFlags::can_write)?;
-        if bufs.iter().all(|buf| buf.is_empty()) {
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        self.status.check_access(OpenFlags::can_write)?;
+        if how.is_vectored && bufs.iter().all(|buf| buf.is_empty()) {
             return Ok(0);
         }
-        gather(bufs, |bytes| self.write(bytes))
-    }
-
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], _offset: u64) -> Result<usize, Errno> {
-        self.write_vectored(bufs)
-    }
-
-    fn read_at(&self, buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
-        self.read(buf)
+        gather(bufs, |bytes| self.device.write(bytes))
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         Ok(self.inode.stat())
     }
 
@@ -232,14 +178,13 @@ impl Object for OpenDevice {
     }
 
     fn seek(&self, _to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_revoked()?;
+        self.status.check()?;
         Ok(0)
     }
 
     fn release(&self) {}
 
     fn revoke(&self) {
-        // Idempotent.
-        let _ = self.revoked.set(());
+        self.status.end(Errno::EIO);
     }
 }

@@ -26,25 +26,16 @@ pub(crate) enum Owner {
     File(FileId),
 }
 
-/// Lock that is held.
+/// Lock that is held, or to be set or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) owner: Owner,
     pub(crate) range: Range,
-    pub(crate) is_write: bool,
-    /// Process that set it.
-    pub(crate) pid: i32,
-    /// Open file through which it was set.
-    pub(crate) file: FileId,
-}
-
-/// Lock to set or to release.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) owner: Owner,
-    pub(crate) range: Range,
+    /// `Unlock` only for a lock to be released.
     pub(crate) kind: LockKind,
+    /// Process that sets it.
     pub(crate) pid: i32,
+    /// Open file through which it is set.
     pub(crate) file: FileId,
 }
 
@@ -54,17 +45,18 @@ pub(crate) struct Records {
 }
 
 impl Record {
-    /// Returns the kind.
-    pub(crate) fn kind(&self) -> LockKind {
-        if self.is_write {
-            LockKind::Write
-        } else {
-            LockKind::Read
-        }
+    fn is_write(&self) -> bool {
+        self.kind == LockKind::Write
     }
 }
 
 impl Range {
+    /// All bytes.
+    pub(crate) const ALL: Self = Range {
+        first: 0,
+        last: i64::MAX as u64,
+    };
+
     fn overlaps(self, other: Range) -> bool {
         self.first <= other.last && other.first <= self.last
     }
@@ -94,12 +86,11 @@ impl Records {
     }
 
     /// Returns the first conflicting lock of another owner.
-    pub(crate) fn conflict(&self, wanted: &Wanted) -> Option<&Record> {
-        let writes = wanted.kind == LockKind::Write;
+    pub(crate) fn conflict(&self, wanted: &Record) -> Option<&Record> {
         self.list.iter().find(|record| {
             wanted.kind != LockKind::Unlock
                 && record.owner != wanted.owner
-                && (writes || record.is_write)
+                && (wanted.is_write() || record.is_write())
                 && record.range.overlaps(wanted.range)
         })
     }
@@ -116,16 +107,15 @@ impl Records {
     ///
     /// # Errors
     /// `ENOLCK` if memory runs out; nothing has changed.
-    pub(crate) fn apply(&mut self, wanted: &Wanted) -> Result<bool, Errno> {
+    pub(crate) fn apply(&mut self, wanted: &Record) -> Result<bool, Errno> {
         // One for a lock that is split in two, and the new one.
         self.list.try_reserve(2).map_err(|_| Errno::ENOLCK)?;
         let own = self.own_that_touch(wanted);
-        let new_kind = (wanted.kind != LockKind::Unlock).then_some(wanted.kind == LockKind::Write);
         let mut merged = wanted.range;
         let (mut before, mut behind) = (None, None);
         let mut frees = false;
         for &old in &self.list[own.clone()] {
-            if new_kind == Some(old.is_write) {
+            if wanted.kind == old.kind {
                 merged.first = merged.first.min(old.range.first);
                 merged.last = merged.last.max(old.range.last);
                 continue;
@@ -135,12 +125,9 @@ impl Records {
             before = left.map(|range| Record { range, ..old }).or(before);
             behind = behind.or(right.map(|range| Record { range, ..old }));
         }
-        let new = new_kind.map(|is_write| Record {
-            owner: wanted.owner,
+        let new = (wanted.kind != LockKind::Unlock).then_some(Record {
             range: merged,
-            is_write,
-            pid: wanted.pid,
-            file: wanted.file,
+            ..*wanted
         });
         let parts: SmallVec<[Record; 3]> = [before, new, behind].into_iter().flatten().collect();
         self.list.splice(own, parts);
@@ -148,7 +135,7 @@ impl Records {
     }
 
     /// Returns the indices of the owner's locks that the wanted one overlaps or touches.
-    fn own_that_touch(&self, wanted: &Wanted) -> std::ops::Range<usize> {
+    fn own_that_touch(&self, wanted: &Record) -> std::ops::Range<usize> {
         let is_own = |record: &Record| record.owner == wanted.owner;
         let first = self.list.iter().position(is_own).unwrap_or(self.list.len());
         let own = self.list[first..]

@@ -40,14 +40,6 @@ impl MemFsLimits {
         file_size: i64::MAX as u64,
         memory: u64::MAX,
     };
-
-    /// Makes limits with this size of a file, and without a limit of memory.
-    pub const fn with_file_size(file_size: u64) -> Self {
-        MemFsLimits {
-            file_size,
-            ..Self::NONE
-        }
-    }
 }
 
 impl Default for MemFsLimits {

@@ -50,11 +50,8 @@ pub(super) struct Meta {
 
 #[derive(Debug)]
 struct State {
-    permissions: Permissions,
-    atime: Timestamp,
-    mtime: Timestamp,
-    ctime: Timestamp,
-    btime: Timestamp,
+    /// Without the attributes of the contents.
+    stat: Stat,
     dentry: Option<(Weak<Directory>, Arc<[u8]>)>,
     /// The name is removed, and kept only for `/proc`.
     is_unhashed: bool,
@@ -63,38 +60,36 @@ struct State {
 impl Meta {
     /// Makes the metadata of an inode on the file system `device`.
     pub(super) fn new(device: Device, permissions: Permissions) -> Self {
-        let now = Timestamp::now();
-        let new = Stat {
-            atime: now,
-            mtime: now,
-            ctime: now,
-            btime: now,
-            uid: permissions.uid,
-            gid: permissions.gid,
-            ..Stat::new(FileKind::Regular, permissions.mode, device.fresh_inode())
-        };
-        Self::of(device, &new)
+        let new = Stat::new(FileKind::Regular, permissions.mode, device.fresh_inode());
+        Self::of(device, &new.made_now(permissions))
     }
 
     /// Makes the metadata of an inode with these attributes, without those of its contents.
     pub(super) fn of(device: Device, stat: &Stat) -> Self {
-        let permissions = Permissions {
-            mode: stat.mode,
-            uid: stat.uid,
-            gid: stat.gid,
-        };
+        let &Stat {
+            atime,
+            mtime,
+            ctime,
+            btime,
+            ..
+        } = stat;
         Meta {
             number: stat.inode,
             device,
             accessed: AtomicCell::new(false),
-            searchable: AtomicCell::new(is_searchable(permissions)),
-            has_set_ids: AtomicCell::new(has_set_ids(permissions)),
+            searchable: AtomicCell::new(is_searchable(stat.mode)),
+            has_set_ids: AtomicCell::new(has_set_ids(stat.mode)),
             state: Mutex::new(State {
-                permissions,
-                atime: stat.atime,
-                mtime: stat.mtime,
-                ctime: stat.ctime,
-                btime: stat.btime,
+                stat: Stat {
+                    device: device.number,
+                    uid: stat.uid,
+                    gid: stat.gid,
+                    atime,
+                    mtime,
+                    ctime,
+                    btime,
+                    ..Stat::new(stat.kind, stat.mode, stat.inode)
+                },
                 dentry: None,
                 is_unhashed: false,
             }),
@@ -110,7 +105,7 @@ impl Meta {
     }
 
     pub(super) fn permissions(&self) -> Permissions {
-        self.state.lock().permissions
+        self.state.lock().stat.permissions()
     }
 
     /// Clears the set-ID bits after a change of the contents.
@@ -124,9 +119,9 @@ impl Meta {
     #[cold]
     fn clear_set_ids_locked(&self, by: Credentials) {
         let mut state = self.state.lock();
-        state.permissions.mode = state.permissions.without_set_ids(by);
-        state.ctime = Timestamp::now();
-        self.has_set_ids.store(has_set_ids(state.permissions));
+        state.stat.mode = state.stat.permissions().without_set_ids(by);
+        state.stat.ctime = Timestamp::now();
+        self.has_set_ids.store(has_set_ids(state.stat.mode));
     }
 
     /// Returns true if every user may search the inode as a directory. Takes no lock.
@@ -137,30 +132,15 @@ impl Meta {
 
     /// Returns the attributes that do not depend on the contents.
     pub(super) fn stat(&self, kind: FileKind) -> Stat {
-        let state = self.state.lock();
-        Stat {
-            device: self.device.number,
-            uid: state.permissions.uid,
-            gid: state.permissions.gid,
-            atime: state.atime,
-            mtime: state.mtime,
-            ctime: state.ctime,
-            btime: state.btime,
-            ..Stat::new(kind, state.permissions.mode, self.number)
-        }
+        let stat = self.state.lock().stat;
+        Stat { kind, ..stat }
     }
 
     pub(super) fn set(&self, changes: &Attributes) {
         let mut state = self.state.lock();
-        let permissions = &mut state.permissions;
-        permissions.mode = changes.mode.unwrap_or(permissions.mode);
-        permissions.uid = changes.uid.unwrap_or(permissions.uid);
-        permissions.gid = changes.gid.unwrap_or(permissions.gid);
-        self.searchable.store(is_searchable(*permissions));
-        self.has_set_ids.store(has_set_ids(*permissions));
-        state.atime = changes.atime.unwrap_or(state.atime);
-        state.mtime = changes.mtime.unwrap_or(state.mtime);
-        state.ctime = Timestamp::now();
+        state.stat.change(changes);
+        self.searchable.store(is_searchable(state.stat.mode));
+        self.has_set_ids.store(has_set_ids(state.stat.mode));
         self.accessed.store(false);
     }
 
@@ -175,7 +155,7 @@ impl Meta {
     #[cold]
     fn remember_access(&self) {
         let mut state = self.state.lock();
-        state.atime = state.atime.max(Timestamp::now());
+        state.stat.atime = state.stat.atime.max(Timestamp::now());
         self.accessed.store(true);
     }
 
@@ -183,14 +163,14 @@ impl Meta {
     pub(super) fn was_modified(&self) {
         let mut state = self.state.lock();
         let now = Timestamp::now();
-        state.mtime = now;
-        state.ctime = now;
+        state.stat.mtime = now;
+        state.stat.ctime = now;
         self.clear_accessed();
     }
 
     /// Records a change of anything but the contents.
     pub(super) fn was_changed(&self) {
-        self.state.lock().ctime = Timestamp::now();
+        self.state.lock().stat.ctime = Timestamp::now();
         self.clear_accessed();
     }
 
@@ -236,10 +216,10 @@ impl Meta {
     }
 }
 
-fn is_searchable(permissions: Permissions) -> bool {
-    permissions.mode.contains(Mode::new(0o111))
+fn is_searchable(mode: Mode) -> bool {
+    mode.contains(Mode::new(0o111))
 }
 
-fn has_set_ids(permissions: Permissions) -> bool {
-    permissions.mode.bits() & 0o6000 != 0
+fn has_set_ids(mode: Mode) -> bool {
+    mode.bits() & 0o6000 != 0
 }

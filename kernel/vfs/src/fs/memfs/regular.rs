@@ -12,15 +12,16 @@
 //! grace period that the memory of the open file needs. A transfer that found the file without a
 //! reference checks once more under the lock of the bytes, and returns `EBADF`.
 //!
-//! The `try_` forms only try the locks, do short copies, and never allocate. Everything else they
-//! leave to the blocking forms, with `EAGAIN`: so also files whose bytes the embedder has.
+//! A transfer inside a read-side section only tries the locks, does a short copy, and never
+//! allocates. It leaves everything else to one outside, with `EAGAIN`: files whose bytes the
+//! embedder has too.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
-use fdtable_shm::{Mutex, OnceCell, RwLock};
+use fdtable_shm::{Mutex, MutexGuard, RwLock};
 
 use super::contents::Contents;
 use super::data::Data;
@@ -36,9 +37,9 @@ use crate::fs::mount::{MountRef, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, FallocateFlags, LowerBytes, LowerFile, Seals, SharedMemory};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
-/// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
+/// Most bytes that are copied inside a read-side section: 65,536. A grace period waits for that.
 const SHORT_COPY: usize = 64 << 10;
 
 /// Bits of the mode that allow to execute.
@@ -341,11 +342,11 @@ pub(super) struct RegularFile {
     mount: Option<MountRef>,
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
+    /// Ended when the file is released or revoked. Under the lock of the bytes, a file that has not
+    /// ended keeps them until that lock is released.
     status: Status,
     /// True if `O_DIRECT` can be set.
     takes_direct: bool,
-    /// The error that all operations return once the file is released or revoked.
-    ended: OnceCell<Errno>,
 }
 
 impl RegularFile {
@@ -366,7 +367,6 @@ impl RegularFile {
             offset: Mutex::new(0),
             status: Status::new(flags),
             takes_direct: true,
-            ended: OnceCell::new(),
         };
         // An open with `TRUNC` empties the file next, and reads none of its bytes.
         if !flags.contains(OpenFlags::TRUNC) {
@@ -393,39 +393,14 @@ impl RegularFile {
 
     /// Moves the position, whose lock the caller holds. May wait for writers.
     fn move_position(&self, offset: &mut u64, to: SeekTo) -> Result<u64, Errno> {
-        let moved = match to {
-            SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => offset.checked_add_signed(delta),
-            SeekTo::End(delta) => self.inode.len().checked_add_signed(delta),
-            SeekTo::Data(from) => {
-                let data = self.inode.data.read();
-                Some(data.next_data(from)?.ok_or(Errno::ENXIO)?)
-            }
-            SeekTo::Hole(from) => {
-                let data = self.inode.data.read();
-                Some(data.next_hole(from)?.ok_or(Errno::ENXIO)?)
-            }
+        let data = || self.inode.data.read();
+        let to = match to {
+            SeekTo::Data(from) => SeekTo::Start(data().next_data(from)?.ok_or(Errno::ENXIO)?),
+            SeekTo::Hole(from) => SeekTo::Start(data().next_hole(from)?.ok_or(Errno::ENXIO)?),
+            to => to,
         };
-        *offset = position(moved.ok_or(Errno::EINVAL)?)?;
+        *offset = to.resolve(*offset, || Some(self.inode.len()))?;
         Ok(*offset)
-    }
-
-    fn check_readable(&self) -> Result<(), Errno> {
-        self.check_not_ended()?;
-        if self.status.get().can_read() {
-            Ok(())
-        } else {
-            Err(Errno::EBADF)
-        }
-    }
-
-    fn check_writable(&self) -> Result<(), Errno> {
-        self.check_not_ended()?;
-        if self.status.get().can_write() {
-            Ok(())
-        } else {
-            Err(Errno::EBADF)
-        }
     }
 
     /// Copies like [`Data::copy_out`], and records the access.
@@ -509,16 +484,10 @@ impl RegularFile {
         Ok(count)
     }
 
-    /// Checks that the file is not released or revoked. If the caller holds the lock of the bytes,
-    /// they are not freed before it releases the lock.
-    fn check_not_ended(&self) -> Result<(), Errno> {
-        self.ended.get().copied().map_or(Ok(()), Err)
-    }
-
     /// Ends the use of the file. Only the first call has an effect.
     fn end(&self, answer: Errno) {
         // Set before the bytes go: a transfer that finds none sees why.
-        if self.ended.set(answer).is_ok() {
+        if self.status.end(answer) {
             self.inode.unhold();
         }
     }
@@ -536,8 +505,8 @@ impl Object for RegularFile {
         self.inode.meta.clear_set_ids(by);
     }
 
-    fn status(&self) -> OpenFlags {
-        self.status.get()
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
     fn is_nonblocking(&self) -> bool {
@@ -563,131 +532,59 @@ impl Object for RegularFile {
         Some(&self.inode.locks)
     }
 
-    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.check_readable()?;
-        if buf.len() > SHORT_COPY {
-            return Err(Errno::EAGAIN);
-        }
-        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
-        check_end(*offset, buf.len())?;
-        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let contents = data.readable().ok_or(Errno::EAGAIN)?;
-        self.was_read();
-        let count = contents.copy_out(*offset, buf);
-        *offset += count as u64;
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        self.status.check_access(OpenFlags::can_read)?;
+        let mut position = Position::of(self, &how)?;
+        check_end(position.at, bufs.iter().map(|buf| buf.len()).sum())?;
+        let count = match (how.mode, &mut *bufs) {
+            (TransferMode::Section, [buf]) if buf.len() <= SHORT_COPY => {
+                let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+                self.status.check()?;
+                let contents = data.readable().ok_or(Errno::EAGAIN)?;
+                self.was_read();
+                contents.copy_out(position.at, buf)
+            }
+            (TransferMode::Section, _) => return Err(Errno::EAGAIN),
+            _ => self.copy_out_all(&self.inode.data.read(), position.at, bufs)?,
+        };
+        position.move_to(position.at + count as u64);
         Ok(count)
     }
 
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.read_vectored(&mut [IoSliceMut::new(buf)])
-    }
-
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        self.check_readable()?;
-        let mut offset = self.offset.lock();
-        check_end(*offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        let count = self.copy_out_all(&self.inode.data.read(), *offset, bufs)?;
-        *offset += count as u64;
-        Ok(count)
-    }
-
-    /// # Errors
-    /// `EBADF` if not open for writing; `EAGAIN` if it would block, leave a hole or allocate.
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.check_writable()?;
-        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
-        check_end(*offset, bytes.len())?;
-        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let (at, count) = self.try_copy_in(&mut data, *offset, bytes)?;
-        *offset = at + count as u64;
-        Ok(count)
-    }
-
+    /// Appends if the file is open for appending, at an offset too, as on Linux.
+    ///
     /// # Errors
     /// `EBADF` if not open for writing; `EFBIG` if the position is at the size limit or above;
     /// `EPERM` if the file is sealed; `ENOSPC` at the memory limit of the file system; `ENOMEM`.
-    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write_vectored(&[IoSlice::new(bytes)])
-    }
-
-    /// # Errors
-    /// Errors of [`write`](Object::write).
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.check_writable()?;
-        let mut offset = self.offset.lock();
-        check_end(*offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        let mut data = self.inode.data.write();
-        let at = self.write_position(*offset, || data.len());
-        let count = self.copy_in_all(&mut data, at, bufs)?;
-        *offset = at + count as u64;
+    /// Inside a read-side section `EAGAIN` if it would block, leave a hole or allocate.
+    fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        self.status.check_access(OpenFlags::can_write)?;
+        let mut position = Position::of(self, &how)?;
+        check_end(position.at, bufs.iter().map(|buf| buf.len()).sum())?;
+        let (at, count) = match (how.mode, bufs) {
+            (TransferMode::Section, [bytes]) => {
+                let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+                self.status.check()?;
+                self.try_copy_in(&mut data, position.at, bytes)?
+            }
+            (TransferMode::Section, _) => return Err(Errno::EAGAIN),
+            _ => {
+                let mut data = self.inode.data.write();
+                let at = self.write_position(position.at, || data.len());
+                (at, self.copy_in_all(&mut data, at, bufs)?)
+            }
+        };
+        position.move_to(at + count as u64);
         Ok(count)
-    }
-
-    fn try_read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        self.check_readable()?;
-        check_end(offset, buf.len())?;
-        if buf.len() > SHORT_COPY {
-            return Err(Errno::EAGAIN);
-        }
-        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let contents = data.readable().ok_or(Errno::EAGAIN)?;
-        self.was_read();
-        Ok(contents.copy_out(offset, buf))
-    }
-
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        self.check_readable()?;
-        check_end(offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        self.copy_out_all(&self.inode.data.read(), offset, bufs)
-    }
-
-    /// Appends if the file is open for appending, as on Linux.
-    ///
-    /// # Errors
-    /// Errors of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
-    fn try_write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        self.check_writable()?;
-        check_end(offset, bytes.len())?;
-        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
-        self.check_not_ended()?;
-        let (_, count) = self.try_copy_in(&mut data, offset, bytes)?;
-        Ok(count)
-    }
-
-    /// Appends if the file is open for appending, as on Linux.
-    ///
-    /// # Errors
-    /// Errors of [`write`](Object::write); `EINVAL` if `offset` is above `i64::MAX`.
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        self.write_vectored_at(&[IoSlice::new(bytes)], offset)
-    }
-
-    /// Appends if the file is open for appending, as on Linux.
-    ///
-    /// # Errors
-    /// Errors of [`write_at`](Object::write_at).
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        self.check_writable()?;
-        check_end(offset, bufs.iter().map(|buf| buf.len()).sum())?;
-        let mut data = self.inode.data.write();
-        let at = self.write_position(offset, || data.len());
-        self.copy_in_all(&mut data, at, bufs)
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
-        self.check_writable()?;
+        self.status.check_access(OpenFlags::can_write)?;
         self.inode.fallocate(how, offset, length)
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         if !self.status.get().can_write() {
             return Err(Errno::EINVAL);
         }
@@ -695,7 +592,7 @@ impl Object for RegularFile {
     }
 
     fn seals(&self) -> Result<Seals, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         Ok(self.inode.data.read().seals())
     }
 
@@ -703,7 +600,7 @@ impl Object for RegularFile {
     /// `EPERM` if no seal can be added; `EBUSY` for [`Seals::WRITE`] if a mapping can write.
     fn add_seals(&self, seals: Seals) -> Result<(), Errno> {
         let mut data = self.inode.data.write();
-        self.check_not_ended()?;
+        self.status.check()?;
         let mode = self.inode.meta.permissions().mode;
         data.add_seals(seals, mode.bits() & EXECUTE != 0)
     }
@@ -725,7 +622,7 @@ impl Object for RegularFile {
         make: &dyn Fn() -> Result<Arc<dyn SharedMemory>, Errno>,
     ) -> Result<Arc<dyn SharedMemory>, Errno> {
         let mut data = self.inode.data.write();
-        self.check_not_ended()?;
+        self.status.check()?;
         let memory = data.share(make)?;
         self.inode.is_shared.store(true);
         self.was_read();
@@ -733,12 +630,12 @@ impl Object for RegularFile {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         Ok(self.inode.stat())
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        self.check_not_ended()
+        self.status.check()
     }
 
     /// # Errors
@@ -746,14 +643,14 @@ impl Object for RegularFile {
     /// be negative or above `i64::MAX` (Linux `vfs_setpos`). A position above the size limit is
     /// allowed; a write there returns `EFBIG`.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         self.move_position(&mut self.offset.lock(), to)
     }
 
     /// # Errors
     /// `EAGAIN` also if the target depends on the length, which may wait for a writer.
     fn try_seek(&self, to: SeekTo) -> Result<u64, Errno> {
-        self.check_not_ended()?;
+        self.status.check()?;
         let (SeekTo::Start(_) | SeekTo::Current(_)) = to else {
             return Err(Errno::EAGAIN);
         };
@@ -770,12 +667,35 @@ impl Object for RegularFile {
     }
 }
 
-/// Checks that a position is at most `i64::MAX`.
-fn position(offset: u64) -> Result<u64, Errno> {
-    if offset > i64::MAX as u64 {
-        return Err(Errno::EINVAL);
+/// Position of a transfer: an offset, or that of the open file, which is locked to the end of the
+/// transfer.
+struct Position<'f> {
+    at: u64,
+    of_file: Option<MutexGuard<'f, u64>>,
+}
+
+impl<'f> Position<'f> {
+    /// # Errors
+    /// `EAGAIN` inside a read-side section if another transfer has the position.
+    #[inline]
+    fn of(file: &'f RegularFile, how: &Transfer<'_>) -> Result<Self, Errno> {
+        let of_file = match (how.at, how.mode) {
+            (Some(_), _) => None,
+            (None, TransferMode::Section) => Some(file.offset.try_lock().ok_or(Errno::EAGAIN)?),
+            (None, _) => Some(file.offset.lock()),
+        };
+        let at = how.at.or(of_file.as_deref().copied());
+        Ok(Position {
+            at: at.unwrap_or_default(),
+            of_file,
+        })
     }
-    Ok(offset)
+
+    fn move_to(&mut self, at: u64) {
+        if let Some(offset) = &mut self.of_file {
+            **offset = at;
+        }
+    }
 }
 
 /// Checks that a transfer ends at most at `i64::MAX`, even if it appends (Linux `rw_verify_area`).

@@ -69,9 +69,18 @@ impl MemFs {
         if from.meta().device().is_over_lower() {
             look_up(from, to, &args)?;
         }
-        let replaced = match rename_file(from, to, &args)? {
-            Some(done) => done,
-            None => self.rename_moving(from, to, &args)?,
+        let done = match std::ptr::eq(from, to) {
+            true => rename_files(from, to, &mut LockedPair::Same(from.lock()?), &args)?,
+            false => None,
+        };
+        let replaced = match done {
+            Some(replaced) => replaced,
+            None => {
+                // All other moves wait.
+                let _moves = self.moves.lock();
+                let mut both = lock(from, to)?;
+                rename_locked(from, to, &mut both, &args)?
+            }
         };
         // Outside the locks: this may free many bytes.
         replaced.iter().for_each(Node::drop_link);
@@ -89,53 +98,6 @@ impl MemFs {
             .filter(|directory| directory.meta().device() == self.root.meta().device())
             .ok_or(Errno::EXDEV)
     }
-
-    /// Renames while all other moves wait, and returns the node that was replaced.
-    fn rename_moving(
-        &self,
-        from: &Directory,
-        to: &Directory,
-        args: &RenameArgs<'_>,
-    ) -> Result<Option<Node>, Errno> {
-        let _moves = self.moves.lock();
-        let mut both = lock(from, to)?;
-        let moved = both.from().get(args.old).cloned().ok_or(Errno::ENOENT)?;
-        let replaced = both.to().get(args.new).cloned();
-        check_asked(&moved, replaced.as_ref(), args)?;
-        if let Node::Directory(directory) = &moved
-            && directory.contains(to)
-        {
-            return Err(Errno::EINVAL);
-        }
-        if let Some(Node::Directory(directory)) = &replaced
-            && directory.contains(from)
-        {
-            let exchanged = args.flags.contains(RenameFlags::EXCHANGE);
-            return Err(if exchanged {
-                Errno::EINVAL
-            } else {
-                Errno::ENOTEMPTY
-            });
-        }
-        match plan(&moved, replaced.as_ref(), args)? {
-            Plan::Nothing => return Ok(None),
-            Plan::Exchange(other) => {
-                let other = both.from().prepare(args.old, other)?;
-                let moved = both.to().prepare(args.new, moved)?;
-                from.put(both.from(), other);
-                to.put(both.to(), moved);
-                return Ok(None);
-            }
-            Plan::Move => {}
-        }
-        let moved = both.to().prepare(args.new, moved)?;
-        if let Some(Node::Directory(directory)) = &replaced {
-            directory.remove()?;
-        }
-        let replaced = to.put(both.to(), moved);
-        from.remove_old(both.from(), args.old);
-        Ok(replaced)
-    }
 }
 
 /// Looks up both names, and the names of a directory that may be replaced, before the locks are
@@ -149,39 +111,62 @@ fn look_up(from: &Directory, to: &Directory, args: &RenameArgs<'_>) -> Result<()
     }
 }
 
-/// Renames a file within its directory. Returns the node that was replaced, or nothing if the
-/// rename concerns a directory or two directories.
-fn rename_file(
+/// Renames a file in its directory, which is locked. Returns nothing if the rename concerns a
+/// directory, for which all other moves have to wait.
+fn rename_files(
     from: &Directory,
     to: &Directory,
+    both: &mut LockedPair<'_>,
     args: &RenameArgs<'_>,
 ) -> Result<Option<Option<Node>>, Errno> {
-    if !std::ptr::eq(from, to) {
+    let moved = both.from().get(args.old).ok_or(Errno::ENOENT)?;
+    if is_directory(moved) || both.to().get(args.new).is_some_and(is_directory) {
         return Ok(None);
     }
-    let mut entries = from.lock()?;
-    let moved = entries.get(args.old).cloned().ok_or(Errno::ENOENT)?;
-    let replaced = entries.get(args.new);
-    if is_directory(&moved) || replaced.is_some_and(is_directory) {
-        return Ok(None);
+    rename_locked(from, to, both, args).map(Some)
+}
+
+/// Renames in locked directories, and returns the node that was replaced.
+fn rename_locked(
+    from: &Directory,
+    to: &Directory,
+    both: &mut LockedPair<'_>,
+    args: &RenameArgs<'_>,
+) -> Result<Option<Node>, Errno> {
+    let moved = both.from().get(args.old).cloned().ok_or(Errno::ENOENT)?;
+    let replaced = both.to().get(args.new).cloned();
+    check_asked(&moved, replaced.as_ref(), args)?;
+    if let Node::Directory(directory) = &moved
+        && directory.contains(to)
+    {
+        return Err(Errno::EINVAL);
     }
-    check_asked(&moved, replaced, args)?;
-    match plan(&moved, replaced, args)? {
-        Plan::Nothing => Ok(Some(None)),
+    if let Some(Node::Directory(directory)) = &replaced
+        && directory.contains(from)
+    {
+        return Err(match args.flags.contains(RenameFlags::EXCHANGE) {
+            true => Errno::EINVAL,
+            false => Errno::ENOTEMPTY,
+        });
+    }
+    match plan(&moved, replaced.as_ref(), args)? {
+        Plan::Nothing => return Ok(None),
         Plan::Exchange(other) => {
-            let other = entries.prepare(args.old, other)?;
-            let moved = entries.prepare(args.new, moved)?;
-            from.put(&mut entries, other);
-            from.put(&mut entries, moved);
-            Ok(Some(None))
+            let other = both.from().prepare(args.old, other)?;
+            let moved = both.to().prepare(args.new, moved)?;
+            from.put(both.from(), other);
+            to.put(both.to(), moved);
+            return Ok(None);
         }
-        Plan::Move => {
-            let moved = entries.prepare(args.new, moved)?;
-            let replaced = from.put(&mut entries, moved);
-            from.remove_old(&mut entries, args.old);
-            Ok(Some(replaced))
-        }
+        Plan::Move => {}
     }
+    let moved = both.to().prepare(args.new, moved)?;
+    if let Some(Node::Directory(directory)) = &replaced {
+        directory.remove()?;
+    }
+    let replaced = to.put(both.to(), moved);
+    from.remove_old(both.from(), args.old);
+    Ok(replaced)
 }
 
 fn is_directory(node: &Node) -> bool {

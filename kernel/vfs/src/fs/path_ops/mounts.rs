@@ -6,7 +6,7 @@ use super::{At, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::Capabilities;
 use crate::fs::file_system::{FileSystem, StatFs};
-use crate::fs::mount::{Mounts, VfsPath, same};
+use crate::fs::mount::{Mounts, VfsPath};
 use crate::fs::namei::Follow;
 
 impl PathContext<'_> {
@@ -18,7 +18,7 @@ impl PathContext<'_> {
             return Err(Errno::EINVAL);
         }
         // It is mounted as the root already: an unmount would end it for every process.
-        if same(&fs.root(), &self.root.inode) {
+        if Arc::ptr_eq(&fs.root(), &self.root.inode) {
             return Err(Errno::EBUSY);
         }
         mounts.mount(on, fs)

@@ -7,6 +7,7 @@ use fdtable::FileRef;
 use super::open_file::OpenFileInode;
 use super::text::{Text, TextInode};
 use super::{ProcInode, ProcessDirectory, ProcessRef, fdinfo, number};
+use crate::fs::generated_link::GeneratedLink;
 use crate::fs::inode::{Dentry, Inode, MayUnlink, Opening, Target, Unlink};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
@@ -20,13 +21,6 @@ pub(super) struct Descriptors {
     name: &'static str,
     /// Kind of its files.
     kind: FileKind,
-}
-
-/// Link to the file of a descriptor.
-#[derive(Debug)]
-struct DescriptorLink {
-    shown: Arc<ProcessRef>,
-    fd: i32,
 }
 
 impl Descriptors {
@@ -80,7 +74,7 @@ impl Inode for Descriptors {
         let shown = Arc::clone(&self.shown);
         shown.files()?.fd_flags(fd).map_err(|_| Errno::ENOENT)?;
         if self.kind == FileKind::Symlink {
-            return Ok(Arc::new(DescriptorLink { shown, fd }));
+            return Ok(Arc::new(link(shown, fd)?));
         }
         let stat = shown.stat(self.what(fd), FileKind::Regular, 0o400);
         let make: Text = Arc::new(move || fdinfo::text(&*shown.files()?, fd));
@@ -127,56 +121,33 @@ impl Inode for Descriptors {
     }
 }
 
-impl DescriptorLink {
-    fn file(&self) -> Result<FileRef<RcuObject>, Errno> {
-        let found = self.shown.files()?.get(self.fd);
-        found.map_err(|error| match Errno::from(error) {
-            Errno::EBADF => Errno::ENOENT,
-            errno => errno,
-        })
-    }
-}
-
-impl Inode for DescriptorLink {
-    fn kind(&self) -> FileKind {
-        FileKind::Symlink
-    }
-
-    /// The permissions show the access mode of the descriptor.
-    fn stat(&self) -> Stat {
-        let status = self.file().map(|file| file.status());
-        let may = |is: bool, bits| if is { bits } else { 0 };
-        let mode = status.map_or(0, |status| {
-            may(status.can_read(), 0o500) | may(status.can_write(), 0o300)
-        });
-        Stat {
+/// Makes the link to the file of a descriptor. Its permissions show the access mode.
+fn link(shown: Arc<ProcessRef>, fd: i32) -> Result<GeneratedLink<(Arc<ProcessRef>, i32)>, Errno> {
+    let status = fdinfo::file_of(&*shown.files()?, fd).map(|file| file.status());
+    let may = |is: bool, bits| if is { bits } else { 0 };
+    let mode = status.map_or(0, |status| {
+        may(status.can_read(), 0o500) | may(status.can_write(), 0o300)
+    });
+    Ok(GeneratedLink {
+        stat: Stat {
             size: 64,
-            ..self
-                .shown
-                .stat(ProcInode::Descriptor(self.fd), FileKind::Symlink, mode)
-        }
-    }
-
-    /// # Errors
-    /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        Err(Errno::ELOOP)
-    }
-
-    /// # Errors
-    /// `ENOENT` if the descriptor is closed; `EIO` if its file is revoked.
-    fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
-        let file = self.file()?;
-        if let Some(path) = file.path() {
-            let shown = path.full_path();
-            return Ok(Target::MagicLink { path, shown });
-        }
-        let shown = file.label().into_bytes();
-        let inode = file.inode();
-        let path = VfsPath {
-            mount: None,
-            inode: inode.unwrap_or_else(|| Arc::new(OpenFileInode::new(file))),
-        };
-        Ok(Target::MagicLink { path, shown })
-    }
+            ..shown.stat(ProcInode::Descriptor(fd), FileKind::Symlink, mode)
+        },
+        data: (shown, fd),
+        target: |(shown, fd), _| {
+            let file = fdinfo::file_of(&*shown.files()?, *fd)?;
+            if let Some(path) = file.path() {
+                let shown = path.full_path();
+                return Ok(Target::MagicLink { path, shown });
+            }
+            let shown = file.label().into_bytes();
+            let inode = file.inode();
+            let path = VfsPath {
+                mount: None,
+                inode: inode.unwrap_or_else(|| Arc::new(OpenFileInode::new(file))),
+            };
+            Ok(Target::MagicLink { path, shown })
+        },
+        dentry: |_| None,
+    })
 }

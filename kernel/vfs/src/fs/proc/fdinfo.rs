@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use fdtable::{FdFlags, Files};
+use fdtable::{FdFlags, FileRef, Files};
 
 use crate::event::{FileId, async_io};
-use crate::fs::locks::{Flock, LockKind, Owner, Record};
+use crate::fs::locks::{LockKind, Owner, Range, Record};
 use crate::fs::seek::SeekTo;
 use crate::{Errno, Object, OpenFlags, RcuObject};
 
@@ -15,10 +15,7 @@ use crate::{Errno, Object, OpenFlags, RcuObject};
 /// # Errors
 /// `ENOENT` if it is closed; `EIO` if its file is revoked.
 pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> {
-    let file = files.get(fd).map_err(|error| match Errno::from(error) {
-        Errno::EBADF => Errno::ENOENT,
-        errno => errno,
-    })?;
+    let file = file_of(files, fd)?;
     let mut flags = file.status();
     if async_io::is_on(FileId::of(&**file)) {
         flags |= OpenFlags::ASYNC;
@@ -42,41 +39,46 @@ pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> 
     Ok(text.into_bytes())
 }
 
+/// Returns the file of a descriptor.
+///
+/// # Errors
+/// `ENOENT` if it is closed; `EIO` if its file is revoked.
+pub(super) fn file_of(files: &Files<RcuObject>, fd: i32) -> Result<FileRef<RcuObject>, Errno> {
+    files.get(fd).map_err(|error| match Errno::from(error) {
+        Errno::EBADF => Errno::ENOENT,
+        errno => errno,
+    })
+}
+
 /// Appends a line for each lock set through an open file. `inode` is the spelling of the inode in
 /// these lines.
 fn add_locks(text: &mut String, object: &dyn Object, inode: &str) {
     let Some(locks) = object.locks().and_then(|locks| locks.locks_if_any()) else {
         return;
     };
-    let (flocks, records) = locks.list(FileId::of(object));
-    let flocks = flocks.iter().map(|lock| line_of_flock(lock, inode));
-    let records = records.iter().map(|lock| line_of_record(lock, inode));
+    let [flocks, records] = locks.list(FileId::of(object));
+    let flocks = flocks.iter().map(|lock| line_of(lock, "FLOCK ", inode));
+    let records = records.iter().map(|lock| {
+        let owner = match lock.owner {
+            Owner::Table(_) => "POSIX ",
+            Owner::File(_) => "OFDLCK",
+        };
+        line_of(lock, owner, inode)
+    });
     for (number, line) in flocks.chain(records).enumerate() {
         // Writing to a `String` cannot fail.
         let _ = writeln!(text, "lock:\t{}: {line}", number + 1);
     }
 }
 
-fn line_of_flock(lock: &Flock, inode: &str) -> String {
-    let kind = kind(lock.kind());
-    format!("FLOCK  ADVISORY  {kind} {} {inode} 0 EOF", lock.pid)
-}
-
-fn line_of_record(lock: &Record, inode: &str) -> String {
-    let owner = match lock.owner {
-        Owner::Table(_) => "POSIX ",
-        Owner::File(_) => "OFDLCK",
+fn line_of(lock: &Record, owner: &str, inode: &str) -> String {
+    let Range { first, last } = lock.range;
+    let last = match last == Range::ALL.last {
+        true => "EOF".to_string(),
+        false => last.to_string(),
     };
-    let last = match lock.range.last {
-        last if last == i64::MAX as u64 => "EOF".to_string(),
-        last => last.to_string(),
-    };
-    format!(
-        "{owner} ADVISORY  {} {} {inode} {} {last}",
-        kind(lock.kind()),
-        lock.pid,
-        lock.range.first
-    )
+    let (kind, pid) = (kind(lock.kind), lock.pid);
+    format!("{owner} ADVISORY  {kind} {pid} {inode} {first} {last}")
 }
 
 fn kind(kind: LockKind) -> &'static str {

@@ -7,9 +7,10 @@ use fdtable::FileRef;
 use super::descriptors::Descriptors;
 use super::text::{Text, TextInode};
 use super::{ProcInode, ProcessRef};
+use crate::fs::PathContext;
+use crate::fs::generated_link::GeneratedLink;
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{PathContext, VfsPath};
 use crate::{Errno, Limit, Process, RcuObject, Resource};
 
 /// Directory of a process.
@@ -26,13 +27,6 @@ enum ProcEntry {
     Fdinfo,
     Limits,
     Root,
-}
-
-/// Link to a path of the process: `cwd` or `root`.
-#[derive(Debug)]
-struct PathLink {
-    directory: Arc<ProcessRef>,
-    entry: ProcEntry,
 }
 
 const ENTRIES: [(&str, ProcEntry); 5] = [
@@ -80,9 +74,17 @@ impl ProcessDirectory {
                 let make: Text = Arc::new(move || Ok(text.clone()));
                 Arc::new(TextInode::new(stat, make))
             }
-            ProcEntry::Cwd | ProcEntry::Root => Arc::new(PathLink {
-                directory: shown,
-                entry,
+            ProcEntry::Cwd | ProcEntry::Root => Arc::new(GeneratedLink {
+                stat,
+                data: entry,
+                target: |entry, context| {
+                    let process = context.process().filter(|_| *entry == ProcEntry::Cwd);
+                    let cwd = process.and_then(Process::working_directory);
+                    let path = cwd.unwrap_or_else(|| context.root().clone());
+                    let shown = path.full_path();
+                    Ok(Target::MagicLink { path, shown })
+                },
+                dentry: |_| None,
             }),
         })
     }
@@ -130,36 +132,6 @@ impl Inode for ProcessDirectory {
             name: self.shown.id.to_string().into_bytes().into(),
             is_unhashed: false,
         })
-    }
-}
-
-impl Inode for PathLink {
-    fn kind(&self) -> FileKind {
-        FileKind::Symlink
-    }
-
-    fn stat(&self) -> Stat {
-        let what = self.entry.what();
-        self.directory.stat(what, FileKind::Symlink, 0o777)
-    }
-
-    /// # Errors
-    /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        Err(Errno::ELOOP)
-    }
-
-    fn link_target(&self, context: &PathContext<'_>) -> Result<Target, Errno> {
-        let root = || context.root().clone();
-        let path: VfsPath = match self.entry {
-            ProcEntry::Cwd => context
-                .process()
-                .and_then(Process::working_directory)
-                .unwrap_or_else(root),
-            _ => root(),
-        };
-        let shown = path.full_path();
-        Ok(Target::MagicLink { path, shown })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Files whose text is generated when they are read.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use fdtable::FileRef;
@@ -9,7 +10,8 @@ use crate::fs::VfsPath;
 use crate::fs::inode::{Inode, Opening};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status};
+use crate::vectored::scatter;
+use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
 /// Generator of a text.
 pub(super) type Text = Arc<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>;
@@ -101,16 +103,11 @@ impl TextCursor {
 }
 
 impl Object for OpenText {
-    fn status(&self) -> OpenFlags {
-        self.status.get()
+    fn status_cell(&self) -> Option<&Status> {
+        Some(&self.status)
     }
 
-    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
-        Ok(())
-    }
-
-    /// No call blocks, but the `try_` forms refuse all of them.
+    /// No call blocks, but read-side sections are too short for all of them.
     fn is_nonblocking(&self) -> bool {
         false
     }
@@ -119,26 +116,21 @@ impl Object for OpenText {
         Some(self.path.clone())
     }
 
-    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
-        Err(Errno::EAGAIN)
+    fn read_to(&self, bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
+        if how.mode == TransferMode::Section {
+            return Err(Errno::EAGAIN);
+        }
+        scatter(bufs, |buf| {
+            let mut cursor = self.prepare(|cursor| how.at.unwrap_or(cursor.position))?;
+            let count = cursor.copy(how.at.unwrap_or(cursor.position), buf);
+            if how.at.is_none() {
+                cursor.position += count as u64;
+            }
+            Ok(count)
+        })
     }
 
-    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        let mut cursor = self.prepare(|cursor| cursor.position)?;
-        let count = cursor.copy(cursor.position, buf);
-        cursor.position += count as u64;
-        Ok(count)
-    }
-
-    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
-        Err(Errno::EAGAIN)
-    }
-
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        Ok(self.prepare(|_| offset)?.copy(offset, buf))
-    }
-
-    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EBADF)
     }
 
@@ -151,14 +143,7 @@ impl Object for OpenText {
     /// that is not known.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
         let mut cursor = self.cursor.lock();
-        let position = match to {
-            SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => cursor.position.checked_add_signed(delta),
-            _ => None,
-        };
-        cursor.position = position
-            .filter(|&position| i64::try_from(position).is_ok())
-            .ok_or(Errno::EINVAL)?;
+        cursor.position = to.resolve(cursor.position, || None)?;
         Ok(cursor.position)
     }
 }

@@ -14,14 +14,13 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-use super::{Buffer, State};
+use super::{Buffer, Half, State};
 use crate::Errno;
-use crate::event::{Events, WaitQueue, Wakeups};
+use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 use crate::ipc::socket::Ucred;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
 use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
 use crate::ipc::socket::receive::{Carrier, Look, Reading, receive};
-use crate::ipc::wait_policy::WaitPolicy;
 
 /// Position of a message with ancillary data, as counts of all bytes that ever passed through the
 /// buffer.
@@ -75,9 +74,23 @@ impl Buffer {
         &self,
         bufs: &mut [IoSliceMut<'_>],
         reading: Reading,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<Taken, Errno> {
-        receive(&self.state, bufs, reading, policy)
+        self.receive_while(&|| Ok(()), bufs, reading, policy)
+    }
+
+    /// Reads like [`receive`](Self::receive), as long as `check` succeeds.
+    ///
+    /// # Errors
+    /// Errors of `check`, which runs after each wake-up of the readers; those of `receive`.
+    pub(super) fn receive_while(
+        &self,
+        check: &dyn Fn() -> Result<(), Errno>,
+        bufs: &mut [IoSliceMut<'_>],
+        reading: Reading,
+        policy: Limit,
+    ) -> Result<Taken, Errno> {
+        receive(&self.state, check, bufs, reading, policy)
     }
 
     /// Reads into several slices, and drops the ancillary data. Blocks while there is nothing to
@@ -88,7 +101,7 @@ impl Buffer {
     pub(crate) fn take_into(
         &self,
         bufs: &mut [IoSliceMut<'_>],
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<usize, Errno> {
         Ok(self.receive(bufs, Reading::new(Look::Take), policy)?.count)
     }
@@ -97,7 +110,7 @@ impl Buffer {
     ///
     /// # Errors
     /// Errors of [`receive`](Self::receive).
-    pub(crate) fn peek(&self, buf: &mut [u8], policy: WaitPolicy) -> Result<usize, Errno> {
+    pub(crate) fn peek(&self, buf: &mut [u8], policy: Limit) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
         Ok(self.receive(bufs, Reading::new(Look::Peek), policy)?.count)
     }
@@ -145,12 +158,13 @@ impl Buffer {
     /// # Errors
     /// `EAGAIN` if the wait ends; `EPIPE` if the reading side is closed; `EBADF` if the writing
     /// side is; `EIO` if that is revoked.
-    pub(crate) fn wait_for_room(&self, policy: WaitPolicy) -> Result<usize, Errno> {
+    pub(crate) fn wait_for_room(&self, policy: Limit) -> Result<usize, Errno> {
         let mut wakeups = Wakeups::default();
-        policy.wait(
+        event::wait(
             &self.state,
             |state| &mut state.writers,
             Events::OUT,
+            policy,
             |state| {
                 if state.write_must_wait(1) {
                     return None;
@@ -164,22 +178,13 @@ impl Buffer {
         )
     }
 
-    /// Sets whether the writer asks for credentials.
-    pub(crate) fn pass_to_writer(&self, passes: bool) {
-        self.state.lock().passing.to_writer = passes;
-    }
-
-    /// Sets whether the reader gets credentials.
-    pub(crate) fn pass_to_reader(&self, passes: bool) {
-        self.state.lock().passing.to_reader = passes;
-    }
-
-    /// Reads bytes, and drops their ancillary data. Does not block.
-    #[cold]
-    pub(super) fn try_read_marked(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        let bufs = &mut [IoSliceMut::new(buf)];
-        let reading = Reading::new(Look::Take);
-        Ok(self.receive(bufs, reading, WaitPolicy::NoWait)?.count)
+    /// Sets whether a side gets credentials.
+    pub(crate) fn pass_to(&self, half: Half, passes: bool) {
+        let passing = &mut self.state.lock().passing;
+        match half {
+            Half::Read => passing.to_reader = passes,
+            Half::Write => passing.to_writer = passes,
+        }
     }
 
     /// Writes several slices, with ancillary data at the first byte, and returns how many bytes it
@@ -192,50 +197,57 @@ impl Buffer {
         &self,
         bytes: &[IoSlice<'_>],
         ancillary: Ancillary,
-        policy: WaitPolicy,
+        policy: Limit,
+    ) -> Result<usize, Errno> {
+        self.send_while(&|| Ok(()), bytes, ancillary, policy)
+    }
+
+    /// Writes like [`send`](Self::send), as long as `check` succeeds.
+    ///
+    /// # Errors
+    /// Errors of `check`, which runs after each wake-up of the writers; those of `send`.
+    pub(super) fn send_while(
+        &self,
+        check: &dyn Fn() -> Result<(), Errno>,
+        bytes: &[IoSlice<'_>],
+        mut ancillary: Ancillary,
+        mut policy: Limit,
     ) -> Result<usize, Errno> {
         let total: usize = bytes.iter().map(|slice| slice.len()).sum();
         if total == 0 {
             return self.state.lock().push(&[]);
         }
-        let (mut ancillary, mut policy) = (ancillary, policy);
         let mut written = 0;
         while written < total {
-            match self.send_some(bytes, written, total, &mut ancillary, policy) {
+            let mut wakeups = Wakeups::default();
+            let sent = event::wait(
+                &self.state,
+                |state| &mut state.writers,
+                Events::OUT,
+                policy,
+                |state| match check() {
+                    Ok(()) if state.write_must_wait(total - written) => None,
+                    Ok(()) => {
+                        let start = state.end();
+                        let result = state.put_slices(bytes, written, &mut wakeups);
+                        if matches!(result, Ok(1..)) {
+                            state.mark(start, &mut ancillary);
+                        }
+                        Some(result)
+                    }
+                    Err(errno) => Some(Err(errno)),
+                },
+            );
+            match sent {
                 Ok(count) => written += count,
                 Err(errno) if written == 0 => return Err(errno),
+                // The next call gets the error again (as in Linux `pipe_write`).
                 Err(_) => break,
             }
+            // Every handler ends the rest, and the result is the count.
             policy = policy.of_rest();
         }
         Ok(written)
-    }
-
-    fn send_some(
-        &self,
-        bytes: &[IoSlice<'_>],
-        written: usize,
-        total: usize,
-        ancillary: &mut Ancillary,
-        policy: WaitPolicy,
-    ) -> Result<usize, Errno> {
-        let mut wakeups = Wakeups::default();
-        policy.wait(
-            &self.state,
-            |state| &mut state.writers,
-            Events::OUT,
-            |state| {
-                if state.write_must_wait(total - written) {
-                    return None;
-                }
-                let start = state.end();
-                let result = state.put_slices(bytes, written, &mut wakeups);
-                if matches!(result, Ok(1..)) {
-                    state.mark(start, ancillary);
-                }
-                Some(result)
-            },
-        )
     }
 
     /// Calls `see` for the files of each message in this buffer.

@@ -5,7 +5,6 @@ use std::thread;
 use super::*;
 use crate::call::{Call, within_time};
 use crate::ipc::socket::receive;
-use crate::ipc::wait_policy::WaitPolicy;
 
 fn buffer(capacity: usize) -> Arc<Buffer> {
     Arc::new(Buffer::new(capacity))
@@ -69,7 +68,7 @@ fn an_empty_transfer_never_waits_and_never_fails() {
     let full = full(PIPE_BUF);
     assert_eq!(full.write(&[]), Ok(0));
     assert_eq!(full.try_write(&[]), Ok(0));
-    full.close_reader();
+    full.end_reader(Side::Closed);
     assert_eq!(full.write(&[]), Ok(0));
     assert_eq!(full.try_write(&[]), Ok(0));
 }
@@ -78,7 +77,7 @@ fn an_empty_transfer_never_waits_and_never_fails() {
 fn a_read_returns_end_of_file_after_the_last_byte() {
     let buffer = Buffer::new(PIPE_BUF);
     buffer.write(b"last").unwrap();
-    buffer.close_writer();
+    buffer.end_writer(Side::Closed);
     assert_eq!(buffer.read(&mut [0; 3]), Ok(3));
     assert_eq!(buffer.read(&mut [0; 3]), Ok(1));
     assert_eq!(buffer.read(&mut [0; 3]), Ok(0));
@@ -88,7 +87,7 @@ fn a_read_returns_end_of_file_after_the_last_byte() {
 #[test]
 fn a_write_without_a_reader_returns_epipe() {
     let buffer = full(PIPE_BUF);
-    buffer.close_reader();
+    buffer.end_reader(Side::Closed);
     assert_eq!(buffer.write(b"x"), Err(Errno::EPIPE));
     assert_eq!(buffer.try_write(b"x"), Err(Errno::EPIPE));
     assert_eq!(buffer.try_write(&[0; PIPE_BUF + 1]), Err(Errno::EPIPE));
@@ -97,10 +96,10 @@ fn a_write_without_a_reader_returns_epipe() {
 #[test]
 fn operations_of_a_closed_side_return_ebadf() {
     let buffer = full(PIPE_BUF);
-    buffer.close_writer();
+    buffer.end_writer(Side::Closed);
     assert_eq!(buffer.write(b"x"), Err(Errno::EBADF));
     assert_eq!(buffer.try_write(b"x"), Err(Errno::EBADF));
-    buffer.close_reader();
+    buffer.end_reader(Side::Closed);
     assert_eq!(buffer.read(&mut [0]), Err(Errno::EBADF));
     assert_eq!(buffer.try_read(&mut [0]), Err(Errno::EBADF));
 }
@@ -109,11 +108,11 @@ fn operations_of_a_closed_side_return_ebadf() {
 fn sleepers_on_a_revoked_side_get_eio() {
     let empty = buffer(PIPE_BUF);
     let reads = [reading(&empty, 8), reading(&empty, 8)];
-    empty.revoke_reader();
+    empty.end_reader(Side::Revoked);
     assert_eq!(reads.map(Call::result), [Err(Errno::EIO); 2]);
     let full = full(PIPE_BUF);
     let writes = [writing(&full, 1), writing(&full, PIPE_BUF + 1)];
-    full.revoke_writer();
+    full.end_writer(Side::Revoked);
     assert_eq!(writes.map(Call::result), [Err(Errno::EIO); 2]);
     assert_eq!(full.read(&mut [0; 8]), Ok(8));
 }
@@ -155,7 +154,7 @@ fn a_waiting_reader_is_woken_by_a_write() {
 fn waiting_readers_are_woken_by_the_end_of_writing() {
     let buffer = buffer(PIPE_BUF);
     let reads = [reading(&buffer, 8), reading(&buffer, 8)];
-    buffer.close_writer();
+    buffer.end_writer(Side::Closed);
     assert_eq!(reads.map(Call::result), [Ok(0), Ok(0)]);
 }
 
@@ -171,7 +170,7 @@ fn a_waiting_writer_is_woken_by_a_read() {
 fn waiting_writers_are_woken_by_the_end_of_reading() {
     let buffer = full(PIPE_BUF);
     let writes = [writing(&buffer, 1), writing(&buffer, PIPE_BUF + 1)];
-    buffer.close_reader();
+    buffer.end_reader(Side::Closed);
     assert_eq!(
         writes.map(Call::result),
         [Err(Errno::EPIPE), Err(Errno::EPIPE)]
@@ -186,7 +185,7 @@ fn a_write_that_loses_its_reader_returns_what_was_taken() {
     while buffer.readable_bytes() < 2 * PIPE_BUF {
         thread::yield_now();
     }
-    buffer.close_reader();
+    buffer.end_reader(Side::Closed);
     assert_eq!(write.result(), Ok(2 * PIPE_BUF));
 }
 
@@ -278,7 +277,7 @@ fn a_write_wakes_one_of_two_readers() {
                 state.put(b"2", woken).unwrap();
             },
         );
-        buffer.close_writer();
+        buffer.end_writer(Side::Closed);
         assert!(reads.into_iter().all(|read| read.result().is_ok()));
         left
     });
@@ -364,7 +363,7 @@ fn no_wake_up_is_lost_among_many_readers_and_writers() {
         .collect();
 
     let written: usize = writers.into_iter().map(Call::result).sum();
-    buffer.close_writer();
+    buffer.end_writer(Side::Closed);
     let read: usize = readers.into_iter().map(Call::result).sum();
     assert_eq!(read, written);
 }
@@ -406,7 +405,7 @@ fn small_writes_of_many_writers_stay_whole() {
 fn a_read_lands_each_file_where_it_is_counted() {
     let buffer = buffer(PIPE_BUF);
     receive::tests::a_read_lands_each_file_where_it_is_counted(&buffer.state, |ancillary| {
-        let sent = buffer.send(&[IoSlice::new(b"x")], ancillary, WaitPolicy::NoWait);
+        let sent = buffer.send(&[IoSlice::new(b"x")], ancillary, Limit::NOW);
         assert_eq!(sent, Ok(1));
     });
 }
@@ -442,7 +441,7 @@ fn bytes_that_are_put_back_without_a_reader_are_dropped() {
     let buffer = buffer(PIPE_BUF);
     buffer.write(b"taken").unwrap();
     assert_eq!(buffer.try_read(&mut [0; 5]), Ok(5));
-    buffer.close_reader();
+    buffer.end_reader(Side::Closed);
     buffer.put_back(b"taken");
     assert_eq!(buffer.readable_bytes(), 0);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::call::{Call, within_time};
+use crate::event::Watcher;
 
 fn fifo() -> Arc<Fifo> {
     Arc::new(Fifo::new())

@@ -23,9 +23,9 @@ use super::queue::Queue;
 use super::recv_queue::{RecvQueue, Sender};
 use super::{Namespace, Shutdown, SocketAddress, SocketType};
 use crate::Errno;
-use crate::event::{Events, Sleeper, WaitQueue, Wakeups, Watcher};
+use crate::event::{self, Events, Limit, Sleeper, WaitQueue, Wakeups, Watcher};
 use crate::fs::fresh_inode;
-use crate::ipc::wait_policy::WaitPolicy;
+use crate::ipc::buffer::{Half, Side};
 
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
 #[doc(alias = "somaxconn")]
@@ -46,7 +46,8 @@ pub(crate) struct Core {
     pub(super) name: Name,
     pub(super) options: Options,
     cookie: OnceCell<u64>,
-    pub(super) file_state: AtomicCell<FileState>,
+    /// State of the open file.
+    pub(super) file_state: AtomicCell<Side>,
     pub(super) state: Mutex<State>,
 }
 
@@ -57,14 +58,6 @@ pub(super) struct Link {
     pub(super) name: Name,
     /// Credentials of the peer's maker.
     pub(super) credentials: Ucred,
-}
-
-/// State of the open file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileState {
-    Open,
-    Closed,
-    Revoked,
 }
 
 #[derive(Debug)]
@@ -107,13 +100,10 @@ pub(super) struct Partner {
     pub(super) name: Name,
 }
 
-impl FileState {
-    pub(super) fn check(self) -> Result<(), Errno> {
-        match self {
-            FileState::Open => Ok(()),
-            FileState::Closed => Err(Errno::EBADF),
-            FileState::Revoked => Err(Errno::EIO),
-        }
+impl Partner {
+    /// Calls `visit` with the wait queue of those that send to the partner, under its lock.
+    pub(super) fn with_senders(&self, visit: &mut dyn FnMut(&mut WaitQueue)) {
+        self.recv_queue.with_queue(Half::Write, visit);
     }
 }
 
@@ -132,7 +122,7 @@ impl Core {
             name,
             options: Options::default(),
             cookie: OnceCell::new(),
-            file_state: AtomicCell::new(FileState::Open),
+            file_state: AtomicCell::new(Side::Open),
             state: Mutex::new(State {
                 phase: Phase::Idle,
                 held: None,
@@ -298,20 +288,21 @@ impl Core {
     }
 
     /// Accepts a pending connection. Waits for one as `policy` says.
-    pub(super) fn accept(&self, policy: WaitPolicy) -> Result<Arc<Core>, Errno> {
+    pub(super) fn accept(&self, policy: Limit) -> Result<Arc<Core>, Errno> {
         if self.kind == SocketType::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut wakeups = Wakeups::default();
-        let accepted = policy.wait(
+        let accepted = event::wait(
             &self.state,
             |state| &mut state.changes,
             Events::IN,
+            policy,
             |state| self.try_accept(state, &mut wakeups),
         );
         match accepted {
             // A call that does not wait does not see that none will come, as on Linux.
-            Ok(None) if policy == WaitPolicy::NoWait => Err(Errno::EAGAIN),
+            Ok(None) if policy == Limit::NOW => Err(Errno::EAGAIN),
             accepted => accepted?.ok_or(Errno::EINVAL),
         }
     }
@@ -344,7 +335,7 @@ impl Core {
         self: &Arc<Self>,
         listener: &Core,
         credentials: Ucred,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<(), Errno> {
         // Checked before the state of this socket, as on Linux.
         if !listener.is_listening() || listener.incoming.is_ended() {
@@ -353,10 +344,11 @@ impl Core {
         self.begin_connecting()?;
         let mut wakeups = Wakeups::default();
         let connected = self.wait_elsewhere(|| {
-            policy.wait(
+            event::wait(
                 &listener.state,
                 |state| &mut state.connectors,
                 Events::OUT,
+                policy,
                 |state| self.try_connect(listener, state, credentials, &mut wakeups),
             )
         });
@@ -441,13 +433,15 @@ impl Core {
             return;
         };
         for (watcher, interest, file) in state.changes.watchers() {
-            link.outgoing.watch_writer(watcher, interest, file);
+            link.outgoing.with_queue(Half::Write, &mut |queue| {
+                queue.watch(watcher, interest, file);
+            });
         }
-        let ended = state.shut || self.file_state.load() != FileState::Open;
+        let ended = state.shut || self.file_state.load() != Side::Open;
         drop(state);
         link.outgoing.set_capacity(self.options.send_buffer());
         if ended {
-            link.outgoing.shut_down();
+            link.outgoing.end_writer(Side::Shut);
         }
     }
 
@@ -465,10 +459,10 @@ impl Core {
         let old = std::mem::replace(&mut state.partner, partner);
         for (watcher, interest, file) in state.changes.watchers() {
             if let Some(old) = &old {
-                old.recv_queue.unwatch_writer(watcher);
+                old.with_senders(&mut |queue| queue.unwatch(watcher));
             }
             if let Some(new) = &state.partner {
-                new.recv_queue.watch_writer(watcher, interest, file);
+                new.with_senders(&mut |queue| queue.watch(watcher, interest, file));
             }
         }
         let stays = |new: &Partner, old: &Partner| Arc::ptr_eq(&new.recv_queue, &old.recv_queue);
@@ -522,10 +516,14 @@ impl Core {
         }
     }
 
-    pub(super) fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
+    /// Shuts down receiving, sending, or both. Sleepers wake.
+    ///
+    /// # Errors
+    /// `EIO` if revoked.
+    pub(crate) fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
         self.file_state.load().check()?;
         if how != Shutdown::Write {
-            self.incoming.shut_down();
+            self.incoming.end_writer(Side::Shut);
         }
         let mut wakeups = Wakeups::default();
         let mut state = self.state.lock();
@@ -536,7 +534,7 @@ impl Core {
         wakeups.append(state.connectors.wake_all(Events::OUT));
         drop(state);
         if let (Some(link), true) = (self.link.get(), how != Shutdown::Read) {
-            link.outgoing.shut_down();
+            link.outgoing.end_writer(Side::Shut);
         }
         match how {
             Shutdown::Read => {}
@@ -556,7 +554,7 @@ impl Core {
     }
 
     /// Ends the socket: the open file is released, or revoked.
-    pub(super) fn end(&self, file_state: FileState) {
+    pub(super) fn end(&self, file_state: Side) {
         self.file_state.store(file_state);
         let mut state = self.state.lock();
         let phase = std::mem::replace(&mut state.phase, Phase::Ended);
@@ -579,30 +577,24 @@ impl Core {
         self.namespace.in_flight.collect_later();
     }
 
-    fn end_queues(&self, file_state: FileState) {
-        let unread = match file_state {
-            FileState::Revoked => self.incoming.revoke_reader(),
-            _ => self.incoming.close_reader(),
-        };
+    fn end_queues(&self, file_state: Side) {
+        let unread = self.incoming.end_reader(file_state);
         let Some(link) = self.link.get() else {
             return;
         };
         if unread {
             link.outgoing.set_error(Errno::ECONNRESET);
         }
-        match file_state {
-            FileState::Revoked => link.outgoing.revoke_writer(),
-            _ => link.outgoing.close_writer(),
-        }
+        link.outgoing.end_writer(file_state);
     }
 
     /// Ends a connection that was never accepted.
     fn end_embryo(&self) {
-        self.file_state.store(FileState::Closed);
+        self.file_state.store(Side::Closed);
         if let Some(link) = self.link.get() {
             link.outgoing.set_error(Errno::ECONNRESET);
         }
-        self.end_queues(FileState::Closed);
+        self.end_queues(Side::Closed);
     }
 
     /// Returns the events of the socket.

@@ -11,8 +11,8 @@ use super::queue::Queue;
 use super::receive::{Look, Reading};
 use super::recv_queue::{Message, RecvQueue, Sender};
 use super::{SocketAddress, SocketType};
+use crate::event::Limit;
 use crate::ipc::buffer::Buffer;
-use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, RcuObject};
 
 /// Least number of bytes by which a message is shorter than the send buffer (as on Linux).
@@ -96,7 +96,7 @@ pub(crate) struct SendRequest<'a> {
     /// Destination, if one was given.
     pub(crate) to: Option<Arc<Core>>,
     pub(crate) ancillary: Ancillary,
-    pub(crate) policy: WaitPolicy,
+    pub(crate) policy: Limit,
 }
 
 impl SendRequest<'_> {
@@ -180,7 +180,7 @@ impl Core {
     ///
     /// # Errors
     /// `EPIPE` if it is shut down; `EIO` if revoked.
-    pub(super) fn may_send(&self) -> Result<(), Errno> {
+    pub(crate) fn may_send(&self) -> Result<(), Errno> {
         self.file_state.load().check()?;
         if self.state.lock().shut {
             return Err(Errno::EPIPE);
@@ -234,8 +234,8 @@ impl Core {
         let mut message = Some(Message::new(request.bytes, from, ancillary)?);
         let check = || self.file_state.load().check();
         let mut send = |policy| recv_queue.send(&mut message, sender, check, policy);
-        match send(WaitPolicy::NoWait) {
-            Err(Errno::EAGAIN) if request.policy != WaitPolicy::NoWait => {
+        match send(Limit::NOW) {
+            Err(Errno::EAGAIN) if request.policy != Limit::NOW => {
                 self.wait_elsewhere(|| send(request.policy))?;
             }
             outcome => outcome?,
@@ -247,7 +247,7 @@ impl Core {
         &self,
         bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<Received, Errno> {
         match &self.incoming {
             _ if self.kind() != SocketType::Datagram && self.link.get().is_none() => {
@@ -283,7 +283,7 @@ impl Core {
         buffer: &Buffer,
         mut bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
-        mut policy: WaitPolicy,
+        mut policy: Limit,
     ) -> Result<Received, Errno> {
         let mut reading = self.reading(flags);
         let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
@@ -317,11 +317,11 @@ impl Core {
         recv_queue: &RecvQueue,
         bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<Received, Errno> {
         let reading = self.reading(flags);
         let mut delivered = recv_queue.receive(bufs, reading, policy)?;
-        let at_once = policy == WaitPolicy::NoWait;
+        let at_once = policy == Limit::NOW;
         if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
             // Linux reports the end of datagrams only to a blocking call.
             return Err(Errno::EAGAIN);

@@ -11,7 +11,7 @@ use super::message::MessageTime;
 use super::receive::Look;
 use super::{CAPACITY, SocketType};
 use crate::Errno;
-use crate::ipc::wait_policy::WaitPolicy;
+use crate::event::{Limit, Restart};
 
 /// Smallest size of a send buffer and of a receive buffer in bytes: `SOCK_MIN_SNDBUF` and
 /// `SOCK_MIN_RCVBUF` of Linux.
@@ -203,12 +203,12 @@ impl Options {
     }
 
     /// Returns how long a blocking receive blocks.
-    pub(super) fn receive_policy(&self) -> WaitPolicy {
+    pub(super) fn receive_policy(&self) -> Limit {
         policy(self.receive_timeout.load())
     }
 
     /// Returns how long a blocking send blocks.
-    pub(super) fn send_policy(&self) -> WaitPolicy {
+    pub(super) fn send_policy(&self) -> Limit {
         policy(self.send_timeout.load())
     }
 
@@ -273,7 +273,11 @@ impl Options {
 }
 
 impl Core {
-    pub(super) fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
+    /// Returns the value of an option.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` if it is write-only.
+    pub(crate) fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
         let options = &self.options;
         Ok(match option {
             SocketOption::Type => OptionValue::Number(self.kind().number()),
@@ -310,7 +314,12 @@ impl Core {
         })
     }
 
-    pub(super) fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type or is not
+    /// possible; `EOPNOTSUPP` for `SO_REUSEPORT`, unless it is 0.
+    pub(crate) fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
         let options = &self.options;
         match (option, value) {
             (SocketOption::SendBuffer, OptionValue::Number(bytes)) => {
@@ -404,12 +413,13 @@ impl SocketType {
     }
 }
 
-fn policy(nanoseconds: u64) -> WaitPolicy {
+/// As on Linux, a wait with a deadline is never restarted. A deadline too far ahead is none.
+fn policy(nanoseconds: u64) -> Limit {
     match nanoseconds {
-        0 => WaitPolicy::Forever,
+        0 => Limit::FOREVER,
         limit => match Instant::now().checked_add(Duration::from_nanos(limit)) {
-            Some(deadline) => WaitPolicy::Until(deadline),
-            None => WaitPolicy::Forever,
+            None => Limit::FOREVER,
+            deadline => Limit::new(deadline, Restart::Never),
         },
     }
 }

@@ -6,54 +6,41 @@
 
 use std::sync::Arc;
 
-use super::core::{Core, FileState};
-use crate::event::{Events, FileId, Pollee, Watcher};
+use super::core::Core;
+use crate::event::{Events, FileId, Pollee, WaitQueue, Watcher};
+use crate::ipc::buffer::{Half, Side};
 
 impl Pollee for Core {
     fn events(&self) -> Events {
         self.ready()
     }
 
+    fn with_queues(&self, visit: &mut dyn FnMut(&mut WaitQueue)) {
+        self.incoming.with_queue(Half::Read, visit);
+        let mut state = self.state.lock();
+        visit(&mut state.changes);
+        if let Some(link) = self.link.get() {
+            link.outgoing.with_queue(Half::Write, visit);
+        }
+        if let Some(partner) = &state.partner {
+            partner.with_senders(visit);
+        }
+    }
+
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        self.incoming.watch_reader(watcher, interest, file);
+        let visit = &mut |queue: &mut WaitQueue| queue.watch(watcher, interest, file);
+        self.incoming.with_queue(Half::Read, visit);
         let mut state = self.state.lock();
         match self.link.get() {
-            Some(link) => link.outgoing.watch_writer(watcher, interest, file),
-            None => state.changes.watch(watcher, interest, file),
+            Some(link) => link.outgoing.with_queue(Half::Write, visit),
+            None => visit(&mut state.changes),
         }
         if let Some(partner) = &state.partner {
-            partner.recv_queue.watch_writer(watcher, interest, file);
-        }
-    }
-
-    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
-        self.incoming.unwatch_reader(watcher);
-        let mut state = self.state.lock();
-        state.changes.unwatch(watcher);
-        if let Some(link) = self.link.get() {
-            link.outgoing.unwatch_writer(watcher);
-        }
-        if let Some(partner) = &state.partner {
-            partner.recv_queue.unwatch_writer(watcher);
-        }
-    }
-
-    fn forget(&self, file: FileId) {
-        self.incoming.forget_reader(file);
-        let (wakeups, partner) = {
-            let mut state = self.state.lock();
-            (state.changes.forget(file), state.partner.clone())
-        };
-        wakeups.run();
-        if let Some(link) = self.link.get() {
-            link.outgoing.forget_writer(file);
-        }
-        if let Some(partner) = partner {
-            partner.recv_queue.forget_writer(file);
+            partner.with_senders(visit);
         }
     }
 
     fn is_revoked(&self) -> bool {
-        self.file_state.load() == FileState::Revoked
+        self.file_state.load() == Side::Revoked
     }
 }

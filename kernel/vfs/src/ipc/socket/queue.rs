@@ -6,8 +6,8 @@ use super::in_flight::Rights;
 use super::recv_queue::{RecvQueue, Sender};
 use super::{CAPACITY, SocketType};
 use crate::Errno;
-use crate::event::{Events, FileId, Watcher};
-use crate::ipc::buffer::Buffer;
+use crate::event::{Events, WaitQueue, Wakeups};
+use crate::ipc::buffer::{Buffer, Half, Side};
 
 /// Receive queue of a socket. The socket has it from the start, and its peers send into it.
 #[derive(Clone, Debug)]
@@ -34,50 +34,22 @@ impl Queue {
         }
     }
 
-    /// Closes the reading side. Returns true if data was left unread.
-    pub(crate) fn close_reader(&self) -> bool {
+    /// Closes or revokes the reading side. Returns true if data was left unread.
+    pub(crate) fn end_reader(&self, how: Side) -> bool {
         match self {
             Queue::Bytes(buffer) => {
                 let unread = buffer.readable_bytes() > 0;
-                buffer.close_reader();
+                buffer.end_reader(how);
                 unread
             }
-            Queue::Messages(recv_queue) => recv_queue.close_reader(),
+            Queue::Messages(recv_queue) => recv_queue.end_reader(how),
         }
     }
 
-    /// Revokes the reading side: its reader gets `EIO`. Returns true if data was left unread.
-    pub(crate) fn revoke_reader(&self) -> bool {
+    /// Ends the writing side of a connection; or the queue, as `shutdown` of either side does.
+    pub(crate) fn end_writer(&self, how: Side) {
         match self {
-            Queue::Bytes(buffer) => {
-                let unread = buffer.readable_bytes() > 0;
-                buffer.revoke_reader();
-                unread
-            }
-            Queue::Messages(recv_queue) => recv_queue.revoke_reader(),
-        }
-    }
-
-    /// Closes the writing side of a connection.
-    pub(crate) fn close_writer(&self) {
-        match self {
-            Queue::Bytes(buffer) => buffer.close_writer(),
-            Queue::Messages(recv_queue) => recv_queue.end(),
-        }
-    }
-
-    /// Revokes the writing side of a connection: its writer gets `EIO`.
-    pub(crate) fn revoke_writer(&self) {
-        match self {
-            Queue::Bytes(buffer) => buffer.revoke_writer(),
-            Queue::Messages(recv_queue) => recv_queue.end(),
-        }
-    }
-
-    /// Ends the queue as `shutdown` of either side does.
-    pub(crate) fn shut_down(&self) {
-        match self {
-            Queue::Bytes(buffer) => buffer.shut_down(),
+            Queue::Bytes(buffer) => buffer.end_writer(how),
             Queue::Messages(recv_queue) => recv_queue.end(),
         }
     }
@@ -114,13 +86,16 @@ impl Queue {
 
     /// Sets whether the reader gets credentials.
     pub(crate) fn pass_to_reader(&self, passes: bool) {
-        each!(self, pass_to_reader(passes));
+        match self {
+            Queue::Bytes(buffer) => buffer.pass_to(Half::Read, passes),
+            Queue::Messages(recv_queue) => recv_queue.pass_to_reader(passes),
+        }
     }
 
     /// Sets whether the writer of a connection asks for credentials.
     pub(crate) fn pass_to_writer(&self, passes: bool) {
         if let Queue::Bytes(buffer) = self {
-            buffer.pass_to_writer(passes);
+            buffer.pass_to(Half::Write, passes);
         }
     }
 
@@ -137,45 +112,24 @@ impl Queue {
     }
 
     pub(crate) fn reader_events(&self) -> Events {
-        each!(self, reader_events())
+        match self {
+            Queue::Bytes(buffer) => buffer.events(Half::Read),
+            Queue::Messages(recv_queue) => recv_queue.reader_events(),
+        }
     }
 
-    pub(crate) fn watch_reader(
-        &self,
-        watcher: &Arc<dyn Watcher>,
-        interest: Events,
-        file: Option<FileId>,
-    ) {
-        each!(self, watch_reader(watcher, interest, file));
+    /// Calls `visit` with the wait queue of a side, under its lock.
+    pub(crate) fn with_queue(&self, half: Half, visit: &mut dyn FnMut(&mut WaitQueue)) {
+        each!(self, with_queue(half, visit));
     }
 
-    pub(crate) fn watch_writer(
-        &self,
-        watcher: &Arc<dyn Watcher>,
-        interest: Events,
-        file: Option<FileId>,
-    ) {
-        each!(self, watch_writer(watcher, interest, file));
-    }
-
-    pub(crate) fn unwatch_reader(&self, watcher: &Arc<dyn Watcher>) {
-        each!(self, unwatch_reader(watcher));
-    }
-
-    pub(crate) fn unwatch_writer(&self, watcher: &Arc<dyn Watcher>) {
-        each!(self, unwatch_writer(watcher));
-    }
-
+    /// Notifies the watchers of the reader that send signals.
     pub(crate) fn signal_reader(&self, events: Events) {
-        each!(self, signal_reader(events));
-    }
-
-    pub(crate) fn forget_reader(&self, file: FileId) {
-        each!(self, forget_reader(file));
-    }
-
-    pub(crate) fn forget_writer(&self, file: FileId) {
-        each!(self, forget_writer(file));
+        let mut wakeups = Wakeups::default();
+        self.with_queue(Half::Read, &mut |queue| {
+            wakeups = queue.notify_watchers(events);
+        });
+        wakeups.run();
     }
 
     pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {

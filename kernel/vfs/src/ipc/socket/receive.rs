@@ -18,8 +18,7 @@ use fdtable_shm::Mutex;
 use super::ancillary::Ucred;
 use super::in_flight::{Flights, InFlight};
 use crate::Errno;
-use crate::event::{Events, WaitQueue, Wakeups};
-use crate::ipc::wait_policy::WaitPolicy;
+use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 
 /// Purpose of a look into a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,17 +87,22 @@ enum Attempt<F> {
 /// Reads data with the files that it carries. Blocks while there is nothing to read.
 ///
 /// # Errors
-/// `EAGAIN` if the wait ends; those of [`Carrier::take`].
+/// `EAGAIN` if the wait ends; those of `check`, which runs after each wake-up of the readers; those
+/// of [`Carrier::take`].
 pub(crate) fn receive<C: Carrier>(
     state: &Mutex<C>,
+    check: &dyn Fn() -> Result<(), Errno>,
     bufs: &mut [IoSliceMut<'_>],
     reading: Reading,
-    policy: WaitPolicy,
+    policy: Limit,
 ) -> Result<C::Found, Errno> {
     // Declared first, so it is dropped after the locks are released.
     let mut wakeups = Wakeups::default();
     loop {
-        let attempt = policy.wait(state, C::readers, Events::IN, |state| {
+        let attempt = event::wait(state, C::readers, Events::IN, policy, |state| {
+            if let Err(errno) = check() {
+                return Some(Err(errno));
+            }
             if state.read_must_wait(reading) {
                 return None;
             }
@@ -163,7 +167,7 @@ pub(crate) mod tests {
         let read = || {
             let mut byte = [0];
             let bufs = &mut [IoSliceMut::new(&mut byte)];
-            receive(queue, bufs, taking, WaitPolicy::NoWait).map(drop)
+            receive(queue, &|| Ok(()), bufs, taking, Limit::NOW).map(drop)
         };
         thread::scope(|scope| {
             let mut flights = first.lock();

@@ -20,8 +20,8 @@ use super::core::Name;
 use super::in_flight::{Flights, InFlight, Rights};
 use super::receive::{Carrier, Look, Reading, receive};
 use crate::Errno;
-use crate::event::{Events, FileId, WaitQueue, Wakeups, Watcher};
-use crate::ipc::wait_policy::WaitPolicy;
+use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
+use crate::ipc::buffer::{Half, Side};
 
 /// Weight of a message in addition to its bytes: 256, about its cost in memory.
 pub const OVERHEAD: usize = 256;
@@ -42,7 +42,7 @@ struct State {
     messages: VecDeque<Message>,
     weight: usize,
     capacity: usize,
-    reader: Reader,
+    reader: Side,
     /// True if the reader gets credentials.
     passes: bool,
     /// True if no message will follow: the connection has ended, or one side is shut down.
@@ -51,13 +51,6 @@ struct State {
     error: Option<Errno>,
     readers: WaitQueue,
     writers: WaitQueue,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Reader {
-    Open,
-    Closed,
-    Revoked,
 }
 
 #[derive(Debug)]
@@ -135,7 +128,7 @@ impl RecvQueue {
                 messages: VecDeque::new(),
                 weight: 0,
                 capacity,
-                reader: Reader::Open,
+                reader: Side::Open,
                 passes: false,
                 ended: false,
                 error: None,
@@ -157,13 +150,14 @@ impl RecvQueue {
         message: &mut Option<Message>,
         sender: Sender,
         check: impl Fn() -> Result<(), Errno>,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<(), Errno> {
         let mut wakeups = Wakeups::default();
-        policy.wait(
+        event::wait(
             &self.state,
             |state| &mut state.writers,
             sender.interest(),
+            policy,
             |state| match check().and_then(|()| state.check_writer()) {
                 Ok(()) if !state.has_room(sender) => None,
                 Ok(()) => Some(state.put(message, &mut wakeups)),
@@ -185,9 +179,9 @@ impl RecvQueue {
         &self,
         bufs: &mut [IoSliceMut<'_>],
         reading: Reading,
-        policy: WaitPolicy,
+        policy: Limit,
     ) -> Result<Delivered, Errno> {
-        receive(&self.state, bufs, reading, policy)
+        receive(&self.state, &|| Ok(()), bufs, reading, policy)
     }
 
     /// Sets whether the reader gets credentials.
@@ -205,15 +199,9 @@ impl RecvQueue {
         self.change(|state| state.error = Some(error));
     }
 
-    /// Closes the reading side, and drops its messages. Returns true if there were any.
-    pub(crate) fn close_reader(&self) -> bool {
-        !self.empty(Some(Reader::Closed)).is_empty()
-    }
-
-    /// Revokes the reading side, and drops its messages: reads return `EIO`. Returns true if there
-    /// were any.
-    pub(crate) fn revoke_reader(&self) -> bool {
-        !self.empty(Some(Reader::Revoked)).is_empty()
+    /// Closes or revokes the reading side, and drops its messages. Returns true if there were any.
+    pub(crate) fn end_reader(&self, how: Side) -> bool {
+        !self.empty(Some(how)).is_empty()
     }
 
     /// Drops all messages. Returns true if there were any.
@@ -222,22 +210,16 @@ impl RecvQueue {
     }
 
     /// Takes all messages out. The caller must drop them outside all locks.
-    fn empty(&self, reader: Option<Reader>) -> VecDeque<Message> {
+    fn empty(&self, reader: Option<Side>) -> VecDeque<Message> {
         let mut messages = VecDeque::new();
         self.change(|state| {
             state.weight = 0;
             messages = std::mem::take(&mut state.messages);
-            if state.reader != Reader::Revoked {
-                state.reader = reader.unwrap_or(state.reader);
+            if let Some(how) = reader {
+                state.reader.end(how);
             }
         });
         messages
-    }
-
-    /// Notifies the watchers of the reader that send signals.
-    pub(crate) fn signal_reader(&self, events: Events) {
-        let wakeups = self.state.lock().readers.notify_watchers(events);
-        wakeups.run();
     }
 
     /// Changes the state, and wakes all readers and writers.
@@ -274,7 +256,7 @@ impl RecvQueue {
     /// Returns true if no message will follow.
     pub(crate) fn is_ended(&self) -> bool {
         let state = self.state.lock();
-        state.ended || state.reader != Reader::Open
+        state.ended || state.reader != Side::Open
     }
 
     /// Returns true if a send would not block, because there is room or it would fail.
@@ -294,45 +276,18 @@ impl RecvQueue {
         events.set(Events::READABLE, !state.messages.is_empty());
         events.set(
             Events::ERR,
-            state.error.is_some() || state.reader == Reader::Revoked,
+            state.error.is_some() || state.reader == Side::Revoked,
         );
         events
     }
 
-    pub(crate) fn watch_reader(
-        &self,
-        watcher: &Arc<dyn Watcher>,
-        interest: Events,
-        file: Option<FileId>,
-    ) {
-        self.state.lock().readers.watch(watcher, interest, file);
-    }
-
-    pub(crate) fn watch_writer(
-        &self,
-        watcher: &Arc<dyn Watcher>,
-        interest: Events,
-        file: Option<FileId>,
-    ) {
-        self.state.lock().writers.watch(watcher, interest, file);
-    }
-
-    pub(crate) fn unwatch_reader(&self, watcher: &Arc<dyn Watcher>) {
-        self.state.lock().readers.unwatch(watcher);
-    }
-
-    pub(crate) fn unwatch_writer(&self, watcher: &Arc<dyn Watcher>) {
-        self.state.lock().writers.unwatch(watcher);
-    }
-
-    pub(crate) fn forget_reader(&self, file: FileId) {
-        let told = self.state.lock().readers.forget(file);
-        told.run();
-    }
-
-    pub(crate) fn forget_writer(&self, file: FileId) {
-        let told = self.state.lock().writers.forget(file);
-        told.run();
+    /// Calls `visit` with the wait queue of a side, under the lock.
+    pub(crate) fn with_queue(&self, half: Half, visit: &mut dyn FnMut(&mut WaitQueue)) {
+        let mut state = self.state.lock();
+        visit(match half {
+            Half::Read => &mut state.readers,
+            Half::Write => &mut state.writers,
+        });
     }
 
     /// Calls `see` for the files of each message in this queue.
@@ -353,9 +308,9 @@ impl RecvQueue {
 impl State {
     fn check_writer(&self) -> Result<(), Errno> {
         match self.reader {
-            Reader::Closed | Reader::Revoked => Err(Errno::ECONNREFUSED),
-            Reader::Open if self.ended => Err(Errno::EPIPE),
-            Reader::Open => Ok(()),
+            Side::Open if self.ended => Err(Errno::EPIPE),
+            Side::Open => Ok(()),
+            _ => Err(Errno::ECONNREFUSED),
         }
     }
 
@@ -418,7 +373,7 @@ impl Carrier for State {
     }
 
     fn read_must_wait(&self, reading: Reading) -> bool {
-        let goes_on = self.reader == Reader::Open && !self.ended && self.error.is_none();
+        let goes_on = self.reader == Side::Open && !self.ended && self.error.is_none();
         goes_on && self.first(reading).is_none()
     }
 
@@ -434,11 +389,7 @@ impl Carrier for State {
         flights: Option<&mut Flights>,
         wakeups: &mut Wakeups,
     ) -> Result<Delivered, Errno> {
-        match self.reader {
-            Reader::Closed => return Err(Errno::EBADF),
-            Reader::Revoked => return Err(Errno::EIO),
-            Reader::Open => {}
-        }
+        self.reader.check()?;
         // Linux reports an error before the messages of a datagram socket.
         if let Some(errno) = self.error.take() {
             return Err(errno);
@@ -502,12 +453,7 @@ mod tests {
             let bytes = [IoSlice::new(b"x")];
             let message =
                 Message::new(&bytes, Name::default(), ancillary).expect("there is memory");
-            let sent = queue.send(
-                &mut Some(message),
-                Sender::Partner,
-                || Ok(()),
-                WaitPolicy::NoWait,
-            );
+            let sent = queue.send(&mut Some(message), Sender::Partner, || Ok(()), Limit::NOW);
             assert_eq!(sent, Ok(()));
         });
     }

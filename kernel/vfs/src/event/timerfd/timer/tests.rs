@@ -56,8 +56,8 @@ fn every_interval_that_passed_counts() {
     assert_eq!(ticks_at(&mut timer, 107), 1);
     assert_eq!(ticks_at(&mut timer, 114), 4);
     assert_eq!(timer.expiry(), Some(seconds(117)));
-    assert_eq!(timer.take(), Some(Ok(4)));
-    assert_eq!(timer.take(), None);
+    assert_eq!(timer.take_ticks(), Some(Ok(4)));
+    assert_eq!(timer.take_ticks(), None);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn watchers_are_notified_once_of_each_expiration() {
     assert!(timer.take_unnotified());
     assert!(!timer.take_unnotified());
     timer.advance_to(at(110));
-    timer.take();
+    timer.take_ticks();
     assert!(
         !timer.take_unnotified(),
         "the watchers were notified already"
@@ -116,17 +116,17 @@ fn a_set_clock_cancels_once_if_that_was_requested() {
     let flags = TimerFlags::ABSTIME | TimerFlags::CANCEL_ON_SET;
     timer.set_at(now(50), flags, far);
     timer.advance_to(now(50));
-    assert_eq!(timer.take(), None);
+    assert_eq!(timer.take_ticks(), None);
     timer.advance_to(now(51));
     assert!(timer.take_unnotified());
     assert_eq!(timer.ticks(), 1);
-    assert_eq!(timer.take(), Some(Err(Errno::ECANCELED)));
+    assert_eq!(timer.take_ticks(), Some(Err(Errno::ECANCELED)));
     timer.advance_to(now(51));
-    assert_eq!(timer.take(), None);
+    assert_eq!(timer.take_ticks(), None);
 
     timer.set_at(at(100), TimerFlags::ABSTIME, far);
     timer.advance_to(now(60));
-    assert_eq!(timer.take(), None);
+    assert_eq!(timer.take_ticks(), None);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use super::*;
 /// Bytes of the model; the last one stands for all bytes up to the end of the file.
 const BYTES: u64 = 12;
 
-fn wanted(owner: u64, kind: LockKind, first: u64, last: u64) -> Wanted {
-    Wanted {
+fn wanted(owner: u64, kind: LockKind, first: u64, last: u64) -> Record {
+    Record {
         owner: Owner::Table(owner),
         range: Range { first, last },
         kind,
@@ -19,14 +19,14 @@ fn wanted(owner: u64, kind: LockKind, first: u64, last: u64) -> Wanted {
 }
 
 fn ranges(records: &Records) -> Vec<(u64, u64, bool)> {
-    let tuple = |record: &Record| (record.range.first, record.range.last, record.is_write);
+    let tuple = |record: &Record| (record.range.first, record.range.last, record.is_write());
     records.iter().map(tuple).collect()
 }
 
 /// Lock of each owner on each byte: `Some(is_write)`.
 type Model = [[Option<bool>; BYTES as usize]; 3];
 
-fn model_conflicts(model: &Model, wanted: &Wanted, owner: usize) -> bool {
+fn model_conflicts(model: &Model, wanted: &Record, owner: usize) -> bool {
     let is_in_the_way = |byte: u64, other: usize| {
         let had = model[other][byte as usize];
         other != owner
@@ -46,7 +46,7 @@ fn read_back(records: &Records) -> Model {
             panic!("there is none of a file");
         };
         for byte in record.range.first..=record.range.last {
-            let had = model[owner as usize][byte as usize].replace(record.is_write);
+            let had = model[owner as usize][byte as usize].replace(record.is_write());
             assert_eq!(had, None, "an owner has a byte twice");
         }
     }
@@ -62,7 +62,7 @@ fn check_order(records: &Records) {
     {
         let touch = pair[0].range.last + 1 == pair[1].range.first;
         assert!(pair[0].range.last < pair[1].range.first);
-        assert!(!touch || pair[0].is_write != pair[1].is_write);
+        assert!(!touch || pair[0].is_write() != pair[1].is_write());
     }
     let mut owners: Vec<Owner> = list.iter().map(|record| record.owner).collect();
     owners.dedup();

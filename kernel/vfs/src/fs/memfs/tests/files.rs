@@ -118,7 +118,7 @@ fn operations_on_a_revoked_file_return_eio() {
     assert_eq!(file.read(&mut [0]), Err(eio));
     assert_eq!(file.try_write(b"x"), Err(eio));
     assert_eq!(file.read_at(&mut [0], 0), Err(eio));
-    assert_eq!(file.try_write_at(b"x", 0), Err(eio));
+    assert_eq!(file.write_at(b"x", 0), Err(eio));
     assert_eq!(file.seek(crate::SeekTo::Start(0)), Err(eio));
     assert_eq!(file.set_len(0), Err(eio));
     assert_eq!(file.stat(), Err(eio));
