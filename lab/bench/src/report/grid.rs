@@ -83,3 +83,32 @@ impl Grid {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_without_a_value_has_no_line_and_one_with_some_has_all_cells() {
+        let value = |subject: &u32, case: &u32| match (subject, case) {
+            (1, 1) => Some(Summary::of(&[2.0])),
+            (2, _) => Some(Summary::of(&[3.0])),
+            _ => None,
+        };
+        let cases = [("first", 1), ("second", 2)];
+        let subjects = [("some", 1), ("all", 2), ("none", 3)];
+        let grid = Grid::new("it", "Times", Axis::linear("ns"), cases, subjects, value);
+        let table = grid.table();
+        assert_eq!(table.header, ["ns", "first", "second"]);
+        let some = ["some", "2.00 (2.00–2.00)", "-"];
+        assert_eq!(
+            (table.rows.len(), &table.rows[0][..]),
+            (2, &some.map(str::to_owned)[..])
+        );
+        let Kind::Bars { groups, .. } = grid.plot().kind else {
+            panic!("no bars");
+        };
+        let bars: Vec<_> = groups.iter().map(|group| group.bars.len()).collect();
+        assert_eq!(bars, [2, 1]);
+    }
+}
