@@ -19,6 +19,9 @@ macro_rules! hooks {
         $(
             #[inline(always)]
             #[doc = concat!("Calls [`Platform::", stringify!($hook), "`](super::kernel::Platform).")]
+            ///
+            /// # Safety
+            /// As for that, if it is unsafe.
             #[allow(dead_code, unreachable_pub, unused_unsafe, reason = "most are safe or private")]
             pub $($unsafe)? fn $hook($($argument: $type),*) -> $answer {
                 // SAFETY: `set_platform!` defines it so; and as the caller promises.

@@ -223,11 +223,11 @@ pub unsafe trait Platform {
 ))]
 pub(super) struct Defaults;
 
-// SAFETY: the defaults do what the documentation says.
 #[cfg(any(
     all(feature = "std", not(loom)),
     not(any(feature = "std", feature = "platform"))
 ))]
+// SAFETY: the defaults do what the documentation says.
 unsafe impl Platform for Defaults {}
 
 /// The size and the alignment of a page of [`Platform::allocate_page`], in bytes.
