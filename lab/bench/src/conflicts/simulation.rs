@@ -30,7 +30,10 @@ impl Pair {
 
 /// Starts CPUs, each with its copy of all per-CPU data.
 pub(super) fn simulate(count: usize) -> anyhow::Result<Cpus> {
-    anyhow::ensure!(expect_cpus(numbers(count)?), "there are copies for fewer CPUs");
+    anyhow::ensure!(
+        expect_cpus(numbers(count)?),
+        "there are copies for fewer CPUs"
+    );
     start(count)
 }
 
