@@ -293,18 +293,24 @@ impl Worker {
         loop {
             match self.look() {
                 Next::Sleep => {
-                    // Relaxed: only a look. A call that changes the state wakes no worker.
-                    let state = self.state.load(Relaxed);
+                    // Relaxed: only a look. A call that changes the state wakes no worker. Time is not
+                    // part of what is modelled.
+                    let state = if cfg!(loom) {
+                        CALLED
+                    } else {
+                        self.state.load(Relaxed)
+                    };
                     if state <= CALLED {
                         futex::wait(&self.state, state, Some(TICK));
                     }
                 }
-                Next::Park => {
+                Next::Park => loop {
+                    futex::wait(&self.state, PARKED, None);
                     // Relaxed: as in (B).
-                    while self.state.load(Relaxed) == PARKED {
-                        futex::wait(&self.state, PARKED, None);
+                    if self.state.load(Relaxed) != PARKED {
+                        break;
                     }
-                }
+                },
                 Next::End => break,
             }
         }
