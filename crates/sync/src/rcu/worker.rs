@@ -293,8 +293,8 @@ impl Worker {
         loop {
             match self.look() {
                 Next::Sleep => {
-                    // Relaxed: only a look. A call that changes the state wakes no worker. Time is not
-                    // part of what is modelled.
+                    // Relaxed: only a look. A call that changes the state wakes no worker. Time is
+                    // not part of what is modelled.
                     let state = if cfg!(loom) {
                         CALLED
                     } else {
