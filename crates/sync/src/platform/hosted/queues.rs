@@ -15,34 +15,25 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-struct Queue {
-    lock: Mutex<()>,
-    sleepers: Condvar,
-}
-
 const COUNT: usize = 64;
 
-static QUEUES: [Queue; COUNT] = [const {
-    Queue {
-        lock: Mutex::new(()),
-        sleepers: Condvar::new(),
-    }
-}; COUNT];
+/// The lock of each queue, and its sleepers.
+static QUEUES: [(Mutex<()>, Condvar); COUNT] = [const { (Mutex::new(()), Condvar::new()) }; COUNT];
 
-fn queue_of(word: &AtomicU32) -> &'static Queue {
+fn queue_of(word: &AtomicU32) -> &'static (Mutex<()>, Condvar) {
     &QUEUES[(word.as_ptr().addr() >> 6) % COUNT]
 }
 
 /// Sleeps while the word has this value, at most for a time. May return earlier. Returns 0.
 pub fn wait(word: &AtomicU32, value: u32, time: Option<Duration>) -> i32 {
-    let queue = queue_of(word);
+    let (lock, sleepers) = queue_of(word);
     // No thread panics with the lock held.
-    let locked = queue.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let locked = lock.lock().unwrap_or_else(PoisonError::into_inner);
     // Relaxed: a change before the last wake-up was before its hold of the lock.
     if word.load(Relaxed) == value {
         match time {
-            Some(time) => drop(queue.sleepers.wait_timeout(locked, time)),
-            None => drop(queue.sleepers.wait(locked)),
+            Some(time) => drop(sleepers.wait_timeout(locked, time)),
+            None => drop(sleepers.wait(locked)),
         }
     }
     0
@@ -50,9 +41,9 @@ pub fn wait(word: &AtomicU32, value: u32, time: Option<Duration>) -> i32 {
 
 /// Wakes all threads that sleep on the word.
 pub fn wake(word: &AtomicU32, _count: i32) {
-    let queue = queue_of(word);
-    drop(queue.lock.lock());
-    queue.sleepers.notify_all();
+    let (lock, sleepers) = queue_of(word);
+    drop(lock.lock());
+    sleepers.notify_all();
 }
 
 /// Sleeps as [`wait`] does. Returns false: no handler ends a sleep.
