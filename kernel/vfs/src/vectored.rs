@@ -18,7 +18,19 @@ const MAX_READ: usize = 1 << 20;
 ///
 /// # Errors
 /// Errors of `read`; `ENOMEM`.
+#[inline]
 pub(crate) fn scatter(
+    bufs: &mut [IoSliceMut<'_>],
+    read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    match bufs {
+        [only] => read(only),
+        several => scatter_several(several, read),
+    }
+}
+
+#[cold]
+fn scatter_several(
     bufs: &mut [IoSliceMut<'_>],
     read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
@@ -46,7 +58,19 @@ pub(crate) fn scatter(
 ///
 /// # Errors
 /// Errors of `write`; `ENOMEM`.
+#[inline]
 pub(crate) fn gather(
+    bufs: &[IoSlice<'_>],
+    write: impl FnOnce(&[u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    match bufs {
+        [only] => write(only),
+        several => gather_several(several, write),
+    }
+}
+
+#[cold]
+fn gather_several(
     bufs: &[IoSlice<'_>],
     write: impl FnOnce(&[u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {

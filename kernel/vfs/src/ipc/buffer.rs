@@ -48,13 +48,11 @@
 mod ancillary;
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 
 use fdtable_shm::{Mutex, MutexGuard};
 
-use crate::event::{Events, Limit, WaitQueue, Wakeups};
-use crate::ipc::Ancillary;
-use crate::ipc::socket::receive::{Look, Reading};
+use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 use crate::{Errno, OpenFlags, Status};
 use ancillary::{Mark, Passing};
 
@@ -162,7 +160,8 @@ impl Buffer {
         self.read_while(|| Ok(()), buf)
     }
 
-    /// Reads like [`read`](Self::read), as long as `check` succeeds.
+    /// Reads like [`read`](Self::read), as long as `check` succeeds. There must be no ancillary
+    /// data.
     ///
     /// # Errors
     /// Errors of `check`, which runs after each wake-up of the readers; those of `read`.
@@ -174,9 +173,19 @@ impl Buffer {
         if buf.is_empty() {
             return check().map(|()| 0);
         }
-        let (bufs, reading) = (&mut [IoSliceMut::new(buf)], Reading::new(Look::Take));
-        let taken = self.receive_while(&check, bufs, reading, Limit::FOREVER)?;
-        Ok(taken.count)
+        // Dropped after the lock, here and in the other operations.
+        let mut wakeups = Wakeups::default();
+        event::wait(
+            &self.state,
+            |state| &mut state.readers,
+            Events::IN,
+            Limit::FOREVER,
+            |state| match check() {
+                Ok(()) if state.read_must_wait() => None,
+                Ok(()) => Some(state.take(buf, &mut wakeups)),
+                Err(errno) => Some(Err(errno)),
+            },
+        )
     }
 
     /// Reads like [`read`](Self::read), without blocking.
@@ -224,8 +233,31 @@ impl Buffer {
         if bytes.is_empty() {
             return check().map(|()| 0);
         }
-        let (bytes, none) = (&[IoSlice::new(bytes)], Ancillary::default());
-        self.send_while(&check, bytes, none, Limit::FOREVER)
+        let (mut written, mut limit) = (0, Limit::FOREVER);
+        while written < bytes.len() {
+            let rest = &bytes[written..];
+            let mut wakeups = Wakeups::default();
+            let put = event::wait(
+                &self.state,
+                |state| &mut state.writers,
+                Events::OUT,
+                limit,
+                |state| match check() {
+                    Ok(()) if state.write_must_wait(rest.len()) => None,
+                    Ok(()) => Some(state.put(rest, &mut wakeups)),
+                    Err(errno) => Some(Err(errno)),
+                },
+            );
+            match put {
+                Ok(count) => written += count,
+                Err(errno) if written == 0 => return Err(errno),
+                // The next call gets the error again (as in Linux `pipe_write`).
+                Err(_) => break,
+            }
+            // Every handler ends the rest, and the result is the count.
+            limit = limit.of_rest();
+        }
+        Ok(written)
     }
 
     /// Writes like [`write`](Self::write), without blocking: all or nothing of at most [`PIPE_BUF`]

@@ -124,8 +124,11 @@ impl Process {
             &bytes[..self.writable_bytes(fd, at, bytes.len())?],
         )];
         self.transfer(fd, at, |object, how| {
-            let written = object.write_from(bufs, how);
-            written.inspect(|_| self.remove_privileges(object))
+            // Not by `inspect`, which copies the result as one word of 16 bytes that was just
+            // stored as two: the copy waits for both stores.
+            let written = object.write_from(bufs, how)?;
+            self.remove_privileges(object);
+            Ok(written)
         })
     }
 
