@@ -14,7 +14,8 @@ struct rescue {
 
 static void *act_later(void *argument) {
     struct rescue *rescue = argument;
-    pause_ms(200);
+    /* On a busy machine the runner may take long to rewrite a call that is made for the first time. */
+    pause_ms(600);
     rescue->act(rescue->argument);
     return NULL;
 }
