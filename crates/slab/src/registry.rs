@@ -61,8 +61,8 @@ pub(super) unsafe fn remove(cache: &RawCache) {
 /// cache after the other. The memory of files that were just closed is unused after a grace period,
 /// such as that of [`rcu::barrier`](fdtable_sync::rcu::barrier).
 ///
-/// Where processes share memory, it moves the calling thread to each CPU and back. If the thread
-/// may not run on one that is online, the objects that CPUs keep at hand stay with them.
+/// If processes share memory, it moves the calling thread to each CPU and back. If the thread may
+/// not run on one that is online, the objects that CPUs keep at hand stay with them.
 ///
 /// ```
 /// use fdtable_slab as slab;

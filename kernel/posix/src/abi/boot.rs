@@ -114,7 +114,7 @@ pub(crate) fn begin_in(root: &CStr) -> Result<(), Errno> {
 
 /// Sets the process ID in the child of a host fork.
 extern "C" fn set_process_id() {
-    // Where processes share a kernel, it is still the parent's.
+    // In a tree that shares a kernel, `SYSTEM` still has the parent's process.
     if let Some(system) = SYSTEM.load().filter(|_| !host_fork::shares_memory()) {
         system.process.set_id(host::process_id());
     }

@@ -14,7 +14,7 @@
 //! - a process that closes its last descriptor of ours for an object that others still use closes
 //!   the host's in its own process ([`HostFd::give_up`]), when no call of another thread uses it.
 //!
-//! Where each process has its own kernel, it always has the descriptor.
+//! A process that has a kernel of its own always has the descriptor.
 
 use std::collections::BTreeSet;
 use std::mem;

@@ -21,7 +21,7 @@ use crate::process::supervisor;
 
 /// Memory behind a host descriptor, which is closed at the end. Mappings keep the memory.
 ///
-/// Where processes share the kernel, the [supervisor] has it too: a process that does not have the
+/// The [supervisor] has it too if processes share the kernel: a process that does not have the
 /// descriptor opens the memory there, and keeps that open as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Memfd {

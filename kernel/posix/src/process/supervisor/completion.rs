@@ -50,7 +50,7 @@ use resume::{fault, take_over};
 pub(super) struct Pages {
     /// How much of them was ever used, in bytes.
     used: usize,
-    /// Where free ones begin, by their size.
+    /// Offset and size of each free run.
     free: Vec<(usize, usize)>,
 }
 
