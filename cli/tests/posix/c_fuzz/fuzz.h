@@ -44,7 +44,7 @@
 #include <unistd.h>
 
 /* The directory that is a file system of its own, and the one in it where a script starts. */
-#define ROOT "/tmp"
+#define ROOT "/mnt"
 #define BASE ROOT "/up/base"
 
 /* Descriptors are below this limit, so that some calls return EMFILE. */

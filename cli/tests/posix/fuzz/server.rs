@@ -27,7 +27,7 @@ impl Server {
         let mut process = subject
             .command(compile::fuzz())
             .arg(side)
-            .env("FDT_MOUNT", "/tmp,mode=0777")
+            .env("FDT_MOUNT", "/mnt,mode=0777")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -41,7 +41,8 @@ impl Server {
         match server.line().as_deref() {
             Some("ready: root") => server.is_root = true,
             Some("ready: user") => {}
-            other => return Err(other.unwrap_or("it does not start").to_owned()),
+            Some(unavailable) => return Err(unavailable.to_owned()),
+            None => panic!("the program of scripts does not start for {subject:?}"),
         }
         Ok(server)
     }
