@@ -20,22 +20,21 @@
 //! A slab that is permanently removed is freed after the locks are released. No reader waits for
 //! it: a caller whose objects have readers under RCU frees an object only after a grace period.
 
-use core::alloc::Layout;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-use super::check;
+use super::check::Checks;
 use super::chunk::CHUNK;
 use super::depot::Depot;
 use super::header::{Header, Slab};
 use super::info::Info;
-use super::list::{Links, List};
+use super::list::{Element, Links, List};
 use super::local::Local;
 use super::magazine::{Lack, Magazine, MagazineList, ROUNDS};
 use super::region::Chunk;
-use super::registry::Listed;
-use super::shape::{Colouring, Shape};
+use super::shape::{Plan, Shape};
 use super::slabs::Slabs;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::Mutex;
@@ -46,17 +45,6 @@ const ATTEMPTS: usize = 3;
 
 /// How many bytes of objects a magazine is filled with at once.
 const FILLING: usize = CHUNK / 4;
-
-/// Parameters of a cache.
-pub(super) struct Plan {
-    pub(super) name: &'static str,
-    /// Of an object: at most [`MAX_SIZE`](super::shape::MAX_SIZE) and
-    /// [`MAX_ALIGN`](super::shape::MAX_ALIGN).
-    pub(super) layout: Layout,
-    pub(super) colouring: Colouring,
-    /// Each operation takes the lock of the slabs and [checks](check) the object. An error panics.
-    pub(super) is_checked: bool,
-}
 
 /// A cache of places. It does not move once it is used: slabs and the registry point to it.
 pub(super) struct RawCache {
@@ -76,6 +64,34 @@ pub(super) struct RawCache {
 unsafe impl Sync for RawCache {}
 // SAFETY: a cache belongs to no thread.
 unsafe impl Send for RawCache {}
+
+/// A cache on the list, for the holder of its lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Listed(NonNull<RawCache>);
+
+// SAFETY: caches belong to no thread.
+unsafe impl Send for Listed {}
+
+impl Listed {
+    pub(super) fn new(cache: &RawCache) -> Self {
+        Self(NonNull::from(cache))
+    }
+}
+
+impl Deref for Listed {
+    type Target = RawCache;
+
+    fn deref(&self) -> &RawCache {
+        // SAFETY: a cache removes itself from the list before it is freed, and the list is locked.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Element for Listed {
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
 
 impl RawCache {
     /// Makes a cache without slabs. Allocates. The caller [registers](super::registry::add) it at
@@ -241,7 +257,7 @@ impl RawCache {
             };
             let slab = Slab::new(chunk, &self.shape, colour);
             if self.plan.is_checked {
-                check::prepare(self, slab);
+                self.checks().prepare(slab);
             }
             self.slabs.lock().add(slab);
         }
@@ -336,10 +352,17 @@ impl RawCache {
 
 /// The same for a cache with checks, which has no magazines.
 impl RawCache {
+    fn checks(&self) -> Checks<'_> {
+        Checks {
+            cache: self.plan.name,
+            shape: &self.shape,
+        }
+    }
+
     fn alloc_checked(&self) -> Option<NonNull<u8>> {
         self.depot.lock().misses += 1;
         let object = self.take_one()?;
-        check::check_taken(self, object);
+        self.checks().check_taken(object);
         Some(object)
     }
 
@@ -347,7 +370,7 @@ impl RawCache {
     /// As for [`free`](Self::free); this is checked.
     unsafe fn free_checked(&self, object: NonNull<u8>) {
         let mut slabs = self.slabs.lock();
-        if let Err(mistake) = check::check_freed(self, &slabs, object) {
+        if let Err(mistake) = self.checks().check_freed(&slabs, object) {
             drop(slabs);
             mistake.report();
         }

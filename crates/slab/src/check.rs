@@ -16,7 +16,6 @@
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::cache::RawCache;
 use super::chunk::{CHUNK, chunk_of};
 use super::header::Slab;
 use super::shape::Shape;
@@ -159,7 +158,9 @@ impl Checked<'_> {
         self.fill(self.behind(), zone);
     }
 
-    fn poison(&self) {
+    /// Marks the object as free.
+    fn free(&self) {
+        self.mark(INACTIVE);
         let object = self.object();
         self.fill(object.clone(), POISON);
         self.fill((object.end - 1).max(0)..object.end, POISON_END);
@@ -205,94 +206,98 @@ impl Checked<'_> {
 }
 
 impl Mistake {
-    /// A mistake with an address, which is that of an object if the slab is given.
-    fn new(cache: &RawCache, what: &'static str, object: NonNull<u8>, slab: Option<Slab>) -> Self {
-        let address = object.addr().get();
-        let index = |slab: Slab| cache.shape.index(address - slab.first().addr().get());
-        Self {
-            what,
-            cache: cache.plan.name,
-            size: cache.shape.size,
-            address,
-            place: slab.map(|slab| (slab.address(), index(slab))),
-            byte: None,
-        }
-    }
-
     #[cold]
     pub(super) fn report(self) -> ! {
         panic!("{self}");
     }
 }
 
-/// Marks all objects of a new slab as free.
-pub(super) fn prepare(cache: &RawCache, slab: Slab) {
-    let shape = &cache.shape;
-    for index in 0..shape.count {
-        // SAFETY: the index is below the count.
-        let object = unsafe { shape.object(slab.first(), index) };
-        let checked = Checked { shape, object };
-        checked.mark(INACTIVE);
-        checked.poison();
-    }
+/// The checks of one cache.
+pub(super) struct Checks<'c> {
+    /// Its name.
+    pub(super) cache: &'static str,
+    pub(super) shape: &'c Shape,
 }
 
-/// Checks an object that was taken, and marks it as in use.
-///
-/// # Panics
-/// If it or its zones were written while it was free.
-pub(super) fn check_taken(cache: &RawCache, object: NonNull<u8>) {
-    let shape = &cache.shape;
-    let checked = Checked { shape, object };
-    let poison = || checked.wrong_poison();
-    if let Some((what, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
-        // SAFETY: the object is one of a slab; only constant fields of the slab are read.
-        let slab = unsafe { Slab::of(object) };
-        let mistake = Mistake::new(cache, what, object, Some(slab));
+impl Checks<'_> {
+    /// Makes a mistake with an address, which is that of an object if the slab is given.
+    fn mistake(&self, what: &'static str, object: NonNull<u8>, slab: Option<Slab>) -> Mistake {
+        let address = object.addr().get();
+        let index = |slab: Slab| self.shape.index(address - slab.first().addr().get());
         Mistake {
-            byte: Some(byte),
-            ..mistake
+            what,
+            cache: self.cache,
+            size: self.shape.size,
+            address,
+            place: slab.map(|slab| (slab.address(), index(slab))),
+            byte: None,
         }
-        .report();
     }
-    checked.mark(ACTIVE);
-}
 
-/// Checks an object that is freed, and marks it as free. For the holder of the lock of the slabs,
-/// which does not panic while it holds it.
-#[expect(
-    clippy::result_large_err,
-    reason = "an error happens once, and is reported by a panic"
-)]
-pub(super) fn check_freed(
-    cache: &RawCache,
-    slabs: &Slabs,
-    object: NonNull<u8>,
-) -> Result<(), Mistake> {
-    let shape = &cache.shape;
-    let mistake = |what, slab| Mistake::new(cache, what, object, slab);
-    let chunk = chunk_of(object).addr();
-    let slab = slabs.iter().find(|slab| slab.address() == chunk);
-    let slab = slab.ok_or_else(|| mistake(FOREIGN, None))?;
-    let distance = object.addr().get().wrapping_sub(slab.first().addr().get());
-    let index = shape.index(distance.min(CHUNK));
-    if index >= shape.count || index * shape.stride != distance {
-        return Err(mistake(MISPLACED, None));
+    fn of(&self, object: NonNull<u8>) -> Checked<'_> {
+        let shape = self.shape;
+        Checked { shape, object }
     }
-    if slab.is_free(index) {
-        return Err(mistake(DOUBLE_FREE, Some(slab)));
+
+    /// Marks all objects of a new slab as free.
+    pub(super) fn prepare(&self, slab: Slab) {
+        for index in 0..self.shape.count {
+            // SAFETY: the index is below the count.
+            let object = unsafe { self.shape.object(slab.first(), index) };
+            self.of(object).free();
+        }
     }
-    let checked = Checked { shape, object };
-    if let Some((what, byte)) = checked.wrong_zone(ACTIVE) {
-        let byte = Some(byte);
-        return Err(Mistake {
-            byte,
-            ..mistake(what, Some(slab))
-        });
+
+    /// Checks an object that was taken, and marks it as in use.
+    ///
+    /// # Panics
+    /// If it or its zones were written while it was free.
+    pub(super) fn check_taken(&self, object: NonNull<u8>) {
+        let checked = self.of(object);
+        let poison = || checked.wrong_poison();
+        if let Some((what, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
+            // SAFETY: the object is one of a slab; only constant fields of the slab are read.
+            let slab = unsafe { Slab::of(object) };
+            let mistake = self.mistake(what, object, Some(slab));
+            Mistake {
+                byte: Some(byte),
+                ..mistake
+            }
+            .report();
+        }
+        checked.mark(ACTIVE);
     }
-    checked.mark(INACTIVE);
-    checked.poison();
-    Ok(())
+
+    /// Checks an object that is freed, and marks it as free. For the holder of the lock of the
+    /// slabs, which does not panic while it holds it.
+    #[expect(
+        clippy::result_large_err,
+        reason = "an error happens once, and is reported by a panic"
+    )]
+    pub(super) fn check_freed(&self, slabs: &Slabs, object: NonNull<u8>) -> Result<(), Mistake> {
+        let mistake = |what, slab| self.mistake(what, object, slab);
+        let chunk = chunk_of(object).addr();
+        let slab = slabs.iter().find(|slab| slab.address() == chunk);
+        let slab = slab.ok_or_else(|| mistake(FOREIGN, None))?;
+        let distance = object.addr().get().wrapping_sub(slab.first().addr().get());
+        let index = self.shape.index(distance.min(CHUNK));
+        if index >= self.shape.count || index * self.shape.stride != distance {
+            return Err(mistake(MISPLACED, None));
+        }
+        if slab.is_free(index) {
+            return Err(mistake(DOUBLE_FREE, Some(slab)));
+        }
+        let checked = self.of(object);
+        if let Some((what, byte)) = checked.wrong_zone(ACTIVE) {
+            let byte = Some(byte);
+            return Err(Mistake {
+                byte,
+                ..mistake(what, Some(slab))
+            });
+        }
+        checked.free();
+        Ok(())
+    }
 }
 
 #[cfg(all(test, not(loom)))]

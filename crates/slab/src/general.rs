@@ -12,11 +12,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::{self, Backing};
-use super::cache::{Plan, RawCache};
+use super::cache::RawCache;
 use super::chunk::CHUNK;
 use super::heap;
 use super::registry;
-use super::shape::Colouring;
+use super::shape::{Colouring, Plan};
 use fdtable_sync::fallible::OnceBox;
 use fdtable_sync::platform::global;
 

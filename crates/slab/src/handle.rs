@@ -4,8 +4,9 @@ use alloc::boxed::Box;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::cache::{Plan, RawCache};
+use super::cache::RawCache;
 use super::registry;
+use super::shape::Plan;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 
 /// A box whose content is also pointed to by slabs and the registry: unlike that of a `Box`, its

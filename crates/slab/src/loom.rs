@@ -4,9 +4,9 @@
 //! the CPUs have models of their own.
 
 use super::backing::{Backing, Choice};
-use super::cache::{Plan, RawCache};
+use super::cache::RawCache;
 use super::local::with_sequences;
-use super::shape::Colouring;
+use super::shape::{Colouring, Plan};
 use ::loom::cell::UnsafeCell;
 use alloc::boxed::Box;
 use core::alloc::Layout;

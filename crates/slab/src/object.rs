@@ -5,10 +5,10 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::cache::{Plan, RawCache};
+use super::cache::RawCache;
 use super::handle::CacheBox;
 use super::info::Info;
-use super::shape::{Colouring, MAX_ALIGN, MAX_SIZE};
+use super::shape::{Colouring, MAX_ALIGN, MAX_SIZE, Plan};
 use fdtable_sync::fallible::OutOfMemory;
 
 /// A cache of objects of one type.

@@ -1,36 +1,11 @@
 //! A list of all caches of the process, the newest first.
 
-use core::ops::Deref;
-use core::ptr::NonNull;
-
 use alloc::vec::Vec;
 
-use super::cache::RawCache;
+use super::cache::{Listed, RawCache};
 use super::info::Info;
-use super::list::{Element, Links, List};
+use super::list::List;
 use fdtable_sync::platform::{Mutex, global};
-
-/// A cache on the list, for the holder of its lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Listed(NonNull<RawCache>);
-
-// SAFETY: caches belong to no thread.
-unsafe impl Send for Listed {}
-
-impl Deref for Listed {
-    type Target = RawCache;
-
-    fn deref(&self) -> &RawCache {
-        // SAFETY: a cache removes itself from the list before it is freed, and the list is locked.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Element for Listed {
-    fn links(&self) -> &Links<Self> {
-        &self.links
-    }
-}
 
 global! {
     pub(super) static REGISTRY: Mutex<List<Listed>> = Mutex::new(List::new());
@@ -41,7 +16,7 @@ global! {
 /// # Safety
 /// It stays where it is, and alive, until it is [removed](remove).
 pub(super) unsafe fn add(cache: &RawCache) {
-    let cache = Listed(NonNull::from(cache));
+    let cache = Listed::new(cache);
     let mut registry = REGISTRY.lock();
     if !registry.iter().any(|listed| listed == cache) {
         registry.push(cache);
@@ -53,7 +28,7 @@ pub(super) unsafe fn add(cache: &RawCache) {
 /// # Safety
 /// It is there.
 pub(super) unsafe fn remove(cache: &RawCache) {
-    REGISTRY.lock().remove(Listed(NonNull::from(cache)));
+    REGISTRY.lock().remove(Listed::new(cache));
 }
 
 /// Frees unused memory of all caches, including the general ones. For a program that is short of

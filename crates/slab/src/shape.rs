@@ -11,9 +11,9 @@
 //! there are fewer small objects, so that there are 32 colours or more. That costs 3.1 % of the
 //! memory; the header and the bits of 64-byte objects 0.3 %.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::cache::Plan;
 use super::chunk::CHUNK;
 
 /// Distances of the first objects from the beginnings of a cache's slabs.
@@ -43,6 +43,17 @@ pub(super) const MAX_SIZE: usize = CHUNK / 2;
 
 /// The largest alignment of an object.
 pub(super) const MAX_ALIGN: usize = CHUNK / 16;
+
+/// Parameters of a cache.
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    /// Of an object: at most [`MAX_SIZE`] and [`MAX_ALIGN`].
+    pub(super) layout: Layout,
+    pub(super) colouring: Colouring,
+    /// Each operation takes the lock of the slabs and [checks](super::check) the object. An error
+    /// panics.
+    pub(super) is_checked: bool,
+}
 
 /// The shape of all slabs of a cache. Sizes and offsets are in bytes.
 #[derive(Debug)]
@@ -131,7 +142,6 @@ fn size_of_bits(count: usize) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use core::alloc::Layout;
 
     /// The size of the header of a slab, which is a line on targets with 64 bits.
     const HEADER: usize = 64;
