@@ -77,9 +77,9 @@ mod worker;
 #[path = "rcu/ticks.rs"]
 mod worker;
 
-pub use callbacks::{Barrier, bound_wait, call, call_later, call_timely, catch_up, defer};
+pub use callbacks::{Barrier, call, call_later, catch_up, defer, end_thread};
 pub use queue::{Effect, Head};
-pub use reader::{Guard, end_thread, read_lock, sequence_area};
+pub use reader::{Guard, read_lock, sequence_area};
 pub(crate) use reader::{Section, first_record};
 #[cfg(feature = "std")]
 pub use worker::use_ticks;
@@ -87,6 +87,7 @@ pub use worker::use_ticks;
 pub use worker::{block_faults, without_thread};
 
 use core::fmt;
+use core::ptr::NonNull;
 
 #[cfg(feature = "std")]
 use crate::announce::RECORDS;
@@ -229,6 +230,50 @@ pub fn tick() -> Result<bool, WouldDeadlock> {
         worker::end_tick();
     }
     Ok(some_queued)
+}
+
+/// Queues the callback of `head`, which [runs code](Effect::RunsCode), as [`call`] does, and bounds
+/// the time until it runs: for callbacks whose lateness can be seen, such as one that closes a
+/// connection.
+///
+/// The callback runs within 10 milliseconds after the last reader has left that may see its object,
+/// also if no thread queues another, and at the latest when the process exits normally. The bound
+/// is a goal, not a deadline of a real-time system: it holds if the callbacks before it are short,
+/// and a thread that becomes ready soon gets a CPU.
+///
+/// The first call starts a thread that runs what other threads leave, `fdtable-rcu`. It blocks all
+/// signals but those of its own faults ([`block_faults`](block_faults) changes that), and
+/// sleeps while there is nothing to do. If it cannot be started, the callback runs as one of
+/// [`call`], and a later call tries again. A caller that must not start threads calls
+/// [`use_ticks`](use_ticks) before. Between the handlers of a [host fork](crate::host_fork)
+/// no thread is started. In its child the next call starts one.
+///
+/// The callback may run on that thread. When the process exits, by `exit(3)` or the end of `main`,
+/// callbacks that are still queued run on the thread that exits, unless a reader is in the way: so
+/// a thread that exits the process must not hold a lock that a callback takes.
+///
+/// Costs a load more than `call`, of a word that all CPUs share; every few milliseconds an exchange
+/// of that word. The call that ends the worker's sleep enters the operating system. The first one
+/// also allocates. Without `std` there is no thread: a
+/// [hook](crate::platform::kernel::Platform::want_tick) asks for a [`tick`](tick).
+///
+/// # Safety
+/// As for [`call`].
+///
+/// # Panics
+/// As [`call`].
+#[inline]
+pub unsafe fn call_timely(head: NonNull<Head>) {
+    // SAFETY: as the caller promises.
+    unsafe { call(Effect::RunsCode, head) };
+    bound_wait();
+}
+
+/// Bounds the time until what was queued last is run, as [`call_timely`] does: for callers of
+/// [`call_later`].
+#[inline]
+pub fn bound_wait() {
+    worker::note_call();
 }
 
 /// Forgets the records of all other threads, the callbacks that they were invoking, and the worker.

@@ -27,8 +27,8 @@
 //! The threads that queue callbacks do the work, as they queue more. The last callbacks therefore
 //! wait until a thread queues more, ends, or calls [`barrier`](super::barrier),
 //! [`try_barrier`](super::try_barrier), [`tick`](super::tick) or a [`Barrier`](super::Barrier).
-//! [`call_timely`] is for callbacks that must not wait so long: the [worker](super::worker), a
-//! thread of the library, runs what the other threads leave.
+//! [`call_timely`](super::call_timely) is for callbacks that must not wait so long: the
+//! [worker](super::worker), a thread of the library, runs what the other threads leave.
 //!
 //! The backlog is bounded as far as possible. A thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section or
@@ -63,8 +63,10 @@ use core::ptr::NonNull;
 use super::grace::{GRACE, check_progress};
 use super::queue::{Effect, Head, LONE_BATCH, List, Queue, Queues, SpinLock, queues};
 use super::reader::{inside_read_lock, inside_section};
-use super::{WouldDeadlock, check_outside, worker};
-use crate::announce::{RECORDS, inside_callback, replace_inside_callback};
+use super::{WouldDeadlock, check_outside};
+use crate::announce::{
+    RECORDS, forget_own_record, inside_callback, own_record, replace_inside_callback,
+};
 use crate::platform::{relax, shared};
 
 /// How many callbacks share a grace period; one that holds much memory counts as more. A lone
@@ -135,50 +137,6 @@ pub unsafe fn call(effect: Effect, head: NonNull<Head>) {
     if is_time {
         work(queues, weight);
     }
-}
-
-/// Queues the callback of `head`, which [runs code](Effect::RunsCode), as [`call`] does, and bounds
-/// the time until it runs: for callbacks whose lateness can be seen, such as one that closes a
-/// connection.
-///
-/// The callback runs within 10 milliseconds after the last reader has left that may see its object,
-/// also if no thread queues another, and at the latest when the process exits normally. The bound
-/// is a goal, not a deadline of a real-time system: it holds if the callbacks before it are short,
-/// and a thread that becomes ready soon gets a CPU.
-///
-/// The first call starts a thread that runs what other threads leave, `fdtable-rcu`. It blocks all
-/// signals but those of its own faults ([`block_faults`](super::block_faults) changes that), and
-/// sleeps while there is nothing to do. If it cannot be started, the callback runs as one of
-/// [`call`], and a later call tries again. A caller that must not start threads calls
-/// [`use_ticks`](super::use_ticks) before. Between the handlers of a [host fork](crate::host_fork)
-/// no thread is started. In its child the next call starts one.
-///
-/// The callback may run on that thread. When the process exits, by `exit(3)` or the end of `main`,
-/// callbacks that are still queued run on the thread that exits, unless a reader is in the way: so
-/// a thread that exits the process must not hold a lock that a callback takes.
-///
-/// Costs a load more than `call`, of a word that all CPUs share; every few milliseconds an exchange
-/// of that word. The call that ends the worker's sleep enters the operating system. The first one
-/// also allocates. Without `std` there is no thread: a
-/// [hook](crate::platform::kernel::Platform::want_tick) asks for a [`tick`](super::tick).
-///
-/// # Safety
-/// As for [`call`].
-///
-/// # Panics
-/// As [`call`].
-#[inline]
-pub unsafe fn call_timely(head: NonNull<Head>) {
-    // SAFETY: as the caller promises.
-    unsafe { call(Effect::RunsCode, head) };
-    bound_wait();
-}
-
-/// Bounds the time until what was queued last is run, as [`call_timely`] does: for callers of
-/// [`call_later`].
-#[inline]
-pub fn bound_wait() {
-    worker::note_call();
 }
 
 /// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
@@ -590,6 +548,27 @@ pub(super) fn forget_invocations(is_gone: impl Fn(NonZeroUsize) -> bool) {
             queue.invoking = None;
             queue.invoked = queue.queued - queue.weight() as u64;
         }
+    }
+}
+
+/// Returns the calling thread's record to the others, and runs the callbacks that are queued unless
+/// a reader is in the way. A kernel calls it on each thread that ends: else the record is lost, and
+/// a few hundred bytes with it. With `std` this happens by itself, and the call does nothing.
+///
+/// May run callbacks: the caller holds no lock that one of them takes. Inside a section or a
+/// callback it does nothing, and the record stays: then the section never ends. A thread that
+/// continues gets another record, and so does one that an interrupt handler with a use of the
+/// library interrupts after the call: see
+/// [`Platform::set_thread_word`](crate::platform::kernel::Platform::set_thread_word). A handler
+/// itself never calls this.
+pub fn end_thread() {
+    if cfg!(feature = "std") || inside_section() || inside_callback() {
+        return;
+    }
+    drain_briefly();
+    if let Some(record) = own_record() {
+        forget_own_record();
+        record.unclaim();
     }
 }
 

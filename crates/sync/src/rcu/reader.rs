@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 use crossbeam_utils::CachePadded;
 
 use crate::announce::{
-    FENCED, RECORDS, Record, Word, count_unowned_section, forget_own_record, inside_callback, keep,
-    own_or_none, own_record, unowned_sections, with_made_state,
+    FENCED, RECORDS, Record, Word, count_unowned_section, keep, own_or_none, own_record,
+    unowned_sections, with_made_state,
 };
 use crate::fence;
 use crate::hint::cold_path;
@@ -460,27 +460,6 @@ pub(super) fn knows_caller() -> bool {
 /// be known.
 pub(super) fn inside_read_lock() -> bool {
     own_record().is_some_and(Record::is_inside)
-}
-
-/// Returns the calling thread's record to the others, and runs the callbacks that are queued unless
-/// a reader is in the way. A kernel calls it on each thread that ends: else the record is lost, and
-/// a few hundred bytes with it. With `std` this happens by itself, and the call does nothing.
-///
-/// May run callbacks: the caller holds no lock that one of them takes. Inside a section or a
-/// callback it does nothing, and the record stays: then the section never ends. A thread that
-/// continues gets another record, and so does one that an interrupt handler with a use of the
-/// library interrupts after the call: see
-/// [`Platform::set_thread_word`](crate::platform::kernel::Platform::set_thread_word). A handler
-/// itself never calls this.
-pub fn end_thread() {
-    if cfg!(feature = "std") || inside_section() || inside_callback() {
-        return;
-    }
-    super::callbacks::drain_briefly();
-    if let Some(record) = own_record() {
-        forget_own_record();
-        record.unclaim();
-    }
 }
 
 /// Returns the number of a grace period that a word carries.
