@@ -26,35 +26,9 @@ fn can_count_by_cpu(files: &Files<usize>, fd: RawFd) -> bool {
     FileRef::exact_strong_count(&file).is_none()
 }
 
-/// Runs `action` while the host refuses to map memory.
-#[cfg(target_os = "linux")]
-fn without_memory<R>(action: impl FnOnce() -> R) -> R {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let (soft, hard) = getrlimit(Resource::RLIMIT_AS).expect("it can be read");
-    setrlimit(Resource::RLIMIT_AS, 0, hard).expect("it can be lowered");
-    let result = action();
-    setrlimit(Resource::RLIMIT_AS, soft, hard).expect("it can be restored");
-    result
-}
-
-/// A lookup that maps memory changes errno, and does so at a time when the host may not permit it.
-#[cfg(target_os = "linux")]
-fn memory_comes_with_a_table() {
-    use nix::errno::Errno;
-    let files = without_memory(Files::new);
-    let fd = open(&files, FileRef::new(0));
-    assert!(!can_count_by_cpu(&files, fd), "there is no memory");
-    let _another = Files::<usize>::new();
-    Errno::EXFULL.set();
-    assert!(without_memory(|| can_count_by_cpu(&files, fd)), "there is");
-    assert_eq!(Errno::last(), Errno::EXFULL);
-}
-
 /// A file without an index is released early, twice or never.
 #[test]
 fn files_are_released_once_when_leaked_ones_have_all_indexes() {
-    #[cfg(target_os = "linux")]
-    memory_comes_with_a_table();
     let files = Files::new();
     for number in 0..LEAKED {
         let fd = open(&files, FileRef::new(number));
