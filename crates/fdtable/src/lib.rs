@@ -137,7 +137,6 @@ mod superblock;
 mod table;
 mod two_leaves;
 #[cfg(doctest)]
-#[cfg(doctest)]
 mod variance;
 mod weak;
 

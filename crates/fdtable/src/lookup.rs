@@ -24,7 +24,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   past the table, or only reserved.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     #[doc(alias = "fget")]
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
         match self.tree.get_unless_revoked(index_of(fd.to_raw())) {
             Ok(file) => Ok(FileRef(file)),

@@ -30,7 +30,6 @@ pub mod percpu_list;
 pub mod radix;
 pub mod slot_map;
 #[cfg(doctest)]
-#[cfg(doctest)]
 mod variance;
 
 /// Overwrites what is freed, so that a model does not find a freed node as it was.

@@ -78,9 +78,7 @@ use core::mem::{self, ManuallyDrop};
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use fdtable_sync::hint::cold_path;
 use fdtable_sync::rcu::{self, Guard};
-use fdtable_sync::refcount::RefCount;
 use fdtable_sync::refcount::spread::Place;
 
 pub use weak::Weak;
@@ -252,8 +250,8 @@ impl<T: ?Sized> Ref<T> {
     /// Returns true if the count should be [spread](Self::spread), since many CPUs take references,
     /// after `cpu` has taken this one and found others.
     #[inline(always)]
-    pub(crate) fn note_taker(this: &Self, cpu: impl FnOnce() -> usize) -> bool {
-        this.header().spread.note_taker(cpu())
+    pub(crate) fn note_taker(this: &Self, cpu: usize) -> bool {
+        this.header().spread.note_taker(cpu)
     }
 
     /// Spreads the count. `is_in_slot` looks, by a new walk, whether a slot has a reference to the
@@ -263,33 +261,6 @@ impl<T: ?Sized> Ref<T> {
         header
             .spread
             .spread(&header.count, || is_in_slot(this.block()));
-    }
-
-    /// Makes the reference that was taken by adding one to the count of a block, or to its part for
-    /// a CPU, unless the last one had gone or the part is sealed. `before` is what the add found.
-    ///
-    /// # Safety
-    /// `raw` is a block of a `T`, with [`IN_PART`] if the add was to a part. It existed when the
-    /// caller added. The caller calls this once for that.
-    #[inline(always)]
-    pub(crate) unsafe fn of_add(raw: NonNull<RawObject>, before: isize) -> Option<Self> {
-        // An open part counts as high.
-        if !RefCount::is_plainly_live(before) {
-            cold_path();
-            // Nothing keeps a block whose count was dead: it is not touched. A sealed part has
-            // given no reference either, and another walk finds a count that is not spread.
-            if raw.addr().get() & IN_PART != 0 || RefCount::is_dead(before) {
-                // weaken: repair-of-a-dead-count-after-a-sequence
-                return None;
-            }
-            // SAFETY: the add has taken a reference, which keeps the block.
-            // weaken: completion-of-a-revival-after-a-sequence
-            unsafe { Header::of(raw) }.count.complete_get(before);
-        }
-        Some(Self {
-            raw,
-            owns: PhantomData,
-        })
     }
 
     fn header(&self) -> &Header {
@@ -454,7 +425,6 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     pub fn upgrade(self) -> Option<Ref<T>> {
         // SAFETY: the section, which lasts for 'g, keeps the block.
         let header = unsafe { Header::of(self.raw) };
-        // Made only after the increment succeeded: dropping a reference decrements.
         let place = header.get()?;
         // Made only after the increment succeeded: dropping a reference decrements.
         Some(Ref::new_counted(self.raw, place))
@@ -462,6 +432,7 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
 
     /// Takes a reference as [`upgrade`](Self::upgrade) does. Also returns true if others have
     /// references beside that of a slot: a hint.
+    #[inline(always)]
     pub(crate) fn upgrade_noting_others(self) -> Option<(Ref<T>, bool)> {
         // SAFETY: the section, which lasts for 'g, keeps the block.
         let header = unsafe { Header::of(self.raw) };

@@ -111,8 +111,6 @@ struct Shared {
     lock: BrLock,
     /// The leaves of most opens and closes. Saves writers the walk.
     leaf_cache: [CachedLeaf; CACHED_LEAVES],
-    /// The filter of slots whose objects several CPUs want: see [`owned`].
-    hot: AtomicU64,
 }
 
 const _: () = assert!(cfg!(loom) || size_of::<Shared>() == 64);
@@ -181,7 +179,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
                     leaf: AtomicPtr::new(ptr::null_mut()),
                     index: AtomicUsize::new(0),
                 }),
-                hot: AtomicU64::new(0),
             },
             // The first leaf's own owner ID is never read.
             first: Leaf::new(NodeHead::of::<Leaf<T, S>>(NONE, LockTag::of(0))),

@@ -2,12 +2,11 @@
 //!
 //! `cargo run -p fdtable-sync --example machine`
 
-use fdtable_sync::{fence, rcu};
+use fdtable_sync::fence;
+use fdtable_sync::sequence::Area;
 
 fn main() {
-    // A thread has an area from its first section on.
-    drop(rcu::read_lock());
-    let sequences = match rcu::sequence_area() {
+    let sequences = match Area::find() {
         Some(_) => "sequences",
         None => "no sequences",
     };

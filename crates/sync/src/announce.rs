@@ -43,7 +43,6 @@ mod thread;
 use alloc::alloc::{Layout, handle_alloc_error};
 use alloc::boxed::Box;
 use core::ptr;
-use core::sync::atomic::AtomicIsize as UnmodelledOffset;
 use core::sync::atomic::AtomicU32 as UnmodelledName;
 use core::sync::atomic::AtomicUsize as Unmodelled;
 
@@ -54,7 +53,6 @@ use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 use crate::platform::{const_fn, global, own, shared};
-use crate::sequence::Area;
 
 pub(crate) use thread::{
     count_unowned_section, forget_own_record, inside_callback, keep, name, own_or_none,
@@ -109,9 +107,6 @@ pub(crate) struct Words {
     pub(crate) counted: Word,
     /// The [big-reader lock](crate::brlock) whose read side the thread holds.
     pub(crate) brlock: Word,
-    /// Address of the thread's rseq area; 0 if it has none. Only the owner uses it, so it is not
-    /// part of what is modelled.
-    area: UnmodelledOffset,
     /// Further words, which differ with `std` and without.
     pub(crate) further: thread::Further,
 }
@@ -184,7 +179,6 @@ impl Record {
                     plain: Word::new(plain),
                     counted: Word::new(0),
                     brlock: Word::new(0),
-                    area: UnmodelledOffset::new(0),
                     further: thread::Further::new(),
                 }),
                 claimed: AtomicBool::new(true),
@@ -193,14 +187,6 @@ impl Record {
                 next: AtomicPtr::new(ptr::null_mut()),
             }
         }
-    }
-
-    /// Returns where the owner has its rseq area, if it has one.
-    #[inline(always)]
-    pub(crate) fn area(&self) -> Option<Area> {
-        // Relaxed: a thread sees its own stores.
-        // weaken: sequence-of-a-thread-without-a-record
-        Area::with_offset(self.words.area.load(Relaxed))
     }
 
     /// Claims this record if it is free.
@@ -305,8 +291,6 @@ impl Records {
         record.owner.store(name(), Relaxed);
         // Relaxed: the fence below is before each entry to the freezer, whose holder reads it.
         record.process.store(shared::process(), Relaxed);
-        // Relaxed: only this thread reads it.
-        record.words.area.store(Area::offset_of_thread(), Relaxed);
         // Pairs with the fence before the search for other records in `fence_all`: either the
         // search finds this claim, or this thread's (C) sees what was stored before the search.
         fence::full();

@@ -21,10 +21,9 @@
 //! light side that does not know yet takes a full fence, which pairs with both kinds. Models have
 //! their own pair, which promises no more than the system call does.
 //!
-//! With `membarrier(2)` of Linux ≥ 5.10 and rseq areas, a heavy fence also restarts the
-//! [restartable sequences](mod@crate::sequence) of this process. So a sequence needs no light
-//! fence. Where processes [share memory](crate::platform::shared), it does not: no heavy fence
-//! restarts the sequences of another process. A [`restart`] does, which takes longer.
+//! With `membarrier(2)` of Linux ≥ 5.10 and rseq areas, a [`restart`] is a heavy fence that also
+//! restarts the [restartable sequences](mod@crate::sequence) of this process. Where processes
+//! [share memory](crate::platform::shared), it restarts those of all, and takes longer.
 //!
 //! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
 //! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for

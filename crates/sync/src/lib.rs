@@ -43,7 +43,7 @@
 //!    whose readers pay nothing.
 //! 5. [`percpu`] data, and [`lglock`](mod@lglock): a lock in parts, one for each CPU.
 //! 6. [`host_fork`](mod@host_fork): how all of it continues in a child of the host process.
-//! 7. [`sequence`]: restartable sequences, which can stand for a read-side section.
+//! 7. [`sequence`]: restartable sequences, for data of a CPU.
 //! 8. [`parker`]: where a thread sleeps until it is woken or a signal handler interrupts it.
 //! 9. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
 //!

@@ -79,7 +79,7 @@ mod worker;
 
 pub use callbacks::{Barrier, call, call_later, catch_up, defer, end_thread};
 pub use queue::{Effect, Head};
-pub use reader::{Guard, read_lock, sequence_area};
+pub use reader::{Guard, read_lock};
 pub(crate) use reader::{Section, first_record};
 #[cfg(feature = "std")]
 pub use worker::use_ticks;

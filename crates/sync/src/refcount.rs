@@ -37,12 +37,6 @@
 //! word is briefly around -[`HOLD`], and the reviver has its reference meanwhile. (In Linux the
 //! burier disables preemption, a read-side section, from before its put.)
 //!
-//! *Sequences.* A thread without a section may add to a word by a [restartable
-//! sequence](mod@crate::sequence), and learns by the old value whether it has a reference. If
-//! not, nothing keeps the word for it any more, so it leaves the word as it is. It finds the
-//! object again only if it is still published, and a dead object no longer is: so each thread
-//! adds once at most.
-//!
 //! The narrowest distance from the middle of a zone to its border is a sixteenth of the range above
 //! zero: 2^59, and 2^27 on 32-bit machines. To cross it, that many threads would have to stand
 //! between their add and their repair, or that many references would have to leak while a reviver
@@ -116,12 +110,9 @@ impl RefCount {
         Self::is_plainly_live(before) || self.get_outside_live_zone(before)
     }
 
-    /// Adds one, and returns the word before. It is for the caller to find out by that word whether
-    /// it has a reference, as after an add in a [restartable sequence](mod@crate::sequence), which
-    /// nothing but this word must be written by.
-    #[doc(hidden)]
+    /// Adds one, and returns the word before, which tells the caller whether it has a reference.
     #[inline(always)]
-    pub fn add(&self) -> isize {
+    fn add(&self) -> isize {
         // Relaxed: taking a reference publishes nothing. The holder's reads of the object were
         // ordered by the way in which it found the object, and its put orders its writes.
         self.0.fetch_add(1, Relaxed)
@@ -129,46 +120,17 @@ impl RefCount {
 
     /// Returns true if an [`add`](Self::add) that found this word took a reference, and nothing is
     /// left to do.
-    #[doc(hidden)]
     #[inline(always)]
-    #[must_use]
-    pub fn is_plainly_live(before: isize) -> bool {
+    fn is_plainly_live(before: isize) -> bool {
         before >= 0 && before != isize::MAX
-    }
-
-    /// Returns true if an [`add`](Self::add) that found this word took no reference. Then it has
-    /// moved the word away from the middle of the dead zone. A caller that knows that the count
-    /// still exists may move it back ([`get`](Self::get) does).
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_dead(before: isize) -> bool {
-        (BORDER..DEAD_END).contains(&before)
     }
 
     /// Returns true if an [`add`](Self::add) that found this word took a reference beside at least
     /// one other than that of a slot, and the count is not [spread]. A hint.
-    #[doc(hidden)]
     #[inline(always)]
-    #[must_use]
-    pub fn has_others(before: isize) -> bool {
+    fn has_others(before: isize) -> bool {
         // One comparison, of unsigned numbers: neither 0, nor large, nor that of an open part.
         (before as usize).wrapping_sub(1) < SMALL.unsigned_abs()
-    }
-
-    /// Returns true if an [`add`](Self::add) that found this word found a count that is [spread].
-    #[doc(hidden)]
-    #[inline(always)]
-    #[must_use]
-    pub fn is_biased(before: isize) -> bool {
-        before >= BIASED
-    }
-
-    /// Ends an [`add`](Self::add) that found a word that is neither [plainly
-    /// live](Self::is_plainly_live) nor [dead](Self::is_dead): the caller has a reference.
-    #[doc(hidden)]
-    pub fn complete_get(&self, before: isize) {
-        let is_taken = self.get_outside_live_zone(before);
-        debug_assert!(is_taken, "the add met a dead count");
     }
 
     /// Drops a reference. Returns true if it was the last: then, and only then, the caller releases

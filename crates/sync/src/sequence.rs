@@ -7,19 +7,8 @@
 //! [`fence::restart`](crate::fence::restart), which is `membarrier(2)` (Linux ≥ 5.10), or a visit
 //! to each CPU where processes share memory.
 //!
-//! There are two uses:
-//!
-//! - *Data of a CPU.* A thread that reaches the commit has had its CPU to itself since the
-//!   beginning, and its loads are still valid. See the magazines of `fdtable-slab`. It asks
-//!   [`Area::find`], which is the same for every thread.
-//! - *A read-side section without a word in memory.* A grace period restarts all sequences with its
-//!   heavy fence. So a sequence that has loaded a pointer before the fence has committed before the
-//!   fence is over, or it begins again and loads what is there now. Memory that is freed after a
-//!   grace period cannot be freed between the load and the commit. Such a sequence begins with
-//!   [`rcu::sequence_area`](crate::rcu::sequence_area): a thread that has no record is not one that
-//!   grace periods look for, and one that is alone with its own record passes no heavy fence. No
-//!   thread has an area while processes share memory: no fence restarts the sequences of other
-//!   processes.
+//! They are for data of a CPU: a thread that reaches the commit has had its CPU to itself since the
+//! beginning, and its loads are still valid. See the magazines of `fdtable-slab`.
 //!
 //! # What a restart orders
 //!

@@ -22,8 +22,6 @@ pub(crate) struct ThreadState {
     is_inside_callback: AtomicBool,
     /// The [changes of CPU](crate::refcount::spread::pace) of counts that it has seen.
     pub(crate) changed: Pace,
-    /// The looks for a spread count that were in vain.
-    pub(crate) looked: Pace,
 }
 
 impl ThreadState {
@@ -32,7 +30,6 @@ impl ThreadState {
             unowned: AtomicIsize::new(0),
             is_inside_callback: AtomicBool::new(false),
             changed: Pace::new(),
-            looked: Pace::new(),
         }
     }
 }

@@ -84,10 +84,6 @@ pub(crate) fn heavy() {
             WORDS.words[other].fetch_add(0, AcqRel);
         });
     });
-    // weaken: restart-of-sequences-in-a-grace-period
-    if sequence::model::are_there() {
-        sequence::model::interrupt_all();
-    }
 }
 
 std::thread_local! {

@@ -172,8 +172,7 @@ pub unsafe trait Platform {
     /// continue where it says: a thread, a handler that another one interrupts, and also what an
     /// exception interrupts, if its handler uses the library or switches threads.
     ///
-    /// By default none: an owned lookup then has a section around it, and allocation takes a lock
-    /// of the CPU.
+    /// By default none: allocation then takes a lock of the CPU.
     #[must_use]
     fn sequence_area() -> Option<isize> {
         None

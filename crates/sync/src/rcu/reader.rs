@@ -14,7 +14,6 @@ use crate::hint::cold_path;
 use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::{const_fn, enter_lock, global, leave_lock};
-use crate::sequence::Area;
 
 /// The low bits of a word of a section count the nesting.
 const DEPTH: u64 = (1 << 15) - 1;
@@ -426,24 +425,6 @@ fn first_section() -> Section {
     record.begin_counted(TRANSIENT);
     count_unowned_section(1);
     Section::counted(record)
-}
-
-/// Returns where the calling thread has its rseq area, if a [restartable
-/// sequence](mod@crate::sequence) of it can stand for a read-side section: then the heavy fence
-/// of each grace period restarts it. Neither blocks nor allocates. Returns nothing in a thread
-/// that has not entered a section yet.
-///
-/// The argument is that of a section, without a word for it in memory. Take a sequence that
-/// commits without being restarted, and the heavy fence (Q) of a grace period. *The fence
-/// interrupts it before its first load*, or it begins later: then its loads see (P), and it does
-/// not find the object. *It commits before the fence reaches it*: then the commit is visible to
-/// the updater after (Q), and comes before (T). A fence in between restarts it. There is such a
-/// fence in each grace period: without one, no other thread has a record, and a thread that
-/// claims one passes a full fence after which it sees (P).
-#[inline(always)]
-#[must_use]
-pub fn sequence_area() -> Option<Area> {
-    own_or_none().area()
 }
 
 /// Returns true if the calling thread is inside a section, as far as can be known.

@@ -61,16 +61,15 @@
 //! until (G), whose release pairs with the acquire of (A). So a (B) comes after the (F) before it.
 //!
 //! A get that has read the mark may be late. Its part may be sealed by then: then it has the word.
-//! Or the count was gathered and spread again: then its part counts again. A [restartable
-//! sequence](mod@crate::sequence) may be that late too, without a reference. It ends within a grace
-//! period, and an object keeps its number until its block is freed, so the part that it adds to is
-//! that of the object that it has found.
+//! Or the count was gathered and spread again: then its part counts again. An object keeps its
+//! number until its block is freed, so the part that a get in a section adds to is that of the
+//! object that it has found.
 //!
 //! # Detection
 //!
 //! Costs nothing where one CPU uses an object: a get that finds no reference beside that of the
 //! slot looks no further. Others compare the CPU with that of the last such get. A thread that
-//! sees [`CHANGES`](pace) of them in a short time spreads the count that it has just got.
+//! sees [many](pace) of them in a short time spreads the count that it has just got.
 //!
 //! # Cost and bounds
 //!
@@ -82,8 +81,7 @@
 //!
 //! With `std` on Unix the rows are mapped by [`prepare`], 16 KiB for each CPU, and a page takes
 //! memory when it is first used. Without rows no count is spread. A lookup that spreads makes no
-//! system call. Elsewhere the rows are in the program's image. No row is freed: a sequence may add
-//! to one until the process ends.
+//! system call. Elsewhere the rows are in the program's image. No row is freed.
 
 use super::RefCount;
 use crate::percpu;
@@ -93,13 +91,13 @@ use crate::platform::shared::is_shared;
 use crate::platform::{const_fn, own};
 use core::ptr::{self, NonNull};
 
-pub mod pace;
+pub(crate) mod pace;
 
 /// How many CPUs have parts, at most. A library that does not know its CPUs never spreads a count.
-pub const ROWS: usize = by_host(512, 64);
+const ROWS: usize = by_host(512, 64);
 
 /// How many counts can have parts at a time.
-pub const NUMBERS: usize = by_host(256, 32);
+const NUMBERS: usize = by_host(256, 32);
 
 /// Chooses by the place of the rows: models have 2 of each. Rows in an image take 128 KiB.
 const fn by_host(mapped: usize, in_image: usize) -> usize {
@@ -115,7 +113,7 @@ const fn by_host(mapped: usize, in_image: usize) -> usize {
 }
 
 /// The mark of a spread count, beside its number.
-pub const MARK: u16 = 1 << 15;
+const MARK: u16 = 1 << 15;
 
 /// Value from which an open part counts: far from both ends of its range.
 const OPEN: isize = isize::MAX / 4;
@@ -156,7 +154,7 @@ type Row = [Part; NUMBERS];
 
 /// The parts of all counts.
 #[repr(C, align(64))]
-pub struct Parts {
+pub(super) struct Parts {
     /// Keeps the next fields at offsets in their line that no part has: some machines take a load
     /// for one of what was just stored at the same offset of another page, and wait.
     _distance: usize,
@@ -171,7 +169,7 @@ const _: () = assert!(size_of::<Parts>() <= 64 || cfg!(loom));
 
 own! {
     /// The parts of this process.
-    pub static PARTS: Parts = Parts::new();
+    pub(super) static PARTS: Parts = Parts::new();
 }
 
 own! {
@@ -379,16 +377,22 @@ impl Spread {
     /// beside that of a slot, and the count is not spread: a hint.
     #[inline(always)]
     pub fn get_noting_others(&self, count: &RefCount) -> Option<(Place, bool)> {
-        // Relaxed: as in `RefCount::get`.
-        if self
-            .part_of(this_cpu)
-            .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
-        {
+        // Relaxed: `get_in_part` reads it again.
+        if self.home.load(Relaxed) & MARK != 0 && self.get_in_part() {
             return Some((Place::Part, false));
         }
         let before = count.add();
         let is_taken = RefCount::is_plainly_live(before) || count.get_outside_live_zone(before);
         is_taken.then(|| (Place::Word, RefCount::has_others(before)))
+    }
+
+    /// Takes a reference on the part of this CPU, if the count is spread. A function of its own:
+    /// most counts are not spread, and get their reference in fewer registers.
+    #[inline(never)]
+    fn get_in_part(&self) -> bool {
+        // Relaxed: as in `RefCount::get`.
+        self.part_of(this_cpu)
+            .is_some_and(|part| part.fetch_add(1, Relaxed) >= 0)
     }
 
     /// Drops a reference like [`RefCount::put`], on the part of this CPU if the count is spread.
@@ -550,13 +554,6 @@ impl Spread {
             .sum();
         count.references()?.checked_add_signed(in_parts)
     }
-
-    /// Returns the mark and the number, for a model of a sequence.
-    #[cfg(loom)]
-    pub fn home(&self) -> u16 {
-        // Acquire: as in `part_of`.
-        self.home.load(Acquire)
-    }
 }
 
 /// Frees the number. No thread uses the parts any more: each that does borrows the count.
@@ -582,32 +579,6 @@ impl Default for Spread {
 #[inline(always)]
 fn this_cpu() -> Option<usize> {
     percpu::try_current().or_else(|| Some(percpu::current()))
-}
-
-/// Returns the part of a CPU if `home` has the mark, for a model of a sequence.
-#[cfg(loom)]
-pub fn part(home: u16, cpu: usize) -> Option<&'static AtomicIsize> {
-    (home & MARK != 0).then(|| PARTS.of(home, cpu)).flatten()
-}
-
-/// Layout of the parts, for a [restartable sequence](mod@crate::sequence) that adds to one.
-#[cfg(not(loom))]
-pub mod layout {
-    pub use super::PARTS;
-    use super::{NUMBERS, Part, Parts, Spread};
-    use core::mem::offset_of;
-
-    /// From a number to the offset of its part in a row, after that of the number 0.
-    pub const PART_SHIFT: u32 = size_of::<Part>().trailing_zeros();
-
-    /// The offset of the word with the number, from 1, and the mark, in its highest bit.
-    pub const HOME: usize = offset_of!(Spread, home);
-    /// From the index of a CPU to the offset of its row.
-    pub const ROW_SHIFT: u32 = (NUMBERS * size_of::<Part>()).trailing_zeros();
-    /// The offset of the number of rows that are used.
-    pub const USED: usize = offset_of!(Parts, used);
-    /// The offset of the address of the first row.
-    pub const FIRST_ROW: usize = offset_of!(Parts, rows);
 }
 
 #[cfg(all(test, loom))]

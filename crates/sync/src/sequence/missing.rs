@@ -10,14 +10,6 @@ impl Area {
     pub fn find() -> Option<Self> {
         None
     }
-
-    pub(crate) fn offset_of_thread() -> isize {
-        0
-    }
-
-    pub(crate) fn with_offset(_: isize) -> Option<Self> {
-        None
-    }
 }
 
 pub(super) fn resume_address(interrupted: usize) -> usize {

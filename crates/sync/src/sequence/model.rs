@@ -53,14 +53,6 @@ impl Area {
     pub fn find() -> Option<Self> {
         THERE.get().then_some(Self)
     }
-
-    pub(crate) fn offset_of_thread() -> isize {
-        isize::from(THERE.get())
-    }
-
-    pub(crate) fn with_offset(offset: isize) -> Option<Self> {
-        (offset != 0).then_some(Self)
-    }
 }
 
 /// A sequence that has begun.

@@ -16,7 +16,6 @@
 //! breakpoint behind.
 
 use crate::fence;
-use crate::platform::shared::is_shared;
 use crate::platform::system;
 
 /// Where each thread has its rseq area, in a process whose sequences can be restarted from other
@@ -34,20 +33,6 @@ impl Area {
         // A kernel may have left the descriptors out, by which sequences begin anew.
         let can_restart = || !descriptors().is_empty() && fence::prepare_restart();
         (offset != 0 && can_restart()).then_some(Self(offset))
-    }
-
-    /// Returns the offset of the calling thread's area, for its record; 0 if the thread has none,
-    /// or if processes share memory: then no heavy fence restarts the sequences of the others.
-    pub(crate) fn offset_of_thread() -> isize {
-        let area = Self::find();
-        area.filter(|_| !is_shared() && system::try_cpu().is_some())
-            .map_or(0, Self::offset)
-    }
-
-    /// Returns the area with the offset of [`offset_of_thread`](Self::offset_of_thread).
-    #[inline(always)]
-    pub(crate) fn with_offset(offset: isize) -> Option<Self> {
-        (offset != 0).then_some(Self(offset))
     }
 
     /// Returns how far a thread's area is from its thread pointer, or that of a CPU from the base

@@ -6,16 +6,15 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::announce::with_made_state;
 use crate::platform::system;
 
-/// How many changes of a count's CPU within 100 µs are enough to spread the count. Fewer cost less
-/// than what spreading would save.
-pub const CHANGES: usize = 32;
+/// How many changes of a count's CPU within [`TIME`] are enough to spread the count. Fewer cost
+/// less than what spreading would save.
+const CHANGES: usize = 32;
 
-/// How many lookups of counts that are not spread, within a millisecond, are enough to look for
-/// spread ones no more.
-const LOOKS: usize = 4096;
+/// In nanoseconds.
+const TIME: usize = 100_000;
 
-/// Events of one kind that a thread has seen since the time that is noted. Only the thread uses it,
-/// so it is not part of what is modelled.
+/// Changes that a thread has seen since the time that is noted. Only the thread uses it, so it is
+/// not part of what is modelled.
 #[derive(Debug)]
 pub(crate) struct Pace {
     seen: AtomicUsize,
@@ -31,12 +30,12 @@ impl Pace {
         }
     }
 
-    /// Notes one more. Returns true if it is the last of so many within so many nanoseconds. A
-    /// clock that is always 0 is no clock.
-    fn note(&self, many: usize, time: usize) -> bool {
+    /// Notes one more. Returns true if it is the last of many in a short time. A clock that is
+    /// always 0 is no clock.
+    fn note(&self) -> bool {
         // Relaxed, all: only the thread uses it.
         let seen = self.seen.load(Relaxed) + 1;
-        if seen < many {
+        if seen < CHANGES {
             self.seen.store(seen, Relaxed);
             return false;
         }
@@ -45,7 +44,7 @@ impl Pace {
         let now = system::nanoseconds() as usize;
         let before = self.since.load(Relaxed);
         self.since.store(now, Relaxed);
-        before != 0 && now.wrapping_sub(before) <= time
+        before != 0 && now.wrapping_sub(before) <= TIME
     }
 }
 
@@ -54,13 +53,5 @@ impl Pace {
 #[cold]
 pub(super) fn note_change() -> bool {
     // A thread that is ending spreads nothing.
-    with_made_state(|state| state.changed.note(CHANGES, 100_000)).unwrap_or(false)
-}
-
-/// Notes that this thread has looked in vain whether a count is spread. Returns true if it is the
-/// last of many looks in a short time. Models have few looks.
-#[cold]
-pub fn note_look() -> bool {
-    let note = || with_made_state(|state| state.looked.note(LOOKS, 1_000_000));
-    cfg!(loom) || note().unwrap_or(false)
+    with_made_state(|state| state.changed.note()).unwrap_or(false)
 }
