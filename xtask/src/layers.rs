@@ -1,11 +1,12 @@
 //! `layers`: `unsafe` and memory orderings are in the lowest layer alone.
 //!
-//! That layer is `crates/sync`, `crates/slab` and `crates/objects`, and `kernel/shm` and
-//! `kernel/rcu-map` of the kernel; the heaps of rivals have one of their own, `lab/heap`. The C
-//! interfaces in `crates/capi` and `kernel/posix` are `unsafe` towards their callers and have no
-//! orderings. The loader in `kernel/run` shares an address space with programs that it does not
-//! know. The tracer in `lab/conflict-tracer` steps machine code, for development only: nothing that
-//! is shipped depends on it. It asks for a promise, which `lab/bench` gives in one file.
+//! That layer is `crates/sync`, `crates/slab` and `crates/objects`, and `kernel/shm`,
+//! `kernel/parker` and `kernel/rcu-map` of the kernel; the heaps of rivals have one of their own,
+//! `lab/heap`. The C interfaces in `crates/capi` and `kernel/posix` are `unsafe` towards their
+//! callers and have no orderings. The loader in `kernel/run` shares an address space with programs
+//! that it does not know. The tracer in `lab/conflict-tracer` steps machine code, for development
+//! only: nothing that is shipped depends on it. It asks for a promise, which `lab/bench` gives in
+//! one file.
 
 use crate::source::{self, has_word};
 use crate::{Result, no_arguments, root};
@@ -46,6 +47,7 @@ const WITHOUT_TRACER: &[&str] = &[
     "crates/listing",
     "crates/capi",
     "kernel/shm",
+    "kernel/parker",
     "kernel/vfs",
     "kernel/posix",
     "lab/heap",

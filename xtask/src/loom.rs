@@ -332,6 +332,7 @@ pub(crate) fn build() -> Process {
     Process::cargo("test")
         .words("--package fdtable-sync --package fdtable-slab")
         .words("--package fdtable-objects --package fdtable --package fdtable-rcu-map")
+        .words("--package fdtable-parker")
         .words("--profile loom --lib")
         .words("--test linearizable --test races")
         .env("RUSTFLAGS", "--cfg loom")

@@ -29,11 +29,12 @@ use source::Site;
 use structural::{Copy, Structural};
 
 /// The crates with orderings and models.
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 5] = [
     "crates/sync",
     "crates/slab",
     "crates/objects",
     "kernel/rcu-map",
+    "kernel/parker",
 ];
 
 /// Files and directories that are no part of the product: models and tests, and the definitions of
@@ -426,7 +427,7 @@ fn models() -> Result<Vec<Model>> {
     let build = loom(Process::cargo("test"), &target, "");
     let build = build.words(
         "--package fdtable-sync --package fdtable-slab --package fdtable-objects \
-             --package fdtable-rcu-map",
+             --package fdtable-rcu-map --package fdtable-parker",
     );
     let build = build.words("--package fdtable --lib --test linearizable --test races");
     let mut models = Vec::new();

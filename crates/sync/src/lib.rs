@@ -44,8 +44,7 @@
 //! 5. [`percpu`] data, and [`lglock`](mod@lglock): a lock in parts, one for each CPU.
 //! 6. [`host_fork`](mod@host_fork): how all of it continues in a child of the host process.
 //! 7. [`sequence`]: restartable sequences, for data of a CPU.
-//! 8. [`parker`]: where a thread sleeps until it is woken or a signal handler interrupts it.
-//! 9. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
+//! 8. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`: [`platform`] is the only
 //! module that differs.
@@ -83,8 +82,6 @@ pub mod lock;
 #[cfg(loom)]
 #[allow(missing_docs, reason = "for models, which are tests")]
 pub mod model;
-#[cfg(feature = "std")]
-pub mod parker;
 pub mod percpu;
 pub mod platform;
 pub mod prefetch;

@@ -19,7 +19,7 @@ pub(crate) use epoll::as_epoll;
 pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, HostSet, HostWait};
 pub use eventfd::{EventFd, EventFdFlags};
 pub use events::Events;
-pub use fdtable_sync::parker::{Restart, Wake, interrupt};
+pub use fdtable_parker::{Restart, Wake, interrupt};
 pub(crate) use poll::Poll;
 pub use pollee::{FileId, Pollee, Watcher};
 pub use sleeper::{Limit, Sleeper, run_before_sleeps, wait};

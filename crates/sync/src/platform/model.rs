@@ -84,15 +84,4 @@ pub mod futex {
         drop(QUEUE.lock.lock());
         QUEUE.sleepers.notify_all();
     }
-
-    /// Sleeps as [`wait`] does. Returns false: no handler ends a sleep.
-    pub(crate) fn wait_for_handler(
-        word: &AtomicU32,
-        value: u32,
-        time: Option<Duration>,
-        _restarts: bool,
-    ) -> bool {
-        wait(word, value, time);
-        false
-    }
 }

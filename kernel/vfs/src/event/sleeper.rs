@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::host_fork;
+use fdtable_parker::{Parker, Restart, Wake};
 use fdtable_shm::{Mutex, MutexGuard};
-use fdtable_sync::parker::{Parker, Restart, Wake};
 
 use super::{Events, WaitQueue, Wakeups, Watcher};
 use crate::Errno;
@@ -162,7 +162,7 @@ impl Limit {
 /// has to be put to sleep and woken: with 800 threads that talk over pipes, this is five times as
 /// fast. On an idle machine, it costs one system call that returns at once. Then a thread whose
 /// last sleeps were short looks for its wake-up for some microseconds
-/// ([`Parker`](fdtable_sync::parker)).
+/// ([`Parker`]).
 pub fn wait<S, R>(
     state: &Mutex<S>,
     queue: impl Fn(&mut S) -> &mut WaitQueue,

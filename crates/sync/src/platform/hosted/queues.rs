@@ -46,17 +46,6 @@ pub fn wake(word: &AtomicU32, _count: i32) {
     sleepers.notify_all();
 }
 
-/// Sleeps as [`wait`] does. Returns false: no handler ends a sleep.
-pub(crate) fn wait_for_handler(
-    word: &AtomicU32,
-    value: u32,
-    time: Option<Duration>,
-    _restarts: bool,
-) -> bool {
-    wait(word, value, time);
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;

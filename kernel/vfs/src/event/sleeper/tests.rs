@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
-use fdtable_sync::parker;
+use fdtable_parker as parker;
 
 use super::*;
 use crate::call::{Call, within_time};

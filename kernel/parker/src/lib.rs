@@ -30,10 +30,15 @@
 //! not interrupt anything there. A handler that calls [`interrupt`] changes the word, so the sleep
 //! does not begin.
 //!
-//! A thread sleeps in a [blocking section](crate::host_fork::blocking_section).
+//! A thread sleeps in a [blocking section](fdtable_sync::host_fork::blocking_section).
 //!
 //! Elsewhere than on Linux no sleep is interrupted.
 
+#[cfg(all(target_os = "linux", not(loom)))]
+mod interruptible;
+#[cfg(not(all(target_os = "linux", not(loom))))]
+#[path = "uninterrupted.rs"]
+mod interruptible;
 mod spin;
 
 use core::cell::Cell;
@@ -41,11 +46,11 @@ use core::ptr;
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::host_fork;
-use crate::platform::atomic::AtomicU32;
-use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::futex;
-use crate::platform::shared::is_shared;
+use fdtable_sync::host_fork;
+use fdtable_sync::platform::atomic::AtomicU32;
+use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use fdtable_sync::platform::futex;
+use fdtable_sync::platform::shared::is_shared;
 
 /// The owner must wake.
 const NOTIFIED: u32 = 1;
@@ -133,7 +138,7 @@ impl Parker {
     /// Blocks; the caller holds no lock and is not in a read-side section.
     ///
     /// ```
-    /// use fdtable_sync::parker::{Parker, Restart};
+    /// use fdtable_parker::{Parker, Restart};
     ///
     /// let parker = Parker::new();
     /// parker.unpark();
@@ -184,7 +189,7 @@ impl Parker {
                 true => Some(left.map_or(NAP, |left| left.min(NAP))),
                 false => left,
             };
-            futex::wait_for_handler(&self.word, PARKED, left, restart == Restart::Allowed)
+            interruptible::wait(&self.word, PARKED, left, restart)
         })
     }
 

@@ -1,10 +1,10 @@
 //! Models of the parker: no wake-up is lost, before, beside or in a sleep that handlers interrupt.
 
 use super::*;
-use crate::model::Preemptions::Any;
-use crate::model::{JoinHandle, explore, join, spawn};
-use crate::platform::Arc;
 use ::loom::cell::UnsafeCell;
+use fdtable_sync::model::Preemptions::Any;
+use fdtable_sync::model::{JoinHandle, explore, join, spawn};
+use fdtable_sync::platform::Arc;
 
 /// A parker, and a value that the waking thread writes.
 struct Shared {
