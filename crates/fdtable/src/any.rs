@@ -23,8 +23,8 @@ use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::hint::cold_path;
 
-use crate::open::Budget;
-use crate::table::{LeafGuard, LockMode, WriteGuard, take};
+use crate::open::{Budget, Take, Wanted};
+use crate::table::{LeafGuard, LockMode, WriteGuard};
 use crate::{Error, Fd, FdData, FileRef, Files, Reservation};
 
 /// # Any free descriptor
@@ -54,20 +54,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn reserve_any(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
         let data = data.into();
         data.flags.check()?;
-        let mut table = data.new_table()?;
-        let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| {
-            leaf.add_table(&mut table);
-            take(leaf, bit, data, None);
-        };
-        let mut writer = self.tree.write();
-        let fd = self.count_search(&mut writer, 0, |writer| {
-            // In each hold of the lock: another reservation may have used the memory.
-            writer.reserved.prepare(1)?;
-            match self.take_claimed(writer, &mut reserve) {
-                None => self.claim(writer, &mut reserve),
-                taken => Ok(taken),
-            }
-        })?;
+        let (fd, mut writer) = self.take_wanted(Wanted::Any, None, data)?;
         Ok(Reservation::new(self, &mut writer, fd))
     }
 
@@ -78,15 +65,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let opened = self.open_claimed(file, data, LockMode::Block);
         opened.or_else(|file| {
             self.check_exhausted()?;
-            let mut file = Some(file);
-            let mut table = data.new_table()?;
-            let mut writer = self.tree.write();
-            let found = self.search_any(&mut writer, |leaf, bit| {
-                leaf.add_table(&mut table);
-                take(leaf, bit, data, file.take());
-            });
-            drop(writer);
-            found
+            self.open_searching(Wanted::Any, file, data)
         })
     }
 
@@ -100,35 +79,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(file);
         };
-        let Some(mut leaf) = mode.lock_by_walk(&reader, index) else {
-            cold_path();
-            return Err(file);
-        };
-        let Some(bit) = leaf.open.lowest_clear(0) else {
-            cold_path();
-            return Err(file);
-        };
-        let number = index * BITS + bit;
-        if leaf.state().claim != claim_of(cpu) || number >= self.free_hint.limit() {
-            cold_path();
-            return Err(file);
-        }
-        // Only a search makes a table.
-        if data.needs_table() && !leaf.has_table() {
-            cold_path();
-            return Err(file);
-        }
-        take(&mut leaf, bit, data, Some(file));
-        Ok(Fd::from_index(number))
+        let leaf = mode.lock_by_walk(&reader, index);
+        let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == claim_of(cpu);
+        self.open_in(leaf, index, permit, file, data)
     }
 
     /// Takes a descriptor of the leaf that this CPU has claimed, if it has room and no fork shares
     /// it.
-    fn take_claimed(
-        &self,
-        writer: &mut WriteGuard<'_, T>,
-        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Option<Fd> {
+    fn take_claimed(&self, writer: &mut WriteGuard<'_, T>, take: &mut Take<'_, T>) -> Option<Fd> {
         let (index, cpu) = self.free_hint.claimed()?;
         let mut leaf = writer.lock_leaf(index)?;
         let number = index * BITS + leaf.open.lowest_clear(0)?;
@@ -139,19 +97,23 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Some(Fd::from_index(number))
     }
 
-    fn search_any(
+    /// Takes a descriptor of the leaf that this CPU has claimed, or of one that it claims.
+    pub(crate) fn search_any(
         &self,
         writer: &mut WriteGuard<'_, T>,
-        mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Fd, Error> {
-        self.count_search(writer, 0, |writer| self.claim(writer, &mut take))
+        take: &mut Take<'_, T>,
+    ) -> Result<Option<Fd>, Error> {
+        match self.take_claimed(writer, take) {
+            None => self.claim(writer, take),
+            taken => Ok(taken),
+        }
     }
 
     /// Claims a leaf for this CPU, and takes a descriptor of it.
     fn claim(
         &self,
         writer: &mut WriteGuard<'_, T>,
-        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
+        take: &mut Take<'_, T>,
     ) -> Result<Option<Fd>, Error> {
         self.free_hint.prepare()?;
         let hint = self.drain_freed(writer);
@@ -172,7 +134,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         writer: &mut WriteGuard<'_, T>,
         hint: usize,
-        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
+        take: &mut Take<'_, T>,
     ) -> Result<Claimed, Error> {
         let cpu = self.free_hint.cpu();
         self.give_up_claim(writer, cpu)?;

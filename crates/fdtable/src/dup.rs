@@ -9,6 +9,7 @@ use fdtable_sync::bitmap::BITS;
 
 use crate::close::ClosedFile;
 use crate::fd::{index_of, place_of};
+use crate::open::Wanted;
 use crate::replace::{check_target, store};
 use crate::table::{LeafGuard, LockMode};
 use crate::two_leaves::TwoLeaves;
@@ -62,7 +63,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         match min {
             Fd::MIN => self.open(file, data),
-            min => self.open_searching(min, file.0, data),
+            min => self.open_searching(Wanted::Lowest(min), file.0, data),
         }
     }
 

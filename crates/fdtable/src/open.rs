@@ -46,20 +46,39 @@
 //! of full leaves that no search has marked yet. After a few of them the search sets the hint to
 //! its position, lets other threads have the lock, and continues from there.
 
-use fdtable_objects::free_hint::{FreedList, Hint, Reports};
+use fdtable_objects::free_hint::{FreedList, Reports};
 use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;
-use crate::table::{
-    AT_ONCE, LeafGuard, LockMode, Mark, ReadGuard, UnlockedLeaf, WriteGuard, mask, take,
-};
+use crate::table::{AT_ONCE, LeafGuard, LockMode, Mark, ReadGuard, WriteGuard, mask, take};
 use crate::{Error, Fd, FdData, FileRef, Files};
 
 /// Places at which the tree records the leaves of the hint.
 pub(crate) const FIRST: usize = 0;
 const SECOND: usize = 1;
+
+/// Choice of the descriptor that a search takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// The lowest free one that is this or more.
+    Lowest(Fd),
+    /// One of a leaf that this CPU claims: see [`open_any`](Files::open_any).
+    Any,
+}
+
+impl Wanted {
+    fn min(self) -> Fd {
+        match self {
+            Self::Lowest(min) => min,
+            Self::Any => Fd::MIN,
+        }
+    }
+}
+
+/// Takes the descriptor of a bit in a leaf that a search has found.
+pub(crate) type Take<'t, T> = dyn FnMut(&mut LeafGuard<'_, T>, usize) + 't;
 
 /// # Opening
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -96,25 +115,49 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         };
         opened.or_else(|file| {
             self.check_exhausted()?;
-            self.open_searching(Fd::MIN, file, data)
+            self.open_searching(Wanted::Lowest(Fd::MIN), file, data)
         })
     }
 
-    /// Opens `file` at the lowest free descriptor that is `min` or more, by a search. If there is
-    /// an error, the file is dropped, outside of all locks.
-    pub(crate) fn open_searching(&self, min: Fd, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
-        let mut file = Some(file);
+    /// Opens `file` at the descriptor that a search finds. If there is an error, the file is
+    /// dropped, outside of all locks.
+    pub(crate) fn open_searching(
+        &self,
+        wanted: Wanted,
+        file: Ref<T>,
+        data: FdData,
+    ) -> Result<Fd, Error> {
+        let (fd, _writer) = self.take_wanted(wanted, Some(file), data)?;
+        Ok(fd)
+    }
+
+    /// Finds a free descriptor, and opens it, or reserves it if there is no file. Returns it with
+    /// the lock of the table. If there is an error, the file is dropped, outside of all locks.
+    pub(crate) fn take_wanted(
+        &self,
+        wanted: Wanted,
+        mut file: Option<Ref<T>>,
+        data: FdData,
+    ) -> Result<(Fd, WriteGuard<'_, T>), Error> {
+        let is_reservation = file.is_none();
         let mut table = data.new_table()?;
         let mut writer = self.tree.write();
         let mut take = |leaf: &mut LeafGuard<'_, T>, bit: usize| {
             leaf.add_table(&mut table);
             take(leaf, bit, data, file.take());
         };
-        let found = self.count_search(&mut writer, min.index(), |writer| {
-            self.search_from(writer, min, &mut take)
-        });
-        drop(writer);
-        found
+        let fd = self.count_search(&mut writer, wanted.min().index(), |writer| {
+            if is_reservation {
+                // In each hold of the lock: another reservation may have used the memory.
+                writer.reserved.prepare(1)?;
+            }
+            match wanted {
+                Wanted::Lowest(Fd::MIN) => self.search_lowest(writer, &mut take),
+                Wanted::Lowest(min) => self.search_above(writer, min, &mut take),
+                Wanted::Any => self.search_any(writer, &mut take),
+            }
+        })?;
+        Ok((fd, writer))
     }
 
     /// Returns EMFILE if the hint shows that no descriptor is free, without a write. Threads that
@@ -149,16 +192,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         };
         // With a cold cache, one wait is enough for both.
         reader.prefetch_cached(SECOND);
+        // weaken: open-that-does-not-confirm-its-hint
+        let is_confirmed = || self.free_hint.is_confirmed(hint);
         // Before the lock, so that a full leaf is not written.
         if !first.looks_full() {
-            return self.open_in(first, hint, |_| true, file, data, mode);
+            let leaf = mode.lock_leaf(first);
+            return self.open_in(leaf, hint.leaf(), |_| is_confirmed(), file, data);
         }
         // (a2)
-        let Some(second) = self
-            .free_hint
-            .second()
-            .and_then(|index| reader.cached(SECOND, index))
-        else {
+        let Some(index) = self.free_hint.second() else {
+            return Err(file);
+        };
+        let Some(second) = reader.cached(SECOND, index) else {
             return Err(file);
         };
         // As above.
@@ -169,29 +214,27 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // A search takes over the claim, or goes elsewhere. (e)
         // weaken: first-leaf-that-is-looked-at-once
         let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == 0 && first.is_full();
-        self.open_in(second, hint, permit, file, data, mode)
+        let permit = |leaf: &LeafGuard<'_, T>| permit(leaf) && is_confirmed();
+        self.open_in(mode.lock_leaf(second), index, permit, file, data)
     }
 
-    /// Opens `file` in a leaf of a hint, or returns it. `permit` is called with the leaf locked,
-    /// and must return true.
+    /// Opens `file` at the lowest free descriptor of a leaf, or returns it. `permit` is called with
+    /// the leaf locked, and must return true.
     #[inline(always)]
-    fn open_in(
+    pub(crate) fn open_in(
         &self,
-        found: UnlockedLeaf<'_, T>,
-        hint: Hint,
+        leaf: Option<LeafGuard<'_, T>>,
+        index: usize,
         permit: impl FnOnce(&LeafGuard<'_, T>) -> bool,
         file: Ref<T>,
         data: FdData,
-        mode: LockMode,
     ) -> Result<Fd, Ref<T>> {
-        let Some((mut leaf, bit)) = lowest_in(mode.lock_leaf(found), 0) else {
+        let Some((mut leaf, bit)) = lowest_in(leaf, 0) else {
             cold_path();
             return Err(file);
         };
-        let number = found.index() * BITS + bit;
-        // weaken: open-that-does-not-confirm-its-hint
-        if !permit(&leaf) || number >= self.free_hint.limit() || !self.free_hint.is_confirmed(hint)
-        {
+        let number = index * BITS + bit;
+        if !permit(&leaf) || number >= self.free_hint.limit() {
             cold_path();
             return Err(file);
         }
@@ -204,26 +247,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(Fd::from_index(number))
     }
 
-    /// Finds the lowest free descriptor that is `min` or more and takes it with `take`. Returns
-    /// nothing if the search has to begin anew.
-    pub(crate) fn search_from(
-        &self,
-        writer: &mut WriteGuard<'_, T>,
-        min: Fd,
-        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Option<Fd>, Error> {
-        match min {
-            Fd::MIN => self.search_lowest(writer, take),
-            min => self.search_above(writer, min, take),
-        }
-    }
-
     /// Finds the lowest free descriptor and takes it with `take`. Returns nothing if the search has
     /// to begin anew, also if it needs more steps than one hold of the lock allows.
     pub(crate) fn search_lowest(
         &self,
         writer: &mut WriteGuard<'_, T>,
-        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
+        take: &mut Take<'_, T>,
     ) -> Result<Option<Fd>, Error> {
         self.search_first(writer, &mut Budget::of_one_hold(), |leaf, index, free| {
             let bit = free.trailing_zeros() as usize;
@@ -368,7 +397,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         writer: &mut WriteGuard<'_, T>,
         min: Fd,
-        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
+        take: &mut Take<'_, T>,
     ) -> Result<Option<Fd>, Error> {
         let (first, first_bit) = place_of(min.index());
         self.drain_and_hint(writer);

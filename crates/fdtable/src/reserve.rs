@@ -17,7 +17,8 @@ use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
 
 use crate::fd::place_of;
-use crate::table::{AT_ONCE, LeafGuard, WriteGuard, set_cloexec, take};
+use crate::open::Wanted;
+use crate::table::{AT_ONCE, WriteGuard, set_cloexec};
 use crate::{Error, Fd, FdArg, FdData, FileRef, Files};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
@@ -197,17 +198,7 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
     fn reserve_lowest(&self, min: Fd, data: FdData) -> Result<Reservation<'_, T>, Error> {
-        let mut table = data.new_table()?;
-        let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| {
-            leaf.add_table(&mut table);
-            take(leaf, bit, data, None);
-        };
-        let mut writer = self.tree.write();
-        let fd = self.count_search(&mut writer, min.index(), |writer| {
-            // In each hold of the lock: another reservation may have used the memory.
-            writer.reserved.prepare(1)?;
-            self.search_from(writer, min, &mut reserve)
-        })?;
+        let (fd, mut writer) = self.take_wanted(Wanted::Lowest(min), None, data)?;
         Ok(Reservation::new(self, &mut writer, fd))
     }
 

@@ -21,12 +21,6 @@ impl<T: ?Sized, S: LeafState, D> Clone for UnlockedLeaf<'_, T, S, D> {
 impl<T: ?Sized, S: LeafState, D> Copy for UnlockedLeaf<'_, T, S, D> {}
 
 impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> UnlockedLeaf<'e, T, S, D> {
-    /// Returns the index.
-    #[inline(always)]
-    pub fn index(self) -> usize {
-        self.index
-    }
-
     /// Returns true if every slot seems to be taken. Does not write the leaf's line.
     #[inline(always)]
     pub fn looks_full(self) -> bool {
