@@ -181,7 +181,7 @@ impl RecvQueue {
         reading: Reading,
         policy: Limit,
     ) -> Result<Delivered, Errno> {
-        receive(&self.state, &|| Ok(()), bufs, reading, policy)
+        receive(&self.state, bufs, reading, policy)
     }
 
     /// Sets whether the reader gets credentials.
