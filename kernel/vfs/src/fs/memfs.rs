@@ -16,8 +16,7 @@ use fdtable_shm::Mutex;
 
 use self::directory::Directory;
 use self::limits::FileLimits;
-use self::lower::LowerTree;
-use self::meta::Device;
+use self::meta::{Device, Node};
 use super::device_number;
 use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
 use super::inode::Inode;
@@ -138,7 +137,7 @@ impl MemFs {
             number: device_number::fresh(),
             first_inode: lower::FIRST_INODE,
         };
-        let root = LowerTree::root(lower, device, limits.clone())?;
+        let root = Directory::over_root(lower, device, limits.clone())?;
         Ok(Self::of(root, Some(superblock), limits))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 
 use super::MemFs;
+use super::meta::Node;
 use super::regular::{RegularFile, RegularInode};
 use crate::fs::Seals;
 use crate::fs::mode::Permissions;
@@ -29,7 +30,7 @@ impl MemFs {
         let shown = [b"memfd:", name].concat();
         inode
             .meta()
-            .set_dentry(Arc::downgrade(&self.root), shown.into());
+            .set_dentry(Arc::downgrade(&self.root) as _, shown.into());
         let opened = RegularFile::open(
             Arc::clone(&inode),
             None,

@@ -14,14 +14,18 @@
 //! an inode at the new name in one step. So a lookup of the new name finds the old inode or the new
 //! one if there was an inode, and for a moment both names lead to the moved inode, as on Linux.
 
+use std::sync::Arc;
+
 use fdtable::rcu;
 
 use super::MemFs;
 use super::directory::{Directory, as_directory};
-use super::entries::{Entries, NewEntry, Node};
+use super::entries::{Entries, NewEntry};
+use super::meta::Node;
 use crate::Errno;
 use crate::fs::file_system::{MayRename, RenameFlags, Renamed};
 use crate::fs::inode::Inode;
+use crate::fs::stat::FileKind;
 
 /// Arguments of a rename.
 struct RenameArgs<'a> {
@@ -45,7 +49,7 @@ enum Plan {
     /// Both names refer to one inode, and stay.
     Nothing,
     Move,
-    Exchange(Node),
+    Exchange(Arc<dyn Node>),
 }
 
 impl MemFs {
@@ -83,7 +87,7 @@ impl MemFs {
             }
         };
         // Outside the locks: this may free many bytes.
-        replaced.iter().for_each(Node::drop_link);
+        replaced.inspect(|node| node.drop_link());
         rcu::catch_up();
         Ok(())
     }
@@ -104,11 +108,16 @@ impl MemFs {
 /// taken: they may have to be taken from [lower directories](super::lower).
 fn look_up(from: &Directory, to: &Directory, args: &RenameArgs<'_>) -> Result<(), Errno> {
     let moved = from.node(args.old)?;
-    match to.node(args.new) {
-        Ok(Node::Directory(replaced)) if is_directory(&moved) => replaced.name_map().map(drop),
-        Ok(_) | Err(Errno::ENOENT) => Ok(()),
-        Err(errno) => Err(errno),
+    let replaced = match to.node(args.new) {
+        Err(Errno::ENOENT) => return Ok(()),
+        found => found?,
+    };
+    if is_directory(&moved)
+        && let Some(replaced) = as_directory(&*replaced)
+    {
+        replaced.name_map()?;
     }
+    Ok(())
 }
 
 /// Renames a file in its directory, which is locked. Returns nothing if the rename concerns a
@@ -118,7 +127,7 @@ fn rename_files(
     to: &Directory,
     both: &mut LockedPair<'_>,
     args: &RenameArgs<'_>,
-) -> Result<Option<Option<Node>>, Errno> {
+) -> Result<Option<Option<Arc<dyn Node>>>, Errno> {
     let moved = both.from().get(args.old).ok_or(Errno::ENOENT)?;
     if is_directory(moved) || both.to().get(args.new).is_some_and(is_directory) {
         return Ok(None);
@@ -132,16 +141,17 @@ fn rename_locked(
     to: &Directory,
     both: &mut LockedPair<'_>,
     args: &RenameArgs<'_>,
-) -> Result<Option<Node>, Errno> {
+) -> Result<Option<Arc<dyn Node>>, Errno> {
     let moved = both.from().get(args.old).cloned().ok_or(Errno::ENOENT)?;
     let replaced = both.to().get(args.new).cloned();
     check_asked(&moved, replaced.as_ref(), args)?;
-    if let Node::Directory(directory) = &moved
+    if let Some(directory) = as_directory(&*moved)
         && directory.contains(to)
     {
         return Err(Errno::EINVAL);
     }
-    if let Some(Node::Directory(directory)) = &replaced
+    let replaced_directory = replaced.as_deref().and_then(|node| as_directory(node));
+    if let Some(directory) = replaced_directory
         && directory.contains(from)
     {
         return Err(match args.flags.contains(RenameFlags::EXCHANGE) {
@@ -161,7 +171,7 @@ fn rename_locked(
         Plan::Move => {}
     }
     let moved = both.to().prepare(args.new, moved)?;
-    if let Some(Node::Directory(directory)) = &replaced {
+    if let Some(directory) = replaced_directory {
         directory.remove()?;
     }
     let replaced = to.put(both.to(), moved);
@@ -169,12 +179,16 @@ fn rename_locked(
     Ok(replaced)
 }
 
-fn is_directory(node: &Node) -> bool {
-    matches!(node, Node::Directory(_))
+fn is_directory(node: &Arc<dyn Node>) -> bool {
+    node.kind() == FileKind::Directory
 }
 
 /// Checks the flags and trailing slashes against what was found.
-fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<(), Errno> {
+fn check_asked(
+    moved: &Arc<dyn Node>,
+    replaced: Option<&Arc<dyn Node>>,
+    args: &RenameArgs<'_>,
+) -> Result<(), Errno> {
     let exchange = args.flags.contains(RenameFlags::EXCHANGE);
     if args.flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
         return Err(Errno::EEXIST);
@@ -185,7 +199,7 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> 
     // A new name with a trailing slash must get a directory. In an exchange, that is the inode at
     // the new name.
     let gets_new = if exchange { replaced } else { Some(moved) };
-    let is_file = |node: &Node| !is_directory(node);
+    let is_file = |node: &Arc<dyn Node>| !is_directory(node);
     let lacks_directory = args.old_asks_for_directory && is_file(moved)
         || args.new_asks_for_directory && gets_new.is_some_and(is_file);
     if lacks_directory {
@@ -195,16 +209,18 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> 
 }
 
 /// Checks that one may replace the other, and returns the action.
-fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<Plan, Errno> {
-    let is_mounted = |node: &Node| match node {
-        Node::Directory(directory) => directory.mount_point().is_some_and(|point| point.is_used()),
-        _ => false,
-    };
+fn plan(
+    moved: &Arc<dyn Node>,
+    replaced: Option<&Arc<dyn Node>>,
+    args: &RenameArgs<'_>,
+) -> Result<Plan, Errno> {
+    let is_mounted = |node: &Arc<dyn Node>| node.mount_point().is_some_and(|point| point.is_used());
     let exchange = args.flags.contains(RenameFlags::EXCHANGE);
     if replaced.is_some_and(|replaced| replaced.number() == moved.number()) {
         return Ok(Plan::Nothing);
     }
-    (args.may)(moved.as_inode(), replaced.map(Node::as_inode))?;
+    let other = replaced.map(|replaced| &**replaced as &dyn Inode);
+    (args.may)(&**moved, other)?;
     match replaced {
         Some(replaced) if !exchange => match (is_directory(moved), is_directory(replaced)) {
             (false, true) => return Err(Errno::EISDIR),
@@ -217,7 +233,7 @@ fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<
         return Err(Errno::EBUSY);
     }
     Ok(match replaced {
-        Some(replaced) if exchange => Plan::Exchange(replaced.clone()),
+        Some(replaced) if exchange => Plan::Exchange(Arc::clone(replaced)),
         _ => Plan::Move,
     })
 }
@@ -230,7 +246,7 @@ impl Directory {
     }
 
     /// Inserts a node that had a name before.
-    fn put(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Node> {
+    fn put(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Arc<dyn Node>> {
         entry.node().meta().was_changed();
         self.insert(names, entry)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 use fdtable_shm::Mutex;
 
-use super::meta::{Device, Meta};
+use super::meta::{Device, Meta, Node};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::lower::LowerDevice;
 use crate::fs::mode::Permissions;
@@ -61,12 +61,14 @@ impl SpecialInode {
             what,
         }
     }
+}
 
-    pub(super) fn meta(&self) -> &Meta {
+impl Node for SpecialInode {
+    fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    pub(super) fn add_link(&self) -> Result<(), Errno> {
+    fn add_link(&self) -> Result<(), Errno> {
         let mut links = self.links.lock();
         if *links == 0 {
             return Err(Errno::ENOENT);
@@ -76,7 +78,7 @@ impl SpecialInode {
         Ok(())
     }
 
-    pub(super) fn drop_link(&self) {
+    fn drop_link(&self) {
         *self.links.lock() -= 1;
         self.meta.was_changed();
     }
