@@ -142,7 +142,7 @@ impl Inode for SpecialInode {
             Special::Device { device, .. } => return device.open(opening.flags(), path),
             Special::Symlink(_) | Special::Socket(_) => return Err(Errno::ENXIO),
         };
-        fifo.open_in(opening.flags(), Some(path), None, |end| opening.file(end))
+        fifo.open(opening.flags(), path, false, |end| opening.file(end))
     }
 
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
