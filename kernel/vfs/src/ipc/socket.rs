@@ -8,7 +8,8 @@
 //! | `message` | send and receive |
 //! | `ancillary`, [`in_flight`] | files and credentials that travel with bytes |
 //! | [`namespace`](Namespace) | abstract names |
-//! | `options`, `pollee` | socket options; registration of watchers |
+//! | `options`, `sockopt` | socket options, and the calls that get and set them |
+//! | `pollee` | registration of watchers |
 //!
 //! Reads and writes of a stream go straight to a buffer: they take only its lock, and allocate
 //! nothing else.
@@ -24,19 +25,20 @@ mod pollee;
 mod queue;
 pub(crate) mod receive;
 mod recv_queue;
+mod sockopt;
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
 use fdtable_shm::OnceCell;
 
 pub use self::core::MAX_BACKLOG;
-pub use address::{Bound, SocketAddress};
+pub use address::SocketAddress;
 pub use ancillary::Ucred;
-pub use message::{MessageTime, MsgFlags, Received, SendMessage};
+pub use message::{MsgFlags, Received, SendMessage};
 pub use namespace::Namespace;
-pub use options::{KeptOption, OptionValue, SocketOption};
+pub use options::{KeptOption, MessageTime, OptionValue, SocketOption};
 pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::Core;
@@ -473,6 +475,10 @@ impl Socket {
 /// Socket that was found by its address.
 #[derive(Clone, Debug)]
 pub struct Peer(Arc<Core>);
+
+/// Value in the inode of a socket: the socket that was bound there, while it is open.
+#[derive(Debug)]
+pub struct Bound(Weak<Core>);
 
 impl Bound {
     /// Returns the socket that is bound here.

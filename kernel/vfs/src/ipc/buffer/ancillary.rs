@@ -221,17 +221,10 @@ impl Buffer {
         Ok(written)
     }
 
-    /// Calls `see` for the files of each message in this buffer.
-    pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        for mark in &self.state.lock().marks {
-            mark.ancillary.rights.iter().for_each(&mut *see);
-        }
-    }
-
-    /// Takes all files out of this buffer. The bytes stay.
-    pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
+    /// Calls `visit` with the files of each message in this buffer. The bytes stay.
+    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
         for mark in &mut self.state.lock().marks {
-            into.extend(mark.ancillary.rights.take());
+            visit(&mut mark.ancillary.rights);
         }
     }
 }

@@ -16,12 +16,13 @@ use std::sync::{Arc, Weak};
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable_shm::{Mutex, OnceCell};
 
+use super::address::{Name, SocketAddress};
 use super::ancillary::Ucred;
-use super::in_flight::Rights;
+use super::in_flight::{Holder, Rights};
 use super::options::Options;
 use super::queue::Queue;
 use super::recv_queue::{RecvQueue, Sender};
-use super::{Namespace, Shutdown, SocketAddress, SocketType};
+use super::{Namespace, Shutdown, SocketType};
 use crate::Errno;
 use crate::event::{self, Events, Limit, Sleeper, WaitQueue, Wakeups, Watcher};
 use crate::fs::fresh_inode;
@@ -30,9 +31,6 @@ use crate::ipc::buffer::{Half, Side};
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
 #[doc(alias = "somaxconn")]
 pub const MAX_BACKLOG: usize = 4096;
-
-/// Address of a socket, set once, and shared with the peer.
-pub(super) type Name = Arc<OnceCell<Arc<SocketAddress>>>;
 
 /// Socket without its open file.
 #[derive(Debug)]
@@ -661,24 +659,15 @@ impl Core {
             partner.recv_queue.is_writable(sender)
         })
     }
+}
 
-    /// Visits each bundle of files in flight to this socket. Includes those to pending connections
-    /// in it.
-    pub(super) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        self.incoming.for_each_right(see);
+impl Holder for Core {
+    /// Includes the pending connections in it.
+    fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
+        self.incoming.visit_rights(visit);
         if let Phase::Listening { pending, .. } = &self.state.lock().phase {
             for embryo in pending {
-                embryo.incoming.for_each_right(see);
-            }
-        }
-    }
-
-    /// Takes the files that are in flight to this socket.
-    pub(super) fn take_rights(&self, into: &mut Vec<Rights>) {
-        self.incoming.take_rights(into);
-        if let Phase::Listening { pending, .. } = &self.state.lock().phase {
-            for embryo in pending {
-                embryo.incoming.take_rights(into);
+                embryo.incoming.visit_rights(visit);
             }
         }
     }

@@ -7,6 +7,7 @@ use fdtable::FileRef;
 
 use super::ancillary::{Ancillary, Arrived, Ucred};
 use super::core::{Core, Partner};
+use super::options::MessageTime;
 use super::queue::Queue;
 use super::receive::{Look, Reading};
 use super::recv_queue::{Message, RecvQueue, Sender};
@@ -77,17 +78,6 @@ pub struct Received {
     pub time: Option<MessageTime>,
     /// [`MsgFlags::TRUNC`] if the message was longer than the buffers.
     pub flags: MsgFlags,
-}
-
-/// Form of the time of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageTime {
-    /// Seconds and microseconds.
-    #[doc(alias = "SCM_TIMESTAMP")]
-    Micros,
-    /// Seconds and nanoseconds.
-    #[doc(alias = "SCM_TIMESTAMPNS")]
-    Nanos,
 }
 
 /// Arguments of a send.

@@ -132,11 +132,7 @@ impl Queue {
         wakeups.run();
     }
 
-    pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        each!(self, for_each_right(see));
-    }
-
-    pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
-        each!(self, take_rights(into));
+    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
+        each!(self, visit_rights(visit));
     }
 }

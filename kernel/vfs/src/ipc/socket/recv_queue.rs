@@ -14,9 +14,8 @@ use std::sync::Arc;
 
 use fdtable_shm::Mutex;
 
-use super::SocketAddress;
+use super::address::{Name, SocketAddress};
 use super::ancillary::{Ancillary, Arrived};
-use super::core::Name;
 use super::in_flight::{Flights, InFlight, Rights};
 use super::receive::{Carrier, Look, Reading, receive};
 use crate::Errno;
@@ -290,17 +289,10 @@ impl RecvQueue {
         });
     }
 
-    /// Calls `see` for the files of each message in this queue.
-    pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        for message in &self.state.lock().messages {
-            message.ancillary.rights.iter().for_each(&mut *see);
-        }
-    }
-
-    /// Takes all files out of this queue. The messages stay.
-    pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
+    /// Calls `visit` with the files of each message in this queue. The messages stay.
+    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
         for message in &mut self.state.lock().messages {
-            into.extend(message.ancillary.rights.take());
+            visit(&mut message.ancillary.rights);
         }
     }
 }
