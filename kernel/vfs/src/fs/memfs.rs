@@ -18,7 +18,7 @@ use self::directory::Directory;
 use self::limits::FileLimits;
 use self::meta::{Device, Node};
 use super::device_number;
-use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
+use super::file_system::{FileSystem, Rename, RenameFlags, StatFs};
 use super::inode::Inode;
 use super::lower::LowerDirectory;
 use super::mode::{Credentials, Mode, Permissions};
@@ -251,14 +251,8 @@ impl FileSystem for MemFs {
         self.superblock.as_ref()
     }
 
-    fn rename(
-        &self,
-        from: Renamed<'_>,
-        to: Renamed<'_>,
-        flags: RenameFlags,
-        may: MayRename<'_>,
-    ) -> Result<(), Errno> {
-        self.rename_in(from, to, flags, may)
+    fn rename(&self, args: &Rename<'_>) -> Result<(), Errno> {
+        self.rename_in(args)
     }
 
     fn statfs(&self) -> StatFs {

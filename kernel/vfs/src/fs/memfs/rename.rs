@@ -23,20 +23,9 @@ use super::directory::{Directory, as_directory};
 use super::entries::{Entries, NewEntry};
 use super::meta::Node;
 use crate::Errno;
-use crate::fs::file_system::{MayRename, RenameFlags, Renamed};
+use crate::fs::file_system::{Rename, RenameFlags};
 use crate::fs::inode::Inode;
 use crate::fs::stat::FileKind;
-
-/// Arguments of a rename.
-struct RenameArgs<'a> {
-    old: &'a [u8],
-    new: &'a [u8],
-    /// The path has a trailing `/`.
-    old_asks_for_directory: bool,
-    new_asks_for_directory: bool,
-    flags: RenameFlags,
-    may: MayRename<'a>,
-}
 
 /// Locked directories of a rename.
 enum LockedPair<'a> {
@@ -53,28 +42,14 @@ enum Plan {
 }
 
 impl MemFs {
-    pub(super) fn rename_in(
-        &self,
-        from: Renamed<'_>,
-        to: Renamed<'_>,
-        flags: RenameFlags,
-        may: MayRename<'_>,
-    ) -> Result<(), Errno> {
-        let args = RenameArgs {
-            old: from.name,
-            new: to.name,
-            old_asks_for_directory: from.asks_for_directory,
-            new_asks_for_directory: to.asks_for_directory,
-            flags,
-            may,
-        };
-        let from = self.own(from.directory)?;
-        let to = self.own(to.directory)?;
+    pub(super) fn rename_in(&self, args: &Rename<'_>) -> Result<(), Errno> {
+        let from = self.own(args.from.directory)?;
+        let to = self.own(args.to.directory)?;
         if from.meta().device().is_over_lower() {
-            look_up(from, to, &args)?;
+            look_up(from, to, args)?;
         }
         let done = match std::ptr::eq(from, to) {
-            true => rename_files(from, to, &mut LockedPair::Same(from.lock()?), &args)?,
+            true => rename_files(from, to, &mut LockedPair::Same(from.lock()?), args)?,
             false => None,
         };
         let replaced = match done {
@@ -83,7 +58,7 @@ impl MemFs {
                 // All other moves wait.
                 let _moves = self.moves.lock();
                 let mut both = lock(from, to)?;
-                rename_locked(from, to, &mut both, &args)?
+                rename_locked(from, to, &mut both, args)?
             }
         };
         // Outside the locks: this may free many bytes.
@@ -106,9 +81,9 @@ impl MemFs {
 
 /// Looks up both names, and the names of a directory that may be replaced, before the locks are
 /// taken: they may have to be taken from [lower directories](super::lower).
-fn look_up(from: &Directory, to: &Directory, args: &RenameArgs<'_>) -> Result<(), Errno> {
-    let moved = from.node(args.old)?;
-    let replaced = match to.node(args.new) {
+fn look_up(from: &Directory, to: &Directory, args: &Rename<'_>) -> Result<(), Errno> {
+    let moved = from.node(args.from.name)?;
+    let replaced = match to.node(args.to.name) {
         Err(Errno::ENOENT) => return Ok(()),
         found => found?,
     };
@@ -126,10 +101,10 @@ fn rename_files(
     from: &Directory,
     to: &Directory,
     both: &mut LockedPair<'_>,
-    args: &RenameArgs<'_>,
+    args: &Rename<'_>,
 ) -> Result<Option<Option<Arc<dyn Node>>>, Errno> {
-    let moved = both.from().get(args.old).ok_or(Errno::ENOENT)?;
-    if is_directory(moved) || both.to().get(args.new).is_some_and(is_directory) {
+    let moved = both.from().get(args.from.name).ok_or(Errno::ENOENT)?;
+    if is_directory(moved) || both.to().get(args.to.name).is_some_and(is_directory) {
         return Ok(None);
     }
     rename_locked(from, to, both, args).map(Some)
@@ -140,10 +115,14 @@ fn rename_locked(
     from: &Directory,
     to: &Directory,
     both: &mut LockedPair<'_>,
-    args: &RenameArgs<'_>,
+    args: &Rename<'_>,
 ) -> Result<Option<Arc<dyn Node>>, Errno> {
-    let moved = both.from().get(args.old).cloned().ok_or(Errno::ENOENT)?;
-    let replaced = both.to().get(args.new).cloned();
+    let moved = both
+        .from()
+        .get(args.from.name)
+        .cloned()
+        .ok_or(Errno::ENOENT)?;
+    let replaced = both.to().get(args.to.name).cloned();
     check_asked(&moved, replaced.as_ref(), args)?;
     if let Some(directory) = as_directory(&*moved)
         && directory.contains(to)
@@ -162,20 +141,20 @@ fn rename_locked(
     match plan(&moved, replaced.as_ref(), args)? {
         Plan::Nothing => return Ok(None),
         Plan::Exchange(other) => {
-            let other = both.from().prepare(args.old, other)?;
-            let moved = both.to().prepare(args.new, moved)?;
+            let other = both.from().prepare(args.from.name, other)?;
+            let moved = both.to().prepare(args.to.name, moved)?;
             from.put(both.from(), other);
             to.put(both.to(), moved);
             return Ok(None);
         }
         Plan::Move => {}
     }
-    let moved = both.to().prepare(args.new, moved)?;
+    let moved = both.to().prepare(args.to.name, moved)?;
     if let Some(directory) = replaced_directory {
         directory.remove()?;
     }
     let replaced = to.put(both.to(), moved);
-    from.remove_old(both.from(), args.old);
+    from.remove_old(both.from(), args.from.name);
     Ok(replaced)
 }
 
@@ -187,7 +166,7 @@ fn is_directory(node: &Arc<dyn Node>) -> bool {
 fn check_asked(
     moved: &Arc<dyn Node>,
     replaced: Option<&Arc<dyn Node>>,
-    args: &RenameArgs<'_>,
+    args: &Rename<'_>,
 ) -> Result<(), Errno> {
     let exchange = args.flags.contains(RenameFlags::EXCHANGE);
     if args.flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
@@ -200,8 +179,8 @@ fn check_asked(
     // the new name.
     let gets_new = if exchange { replaced } else { Some(moved) };
     let is_file = |node: &Arc<dyn Node>| !is_directory(node);
-    let lacks_directory = args.old_asks_for_directory && is_file(moved)
-        || args.new_asks_for_directory && gets_new.is_some_and(is_file);
+    let lacks_directory = args.from.asks_for_directory && is_file(moved)
+        || args.to.asks_for_directory && gets_new.is_some_and(is_file);
     if lacks_directory {
         return Err(Errno::ENOTDIR);
     }
@@ -212,7 +191,7 @@ fn check_asked(
 fn plan(
     moved: &Arc<dyn Node>,
     replaced: Option<&Arc<dyn Node>>,
-    args: &RenameArgs<'_>,
+    args: &Rename<'_>,
 ) -> Result<Plan, Errno> {
     let is_mounted = |node: &Arc<dyn Node>| node.mount_point().is_some_and(|point| point.is_used());
     let exchange = args.flags.contains(RenameFlags::EXCHANGE);
