@@ -132,10 +132,6 @@ impl fmt::Debug for DevRoot {
 }
 
 impl Inode for DevRoot {
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
-    }
-
     fn stat(&self) -> Stat {
         self.stat
     }

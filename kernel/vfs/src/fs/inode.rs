@@ -28,8 +28,11 @@ use crate::{Errno, Object, OpenFlags, RcuObject};
 /// An operation may wait for others on the same inode, and for nothing else. It is called outside
 /// of read-side sections, and may allocate.
 pub trait Inode: Any + Send + Sync {
-    /// Returns the kind of the inode. It never changes, and reading it takes no lock.
-    fn kind(&self) -> FileKind;
+    /// Returns the kind of the inode. It never changes, and reading it takes no lock: an inode
+    /// whose [`stat`](Self::stat) takes one implements it.
+    fn kind(&self) -> FileKind {
+        self.stat().kind
+    }
 
     /// Returns the attributes.
     fn stat(&self) -> Stat;

@@ -163,10 +163,6 @@ impl Inode for ProcRoot {
         true
     }
 
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
-    }
-
     fn stat(&self) -> Stat {
         Stat {
             device: self.device,

@@ -57,10 +57,6 @@ impl Inode for Descriptors {
         true
     }
 
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
-    }
-
     fn stat(&self) -> Stat {
         self.stat
     }

@@ -95,10 +95,6 @@ impl Inode for ProcessDirectory {
         true
     }
 
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
-    }
-
     fn stat(&self) -> Stat {
         self.shown
             .stat(ProcInode::Fixed(0), FileKind::Directory, 0o555)

@@ -9,7 +9,7 @@ use fdtable_shm::{Mutex, MutexGuard};
 use crate::fs::VfsPath;
 use crate::fs::inode::{Inode, Opening};
 use crate::fs::seek::SeekTo;
-use crate::fs::stat::{FileKind, Stat};
+use crate::fs::stat::Stat;
 use crate::vectored::scatter;
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
@@ -45,10 +45,6 @@ impl TextInode {
 }
 
 impl Inode for TextInode {
-    fn kind(&self) -> FileKind {
-        self.stat.kind
-    }
-
     fn stat(&self) -> Stat {
         self.stat
     }
