@@ -166,7 +166,7 @@ impl Socket {
 
     /// Returns the type of the socket.
     pub fn kind(&self) -> SocketType {
-        self.core.kind()
+        self.core.kind
     }
 
     /// Returns true if nothing depends on the socket being this one: it has no address and no peer,
@@ -211,7 +211,7 @@ impl Socket {
     /// # Errors
     /// `ECONNREFUSED` if there is none.
     pub fn find(&self, name: &[u8]) -> Result<Peer, Errno> {
-        let found = self.core.namespace().find(self.kind(), name);
+        let found = self.core.namespace.find(self.kind(), name);
         found.map(Peer).ok_or(Errno::ECONNREFUSED)
     }
 
@@ -255,7 +255,7 @@ impl Socket {
     pub fn connect(&self, to: &Peer, credentials: Ucred) -> Result<(), Errno> {
         let Peer(other) = to;
         self.prepare_connect()?;
-        if other.kind() != self.kind() {
+        if other.kind != self.kind() {
             return Err(Errno::EPROTOTYPE);
         }
         if self.kind() == SocketType::Datagram {
@@ -333,7 +333,7 @@ impl Socket {
         if flags.contains(MsgFlags::OOB) {
             return Err(self.refuse_urgent());
         }
-        let registry = &self.core.namespace().in_flight;
+        let registry = &self.core.namespace.in_flight;
         let rights = match message.rights {
             none if none.is_empty() => None,
             files => Some(registry.launch(files, limit)?),

@@ -35,8 +35,8 @@ pub const MAX_BACKLOG: usize = 4096;
 /// Socket without its open file.
 #[derive(Debug)]
 pub(crate) struct Core {
-    kind: SocketType,
-    namespace: Arc<Namespace>,
+    pub(super) kind: SocketType,
+    pub(super) namespace: Arc<Namespace>,
     /// Credentials of the process that made it.
     pub(super) maker: Ucred,
     pub(super) incoming: Queue,
@@ -146,14 +146,6 @@ impl Core {
                 near.state.lock().phase = Phase::Connected;
             }
         }
-    }
-
-    pub(super) fn kind(&self) -> SocketType {
-        self.kind
-    }
-
-    pub(super) fn namespace(&self) -> &Arc<Namespace> {
-        &self.namespace
     }
 
     fn link_to(&self, far: &Core, credentials: Ucred) {

@@ -97,7 +97,7 @@ impl SendRequest<'_> {
 
 impl Core {
     pub(super) fn send(self: &Arc<Self>, request: SendRequest<'_>) -> Result<usize, Errno> {
-        match self.kind() {
+        match self.kind {
             SocketType::Stream => self.send_to_peer(request),
             kind => {
                 // As on Linux, so that the receiver can answer.
@@ -115,7 +115,7 @@ impl Core {
 
     fn send_to_peer(&self, request: SendRequest<'_>) -> Result<usize, Errno> {
         let Some(link) = self.link.get() else {
-            let named = request.to.is_some() && self.kind() == SocketType::Stream;
+            let named = request.to.is_some() && self.kind == SocketType::Stream;
             return Err(if named {
                 Errno::EOPNOTSUPP
             } else {
@@ -186,7 +186,7 @@ impl Core {
         let Queue::Messages(recv_queue) = &to.incoming else {
             return Err(Errno::EPROTOTYPE);
         };
-        if to.kind() != SocketType::Datagram {
+        if to.kind != SocketType::Datagram {
             return Err(Errno::EPROTOTYPE);
         }
         let sender = self.may_send_to(to)?;
@@ -240,7 +240,7 @@ impl Core {
         policy: Limit,
     ) -> Result<Received, Errno> {
         match &self.incoming {
-            _ if self.kind() != SocketType::Datagram && self.link.get().is_none() => {
+            _ if self.kind != SocketType::Datagram && self.link.get().is_none() => {
                 Err(self.not_connected())
             }
             Queue::Bytes(buffer) => self.receive_bytes(buffer, bufs, flags, policy),
@@ -262,7 +262,7 @@ impl Core {
 
     /// Returns the error of a receive before there is a connection.
     pub(super) fn not_connected(&self) -> Errno {
-        match self.kind() {
+        match self.kind {
             SocketType::Stream => Errno::EINVAL,
             _ => Errno::ENOTCONN,
         }
@@ -312,7 +312,7 @@ impl Core {
         let reading = self.reading(flags);
         let mut delivered = recv_queue.receive(bufs, reading, policy)?;
         let at_once = policy == Limit::NOW;
-        if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
+        if !delivered.is_message && at_once && self.kind == SocketType::Datagram {
             // Linux reports the end of datagrams only to a blocking call.
             return Err(Errno::EAGAIN);
         }

@@ -23,7 +23,7 @@ impl Core {
     pub(crate) fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
         let options = &self.options;
         Ok(match option {
-            SocketOption::Type => OptionValue::Number(self.kind().number()),
+            SocketOption::Type => OptionValue::Number(self.kind.number()),
             SocketOption::Domain => OptionValue::Number(1),
             SocketOption::Protocol | SocketOption::ReusePort => OptionValue::Number(0),
             SocketOption::Error => {
