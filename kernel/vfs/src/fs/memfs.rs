@@ -37,7 +37,6 @@ mod lower;
 mod lower_contents;
 mod memfd;
 mod meta;
-mod mounted;
 mod regular;
 mod remove_tree;
 mod rename;
@@ -222,6 +221,23 @@ impl MemFs {
             .path_context()
             .find(At::Cwd, path.as_ref(), Follow::Yes)?;
         Ok(found.inode.stat())
+    }
+
+    /// Returns the superblock, to list open files, remount or unmount; nothing if open files are
+    /// not tracked.
+    pub fn superblock(&self) -> Option<&SuperBlock<RcuObject>> {
+        self.superblock.as_ref()
+    }
+
+    /// Revokes all open files of the inode at `path`.
+    ///
+    /// Their descriptors return `EIO` from now on, and threads that sleep in them wake. The name
+    /// stays, and the file can be opened again. Returns how many open files there were. Allocates.
+    ///
+    /// # Errors
+    /// Errors of path lookup; `EOPNOTSUPP` if open files are not tracked; `ENOMEM`.
+    pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
+        self.path_context().revoke(At::Cwd, path.as_ref())
     }
 
     /// Returns the path of the root directory.

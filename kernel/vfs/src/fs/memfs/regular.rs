@@ -155,18 +155,6 @@ impl RegularInode {
         Ok(())
     }
 
-    /// Empties the file and frees its memory. Waits for transfers.
-    ///
-    /// # Errors
-    /// `EPERM` if it is sealed; those of the embedder.
-    #[doc(alias = "O_TRUNC")]
-    pub(super) fn truncate(&self) -> Result<(), Errno> {
-        let mut data = self.data.write();
-        data.set_len(0)?;
-        self.meta.was_modified();
-        Ok(())
-    }
-
     /// Returns the length in bytes. Waits for writers.
     pub(super) fn len(&self) -> u64 {
         self.data.read().len()
@@ -186,20 +174,6 @@ impl RegularInode {
         }
         let extends = !how.contains(FallocateFlags::KEEP_SIZE);
         data.allocate(offset, end, extends)?;
-        self.meta.was_modified();
-        Ok(())
-    }
-
-    /// Sets the length of the file; new bytes are a hole. Length 0 frees the memory. Waits for
-    /// transfers.
-    ///
-    /// # Errors
-    /// `EFBIG` above the size limit; `EPERM` if it is sealed; those of the embedder.
-    fn resize(&self, length: u64) -> Result<(), Errno> {
-        if length > self.limit {
-            return Err(Errno::EFBIG);
-        }
-        self.data.write().set_len(length)?;
         self.meta.was_modified();
         Ok(())
     }
@@ -307,15 +281,25 @@ impl Inode for RegularInode {
         Ok(())
     }
 
+    /// New bytes are a hole. Length 0 frees the memory. Waits for transfers.
+    ///
+    /// # Errors
+    /// `EFBIG` above the size limit; `EPERM` if it is sealed; those of the embedder.
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        self.resize(length)
+        if length > self.limit {
+            return Err(Errno::EFBIG);
+        }
+        let mut data = self.data.write();
+        data.set_len(length)?;
+        self.meta.was_modified();
+        Ok(())
     }
 
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let opened = RegularFile::open(self, opening.mount(), opening.flags())?;
         if opening.flags().contains(OpenFlags::TRUNC) {
             let _change = opening.want_write()?;
-            opened.inode.truncate()?;
+            opened.inode.set_len(0)?;
         }
         opening.file(opened)
     }
@@ -582,7 +566,7 @@ impl Object for RegularFile {
         if !self.status.get().can_write() {
             return Err(Errno::EINVAL);
         }
-        self.inode.resize(length)
+        self.inode.set_len(length)
     }
 
     fn seals(&self) -> Result<Seals, Errno> {
