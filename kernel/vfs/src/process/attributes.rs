@@ -3,6 +3,7 @@
 use fdtable::{FdArg, RawFd};
 
 use super::Process;
+use crate::fs::namei::Follow;
 use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath, inode_path};
 use crate::{Errno, OpenFlags};
 
@@ -182,12 +183,7 @@ impl Process {
     /// `ENOMEM`.
     pub fn truncate(&self, path: impl AsRef<[u8]>, length: u64) -> Result<(), Errno> {
         let context = self.path_context();
-        let found = context.find_at(
-            At::Cwd,
-            path.as_ref(),
-            AtFlags::empty(),
-            AtFlags::empty().into(),
-        )?;
+        let found = context.find(At::Cwd, path.as_ref(), Follow::Yes)?;
         self.check_length(&found.inode.stat(), length)?;
         context.truncate(&found, length)
     }
