@@ -32,7 +32,7 @@ use device::{Device, DeviceInode};
 /// # fn main() -> Result<(), Errno> {
 /// let process = Process::new();
 /// process.mkdir("/dev")?;
-/// process.mount("/dev", Arc::new(DevFs::new()))?;
+/// process.mount("/dev", Arc::new(DevFs::default()))?;
 /// let zero = process.open("/dev/zero", OpenFlags::RDONLY)?;
 /// let mut buf = [1; 4];
 /// assert_eq!(process.read(zero, &mut buf)?, 4);
@@ -67,9 +67,9 @@ const LINKS: [(&str, &str); 4] = [
     ("stderr", "/proc/self/fd/2"),
 ];
 
-impl DevFs {
+impl Default for DevFs {
     /// Makes the file system. Allocates.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let device = device_number::fresh();
         let stat = |kind, mode, size| Stat {
             device,
@@ -102,12 +102,6 @@ impl DevFs {
             }
         });
         DevFs { root }
-    }
-}
-
-impl Default for DevFs {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

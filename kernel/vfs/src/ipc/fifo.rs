@@ -65,14 +65,8 @@ pub(crate) enum Direction {
 }
 
 impl Default for Fifo {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Fifo {
     /// Makes a FIFO without open ends, with the capacity of a pipe.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let buffer = Buffer::new(PIPE_CAPACITY);
         buffer.set_sides(Sides::default()).run();
         Fifo {
@@ -81,7 +75,9 @@ impl Fifo {
             locks: LockSet::new(),
         }
     }
+}
 
+impl Fifo {
     /// Makes a FIFO with one open end for reading and one for writing: a pipe.
     pub(crate) fn with_both_ends() -> Self {
         let one = Count { now: 1, ever: 1 };

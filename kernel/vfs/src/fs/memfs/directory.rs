@@ -35,7 +35,6 @@ use crate::fs::mode::Permissions;
 use crate::fs::mount::MountPoint;
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{Attributes, PathContext};
-use crate::ipc::fifo::Fifo;
 use crate::{Errno, RcuObject};
 
 /// Inode of a directory.
@@ -328,7 +327,7 @@ impl Directory {
             }
             NewKind::Directory => return Directory::new(device, limits(), permissions),
             NewKind::Symlink(target) => Special::Symlink((*target).into()),
-            NewKind::Fifo => Special::Fifo(Arc::new(Fifo::new())),
+            NewKind::Fifo => Special::Fifo(Arc::default()),
             NewKind::Socket(bound) => Special::Socket(Some(Arc::clone(bound))),
         };
         Arc::new(SpecialInode::new(device, permissions, special))
@@ -344,7 +343,7 @@ impl Directory {
             }
             Lower::Directory(directory) => return Self::over(directory, tree, stat),
             Lower::Symlink(target) => Special::Symlink(target),
-            Lower::Fifo => Special::Fifo(Arc::new(Fifo::new())),
+            Lower::Fifo => Special::Fifo(Arc::default()),
             Lower::Socket => Special::Socket(None),
             Lower::Device(device) => Special::Device {
                 kind: stat.kind,

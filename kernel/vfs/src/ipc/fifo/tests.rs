@@ -15,7 +15,7 @@ impl Fifo {
 }
 
 fn fifo() -> Arc<Fifo> {
-    Arc::new(Fifo::new())
+    Arc::default()
 }
 
 fn opening(fifo: &Arc<Fifo>, flags: OpenFlags) -> Call<Result<FileRef<RcuObject>, Errno>> {

@@ -29,11 +29,6 @@ struct Names {
 }
 
 impl Namespace {
-    /// Makes an empty namespace.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns how many open files are in flight between processes.
     pub fn in_flight(&self) -> usize {
         self.in_flight.files()
