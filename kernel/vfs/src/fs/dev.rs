@@ -4,7 +4,6 @@
 //! `random` and `urandom`, and the links `fd`, `stdin`, `stdout` and `stderr` into `/proc`. It is
 //! read-only.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
@@ -46,6 +45,7 @@ pub struct DevFs {
     root: Arc<DevRoot>,
 }
 
+#[derive(Debug)]
 struct DevRoot {
     stat: Stat,
     entries: Vec<(&'static str, Arc<dyn Inode>)>,
@@ -116,12 +116,6 @@ impl FileSystem for DevFs {
 
     fn statfs(&self) -> StatFs {
         StatFs::new(StatFs::TMPFS, self.root.stat.device)
-    }
-}
-
-impl fmt::Debug for DevRoot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DevRoot({} entries)", self.entries.len())
     }
 }
 

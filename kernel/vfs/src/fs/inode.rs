@@ -234,6 +234,12 @@ pub trait Inode: Any + Send + Sync {
     }
 }
 
+impl std::fmt::Debug for dyn Inode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inode({})", self.number())
+    }
+}
+
 /// Result of a lookup inside a read-side section.
 pub enum RcuLookup<'s> {
     /// The inode, which stays until the section ends.

@@ -57,7 +57,7 @@ struct Slot {
 }
 
 /// Inode or lower file that a name refers to.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Named {
     Inode {
         node: Arc<dyn Node>,
@@ -66,15 +66,6 @@ pub(super) enum Named {
     },
     /// A lower file that no lookup has found yet.
     Lower { number: u64, kind: FileKind },
-}
-
-impl std::fmt::Debug for Named {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Named::Inode { node, .. } => node.fmt(f),
-            Named::Lower { number, kind } => write!(f, "{kind:?} {number}"),
-        }
-    }
 }
 
 impl From<Arc<dyn Node>> for Named {

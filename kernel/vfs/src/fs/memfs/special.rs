@@ -1,7 +1,6 @@
 //! Inodes in memory without contents: symbolic links, FIFOs, names of sockets, lower devices.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use fdtable::FileRef;
@@ -28,6 +27,7 @@ pub(super) struct SpecialInode {
 }
 
 /// Kind of a special inode.
+#[derive(Debug)]
 pub(super) enum Special {
     Symlink(Arc<[u8]>),
     Fifo(Arc<Fifo>),
@@ -161,16 +161,5 @@ impl Inode for SpecialInode {
 
     fn dentry(&self) -> Option<Dentry> {
         self.meta.dentry()
-    }
-}
-
-impl fmt::Debug for Special {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Special::Symlink(_) => "Symlink",
-            Special::Fifo(_) => "Fifo",
-            Special::Socket(_) => "Socket",
-            Special::Device { .. } => "Device",
-        })
     }
 }
