@@ -184,8 +184,7 @@ impl Socket {
     pub fn bind_abstract(&self, name: Option<&[u8]>) -> Result<(), Errno> {
         match name {
             Some(name) if name.len() > 107 => Err(Errno::EINVAL),
-            Some(name) => self.core.bind_abstract(name),
-            None => self.core.bind_automatically(),
+            name => self.core.bind(name),
         }
     }
 
@@ -269,7 +268,7 @@ impl Socket {
     /// On Linux, that comes before the lookup of the peer.
     pub(crate) fn prepare_connect(&self) -> Result<(), Errno> {
         match self.core.options.passes_credentials() {
-            true => self.core.bind_automatically(),
+            true => self.core.bind(None),
             false => Ok(()),
         }
     }

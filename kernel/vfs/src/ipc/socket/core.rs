@@ -157,14 +157,7 @@ impl Core {
         });
         // After the link, so that a change of the option meanwhile is not lost.
         let passes = self.options.passes_credentials();
-        link.outgoing.pass_to_writer(passes);
-    }
-
-    /// Takes over what an accepted socket has of its listener.
-    fn inherit(&self, listener: &Options) {
-        if listener.passes_credentials() {
-            self.pass_credentials(true);
-        }
+        link.outgoing.pass_to(Half::Write, passes);
     }
 
     /// Returns a number that no other socket has. The first call makes it.
@@ -175,9 +168,9 @@ impl Core {
     /// Sets whether this socket gets credentials with messages.
     pub(super) fn pass_credentials(&self, passes: bool) {
         self.options.set_passes_credentials(passes);
-        self.incoming.pass_to_reader(passes);
+        self.incoming.pass_to(Half::Read, passes);
         if let Some(link) = self.link.get() {
-            link.outgoing.pass_to_writer(passes);
+            link.outgoing.pass_to(Half::Write, passes);
         }
     }
 
@@ -200,38 +193,23 @@ impl Core {
         self.name.set(Arc::new(address)).map_err(|_| Errno::EINVAL)
     }
 
-    pub(super) fn bind_abstract(self: &Arc<Self>, name: &[u8]) -> Result<(), Errno> {
-        let mut state = self.state.lock();
-        self.check_unbound()?;
-        self.namespace.bind(name, self)?;
-        self.hold(&mut state, name.to_vec())
-    }
-
-    pub(super) fn bind_automatically(self: &Arc<Self>) -> Result<(), Errno> {
+    /// Binds the socket to a name in the abstract namespace; without a name, to a free one, unless
+    /// it has an address.
+    pub(super) fn bind(self: &Arc<Self>, name: Option<&[u8]>) -> Result<(), Errno> {
         let mut state = self.state.lock();
         self.file_state.load().check()?;
-        if self.name.get().is_some() {
-            return Ok(());
-        }
-        let name = self.namespace.bind_automatically(self)?;
-        self.hold(&mut state, name)
-    }
-
-    pub(super) fn check_unbound(&self) -> Result<(), Errno> {
-        self.file_state.load().check()?;
-        match self.name.get() {
-            None => Ok(()),
-            Some(_) => Err(Errno::EINVAL),
-        }
-    }
-
-    fn hold(&self, state: &mut State, name: Vec<u8>) -> Result<(), Errno> {
-        let named = self.set_name(SocketAddress::Abstract(name.clone()));
+        let held = match (name, self.name.get()) {
+            (Some(_), Some(_)) => return Err(Errno::EINVAL),
+            (None, Some(_)) => return Ok(()),
+            (Some(name), None) => self.namespace.bind(name, self).map(|()| name.to_vec())?,
+            (None, None) => self.namespace.bind_automatically(self)?,
+        };
+        let named = self.set_name(SocketAddress::Abstract(held.clone()));
         if named.is_err() {
-            self.namespace.unbind(self.kind, name);
+            self.namespace.unbind(self.kind, held);
             return named;
         }
-        state.held = Some(name);
+        state.held = Some(held);
         Ok(())
     }
 
@@ -401,7 +379,9 @@ impl Core {
         // The other end has the listener's address.
         let name = Arc::clone(&listener.name);
         let embryo = Core::named(self.kind, &self.namespace, *listeners, name);
-        embryo.inherit(&listener.options);
+        if listener.options.passes_credentials() {
+            embryo.pass_credentials(true);
+        }
         embryo.link_to(self, credentials);
         embryo.state.lock().phase = Phase::Connected;
         self.link_to(&embryo, *listeners);

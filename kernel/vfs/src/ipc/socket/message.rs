@@ -103,7 +103,7 @@ impl Core {
                 // As on Linux, so that the receiver can answer.
                 let may_answer = kind == SocketType::Datagram || self.link.get().is_some();
                 if may_answer && self.options.passes_credentials() {
-                    self.bind_automatically()?;
+                    self.bind(None)?;
                 }
                 match kind {
                     SocketType::Datagram => self.send_datagram(request),
@@ -249,7 +249,10 @@ impl Core {
     }
 
     fn reading(&self, flags: MsgFlags) -> Reading {
-        let look = look(flags);
+        let look = match flags.contains(MsgFlags::PEEK) {
+            true => Look::Peek,
+            false => Look::Take,
+        };
         let skip = match look {
             Look::Peek => self.options.peek_offset(),
             Look::Take => None,
@@ -351,13 +354,5 @@ impl Core {
             time: None,
             flags: MsgFlags::empty(),
         }
-    }
-}
-
-fn look(flags: MsgFlags) -> Look {
-    if flags.contains(MsgFlags::PEEK) {
-        Look::Peek
-    } else {
-        Look::Take
     }
 }
