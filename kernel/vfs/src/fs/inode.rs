@@ -370,6 +370,12 @@ impl Opening<'_> {
         self.mount.clone()
     }
 
+    /// Returns the path of an inode that was reached through the same mount.
+    pub(super) fn path(&self, inode: Arc<dyn Inode>) -> VfsPath {
+        let mount = self.mount();
+        VfsPath { mount, inode }
+    }
+
     /// Makes the open file of an object, and adds it to the superblock. Pipes and devices can be
     /// opened for writing on a read-only file system too.
     ///

@@ -251,6 +251,12 @@ impl Drop for Pinned {
 }
 
 impl VfsPath {
+    /// Returns the path of another inode in the same mount.
+    pub(crate) fn with(&self, inode: Arc<dyn Inode>) -> VfsPath {
+        let mount = self.mount.clone();
+        VfsPath { mount, inode }
+    }
+
     /// Returns the ID of the mount: 0 for the root file system.
     #[doc(alias = "mnt_id")]
     pub fn mount_id(&self) -> u64 {
@@ -270,11 +276,7 @@ impl VfsPath {
     pub fn parent_and_name(&self) -> Option<(VfsPath, Arc<[u8]>)> {
         let visible = self.below_mounts();
         let Dentry { parent, name, .. } = visible.inode.dentry()?;
-        let parent = VfsPath {
-            mount: visible.mount.clone(),
-            inode: parent,
-        };
-        Some((parent, name))
+        Some((visible.with(parent), name))
     }
 
     /// Returns the path from the root. If the name is removed, ` (deleted)` follows, as on Linux.

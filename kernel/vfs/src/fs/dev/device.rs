@@ -114,10 +114,7 @@ impl Inode for DeviceInode {
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.file(OpenDevice {
             device: self.device,
-            path: VfsPath {
-                mount: opening.mount(),
-                inode: Arc::clone(&self) as Arc<dyn Inode>,
-            },
+            path: opening.path(self.clone()),
             inode: self,
             status: Status::new(opening.flags()),
         })

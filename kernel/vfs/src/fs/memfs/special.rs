@@ -10,7 +10,6 @@ use super::meta::{Device, Meta, Node};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::lower::LowerDevice;
 use crate::fs::mode::Permissions;
-use crate::fs::mount::VfsPath;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
@@ -133,10 +132,7 @@ impl Inode for SpecialInode {
     /// # Errors
     /// Errors of [`Fifo::open`], or of the embedder for a device; `ENXIO` if it is a socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        let path = VfsPath {
-            mount: opening.mount(),
-            inode: Arc::clone(&self) as _,
-        };
+        let path = opening.path(self.clone());
         let fifo = match &self.what {
             Special::Fifo(fifo) => fifo,
             Special::Device { device, .. } => return device.open(opening.flags(), path),

@@ -61,10 +61,7 @@ impl Inode for TextInode {
             make: Arc::clone(&self.make),
             status: Status::new(flags),
             cursor: Mutex::default(),
-            path: VfsPath {
-                mount: opening.mount(),
-                inode: self,
-            },
+            path: opening.path(self),
         })
     }
 }
