@@ -21,6 +21,7 @@ use super::receive::{Carrier, Look, Reading, receive};
 use crate::Errno;
 use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 use crate::ipc::buffer::{Half, Side};
+use crate::vectored::concat;
 
 /// Weight of a message in addition to its bytes: 256, about its cost in memory.
 pub const OVERHEAD: usize = 256;
@@ -102,14 +103,8 @@ impl Message {
         from: Name,
         ancillary: Ancillary,
     ) -> Result<Self, Errno> {
-        let mut bytes = Vec::new();
-        let length = slices.iter().map(|slice| slice.len()).sum();
-        bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
-        slices
-            .iter()
-            .for_each(|slice| bytes.extend_from_slice(slice));
         Ok(Message {
-            bytes: bytes.into_boxed_slice(),
+            bytes: concat(slices)?.into_boxed_slice(),
             from,
             ancillary,
         })
