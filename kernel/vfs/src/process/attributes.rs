@@ -3,9 +3,9 @@
 use fdtable::{FdArg, RawFd};
 
 use super::Process;
+use crate::Errno;
 use crate::fs::namei::Follow;
 use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath, inode_path};
-use crate::{Errno, OpenFlags};
 
 impl Process {
     /// Returns the attributes of the inode at a path. Flag `SYMLINK_NOFOLLOW` takes a symbolic link
@@ -190,10 +190,7 @@ impl Process {
 
     /// Returns the path of an open file that was not opened with `PATH`.
     fn open_path(&self, fd: RawFd) -> Result<VfsPath, Errno> {
-        let file = self.files.get(fd)?;
-        if file.status().contains(OpenFlags::PATH) {
-            return Err(Errno::EBADF);
-        }
+        let file = self.get_opened(fd)?;
         // Fails if the file was revoked.
         file.stat()?;
         file.path()
