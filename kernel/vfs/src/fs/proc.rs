@@ -190,7 +190,7 @@ impl Inode for ProcRoot {
         }
         let root = self.me.upgrade().ok_or(Errno::ENOENT)?;
         let shown = root.shown(process, context.credentials());
-        Ok(Arc::new(ProcessDirectory::new(shown)))
+        Ok(Arc::new(ProcessDirectory { shown }))
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {

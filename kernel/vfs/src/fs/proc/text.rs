@@ -18,8 +18,8 @@ pub(super) type Text = Arc<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>;
 
 /// Inode of a generated text.
 pub(super) struct TextInode {
-    stat: Stat,
-    make: Text,
+    pub(super) stat: Stat,
+    pub(super) make: Text,
 }
 
 /// Open text. A read from the start generates it; the following reads return the same text.
@@ -36,12 +36,6 @@ struct OpenText {
 struct TextCursor {
     position: u64,
     text: Vec<u8>,
-}
-
-impl TextInode {
-    pub(super) fn new(stat: Stat, make: Text) -> Self {
-        TextInode { stat, make }
-    }
 }
 
 impl Inode for TextInode {
