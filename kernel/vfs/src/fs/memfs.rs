@@ -281,7 +281,7 @@ impl FileSystem for MemFs {
             is_read_only,
             blocks,
             free_blocks,
-            ..StatFs::new(StatFs::TMPFS, self.root.meta().device().number)
+            ..StatFs::new(StatFs::TMPFS, self.root.meta().device.number)
         }
     }
 }

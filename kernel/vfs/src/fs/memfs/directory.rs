@@ -199,7 +199,7 @@ impl Directory {
         let node = below.tree.node(lower, number, make);
         let entry = names.prepare(name, Arc::clone(&node))?;
         node.meta()
-            .set_dentry(self.me.clone(), Arc::clone(entry.name()));
+            .set_dentry(self.me.clone(), Arc::clone(&entry.name));
         names.insert(entry);
         drop(names);
         rcu::catch_up();
@@ -216,8 +216,8 @@ impl Directory {
 
     /// Inserts an entry into the locked directory, and returns the node that it replaces.
     pub(super) fn insert(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Arc<dyn Node>> {
-        let meta = entry.node().meta();
-        meta.set_dentry(self.me.clone(), Arc::clone(entry.name()));
+        let meta = entry.node.meta();
+        meta.set_dentry(self.me.clone(), Arc::clone(&entry.name));
         self.meta.was_modified();
         names.insert(entry)
     }
@@ -319,7 +319,7 @@ impl Directory {
 
     /// Makes an inode that the caller will insert under a name.
     fn make(&self, new: &NewInode<'_>) -> Arc<dyn Node> {
-        let (device, limits) = (self.meta.device(), || self.file_limits.clone());
+        let (device, limits) = (self.meta.device, || self.file_limits.clone());
         let permissions = new.permissions_in(self.meta.permissions());
         let special = match &new.what {
             NewKind::Regular => {
@@ -377,7 +377,7 @@ impl Inode for Directory {
     }
 
     fn number(&self) -> u64 {
-        self.meta.number()
+        self.meta.number
     }
 
     fn permissions(&self) -> Permissions {
@@ -454,10 +454,10 @@ impl Inode for Directory {
         later: LaterName,
     ) -> Result<Arc<dyn Inode>, Errno> {
         let permissions = new.permissions_in(self.meta.permissions());
-        let made = RegularInode::new(self.meta.device(), permissions, self.file_limits.clone());
+        let made = RegularInode::new(self.meta.device, permissions, self.file_limits.clone());
         let meta = made.meta();
         // Name that `/proc` shows, as one that was removed.
-        let shown = format!("#{}", meta.number()).into_bytes();
+        let shown = format!("#{}", meta.number).into_bytes();
         meta.set_dentry(self.me.clone(), shown.into());
         let made_in = self.me.upgrade().map(|directory| directory as _);
         Ok(Arc::new(made.without_name(later, made_in)))
@@ -465,14 +465,14 @@ impl Inode for Directory {
 
     fn link(&self, name: &[u8], inode: &Arc<dyn Inode>) -> Result<(), Errno> {
         let node = as_node(inode)
-            .filter(|node| node.meta().device() == self.meta.device())
+            .filter(|node| node.meta().device == self.meta.device)
             .ok_or(Errno::EXDEV)?;
         let mut names = self.names_with(name)?.lock()?;
         if names.contains(name) {
             return Err(Errno::EEXIST);
         }
         let entry = names.prepare(name, node)?;
-        entry.node().add_link()?;
+        entry.node.add_link()?;
         self.insert(&mut names, entry);
         drop(names);
         rcu::catch_up();
@@ -481,7 +481,7 @@ impl Inode for Directory {
 
     fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
         // Before the lock.
-        if self.meta.device().is_over_lower()
+        if self.meta.device.is_over_lower()
             && let (Some(directory), Unlink::Directory) = (as_directory(&*self.node(name)?), what)
         {
             directory.name_map()?;

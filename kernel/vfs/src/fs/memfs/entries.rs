@@ -116,8 +116,8 @@ fn is_directory(kind: FileKind) -> u32 {
 #[derive(Debug)]
 pub(super) struct NewEntry {
     prepared: Prepared<Arc<[u8]>, Slot>,
-    name: Arc<[u8]>,
-    node: Arc<dyn Node>,
+    pub(super) name: Arc<[u8]>,
+    pub(super) node: Arc<dyn Node>,
 }
 
 impl Names {
@@ -327,15 +327,5 @@ impl Entries<'_> {
             cookie: slot.cookie,
         };
         self.0.iter().map(entry).collect()
-    }
-}
-
-impl NewEntry {
-    pub(super) fn name(&self) -> &Arc<[u8]> {
-        &self.name
-    }
-
-    pub(super) fn node(&self) -> &dyn Node {
-        &*self.node
     }
 }

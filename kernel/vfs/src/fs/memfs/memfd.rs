@@ -24,7 +24,7 @@ impl MemFs {
         permissions: Permissions,
         seals: Seals,
     ) -> Result<FileRef<RcuObject>, Errno> {
-        let device = self.root.meta().device();
+        let device = self.root.meta().device;
         let inode = RegularInode::new(device, permissions, self.limits.clone());
         let inode = Arc::new(inode.with_seals(seals));
         let shown = [b"memfd:", name].concat();

@@ -53,8 +53,8 @@ pub(super) trait Node: Inode + Debug {
 /// An inode without its contents.
 #[derive(Debug)]
 pub(super) struct Meta {
-    number: u64,
-    device: Device,
+    pub(super) number: u64,
+    pub(super) device: Device,
     /// Set if the contents were read since the last change. A further read changes nothing, so it
     /// writes no shared line (mount option `relatime`, without its one-day rule).
     accessed: AtomicCell<bool>,
@@ -112,14 +112,6 @@ impl Meta {
                 is_unhashed: false,
             }),
         }
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(super) fn device(&self) -> Device {
-        self.device
     }
 
     pub(super) fn permissions(&self) -> Permissions {

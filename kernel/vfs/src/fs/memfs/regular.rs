@@ -254,7 +254,7 @@ impl Inode for RegularInode {
     }
 
     fn number(&self) -> u64 {
-        self.meta.number()
+        self.meta.number
     }
 
     fn permissions(&self) -> Permissions {

@@ -45,7 +45,7 @@ impl MemFs {
     pub(super) fn rename_in(&self, args: &Rename<'_>) -> Result<(), Errno> {
         let from = self.own(args.from.directory)?;
         let to = self.own(args.to.directory)?;
-        if from.meta().device().is_over_lower() {
+        if from.meta().device.is_over_lower() {
             look_up(from, to, args)?;
         }
         let done = match std::ptr::eq(from, to) {
@@ -74,7 +74,7 @@ impl MemFs {
     /// `EXDEV` if it is of another file system.
     fn own<'i>(&self, inode: &'i dyn Inode) -> Result<&'i Directory, Errno> {
         as_directory(inode)
-            .filter(|directory| directory.meta().device() == self.root.meta().device())
+            .filter(|directory| directory.meta().device == self.root.meta().device)
             .ok_or(Errno::EXDEV)
     }
 }
@@ -226,7 +226,7 @@ impl Directory {
 
     /// Inserts a node that had a name before.
     fn put(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Arc<dyn Node>> {
-        entry.node().meta().was_changed();
+        entry.node.meta().was_changed();
         self.insert(names, entry)
     }
 }

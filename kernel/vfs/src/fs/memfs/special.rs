@@ -109,7 +109,7 @@ impl Inode for SpecialInode {
     }
 
     fn number(&self) -> u64 {
-        self.meta.number()
+        self.meta.number
     }
 
     fn permissions(&self) -> Permissions {

@@ -143,7 +143,7 @@ fn deep() -> MemFs {
     let fs = MemFs::default();
     let new = || {
         Directory::new(
-            fs.root.meta().device(),
+            fs.root.meta().device,
             fs.limits.clone(),
             fs.root.permissions(),
         )
