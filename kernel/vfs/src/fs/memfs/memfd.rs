@@ -31,13 +31,14 @@ impl MemFs {
         inode
             .meta()
             .set_dentry(Arc::downgrade(&self.root) as _, shown.into());
-        let opened = RegularFile::open(
+        let mut opened = RegularFile::open(
             Arc::clone(&inode),
             None,
             OpenFlags::RDWR | OpenFlags::LARGEFILE,
         )?;
-        inode.drop_link();
         // As on Linux; an open by `/proc/self/fd` takes the flag.
-        file(opened.without_direct())
+        opened.takes_direct = false;
+        inode.drop_link();
+        file(opened)
     }
 }

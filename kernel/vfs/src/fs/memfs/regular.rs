@@ -324,7 +324,7 @@ pub(super) struct RegularFile {
     /// ended keeps them until that lock is released.
     status: Status,
     /// True if `O_DIRECT` can be set.
-    takes_direct: bool,
+    pub(super) takes_direct: bool,
 }
 
 impl RegularFile {
@@ -351,12 +351,6 @@ impl RegularFile {
             opened.inode.open_lower()?;
         }
         Ok(opened)
-    }
-
-    /// Makes it a file for which `O_DIRECT` cannot be set.
-    pub(super) fn without_direct(mut self) -> Self {
-        self.takes_direct = false;
-        self
     }
 
     /// Returns the position at which a write goes.
