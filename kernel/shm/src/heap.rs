@@ -8,14 +8,15 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{self, NonNull};
 
-use crate::mapping::{ALIGN, RUN, contains, header, map_pages, unmap_pages};
+use crate::lock::Mutex;
+use crate::mapping::{ALIGN, RUN, contains, map_pages, unmap_pages};
 use crate::thread::{enter, is_inside};
 
 /// The largest block, in bytes.
 const LARGEST: usize = RUN / 2;
 
 /// The number of classes: eight up to 128 bytes, and four for each power of two above.
-pub(crate) const CLASSES: usize = 8 + 4 * (LARGEST.ilog2() as usize - 7);
+const CLASSES: usize = 8 + 4 * (LARGEST.ilog2() as usize - 7);
 
 /// A global allocator: shared memory for a thread that is [inside](crate::enter), and that of `A`
 /// for the others.
@@ -29,7 +30,15 @@ pub(crate) struct Free(*mut u8);
 unsafe impl Send for Free {}
 
 impl Free {
-    pub(crate) const NONE: Self = Self(ptr::null_mut());
+    const NONE: Self = Self(ptr::null_mut());
+}
+
+/// The free blocks of all classes, on cache lines of their own.
+#[repr(align(64))]
+pub(crate) struct Lists([Mutex<Free>; CLASSES]);
+
+fdtable_sync::global! {
+    pub(crate) static FREE: Lists = Lists([const { Mutex::new(Free::NONE) }; CLASSES]);
 }
 
 /// Returns the class of a layout, if it has one.
@@ -73,7 +82,7 @@ fn take(layout: Layout) -> *mut u8 {
         }
         return map_pages(size).map_or(ptr::null_mut(), NonNull::as_ptr);
     };
-    let mut free = header().small[class].lock();
+    let mut free = FREE.0[class].lock();
     if free.0.is_null() {
         let Some(run) = map_pages(RUN) else {
             return ptr::null_mut();
@@ -106,7 +115,7 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
         // SAFETY: as the caller promises.
         return unsafe { unmap_pages(block, size) };
     };
-    let mut free = header().small[class].lock();
+    let mut free = FREE.0[class].lock();
     // SAFETY: the block is free, so nothing else uses it, and the lock is held.
     unsafe { block.cast::<*mut u8>().write(free.0) };
     free.0 = block.as_ptr();

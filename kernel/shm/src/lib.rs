@@ -22,6 +22,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod begin;
 mod heap;
 mod hooks;
 mod lock;
@@ -30,11 +31,12 @@ mod once;
 mod thread;
 mod visit;
 
+pub use begin::{Begun, begin};
 pub use heap::Heap;
 pub use lock::{Mutex, MutexGuard, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Threads};
-pub use mapping::{Begun, aside, begin, is_shared, map_pages, unmap_pages};
+pub use mapping::{aside, map_pages, unmap_pages};
 pub use once::OnceCell;
 pub use thread::{
-    FIRST, Noted, Side, after_last_calls, enter, forget_thread, has_died, is_in_call, leave,
-    name_child, process, words_of_thread,
+    FIRST, Noted, Side, after_last_calls, enter, forget_thread, has_died, is_in_call, is_shared,
+    leave, name_child, process, words_of_thread,
 };

@@ -15,8 +15,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::futex;
 use fdtable_sync::platform::sleeping::{NAP, Owners, RawMutex};
 
-use crate::mapping::is_shared;
-use crate::thread;
+use crate::thread::{self, is_shared};
 
 /// The threads of all processes.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 //! State of a thread: its id, the side that it is on, and whether it is in a call.
+//!
+//! A thread that enters also reads here if there is shared memory.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-
-use crate::mapping::is_shared;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// State of a thread. Another process finds it at [`words_of_thread`].
 #[repr(C)]
@@ -23,6 +23,23 @@ thread_local! {
     static WORDS: Words = const {
         Words { state: Cell::new(0), id: Cell::new(0), child: Cell::new(0) }
     };
+}
+
+/// True once [`begin`](crate::begin) was called.
+static IS_SHARED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if there is shared memory. From then on, forks of this process share it.
+#[inline]
+pub fn is_shared() -> bool {
+    // Relaxed: it is written while there is one thread, and the others see what was written before
+    // their start.
+    IS_SHARED.load(Relaxed)
+}
+
+/// Says that there is shared memory. Called once, while there is one thread.
+pub(crate) fn set_shared() {
+    // Relaxed: there is one thread.
+    IS_SHARED.store(true, Relaxed);
 }
 
 /// The lowest bit of a state: the thread allocates shared memory. The bits above count the calls

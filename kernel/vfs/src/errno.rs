@@ -6,8 +6,10 @@ use core::fmt;
 ///
 /// A number and not an enum, as in other system-call crates: [`fdtable::Error`] may get more
 /// variants, each of which has a number already, so the conversion never loses one.
+///
+/// As wide as a count of bytes, so that a result with either is returned in two registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Errno(i32);
+pub struct Errno(i64);
 
 macro_rules! errnos {
     ($($(#[doc = $doc:literal])+ $name:ident = $number:literal;)+) => {
@@ -146,18 +148,18 @@ errnos! {
 impl Errno {
     /// Makes an error from the errno of a host call, 1 to 4095.
     pub const fn from_raw(number: i32) -> Errno {
-        Errno(number)
+        Errno(number as i64)
     }
 
     /// Returns the errno value that Linux uses on x86-64 and arm64, 1 to 4095.
     pub const fn errno(self) -> i32 {
-        self.0
+        self.0 as i32
     }
 }
 
 impl From<fdtable::Error> for Errno {
     fn from(error: fdtable::Error) -> Self {
-        Errno(error.errno())
+        Errno::from_raw(error.errno())
     }
 }
 

@@ -43,7 +43,7 @@ pub use capabilities::Capabilities;
 pub use dev::DevFs;
 pub use device_number::fresh as fresh_device;
 pub use fallocate::FallocateFlags;
-pub use file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
+pub use file_system::{FileSystem, MayRename, Rename, RenameFlags, Renamed, StatFs};
 pub use inode::{
     Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Target, Unlink,
 };

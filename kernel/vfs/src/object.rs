@@ -154,14 +154,7 @@ pub trait Object: Any + Send + Sync {
     /// # Errors
     /// Errors of [`read_to`](Self::read_to), without `EAGAIN`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        let at = Some(offset);
-        self.read_to(
-            &mut [IoSliceMut::new(buf)],
-            Transfer {
-                at,
-                ..Transfer::WAIT
-            },
-        )
+        self.read_to(&mut [IoSliceMut::new(buf)], Transfer::at(offset))
     }
 
     /// Writes one buffer, and blocks if it must.
@@ -177,14 +170,7 @@ pub trait Object: Any + Send + Sync {
     /// # Errors
     /// Errors of [`write_from`](Self::write_from), without `EAGAIN`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let at = Some(offset);
-        self.write_from(
-            &[IoSlice::new(bytes)],
-            Transfer {
-                at,
-                ..Transfer::WAIT
-            },
-        )
+        self.write_from(&[IoSlice::new(bytes)], Transfer::at(offset))
     }
 
     /// Reads into one buffer, as inside a read-side section.
@@ -409,6 +395,14 @@ impl<'p> Transfer<'p> {
         mode: TransferMode::Section,
         ..Self::WAIT
     };
+
+    /// Returns the transfer of no process at an offset, which may block.
+    fn at(offset: u64) -> Transfer<'static> {
+        Transfer {
+            at: Some(offset),
+            ..Transfer::WAIT
+        }
+    }
 
     /// Makes a transfer of a process that does not block if the file is
     /// [non-blocking](Object::is_nonblocking).

@@ -31,7 +31,7 @@
 
 use std::sync::Arc;
 
-use fdtable::{Fd, FileRef, Files, Reservation};
+use fdtable::{Fd, FdArg, FileRef, Files, Reservation};
 use fdtable_slab::SlabArc;
 
 use crate::object::file;
@@ -168,6 +168,18 @@ impl Process {
             true => self.files.reserve_any(flags)?,
             false => self.files.reserve(flags)?,
         })
+    }
+
+    /// Returns an open file that was not opened with `O_PATH`.
+    ///
+    /// # Errors
+    /// `EBADF` if the descriptor has none.
+    fn get_opened(&self, fd: impl FdArg) -> Result<FileRef<RcuObject>, Errno> {
+        let file = self.files.get(fd)?;
+        match file.status().contains(OpenFlags::PATH) {
+            true => Err(Errno::EBADF),
+            false => Ok(file),
+        }
     }
 
     /// Installs the file that `make` makes, which no other process can observe before. Reserves the

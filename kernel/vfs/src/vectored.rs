@@ -3,6 +3,7 @@
 //! For objects whose single transfer is a unit: a message, or an atomic write. Regular files have
 //! vectored operations of their own.
 
+use std::borrow::Cow;
 use std::io::{IoSlice, IoSliceMut};
 
 use crate::Errno;
@@ -23,34 +24,42 @@ pub(crate) fn scatter(
     bufs: &mut [IoSliceMut<'_>],
     read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    match bufs {
-        [only] => read(only),
-        several => scatter_several(several, read),
-    }
-}
-
-#[cold]
-fn scatter_several(
-    bufs: &mut [IoSliceMut<'_>],
-    read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    let mut used = bufs.iter_mut().filter(|buf| !buf.is_empty());
-    match (used.next(), used.next()) {
-        (None, _) => return read(&mut []),
-        (Some(only), None) => return read(only),
-        _ => {}
-    }
-    let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-    let mut bytes = with_capacity(total.min(MAX_READ))?;
-    bytes.resize(total.min(MAX_READ), 0);
-    let count = read(&mut bytes)?;
-    let mut left = &bytes[..count];
-    for buf in bufs {
-        let (now, later) = left.split_at(left.len().min(buf.len()));
-        buf[..now.len()].copy_from_slice(now);
-        left = later;
+    let mut joined = Vec::new();
+    // One call, which the compiler inlines.
+    let count = read(match &mut *bufs {
+        [only] => only,
+        several => target(several, &mut joined)?,
+    })?;
+    if !joined.is_empty() {
+        spread(&joined[..count], bufs);
     }
     Ok(count)
+}
+
+/// Returns the only buffer that is not empty, or else `joined`, as long as all together.
+#[cold]
+fn target<'b>(
+    bufs: &'b mut [IoSliceMut<'_>],
+    joined: &'b mut Vec<u8>,
+) -> Result<&'b mut [u8], Errno> {
+    let total: usize = bufs.iter().map(|buf| buf.len()).sum();
+    let mut used = bufs.iter_mut().filter(|buf| !buf.is_empty());
+    match (used.next(), used.next()) {
+        (Some(only), None) => return Ok(only),
+        (None, _) => {}
+        _ => *joined = zeros(total.min(MAX_READ))?,
+    }
+    Ok(joined)
+}
+
+/// Copies bytes into several buffers, one after another.
+#[cold]
+fn spread(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>]) {
+    for buf in bufs {
+        let (now, later) = bytes.split_at(bytes.len().min(buf.len()));
+        buf[..now.len()].copy_from_slice(now);
+        bytes = later;
+    }
 }
 
 /// Gathers several buffers into one, and writes that once. Allocates if more than one buffer is
@@ -63,28 +72,43 @@ pub(crate) fn gather(
     bufs: &[IoSlice<'_>],
     write: impl FnOnce(&[u8]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    match bufs {
-        [only] => write(only),
-        several => gather_several(several, write),
-    }
+    let bytes = match bufs {
+        [only] => Cow::Borrowed(&**only),
+        several => join(several)?,
+    };
+    // One call, which the compiler inlines.
+    write(&bytes)
 }
 
 #[cold]
-fn gather_several(
-    bufs: &[IoSlice<'_>],
-    write: impl FnOnce(&[u8]) -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
+fn join<'b>(bufs: &'b [IoSlice<'_>]) -> Result<Cow<'b, [u8]>, Errno> {
     let mut used = bufs.iter().filter(|buf| !buf.is_empty());
-    match (used.next(), used.next()) {
-        (None, _) => return write(&[]),
-        (Some(only), None) => return write(only),
-        _ => {}
+    if let (only, None) = (used.next(), used.next()) {
+        return Ok(Cow::Borrowed(only.map_or(&[], |only| only)));
     }
+    concat(bufs).map(Cow::Owned)
+}
+
+/// Copies several buffers into one.
+///
+/// # Errors
+/// `ENOMEM`.
+pub(crate) fn concat(bufs: &[IoSlice<'_>]) -> Result<Vec<u8>, Errno> {
     let mut bytes = with_capacity(bufs.iter().map(|buf| buf.len()).sum())?;
     for buf in bufs {
         bytes.extend_from_slice(buf);
     }
-    write(&bytes)
+    Ok(bytes)
+}
+
+/// Makes a buffer of zeros.
+///
+/// # Errors
+/// `ENOMEM`.
+pub(crate) fn zeros(count: usize) -> Result<Vec<u8>, Errno> {
+    let mut buf = with_capacity(count)?;
+    buf.resize(count, 0);
+    Ok(buf)
 }
 
 fn with_capacity(count: usize) -> Result<Vec<u8>, Errno> {

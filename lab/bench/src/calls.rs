@@ -105,7 +105,7 @@ pub trait Calls: Send + Sync + Sized + 'static {
 fn with_devices(files: Files<RcuObject>) -> Result<Process, Errno> {
     let process = Process::with(files, MemFs::default());
     process.mkdir("/dev")?;
-    process.mount("/dev", Arc::new(DevFs::new()))?;
+    process.mount("/dev", Arc::new(DevFs::default()))?;
     Ok(process)
 }
 

@@ -151,8 +151,8 @@ impl System {
     /// host's descriptors, and the devices that programs use most.
     pub(crate) fn mount_devices(&self) {
         let mounted = self.mounter().and_then(|mounter| {
-            mount_at(&mounter, b"/dev", Arc::new(DevFs::new()))?;
-            mount_at(&mounter, b"/proc", Arc::new(ProcFs::new()))
+            mount_at(&mounter, b"/dev", Arc::new(DevFs::default()))?;
+            mount_at(&mounter, b"/proc", Arc::new(ProcFs::default()))
         });
         if mounted.is_ok() {
             for path in FIXED_MOUNTS {

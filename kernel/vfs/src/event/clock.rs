@@ -32,10 +32,7 @@ impl Clock {
         let id = match self {
             Clock::Realtime => ClockId::Realtime,
             Clock::Monotonic => ClockId::Monotonic,
-            #[cfg(target_os = "linux")]
             Clock::Boottime => ClockId::Boottime,
-            #[cfg(not(target_os = "linux"))]
-            Clock::Boottime => ClockId::Monotonic,
         };
         let now = Duration::try_from(clock_gettime(id)).unwrap_or_default();
         now.min(super::timerfd::END_OF_TIME)

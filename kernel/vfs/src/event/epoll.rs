@@ -140,7 +140,7 @@ impl Epoll {
         let child = set_of(file);
         event.events.check_exclusive(child.is_some())?;
         let item = Item::new(&self.set, (fd, FileId::of(&**file)), pollee, child, event);
-        match item.child() {
+        match &item.child {
             Some(child) => nesting::link(&self.set, child, || self.set.insert(&item)),
             None => self.set.insert(&item),
         }
@@ -299,16 +299,16 @@ impl Set {
             return Err(Errno::EIO);
         }
         // A revoked member under the same key cannot be named any more: replace it.
-        let left = members.items.get(&item.key()).map(Arc::clone);
+        let left = members.items.get(&item.key).map(Arc::clone);
         if let Some(left) = &left {
-            if !left.is_revoked() {
+            if !left.pollee.is_revoked() {
                 return Err(Errno::EEXIST);
             }
             self.take(&mut members, left);
         }
-        members.items.insert(item.key(), Arc::clone(item));
+        members.items.insert(item.key, Arc::clone(item));
         self.host.set_alone(false);
-        if item.is_timed() {
+        if item.pollee.is_timed() {
             members.timed.push(Arc::clone(item));
         }
         item.register();
@@ -372,7 +372,7 @@ impl Set {
     /// Ends the registration of an item that was removed. The caller holds no lock.
     fn detach(&self, item: &Arc<Item>) {
         item.unregister();
-        if let Some(child) = item.child() {
+        if let Some(child) = &item.child {
             nesting::unlink(self, child);
         }
     }
@@ -389,8 +389,8 @@ impl Set {
     /// Returns the members that are epolls.
     fn children(&self) -> Vec<Arc<Set>> {
         let members = self.members.lock();
-        let children = members.timed.iter().filter_map(|item| item.child());
-        children.map(Arc::clone).collect()
+        let children = members.timed.iter().filter_map(|item| item.child.clone());
+        children.collect()
     }
 
     /// Returns the sets of which this is a member.
@@ -456,7 +456,7 @@ impl Set {
             }
             events[count] = item.found(found);
             count += 1;
-            if found.contains(Events::ERR) && item.is_revoked() {
+            if found.contains(Events::ERR) && item.pollee.is_revoked() {
                 self.take(&mut members, &item);
                 ended.push(item);
             } else if item.stays_listed() {
@@ -475,10 +475,10 @@ impl Members {
     /// Removes an item, if it is a member.
     fn take(&mut self, item: &Arc<Item>) -> bool {
         let same = |found: &Arc<Item>| Arc::ptr_eq(found, item);
-        let is_member = self.items.get(&item.key()).is_some_and(same);
+        let is_member = self.items.get(&item.key).is_some_and(same);
         if is_member {
-            self.items.remove(&item.key());
-            if item.is_timed() {
+            self.items.remove(&item.key);
+            if item.pollee.is_timed() {
                 self.timed.retain(|timed| !Arc::ptr_eq(timed, item));
             }
         }
@@ -496,7 +496,7 @@ impl Members {
     /// again.
     fn next_change(&self) -> Option<Instant> {
         let timed = self.timed.iter();
-        timed.filter_map(|item| item.next_change()).min()
+        timed.filter_map(|item| item.pollee.next_change()).min()
     }
 }
 

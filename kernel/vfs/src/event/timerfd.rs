@@ -125,13 +125,13 @@ impl Count for Timer {
     fn events(&mut self) -> Events {
         self.advance();
         let mut events = Events::empty();
-        events.set(Events::IN, self.ticks() > 0);
+        events.set(Events::IN, self.ticks > 0);
         events
     }
 
     fn next_change(&mut self, queue: &mut WaitQueue) -> (Option<Instant>, Wakeups) {
         let Now { time, .. } = self.advance();
-        let next_change = self.expiry().and_then(|expiry| {
+        let next_change = self.expiry.and_then(|expiry| {
             let mut left = expiry.saturating_sub(time);
             if self.follows_the_time_of_day() {
                 left = left.min(CLOCK_CHECK);
@@ -147,7 +147,7 @@ impl Count for Timer {
     }
 
     fn setting(&self) -> u64 {
-        Timer::setting(self)
+        self.setting
     }
 
     fn show_fdinfo(file: &TimerFd, text: &mut String) {
@@ -159,9 +159,9 @@ impl Count for Timer {
         let _ = writeln!(
             text,
             "clockid: {}\nticks: {}\nsettime flags: 0{:o}\nit_value: {}\nit_interval: {}",
-            timer.clock().id(),
-            timer.ticks(),
-            timer.flags().bits(),
+            timer.clock.id(),
+            timer.ticks,
+            timer.flags.bits(),
             shown(value),
             shown(interval)
         );

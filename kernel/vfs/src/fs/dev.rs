@@ -4,7 +4,6 @@
 //! `random` and `urandom`, and the links `fd`, `stdin`, `stdout` and `stderr` into `/proc`. It is
 //! read-only.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
@@ -32,7 +31,7 @@ use device::{Device, DeviceInode};
 /// # fn main() -> Result<(), Errno> {
 /// let process = Process::new();
 /// process.mkdir("/dev")?;
-/// process.mount("/dev", Arc::new(DevFs::new()))?;
+/// process.mount("/dev", Arc::new(DevFs::default()))?;
 /// let zero = process.open("/dev/zero", OpenFlags::RDONLY)?;
 /// let mut buf = [1; 4];
 /// assert_eq!(process.read(zero, &mut buf)?, 4);
@@ -46,6 +45,7 @@ pub struct DevFs {
     root: Arc<DevRoot>,
 }
 
+#[derive(Debug)]
 struct DevRoot {
     stat: Stat,
     entries: Vec<(&'static str, Arc<dyn Inode>)>,
@@ -67,9 +67,9 @@ const LINKS: [(&str, &str); 4] = [
     ("stderr", "/proc/self/fd/2"),
 ];
 
-impl DevFs {
+impl Default for DevFs {
     /// Makes the file system. Allocates.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let device = device_number::fresh();
         let stat = |kind, mode, size| Stat {
             device,
@@ -105,12 +105,6 @@ impl DevFs {
     }
 }
 
-impl Default for DevFs {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl FileSystem for DevFs {
     fn root(&self) -> Arc<dyn Inode> {
         Arc::clone(&self.root) as Arc<dyn Inode>
@@ -125,17 +119,7 @@ impl FileSystem for DevFs {
     }
 }
 
-impl fmt::Debug for DevRoot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DevRoot({} entries)", self.entries.len())
-    }
-}
-
 impl Inode for DevRoot {
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
-    }
-
     fn stat(&self) -> Stat {
         self.stat
     }

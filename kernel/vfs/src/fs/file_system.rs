@@ -26,25 +26,29 @@ pub trait FileSystem: Any + Send + Sync {
         None
     }
 
-    /// Renames `from` to `to`, atomically. Both directories are of this file system. The inodes
-    /// that are found are passed to `may` before anything changes, under the locks of the
-    /// directories.
+    /// Renames atomically. Both directories are of this file system.
     ///
     /// # Errors
-    /// Errors of [`Process::renameat2`](crate::Process::renameat2); those of `may`; `EPERM` if the
-    /// file system does not support it (the default).
-    fn rename(
-        &self,
-        _from: Renamed<'_>,
-        _to: Renamed<'_>,
-        _flags: RenameFlags,
-        _may: MayRename<'_>,
-    ) -> Result<(), Errno> {
+    /// Errors of [`Process::renameat2`](crate::Process::renameat2); those of [`Rename::may`];
+    /// `EPERM` if the file system does not support it (the default).
+    fn rename(&self, _args: &Rename<'_>) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
 
     /// Describes the file system.
     fn statfs(&self) -> StatFs;
+}
+
+/// Arguments of a rename.
+pub struct Rename<'a> {
+    /// The old name.
+    pub from: Renamed<'a>,
+    /// The new name.
+    pub to: Renamed<'a>,
+    /// How to rename.
+    pub flags: RenameFlags,
+    /// Gets the inodes that are found before anything changes, under the locks of the directories.
+    pub may: MayRename<'a>,
 }
 
 /// Permission check of a rename, given the moved inode and the replaced one, if any.

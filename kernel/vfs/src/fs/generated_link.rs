@@ -2,7 +2,7 @@
 
 use super::PathContext;
 use super::inode::{Dentry, Inode, Target};
-use super::stat::{FileKind, Stat};
+use super::stat::Stat;
 use crate::Errno;
 
 /// Symbolic link with a generated target. Each part gets the data of the link.
@@ -14,10 +14,6 @@ pub(super) struct GeneratedLink<D> {
 }
 
 impl<D: Send + Sync + 'static> Inode for GeneratedLink<D> {
-    fn kind(&self) -> FileKind {
-        FileKind::Symlink
-    }
-
     fn stat(&self) -> Stat {
         self.stat
     }

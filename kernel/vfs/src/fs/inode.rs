@@ -28,8 +28,11 @@ use crate::{Errno, Object, OpenFlags, RcuObject};
 /// An operation may wait for others on the same inode, and for nothing else. It is called outside
 /// of read-side sections, and may allocate.
 pub trait Inode: Any + Send + Sync {
-    /// Returns the kind of the inode. It never changes, and reading it takes no lock.
-    fn kind(&self) -> FileKind;
+    /// Returns the kind of the inode. It never changes, and reading it takes no lock: an inode
+    /// whose [`stat`](Self::stat) takes one implements it.
+    fn kind(&self) -> FileKind {
+        self.stat().kind
+    }
 
     /// Returns the attributes.
     fn stat(&self) -> Stat;
@@ -231,6 +234,12 @@ pub trait Inode: Any + Send + Sync {
     }
 }
 
+impl std::fmt::Debug for dyn Inode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inode({})", self.number())
+    }
+}
+
 /// Result of a lookup inside a read-side section.
 pub enum RcuLookup<'s> {
     /// The inode, which stays until the section ends.
@@ -359,6 +368,12 @@ impl Opening<'_> {
     /// Returns the mount through which the inode was reached; `None` for the root file system.
     pub fn mount(&self) -> Option<MountRef> {
         self.mount.clone()
+    }
+
+    /// Returns the path of an inode that was reached through the same mount.
+    pub(super) fn path(&self, inode: Arc<dyn Inode>) -> VfsPath {
+        let mount = self.mount();
+        VfsPath { mount, inode }
     }
 
     /// Makes the open file of an object, and adds it to the superblock. Pipes and devices can be

@@ -16,10 +16,9 @@ use fdtable_shm::Mutex;
 
 use self::directory::Directory;
 use self::limits::FileLimits;
-use self::lower::LowerTree;
-use self::meta::Device;
+use self::meta::{Device, Node};
 use super::device_number;
-use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
+use super::file_system::{FileSystem, Rename, RenameFlags, StatFs};
 use super::inode::Inode;
 use super::lower::LowerDirectory;
 use super::mode::{Credentials, Mode, Permissions};
@@ -38,7 +37,6 @@ mod lower;
 mod lower_contents;
 mod memfd;
 mod meta;
-mod mounted;
 mod regular;
 mod remove_tree;
 mod rename;
@@ -138,7 +136,7 @@ impl MemFs {
             number: device_number::fresh(),
             first_inode: lower::FIRST_INODE,
         };
-        let root = LowerTree::root(lower, device, limits.clone())?;
+        let root = Directory::over_root(lower, device, limits.clone())?;
         Ok(Self::of(root, Some(superblock), limits))
     }
 
@@ -225,6 +223,23 @@ impl MemFs {
         Ok(found.inode.stat())
     }
 
+    /// Returns the superblock, to list open files, remount or unmount; nothing if open files are
+    /// not tracked.
+    pub fn superblock(&self) -> Option<&SuperBlock<RcuObject>> {
+        self.superblock.as_ref()
+    }
+
+    /// Revokes all open files of the inode at `path`.
+    ///
+    /// Their descriptors return `EIO` from now on, and threads that sleep in them wake. The name
+    /// stays, and the file can be opened again. Returns how many open files there were. Allocates.
+    ///
+    /// # Errors
+    /// Errors of path lookup; `EOPNOTSUPP` if open files are not tracked; `ENOMEM`.
+    pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
+        self.path_context().revoke(At::Cwd, path.as_ref())
+    }
+
     /// Returns the path of the root directory.
     pub(crate) fn top(&self) -> &VfsPath {
         &self.top
@@ -252,14 +267,8 @@ impl FileSystem for MemFs {
         self.superblock.as_ref()
     }
 
-    fn rename(
-        &self,
-        from: Renamed<'_>,
-        to: Renamed<'_>,
-        flags: RenameFlags,
-        may: MayRename<'_>,
-    ) -> Result<(), Errno> {
-        self.rename_in(from, to, flags, may)
+    fn rename(&self, args: &Rename<'_>) -> Result<(), Errno> {
+        self.rename_in(args)
     }
 
     fn statfs(&self) -> StatFs {
@@ -272,7 +281,7 @@ impl FileSystem for MemFs {
             is_read_only,
             blocks,
             free_blocks,
-            ..StatFs::new(StatFs::TMPFS, self.root.meta().device().number)
+            ..StatFs::new(StatFs::TMPFS, self.root.meta().device.number)
         }
     }
 }

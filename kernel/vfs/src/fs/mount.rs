@@ -38,7 +38,7 @@ use crate::Errno;
 
 /// Path in the VFS: an inode, and the mount through which it was reached.
 #[doc(alias = "struct path")]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct VfsPath {
     /// The mount; `None` for the root file system.
     pub mount: Option<MountRef>,
@@ -60,7 +60,7 @@ pub struct Mount {
 }
 
 /// Reference to a mount.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct MountRef(Arc<Count>);
 
 /// Reference count on a cache line of its own.
@@ -126,13 +126,13 @@ pub(crate) struct Pinned(VfsPath);
 pub struct MountPoint(AtomicCell<u32>);
 
 /// Mount table of a kernel.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Mounts {
     table: RcuMap<Key, Mounted, RandomState, Changes>,
 }
 
 /// State that the lock of the mount table guards besides the mounts.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Changes {
     /// Pins on the directories under the mounts, by the ID of the mount. They end with the mount,
     /// whose memory may live much longer.
@@ -142,11 +142,11 @@ struct Changes {
 }
 
 /// References to a mount on all its counts, of which there is at least one.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Mounted(Arc<[MountRef]>);
 
 /// Key of a mount: the mount and the inode of the directory under it, which the mount keeps alive.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     mount: u64,
     inode: usize,
@@ -251,6 +251,12 @@ impl Drop for Pinned {
 }
 
 impl VfsPath {
+    /// Returns the path of another inode in the same mount.
+    pub(crate) fn with(&self, inode: Arc<dyn Inode>) -> VfsPath {
+        let mount = self.mount.clone();
+        VfsPath { mount, inode }
+    }
+
     /// Returns the ID of the mount: 0 for the root file system.
     #[doc(alias = "mnt_id")]
     pub fn mount_id(&self) -> u64 {
@@ -270,11 +276,7 @@ impl VfsPath {
     pub fn parent_and_name(&self) -> Option<(VfsPath, Arc<[u8]>)> {
         let visible = self.below_mounts();
         let Dentry { parent, name, .. } = visible.inode.dentry()?;
-        let parent = VfsPath {
-            mount: visible.mount.clone(),
-            inode: parent,
-        };
-        Some((parent, name))
+        Some((visible.with(parent), name))
     }
 
     /// Returns the path from the root. If the name is removed, ` (deleted)` follows, as on Linux.
@@ -468,27 +470,9 @@ impl Drop for Mounts {
     }
 }
 
-impl std::fmt::Debug for Mounts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mounts({})", self.table.lock().len())
-    }
-}
-
 impl std::fmt::Debug for Mount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mount({})", self.id)
-    }
-}
-
-impl std::fmt::Debug for MountRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl std::fmt::Debug for VfsPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "VfsPath({}, {})", self.mount_id(), self.inode.number())
     }
 }
 

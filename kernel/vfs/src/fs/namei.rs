@@ -274,10 +274,7 @@ impl<'w> PathWalk<'w> {
             // The common case: the walk stays in the same mount.
             match here {
                 Cow::Owned(vfs_path) => vfs_path.inode = inode,
-                Cow::Borrowed(vfs_path) => {
-                    let mount = vfs_path.mount.clone();
-                    *here = Cow::Owned(VfsPath { mount, inode });
-                }
+                Cow::Borrowed(vfs_path) => *here = Cow::Owned(vfs_path.with(inode)),
             }
         }
         Ok(())
@@ -303,8 +300,7 @@ impl<'w> PathWalk<'w> {
         if inode.mount_point().is_some_and(MountPoint::is_used) {
             return Ok(self.cross(here, inode));
         }
-        let mount = here.mount.clone();
-        Ok(VfsPath { mount, inode })
+        Ok(here.with(inode))
     }
 
     /// Looks up a name, without crossing mounts.
@@ -317,8 +313,7 @@ impl<'w> PathWalk<'w> {
 
     #[cold]
     fn cross(&self, here: &VfsPath, inode: Arc<dyn Inode>) -> VfsPath {
-        let mount = here.mount.clone();
-        let found = VfsPath { mount, inode };
+        let found = here.with(inode);
         match self.context.mounts {
             Some(mounts) => mounts.cross(found),
             None => found,

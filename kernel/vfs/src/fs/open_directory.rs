@@ -47,10 +47,7 @@ impl Opening<'_> {
     /// `ENODEV` after an unmount; `ENOMEM`.
     pub fn directory(&self, inode: Arc<dyn Inode>) -> Result<FileRef<RcuObject>, Errno> {
         self.file(OpenDirectory {
-            path: VfsPath {
-                mount: self.mount(),
-                inode,
-            },
+            path: self.path(inode),
             status: Status::new(self.flags()),
             cursor: Mutex::default(),
         })

@@ -50,7 +50,7 @@ use process::ProcessDirectory;
 /// # fn main() -> Result<(), Errno> {
 /// let process = Process::new();
 /// process.mkdir("/proc")?;
-/// process.mount("/proc", Arc::new(ProcFs::new()))?;
+/// process.mount("/proc", Arc::new(ProcFs::default()))?;
 /// let log = process.open("/log", OpenFlags::CREAT | OpenFlags::WRONLY)?;
 /// let link = format!("/proc/self/fd/{log}");
 /// assert_eq!(process.readlinkat(At::Cwd, &link)?, b"/log");
@@ -86,9 +86,9 @@ enum ProcInode {
     Fdinfo(i32),
 }
 
-impl ProcFs {
+impl Default for ProcFs {
     /// Makes the file system. Allocates.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let device = device_number::fresh();
         ProcFs {
             root: Arc::new_cyclic(|me| ProcRoot {
@@ -96,12 +96,6 @@ impl ProcFs {
                 device,
             }),
         }
-    }
-}
-
-impl Default for ProcFs {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -163,10 +157,6 @@ impl Inode for ProcRoot {
         true
     }
 
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
-    }
-
     fn stat(&self) -> Stat {
         Stat {
             device: self.device,
@@ -200,7 +190,7 @@ impl Inode for ProcRoot {
         }
         let root = self.me.upgrade().ok_or(Errno::ENOENT)?;
         let shown = root.shown(process, context.credentials());
-        Ok(Arc::new(ProcessDirectory::new(shown)))
+        Ok(Arc::new(ProcessDirectory { shown }))
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {

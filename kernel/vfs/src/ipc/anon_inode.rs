@@ -7,8 +7,8 @@ use fdtable::FileRef;
 use fdtable_shm::{Mutex, OnceCell};
 
 use crate::fs::{
-    Attributes, Credentials, FileKind, Inode, Mode, Opening, Permissions, Stat, fresh_device,
-    fresh_inode,
+    Attributes, Credentials, FileKind, Inode, Mode, Opening, Permissions, Stat, VfsPath,
+    fresh_device, fresh_inode,
 };
 use crate::ipc::fifo::Fifo;
 use crate::object::file;
@@ -79,6 +79,10 @@ impl Inode for AnonInode {
     /// Errors of [`Fifo::open`]; `ENXIO` if it is a socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let fifo = self.fifo.clone().ok_or(Errno::ENXIO)?;
-        fifo.open_in(opening.flags(), None, Some(self), file)
+        let path = VfsPath {
+            mount: None,
+            inode: self,
+        };
+        fifo.open(opening.flags(), path, true, file)
     }
 }

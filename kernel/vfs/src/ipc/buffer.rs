@@ -618,7 +618,9 @@ impl State {
         let (front, back) = self.bytes.as_slices();
         let first = count.min(front.len());
         buf[..first].copy_from_slice(&front[..first]);
-        buf[first..count].copy_from_slice(&back[..count - first]);
+        if first < count {
+            buf[first..count].copy_from_slice(&back[..count - first]);
+        }
         self.advance(count)
     }
 

@@ -22,9 +22,7 @@ use fdtable_shm::Mutex;
 use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups};
 use crate::fs::locks::LockSet;
 use crate::fs::{Inode, Stat, VfsPath};
-use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::{Buffer, Half, PIPE_CAPACITY, Sides};
-use crate::object::file;
 use crate::vectored::{gather, scatter};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer};
 
@@ -67,14 +65,8 @@ pub(crate) enum Direction {
 }
 
 impl Default for Fifo {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Fifo {
     /// Makes a FIFO without open ends, with the capacity of a pipe.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let buffer = Buffer::new(PIPE_CAPACITY);
         buffer.set_sides(Sides::default()).run();
         Fifo {
@@ -83,7 +75,9 @@ impl Fifo {
             locks: LockSet::new(),
         }
     }
+}
 
+impl Fifo {
     /// Makes a FIFO with one open end for reading and one for writing: a pipe.
     pub(crate) fn with_both_ends() -> Self {
         let one = Count { now: 1, ever: 1 };
@@ -101,36 +95,28 @@ impl Fifo {
         }
     }
 
-    /// Opens an end. Of `flags`, only the access mode and `NONBLOCK` matter.
+    /// Opens an end of the FIFO at a path, or of a pipe, whose path is its inode alone. Of `flags`,
+    /// only the access mode and `NONBLOCK` matter. `make` makes the open file.
     ///
     /// Without `NONBLOCK`, it blocks until the other direction is opened, if it is not open; the
     /// caller holds no lock and is not in a read-side section. Allocates.
     ///
     /// # Errors
     /// `ENXIO` if opened for writing only, with `NONBLOCK`, and there is no reader; `EINVAL` if the
-    /// access mode is invalid; `EINTR` if a signal handler runs first; `ENOMEM`.
+    /// access mode is invalid; `EINTR` if a signal handler runs first; those of `make`.
     #[doc(alias = "fifo_open")]
-    pub fn open(self: &Arc<Self>, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
-        self.open_in(flags, None, None, file)
-    }
-
-    /// Opens an end like [`open`](Self::open), under a name in a file system, or of a pipe with
-    /// this inode. `make` makes the open file.
-    ///
-    /// # Errors
-    /// Errors of `open`, and of `make`.
-    pub(crate) fn open_in(
+    pub(crate) fn open(
         self: &Arc<Self>,
         flags: OpenFlags,
-        path: Option<VfsPath>,
-        inode: Option<Arc<AnonInode>>,
+        path: VfsPath,
+        is_pipe: bool,
         make: impl FnOnce(FifoEnd) -> Result<FileRef<RcuObject>, Errno>,
     ) -> Result<FileRef<RcuObject>, Errno> {
         let direction = Direction::of(flags)?;
-        let before = match inode {
-            None => self.admit(direction, flags)?,
+        let before = match is_pipe {
+            false => self.admit(direction, flags)?,
             // As on Linux, an open of a pipe finds it as if both directions were open.
-            Some(_) => self.admit_to_pipe(direction),
+            true => self.admit_to_pipe(direction),
         };
         let end = End {
             fifo: Arc::clone(self),
@@ -142,7 +128,7 @@ impl Fifo {
             end,
             status: Status::new(flags),
             path,
-            inode,
+            is_pipe,
         });
         if opened.is_err() {
             self.remove(direction);
@@ -281,10 +267,9 @@ impl Direction {
 pub struct FifoEnd {
     end: End,
     status: Status,
-    /// Path under which it was opened, if it has one.
-    path: Option<VfsPath>,
-    /// Inode of the pipe, if it is an end of one.
-    inode: Option<Arc<AnonInode>>,
+    path: VfsPath,
+    /// The path is the inode of a pipe, which is in no directory.
+    is_pipe: bool,
 }
 
 /// Pollable part of an open end.
@@ -301,7 +286,7 @@ struct End {
 
 impl FifoEnd {
     /// Makes the first end of its direction of a pipe with [both ends](Fifo::with_both_ends).
-    pub(super) fn of_pipe(fifo: &Arc<Fifo>, inode: &Arc<AnonInode>, flags: OpenFlags) -> Self {
+    pub(super) fn of_pipe(fifo: &Arc<Fifo>, inode: Arc<dyn Inode>, flags: OpenFlags) -> Self {
         let end = End {
             fifo: Arc::clone(fifo),
             direction: match flags.can_write() {
@@ -314,8 +299,8 @@ impl FifoEnd {
         FifoEnd {
             end,
             status: Status::new(flags),
-            path: None,
-            inode: Some(Arc::clone(inode)),
+            path: VfsPath { mount: None, inode },
+            is_pipe: true,
         }
     }
 
@@ -336,11 +321,8 @@ impl FifoEnd {
     /// Records a read of `count` bytes in the times of the name. A pipe has none that change.
     #[inline]
     fn was_read(&self, count: usize) -> Result<usize, Errno> {
-        if let Some(path) = &self.path
-            && count > 0
-            && !self.status.get().contains(OpenFlags::NOATIME)
-        {
-            path.inode.was_read();
+        if !self.is_pipe && count > 0 && !self.status.get().contains(OpenFlags::NOATIME) {
+            self.path.inode.was_read();
         }
         Ok(count)
     }
@@ -348,10 +330,8 @@ impl FifoEnd {
     /// Records a write of `count` bytes in the times of the name.
     #[inline]
     fn was_modified(&self, count: usize) -> Result<usize, Errno> {
-        if let Some(path) = &self.path
-            && count > 0
-        {
-            path.inode.was_modified();
+        if !self.is_pipe && count > 0 {
+            self.path.inode.was_modified();
         }
         Ok(count)
     }
@@ -363,24 +343,20 @@ impl Object for FifoEnd {
     }
 
     fn path(&self) -> Option<VfsPath> {
-        self.path.clone()
+        (!self.is_pipe).then(|| self.path.clone())
     }
 
     /// # Errors
-    /// `EOPNOTSUPP` if it has no name; `EIO` if revoked.
+    /// `EIO` if revoked.
     fn stat(&self) -> Result<Stat, Errno> {
         if self.end.is_revoked() {
             return Err(Errno::EIO);
         }
-        match (&self.path, &self.inode) {
-            (Some(path), _) => Ok(path.inode.stat()),
-            (None, Some(inode)) => Ok(inode.stat()),
-            (None, None) => Err(Errno::EOPNOTSUPP),
-        }
+        Ok(self.path.inode.stat())
     }
 
     fn inode(&self) -> Option<Arc<dyn Inode>> {
-        Some(Arc::clone(self.inode.as_ref()?) as _)
+        self.is_pipe.then(|| Arc::clone(&self.path.inode))
     }
 
     fn locks(&self) -> Option<&LockSet> {

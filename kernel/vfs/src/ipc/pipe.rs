@@ -26,7 +26,10 @@ pub fn pipe(flags: OpenFlags) -> (FifoEnd, FifoEnd) {
 pub(crate) fn pipe_of(maker: Credentials, flags: OpenFlags) -> (FifoEnd, FifoEnd) {
     let fifo = Arc::new(Fifo::with_both_ends());
     let inode = AnonInode::pipe(Arc::clone(&fifo), maker);
-    let end = |access| FifoEnd::of_pipe(&fifo, &inode, flags & OpenFlags::NONBLOCK | access);
+    let end = |access| {
+        let flags = flags & OpenFlags::NONBLOCK | access;
+        FifoEnd::of_pipe(&fifo, inode.clone(), flags)
+    };
     (end(OpenFlags::RDONLY), end(OpenFlags::WRONLY))
 }
 

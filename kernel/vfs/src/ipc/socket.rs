@@ -8,7 +8,8 @@
 //! | `message` | send and receive |
 //! | `ancillary`, [`in_flight`] | files and credentials that travel with bytes |
 //! | [`namespace`](Namespace) | abstract names |
-//! | `options`, `pollee` | socket options; registration of watchers |
+//! | `options`, `sockopt` | socket options, and the calls that get and set them |
+//! | `pollee` | registration of watchers |
 //!
 //! Reads and writes of a stream go straight to a buffer: they take only its lock, and allocate
 //! nothing else.
@@ -24,19 +25,20 @@ mod pollee;
 mod queue;
 pub(crate) mod receive;
 mod recv_queue;
+mod sockopt;
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
 use fdtable_shm::OnceCell;
 
 pub use self::core::MAX_BACKLOG;
-pub use address::{Bound, SocketAddress};
+pub use address::SocketAddress;
 pub use ancillary::Ucred;
-pub use message::{MessageTime, MsgFlags, Received, SendMessage};
+pub use message::{MsgFlags, Received, SendMessage};
 pub use namespace::Namespace;
-pub use options::{KeptOption, OptionValue, SocketOption};
+pub use options::{KeptOption, MessageTime, OptionValue, SocketOption};
 pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::Core;
@@ -164,7 +166,7 @@ impl Socket {
 
     /// Returns the type of the socket.
     pub fn kind(&self) -> SocketType {
-        self.core.kind()
+        self.core.kind
     }
 
     /// Returns true if nothing depends on the socket being this one: it has no address and no peer,
@@ -182,8 +184,7 @@ impl Socket {
     pub fn bind_abstract(&self, name: Option<&[u8]>) -> Result<(), Errno> {
         match name {
             Some(name) if name.len() > 107 => Err(Errno::EINVAL),
-            Some(name) => self.core.bind_abstract(name),
-            None => self.core.bind_automatically(),
+            name => self.core.bind(name),
         }
     }
 
@@ -209,7 +210,7 @@ impl Socket {
     /// # Errors
     /// `ECONNREFUSED` if there is none.
     pub fn find(&self, name: &[u8]) -> Result<Peer, Errno> {
-        let found = self.core.namespace().find(self.kind(), name);
+        let found = self.core.namespace.find(self.kind(), name);
         found.map(Peer).ok_or(Errno::ECONNREFUSED)
     }
 
@@ -253,7 +254,7 @@ impl Socket {
     pub fn connect(&self, to: &Peer, credentials: Ucred) -> Result<(), Errno> {
         let Peer(other) = to;
         self.prepare_connect()?;
-        if other.kind() != self.kind() {
+        if other.kind != self.kind() {
             return Err(Errno::EPROTOTYPE);
         }
         if self.kind() == SocketType::Datagram {
@@ -267,7 +268,7 @@ impl Socket {
     /// On Linux, that comes before the lookup of the peer.
     pub(crate) fn prepare_connect(&self) -> Result<(), Errno> {
         match self.core.options.passes_credentials() {
-            true => self.core.bind_automatically(),
+            true => self.core.bind(None),
             false => Ok(()),
         }
     }
@@ -331,7 +332,7 @@ impl Socket {
         if flags.contains(MsgFlags::OOB) {
             return Err(self.refuse_urgent());
         }
-        let registry = &self.core.namespace().in_flight;
+        let registry = &self.core.namespace.in_flight;
         let rights = match message.rights {
             none if none.is_empty() => None,
             files => Some(registry.launch(files, limit)?),
@@ -473,6 +474,10 @@ impl Socket {
 /// Socket that was found by its address.
 #[derive(Clone, Debug)]
 pub struct Peer(Arc<Core>);
+
+/// Value in the inode of a socket: the socket that was bound there, while it is open.
+#[derive(Debug)]
+pub struct Bound(Weak<Core>);
 
 impl Bound {
     /// Returns the socket that is bound here.

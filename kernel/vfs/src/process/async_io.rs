@@ -101,10 +101,7 @@ impl Process {
     }
 
     fn with_file_id<R>(&self, fd: impl FdArg, body: impl FnOnce(FileId) -> R) -> Result<R, Errno> {
-        let file = self.files.get(fd)?;
-        if file.status().contains(OpenFlags::PATH) {
-            return Err(Errno::EBADF);
-        }
+        let file = self.get_opened(fd)?;
         Ok(body(FileId::of(&**file)))
     }
 }

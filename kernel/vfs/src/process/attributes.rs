@@ -3,8 +3,9 @@
 use fdtable::{FdArg, RawFd};
 
 use super::Process;
+use crate::Errno;
+use crate::fs::namei::Follow;
 use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath, inode_path};
-use crate::{Errno, OpenFlags};
 
 impl Process {
     /// Returns the attributes of the inode at a path. Flag `SYMLINK_NOFOLLOW` takes a symbolic link
@@ -182,22 +183,14 @@ impl Process {
     /// `ENOMEM`.
     pub fn truncate(&self, path: impl AsRef<[u8]>, length: u64) -> Result<(), Errno> {
         let context = self.path_context();
-        let found = context.find_at(
-            At::Cwd,
-            path.as_ref(),
-            AtFlags::empty(),
-            AtFlags::empty().into(),
-        )?;
+        let found = context.find(At::Cwd, path.as_ref(), Follow::Yes)?;
         self.check_length(&found.inode.stat(), length)?;
         context.truncate(&found, length)
     }
 
     /// Returns the path of an open file that was not opened with `PATH`.
     fn open_path(&self, fd: RawFd) -> Result<VfsPath, Errno> {
-        let file = self.files.get(fd)?;
-        if file.status().contains(OpenFlags::PATH) {
-            return Err(Errno::EBADF);
-        }
+        let file = self.get_opened(fd)?;
         // Fails if the file was revoked.
         file.stat()?;
         file.path()

@@ -6,9 +6,10 @@ use fdtable::{FdArg, FileRef};
 
 use super::Process;
 use super::pipes::buffer;
-use super::splices::{File, STEP, SpliceFlags, moving, to_pipe, zeros};
+use super::splices::{File, STEP, SpliceFlags, moving, to_pipe};
 use crate::event::Limit;
 use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
+use crate::vectored::zeros;
 use crate::{Errno, OpenFlags, Transfer};
 
 /// Number of the device `/dev/null`.

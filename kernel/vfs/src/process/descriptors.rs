@@ -223,11 +223,7 @@ impl Process {
     /// file; `EIO` if revoked.
     #[doc(alias = "F_GET_SEALS")]
     pub fn seals(&self, fd: impl FdArg) -> Result<Seals, Errno> {
-        let file = self.files.get(fd)?;
-        if file.status().contains(OpenFlags::PATH) {
-            return Err(Errno::EBADF);
-        }
-        file.seals()
+        self.get_opened(fd)?.seals()
     }
 
     /// Adds seals to a file. May wait for transfers.
@@ -238,12 +234,8 @@ impl Process {
     /// `EBUSY` for [`Seals::WRITE`] if a shared mapping can write; `EIO` if revoked.
     #[doc(alias = "F_ADD_SEALS")]
     pub fn add_seals(&self, fd: impl FdArg, seals: Seals) -> Result<(), Errno> {
-        let file = self.files.get(fd)?;
-        let status = file.status();
-        if status.contains(OpenFlags::PATH) {
-            return Err(Errno::EBADF);
-        }
-        if !status.can_write() {
+        let file = self.get_opened(fd)?;
+        if !file.status().can_write() {
             return Err(Errno::EPERM);
         }
         if !Seals::all().contains(seals) {

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use fdtable::{Fd, FdArg, FileRef};
+use fdtable::{Fd, FdArg};
 
 use super::Process;
+use crate::Errno;
 use crate::event::{
     Clock, Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EventFd, EventFdFlags, ITimerSpec,
     TimerFd, TimerFdFlags, TimerFlags, as_epoll, as_timerfd,
 };
 use crate::object::file;
-use crate::{Errno, OpenFlags, RcuObject};
 
 impl Process {
     /// Makes an eventfd at the lowest free descriptor. Its count starts at `initial`, 0 to 2^64 -
@@ -99,15 +99,9 @@ impl Process {
             EpollCtl::Del => EpollEvent::default(),
             EpollCtl::Add | EpollCtl::Mod => event.ok_or(Errno::EFAULT)?,
         };
-        let set = self.files.get(epfd)?;
-        let file = self.files.get(fd)?;
-        if file.status().contains(OpenFlags::PATH) {
-            return Err(Errno::EBADF);
-        }
+        let set = self.get_opened(epfd)?;
+        let file = self.get_opened(fd)?;
         let Some(epoll) = as_epoll(&**set) else {
-            if set.status().contains(OpenFlags::PATH) {
-                return Err(Errno::EBADF);
-            }
             // Linux checks the member before the epoll.
             let member = file.pollee().ok_or(Errno::EPERM);
             return member.and(Err(Errno::EINVAL));
@@ -184,10 +178,8 @@ impl Process {
         flags: TimerFlags,
         spec: ITimerSpec,
     ) -> Result<ITimerSpec, Errno> {
-        let file = self.files.get(fd)?;
-        as_timerfd(&**file)
-            .ok_or_else(|| no_timer(&file))?
-            .set(flags, spec)
+        let file = self.get_opened(fd)?;
+        as_timerfd(&**file).ok_or(Errno::EINVAL)?.set(flags, spec)
     }
 
     /// Returns the interval of a timer, and the time to its next expiration: zero if it is
@@ -197,16 +189,7 @@ impl Process {
     /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a
     /// timer; `EIO` if it is revoked.
     pub fn timerfd_gettime(&self, fd: impl FdArg) -> Result<ITimerSpec, Errno> {
-        let file = self.files.get(fd)?;
-        as_timerfd(&**file).ok_or_else(|| no_timer(&file))?.get()
-    }
-}
-
-/// Returns the error of a timer's call on another file.
-#[cold]
-fn no_timer(file: &FileRef<RcuObject>) -> Errno {
-    match file.status().contains(OpenFlags::PATH) {
-        true => Errno::EBADF,
-        false => Errno::EINVAL,
+        let file = self.get_opened(fd)?;
+        as_timerfd(&**file).ok_or(Errno::EINVAL)?.get()
     }
 }

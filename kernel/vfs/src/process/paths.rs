@@ -144,8 +144,7 @@ impl Process {
             _ => return Err(Errno::EPERM),
         };
         let context = self.path_context();
-        context.mknod(at.into(), path.as_ref(), what, mode.into())?;
-        Ok(())
+        context.mknod(at.into(), path.as_ref(), what, mode.into())
     }
 
     /// Makes a symbolic link to `target`, which need not exist. Allocates.
@@ -325,9 +324,8 @@ impl Process {
         let context = self.path_context();
         let made = context.mknod(At::Cwd, path.as_ref(), NewKind::Socket(bound), mode);
         match made {
-            Ok(_) => Ok(()),
             Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),
-            Err(errno) => Err(errno),
+            made => made,
         }
     }
 

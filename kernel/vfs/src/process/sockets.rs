@@ -326,12 +326,7 @@ impl Process {
 
     /// Returns the sender of a message: with the real user and group, as on Linux.
     pub(crate) fn sender(&self) -> Ucred {
-        let fs::Credentials { uid, gid, .. } = self.real_credentials();
-        Ucred {
-            pid: self.id(),
-            uid,
-            gid,
-        }
+        self.ucred_of(self.real_credentials())
     }
 
     fn peer_at(&self, socket: &Socket, address: &SocketAddress) -> Result<Peer, Errno> {
@@ -348,12 +343,12 @@ impl Process {
     }
 
     fn ucred(&self) -> Ucred {
-        let fs::Credentials { uid, gid, .. } = self.credentials();
-        Ucred {
-            pid: self.id(),
-            uid,
-            gid,
-        }
+        self.ucred_of(self.credentials())
+    }
+
+    fn ucred_of(&self, fs::Credentials { uid, gid, .. }: fs::Credentials) -> Ucred {
+        let pid = self.id();
+        Ucred { pid, uid, gid }
     }
 }
 

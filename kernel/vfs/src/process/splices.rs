@@ -16,6 +16,7 @@ use crate::event::{Events, Limit};
 use crate::fs::{FileKind, SeekTo};
 use crate::ipc::Ancillary;
 use crate::ipc::buffer::Buffer;
+use crate::vectored::zeros;
 use crate::{Errno, OpenFlags, RcuObject, Transfer, TransferMode};
 
 /// Most bytes that are copied at a time: 65,536.
@@ -391,11 +392,4 @@ fn policy(nonblocking: bool, flags: SpliceFlags) -> Limit {
         true => Limit::NOW,
         false => Limit::FOREVER,
     }
-}
-
-pub(super) fn zeros(count: usize) -> Result<Vec<u8>, Errno> {
-    let mut buf = Vec::new();
-    buf.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
-    buf.resize(count, 0);
-    Ok(buf)
 }

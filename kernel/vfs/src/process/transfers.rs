@@ -119,16 +119,14 @@ impl Process {
         self.transfer(fd, at, |object, how| object.read_to(bufs, how))
     }
 
+    #[inline]
     fn write_at(&self, fd: RawFd, bytes: &[u8], at: Option<u64>) -> Result<usize, Errno> {
         let bufs = &[IoSlice::new(
             &bytes[..self.writable_bytes(fd, at, bytes.len())?],
         )];
         self.transfer(fd, at, |object, how| {
-            // Not by `inspect`, which copies the result as one word of 16 bytes that was just
-            // stored as two: the copy waits for both stores.
-            let written = object.write_from(bufs, how)?;
-            self.remove_privileges(object);
-            Ok(written)
+            let written = object.write_from(bufs, how);
+            written.inspect(|_| self.remove_privileges(object))
         })
     }
 

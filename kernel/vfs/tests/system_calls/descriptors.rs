@@ -65,7 +65,7 @@ fn a_full_table_is_reported_before_path_errors() {
     let (at, fifo) = (At::Cwd, FileKind::Fifo);
     process.mknodat(at, "fifo", fifo, 0o600).unwrap();
     process.mkdir("/dev").unwrap();
-    process.mount("/dev", Arc::new(DevFs::new())).unwrap();
+    process.mount("/dev", Arc::new(DevFs::default())).unwrap();
     for path in ["a", ".", "none", "a/b", "fifo", "dev/zero", "dev/none"] {
         let opened = process.open(path, OpenFlags::RDONLY | OpenFlags::NONBLOCK);
         assert_eq!(opened, Err(Errno::EMFILE), "{path}");

@@ -6,7 +6,7 @@ use fdtable_vfs::{At, AtFlags, DevFs, Errno, FileKind, Mode, OpenFlags, Process,
 fn process() -> Process {
     let process = Process::new();
     process.mkdir("/dev").unwrap();
-    process.mount("/dev", Arc::new(DevFs::new())).unwrap();
+    process.mount("/dev", Arc::new(DevFs::default())).unwrap();
     process
 }
 

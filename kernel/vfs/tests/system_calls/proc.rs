@@ -16,9 +16,9 @@ use crate::call::within_time;
 fn process() -> Process {
     let process = Process::new();
     process.mkdir("/proc").unwrap();
-    process.mount("/proc", Arc::new(ProcFs::new())).unwrap();
+    process.mount("/proc", Arc::new(ProcFs::default())).unwrap();
     process.mkdir("/dev").unwrap();
-    process.mount("/dev", Arc::new(DevFs::new())).unwrap();
+    process.mount("/dev", Arc::new(DevFs::default())).unwrap();
     process
 }
 

@@ -1,7 +1,6 @@
 //! Members of an epoll: watchers that put themselves into the ready list.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use crossbeam_utils::atomic::AtomicCell;
 
@@ -14,10 +13,10 @@ pub(super) struct Item {
     set: Arc<Set>,
     /// This item.
     me: Weak<Item>,
-    key: Key,
-    pollee: Arc<dyn Pollee>,
+    pub(super) key: Key,
+    pub(super) pollee: Arc<dyn Pollee>,
     /// The set of the member, if it is an epoll.
-    child: Option<Arc<Set>>,
+    pub(super) child: Option<Arc<Set>>,
     /// Requested events and modes. Written under the lock of the members. A wake-up reads it
     /// without that lock: the lock of the file orders every change that a check did not see after
     /// the write.
@@ -56,14 +55,6 @@ impl Item {
     /// Returns a reference, to be put into the ready list; none if it is being dropped.
     pub(super) fn me(&self) -> Option<Arc<Item>> {
         self.me.upgrade()
-    }
-
-    pub(super) fn key(&self) -> Key {
-        self.key
-    }
-
-    pub(super) fn child(&self) -> Option<&Arc<Set>> {
-        self.child.as_ref()
     }
 
     /// Returns the requested events and the user data.
@@ -120,18 +111,6 @@ impl Item {
 
     pub(super) fn is_shared(&self) -> bool {
         self.asked.load().contains(EpollFlags::EXCLUSIVE)
-    }
-
-    pub(super) fn is_revoked(&self) -> bool {
-        self.pollee.is_revoked()
-    }
-
-    pub(super) fn is_timed(&self) -> bool {
-        self.pollee.is_timed()
-    }
-
-    pub(super) fn next_change(&self) -> Option<Instant> {
-        self.pollee.next_change()
     }
 }
 

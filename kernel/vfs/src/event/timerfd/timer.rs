@@ -18,17 +18,17 @@ const MAX_GAP: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Timer {
     /// Clock with which it was made.
-    clock: Clock,
+    pub(super) clock: Clock,
     /// Clock on which it runs: a relative time does not follow the time of day.
     runs_on: Clock,
-    flags: TimerFlags,
+    pub(super) flags: TimerFlags,
     /// Increases with each setting.
-    setting: u64,
+    pub(super) setting: u64,
     /// On `runs_on`; none if it is disarmed.
-    expiry: Option<Duration>,
+    pub(super) expiry: Option<Duration>,
     interval: Duration,
     /// Expirations since the last read.
-    ticks: u64,
+    pub(super) ticks: u64,
     /// The watchers have not been notified of the last ticks.
     unnotified: bool,
     /// With `CANCEL_ON_SET`: the offset between the two clocks, in which a jump shows.
@@ -59,26 +59,6 @@ impl Timer {
             offset: None,
             canceled: false,
         }
-    }
-
-    pub(super) fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    pub(super) fn flags(&self) -> TimerFlags {
-        self.flags
-    }
-
-    pub(super) fn setting(&self) -> u64 {
-        self.setting
-    }
-
-    pub(super) fn ticks(&self) -> u64 {
-        self.ticks
-    }
-
-    pub(super) fn expiry(&self) -> Option<Duration> {
-        self.expiry
     }
 
     pub(super) fn follows_the_time_of_day(&self) -> bool {

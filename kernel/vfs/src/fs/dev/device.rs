@@ -12,7 +12,7 @@ use crate::fs::inode::{Dentry, Inode, Opening};
 use crate::fs::locks::LockSet;
 use crate::fs::mount::VfsPath;
 use crate::fs::seek::SeekTo;
-use crate::fs::stat::{FileKind, Stat};
+use crate::fs::stat::Stat;
 use crate::vectored::{gather, scatter};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
@@ -102,10 +102,6 @@ impl DeviceInode {
 }
 
 impl Inode for DeviceInode {
-    fn kind(&self) -> FileKind {
-        FileKind::CharDevice
-    }
-
     /// Opening has no side effect: there is no hardware.
     fn open_has_side_effect(&self) -> bool {
         false
@@ -118,10 +114,7 @@ impl Inode for DeviceInode {
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.file(OpenDevice {
             device: self.device,
-            path: VfsPath {
-                mount: opening.mount(),
-                inode: Arc::clone(&self) as Arc<dyn Inode>,
-            },
+            path: opening.path(self.clone()),
             inode: self,
             status: Status::new(opening.flags()),
         })

@@ -20,22 +20,21 @@ use fdtable::FileRef;
 use fdtable::rcu;
 use fdtable_shm::OnceCell;
 
-use super::entries::{Entries, Named, Names, NewEntry, Node};
+use super::entries::{Entries, Named, Names, NewEntry};
 use super::limits::FileLimits;
-use super::lower::Below;
-use super::meta::{Device, Meta};
+use super::lower::{Below, LowerTree};
+use super::meta::{Device, Meta, Node};
 use super::regular::RegularInode;
 use super::special::{Special, SpecialInode};
 use crate::fs::inode::{
     Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Unlink,
 };
 use crate::fs::locks::LockSet;
-use crate::fs::lower::LowerInode;
+use crate::fs::lower::{Lower, LowerDirectory, LowerInode};
 use crate::fs::mode::Permissions;
 use crate::fs::mount::MountPoint;
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{Attributes, PathContext};
-use crate::ipc::fifo::Fifo;
 use crate::{Errno, RcuObject};
 
 /// Inode of a directory.
@@ -59,8 +58,35 @@ impl Directory {
         Self::with(Meta::new(device, permissions), limits, names, None)
     }
 
-    /// Makes a directory over a lower one. Allocates.
-    pub(super) fn over(below: Below, meta: Meta, limits: FileLimits) -> Arc<Self> {
+    /// Makes the root directory of a file system over a lower directory. Allocates.
+    ///
+    /// # Errors
+    /// Errors of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.
+    pub(super) fn over_root(
+        directory: Arc<dyn LowerDirectory>,
+        device: Device,
+        limits: FileLimits,
+    ) -> Result<Arc<Self>, Errno> {
+        let stat = directory.stat()?;
+        if stat.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        let tree = Arc::new(LowerTree::new(device, stat.device, limits));
+        let inode = tree.number(stat.device, stat.inode);
+        Ok(Self::over(directory, &tree, &Stat { inode, ..stat }))
+    }
+
+    /// Makes a directory over a lower one with these attributes. Allocates.
+    fn over(directory: Arc<dyn LowerDirectory>, tree: &Arc<LowerTree>, stat: &Stat) -> Arc<Self> {
+        let below = Below {
+            directory,
+            tree: Arc::clone(tree),
+            device: stat.device,
+            links: stat.links,
+            size: stat.size,
+            blocks: stat.blocks,
+        };
+        let (meta, limits) = (Meta::of(tree.device, stat), tree.limits.clone());
         Self::with(meta, limits, OnceCell::new(), Some(below))
     }
 
@@ -79,10 +105,6 @@ impl Directory {
             mounted: MountPoint::default(),
             locks: LockSet::new(),
         })
-    }
-
-    pub(super) fn meta(&self) -> &Meta {
-        &self.meta
     }
 
     /// Returns the names. The first call takes them from the lower directory, if there is one.
@@ -145,7 +167,7 @@ impl Directory {
     ///
     /// # Errors
     /// `ENOENT` if it does not exist; those of the embedder.
-    pub(super) fn node(&self, name: &[u8]) -> Result<Node, Errno> {
+    pub(super) fn node(&self, name: &[u8]) -> Result<Arc<dyn Node>, Errno> {
         let names = self.names_with(name)?;
         let section = rcu::read_lock();
         let found = names.find(name, &section).cloned();
@@ -160,7 +182,7 @@ impl Directory {
     /// Makes the inode of a name that was taken from the lower directory.
     #[cold]
     #[doc(alias = "d_instantiate")]
-    fn instantiate(&self, below: &Below, name: &[u8]) -> Result<Node, Errno> {
+    fn instantiate(&self, below: &Below, name: &[u8]) -> Result<Arc<dyn Node>, Errno> {
         let lower = below.directory.lookup(name)?;
         let mut names = self.lock()?;
         let number = match names.named(name) {
@@ -173,10 +195,11 @@ impl Directory {
             // The embedder has mounted something there.
             false => below.tree.number(lower.stat.device, lower.stat.inode),
         };
-        let node = below.tree.node(lower, number);
-        let entry = names.prepare(name, node.clone())?;
-        let dentry = (Weak::clone(&self.me), Arc::clone(entry.name()));
-        node.meta().set_dentry(dentry.0, dentry.1);
+        let make = |file, stat: &Stat| Self::make_over(&below.tree, file, stat);
+        let node = below.tree.node(lower, number, make);
+        let entry = names.prepare(name, Arc::clone(&node))?;
+        node.meta()
+            .set_dentry(self.me.clone(), Arc::clone(&entry.name));
         names.insert(entry);
         drop(names);
         rcu::catch_up();
@@ -192,18 +215,18 @@ impl Directory {
     }
 
     /// Inserts an entry into the locked directory, and returns the node that it replaces.
-    pub(super) fn insert(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Node> {
-        let meta = entry.node().meta();
-        meta.set_dentry(Weak::clone(&self.me), Arc::clone(entry.name()));
+    pub(super) fn insert(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Arc<dyn Node>> {
+        let meta = entry.node.meta();
+        meta.set_dentry(self.me.clone(), Arc::clone(&entry.name));
         self.meta.was_modified();
         names.insert(entry)
     }
 
     /// Removes a name from the locked directory.
-    pub(super) fn take(&self, names: &mut Entries<'_>, name: &[u8]) -> Option<Node> {
+    pub(super) fn take(&self, names: &mut Entries<'_>, name: &[u8]) -> Option<Arc<dyn Node>> {
         let node = names.remove(name)?;
         // A file that is still open keeps its last name, which `/proc` shows.
-        if let Node::Directory(_) = node {
+        if as_directory(&*node).is_some() {
             node.meta().unhash(self, name);
         }
         self.meta.was_modified();
@@ -235,7 +258,7 @@ impl Directory {
     }
 
     /// Marks a directory as removed, and returns what its names referred to.
-    pub(super) fn remove_with_all(&self) -> Vec<Node> {
+    pub(super) fn remove_with_all(&self) -> Vec<Arc<dyn Node>> {
         // Names that were never taken from below are of no interest any more.
         let names = self.names.get_or_init(Names::new);
         names.lock().map_or(Vec::new(), |mut names| names.end())
@@ -278,41 +301,63 @@ impl Directory {
         (links, below.size, below.blocks)
     }
 
-    /// Returns the parent directory, if it is still in use.
-    pub(super) fn parent(&self) -> Option<Arc<Directory>> {
-        self.meta.parent()
-    }
-
     /// Returns true if this is `other` or an ancestor of it. Stays true only while directories do
     /// not move.
     pub(super) fn contains(&self, other: &Directory) -> bool {
         if std::ptr::eq(self, other) {
             return true;
         }
-        let mut at = other.parent();
+        let mut at = other.meta.parent();
         while let Some(directory) = at {
-            if std::ptr::eq(self, &*directory) {
+            if std::ptr::addr_eq(self, &*directory) {
                 return true;
             }
-            at = directory.parent();
+            at = directory.meta().parent();
         }
         false
     }
 
     /// Makes an inode that the caller will insert under a name.
-    fn make(&self, new: &NewInode<'_>) -> Node {
-        let (device, limits) = (self.meta.device(), || self.file_limits.clone());
+    fn make(&self, new: &NewInode<'_>) -> Arc<dyn Node> {
+        let (device, limits) = (self.meta.device, || self.file_limits.clone());
         let permissions = new.permissions_in(self.meta.permissions());
-        let special = |what| Node::Special(Arc::new(SpecialInode::new(device, permissions, what)));
-        match &new.what {
+        let special = match &new.what {
             NewKind::Regular => {
-                Node::File(Arc::new(RegularInode::new(device, permissions, limits())))
+                return Arc::new(RegularInode::new(device, permissions, limits()));
             }
-            NewKind::Directory => Node::Directory(Directory::new(device, limits(), permissions)),
-            NewKind::Symlink(target) => special(Special::Symlink((*target).into())),
-            NewKind::Fifo => special(Special::Fifo(Arc::new(Fifo::new()))),
-            NewKind::Socket(bound) => special(Special::Socket(Some(Arc::clone(bound)))),
-        }
+            NewKind::Directory => return Directory::new(device, limits(), permissions),
+            NewKind::Symlink(target) => Special::Symlink((*target).into()),
+            NewKind::Fifo => Special::Fifo(Arc::default()),
+            NewKind::Socket(bound) => Special::Socket(Some(Arc::clone(bound))),
+        };
+        Arc::new(SpecialInode::new(device, permissions, special))
+    }
+
+    /// Makes the inode of a lower file with these attributes.
+    fn make_over(tree: &Arc<LowerTree>, file: Lower, stat: &Stat) -> Arc<dyn Node> {
+        let meta = Meta::of(tree.device, stat);
+        let special = match file {
+            Lower::Regular(file) => {
+                let inode = RegularInode::over(file, meta, stat, tree.limits.clone());
+                return Arc::new(inode);
+            }
+            Lower::Directory(directory) => return Self::over(directory, tree, stat),
+            Lower::Symlink(target) => Special::Symlink(target),
+            Lower::Fifo => Special::Fifo(Arc::default()),
+            Lower::Socket => Special::Socket(None),
+            Lower::Device(device) => Special::Device {
+                kind: stat.kind,
+                rdev: stat.rdev,
+                device,
+            },
+        };
+        Arc::new(SpecialInode::over(meta, stat, special))
+    }
+}
+
+impl Node for Directory {
+    fn meta(&self) -> &Meta {
+        &self.meta
     }
 }
 
@@ -332,7 +377,7 @@ impl Inode for Directory {
     }
 
     fn number(&self) -> u64 {
-        self.meta.number()
+        self.meta.number
     }
 
     fn permissions(&self) -> Permissions {
@@ -361,7 +406,7 @@ impl Inode for Directory {
             None => return Err(Errno::ENOENT),
         }
         drop(section);
-        self.node(name).map(|node| node.inode())
+        Ok(self.node(name)?)
     }
 
     #[inline]
@@ -396,12 +441,11 @@ impl Inode for Directory {
             return Err(Errno::EEXIST);
         }
         let made = self.make(new);
-        let inode = made.inode();
-        let entry = names.prepare(name, made)?;
+        let entry = names.prepare(name, Arc::clone(&made))?;
         self.insert(&mut names, entry);
         drop(names);
         rcu::catch_up();
-        Ok(inode)
+        Ok(made)
     }
 
     fn create_unnamed(
@@ -410,24 +454,25 @@ impl Inode for Directory {
         later: LaterName,
     ) -> Result<Arc<dyn Inode>, Errno> {
         let permissions = new.permissions_in(self.meta.permissions());
-        let made = RegularInode::new(self.meta.device(), permissions, self.file_limits.clone());
+        let made = RegularInode::new(self.meta.device, permissions, self.file_limits.clone());
         let meta = made.meta();
         // Name that `/proc` shows, as one that was removed.
-        let shown = format!("#{}", meta.number()).into_bytes();
-        meta.set_dentry(Weak::clone(&self.me), shown.into());
-        Ok(Arc::new(made.without_name(later, self.me.upgrade())))
+        let shown = format!("#{}", meta.number).into_bytes();
+        meta.set_dentry(self.me.clone(), shown.into());
+        let made_in = self.me.upgrade().map(|directory| directory as _);
+        Ok(Arc::new(made.without_name(later, made_in)))
     }
 
     fn link(&self, name: &[u8], inode: &Arc<dyn Inode>) -> Result<(), Errno> {
-        let node = Node::from_inode(inode)
-            .filter(|node| node.meta().device() == self.meta.device())
+        let node = as_node(inode)
+            .filter(|node| node.meta().device == self.meta.device)
             .ok_or(Errno::EXDEV)?;
         let mut names = self.names_with(name)?.lock()?;
         if names.contains(name) {
             return Err(Errno::EEXIST);
         }
         let entry = names.prepare(name, node)?;
-        entry.node().add_link()?;
+        entry.node.add_link()?;
         self.insert(&mut names, entry);
         drop(names);
         rcu::catch_up();
@@ -436,24 +481,24 @@ impl Inode for Directory {
 
     fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
         // Before the lock.
-        if self.meta.device().is_over_lower()
-            && let (Node::Directory(directory), Unlink::Directory) = (self.node(name)?, what)
+        if self.meta.device.is_over_lower()
+            && let (Some(directory), Unlink::Directory) = (as_directory(&*self.node(name)?), what)
         {
             directory.name_map()?;
         }
         let mut names = self.lock()?;
         let found = names.get(name).ok_or(Errno::ENOENT)?;
-        may(found.as_inode())?;
-        match (found, what) {
-            (Node::Directory(directory), Unlink::Directory) => directory.remove()?,
-            (Node::Directory(_), Unlink::File) => return Err(Errno::EISDIR),
-            (_, Unlink::Directory) => return Err(Errno::ENOTDIR),
-            (_, Unlink::File) => {}
+        may(&**found)?;
+        match (as_directory(&**found), what) {
+            (Some(directory), Unlink::Directory) => directory.remove()?,
+            (Some(_), Unlink::File) => return Err(Errno::EISDIR),
+            (None, Unlink::Directory) => return Err(Errno::ENOTDIR),
+            (None, Unlink::File) => {}
         }
         let removed = self.take(&mut names, name);
         // Outside the lock: this may free many bytes.
         drop(names);
-        removed.iter().for_each(Node::drop_link);
+        removed.inspect(|node| node.drop_link());
         rcu::catch_up();
         Ok(())
     }
@@ -470,4 +515,14 @@ impl Inode for Directory {
 /// Downcasts an inode to a directory in memory.
 pub(super) fn as_directory(inode: &dyn Inode) -> Option<&Directory> {
     (inode as &dyn Any).downcast_ref()
+}
+
+/// Downcasts an inode of any file system that can have several names; nothing if it is not in
+/// memory.
+fn as_node(inode: &Arc<dyn Inode>) -> Option<Arc<dyn Node>> {
+    let any = || -> Arc<dyn Any + Send + Sync> { Arc::clone(inode) as _ };
+    match any().downcast::<RegularInode>() {
+        Ok(file) => Some(file),
+        Err(_) => Some(any().downcast::<SpecialInode>().ok()?),
+    }
 }

@@ -9,7 +9,6 @@
 //!
 //! A name that comes from a [lower directory](super::lower) has no inode until it is looked up.
 
-use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -18,10 +17,7 @@ use fdtable_rcu_map::{Prepared, RcuMap, Writer};
 use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
 
-use super::directory::Directory;
-use super::meta::Meta;
-use super::regular::RegularInode;
-use super::special::SpecialInode;
+use super::meta::Node;
 use crate::Errno;
 use crate::fs::inode::Inode;
 use crate::fs::lower::LowerName;
@@ -61,10 +57,10 @@ struct Slot {
 }
 
 /// Inode or lower file that a name refers to.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Named {
     Inode {
-        node: Node,
+        node: Arc<dyn Node>,
         /// The same inode, for lookups to borrow.
         inode: Arc<dyn Inode>,
     },
@@ -72,33 +68,24 @@ pub(super) enum Named {
     Lower { number: u64, kind: FileKind },
 }
 
-impl std::fmt::Debug for Named {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Named::Inode { node, .. } => node.fmt(f),
-            Named::Lower { number, kind } => write!(f, "{kind:?} {number}"),
-        }
-    }
-}
-
-impl From<Node> for Named {
-    fn from(node: Node) -> Self {
+impl From<Arc<dyn Node>> for Named {
+    fn from(node: Arc<dyn Node>) -> Self {
         Named::Inode {
-            inode: node.inode(),
+            inode: node.clone(),
             node,
         }
     }
 }
 
 impl Named {
-    fn node(&self) -> Option<&Node> {
+    fn node(&self) -> Option<&Arc<dyn Node>> {
         match self {
             Named::Inode { node, .. } => Some(node),
             Named::Lower { .. } => None,
         }
     }
 
-    fn into_node(self) -> Option<Node> {
+    fn into_node(self) -> Option<Arc<dyn Node>> {
         match self {
             Named::Inode { node, .. } => Some(node),
             Named::Lower { .. } => None,
@@ -129,16 +116,8 @@ fn is_directory(kind: FileKind) -> u32 {
 #[derive(Debug)]
 pub(super) struct NewEntry {
     prepared: Prepared<Arc<[u8]>, Slot>,
-    name: Arc<[u8]>,
-    node: Node,
-}
-
-/// Inode that a name refers to.
-#[derive(Clone, Debug)]
-pub(super) enum Node {
-    File(Arc<RegularInode>),
-    Directory(Arc<Directory>),
-    Special(Arc<SpecialInode>),
+    pub(super) name: Arc<[u8]>,
+    pub(super) node: Arc<dyn Node>,
 }
 
 impl Names {
@@ -270,7 +249,7 @@ impl Entries<'_> {
 
     /// Returns the node of a name. The caller has looked it up before: a name without a node is not
     /// found.
-    pub(super) fn get(&self, name: &[u8]) -> Option<&Node> {
+    pub(super) fn get(&self, name: &[u8]) -> Option<&Arc<dyn Node>> {
         self.0.get(name)?.named.node()
     }
 
@@ -283,7 +262,7 @@ impl Entries<'_> {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(super) fn prepare(&mut self, name: &[u8], node: Node) -> Result<NewEntry, Errno> {
+    pub(super) fn prepare(&mut self, name: &[u8], node: Arc<dyn Node>) -> Result<NewEntry, Errno> {
         let name: Arc<[u8]> = name.into();
         let prepared = self.prepare_named(Arc::clone(&name), node.clone().into())?;
         Ok(NewEntry {
@@ -311,7 +290,7 @@ impl Entries<'_> {
     }
 
     /// Inserts an entry that was made here, and returns the node that it replaces.
-    pub(super) fn insert(&mut self, entry: NewEntry) -> Option<Node> {
+    pub(super) fn insert(&mut self, entry: NewEntry) -> Option<Arc<dyn Node>> {
         self.put(entry.prepared, entry.node.kind())?.into_node()
     }
 
@@ -323,14 +302,14 @@ impl Entries<'_> {
         Some(replaced.named)
     }
 
-    pub(super) fn remove(&mut self, name: &[u8]) -> Option<Node> {
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<Arc<dyn Node>> {
         let removed = self.0.remove(name)?;
         self.0.state_mut().directories -= is_directory(removed.named.kind());
         removed.named.into_node()
     }
 
     /// Removes all names, and accepts no others. Returns what they referred to. Allocates.
-    pub(super) fn end(&mut self) -> Vec<Node> {
+    pub(super) fn end(&mut self) -> Vec<Arc<dyn Node>> {
         let node = |(_, slot): (_, &Slot)| slot.named.node().cloned();
         let nodes = self.0.iter().filter_map(node).collect();
         self.0.clear();
@@ -348,89 +327,5 @@ impl Entries<'_> {
             cookie: slot.cookie,
         };
         self.0.iter().map(entry).collect()
-    }
-}
-
-impl NewEntry {
-    pub(super) fn name(&self) -> &Arc<[u8]> {
-        &self.name
-    }
-
-    pub(super) fn node(&self) -> &Node {
-        &self.node
-    }
-}
-
-impl Node {
-    /// Downcasts an inode of any file system; nothing if it is not in memory.
-    pub(super) fn from_inode(inode: &Arc<dyn Inode>) -> Option<Node> {
-        let any = || -> Arc<dyn Any + Send + Sync> { Arc::clone(inode) as _ };
-        if let Ok(file) = any().downcast() {
-            return Some(Node::File(file));
-        }
-        if let Ok(special) = any().downcast() {
-            return Some(Node::Special(special));
-        }
-        any().downcast().map(Node::Directory).ok()
-    }
-
-    /// Returns the inode as the interface that all file systems share.
-    #[inline]
-    pub(super) fn inode(&self) -> Arc<dyn Inode> {
-        match self {
-            Node::File(inode) => Arc::clone(inode) as _,
-            Node::Directory(directory) => Arc::clone(directory) as _,
-            Node::Special(special) => Arc::clone(special) as _,
-        }
-    }
-
-    /// Borrows the inode as the interface that all file systems share.
-    pub(super) fn as_inode(&self) -> &dyn Inode {
-        match self {
-            Node::File(inode) => &**inode,
-            Node::Directory(directory) => &**directory,
-            Node::Special(special) => &**special,
-        }
-    }
-
-    pub(super) fn meta(&self) -> &Meta {
-        match self {
-            Node::File(inode) => inode.meta(),
-            Node::Directory(directory) => directory.meta(),
-            Node::Special(special) => special.meta(),
-        }
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.meta().number()
-    }
-
-    pub(super) fn kind(&self) -> FileKind {
-        match self {
-            Node::File(_) => FileKind::Regular,
-            Node::Directory(_) => FileKind::Directory,
-            Node::Special(special) => special.kind(),
-        }
-    }
-
-    /// Counts one more name. A directory has only one.
-    ///
-    /// # Errors
-    /// `ENOENT` if it has lost its last name; `EMLINK` if it has too many.
-    pub(super) fn add_link(&self) -> Result<(), Errno> {
-        match self {
-            Node::File(inode) => inode.add_link(),
-            Node::Directory(_) => Ok(()),
-            Node::Special(special) => special.add_link(),
-        }
-    }
-
-    /// Counts one name less. Waits for transfers if it frees the contents.
-    pub(super) fn drop_link(&self) {
-        match self {
-            Node::File(inode) => inode.drop_link(),
-            Node::Directory(_) => {}
-            Node::Special(special) => special.drop_link(),
-        }
     }
 }

@@ -36,16 +36,10 @@ use std::sync::Arc;
 
 use fdtable_shm::Mutex;
 
-use super::directory::Directory;
-use super::entries::Node;
 use super::limits::FileLimits;
-use super::meta::{Device, Meta};
-use super::regular::RegularInode;
-use super::special::{Special, SpecialInode};
-use crate::Errno;
+use super::meta::{Device, Node};
 use crate::fs::lower::{Lower, LowerDirectory, LowerInode};
-use crate::fs::stat::{FileKind, Stat};
-use crate::ipc::fifo::Fifo;
+use crate::fs::stat::Stat;
 
 /// First number of an inode that does not have that of a lower file.
 pub(super) const FIRST_INODE: u64 = 1 << 52;
@@ -53,13 +47,13 @@ pub(super) const FIRST_INODE: u64 = 1 << 52;
 /// State that the directories over one lower tree share.
 #[derive(Debug)]
 pub(super) struct LowerTree {
-    device: Device,
+    pub(super) device: Device,
     /// The embedder's device of the topmost directory.
     lower_device: u64,
-    limits: FileLimits,
+    pub(super) limits: FileLimits,
     /// Inodes of lower files with several links, by device and number. They stay: a name may come
     /// that no lookup has found yet. The lock is taken inside that of a directory.
-    linked: Mutex<HashMap<(u64, u64), Node>>,
+    linked: Mutex<HashMap<(u64, u64), Arc<dyn Node>>>,
 }
 
 /// Lower directory of a directory in memory.
@@ -75,27 +69,14 @@ pub(super) struct Below {
 }
 
 impl LowerTree {
-    /// Makes the root directory of a file system over a lower directory.
-    ///
-    /// # Errors
-    /// Errors of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.
-    pub(super) fn root(
-        directory: Arc<dyn LowerDirectory>,
-        device: Device,
-        limits: FileLimits,
-    ) -> Result<Arc<Directory>, Errno> {
-        let stat = directory.stat()?;
-        if stat.kind != FileKind::Directory {
-            return Err(Errno::ENOTDIR);
-        }
-        let tree = Arc::new(LowerTree {
+    /// Makes the state of a tree. `lower_device` is the embedder's device of the topmost directory.
+    pub(super) fn new(device: Device, lower_device: u64, limits: FileLimits) -> Self {
+        LowerTree {
             device,
-            lower_device: stat.device,
+            lower_device,
             limits,
             linked: Mutex::default(),
-        });
-        let inode = tree.number(stat.device, stat.inode);
-        Ok(tree.directory(directory, &Stat { inode, ..stat }))
+        }
     }
 
     /// Returns the inode number of a lower file.
@@ -107,9 +88,14 @@ impl LowerTree {
         }
     }
 
-    /// Makes the inode of a lower file, with this number; or returns the one that another name of
-    /// the file has.
-    pub(super) fn node(self: &Arc<Self>, lower: LowerInode, number: u64) -> Node {
+    /// Returns the inode of a lower file, with this number: the one that another name of the file
+    /// has, or a new one by `make`.
+    pub(super) fn node(
+        &self,
+        lower: LowerInode,
+        number: u64,
+        make: impl FnOnce(Lower, &Stat) -> Arc<dyn Node>,
+    ) -> Arc<dyn Node> {
         let LowerInode { stat, file } = lower;
         let key = (stat.device, stat.inode);
         let stat = Stat {
@@ -119,46 +105,10 @@ impl LowerTree {
         // A directory has one name, whatever it counts.
         let has_several_names = stat.links > 1 && !matches!(file, Lower::Directory(_));
         if !has_several_names {
-            return self.make(file, &stat);
+            return make(file, &stat);
         }
         let mut linked = self.linked.lock();
         let known = linked.entry(key);
-        known.or_insert_with(|| self.make(file, &stat)).clone()
-    }
-
-    fn directory(
-        self: &Arc<Self>,
-        directory: Arc<dyn LowerDirectory>,
-        stat: &Stat,
-    ) -> Arc<Directory> {
-        let below = Below {
-            directory,
-            tree: Arc::clone(self),
-            device: stat.device,
-            links: stat.links,
-            size: stat.size,
-            blocks: stat.blocks,
-        };
-        Directory::over(below, Meta::of(self.device, stat), self.limits.clone())
-    }
-
-    fn make(self: &Arc<Self>, file: Lower, stat: &Stat) -> Node {
-        let meta = Meta::of(self.device, stat);
-        let special = match file {
-            Lower::Regular(file) => {
-                let inode = RegularInode::over(file, meta, stat, self.limits.clone());
-                return Node::File(Arc::new(inode));
-            }
-            Lower::Directory(directory) => return Node::Directory(self.directory(directory, stat)),
-            Lower::Symlink(target) => Special::Symlink(target),
-            Lower::Fifo => Special::Fifo(Arc::new(Fifo::new())),
-            Lower::Socket => Special::Socket(None),
-            Lower::Device(device) => Special::Device {
-                kind: stat.kind,
-                rdev: stat.rdev,
-                device,
-            },
-        };
-        Node::Special(Arc::new(SpecialInode::over(meta, stat, special)))
+        Arc::clone(known.or_insert_with(|| make(file, &stat)))
     }
 }

@@ -8,6 +8,7 @@ use super::limits::PAGE;
 use crate::Errno;
 use crate::fs::stat::Stat;
 use crate::fs::{LowerBytes, LowerFile, MemoryUsage};
+use crate::vectored::zeros;
 
 /// Bytes that a copy reads at a time.
 const STEP: usize = 64 << 10;
@@ -96,9 +97,7 @@ impl LowerContents {
         };
         // After the end there is neither data nor a hole.
         opened.next_hole(end - 1)?.ok_or(Errno::EIO)?;
-        let mut buf = Vec::new();
-        buf.try_reserve_exact(STEP).map_err(|_| Errno::ENOMEM)?;
-        buf.resize(STEP, 0);
+        let mut buf = zeros(STEP)?;
         let mut at = 0;
         while let Some(data) = opened.next_data(at)?.filter(|&data| data < end) {
             let hole = opened.next_hole(data)?.unwrap_or(end).min(end);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 
 use super::MemFs;
+use super::meta::Node;
 use super::regular::{RegularFile, RegularInode};
 use crate::fs::Seals;
 use crate::fs::mode::Permissions;
@@ -23,20 +24,21 @@ impl MemFs {
         permissions: Permissions,
         seals: Seals,
     ) -> Result<FileRef<RcuObject>, Errno> {
-        let device = self.root.meta().device();
+        let device = self.root.meta().device;
         let inode = RegularInode::new(device, permissions, self.limits.clone());
         let inode = Arc::new(inode.with_seals(seals));
         let shown = [b"memfd:", name].concat();
         inode
             .meta()
-            .set_dentry(Arc::downgrade(&self.root), shown.into());
-        let opened = RegularFile::open(
+            .set_dentry(Arc::downgrade(&self.root) as _, shown.into());
+        let mut opened = RegularFile::open(
             Arc::clone(&inode),
             None,
             OpenFlags::RDWR | OpenFlags::LARGEFILE,
         )?;
-        inode.drop_link();
         // As on Linux; an open by `/proc/self/fd` takes the flag.
-        file(opened.without_direct())
+        opened.takes_direct = false;
+        inode.drop_link();
+        file(opened)
     }
 }

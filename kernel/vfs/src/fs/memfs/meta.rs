@@ -1,16 +1,17 @@
-//! Metadata that all inodes in memory have: number, owner, permissions, timestamps, dentry.
+//! The common part of all inodes in memory: number, owner, permissions, timestamps, dentry, names.
 
+use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable_shm::Mutex;
 
-use super::directory::Directory;
+use crate::Errno;
 use crate::fs::inode_number;
 use crate::fs::mode::{Credentials, Mode, Permissions};
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::timestamp::Timestamp;
-use crate::fs::{Attributes, Dentry};
+use crate::fs::{Attributes, Dentry, Inode};
 
 /// Device of a file system in memory, and where its inode numbers begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +33,28 @@ impl Device {
     }
 }
 
+/// Inode in memory. It counts its names, unless it is a directory, which has one.
+pub(super) trait Node: Inode + Debug {
+    fn meta(&self) -> &Meta;
+
+    /// Counts one more name.
+    ///
+    /// # Errors
+    /// `ENOENT` if it has lost its last name; `EMLINK` if it has too many; `EPERM` if it is a
+    /// directory.
+    fn add_link(&self) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+
+    /// Counts one name less. Waits for transfers if it frees the contents.
+    fn drop_link(&self) {}
+}
+
 /// An inode without its contents.
 #[derive(Debug)]
 pub(super) struct Meta {
-    number: u64,
-    device: Device,
+    pub(super) number: u64,
+    pub(super) device: Device,
     /// Set if the contents were read since the last change. A further read changes nothing, so it
     /// writes no shared line (mount option `relatime`, without its one-day rule).
     accessed: AtomicCell<bool>,
@@ -52,7 +70,7 @@ pub(super) struct Meta {
 struct State {
     /// Without the attributes of the contents.
     stat: Stat,
-    dentry: Option<(Weak<Directory>, Arc<[u8]>)>,
+    dentry: Option<(Weak<dyn Node>, Arc<[u8]>)>,
     /// The name is removed, and kept only for `/proc`.
     is_unhashed: bool,
 }
@@ -94,14 +112,6 @@ impl Meta {
                 is_unhashed: false,
             }),
         }
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(super) fn device(&self) -> Device {
-        self.device
     }
 
     pub(super) fn permissions(&self) -> Permissions {
@@ -181,17 +191,17 @@ impl Meta {
     }
 
     /// Records the newest name.
-    pub(super) fn set_dentry(&self, directory: Weak<Directory>, name: Arc<[u8]>) {
+    pub(super) fn set_dentry(&self, directory: Weak<dyn Node>, name: Arc<[u8]>) {
         let mut state = self.state.lock();
         state.dentry = Some((directory, name));
         state.is_unhashed = false;
     }
 
     /// Records the removal of a name, if it is the newest.
-    pub(super) fn unhash(&self, directory: &Directory, name: &[u8]) {
+    pub(super) fn unhash(&self, directory: &dyn Node, name: &[u8]) {
         let mut state = self.state.lock();
-        let is_it = |(at, called): &(Weak<Directory>, Arc<[u8]>)| {
-            std::ptr::eq(at.as_ptr(), directory) && **called == *name
+        let is_it = |(at, called): &(Weak<dyn Node>, Arc<[u8]>)| {
+            std::ptr::addr_eq(at.as_ptr(), directory) && **called == *name
         };
         if state.dentry.as_ref().is_some_and(is_it) {
             state.is_unhashed = true;
@@ -199,7 +209,7 @@ impl Meta {
     }
 
     /// Returns the parent directory, if it is still in use.
-    pub(super) fn parent(&self) -> Option<Arc<Directory>> {
+    pub(super) fn parent(&self) -> Option<Arc<dyn Node>> {
         let state = self.state.lock();
         let (directory, _) = state.dentry.as_ref()?;
         directory.upgrade()

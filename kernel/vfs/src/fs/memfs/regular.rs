@@ -25,10 +25,9 @@ use fdtable_shm::{Mutex, MutexGuard, RwLock};
 
 use super::contents::Contents;
 use super::data::Data;
-use super::directory::Directory;
 use super::limits::{FileLimits, PAGE};
 use super::lower_contents::LowerContents;
-use super::meta::{Device, Meta};
+use super::meta::{Device, Meta, Node};
 use super::shared::SharedBytes;
 use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
@@ -72,7 +71,7 @@ struct Holders {
     /// Permission to give the file a first name.
     later: LaterName,
     /// Directory in which it was made without a name, as long as it has none: `/proc` shows it.
-    unnamed_in: Option<Arc<Directory>>,
+    unnamed_in: Option<Arc<dyn Node>>,
 }
 
 impl Holders {
@@ -120,11 +119,7 @@ impl RegularInode {
     }
 
     /// Makes it an unnamed file, which can be linked if `later` allows it.
-    pub(super) fn without_name(
-        mut self,
-        later: LaterName,
-        made_in: Option<Arc<Directory>>,
-    ) -> Self {
+    pub(super) fn without_name(mut self, later: LaterName, made_in: Option<Arc<dyn Node>>) -> Self {
         let holders = self.holders.get_mut();
         holders.unnamed_in = made_in;
         holders.links = 0;
@@ -137,39 +132,6 @@ impl RegularInode {
     pub(super) fn with_seals(mut self, seals: Seals) -> Self {
         self.data.get_mut().set_seals(seals);
         self
-    }
-
-    pub(super) fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    /// Counts one more name.
-    ///
-    /// # Errors
-    /// `ENOENT` if it has lost its last name, or never gets one; `EMLINK` if it has too many.
-    pub(super) fn add_link(&self) -> Result<(), Errno> {
-        let mut holders = self.holders.lock();
-        let may_get_one = holders.is_new && holders.later == LaterName::Possible;
-        if holders.links == 0 && !may_get_one {
-            return Err(Errno::ENOENT);
-        }
-        holders.links = holders.links.checked_add(1).ok_or(Errno::EMLINK)?;
-        holders.is_new = false;
-        let made_in = holders.unnamed_in.take();
-        self.meta.was_changed();
-        drop(holders);
-        // Outside the lock: it may be the last reference.
-        drop(made_in);
-        Ok(())
-    }
-
-    /// Counts one name less. Frees the bytes if this was the last name and the file is not open.
-    /// May wait for transfers.
-    pub(super) fn drop_link(&self) {
-        let mut holders = self.holders.lock();
-        holders.links -= 1;
-        self.meta.was_changed();
-        self.end_if_unheld(&holders);
     }
 
     fn end_if_unheld(&self, holders: &Holders) {
@@ -190,18 +152,6 @@ impl RegularInode {
         if self.is_lower.load() {
             self.data.write().open_lower()?;
         }
-        Ok(())
-    }
-
-    /// Empties the file and frees its memory. Waits for transfers.
-    ///
-    /// # Errors
-    /// `EPERM` if it is sealed; those of the embedder.
-    #[doc(alias = "O_TRUNC")]
-    pub(super) fn truncate(&self) -> Result<(), Errno> {
-        let mut data = self.data.write();
-        data.set_len(0)?;
-        self.meta.was_modified();
         Ok(())
     }
 
@@ -227,19 +177,37 @@ impl RegularInode {
         self.meta.was_modified();
         Ok(())
     }
+}
 
-    /// Sets the length of the file; new bytes are a hole. Length 0 frees the memory. Waits for
-    /// transfers.
-    ///
+impl Node for RegularInode {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
     /// # Errors
-    /// `EFBIG` above the size limit; `EPERM` if it is sealed; those of the embedder.
-    fn resize(&self, length: u64) -> Result<(), Errno> {
-        if length > self.limit {
-            return Err(Errno::EFBIG);
+    /// `ENOENT` also if it never gets a name.
+    fn add_link(&self) -> Result<(), Errno> {
+        let mut holders = self.holders.lock();
+        let may_get_one = holders.is_new && holders.later == LaterName::Possible;
+        if holders.links == 0 && !may_get_one {
+            return Err(Errno::ENOENT);
         }
-        self.data.write().set_len(length)?;
-        self.meta.was_modified();
+        holders.links = holders.links.checked_add(1).ok_or(Errno::EMLINK)?;
+        holders.is_new = false;
+        let made_in = holders.unnamed_in.take();
+        self.meta.was_changed();
+        drop(holders);
+        // Outside the lock: it may be the last reference.
+        drop(made_in);
         Ok(())
+    }
+
+    /// Frees the bytes if this was the last name and the file is not open.
+    fn drop_link(&self) {
+        let mut holders = self.holders.lock();
+        holders.links -= 1;
+        self.meta.was_changed();
+        self.end_if_unheld(&holders);
     }
 }
 
@@ -286,7 +254,7 @@ impl Inode for RegularInode {
     }
 
     fn number(&self) -> u64 {
-        self.meta.number()
+        self.meta.number
     }
 
     fn permissions(&self) -> Permissions {
@@ -313,15 +281,25 @@ impl Inode for RegularInode {
         Ok(())
     }
 
+    /// New bytes are a hole. Length 0 frees the memory. Waits for transfers.
+    ///
+    /// # Errors
+    /// `EFBIG` above the size limit; `EPERM` if it is sealed; those of the embedder.
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        self.resize(length)
+        if length > self.limit {
+            return Err(Errno::EFBIG);
+        }
+        let mut data = self.data.write();
+        data.set_len(length)?;
+        self.meta.was_modified();
+        Ok(())
     }
 
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let opened = RegularFile::open(self, opening.mount(), opening.flags())?;
         if opening.flags().contains(OpenFlags::TRUNC) {
             let _change = opening.want_write()?;
-            opened.inode.truncate()?;
+            opened.inode.set_len(0)?;
         }
         opening.file(opened)
     }
@@ -346,7 +324,7 @@ pub(super) struct RegularFile {
     /// ended keeps them until that lock is released.
     status: Status,
     /// True if `O_DIRECT` can be set.
-    takes_direct: bool,
+    pub(super) takes_direct: bool,
 }
 
 impl RegularFile {
@@ -373,12 +351,6 @@ impl RegularFile {
             opened.inode.open_lower()?;
         }
         Ok(opened)
-    }
-
-    /// Makes it a file for which `O_DIRECT` cannot be set.
-    pub(super) fn without_direct(mut self) -> Self {
-        self.takes_direct = false;
-        self
     }
 
     /// Returns the position at which a write goes.
@@ -588,7 +560,7 @@ impl Object for RegularFile {
         if !self.status.get().can_write() {
             return Err(Errno::EINVAL);
         }
-        self.inode.resize(length)
+        self.inode.set_len(length)
     }
 
     fn seals(&self) -> Result<Seals, Errno> {

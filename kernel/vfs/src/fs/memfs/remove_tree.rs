@@ -1,10 +1,12 @@
 //! Removal of a whole tree in one call.
 
+use std::sync::Arc;
+
 use fdtable::rcu;
 
 use super::MemFs;
 use super::directory::as_directory;
-use super::entries::Node;
+use super::meta::Node;
 use crate::Errno;
 use crate::fs::file_system::want_write;
 use crate::fs::path::{Last, Path};
@@ -31,10 +33,9 @@ impl MemFs {
         let _change = want_write(self)?;
         parent.node(name)?;
         let mut names = parent.lock()?;
-        match names.get(name).ok_or(Errno::ENOENT)? {
-            Node::Directory(_) => {}
-            _ if path.asks_for_directory => return Err(Errno::ENOTDIR),
-            _ => {}
+        let found = names.get(name).ok_or(Errno::ENOENT)?;
+        if path.asks_for_directory && as_directory(&**found).is_none() {
+            return Err(Errno::ENOTDIR);
         }
         let removed = parent.take(&mut names, name);
         drop(names);
@@ -44,11 +45,11 @@ impl MemFs {
 }
 
 /// Removes all nodes, and all below them.
-fn empty(nodes: impl IntoIterator<Item = Node>) {
-    let mut waiting: Vec<Node> = nodes.into_iter().collect();
+fn empty(nodes: impl IntoIterator<Item = Arc<dyn Node>>) {
+    let mut waiting: Vec<Arc<dyn Node>> = nodes.into_iter().collect();
     while let Some(node) = waiting.pop() {
         node.drop_link();
-        if let Node::Directory(directory) = node {
+        if let Some(directory) = as_directory(&*node) {
             waiting.extend(directory.remove_with_all());
         }
     }

@@ -14,25 +14,18 @@
 //! an inode at the new name in one step. So a lookup of the new name finds the old inode or the new
 //! one if there was an inode, and for a moment both names lead to the moved inode, as on Linux.
 
+use std::sync::Arc;
+
 use fdtable::rcu;
 
 use super::MemFs;
 use super::directory::{Directory, as_directory};
-use super::entries::{Entries, NewEntry, Node};
+use super::entries::{Entries, NewEntry};
+use super::meta::Node;
 use crate::Errno;
-use crate::fs::file_system::{MayRename, RenameFlags, Renamed};
+use crate::fs::file_system::{Rename, RenameFlags};
 use crate::fs::inode::Inode;
-
-/// Arguments of a rename.
-struct RenameArgs<'a> {
-    old: &'a [u8],
-    new: &'a [u8],
-    /// The path has a trailing `/`.
-    old_asks_for_directory: bool,
-    new_asks_for_directory: bool,
-    flags: RenameFlags,
-    may: MayRename<'a>,
-}
+use crate::fs::stat::FileKind;
 
 /// Locked directories of a rename.
 enum LockedPair<'a> {
@@ -45,32 +38,18 @@ enum Plan {
     /// Both names refer to one inode, and stay.
     Nothing,
     Move,
-    Exchange(Node),
+    Exchange(Arc<dyn Node>),
 }
 
 impl MemFs {
-    pub(super) fn rename_in(
-        &self,
-        from: Renamed<'_>,
-        to: Renamed<'_>,
-        flags: RenameFlags,
-        may: MayRename<'_>,
-    ) -> Result<(), Errno> {
-        let args = RenameArgs {
-            old: from.name,
-            new: to.name,
-            old_asks_for_directory: from.asks_for_directory,
-            new_asks_for_directory: to.asks_for_directory,
-            flags,
-            may,
-        };
-        let from = self.own(from.directory)?;
-        let to = self.own(to.directory)?;
-        if from.meta().device().is_over_lower() {
-            look_up(from, to, &args)?;
+    pub(super) fn rename_in(&self, args: &Rename<'_>) -> Result<(), Errno> {
+        let from = self.own(args.from.directory)?;
+        let to = self.own(args.to.directory)?;
+        if from.meta().device.is_over_lower() {
+            look_up(from, to, args)?;
         }
         let done = match std::ptr::eq(from, to) {
-            true => rename_files(from, to, &mut LockedPair::Same(from.lock()?), &args)?,
+            true => rename_files(from, to, &mut LockedPair::Same(from.lock()?), args)?,
             false => None,
         };
         let replaced = match done {
@@ -79,11 +58,11 @@ impl MemFs {
                 // All other moves wait.
                 let _moves = self.moves.lock();
                 let mut both = lock(from, to)?;
-                rename_locked(from, to, &mut both, &args)?
+                rename_locked(from, to, &mut both, args)?
             }
         };
         // Outside the locks: this may free many bytes.
-        replaced.iter().for_each(Node::drop_link);
+        replaced.inspect(|node| node.drop_link());
         rcu::catch_up();
         Ok(())
     }
@@ -95,20 +74,25 @@ impl MemFs {
     /// `EXDEV` if it is of another file system.
     fn own<'i>(&self, inode: &'i dyn Inode) -> Result<&'i Directory, Errno> {
         as_directory(inode)
-            .filter(|directory| directory.meta().device() == self.root.meta().device())
+            .filter(|directory| directory.meta().device == self.root.meta().device)
             .ok_or(Errno::EXDEV)
     }
 }
 
 /// Looks up both names, and the names of a directory that may be replaced, before the locks are
 /// taken: they may have to be taken from [lower directories](super::lower).
-fn look_up(from: &Directory, to: &Directory, args: &RenameArgs<'_>) -> Result<(), Errno> {
-    let moved = from.node(args.old)?;
-    match to.node(args.new) {
-        Ok(Node::Directory(replaced)) if is_directory(&moved) => replaced.name_map().map(drop),
-        Ok(_) | Err(Errno::ENOENT) => Ok(()),
-        Err(errno) => Err(errno),
+fn look_up(from: &Directory, to: &Directory, args: &Rename<'_>) -> Result<(), Errno> {
+    let moved = from.node(args.from.name)?;
+    let replaced = match to.node(args.to.name) {
+        Err(Errno::ENOENT) => return Ok(()),
+        found => found?,
+    };
+    if is_directory(&moved)
+        && let Some(replaced) = as_directory(&*replaced)
+    {
+        replaced.name_map()?;
     }
+    Ok(())
 }
 
 /// Renames a file in its directory, which is locked. Returns nothing if the rename concerns a
@@ -117,10 +101,10 @@ fn rename_files(
     from: &Directory,
     to: &Directory,
     both: &mut LockedPair<'_>,
-    args: &RenameArgs<'_>,
-) -> Result<Option<Option<Node>>, Errno> {
-    let moved = both.from().get(args.old).ok_or(Errno::ENOENT)?;
-    if is_directory(moved) || both.to().get(args.new).is_some_and(is_directory) {
+    args: &Rename<'_>,
+) -> Result<Option<Option<Arc<dyn Node>>>, Errno> {
+    let moved = both.from().get(args.from.name).ok_or(Errno::ENOENT)?;
+    if is_directory(moved) || both.to().get(args.to.name).is_some_and(is_directory) {
         return Ok(None);
     }
     rename_locked(from, to, both, args).map(Some)
@@ -131,17 +115,22 @@ fn rename_locked(
     from: &Directory,
     to: &Directory,
     both: &mut LockedPair<'_>,
-    args: &RenameArgs<'_>,
-) -> Result<Option<Node>, Errno> {
-    let moved = both.from().get(args.old).cloned().ok_or(Errno::ENOENT)?;
-    let replaced = both.to().get(args.new).cloned();
+    args: &Rename<'_>,
+) -> Result<Option<Arc<dyn Node>>, Errno> {
+    let moved = both
+        .from()
+        .get(args.from.name)
+        .cloned()
+        .ok_or(Errno::ENOENT)?;
+    let replaced = both.to().get(args.to.name).cloned();
     check_asked(&moved, replaced.as_ref(), args)?;
-    if let Node::Directory(directory) = &moved
+    if let Some(directory) = as_directory(&*moved)
         && directory.contains(to)
     {
         return Err(Errno::EINVAL);
     }
-    if let Some(Node::Directory(directory)) = &replaced
+    let replaced_directory = replaced.as_deref().and_then(|node| as_directory(node));
+    if let Some(directory) = replaced_directory
         && directory.contains(from)
     {
         return Err(match args.flags.contains(RenameFlags::EXCHANGE) {
@@ -152,29 +141,33 @@ fn rename_locked(
     match plan(&moved, replaced.as_ref(), args)? {
         Plan::Nothing => return Ok(None),
         Plan::Exchange(other) => {
-            let other = both.from().prepare(args.old, other)?;
-            let moved = both.to().prepare(args.new, moved)?;
+            let other = both.from().prepare(args.from.name, other)?;
+            let moved = both.to().prepare(args.to.name, moved)?;
             from.put(both.from(), other);
             to.put(both.to(), moved);
             return Ok(None);
         }
         Plan::Move => {}
     }
-    let moved = both.to().prepare(args.new, moved)?;
-    if let Some(Node::Directory(directory)) = &replaced {
+    let moved = both.to().prepare(args.to.name, moved)?;
+    if let Some(directory) = replaced_directory {
         directory.remove()?;
     }
     let replaced = to.put(both.to(), moved);
-    from.remove_old(both.from(), args.old);
+    from.remove_old(both.from(), args.from.name);
     Ok(replaced)
 }
 
-fn is_directory(node: &Node) -> bool {
-    matches!(node, Node::Directory(_))
+fn is_directory(node: &Arc<dyn Node>) -> bool {
+    node.kind() == FileKind::Directory
 }
 
 /// Checks the flags and trailing slashes against what was found.
-fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<(), Errno> {
+fn check_asked(
+    moved: &Arc<dyn Node>,
+    replaced: Option<&Arc<dyn Node>>,
+    args: &Rename<'_>,
+) -> Result<(), Errno> {
     let exchange = args.flags.contains(RenameFlags::EXCHANGE);
     if args.flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
         return Err(Errno::EEXIST);
@@ -185,9 +178,9 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> 
     // A new name with a trailing slash must get a directory. In an exchange, that is the inode at
     // the new name.
     let gets_new = if exchange { replaced } else { Some(moved) };
-    let is_file = |node: &Node| !is_directory(node);
-    let lacks_directory = args.old_asks_for_directory && is_file(moved)
-        || args.new_asks_for_directory && gets_new.is_some_and(is_file);
+    let is_file = |node: &Arc<dyn Node>| !is_directory(node);
+    let lacks_directory = args.from.asks_for_directory && is_file(moved)
+        || args.to.asks_for_directory && gets_new.is_some_and(is_file);
     if lacks_directory {
         return Err(Errno::ENOTDIR);
     }
@@ -195,16 +188,18 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> 
 }
 
 /// Checks that one may replace the other, and returns the action.
-fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<Plan, Errno> {
-    let is_mounted = |node: &Node| match node {
-        Node::Directory(directory) => directory.mount_point().is_some_and(|point| point.is_used()),
-        _ => false,
-    };
+fn plan(
+    moved: &Arc<dyn Node>,
+    replaced: Option<&Arc<dyn Node>>,
+    args: &Rename<'_>,
+) -> Result<Plan, Errno> {
+    let is_mounted = |node: &Arc<dyn Node>| node.mount_point().is_some_and(|point| point.is_used());
     let exchange = args.flags.contains(RenameFlags::EXCHANGE);
     if replaced.is_some_and(|replaced| replaced.number() == moved.number()) {
         return Ok(Plan::Nothing);
     }
-    (args.may)(moved.as_inode(), replaced.map(Node::as_inode))?;
+    let other = replaced.map(|replaced| &**replaced as &dyn Inode);
+    (args.may)(&**moved, other)?;
     match replaced {
         Some(replaced) if !exchange => match (is_directory(moved), is_directory(replaced)) {
             (false, true) => return Err(Errno::EISDIR),
@@ -217,7 +212,7 @@ fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<
         return Err(Errno::EBUSY);
     }
     Ok(match replaced {
-        Some(replaced) if exchange => Plan::Exchange(replaced.clone()),
+        Some(replaced) if exchange => Plan::Exchange(Arc::clone(replaced)),
         _ => Plan::Move,
     })
 }
@@ -230,8 +225,8 @@ impl Directory {
     }
 
     /// Inserts a node that had a name before.
-    fn put(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Node> {
-        entry.node().meta().was_changed();
+    fn put(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Arc<dyn Node>> {
+        entry.node.meta().was_changed();
         self.insert(names, entry)
     }
 }

@@ -1,17 +1,15 @@
 //! Inodes in memory without contents: symbolic links, FIFOs, names of sockets, lower devices.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use fdtable::FileRef;
 use fdtable_shm::Mutex;
 
-use super::meta::{Device, Meta};
+use super::meta::{Device, Meta, Node};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::lower::LowerDevice;
 use crate::fs::mode::Permissions;
-use crate::fs::mount::VfsPath;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
@@ -28,6 +26,7 @@ pub(super) struct SpecialInode {
 }
 
 /// Kind of a special inode.
+#[derive(Debug)]
 pub(super) enum Special {
     Symlink(Arc<[u8]>),
     Fifo(Arc<Fifo>),
@@ -61,12 +60,14 @@ impl SpecialInode {
             what,
         }
     }
+}
 
-    pub(super) fn meta(&self) -> &Meta {
+impl Node for SpecialInode {
+    fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    pub(super) fn add_link(&self) -> Result<(), Errno> {
+    fn add_link(&self) -> Result<(), Errno> {
         let mut links = self.links.lock();
         if *links == 0 {
             return Err(Errno::ENOENT);
@@ -76,7 +77,7 @@ impl SpecialInode {
         Ok(())
     }
 
-    pub(super) fn drop_link(&self) {
+    fn drop_link(&self) {
         *self.links.lock() -= 1;
         self.meta.was_changed();
     }
@@ -108,7 +109,7 @@ impl Inode for SpecialInode {
     }
 
     fn number(&self) -> u64 {
-        self.meta.number()
+        self.meta.number
     }
 
     fn permissions(&self) -> Permissions {
@@ -131,16 +132,13 @@ impl Inode for SpecialInode {
     /// # Errors
     /// Errors of [`Fifo::open`], or of the embedder for a device; `ENXIO` if it is a socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
-        let path = VfsPath {
-            mount: opening.mount(),
-            inode: Arc::clone(&self) as _,
-        };
+        let path = opening.path(self.clone());
         let fifo = match &self.what {
             Special::Fifo(fifo) => fifo,
             Special::Device { device, .. } => return device.open(opening.flags(), path),
             Special::Symlink(_) | Special::Socket(_) => return Err(Errno::ENXIO),
         };
-        fifo.open_in(opening.flags(), Some(path), None, |end| opening.file(end))
+        fifo.open(opening.flags(), path, false, |end| opening.file(end))
     }
 
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
@@ -159,16 +157,5 @@ impl Inode for SpecialInode {
 
     fn dentry(&self) -> Option<Dentry> {
         self.meta.dentry()
-    }
-}
-
-impl fmt::Debug for Special {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Special::Symlink(_) => "Symlink",
-            Special::Fifo(_) => "Fifo",
-            Special::Socket(_) => "Socket",
-            Special::Device { .. } => "Device",
-        })
     }
 }

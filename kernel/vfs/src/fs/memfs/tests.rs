@@ -3,7 +3,8 @@ mod names;
 mod races;
 mod renames;
 
-use super::entries::Node;
+use std::any::Any;
+
 use super::regular::RegularInode;
 use super::*;
 
@@ -50,10 +51,8 @@ fn directory(fs: &MemFs, path: &str) -> Arc<Directory> {
     let found = fs
         .path_context()
         .find(At::Cwd, path.as_bytes(), Follow::Yes);
-    match Node::from_inode(&found.unwrap().inode) {
-        Some(Node::Directory(directory)) => directory,
-        _ => panic!("{path} is no directory"),
-    }
+    let inode: Arc<dyn Any + Send + Sync> = found.unwrap().inode;
+    inode.downcast().expect("a directory")
 }
 
 /// Finds a file, as its own type.
@@ -61,8 +60,6 @@ fn file(fs: &MemFs, path: &str) -> Arc<RegularInode> {
     let found = fs
         .path_context()
         .find(At::Cwd, path.as_bytes(), Follow::Yes);
-    match Node::from_inode(&found.unwrap().inode) {
-        Some(Node::File(inode)) => inode,
-        _ => panic!("{path} is no file"),
-    }
+    let inode: Arc<dyn Any + Send + Sync> = found.unwrap().inode;
+    inode.downcast().expect("a file")
 }

@@ -16,8 +16,7 @@ impl PathContext<'_> {
         let path = Path::parse(path)?;
         // Linux keeps neither of the set-ID bits here.
         let mode = mode.without(Mode::SET_UID.with(Mode::SET_GID));
-        self.make(at, &path, NewKind::Directory, mode)?;
-        Ok(())
+        self.make(at, &path, NewKind::Directory, mode)
     }
 
     /// Makes an inode that is not a directory.
@@ -27,7 +26,7 @@ impl PathContext<'_> {
         path: &[u8],
         what: NewKind<'_>,
         mode: Mode,
-    ) -> Result<VfsPath, Errno> {
+    ) -> Result<(), Errno> {
         let path = Path::parse(path)?;
         self.make(at, &path, what, mode)
     }
@@ -40,8 +39,7 @@ impl PathContext<'_> {
         if target.len() >= PATH_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.mknod(at, path, NewKind::Symlink(target), Mode::ALL)?;
-        Ok(())
+        self.mknod(at, path, NewKind::Symlink(target), Mode::ALL)
     }
 
     /// Makes a hard link.
@@ -99,22 +97,24 @@ impl PathContext<'_> {
         }
     }
 
-    fn make(
+    fn make(&self, at: At, path: &Path<'_>, what: NewKind<'_>, mode: Mode) -> Result<(), Errno> {
+        let takes_slash = matches!(what, NewKind::Directory);
+        let (parent, name) = self.parent_for(at, path, takes_slash)?;
+        self.create_in(&parent, name, what, mode).map(drop)
+    }
+
+    /// Makes an inode with a name in a directory.
+    pub(super) fn create_in(
         &self,
-        at: At,
-        path: &Path<'_>,
+        parent: &VfsPath,
+        name: &[u8],
         what: NewKind<'_>,
         mode: Mode,
     ) -> Result<VfsPath, Errno> {
-        let takes_slash = matches!(what, NewKind::Directory);
-        let (parent, name) = self.parent_for(at, path, takes_slash)?;
-        let _change = want_write(self.fs_of(&parent))?;
+        let _change = want_write(self.fs_of(parent))?;
         self.may_create(&*parent.inode)?;
-        let inode = parent.inode.create(name, &self.new_inode(what, mode))?;
-        Ok(VfsPath {
-            mount: parent.mount.clone(),
-            inode,
-        })
+        let made = parent.inode.create(name, &self.new_inode(what, mode))?;
+        Ok(parent.with(made))
     }
 
     /// Finds the parent directory of a new name.

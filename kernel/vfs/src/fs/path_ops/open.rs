@@ -160,8 +160,7 @@ impl PathContext<'_> {
             mount: mount.clone(),
         };
         if flags.contains(OpenFlags::PATH) {
-            let mount = opening.mount();
-            return opening.file(PathFile::new(VfsPath { mount, inode })?);
+            return opening.file(PathFile::new(opening.path(inode))?);
         }
         // The access mode 3 asks for both permissions, and gives neither access.
         let is_neither = flags.contains(OpenFlags::ACCMODE);
@@ -287,15 +286,7 @@ impl PathContext<'_> {
         if parent.inode.has_fixed_names() {
             return Err(Errno::ENOENT);
         }
-        let _change = want_write(self.fs_of(parent))?;
-        self.may_create(&*parent.inode)?;
-        let inode = parent
-            .inode
-            .create(name, &self.new_inode(NewKind::Regular, mode))?;
-        Ok(VfsPath {
-            mount: parent.mount.clone(),
-            inode,
-        })
+        self.create_in(parent, name, NewKind::Regular, mode)
     }
 
     /// Makes an unnamed file and opens it.
@@ -321,11 +312,7 @@ impl PathContext<'_> {
             LaterName::Possible
         };
         let inode = directory.inode.create_unnamed(&new, later)?;
-        let vfs_path = VfsPath {
-            mount: directory.mount.clone(),
-            inode,
-        };
-        self.open_found(Found::created(vfs_path), flags)
+        self.open_found(Found::created(directory.with(inode)), flags)
     }
 
     /// Describes an inode to be made by this caller.

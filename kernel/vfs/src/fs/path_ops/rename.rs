@@ -3,7 +3,7 @@
 use super::{At, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::Capabilities;
-use crate::fs::file_system::{RenameFlags, Renamed, want_write};
+use crate::fs::file_system::{Rename, RenameFlags, Renamed, want_write};
 use crate::fs::inode::Inode;
 use crate::fs::mode::AccessMode;
 use crate::fs::mount::VfsPath;
@@ -45,21 +45,20 @@ impl PathContext<'_> {
         let may = |moved: &dyn Inode, replaced: Option<&dyn Inode>| {
             self.may_rename((&from, moved), (&to, replaced), flags)
         };
-        let fs = self.fs_of(&from);
-        fs.rename(
-            Renamed {
+        self.fs_of(&from).rename(&Rename {
+            from: Renamed {
                 directory: &*from.inode,
                 name: old_name,
                 asks_for_directory: old_path.asks_for_directory,
             },
-            Renamed {
+            to: Renamed {
                 directory: &*to.inode,
                 name: new_name,
                 asks_for_directory: new_path.asks_for_directory,
             },
             flags,
-            &may,
-        )
+            may: &may,
+        })
     }
 
     fn may_rename(

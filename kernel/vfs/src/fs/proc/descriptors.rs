@@ -24,23 +24,17 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Makes the directory `fd`, of links.
-    pub(super) fn links(shown: Arc<ProcessRef>, stat: Stat) -> Self {
+    pub(super) fn new(
+        shown: Arc<ProcessRef>,
+        stat: Stat,
+        name: &'static str,
+        kind: FileKind,
+    ) -> Self {
         Descriptors {
             shown,
             stat,
-            name: "fd",
-            kind: FileKind::Symlink,
-        }
-    }
-
-    /// Makes the directory `fdinfo`, of texts.
-    pub(super) fn infos(shown: Arc<ProcessRef>, stat: Stat) -> Self {
-        Descriptors {
-            shown,
-            stat,
-            name: "fdinfo",
-            kind: FileKind::Regular,
+            name,
+            kind,
         }
     }
 
@@ -55,10 +49,6 @@ impl Descriptors {
 impl Inode for Descriptors {
     fn has_fixed_names(&self) -> bool {
         true
-    }
-
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
     }
 
     fn stat(&self) -> Stat {
@@ -78,7 +68,7 @@ impl Inode for Descriptors {
         }
         let stat = shown.stat(self.what(fd), FileKind::Regular, 0o400);
         let make: Text = Arc::new(move || fdinfo::text(&*shown.files()?, fd));
-        Ok(Arc::new(TextInode::new(stat, make)))
+        Ok(Arc::new(TextInode { stat, make }))
     }
 
     /// # Errors
@@ -113,8 +103,9 @@ impl Inode for Descriptors {
     }
 
     fn dentry(&self) -> Option<Dentry> {
+        let shown = Arc::clone(&self.shown);
         Some(Dentry {
-            parent: Arc::new(ProcessDirectory::new(Arc::clone(&self.shown))),
+            parent: Arc::new(ProcessDirectory { shown }),
             name: self.name.as_bytes().into(),
             is_unhashed: false,
         })
@@ -144,7 +135,7 @@ fn link(shown: Arc<ProcessRef>, fd: i32) -> Result<GeneratedLink<(Arc<ProcessRef
             let inode = file.inode();
             let path = VfsPath {
                 mount: None,
-                inode: inode.unwrap_or_else(|| Arc::new(OpenFileInode::new(file))),
+                inode: inode.unwrap_or_else(|| Arc::new(OpenFileInode { file })),
             };
             Ok(Target::MagicLink { path, shown })
         },

@@ -11,13 +11,7 @@ use crate::{Errno, OpenFlags, RcuObject};
 
 /// Inode that stands for an open file: opening it returns that open file.
 pub(super) struct OpenFileInode {
-    file: FileRef<RcuObject>,
-}
-
-impl OpenFileInode {
-    pub(super) fn new(file: FileRef<RcuObject>) -> Self {
-        OpenFileInode { file }
-    }
+    pub(super) file: FileRef<RcuObject>,
 }
 
 impl Inode for OpenFileInode {

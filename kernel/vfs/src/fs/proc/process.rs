@@ -16,7 +16,7 @@ use crate::{Errno, Limit, Process, RcuObject, Resource};
 /// Directory of a process.
 #[derive(Debug)]
 pub(super) struct ProcessDirectory {
-    shown: Arc<ProcessRef>,
+    pub(super) shown: Arc<ProcessRef>,
 }
 
 /// Files in the directory of a process.
@@ -53,10 +53,6 @@ impl ProcEntry {
 }
 
 impl ProcessDirectory {
-    pub(super) fn new(shown: Arc<ProcessRef>) -> Self {
-        ProcessDirectory { shown }
-    }
-
     fn entry(&self, entry: ProcEntry, context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let shown = Arc::clone(&self.shown);
         let mode = match entry {
@@ -67,12 +63,14 @@ impl ProcessDirectory {
         };
         let stat = shown.stat(entry.what(), entry.kind(), mode);
         Ok(match entry {
-            ProcEntry::Fd => Arc::new(Descriptors::links(shown, stat)),
-            ProcEntry::Fdinfo => Arc::new(Descriptors::infos(shown, stat)),
+            ProcEntry::Fd => Arc::new(Descriptors::new(shown, stat, "fd", FileKind::Symlink)),
+            ProcEntry::Fdinfo => {
+                Arc::new(Descriptors::new(shown, stat, "fdinfo", FileKind::Regular))
+            }
             ProcEntry::Limits => {
                 let text = limits(context.process().ok_or(Errno::ENOENT)?).into_bytes();
                 let make: Text = Arc::new(move || Ok(text.clone()));
-                Arc::new(TextInode::new(stat, make))
+                Arc::new(TextInode { stat, make })
             }
             ProcEntry::Cwd | ProcEntry::Root => Arc::new(GeneratedLink {
                 stat,
@@ -93,10 +91,6 @@ impl ProcessDirectory {
 impl Inode for ProcessDirectory {
     fn has_fixed_names(&self) -> bool {
         true
-    }
-
-    fn kind(&self) -> FileKind {
-        FileKind::Directory
     }
 
     fn stat(&self) -> Stat {

@@ -9,7 +9,7 @@ use fdtable_shm::{Mutex, MutexGuard};
 use crate::fs::VfsPath;
 use crate::fs::inode::{Inode, Opening};
 use crate::fs::seek::SeekTo;
-use crate::fs::stat::{FileKind, Stat};
+use crate::fs::stat::Stat;
 use crate::vectored::scatter;
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
@@ -18,8 +18,8 @@ pub(super) type Text = Arc<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>;
 
 /// Inode of a generated text.
 pub(super) struct TextInode {
-    stat: Stat,
-    make: Text,
+    pub(super) stat: Stat,
+    pub(super) make: Text,
 }
 
 /// Open text. A read from the start generates it; the following reads return the same text.
@@ -38,17 +38,7 @@ struct TextCursor {
     text: Vec<u8>,
 }
 
-impl TextInode {
-    pub(super) fn new(stat: Stat, make: Text) -> Self {
-        TextInode { stat, make }
-    }
-}
-
 impl Inode for TextInode {
-    fn kind(&self) -> FileKind {
-        self.stat.kind
-    }
-
     fn stat(&self) -> Stat {
         self.stat
     }
@@ -65,10 +55,7 @@ impl Inode for TextInode {
             make: Arc::clone(&self.make),
             status: Status::new(flags),
             cursor: Mutex::default(),
-            path: VfsPath {
-                mount: opening.mount(),
-                inode: self,
-            },
+            path: opening.path(self),
         })
     }
 }

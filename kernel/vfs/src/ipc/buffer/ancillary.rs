@@ -76,21 +76,7 @@ impl Buffer {
         reading: Reading,
         policy: Limit,
     ) -> Result<Taken, Errno> {
-        self.receive_while(&|| Ok(()), bufs, reading, policy)
-    }
-
-    /// Reads like [`receive`](Self::receive), as long as `check` succeeds.
-    ///
-    /// # Errors
-    /// Errors of `check`, which runs after each wake-up of the readers; those of `receive`.
-    pub(super) fn receive_while(
-        &self,
-        check: &dyn Fn() -> Result<(), Errno>,
-        bufs: &mut [IoSliceMut<'_>],
-        reading: Reading,
-        policy: Limit,
-    ) -> Result<Taken, Errno> {
-        receive(&self.state, check, bufs, reading, policy)
+        receive(&self.state, bufs, reading, policy)
     }
 
     /// Reads into several slices, and drops the ancillary data. Blocks while there is nothing to
@@ -196,20 +182,6 @@ impl Buffer {
     pub(crate) fn send(
         &self,
         bytes: &[IoSlice<'_>],
-        ancillary: Ancillary,
-        policy: Limit,
-    ) -> Result<usize, Errno> {
-        self.send_while(&|| Ok(()), bytes, ancillary, policy)
-    }
-
-    /// Writes like [`send`](Self::send), as long as `check` succeeds.
-    ///
-    /// # Errors
-    /// Errors of `check`, which runs after each wake-up of the writers; those of `send`.
-    pub(super) fn send_while(
-        &self,
-        check: &dyn Fn() -> Result<(), Errno>,
-        bytes: &[IoSlice<'_>],
         mut ancillary: Ancillary,
         mut policy: Limit,
     ) -> Result<usize, Errno> {
@@ -225,17 +197,16 @@ impl Buffer {
                 |state| &mut state.writers,
                 Events::OUT,
                 policy,
-                |state| match check() {
-                    Ok(()) if state.write_must_wait(total - written) => None,
-                    Ok(()) => {
-                        let start = state.end();
-                        let result = state.put_slices(bytes, written, &mut wakeups);
-                        if matches!(result, Ok(1..)) {
-                            state.mark(start, &mut ancillary);
-                        }
-                        Some(result)
+                |state| {
+                    if state.write_must_wait(total - written) {
+                        return None;
                     }
-                    Err(errno) => Some(Err(errno)),
+                    let start = state.end();
+                    let result = state.put_slices(bytes, written, &mut wakeups);
+                    if matches!(result, Ok(1..)) {
+                        state.mark(start, &mut ancillary);
+                    }
+                    Some(result)
                 },
             );
             match sent {
@@ -250,17 +221,10 @@ impl Buffer {
         Ok(written)
     }
 
-    /// Calls `see` for the files of each message in this buffer.
-    pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        for mark in &self.state.lock().marks {
-            mark.ancillary.rights.iter().for_each(&mut *see);
-        }
-    }
-
-    /// Takes all files out of this buffer. The bytes stay.
-    pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
+    /// Calls `visit` with the files of each message in this buffer. The bytes stay.
+    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
         for mark in &mut self.state.lock().marks {
-            into.extend(mark.ancillary.rights.take());
+            visit(&mut mark.ancillary.rights);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Addresses of sockets.
 
-use std::sync::Weak;
+use std::sync::Arc;
 
-use super::core::Core;
+use fdtable_shm::OnceCell;
 
 /// Address of a socket.
 #[doc(alias = "sockaddr_un")]
@@ -17,6 +17,5 @@ pub enum SocketAddress {
     Path(Vec<u8>),
 }
 
-/// Value in the inode of a socket: the socket that was bound there, while it is open.
-#[derive(Debug)]
-pub struct Bound(pub(super) Weak<Core>);
+/// Address of a socket, set once, and shared with the peer.
+pub(super) type Name = Arc<OnceCell<Arc<SocketAddress>>>;

@@ -16,12 +16,13 @@ use std::sync::{Arc, Weak};
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable_shm::{Mutex, OnceCell};
 
+use super::address::{Name, SocketAddress};
 use super::ancillary::Ucred;
-use super::in_flight::Rights;
+use super::in_flight::{Holder, Rights};
 use super::options::Options;
 use super::queue::Queue;
 use super::recv_queue::{RecvQueue, Sender};
-use super::{Namespace, Shutdown, SocketAddress, SocketType};
+use super::{Namespace, Shutdown, SocketType};
 use crate::Errno;
 use crate::event::{self, Events, Limit, Sleeper, WaitQueue, Wakeups, Watcher};
 use crate::fs::fresh_inode;
@@ -31,14 +32,11 @@ use crate::ipc::buffer::{Half, Side};
 #[doc(alias = "somaxconn")]
 pub const MAX_BACKLOG: usize = 4096;
 
-/// Address of a socket, set once, and shared with the peer.
-pub(super) type Name = Arc<OnceCell<Arc<SocketAddress>>>;
-
 /// Socket without its open file.
 #[derive(Debug)]
 pub(crate) struct Core {
-    kind: SocketType,
-    namespace: Arc<Namespace>,
+    pub(super) kind: SocketType,
+    pub(super) namespace: Arc<Namespace>,
     /// Credentials of the process that made it.
     pub(super) maker: Ucred,
     pub(super) incoming: Queue,
@@ -150,14 +148,6 @@ impl Core {
         }
     }
 
-    pub(super) fn kind(&self) -> SocketType {
-        self.kind
-    }
-
-    pub(super) fn namespace(&self) -> &Arc<Namespace> {
-        &self.namespace
-    }
-
     fn link_to(&self, far: &Core, credentials: Ucred) {
         // Set once: by the maker, or in the phase `Connecting`, which only one thread enters.
         let link = self.link.get_or_init(|| Link {
@@ -167,14 +157,7 @@ impl Core {
         });
         // After the link, so that a change of the option meanwhile is not lost.
         let passes = self.options.passes_credentials();
-        link.outgoing.pass_to_writer(passes);
-    }
-
-    /// Takes over what an accepted socket has of its listener.
-    fn inherit(&self, listener: &Options) {
-        if listener.passes_credentials() {
-            self.pass_credentials(true);
-        }
+        link.outgoing.pass_to(Half::Write, passes);
     }
 
     /// Returns a number that no other socket has. The first call makes it.
@@ -185,9 +168,9 @@ impl Core {
     /// Sets whether this socket gets credentials with messages.
     pub(super) fn pass_credentials(&self, passes: bool) {
         self.options.set_passes_credentials(passes);
-        self.incoming.pass_to_reader(passes);
+        self.incoming.pass_to(Half::Read, passes);
         if let Some(link) = self.link.get() {
-            link.outgoing.pass_to_writer(passes);
+            link.outgoing.pass_to(Half::Write, passes);
         }
     }
 
@@ -210,38 +193,23 @@ impl Core {
         self.name.set(Arc::new(address)).map_err(|_| Errno::EINVAL)
     }
 
-    pub(super) fn bind_abstract(self: &Arc<Self>, name: &[u8]) -> Result<(), Errno> {
-        let mut state = self.state.lock();
-        self.check_unbound()?;
-        self.namespace.bind(name, self)?;
-        self.hold(&mut state, name.to_vec())
-    }
-
-    pub(super) fn bind_automatically(self: &Arc<Self>) -> Result<(), Errno> {
+    /// Binds the socket to a name in the abstract namespace; without a name, to a free one, unless
+    /// it has an address.
+    pub(super) fn bind(self: &Arc<Self>, name: Option<&[u8]>) -> Result<(), Errno> {
         let mut state = self.state.lock();
         self.file_state.load().check()?;
-        if self.name.get().is_some() {
-            return Ok(());
-        }
-        let name = self.namespace.bind_automatically(self)?;
-        self.hold(&mut state, name)
-    }
-
-    pub(super) fn check_unbound(&self) -> Result<(), Errno> {
-        self.file_state.load().check()?;
-        match self.name.get() {
-            None => Ok(()),
-            Some(_) => Err(Errno::EINVAL),
-        }
-    }
-
-    fn hold(&self, state: &mut State, name: Vec<u8>) -> Result<(), Errno> {
-        let named = self.set_name(SocketAddress::Abstract(name.clone()));
+        let held = match (name, self.name.get()) {
+            (Some(_), Some(_)) => return Err(Errno::EINVAL),
+            (None, Some(_)) => return Ok(()),
+            (Some(name), None) => self.namespace.bind(name, self).map(|()| name.to_vec())?,
+            (None, None) => self.namespace.bind_automatically(self)?,
+        };
+        let named = self.set_name(SocketAddress::Abstract(held.clone()));
         if named.is_err() {
-            self.namespace.unbind(self.kind, name);
+            self.namespace.unbind(self.kind, held);
             return named;
         }
-        state.held = Some(name);
+        state.held = Some(held);
         Ok(())
     }
 
@@ -411,7 +379,9 @@ impl Core {
         // The other end has the listener's address.
         let name = Arc::clone(&listener.name);
         let embryo = Core::named(self.kind, &self.namespace, *listeners, name);
-        embryo.inherit(&listener.options);
+        if listener.options.passes_credentials() {
+            embryo.pass_credentials(true);
+        }
         embryo.link_to(self, credentials);
         embryo.state.lock().phase = Phase::Connected;
         self.link_to(&embryo, *listeners);
@@ -661,24 +631,15 @@ impl Core {
             partner.recv_queue.is_writable(sender)
         })
     }
+}
 
-    /// Visits each bundle of files in flight to this socket. Includes those to pending connections
-    /// in it.
-    pub(super) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        self.incoming.for_each_right(see);
+impl Holder for Core {
+    /// Includes the pending connections in it.
+    fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
+        self.incoming.visit_rights(visit);
         if let Phase::Listening { pending, .. } = &self.state.lock().phase {
             for embryo in pending {
-                embryo.incoming.for_each_right(see);
-            }
-        }
-    }
-
-    /// Takes the files that are in flight to this socket.
-    pub(super) fn take_rights(&self, into: &mut Vec<Rights>) {
-        self.incoming.take_rights(into);
-        if let Phase::Listening { pending, .. } = &self.state.lock().phase {
-            for embryo in pending {
-                embryo.incoming.take_rights(into);
+                embryo.incoming.visit_rights(visit);
             }
         }
     }

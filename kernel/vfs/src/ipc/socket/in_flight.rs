@@ -51,7 +51,6 @@ use fdtable::FileRef;
 use fdtable_shm::{Mutex, MutexGuard};
 
 use super::Socket;
-use super::core::Core;
 use crate::event::FileId;
 use crate::{Errno, RcuObject};
 
@@ -86,9 +85,15 @@ struct Flight {
     /// The registry's own reference: it keeps the address of the core, and reads the reference
     /// count.
     file: FileRef<RcuObject>,
-    core: Arc<Core>,
+    holder: Arc<dyn Holder>,
     /// How often it is in flight.
     count: usize,
+}
+
+/// Socket whose queues may hold files in flight.
+pub(crate) trait Holder: Send + Sync {
+    /// Calls `visit` with the files of each message in the queues of the socket.
+    fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>));
 }
 
 /// Files in flight, counted while this exists.
@@ -178,8 +183,8 @@ impl InFlight {
         let mut flights = self.lock();
         let garbage = flights.garbage();
         let mut rights = Vec::new();
-        for core in &garbage {
-            core.take_rights(&mut rights);
+        for holder in &garbage {
+            holder.visit_rights(&mut |held| rights.extend(held.take()));
         }
         let is_own = |rights: &mut Rights| ptr::eq(&*rights.registry, self);
         for rights in rights.extract_if(.., is_own) {
@@ -199,7 +204,7 @@ impl Flights {
         if let Some(socket) = as_socket(file) {
             let flight = self.sockets.entry(key(file)).or_insert_with(|| Flight {
                 file: file.clone(),
-                core: Arc::clone(socket.core()),
+                holder: socket.core().clone(),
                 count: 0,
             });
             flight.count += 1;
@@ -220,7 +225,7 @@ impl Flights {
     }
 
     /// Returns the unreachable sockets, as the head of this file defines them.
-    fn garbage(&self) -> Vec<Arc<Core>> {
+    fn garbage(&self) -> Vec<Arc<dyn Holder>> {
         let mut outside = self.candidates();
         for id in outside.keys().copied().collect::<Vec<_>>() {
             self.for_each_socket_in(id, &mut |inner| {
@@ -232,7 +237,7 @@ impl Flights {
         let reached = self.reach(&outside);
         let unreached = outside.keys().filter(|id| !reached.contains(id));
         unreached
-            .map(|id| Arc::clone(&self.sockets[id].core))
+            .map(|id| Arc::clone(&self.sockets[id].holder))
             .collect()
     }
 
@@ -263,8 +268,9 @@ impl Flights {
 
     /// Visits each socket in the queues of a socket in flight.
     fn for_each_socket_in(&self, id: FileId, see: &mut dyn FnMut(FileId)) {
-        self.sockets[&id].core.for_each_right(&mut |rights| {
-            rights.files.iter().for_each(|file| see(key(file)));
+        self.sockets[&id].holder.visit_rights(&mut |held| {
+            let files = held.iter().flat_map(|rights| &rights.files);
+            files.for_each(|file| see(key(file)));
         });
     }
 }

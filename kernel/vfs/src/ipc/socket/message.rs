@@ -7,6 +7,7 @@ use fdtable::FileRef;
 
 use super::ancillary::{Ancillary, Arrived, Ucred};
 use super::core::{Core, Partner};
+use super::options::MessageTime;
 use super::queue::Queue;
 use super::receive::{Look, Reading};
 use super::recv_queue::{Message, RecvQueue, Sender};
@@ -79,17 +80,6 @@ pub struct Received {
     pub flags: MsgFlags,
 }
 
-/// Form of the time of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageTime {
-    /// Seconds and microseconds.
-    #[doc(alias = "SCM_TIMESTAMP")]
-    Micros,
-    /// Seconds and nanoseconds.
-    #[doc(alias = "SCM_TIMESTAMPNS")]
-    Nanos,
-}
-
 /// Arguments of a send.
 pub(crate) struct SendRequest<'a> {
     pub(crate) bytes: &'a [IoSlice<'a>],
@@ -107,13 +97,13 @@ impl SendRequest<'_> {
 
 impl Core {
     pub(super) fn send(self: &Arc<Self>, request: SendRequest<'_>) -> Result<usize, Errno> {
-        match self.kind() {
+        match self.kind {
             SocketType::Stream => self.send_to_peer(request),
             kind => {
                 // As on Linux, so that the receiver can answer.
                 let may_answer = kind == SocketType::Datagram || self.link.get().is_some();
                 if may_answer && self.options.passes_credentials() {
-                    self.bind_automatically()?;
+                    self.bind(None)?;
                 }
                 match kind {
                     SocketType::Datagram => self.send_datagram(request),
@@ -125,7 +115,7 @@ impl Core {
 
     fn send_to_peer(&self, request: SendRequest<'_>) -> Result<usize, Errno> {
         let Some(link) = self.link.get() else {
-            let named = request.to.is_some() && self.kind() == SocketType::Stream;
+            let named = request.to.is_some() && self.kind == SocketType::Stream;
             return Err(if named {
                 Errno::EOPNOTSUPP
             } else {
@@ -196,7 +186,7 @@ impl Core {
         let Queue::Messages(recv_queue) = &to.incoming else {
             return Err(Errno::EPROTOTYPE);
         };
-        if to.kind() != SocketType::Datagram {
+        if to.kind != SocketType::Datagram {
             return Err(Errno::EPROTOTYPE);
         }
         let sender = self.may_send_to(to)?;
@@ -250,7 +240,7 @@ impl Core {
         policy: Limit,
     ) -> Result<Received, Errno> {
         match &self.incoming {
-            _ if self.kind() != SocketType::Datagram && self.link.get().is_none() => {
+            _ if self.kind != SocketType::Datagram && self.link.get().is_none() => {
                 Err(self.not_connected())
             }
             Queue::Bytes(buffer) => self.receive_bytes(buffer, bufs, flags, policy),
@@ -259,7 +249,10 @@ impl Core {
     }
 
     fn reading(&self, flags: MsgFlags) -> Reading {
-        let look = look(flags);
+        let look = match flags.contains(MsgFlags::PEEK) {
+            true => Look::Peek,
+            false => Look::Take,
+        };
         let skip = match look {
             Look::Peek => self.options.peek_offset(),
             Look::Take => None,
@@ -272,7 +265,7 @@ impl Core {
 
     /// Returns the error of a receive before there is a connection.
     pub(super) fn not_connected(&self) -> Errno {
-        match self.kind() {
+        match self.kind {
             SocketType::Stream => Errno::EINVAL,
             _ => Errno::ENOTCONN,
         }
@@ -322,7 +315,7 @@ impl Core {
         let reading = self.reading(flags);
         let mut delivered = recv_queue.receive(bufs, reading, policy)?;
         let at_once = policy == Limit::NOW;
-        if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
+        if !delivered.is_message && at_once && self.kind == SocketType::Datagram {
             // Linux reports the end of datagrams only to a blocking call.
             return Err(Errno::EAGAIN);
         }
@@ -361,13 +354,5 @@ impl Core {
             time: None,
             flags: MsgFlags::empty(),
         }
-    }
-}
-
-fn look(flags: MsgFlags) -> Look {
-    if flags.contains(MsgFlags::PEEK) {
-        Look::Peek
-    } else {
-        Look::Take
     }
 }

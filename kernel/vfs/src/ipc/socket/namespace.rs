@@ -29,11 +29,6 @@ struct Names {
 }
 
 impl Namespace {
-    /// Makes an empty namespace.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns how many open files are in flight between processes.
     pub fn in_flight(&self) -> usize {
         self.in_flight.files()
@@ -55,7 +50,7 @@ impl Namespace {
     /// `EADDRINUSE` if another socket of its type has the name.
     pub(super) fn bind(&self, name: &[u8], core: &Arc<Core>) -> Result<(), Errno> {
         let mut names = self.names.lock();
-        match names.bound.entry((core.kind(), name.to_vec())) {
+        match names.bound.entry((core.kind, name.to_vec())) {
             Entry::Occupied(_) => Err(Errno::EADDRINUSE),
             Entry::Vacant(free) => {
                 free.insert(Arc::downgrade(core));
@@ -73,7 +68,7 @@ impl Namespace {
         for _ in 0..AUTOMATIC {
             let name = format!("{:05x}", names.next_automatic % AUTOMATIC).into_bytes();
             names.next_automatic = names.next_automatic.wrapping_add(1);
-            if let Entry::Vacant(free) = names.bound.entry((core.kind(), name.clone())) {
+            if let Entry::Vacant(free) = names.bound.entry((core.kind, name.clone())) {
                 free.insert(Arc::downgrade(core));
                 return Ok(name);
             }

@@ -1,24 +1,15 @@
-//! Socket options of the level `SOL_SOCKET`.
+//! The socket options of the level `SOL_SOCKET`, and their values.
 
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable_shm::OnceCell;
 
+use super::CAPACITY;
 use super::ancillary::Ucred;
-use super::core::Core;
-use super::message::MessageTime;
 use super::receive::Look;
-use super::{CAPACITY, SocketType};
 use crate::Errno;
 use crate::event::{Limit, Restart};
-
-/// Smallest size of a send buffer and of a receive buffer in bytes: `SOCK_MIN_SNDBUF` and
-/// `SOCK_MIN_RCVBUF` of Linux.
-const SMALLEST: [usize; 2] = [4608, 2304];
-
-/// Largest size of a buffer that a process may ask for, in bytes: the default `net.core.wmem_max`.
-const LARGEST: usize = 4 << 20;
 
 /// Socket option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,33 +124,44 @@ pub enum OptionValue {
     Linger(bool, i32),
 }
 
+/// Form of the time of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageTime {
+    /// Seconds and microseconds.
+    #[doc(alias = "SCM_TIMESTAMP")]
+    Micros,
+    /// Seconds and nanoseconds.
+    #[doc(alias = "SCM_TIMESTAMPNS")]
+    Nanos,
+}
+
 /// Stored options of a socket.
 #[derive(Debug)]
 pub(super) struct Options {
-    send_buffer: AtomicCell<usize>,
-    receive_buffer: AtomicCell<usize>,
+    pub(super) send_buffer: AtomicCell<usize>,
+    pub(super) receive_buffer: AtomicCell<usize>,
     pass_credentials: AtomicCell<bool>,
     /// In nanoseconds; 0 is no limit.
-    receive_timeout: AtomicCell<u64>,
-    send_timeout: AtomicCell<u64>,
+    pub(super) receive_timeout: AtomicCell<u64>,
+    pub(super) send_timeout: AtomicCell<u64>,
     /// Options that few sockets set.
-    rare: OnceCell<Box<Rare>>,
+    pub(super) rare: OnceCell<Box<Rare>>,
 }
 
 /// Nonzero to linger, and how many seconds. Aligned for an atomic access, and without padding:
 /// another access would take a lock of one process.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(8))]
-struct Linger(u32, i32);
+pub(super) struct Linger(pub(super) u32, pub(super) i32);
 
 const _: () = assert!(AtomicCell::<Linger>::is_lock_free());
 
 /// Options that few sockets set.
 #[derive(Debug)]
-struct Rare {
+pub(super) struct Rare {
     kept: [AtomicCell<i32>; KEPT],
-    linger: AtomicCell<Linger>,
-    peek_offset: AtomicCell<i32>,
+    pub(super) linger: AtomicCell<Linger>,
+    pub(super) peek_offset: AtomicCell<i32>,
 }
 
 impl Default for Options {
@@ -241,18 +243,18 @@ impl Options {
         micros.or(on(KeptOption::TimestampNanos).then_some(MessageTime::Nanos))
     }
 
-    fn rare(&self) -> &Rare {
+    pub(super) fn rare(&self) -> &Rare {
         self.rare.get_or_init(Box::default)
     }
 
-    fn kept(&self, option: KeptOption) -> i32 {
+    pub(super) fn kept(&self, option: KeptOption) -> i32 {
         match self.rare.get() {
             Some(rare) => rare.kept[option as usize].load(),
             None => Rare::default().kept[option as usize].load(),
         }
     }
 
-    fn keep(&self, option: KeptOption, value: i32) -> Result<(), Errno> {
+    pub(super) fn keep(&self, option: KeptOption, value: i32) -> Result<(), Errno> {
         let kept = &self.rare().kept;
         let value = match option {
             KeptOption::Priority | KeptOption::Mark | KeptOption::IncomingCpu => value,
@@ -272,147 +274,6 @@ impl Options {
     }
 }
 
-impl Core {
-    /// Returns the value of an option.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` if it is write-only.
-    pub(crate) fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
-        let options = &self.options;
-        Ok(match option {
-            SocketOption::Type => OptionValue::Number(self.kind().number()),
-            SocketOption::Domain => OptionValue::Number(1),
-            SocketOption::Protocol | SocketOption::ReusePort => OptionValue::Number(0),
-            SocketOption::Error => {
-                OptionValue::Number(self.incoming.take_error().map_or(0, Errno::errno))
-            }
-            SocketOption::AcceptConnections => OptionValue::Number(self.is_listening().into()),
-            SocketOption::Cookie => OptionValue::Cookie(self.cookie()),
-            SocketOption::SendBuffer => number(options.send_buffer.load()),
-            SocketOption::ReceiveBuffer => number(options.receive_buffer.load()),
-            SocketOption::PassCredentials => {
-                OptionValue::Number(options.passes_credentials().into())
-            }
-            SocketOption::PeerCredentials => OptionValue::Credentials(self.peer_credentials()),
-            SocketOption::ReceiveTimeout => time(options.receive_timeout.load()),
-            SocketOption::SendTimeout => time(options.send_timeout.load()),
-            SocketOption::Linger => {
-                let linger = options.rare.get().map(|rare| rare.linger.load());
-                let Linger(on, seconds) = linger.unwrap_or_default();
-                let on = on != 0;
-                OptionValue::Linger(on, seconds)
-            }
-            SocketOption::PeekOffset => {
-                let offset = options.rare.get().map(|rare| rare.peek_offset.load());
-                OptionValue::Number(offset.unwrap_or(-1))
-            }
-            SocketOption::SendLowWater => OptionValue::Number(1),
-            SocketOption::Kept(option) => OptionValue::Number(options.kept(option)),
-            SocketOption::SendBufferForce | SocketOption::ReceiveBufferForce => {
-                return Err(Errno::ENOPROTOOPT);
-            }
-        })
-    }
-
-    /// Sets an option.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type or is not
-    /// possible; `EOPNOTSUPP` for `SO_REUSEPORT`, unless it is 0.
-    pub(crate) fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
-        let options = &self.options;
-        match (option, value) {
-            (SocketOption::SendBuffer, OptionValue::Number(bytes)) => {
-                options
-                    .send_buffer
-                    .store(buffer_size(asked(bytes), SMALLEST[0]));
-                self.resize_outgoing();
-            }
-            (SocketOption::SendBufferForce, OptionValue::Number(bytes)) => {
-                options.send_buffer.store(buffer_size(bytes, SMALLEST[0]));
-                self.resize_outgoing();
-            }
-            (SocketOption::ReceiveBuffer, OptionValue::Number(bytes)) => {
-                let size = buffer_size(asked(bytes), SMALLEST[1]);
-                options.receive_buffer.store(size);
-            }
-            (SocketOption::ReceiveBufferForce, OptionValue::Number(bytes)) => {
-                options
-                    .receive_buffer
-                    .store(buffer_size(bytes, SMALLEST[1]));
-            }
-            (SocketOption::PassCredentials, OptionValue::Number(on)) => {
-                self.pass_credentials(on != 0);
-            }
-            (SocketOption::ReceiveTimeout, OptionValue::Time(limit)) => {
-                options.receive_timeout.store(nanoseconds(limit));
-            }
-            (SocketOption::SendTimeout, OptionValue::Time(limit)) => {
-                options.send_timeout.store(nanoseconds(limit));
-            }
-            (SocketOption::Linger, OptionValue::Linger(on, seconds)) => {
-                let linger = &options.rare().linger;
-                // Without it, the seconds stay, as on Linux.
-                let seconds = if on { seconds } else { linger.load().1 };
-                linger.store(Linger(on.into(), seconds));
-            }
-            (SocketOption::PeekOffset, OptionValue::Number(offset)) => {
-                options.rare().peek_offset.store(offset);
-            }
-            (SocketOption::ReusePort, OptionValue::Number(0)) => {}
-            (SocketOption::ReusePort, OptionValue::Number(_)) => return Err(Errno::EOPNOTSUPP),
-            (SocketOption::Kept(option), OptionValue::Number(value)) => {
-                return options.keep(option, value);
-            }
-            (
-                SocketOption::Type
-                | SocketOption::Domain
-                | SocketOption::Protocol
-                | SocketOption::Error
-                | SocketOption::AcceptConnections
-                | SocketOption::Cookie
-                | SocketOption::PeerCredentials
-                | SocketOption::SendLowWater,
-                _,
-            ) => return Err(Errno::ENOPROTOOPT),
-            _ => return Err(Errno::EINVAL),
-        }
-        Ok(())
-    }
-
-    /// Resizes the queue of the connected peer. The queue of a datagram peer has other senders, and
-    /// stays.
-    fn resize_outgoing(&self) {
-        if let Some(link) = self.link.get() {
-            link.outgoing.set_capacity(self.options.send_buffer());
-        }
-    }
-
-    /// As on Linux, a socket without a peer has no credentials: -1.
-    fn peer_credentials(&self) -> Ucred {
-        let none = Ucred {
-            pid: 0,
-            uid: u32::MAX,
-            gid: u32::MAX,
-        };
-        match self.link.get() {
-            Some(link) => link.credentials,
-            None => self.state.lock().pair.unwrap_or(none),
-        }
-    }
-}
-
-impl SocketType {
-    /// Returns the type number of Linux (`SOCK_STREAM`).
-    pub fn number(self) -> i32 {
-        match self {
-            SocketType::Stream => 1,
-            SocketType::Datagram => 2,
-            SocketType::SeqPacket => 5,
-        }
-    }
-}
-
 /// As on Linux, a wait with a deadline is never restarted. A deadline too far ahead is none.
 fn policy(nanoseconds: u64) -> Limit {
     match nanoseconds {
@@ -422,32 +283,4 @@ fn policy(nanoseconds: u64) -> Limit {
             deadline => Limit::new(deadline, Restart::Never),
         },
     }
-}
-
-/// Limits the size that a process may ask for. A negative one is the largest, as on Linux.
-fn asked(bytes: i32) -> i32 {
-    let bytes = usize::try_from(bytes).unwrap_or(LARGEST);
-    bytes.min(LARGEST) as i32
-}
-
-/// Returns twice the size that was set, and at least `smallest`.
-fn buffer_size(bytes: i32, smallest: usize) -> usize {
-    let bytes = usize::try_from(bytes).unwrap_or(0);
-    bytes
-        .min(i32::MAX as usize / 2)
-        .saturating_mul(2)
-        .max(smallest)
-}
-
-fn number(bytes: usize) -> OptionValue {
-    OptionValue::Number(i32::try_from(bytes).unwrap_or(i32::MAX))
-}
-
-fn time(nanoseconds: u64) -> OptionValue {
-    OptionValue::Time((nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds)))
-}
-
-/// A limit that does not fit is none; a limit of zero is none, as on Linux.
-fn nanoseconds(limit: Option<Duration>) -> u64 {
-    limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(0))
 }

@@ -84,18 +84,12 @@ impl Queue {
         }
     }
 
-    /// Sets whether the reader gets credentials.
-    pub(crate) fn pass_to_reader(&self, passes: bool) {
-        match self {
-            Queue::Bytes(buffer) => buffer.pass_to(Half::Read, passes),
-            Queue::Messages(recv_queue) => recv_queue.pass_to_reader(passes),
-        }
-    }
-
-    /// Sets whether the writer of a connection asks for credentials.
-    pub(crate) fn pass_to_writer(&self, passes: bool) {
-        if let Queue::Bytes(buffer) = self {
-            buffer.pass_to(Half::Write, passes);
+    /// Sets whether a side gets credentials. A sender of messages reads its own option instead.
+    pub(crate) fn pass_to(&self, half: Half, passes: bool) {
+        match (self, half) {
+            (Queue::Bytes(buffer), _) => buffer.pass_to(half, passes),
+            (Queue::Messages(recv_queue), Half::Read) => recv_queue.pass_to_reader(passes),
+            (Queue::Messages(_), Half::Write) => {}
         }
     }
 
@@ -132,11 +126,7 @@ impl Queue {
         wakeups.run();
     }
 
-    pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        each!(self, for_each_right(see));
-    }
-
-    pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
-        each!(self, take_rights(into));
+    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
+        each!(self, visit_rights(visit));
     }
 }

@@ -87,11 +87,9 @@ enum Attempt<F> {
 /// Reads data with the files that it carries. Blocks while there is nothing to read.
 ///
 /// # Errors
-/// `EAGAIN` if the wait ends; those of `check`, which runs after each wake-up of the readers; those
-/// of [`Carrier::take`].
+/// `EAGAIN` if the wait ends; those of [`Carrier::take`].
 pub(crate) fn receive<C: Carrier>(
     state: &Mutex<C>,
-    check: &dyn Fn() -> Result<(), Errno>,
     bufs: &mut [IoSliceMut<'_>],
     reading: Reading,
     policy: Limit,
@@ -100,9 +98,6 @@ pub(crate) fn receive<C: Carrier>(
     let mut wakeups = Wakeups::default();
     loop {
         let attempt = event::wait(state, C::readers, Events::IN, policy, |state| {
-            if let Err(errno) = check() {
-                return Some(Err(errno));
-            }
             if state.read_must_wait(reading) {
                 return None;
             }
@@ -167,7 +162,7 @@ pub(crate) mod tests {
         let read = || {
             let mut byte = [0];
             let bufs = &mut [IoSliceMut::new(&mut byte)];
-            receive(queue, &|| Ok(()), bufs, taking, Limit::NOW).map(drop)
+            receive(queue, bufs, taking, Limit::NOW).map(drop)
         };
         thread::scope(|scope| {
             let mut flights = first.lock();

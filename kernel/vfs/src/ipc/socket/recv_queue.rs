@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 use fdtable_shm::Mutex;
 
-use super::SocketAddress;
+use super::address::{Name, SocketAddress};
 use super::ancillary::{Ancillary, Arrived};
-use super::core::Name;
 use super::in_flight::{Flights, InFlight, Rights};
 use super::receive::{Carrier, Look, Reading, receive};
 use crate::Errno;
 use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 use crate::ipc::buffer::{Half, Side};
+use crate::vectored::concat;
 
 /// Weight of a message in addition to its bytes: 256, about its cost in memory.
 pub const OVERHEAD: usize = 256;
@@ -103,14 +103,8 @@ impl Message {
         from: Name,
         ancillary: Ancillary,
     ) -> Result<Self, Errno> {
-        let mut bytes = Vec::new();
-        let length = slices.iter().map(|slice| slice.len()).sum();
-        bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
-        slices
-            .iter()
-            .for_each(|slice| bytes.extend_from_slice(slice));
         Ok(Message {
-            bytes: bytes.into_boxed_slice(),
+            bytes: concat(slices)?.into_boxed_slice(),
             from,
             ancillary,
         })
@@ -181,7 +175,7 @@ impl RecvQueue {
         reading: Reading,
         policy: Limit,
     ) -> Result<Delivered, Errno> {
-        receive(&self.state, &|| Ok(()), bufs, reading, policy)
+        receive(&self.state, bufs, reading, policy)
     }
 
     /// Sets whether the reader gets credentials.
@@ -290,17 +284,10 @@ impl RecvQueue {
         });
     }
 
-    /// Calls `see` for the files of each message in this queue.
-    pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
-        for message in &self.state.lock().messages {
-            message.ancillary.rights.iter().for_each(&mut *see);
-        }
-    }
-
-    /// Takes all files out of this queue. The messages stay.
-    pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
+    /// Calls `visit` with the files of each message in this queue. The messages stay.
+    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
         for message in &mut self.state.lock().messages {
-            into.extend(message.ancillary.rights.take());
+            visit(&mut message.ancillary.rights);
         }
     }
 }

@@ -27,7 +27,7 @@ fn set(flags: TimerFlags, value: u64, interval: u64) -> Timer {
 
 fn ticks_at(timer: &mut Timer, time: u64) -> u64 {
     timer.advance_to(at(time));
-    timer.ticks()
+    timer.ticks
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_timer_without_an_interval_expires_once() {
     let mut timer = set(TimerFlags::empty(), 5, 0);
     assert_eq!(ticks_at(&mut timer, 104), 0);
     assert_eq!(ticks_at(&mut timer, 105), 1);
-    assert_eq!(timer.expiry(), None);
+    assert_eq!(timer.expiry, None);
     assert_eq!(ticks_at(&mut timer, 999), 1);
 }
 
@@ -52,10 +52,10 @@ fn an_absolute_time_may_have_passed() {
 fn every_interval_that_passed_counts() {
     let mut timer = set(TimerFlags::empty(), 5, 3);
     assert_eq!(ticks_at(&mut timer, 105), 1);
-    assert_eq!(timer.expiry(), Some(seconds(108)));
+    assert_eq!(timer.expiry, Some(seconds(108)));
     assert_eq!(ticks_at(&mut timer, 107), 1);
     assert_eq!(ticks_at(&mut timer, 114), 4);
-    assert_eq!(timer.expiry(), Some(seconds(117)));
+    assert_eq!(timer.expiry, Some(seconds(117)));
     assert_eq!(timer.take_ticks(), Some(Ok(4)));
     assert_eq!(timer.take_ticks(), None);
 }
@@ -78,28 +78,28 @@ fn watchers_are_notified_once_of_each_expiration() {
 #[test]
 fn a_new_setting_forgets_what_expired() {
     let mut timer = set(TimerFlags::empty(), 5, 5);
-    let before = timer.setting();
+    let before = timer.setting;
     timer.advance_to(at(120));
     timer.set_at(at(120), TimerFlags::empty(), ITimerSpec::default());
-    assert_ne!(timer.setting(), before);
-    assert_eq!((timer.ticks(), timer.expiry()), (0, None));
+    assert_ne!(timer.setting, before);
+    assert_eq!((timer.ticks, timer.expiry), (0, None));
     assert_eq!(ticks_at(&mut timer, 999), 0);
 }
 
 #[test]
 fn the_end_of_time_is_not_passed() {
     let mut timer = set(TimerFlags::empty(), u64::MAX, u64::MAX);
-    assert_eq!(timer.expiry(), Some(END_OF_TIME));
+    assert_eq!(timer.expiry, Some(END_OF_TIME));
     let end = Now {
         time: END_OF_TIME,
         offset: None,
     };
     timer.advance_to(end);
-    assert_eq!((timer.ticks(), timer.expiry()), (1, Some(END_OF_TIME)));
+    assert_eq!((timer.ticks, timer.expiry), (1, Some(END_OF_TIME)));
     let mut timer = set(TimerFlags::empty(), 1, 0);
     timer.interval = Duration::from_nanos(1);
     timer.advance_to(end);
-    assert_eq!(timer.ticks(), i64::MAX as u64 - 101_000_000_000 + 1);
+    assert_eq!(timer.ticks, i64::MAX as u64 - 101_000_000_000 + 1);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_set_clock_cancels_once_if_that_was_requested() {
     assert_eq!(timer.take_ticks(), None);
     timer.advance_to(now(51));
     assert!(timer.take_unnotified());
-    assert_eq!(timer.ticks(), 1);
+    assert_eq!(timer.ticks, 1);
     assert_eq!(timer.take_ticks(), Some(Err(Errno::ECANCELED)));
     timer.advance_to(now(51));
     assert_eq!(timer.take_ticks(), None);

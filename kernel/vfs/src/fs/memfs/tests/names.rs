@@ -143,15 +143,14 @@ fn deep() -> MemFs {
     let fs = MemFs::default();
     let new = || {
         Directory::new(
-            fs.root.meta().device(),
+            fs.root.meta().device,
             fs.limits.clone(),
             fs.root.permissions(),
         )
     };
-    let put = |parent: &Directory, directory| {
-        let node = Node::Directory(directory);
+    let put = |parent: &Directory, directory: Arc<Directory>| {
         let mut names = parent.lock().unwrap();
-        let entry = names.prepare(b"d", node).unwrap();
+        let entry = names.prepare(b"d", directory).unwrap();
         parent.insert(&mut names, entry);
     };
     let mut top = new();
