@@ -6,7 +6,7 @@ use fdtable::Files;
 use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 
 use crate::abi::boot::{self, system};
-use crate::abi::guard::guarded;
+use crate::abi::guard::{guarded, inside};
 use crate::abi::{faults, uaccess};
 use crate::host::direct;
 pub use crate::host::fd::tell_threads;
@@ -153,10 +153,9 @@ pub fn close_on_exec() {
 /// Has `/proc/self/exe` lead to the file of a descriptor, which may be closed afterwards. If there
 /// is no such descriptor, the link leads to the runner.
 pub fn set_executable(fd: c_int) {
-    let _ = guarded(|| {
+    inside(|| {
         let system = system();
         system.executable.store(system.file(fd).ok());
-        Ok(())
     });
 }
 

@@ -13,7 +13,7 @@ use super::messages::{
     GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on, send_with,
     socket_pair,
 };
-use crate::abi::guard::guarded;
+use crate::abi::guard::inside;
 use crate::host::{self, errno};
 
 /// The id of the supervisor, or 0.
@@ -151,10 +151,7 @@ pub(crate) fn wake_pinned(pinned: c_int) {
 /// Makes the counters in `WAKES` readable, in the supervisor. A counter stays there if the
 /// supervisor does not have it yet: the message with it is still before the supervisor.
 pub(super) fn make_wakes() {
-    let _ = guarded(|| {
-        WAKES.lock().retain(|&pinned| !host::eventfd_set(pinned));
-        Ok(())
-    });
+    inside(|| WAKES.lock().retain(|&pinned| !host::eventfd_set(pinned)));
 }
 
 /// Opens a pinned descriptor, for reading and writing.

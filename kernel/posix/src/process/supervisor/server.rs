@@ -19,7 +19,7 @@ use super::messages::{
 use super::queue::{Job, Receiver, Request, Sender, queue};
 use super::threads::Threads;
 use super::tracees::Tracees;
-use crate::abi::guard::guarded;
+use crate::abi::guard::{guarded, inside};
 use crate::host::{self, check, fd};
 use crate::process::tree;
 
@@ -291,10 +291,7 @@ fn signals_of_children() -> Result<RawFd, Errno> {
 }
 
 fn forget_wakes(pinned: c_int) {
-    let _ = guarded(|| {
-        WAKES.lock().retain(|&other| other != pinned);
-        Ok(())
-    });
+    inside(|| WAKES.lock().retain(|&other| other != pinned));
 }
 
 /// Closes a pinned descriptor, in the supervisor.
@@ -302,10 +299,7 @@ fn close_pinned(pinned: c_int) {
     make_wakes();
     host::close(pinned);
     forget_wakes(pinned);
-    let _ = guarded(|| {
-        PIN_FDS.lock().free.push(pinned);
-        Ok(())
-    });
+    inside(|| PIN_FDS.lock().free.push(pinned));
 }
 
 /// Adds a descriptor to the epoll, under the name of a process. Returns true if it is there.
