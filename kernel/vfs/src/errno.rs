@@ -1,6 +1,7 @@
 //! Error numbers of the system calls, with the values of Linux.
 
 use core::fmt;
+use std::io;
 
 /// Reason why a system call failed.
 ///
@@ -158,6 +159,12 @@ impl Errno {
 impl From<fdtable::Error> for Errno {
     fn from(error: fdtable::Error) -> Self {
         Errno(error.errno())
+    }
+}
+
+impl From<Errno> for io::Error {
+    fn from(errno: Errno) -> Self {
+        io::Error::from_raw_os_error(errno.errno())
     }
 }
 

@@ -10,29 +10,6 @@ use fdtable_vfs::Errno;
 
 use super::check::errno;
 
-/// `waiting!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
-/// arguments are those of the system call.
-macro_rules! waiting {
-    ($wait:expr, $number:expr $(, $argument:expr)* $(,)?) => {
-        $crate::host::direct::call($wait, $number, $crate::host::direct::words!($($argument),*))
-    };
-}
-
-/// `direct!(number, arguments…)`: as `waiting!`, for a call that never waits.
-macro_rules! direct {
-    ($number:expr $(, $argument:expr)* $(,)?) => {
-        $crate::host::direct::waiting!($crate::host::direct::Wait::Never, $number $(, $argument)*)
-    };
-}
-
-/// `transfer!(wait, events, number, arguments…)`: as `waiting!`, with [`make_transfer`].
-macro_rules! transfer {
-    ($wait:expr, $events:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
-        let arguments = $crate::host::direct::words!($($argument),*);
-        $crate::host::direct::make_transfer($wait, $events, $number, arguments)
-    }};
-}
-
 /// `words!(arguments…)`: the arguments of a system call as words, and zeroes behind them.
 macro_rules! words {
     ($($argument:expr),*) => {{
@@ -44,7 +21,7 @@ macro_rules! words {
     }};
 }
 
-pub(crate) use {direct, transfer, waiting, words};
+pub(crate) use words;
 
 /// Makes a system call: its number, and its arguments. Returns a negative error number on failure.
 pub type DirectCall = unsafe extern "C" fn(c_long, *const [c_long; 6]) -> c_long;
@@ -110,9 +87,9 @@ fn would_wait(fd: RawFd, events: i16) -> bool {
     };
     let (place, time) = (&raw mut entry, &raw const now);
     // SAFETY: the pointers are to one entry and a time; there is no mask.
-    let ready = unsafe { direct!(libc::SYS_ppoll, place, 1, time, 0, 0) };
+    let ready = unsafe { direct(libc::SYS_ppoll, words!(place, 1, time, 0, 0)) };
     // SAFETY: the call takes no pointer.
-    let flags = unsafe { direct!(libc::SYS_fcntl, fd, libc::F_GETFL) };
+    let flags = unsafe { direct(libc::SYS_fcntl, words!(fd, libc::F_GETFL)) };
     let nonblocking = flags.is_ok_and(|flags| flags & c_long::from(libc::O_NONBLOCK) != 0);
     ready == Ok(0) && !nonblocking
 }
@@ -188,7 +165,7 @@ impl Wait {
     }
 }
 
-/// Makes a call. Use [`waiting!`](waiting).
+/// Makes a system call of the host directly.
 ///
 /// # Safety
 /// The arguments are those of the system call.
@@ -216,4 +193,13 @@ pub(crate) unsafe fn call(
         -4095..=-1 => Err(Errno::from_raw(-result as c_int)),
         result => Ok(result),
     }
+}
+
+/// Makes a system call that never waits, as [`call`] does.
+///
+/// # Safety
+/// The arguments are those of the system call.
+pub(crate) unsafe fn direct(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { call(Wait::Never, number, arguments) }
 }

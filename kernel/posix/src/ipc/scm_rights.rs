@@ -5,13 +5,14 @@
 
 use std::ffi::{c_int, c_void};
 
+use fdtable::Fd;
 use fdtable_vfs::Errno;
-use libc::{msghdr, ssize_t};
+use libc::msghdr;
 
 use crate::abi::system::System;
 use crate::abi::uaccess;
-use crate::fs::transfers::to_ssize;
 use crate::host;
+use crate::host::direct::words;
 use crate::host::file::OpenHostFd;
 use crate::ipc::sockets::descriptor_flags;
 
@@ -38,7 +39,7 @@ impl System {
         host_fd: c_int,
         message: *const msghdr,
         flags: c_int,
-    ) -> Result<ssize_t, Errno> {
+    ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
@@ -52,10 +53,11 @@ impl System {
             })?;
             head.msg_control = control.as_mut_ptr().cast();
         }
+        let a = words!(host_fd, &raw const head, flags);
         // SAFETY: as the caller promises, with a copy of the control messages.
-        let sent = unsafe { host::sendmsg(host_fd, &raw const head, flags) };
+        let sent = unsafe { host::message(libc::SYS_sendmsg, flags, a) };
         drop::<Vec<OpenHostFd>>(files);
-        to_ssize(sent)
+        sent
     }
 
     /// Receives a message from a host socket.
@@ -70,12 +72,13 @@ impl System {
         host_fd: c_int,
         message: *mut msghdr,
         flags: c_int,
-    ) -> Result<ssize_t, Errno> {
+    ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
         let with_flag = flags | libc::MSG_CMSG_CLOEXEC;
+        let a = words!(host_fd, &raw mut head, with_flag);
         // SAFETY: as the caller promises; the header is a copy of the caller's.
-        let received = unsafe { host::recvmsg(host_fd, &raw mut head, with_flag) }?;
+        let received = unsafe { host::message(libc::SYS_recvmsg, with_flag, a) }?;
         head.msg_flags &= !libc::MSG_CMSG_CLOEXEC | flags;
         if head.msg_controllen > 0 {
             // SAFETY: the host wrote this many bytes there.
@@ -86,7 +89,7 @@ impl System {
         }
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(message, head) }?;
-        to_ssize(Ok(received))
+        Ok(received)
     }
 
     /// Gives the received files descriptors of ours. On failure closes the file and writes -1.
@@ -94,13 +97,14 @@ impl System {
         let mut lost = Ok(());
         each_fd(control, &[libc::SCM_RIGHTS, SCM_PIDFD], |host_fd| {
             let taken = self.adopt(host_fd, descriptor_flags(flags));
-            Ok(taken.unwrap_or_else(|errno| {
+            let fail = |errno| {
                 if host_fd >= 0 {
                     host::close(host_fd);
                 }
                 lost = Err(errno);
                 -1
-            }))
+            };
+            Ok(taken.map_or_else(fail, Fd::raw))
         })?;
         lost
     }
