@@ -10,10 +10,12 @@ use crate::abi::guard::{guarded, inside};
 use crate::abi::{faults, uaccess};
 use crate::host::direct;
 pub use crate::host::fd::tell_threads;
+pub use crate::host::process::exchange_mask;
 use crate::process::closing::closing;
 use crate::process::fork::unshare_files;
 use crate::process::supervisor;
 
+pub use crate::abi::handlers::{bit, set_of};
 pub use crate::host::direct::{DirectCall, DirectCalls};
 pub use crate::passthrough::host_call;
 pub use crate::process::fork::{Child, end};

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use fdtable_posix::runner;
+pub(crate) use fdtable_posix::runner::exchange_mask;
+use fdtable_posix::runner::host_call;
 
 /// Calls a function of the C interface with words of a system call, of which the kernel uses as
 /// many bytes as the parameters have. Returns what the guest gets.
@@ -113,23 +114,7 @@ pub(crate) fn host_now(number: i64, a: [i64; 6]) -> i64 {
 /// Makes a call of the guest that neither the runner nor a function of the C interface serves.
 pub(crate) fn on_host(number: i64, a: [i64; 6]) -> i64 {
     // SAFETY: the guest's own call, with what it passed.
-    result_of(unsafe { runner::host_call(number, a) })
-}
-
-/// Changes the signal mask that the host has for the calling thread, and returns the last one.
-pub(crate) fn exchange_mask(how: i32, mask: u64) -> u64 {
-    let mut before = 0_u64;
-    // SAFETY: the sets have the kernel's length.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            &raw const mask,
-            &raw mut before,
-            8,
-        )
-    };
-    before
+    result_of(unsafe { host_call(number, a) })
 }
 
 /// Returns true if the result of a call that returns an address is an error.
