@@ -17,6 +17,8 @@ use crate::process::supervisor;
 
 pub use crate::abi::handlers::{bit, set_of};
 pub use crate::host::direct::{DirectCall, DirectCalls};
+#[cfg(target_arch = "x86_64")]
+pub use crate::host::maps;
 pub use crate::passthrough::host_call;
 pub use crate::process::fork::{Child, end};
 pub use crate::process::supervisor::release as release_from_supervisor;
