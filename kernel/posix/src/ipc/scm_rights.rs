@@ -3,7 +3,7 @@
 //! A file is sent with its host descriptor, and a received file gets a descriptor of ours. A file
 //! of ours cannot leave the process: `EINVAL`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use fdtable::Fd;
 use fdtable_vfs::Errno;
@@ -42,8 +42,13 @@ impl System {
     ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
+        if head.msg_controllen > c_int::MAX as usize {
+            return Err(Errno::ENOBUFS);
+        }
         // SAFETY: as the caller promises.
-        let mut control = unsafe { copy_control(head.msg_control, head.msg_controllen) }?;
+        let control =
+            unsafe { uaccess::values(head.msg_control.cast::<u8>(), head.msg_controllen) };
+        let mut control = control?;
         let mut files = Vec::new();
         if !control.is_empty() {
             each_fd(&mut control, &[libc::SCM_RIGHTS], |fd| {
@@ -108,18 +113,6 @@ impl System {
         })?;
         lost
     }
-}
-
-/// Copies the control messages of the caller.
-///
-/// # Safety
-/// If `at` can be an address, `length` bytes are there.
-unsafe fn copy_control(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
-    if length > c_int::MAX as usize {
-        return Err(Errno::ENOBUFS);
-    }
-    // SAFETY: as the caller promises.
-    unsafe { uaccess::values(at.cast::<u8>(), length) }
 }
 
 /// Replaces each descriptor in messages of some types. Stops at a malformed message: the host

@@ -35,12 +35,7 @@ pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
         }
         let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
         let make = || HostFile::own(host::socket(domain, host_flags, protocol)?);
-        let files = system.process.files();
-        if system.process.takes_any_descriptor() {
-            return Ok(files.open_any(make()?, flags.descriptor())?);
-        }
-        let reserved = files.reserve(flags.descriptor())?;
-        Ok(reserved.install(make()?))
+        system.process.install(flags, make)
     })
 }
 
