@@ -20,6 +20,7 @@ use crate::abi::pin::LastLink;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
 use crate::host;
+use crate::host::direct::words;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
 use crate::process::credentials::{copied, prctl};
@@ -444,20 +445,14 @@ impl Shape {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_pidfd_open(process: libc::pid_t, flags: c_uint) -> c_int {
     // SAFETY: the call takes no pointer.
-    unsafe {
-        host_call(
-            libc::SYS_pidfd_open,
-            [process.into(), flags.into(), 0, 0, 0, 0],
-        ) as c_int
-    }
+    unsafe { host_call(libc::SYS_pidfd_open, words!(process, flags)) as c_int }
 }
 
 /// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int {
-    let a = [pidfd.into(), fd.into(), flags.into(), 0, 0, 0];
     // SAFETY: the call takes no pointer.
-    unsafe { host_call(libc::SYS_pidfd_getfd, a) as c_int }
+    unsafe { host_call(libc::SYS_pidfd_getfd, words!(pidfd, fd, flags)) as c_int }
 }
 
 /// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
@@ -468,8 +463,7 @@ pub unsafe extern "C" fn fdt_pidfd_send_signal(
     info: *mut c_void,
     flags: c_uint,
 ) -> c_int {
-    let info = info.expose_provenance() as c_long;
-    let a = [pidfd.into(), signal.into(), info, flags.into(), 0, 0];
+    let a = words!(pidfd, signal, info, flags);
     // SAFETY: as the caller promises.
     unsafe { host_call(libc::SYS_pidfd_send_signal, a) as c_int }
 }
@@ -484,9 +478,7 @@ pub unsafe extern "C" fn fdt_name_to_handle_at(
     mount: *mut c_int,
     flags: c_int,
 ) -> c_int {
-    let [path, handle, mount] = [path.cast::<c_void>(), handle, mount.cast()]
-        .map(|pointer| pointer.expose_provenance() as c_long);
-    let a = [directory.into(), path, handle, mount, flags.into(), 0];
+    let a = words!(directory, path, handle, mount, flags);
     // SAFETY: as the caller promises.
     unsafe { host_call(libc::SYS_name_to_handle_at, a) as c_int }
 }
@@ -498,8 +490,7 @@ pub unsafe extern "C" fn fdt_open_by_handle_at(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    let handle = handle.expose_provenance() as c_long;
-    let a = [mount.into(), handle, flags.into(), 0, 0, 0];
+    let a = words!(mount, handle, flags);
     // SAFETY: as the caller promises.
     unsafe { host_call(libc::SYS_open_by_handle_at, a) as c_int }
 }

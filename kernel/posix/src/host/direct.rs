@@ -1,7 +1,7 @@
 //! System calls of the host that are made directly: without the C library's cancellation points,
 //! and by a runner of programs in its own way.
 
-use std::ffi::{c_int, c_long, c_uint};
+use std::ffi::{c_int, c_long};
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use super::check::errno;
 /// `words!(arguments…)`: the arguments of a system call as words, and zeroes behind them.
 macro_rules! words {
     ($($argument:expr),*) => {{
-        use $crate::host::direct::Argument as _;
-        let given = [$($argument.word()),*];
+        #[allow(clippy::unnecessary_cast, reason = "some are words already")]
+        let given = [$($argument as ::std::ffi::c_long),*];
         let mut arguments = [0; 6];
         arguments[..given.len()].copy_from_slice(&given);
         arguments
@@ -76,11 +76,7 @@ pub(crate) unsafe fn make_transfer(
 /// Returns true if a transfer of a descriptor would wait for these events.
 #[cold]
 fn would_wait(fd: RawFd, events: i16) -> bool {
-    let mut entry = libc::pollfd {
-        fd,
-        events,
-        revents: 0,
-    };
+    let mut entry = pollfd(fd, events);
     let now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -92,6 +88,15 @@ fn would_wait(fd: RawFd, events: i16) -> bool {
     let flags = unsafe { direct(libc::SYS_fcntl, words!(fd, libc::F_GETFL)) };
     let nonblocking = flags.is_ok_and(|flags| flags & c_long::from(libc::O_NONBLOCK) != 0);
     ready == Ok(0) && !nonblocking
+}
+
+/// Returns an entry of `poll(2)`.
+pub(crate) fn pollfd(fd: RawFd, events: i16) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }
 }
 
 /// Waits for events, and returns their number. Where a runner ends the wait for a signal before it
@@ -109,35 +114,6 @@ pub(crate) fn wait_for_events(
         });
     }
     count.map(|count| count as usize)
-}
-
-/// Argument of a system call.
-pub(crate) trait Argument {
-    fn word(self) -> c_long;
-}
-
-macro_rules! arguments {
-    ($($integer:ty),*) => {$(
-        impl Argument for $integer {
-            fn word(self) -> c_long {
-                self as c_long
-            }
-        }
-    )*};
-}
-
-arguments!(c_int, c_uint, c_long, usize);
-
-impl<T> Argument for *const T {
-    fn word(self) -> c_long {
-        self.expose_provenance() as c_long
-    }
-}
-
-impl<T> Argument for *mut T {
-    fn word(self) -> c_long {
-        self.expose_provenance() as c_long
-    }
 }
 
 /// Possibility that a call waits for other threads or programs.

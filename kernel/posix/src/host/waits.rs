@@ -8,16 +8,12 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use super::check::{check, done, errno, without_cancellation};
-use super::direct::{Wait, call, wait_for_events, words};
+use super::direct::{Wait, call, pollfd, wait_for_events, words};
 use super::paths::OwnedHostFd;
 
 /// Returns the events that a descriptor is ready for, without blocking.
 pub(crate) fn ready(fd: RawFd, events: i16) -> Result<i16, Errno> {
-    let mut entry = libc::pollfd {
-        fd,
-        events,
-        revents: 0,
-    };
+    let mut entry = pollfd(fd, events);
     // SAFETY: the pointer is to one entry.
     without_cancellation(|| check(unsafe { libc::poll(&raw mut entry, 1, 0) }))?;
     Ok(entry.revents)

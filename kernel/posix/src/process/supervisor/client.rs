@@ -14,6 +14,7 @@ use super::messages::{
     socket_pair,
 };
 use crate::abi::guard::inside;
+use crate::host::direct::pollfd;
 use crate::host::{self, errno};
 
 /// The id of the supervisor, or 0.
@@ -183,11 +184,7 @@ pub(crate) fn ask_for(pinned: c_int) -> Result<RawFd, Errno> {
     let [ours, theirs] = socket_pair()?;
     let is_sent = send([GIVE, pinned, 0], Some(theirs));
     host::close(theirs);
-    let mut answer = libc::pollfd {
-        fd: ours,
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut answer = pollfd(ours, libc::POLLIN);
     // SAFETY: there is one entry.
     let is_there = is_sent && unsafe { libc::poll(&raw mut answer, 1, PATIENCE) } > 0;
     let fd = is_there.then(|| receive(ours)).flatten();
