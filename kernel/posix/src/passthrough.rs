@@ -20,9 +20,10 @@ use crate::abi::pin::LastLink;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
 use crate::host;
+use crate::host::direct::words;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
-use crate::process::credentials::{prctl, setgroups};
+use crate::process::credentials::{copied, prctl};
 use crate::process::fork::unshare_files;
 
 /// Makes a system call that is not ours. Fails with `EPERM`, as without the capability, if it could
@@ -31,41 +32,29 @@ use crate::process::fork::unshare_files;
 /// # Safety
 /// The arguments are those that the system call expects.
 pub unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
-    if escapes_overlays(number, a[0]) {
-        let allowed = call(|system| match system.routes.load().links() {
-            Links::Stay => Ok(0),
-            Links::Cross => Err(Errno::EPERM),
-        });
-        if allowed != 0 {
-            return allowed;
-        }
-    }
-    if number == libc::SYS_unshare && a[0] & c_long::from(libc::CLONE_FILES) != 0 {
-        let unshared = call(|_| unshare_files().map(|()| 0));
-        if unshared != 0 {
-            return unshared;
-        }
-    }
-    if number == libc::SYS_prctl {
-        // SAFETY: as the caller promises.
-        return unsafe { prctl(a) };
-    }
-    if number == libc::SYS_setgroups {
-        // SAFETY: as the caller promises.
-        return unsafe { setgroups(a) };
-    }
-    if passes_on(number) {
-        // SAFETY: as the caller promises.
-        return call(|_| unsafe { host::syscall(number, a) });
-    }
     call(|system| {
-        // A descriptor of a lower file would be one of the host's file.
-        if number == libc::SYS_pidfd_getfd && system.routes.load().links() == Links::Cross {
+        let crosses = || system.routes.load().links() == Links::Cross;
+        if escapes_overlays(number, a[0]) && crosses() {
             return Err(Errno::EPERM);
         }
-        let shape = shape(number, &a).ok_or(Errno::ENOSYS)?;
-        // SAFETY: as the caller promises.
-        unsafe { shape.call(system, number, a) }
+        if number == libc::SYS_unshare && a[0] & c_long::from(libc::CLONE_FILES) != 0 {
+            unshare_files()?;
+        }
+        match number {
+            // SAFETY: as the caller promises.
+            libc::SYS_prctl => unsafe { prctl(a) },
+            // SAFETY: as the caller promises.
+            libc::SYS_setgroups => copied(|| unsafe { host::syscall(number, a) }),
+            // SAFETY: as the caller promises.
+            _ if passes_on(number) => unsafe { host::syscall(number, a) },
+            // A descriptor of a lower file would be one of the host's file.
+            libc::SYS_pidfd_getfd if crosses() => Err(Errno::EPERM),
+            _ => {
+                let shape = shape(number, &a).ok_or(Errno::ENOSYS)?;
+                // SAFETY: as the caller promises.
+                unsafe { shape.call(system, number, a) }
+            }
+        }
     })
 }
 
@@ -275,10 +264,8 @@ fn passes_on_legacy(number: c_long) -> bool {
 struct Shape {
     /// Descriptors. A negative one stays.
     fds: &'static [usize],
-    /// Descriptors of directories, each with a path.
-    at: &'static [(usize, usize)],
-    /// Paths relative to the working directory.
-    paths: &'static [usize],
+    /// Paths, each with the descriptor of a directory, or relative to the working directory.
+    paths: &'static [(Option<usize>, usize)],
     /// For a call that returns a descriptor: 0 if that has no `FD_CLOEXEC`.
     opens: Option<c_long>,
 }
@@ -293,11 +280,9 @@ const FSCONFIG_SET_PATH_EMPTY: c_int = 4;
 const FSCONFIG_SET_FD: c_int = 5;
 const PERF_FLAG_PID_CGROUP: c_long = 4;
 const PERF_FLAG_FD_CLOEXEC: c_long = 8;
-const SECCOMP_SET_MODE_FILTER: c_long = 1;
-const SECCOMP_FILTER_FLAG_NEW_LISTENER: c_long = 8;
 
 const FD: &[usize] = &[0];
-const AT: &[(usize, usize)] = &[(0, 1)];
+const AT: &[(Option<usize>, usize)] = &[(Some(0), 1)];
 
 /// Returns the descriptors of a call, or `None` if the call is not made.
 fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
@@ -327,10 +312,7 @@ fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
         | libc::SYS_listxattr
         | libc::SYS_llistxattr
         | libc::SYS_removexattr
-        | libc::SYS_lremovexattr => Shape {
-            paths: &[0],
-            ..Shape::default()
-        },
+        | libc::SYS_lremovexattr => Shape::of_paths(&[(None, 0)]),
         libc::SYS_waitid if a[0] == libc::P_PIDFD.into() => Shape::of_fds(&[1]),
         libc::SYS_waitid => Shape::default(),
         libc::SYS_perf_event_open => {
@@ -343,16 +325,16 @@ fn shape(number: c_long, a: &[c_long; 6]) -> Option<Shape> {
         libc::SYS_userfaultfd | libc::SYS_memfd_secret => Shape::default().opens(a[0] & o_cloexec),
         libc::SYS_fsopen => Shape::default().opens(a[1] & FSOPEN_CLOEXEC),
         libc::SYS_fsmount => Shape::of_fds(FD).opens(a[1] & FSMOUNT_CLOEXEC),
-        libc::SYS_fspick => Shape::of_paths_at(AT).opens(a[2] & FSPICK_CLOEXEC),
-        libc::SYS_open_tree => Shape::of_paths_at(AT).opens(a[2] & OPEN_TREE_CLOEXEC),
+        libc::SYS_fspick => Shape::of_paths(AT).opens(a[2] & FSPICK_CLOEXEC),
+        libc::SYS_open_tree => Shape::of_paths(AT).opens(a[2] & OPEN_TREE_CLOEXEC),
         libc::SYS_open_by_handle_at => Shape::of_fds(FD).opens(a[2] & o_cloexec),
         libc::SYS_fsconfig => match a[1] as c_int {
             FSCONFIG_SET_PATH | FSCONFIG_SET_PATH_EMPTY => return None,
             FSCONFIG_SET_FD => Shape::of_fds(&[0, 4]),
             _ => Shape::of_fds(FD),
         },
-        libc::SYS_move_mount => Shape::of_paths_at(&[(0, 1), (2, 3)]),
-        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at => Shape::of_paths_at(AT),
+        libc::SYS_move_mount => Shape::of_paths(&[(Some(0), 1), (Some(2), 3)]),
+        libc::SYS_mount_setattr | libc::SYS_name_to_handle_at => Shape::of_paths(AT),
         libc::SYS_seccomp if returns_listener(a) => return None,
         libc::SYS_seccomp => Shape::default(),
         _ => return None,
@@ -375,7 +357,8 @@ fn last_link(number: c_long, a: &[c_long; 6]) -> LastLink {
 }
 
 fn returns_listener(a: &[c_long; 6]) -> bool {
-    a[0] == SECCOMP_SET_MODE_FILTER && a[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
+    a[0] == libc::SECCOMP_SET_MODE_FILTER.into()
+        && a[1].cast_unsigned() & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
 }
 
 impl Shape {
@@ -386,9 +369,9 @@ impl Shape {
         }
     }
 
-    fn of_paths_at(at: &'static [(usize, usize)]) -> Self {
+    fn of_paths(paths: &'static [(Option<usize>, usize)]) -> Self {
         Shape {
-            at,
+            paths,
             ..Shape::default()
         }
     }
@@ -428,9 +411,7 @@ impl Shape {
                 files.push((host_fd, file));
             }
         }
-        let whole = self.paths.iter().map(|&path| (None, path));
-        let relative = self.at.iter().map(|&(at, path)| (Some(at), path));
-        for (at, index) in whole.chain(relative) {
+        for &(at, index) in self.paths {
             let directory = at.map_or(libc::AT_FDCWD, |at| a[at] as c_int);
             let path = ptr::with_exposed_provenance(a[index] as usize);
             // SAFETY: as the caller promises.
@@ -452,7 +433,10 @@ impl Shape {
         let result = unsafe { host::syscall(number, a) }?;
         match self.opens {
             None => Ok(result),
-            Some(cloexec) => Ok(system.adopt_new(result as c_int, cloexec as c_int)?.into()),
+            Some(cloexec) => {
+                let fd = system.adopt_new(result as c_int, cloexec as c_int)?;
+                Ok(fd.raw().into())
+            }
         }
     }
 }
@@ -461,20 +445,14 @@ impl Shape {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_pidfd_open(process: libc::pid_t, flags: c_uint) -> c_int {
     // SAFETY: the call takes no pointer.
-    unsafe {
-        host_call(
-            libc::SYS_pidfd_open,
-            [process.into(), flags.into(), 0, 0, 0, 0],
-        ) as c_int
-    }
+    unsafe { host_call(libc::SYS_pidfd_open, words!(process, flags)) as c_int }
 }
 
 /// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int {
-    let a = [pidfd.into(), fd.into(), flags.into(), 0, 0, 0];
     // SAFETY: the call takes no pointer.
-    unsafe { host_call(libc::SYS_pidfd_getfd, a) as c_int }
+    unsafe { host_call(libc::SYS_pidfd_getfd, words!(pidfd, fd, flags)) as c_int }
 }
 
 /// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
@@ -485,8 +463,7 @@ pub unsafe extern "C" fn fdt_pidfd_send_signal(
     info: *mut c_void,
     flags: c_uint,
 ) -> c_int {
-    let info = info.expose_provenance() as c_long;
-    let a = [pidfd.into(), signal.into(), info, flags.into(), 0, 0];
+    let a = words!(pidfd, signal, info, flags);
     // SAFETY: as the caller promises.
     unsafe { host_call(libc::SYS_pidfd_send_signal, a) as c_int }
 }
@@ -501,9 +478,7 @@ pub unsafe extern "C" fn fdt_name_to_handle_at(
     mount: *mut c_int,
     flags: c_int,
 ) -> c_int {
-    let [path, handle, mount] = [path.cast::<c_void>(), handle, mount.cast()]
-        .map(|pointer| pointer.expose_provenance() as c_long);
-    let a = [directory.into(), path, handle, mount, flags.into(), 0];
+    let a = words!(directory, path, handle, mount, flags);
     // SAFETY: as the caller promises.
     unsafe { host_call(libc::SYS_name_to_handle_at, a) as c_int }
 }
@@ -515,8 +490,7 @@ pub unsafe extern "C" fn fdt_open_by_handle_at(
     handle: *mut c_void,
     flags: c_int,
 ) -> c_int {
-    let handle = handle.expose_provenance() as c_long;
-    let a = [mount.into(), handle, flags.into(), 0, 0, 0];
+    let a = words!(mount, handle, flags);
     // SAFETY: as the caller promises.
     unsafe { host_call(libc::SYS_open_by_handle_at, a) as c_int }
 }

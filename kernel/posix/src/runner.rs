@@ -6,15 +6,19 @@ use fdtable::Files;
 use fdtable_vfs::{DescriptorChoice, Errno, RcuObject};
 
 use crate::abi::boot::{self, system};
-use crate::abi::guard::guarded;
+use crate::abi::guard::{guarded, inside};
 use crate::abi::{faults, uaccess};
 use crate::host::direct;
 pub use crate::host::fd::tell_threads;
+pub use crate::host::process::exchange_mask;
 use crate::process::closing::closing;
 use crate::process::fork::unshare_files;
 use crate::process::supervisor;
 
+pub use crate::abi::handlers::{bit, set_of};
 pub use crate::host::direct::{DirectCall, DirectCalls};
+#[cfg(target_arch = "x86_64")]
+pub use crate::host::maps;
 pub use crate::passthrough::host_call;
 pub use crate::process::fork::{Child, end};
 pub use crate::process::supervisor::release as release_from_supervisor;
@@ -153,10 +157,9 @@ pub fn close_on_exec() {
 /// Has `/proc/self/exe` lead to the file of a descriptor, which may be closed afterwards. If there
 /// is no such descriptor, the link leads to the runner.
 pub fn set_executable(fd: c_int) {
-    let _ = guarded(|| {
+    inside(|| {
         let system = system();
         system.executable.store(system.file(fd).ok());
-        Ok(())
     });
 }
 

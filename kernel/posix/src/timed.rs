@@ -5,21 +5,27 @@
 
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::hint::black_box;
-use std::ptr;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::IntoRawFd;
 
 use crate::{
-    fdt_accept, fdt_bind, fdt_close, fdt_connect, fdt_dup, fdt_epoll_create1, fdt_epoll_ctl,
-    fdt_epoll_wait, fdt_fcntl, fdt_getsockname, fdt_listen, fdt_open, fdt_read, fdt_socket,
-    fdt_write,
+    fdt_adopt, fdt_close, fdt_dup, fdt_epoll_create1, fdt_epoll_ctl, fdt_epoll_wait, fdt_fcntl,
+    fdt_open, fdt_read, fdt_write,
 };
 
-/// The five POSIX functions that are timed.
+/// The POSIX functions that are timed, of one side.
 pub struct Calls {
     open: unsafe extern "C" fn(*const c_char, c_int, libc::mode_t) -> c_int,
+    adopt: extern "C" fn(c_int) -> c_int,
     close: unsafe extern "C" fn(c_int) -> c_int,
     dup: unsafe extern "C" fn(c_int) -> c_int,
     fcntl: unsafe extern "C" fn(c_int, c_int, c_ulong) -> c_int,
     read: unsafe extern "C" fn(c_int, *mut c_void, usize) -> isize,
+    write: unsafe extern "C" fn(c_int, *const c_void, usize) -> isize,
+    epoll_create1: unsafe extern "C" fn(c_int) -> c_int,
+    epoll_ctl: unsafe extern "C" fn(c_int, c_int, c_int, *mut libc::epoll_event) -> c_int,
+    epoll_wait: unsafe extern "C" fn(c_int, *mut libc::epoll_event, c_int, c_int) -> c_int,
 }
 
 /// The host's functions, with fixed parameters instead of `...`.
@@ -35,9 +41,22 @@ mod of_host {
         unsafe { libc::open(path, flags, mode) }
     }
 
+    pub(super) extern "C" fn adopt(fd: c_int) -> c_int {
+        fd
+    }
+
     pub(super) unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { libc::fcntl(fd, command, argument) }
+    }
+}
+
+/// Room for the descriptors that an epoll reports at once.
+pub struct ReadyFds([libc::epoll_event; 128]);
+
+impl Default for ReadyFds {
+    fn default() -> Self {
+        ReadyFds([libc::epoll_event { events: 0, u64: 0 }; 128])
     }
 }
 
@@ -46,10 +65,15 @@ impl Calls {
     pub fn ours() -> Self {
         black_box(Calls {
             open: fdt_open,
+            adopt: fdt_adopt,
             close: fdt_close,
             dup: fdt_dup,
             fcntl: fdt_fcntl,
             read: fdt_read,
+            write: fdt_write,
+            epoll_create1: fdt_epoll_create1,
+            epoll_ctl: fdt_epoll_ctl,
+            epoll_wait: fdt_epoll_wait,
         })
     }
 
@@ -57,10 +81,15 @@ impl Calls {
     pub fn host() -> Self {
         black_box(Calls {
             open: of_host::open,
+            adopt: of_host::adopt,
             close: libc::close,
             dup: libc::dup,
             fcntl: of_host::fcntl,
             read: libc::read,
+            write: libc::write,
+            epoll_create1: libc::epoll_create1,
+            epoll_ctl: libc::epoll_ctl,
+            epoll_wait: libc::epoll_wait,
         })
     }
 
@@ -89,13 +118,6 @@ impl Calls {
         unsafe { (self.fcntl)(fd, libc::F_GETFD, 0) }
     }
 
-    /// Reads one byte, and returns how many it read.
-    pub fn read_byte(&self, fd: c_int) -> isize {
-        let mut byte = 0_u8;
-        // SAFETY: there is room for one byte.
-        unsafe { (self.read)(fd, (&raw mut byte).cast(), 1) }
-    }
-
     /// Duplicates a descriptor.
     pub fn dup(&self, fd: c_int) -> c_int {
         // SAFETY: the call takes no pointer.
@@ -107,107 +129,21 @@ impl Calls {
         // SAFETY: the call takes no pointer.
         unsafe { (self.close)(fd) }
     }
-}
 
-/// The functions for an event loop on sockets.
-pub struct Sockets {
-    socket: unsafe extern "C" fn(c_int, c_int, c_int) -> c_int,
-    bind: unsafe extern "C" fn(c_int, *const libc::sockaddr, libc::socklen_t) -> c_int,
-    listen: unsafe extern "C" fn(c_int, c_int) -> c_int,
-    getsockname: unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int,
-    connect: unsafe extern "C" fn(c_int, *const libc::sockaddr, libc::socklen_t) -> c_int,
-    accept: unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int,
-    read: unsafe extern "C" fn(c_int, *mut c_void, usize) -> isize,
-    write: unsafe extern "C" fn(c_int, *const c_void, usize) -> isize,
-    close: unsafe extern "C" fn(c_int) -> c_int,
-    epoll_create1: unsafe extern "C" fn(c_int) -> c_int,
-    epoll_ctl: unsafe extern "C" fn(c_int, c_int, c_int, *mut libc::epoll_event) -> c_int,
-    epoll_wait: unsafe extern "C" fn(c_int, *mut libc::epoll_event, c_int, c_int) -> c_int,
-}
-
-/// Room for the events of one wait.
-pub struct ReadyFds([libc::epoll_event; 128]);
-
-impl ReadyFds {
-    /// Makes an empty room.
-    pub fn new() -> Self {
-        ReadyFds([libc::epoll_event { events: 0, u64: 0 }; 128])
-    }
-}
-
-impl Default for ReadyFds {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Sockets {
-    /// Returns the functions of this library.
-    pub fn ours() -> Self {
-        black_box(Sockets {
-            socket: fdt_socket,
-            bind: fdt_bind,
-            listen: fdt_listen,
-            getsockname: fdt_getsockname,
-            connect: fdt_connect,
-            accept: fdt_accept,
-            read: fdt_read,
-            write: fdt_write,
-            close: fdt_close,
-            epoll_create1: fdt_epoll_create1,
-            epoll_ctl: fdt_epoll_ctl,
-            epoll_wait: fdt_epoll_wait,
-        })
-    }
-
-    /// Returns the functions of the host.
-    pub fn host() -> Self {
-        black_box(Sockets {
-            socket: libc::socket,
-            bind: libc::bind,
-            listen: libc::listen,
-            getsockname: libc::getsockname,
-            connect: libc::connect,
-            accept: libc::accept,
-            read: libc::read,
-            write: libc::write,
-            close: libc::close,
-            epoll_create1: libc::epoll_create1,
-            epoll_ctl: libc::epoll_ctl,
-            epoll_wait: libc::epoll_wait,
-        })
-    }
-
-    /// Connects `count` pairs of TCP sockets over the loopback interface. Returns `None` if that
-    /// fails.
-    pub fn pairs(&self, count: usize) -> Option<Vec<(c_int, c_int)>> {
-        let mut address = libc::sockaddr_in {
-            sin_family: libc::AF_INET as libc::sa_family_t,
-            sin_port: 0,
-            sin_addr: libc::in_addr {
-                s_addr: u32::from_ne_bytes([127, 0, 0, 1]),
-            },
-            sin_zero: [0; 8],
+    /// Connects `count` pairs of TCP sockets over the loopback interface.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn pairs(&self, count: usize) -> io::Result<Vec<(c_int, c_int)>> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let own = |socket: TcpStream| (self.adopt)(socket.into_raw_fd());
+        let pair = |_| {
+            let client = TcpStream::connect(address)?;
+            let (server, _) = listener.accept()?;
+            Ok((own(client), own(server)))
         };
-        let place = (&raw mut address).cast::<libc::sockaddr>();
-        let mut length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-        let nowhere = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: an address of this length is there, in all these calls.
-        unsafe {
-            let listener = (self.socket)(libc::AF_INET, libc::SOCK_STREAM, 0);
-            let is_ready = (self.bind)(listener, place, length) == 0
-                && (self.listen)(listener, 64) == 0
-                && (self.getsockname)(listener, place, &raw mut length) == 0;
-            let pair = |_| {
-                let client = (self.socket)(libc::AF_INET, libc::SOCK_STREAM, 0);
-                let connected = (self.connect)(client, place, length);
-                let server = (self.accept)(listener, nowhere.0, nowhere.1);
-                (is_ready && connected == 0 && server >= 0).then_some((client, server))
-            };
-            let pairs = (0..count).map(pair).collect();
-            (self.close)(listener);
-            pairs
-        }
+        (0..count).map(pair).collect()
     }
 
     /// Creates an epoll for reading of `fds`. Returns a negative value if that fails.
@@ -251,11 +187,5 @@ impl Sockets {
     pub fn write(&self, fd: c_int, message: &[u8]) -> isize {
         // SAFETY: the message is there.
         unsafe { (self.write)(fd, message.as_ptr().cast(), message.len()) }
-    }
-
-    /// Closes a descriptor.
-    pub fn close(&self, fd: c_int) {
-        // SAFETY: the call takes no pointer.
-        unsafe { (self.close)(fd) };
     }
 }

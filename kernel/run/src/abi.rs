@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use fdtable_posix::runner;
+pub(crate) use fdtable_posix::runner::exchange_mask;
+use fdtable_posix::runner::host_call;
 
 /// Calls a function of the C interface with words of a system call, of which the kernel uses as
 /// many bytes as the parameters have. Returns what the guest gets.
@@ -11,64 +12,13 @@ macro_rules! call {
     ($function:ident($($word:expr),*)) => {{
         // SAFETY: the guest's own call, with what it passed.
         #[allow(unused_unsafe, reason = "some functions take no pointer")]
-        let result = unsafe { $function($($crate::abi::Word::of($word)),*) };
-        $crate::abi::result_of($crate::abi::Returned::word(result))
+        #[allow(clippy::unnecessary_cast, reason = "some are words already")]
+        let result = unsafe { $function($($word as _),*) as i64 };
+        $crate::abi::result_of(result)
     }};
 }
 
 pub(crate) use call;
-
-/// A parameter that is a word of a system call.
-pub(crate) trait Word {
-    fn of(word: i64) -> Self;
-}
-
-/// A result that is a word of a system call.
-pub(crate) trait Returned {
-    fn word(self) -> i64;
-}
-
-macro_rules! integers {
-    ($($integer:ty)*) => {$(
-        impl Word for $integer {
-            fn of(word: i64) -> Self {
-                word as Self
-            }
-        }
-
-        impl Returned for $integer {
-            fn word(self) -> i64 {
-                self as i64
-            }
-        }
-    )*};
-}
-
-integers!(i32 u32 i64 u64 isize usize);
-
-impl<T> Word for *const T {
-    fn of(word: i64) -> Self {
-        ptr::with_exposed_provenance(word as usize)
-    }
-}
-
-impl<T> Word for *mut T {
-    fn of(word: i64) -> Self {
-        ptr::with_exposed_provenance_mut(word as usize)
-    }
-}
-
-impl Returned for *mut c_void {
-    fn word(self) -> i64 {
-        self.expose_provenance() as i64
-    }
-}
-
-impl Returned for () {
-    fn word(self) -> i64 {
-        0
-    }
-}
 
 /// Converts a result of the C interface, where -1 means that `errno` says why.
 pub(crate) fn checked(result: i64) -> Result<i64, i32> {
@@ -113,23 +63,7 @@ pub(crate) fn host_now(number: i64, a: [i64; 6]) -> i64 {
 /// Makes a call of the guest that neither the runner nor a function of the C interface serves.
 pub(crate) fn on_host(number: i64, a: [i64; 6]) -> i64 {
     // SAFETY: the guest's own call, with what it passed.
-    result_of(unsafe { runner::host_call(number, a) })
-}
-
-/// Changes the signal mask that the host has for the calling thread, and returns the last one.
-pub(crate) fn exchange_mask(how: i32, mask: u64) -> u64 {
-    let mut before = 0_u64;
-    // SAFETY: the sets have the kernel's length.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            &raw const mask,
-            &raw mut before,
-            8,
-        )
-    };
-    before
+    result_of(unsafe { host_call(number, a) })
 }
 
 /// Returns true if the result of a call that returns an address is an error.

@@ -29,7 +29,6 @@ mod exit;
 mod frame;
 mod guarded;
 mod interrupt;
-mod maps;
 mod memory;
 mod observe;
 mod options;

@@ -12,10 +12,10 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use fdtable_posix::runner;
+use fdtable_posix::runner::maps::{self, Mapping};
 
 use crate::abi::checked_address;
 use crate::guarded::Guarded;
-use crate::maps::{self, Mapping};
 
 pub(crate) const PAGE: u64 = 4096;
 

@@ -25,6 +25,7 @@ use crate::block::Block;
 use crate::frame::Frame;
 use crate::options::{Choice, Options, Owners, Report};
 
+pub(crate) use files::ask_for_list;
 use observers::{Call, OBSERVERS, Observers, Serve, Sink};
 
 /// True once this process has begun to make its reports.
@@ -154,11 +155,6 @@ pub(crate) fn in_program() {
     if OBSERVERS.get().is_some() {
         files::in_program();
     }
-}
-
-/// Asks for the list of open files. Returns false if there is none. For the signal handler.
-pub(crate) fn ask_for_list() -> bool {
-    files::ask()
 }
 
 /// Returns true if the runner handles a signal because its default ends the program: to report

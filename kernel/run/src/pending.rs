@@ -24,6 +24,9 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
+pub(crate) use fdtable_posix::runner::bit;
+use fdtable_posix::runner::set_of;
+
 /// The emulated signals.
 const SIGNALS: [i32; 5] = [
     libc::SIGSYS,
@@ -33,11 +36,7 @@ const SIGNALS: [i32; 5] = [
     libc::SIGTRAP,
 ];
 /// Their bits in a mask.
-pub(crate) const EMULATED: u64 = bit(libc::SIGSYS)
-    | bit(libc::SIGSTKFLT)
-    | bit(libc::SIGSEGV)
-    | bit(libc::SIGBUS)
-    | bit(libc::SIGTRAP);
+pub(crate) const EMULATED: u64 = set_of(&SIGNALS);
 
 /// Information of the host about a signal: a `siginfo_t`.
 pub(crate) type Info = [u64; 16];
@@ -119,10 +118,6 @@ fn all() -> impl Iterator<Item = &'static Mailbox> {
 pub(crate) enum Target {
     Process,
     Thread(i32),
-}
-
-pub(crate) const fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
 }
 
 /// Returns true if signals are pending, for some thread or the process.

@@ -7,6 +7,7 @@ use fdtable::host_fork;
 use crate::abi::{host_now, on_host};
 use crate::block::Request;
 use crate::memory::pointer;
+use crate::thread::PR_SET_SYSCALL_USER_DISPATCH;
 use crate::{code, patch};
 
 /// Returns and sets the base of a segment: `arch_prctl(2)`.
@@ -38,7 +39,6 @@ pub(crate) fn set_base(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
 
 /// Serves `prctl(2)`.
 pub(crate) fn prctl(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
     match a[0] as i32 {
         PR_SET_SYSCALL_USER_DISPATCH => -i64::from(libc::EINVAL),
         libc::PR_SET_SECCOMP => with_filter(r, a),

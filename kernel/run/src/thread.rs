@@ -19,6 +19,9 @@ use crate::pending::Mailbox;
 /// all vector registers, and the handler copies it.
 const SIGNAL_STACK: usize = 64 << 10;
 
+/// Operation of `prctl(2)` that has the host's kernel catch the system calls of a thread.
+pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+
 impl Block {
     /// Prepares the calling thread to run a guest.
     ///
@@ -53,7 +56,6 @@ impl Block {
         // SAFETY: the thread is on its ordinary stack.
         unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
         // The kernel reads the selector at each call.
-        const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
         // SAFETY: turns interception off.
         unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) };
         // The call does not fail with these arguments.
@@ -66,7 +68,6 @@ impl Block {
     /// # Errors
     /// Errors of the host's call.
     pub(crate) fn intercept(&self) -> io::Result<()> {
-        const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
         const PR_SYS_DISPATCH_ON: i32 = 1;
         let begin = address(fdtable_run_begin);
         let length = address(fdtable_run_end) - begin;

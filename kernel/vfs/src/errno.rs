@@ -1,6 +1,7 @@
 //! Error numbers of the system calls, with the values of Linux.
 
 use core::fmt;
+use std::io;
 
 /// Reason why a system call failed.
 ///
@@ -160,6 +161,12 @@ impl Errno {
 impl From<fdtable::Error> for Errno {
     fn from(error: fdtable::Error) -> Self {
         Errno::from_raw(error.errno())
+    }
+}
+
+impl From<Errno> for io::Error {
+    fn from(errno: Errno) -> Self {
+        io::Error::from_raw_os_error(errno.errno())
     }
 }
 

@@ -184,7 +184,10 @@ impl Process {
 
     /// Installs the file that `make` makes, which no other process can observe before. Reserves the
     /// lowest free descriptor first, unless the process may take any.
-    fn install(
+    ///
+    /// # Errors
+    /// Errors of `make`; `EMFILE`, `ENOMEM` from the table.
+    pub fn install(
         &self,
         flags: OpenFlags,
         make: impl FnOnce() -> Result<FileRef<RcuObject>, Errno>,

@@ -109,14 +109,12 @@ impl Posix {
 /// Lists the calls of one side.
 fn calls<'a>(side: &'static str, calls: &'a Calls) -> anyhow::Result<[Subject<'a>; 3]> {
     let fd = calls.open_zero();
-    ensure!(
-        fd >= 0 && calls.read_byte(fd) == 1,
-        "{side} has no /dev/zero"
-    );
+    let read = move || calls.read(fd, &mut [0]);
+    ensure!(fd >= 0 && read() == 1, "{side} has no /dev/zero");
     let subject = |call, run| Subject { call, side, run };
     Ok([
         subject(FLAGS, Box::new(move || _ = black_box(calls.flags(fd)))),
-        subject(READ, Box::new(move || _ = black_box(calls.read_byte(fd)))),
+        subject(READ, Box::new(move || _ = black_box(read()))),
         subject(
             DUP,
             Box::new(move || _ = black_box(calls.close(calls.dup(fd)))),

@@ -1,10 +1,10 @@
 //! Actions of the program for signals, as they are recorded.
 
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-use std::ffi::c_int;
-
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 
@@ -37,6 +37,26 @@ pub(super) fn intern(known: &mut Vec<&'static Action>, action: Action) -> &'stat
     let leaked: &'static Action = Box::leak(Box::new(action));
     known.push(leaked);
     leaked
+}
+
+/// The recorded actions by signal, from 1 on. Each is one word that points to memory that is never
+/// freed, because `handle` reads it.
+static ACTIONS: [AtomicCell<Option<&'static Action>>; 64] = [const { AtomicCell::new(None) }; 64];
+
+pub(super) fn place(signal: c_int) -> Option<&'static AtomicCell<Option<&'static Action>>> {
+    ACTIONS.get(usize::try_from(signal).ok()?.checked_sub(1)?)
+}
+
+/// Handler of signals, which gets information about them.
+pub(super) type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Returns the action that installs a handler of ours in place of `action`. The reset is ours: a
+/// deferred signal arrives twice.
+pub(super) fn handled_by(action: &Action, handler: Handler) -> Action {
+    let mut ours = *action;
+    ours.sa_sigaction = handler as *const () as usize;
+    ours.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
+    ours
 }
 
 fn is_same(one: &Action, other: &Action) -> bool {

@@ -59,7 +59,9 @@ fn made(root: MemFs, routes: Routes) -> System {
     // If there is no memory for the handlers, a fork of the host copies the table in its
     // current state, which may be inconsistent.
     let _ = host_fork::register();
-    host::in_children(set_process_id);
+    // SAFETY: the function is valid for the life of the process. If there is no memory to register
+    // it, a child reports its parent's process ID in the owner of a lock.
+    unsafe { libc::pthread_atfork(None, None, Some(set_process_id)) };
     faults::install();
     handlers::install();
     drop(private);
@@ -106,7 +108,7 @@ pub(crate) fn begin_in(root: &CStr) -> Result<(), Errno> {
     match directory.strip_prefix(top) {
         Some(below) if below.starts_with(b"/") => {
             system.process.chdir(below)?;
-            system.record_directory(Side::Ours).map(drop)
+            system.record_directory(Side::Ours)
         }
         _ => Ok(()),
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_long};
 
+use fdtable::Fd;
 use fdtable_vfs::Errno;
 
 use crate::abi::boot::system;
@@ -9,39 +10,61 @@ use crate::abi::guard::guarded;
 use crate::abi::system::System;
 use crate::host;
 
-/// Return value of a C function. One value means "see errno".
+/// Value that a call returns on success.
 pub(crate) trait ReturnValue {
-    const FAILED: Self;
+    /// Type of the value that the C function returns.
+    type Word;
+    /// Means "see errno".
+    const FAILED: Self::Word;
+
+    fn word(self) -> Self::Word;
 }
 
-impl ReturnValue for c_int {
-    const FAILED: Self = -1;
+macro_rules! return_values {
+    ($($value:ty => $word:ty: $success:pat => $result:expr;)*) => {$(
+        impl ReturnValue for $value {
+            type Word = $word;
+            const FAILED: $word = -1;
+
+            #[inline(always)]
+            fn word(self) -> $word {
+                let $success = self;
+                $result
+            }
+        }
+    )*};
 }
 
-impl ReturnValue for isize {
-    const FAILED: Self = -1;
-}
-
-impl ReturnValue for c_long {
-    const FAILED: Self = -1;
+return_values! {
+    () => c_int: () => 0;
+    Fd => c_int: fd => fd.raw();
+    usize => isize: count => count.cast_signed();
+    c_int => c_int: word => word;
+    c_long => c_long: word => word;
 }
 
 impl<T> ReturnValue for *mut T {
+    type Word = Self;
     const FAILED: Self = std::ptr::null_mut();
+
+    fn word(self) -> Self {
+        self
+    }
 }
 
 /// Runs the body of a POSIX call. An error is stored in errno.
 #[inline(always)]
-pub(crate) fn call<R: ReturnValue>(body: impl FnOnce(&'static System) -> Result<R, Errno>) -> R {
+pub(crate) fn call<R: ReturnValue>(
+    body: impl FnOnce(&'static System) -> Result<R, Errno>,
+) -> R::Word {
     with_errno(|| body(system()))
 }
 
 /// Runs the body of a call that does not use the process. An error is stored in errno.
 #[inline(always)]
-pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
-    let result = guarded(body);
-    match result {
-        Ok(result) => result,
+pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R::Word {
+    match guarded(body) {
+        Ok(result) => result.word(),
         Err(errno) => {
             host::set_errno(errno);
             R::FAILED

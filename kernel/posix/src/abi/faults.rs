@@ -29,10 +29,9 @@ use std::arch::global_asm;
 use std::ffi::{c_int, c_void};
 use std::mem;
 
-use crossbeam_utils::atomic::AtomicCell;
 use fdtable_vfs::Errno;
 
-use crate::abi::actions::{Action, KNOWN, exchange, has_handler, intern};
+use crate::abi::actions::{Action, KNOWN, exchange, handled_by, has_handler, intern, place};
 use crate::abi::handlers;
 use crate::host;
 
@@ -172,17 +171,21 @@ unsafe extern "C" {
     static fdtable_user_exit: u8;
 }
 
-/// Copies `count` bytes. Returns false if a part of them cannot be accessed; some bytes may be
-/// copied nevertheless.
+/// Copies `count` bytes.
+///
+/// # Errors
+/// `EFAULT` if a part of them cannot be accessed; some bytes may be copied nevertheless.
 ///
 /// # Safety
 /// If the source and the target can be accessed, they may be: the caller owns one of them, and the
 /// other is an argument of the program.
 #[inline]
-pub(super) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) -> bool {
+pub(super) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) -> Result<(), Errno> {
     // SAFETY: as the caller promises; a fault ends the copy.
-    let stopped = unsafe { fdtable_user_copy(to, from, count) };
-    stopped == to.addr() + count
+    match unsafe { fdtable_user_copy(to, from, count) } == to.addr() + count {
+        true => Ok(()),
+        false => Err(Errno::EFAULT),
+    }
 }
 
 /// Returns how many bytes from `first` on can be read, at most `count`, which is not 0. Both are
@@ -211,23 +214,21 @@ pub(super) unsafe fn writable(first: *mut u8, count: usize) -> usize {
 /// The signals of faults.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// The recorded actions, in the order of [`SIGNALS`]; `None` until the handler is installed. Our
-/// handler reads them, so each is one word that points to memory that is never freed.
-static ACTIONS: [AtomicCell<Option<&'static Action>>; 2] =
-    [AtomicCell::new(None), AtomicCell::new(None)];
+// SAFETY: all zeroes is the default action.
+static DEFAULT: Action = unsafe { mem::zeroed() };
 
 /// Installs the handler for both signals, and records the actions that it replaces.
 pub(crate) fn install() {
     // Without signals, so that no handler of this thread waits for the lock.
     host::with_signals_blocked(|| {
         let mut known = KNOWN.lock();
-        for (signal, place) in SIGNALS.iter().zip(&ACTIONS) {
-            if place.load().is_none()
-                && let Ok(before) = exchange(*signal, None)
+        for signal in SIGNALS {
+            if let Some(place) = place(signal).filter(|place| place.load().is_none())
+                && let Ok(before) = exchange(signal, None)
             {
                 place.store(Some(intern(&mut known, before)));
                 // It cannot fail: the signal is valid, and the old action was returned.
-                let _ = exchange(*signal, Some(&ours(&before)));
+                let _ = exchange(signal, Some(&ours(&before)));
             }
         }
     });
@@ -239,16 +240,16 @@ pub(crate) fn install() {
 /// # Errors
 /// Errors of the host's `sigaction`.
 pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
-    let Some(index) = SIGNALS.iter().position(|&of_fault| of_fault == signal) else {
+    let Some(place) = place(signal).filter(|_| SIGNALS.contains(&signal)) else {
         return handlers::change(signal, new);
     };
     host::with_signals_blocked(|| {
         let mut known = KNOWN.lock();
-        let Some(before) = ACTIONS[index].load() else {
+        let Some(before) = place.load() else {
             return exchange(signal, new);
         };
         if let Some(new) = new {
-            ACTIONS[index].store(Some(intern(&mut known, *new)));
+            place.store(Some(intern(&mut known, *new)));
             exchange(signal, Some(&ours(new)))?;
         }
         Ok(*before)
@@ -257,10 +258,8 @@ pub(crate) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errn
 
 /// Returns the action that installs our handler in place of `action`.
 fn ours(action: &Action) -> Action {
-    let mut ours = *action;
-    ours.sa_sigaction = handle as *const () as usize;
-    // The reset is ours, and so is the stack where the program has no handler.
-    ours.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
+    let mut ours = handled_by(action, handle);
+    // The stack is ours where the program has no handler.
     if !has_handler(action) {
         ours.sa_flags |= libc::SA_ONSTACK;
     }
@@ -328,11 +327,10 @@ unsafe fn program_counter(context: *mut libc::ucontext_t) -> *mut libc::c_ulongl
 /// # Safety
 /// The arguments are those of a signal handler.
 unsafe fn run_action(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let index = SIGNALS.iter().position(|&of_fault| of_fault == signal);
-    let action = index.and_then(|index| ACTIONS[index].load());
     // SAFETY: as the caller promises.
     let was_sent = unsafe { was_sent(info) };
-    let (Some(index), Some(action)) = (index, action) else {
+    let place = place(signal);
+    let Some((place, action)) = place.and_then(|place| Some((place, place.load()?))) else {
         return end_program(signal, was_sent);
     };
     match action.sa_sigaction {
@@ -341,9 +339,7 @@ unsafe fn run_action(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         libc::SIG_IGN | libc::SIG_DFL => end_program(signal, was_sent),
         _ => {
             if action.sa_flags & libc::SA_RESETHAND != 0 {
-                // SAFETY: all zeroes is the default action.
-                static DEFAULT: Action = unsafe { mem::zeroed() };
-                ACTIONS[index].store(Some(&DEFAULT));
+                place.store(Some(&DEFAULT));
                 let _ = exchange(signal, Some(&ours(&DEFAULT)));
             }
             // SAFETY: as the caller promises.
@@ -355,9 +351,7 @@ unsafe fn run_action(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 /// Restores the default action, so that the fault ends the program when it repeats. A signal that
 /// was sent does not repeat, so it is sent again.
 fn end_program(signal: c_int, was_sent: bool) {
-    // SAFETY: all zeroes is the default action.
-    let default: Action = unsafe { mem::zeroed() };
-    let _ = exchange(signal, Some(&default));
+    let _ = exchange(signal, Some(&DEFAULT));
     if was_sent {
         // SAFETY: the call takes no pointer.
         unsafe { libc::raise(signal) };

@@ -18,12 +18,18 @@ pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, E
         let _inside = (host_fork::enter(), fdtable_shm::enter());
         body()
     };
-    let result = match catch_unwind(AssertUnwindSafe(inside)) {
-        Ok(result) => result,
-        Err(panic) => Err(forget(panic)),
-    };
+    let result = catch_unwind(AssertUnwindSafe(inside));
+    let result = result.unwrap_or_else(|panic| Err(forget(panic)));
     end_of_call();
     result
+}
+
+/// Like [`guarded`], where nothing can fail.
+pub(crate) fn inside(body: impl FnOnce()) {
+    let _ = guarded(|| {
+        body();
+        Ok(())
+    });
 }
 
 type Panic = Box<dyn std::any::Any + Send>;

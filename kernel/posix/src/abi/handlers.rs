@@ -41,7 +41,7 @@
 //!   thread.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_int, c_void};
 use std::{mem, ptr};
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -49,12 +49,8 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{interrupt, run_before_sleeps};
 
-use crate::abi::actions::{self, Action};
+use crate::abi::actions::{self, Action, Handler};
 use crate::host;
-
-/// The recorded actions by signal, from 1 on. Each is one word that points to memory that is never
-/// freed, because `handle` reads it.
-static ACTIONS: [AtomicCell<Option<&'static Action>>; 64] = [const { AtomicCell::new(None) }; 64];
 
 thread_local! {
     /// The mask to restore when the thread is outside, if signals are deferred. Like the others, it
@@ -88,18 +84,20 @@ const NEVER_DEFERRED: [c_int; 11] = [
 ];
 
 /// The signals that are blocked while one is deferred.
-const DEFERRABLE: u64 = !never_deferred();
+const DEFERRABLE: u64 = !set_of(&NEVER_DEFERRED);
 
-const fn never_deferred() -> u64 {
+/// Returns a set of signals.
+pub const fn set_of(signals: &[c_int]) -> u64 {
     let (mut bits, mut index) = (0, 0);
-    while index < NEVER_DEFERRED.len() {
-        bits |= bit(NEVER_DEFERRED[index]);
+    while index < signals.len() {
+        bits |= bit(signals[index]);
         index += 1;
     }
     bits
 }
 
-const fn bit(signal: c_int) -> u64 {
+/// Returns the set of one signal.
+pub const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
@@ -114,7 +112,7 @@ pub(crate) fn install() {
 /// # Errors
 /// Errors of the host's `sigaction`.
 pub(super) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errno> {
-    let Some(place) = place(signal) else {
+    let Some(place) = actions::place(signal) else {
         return actions::exchange(signal, new);
     };
     host_fork::on_leaving(resume);
@@ -126,7 +124,7 @@ pub(super) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errn
         if let Some(new) = handler {
             place.store(Some(actions::intern(&mut known, *new)));
         }
-        let installed = handler.map(ours);
+        let installed = handler.map(|new| actions::handled_by(new, handle));
         match (
             actions::exchange(signal, installed.as_ref().or(new)),
             recorded,
@@ -141,26 +139,13 @@ pub(super) fn change(signal: c_int, new: Option<&Action>) -> Result<Action, Errn
     })
 }
 
-fn place(signal: c_int) -> Option<&'static AtomicCell<Option<&'static Action>>> {
-    ACTIONS.get(usize::try_from(signal).ok()?.checked_sub(1)?)
-}
-
-/// Returns the action that installs our handler in place of `action`.
-fn ours(action: &Action) -> Action {
-    let mut ours = *action;
-    ours.sa_sigaction = handle as *const () as usize;
-    // The reset is ours: a deferred signal arrives twice.
-    ours.sa_flags = action.sa_flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
-    ours
-}
-
 fn is_ours(action: &Action) -> bool {
     action.sa_sigaction == handle as *const () as usize
 }
 
 /// Handles every signal but those of bad pointers. Calls only functions that are async-signal-safe.
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let Some(action) = place(signal).and_then(AtomicCell::load) else {
+    let Some(action) = actions::place(signal).and_then(AtomicCell::load) else {
         return;
     };
     if bit(signal) & DEFERRABLE != 0 && host_fork::put_off() {
@@ -195,7 +180,6 @@ pub(super) unsafe fn call_handler(
         let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
         handler(signal);
     } else {
-        type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
         // SAFETY: the program installed it as a handler with three arguments.
         let handler: Handler = unsafe { mem::transmute(handler) };
         handler(signal, info, context);
@@ -241,14 +225,14 @@ unsafe fn defer(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::u
 /// Lets the deferred signals in. The thread is outside.
 fn resume() {
     if let Some(mask) = DEFERRED_MASK.take() {
-        mask_signals(libc::SIG_SETMASK, mask);
+        host::exchange_mask(libc::SIG_SETMASK, mask);
     }
 }
 
 /// Runs on a thread that is about to sleep, outside.
 fn before_sleep() {
     if let Some(mask) = SLEEP_MASK.take() {
-        BEFORE_SLEEP.set(Some(mask_signals(libc::SIG_SETMASK, mask)));
+        BEFORE_SLEEP.set(Some(host::exchange_mask(libc::SIG_SETMASK, mask)));
     }
 }
 
@@ -284,8 +268,8 @@ pub(crate) fn let_in(mask: Option<&libc::sigset_t>) -> Result<(), Errno> {
     };
     let _outside = host_fork::blocking_section();
     let runs = RUNS.get();
-    let before = mask_signals(libc::SIG_SETMASK, word(mask));
-    mask_signals(libc::SIG_SETMASK, before);
+    let before = host::exchange_mask(libc::SIG_SETMASK, word(mask));
+    host::exchange_mask(libc::SIG_SETMASK, before);
     match RUNS.get() == runs {
         true => Ok(()),
         false => Err(Errno::EINTR),
@@ -299,31 +283,13 @@ fn restore(mask: u64) {
     match DEFERRED_MASK.get() {
         Some(_) => DEFERRED_MASK.set(Some(mask)),
         None => {
-            mask_signals(libc::SIG_SETMASK, mask);
+            host::exchange_mask(libc::SIG_SETMASK, mask);
         }
     }
 }
 
 fn block_deferrable() {
-    mask_signals(libc::SIG_BLOCK, DEFERRABLE);
-}
-
-/// Changes the mask of the thread, and returns the previous one. The C library's form would never
-/// block its own signals, and its set has more words.
-fn mask_signals(how: c_int, mask: u64) -> u64 {
-    let mut before = 0_u64;
-    let size: c_long = size_of::<u64>() as c_long;
-    // SAFETY: the set has the length of the kernel's, and there is room for the previous one.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            &raw const mask,
-            &raw mut before,
-            size,
-        )
-    };
-    before
+    host::exchange_mask(libc::SIG_BLOCK, DEFERRABLE);
 }
 
 /// Returns the kernel's part of a set.

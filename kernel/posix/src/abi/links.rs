@@ -30,7 +30,7 @@
 //! Links of `/proc` to a file, such as `/proc/self/cwd`, are followed as the path that they show;
 //! those to descriptors of ours are left to our side, which knows the file.
 
-use std::ffi::{CString, c_int, c_long};
+use std::ffi::{CString, c_int};
 use std::os::fd::RawFd;
 
 use fdtable_vfs::{AtFlags, Errno, Stat};
@@ -39,9 +39,9 @@ use crate::abi::path::{HostPath, Target};
 use crate::abi::pin::{LastLink, OpenOnHost, Pin, above_and_end, open_without_links};
 use crate::abi::routing::{Links, Routes, Side, goes_up, names};
 use crate::abi::system::System;
-use crate::host::direct::direct;
+use crate::host;
+use crate::host::direct::{direct, words};
 use crate::host::file::HostFile;
-use crate::host::{self, OwnedHostFd};
 
 /// Most links that a walk follows.
 const MAXSYMLINKS: usize = 40;
@@ -231,7 +231,7 @@ impl System {
         let fd = match host::openat(path.directory().get(), path.path(), flags, 0) {
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(false),
             Err(errno) => return Err(errno),
-            Ok(fd) => OwnedHostFd(fd),
+            Ok(fd) => fd,
         };
         match path_of_host(fd.0) {
             Err(Errno::ENAMETOOLONG) => Ok(false),
@@ -542,10 +542,8 @@ fn far_down(
     if names(path).any(|name| name != b"..") {
         return Err(Errno::ENAMETOOLONG);
     }
-    let fd = host::openat(directory, &text, libc::O_PATH | libc::O_DIRECTORY, 0)?;
-    let found = path_of_host(fd);
-    host::close(fd);
-    match found {
+    let fd = host::open_directory(directory, &text)?;
+    match path_of_host(fd.0) {
         Err(Errno::ENAMETOOLONG) => Ok(Crossing::Stays),
         found => {
             let found = found?;
@@ -560,17 +558,17 @@ fn far_down(
 /// Returns the path of a host descriptor.
 fn path_of_host(fd: RawFd) -> Result<Vec<u8>, Errno> {
     let link = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| Errno::EINVAL)?;
-    host::readlink(&link)
+    host::readlinkat(libc::AT_FDCWD, &link)
 }
 
 /// Returns the path of the host's working directory.
 fn current_directory_of_host() -> Result<Vec<u8>, Errno> {
     let mut path = vec![0; libc::PATH_MAX as usize];
+    let a = words!(path.as_mut_ptr(), path.len());
     // SAFETY: the buffer has this length.
-    let length: Result<c_long, Errno> =
-        unsafe { direct!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
+    let length = unsafe { direct(libc::SYS_getcwd, a) }? as usize;
     // With the null.
-    path.truncate((length? as usize).saturating_sub(1));
+    path.truncate(length.saturating_sub(1));
     Ok(path)
 }
 

@@ -45,10 +45,7 @@ impl System {
         path: &[u8],
         options: MountOptions,
     ) -> Result<(), Errno> {
-        let point = self.mount_point(path)?;
-        if self.routes.load().has_mount(&point) {
-            return Err(Errno::EBUSY);
-        }
+        let point = self.free_mount_point(path)?;
         let fs = MemFs::with_limits(limits(options.size));
         mount_at(mounter, &point, Arc::new(fs))?;
         // Nothing leads there before the route does.
@@ -67,10 +64,7 @@ impl System {
     /// `open`.
     pub(crate) fn overlay(&self, path: &CStr) -> Result<(), Errno> {
         let whole = host::real_path(path)?;
-        let point = self.mount_point(whole.to_bytes())?;
-        if self.routes.load().has_mount(&point) {
-            return Err(Errno::EBUSY);
-        }
+        let point = self.free_mount_point(whole.to_bytes())?;
         // File systems of ours are there, in which no directory can be made.
         if point.starts_with(b"/dev/") || point.starts_with(b"/proc/") {
             return Err(Errno::EOPNOTSUPP);
@@ -86,13 +80,8 @@ impl System {
     /// Makes directories in our root where paths stay the host's, so that its listing shows them.
     pub(crate) fn make_host_points(&self) -> Result<(), Errno> {
         let mounter = self.privileged()?;
-        for path in OF_HOST {
-            match mounter.mkdir(path) {
-                Ok(()) | Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(())
+        let mut points = OF_HOST.iter();
+        points.try_for_each(|path| make_directory(&mounter, path))
     }
 
     /// Moves the working directory to our side if it is in an overlay.
@@ -106,7 +95,7 @@ impl System {
             return Ok(());
         }
         self.process.chdir(directory)?;
-        self.record_directory(Side::Ours).map(drop)
+        self.record_directory(Side::Ours)
     }
 
     /// Moves the host process to `/proc/self` if the working directory is ours. The host may have
@@ -201,6 +190,14 @@ impl System {
         Ok(())
     }
 
+    fn free_mount_point(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let point = self.mount_point(path)?;
+        match self.routes.load().has_mount(&point) {
+            true => Err(Errno::EBUSY),
+            false => Ok(point),
+        }
+    }
+
     /// Returns the normal form of a mount point.
     fn mount_point(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut point = self.routes.load().absolute(path);
@@ -223,10 +220,15 @@ fn mount_at(mounter: &Process, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<
     {
         below.push(b'/');
         below.extend_from_slice(name);
-        match mounter.mkdir(&below) {
-            Ok(()) | Err(Errno::EEXIST) => {}
-            Err(errno) => return Err(errno),
-        }
+        make_directory(mounter, &below)?;
     }
     mounter.mount(point, fs)
+}
+
+/// Makes a directory, unless there is one.
+fn make_directory(mounter: &Process, path: &[u8]) -> Result<(), Errno> {
+    match mounter.mkdir(path) {
+        Err(Errno::EEXIST) => Ok(()),
+        made => made,
+    }
 }

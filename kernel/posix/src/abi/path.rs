@@ -40,14 +40,19 @@ enum Found {
     Nothing(Errno),
 }
 
-impl HostPath<'_> {
+impl<'p> HostPath<'p> {
+    pub(super) fn new(directory: Option<FileRef<RcuObject>>, path: Cow<'p, CStr>) -> Self {
+        HostPath {
+            directory,
+            path,
+            resolved: None,
+        }
+    }
+
     /// Makes a path of its own text, which is absolute.
     pub(super) fn absolute(path: Vec<u8>) -> Result<Self, Errno> {
-        Ok(HostPath {
-            directory: None,
-            path: Cow::Owned(CString::new(path).map_err(|_| Errno::EINVAL)?),
-            resolved: None,
-        })
+        let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
+        Ok(HostPath::new(None, path.into()))
     }
 
     /// Has the path lead to what is pinned.

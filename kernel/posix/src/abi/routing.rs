@@ -159,11 +159,7 @@ impl Routes {
             return (self.side, Cow::Borrowed(path));
         }
         let is_absolute = path.first() == Some(&b'/');
-        let start = if is_absolute {
-            self.side_of(path)
-        } else {
-            self.side
-        };
+        let start = self.start_of(path);
         if !goes_up(path) && (is_absolute || !self.is_above_other) {
             return (start, Cow::Borrowed(path));
         }

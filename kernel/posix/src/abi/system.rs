@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::{FdFlags, FileRef};
+use fdtable::{Fd, FdFlags, FileRef};
 use fdtable_shm::Mutex;
 use fdtable_vfs::{Errno, OpenFlags, Process, RcuObject};
 
@@ -70,23 +70,6 @@ pub(super) fn install(system: System) -> &'static System {
 }
 
 impl System {
-    /// Makes that of a process that shares the kernel: a copy of what belongs to its parent.
-    fn with_process(
-        &self,
-        process: &'static Process,
-        routes: Routes,
-        executable: Option<FileRef<RcuObject>>,
-    ) -> Self {
-        System {
-            process,
-            routes: Own::new(routes),
-            directory: Mutex::new(()),
-            trace: self.trace.as_ref().map(|_| Trace::default()),
-            executable: Own::new(executable),
-            mappings: self.mappings.clone(),
-        }
-    }
-
     /// Continues as another process, whose parent has made this memory.
     pub(crate) fn become_child(
         &self,
@@ -96,7 +79,14 @@ impl System {
     ) {
         process.set_id(host::process_id());
         let _private = fdtable_shm::leave();
-        install(self.with_process(process, routes, executable));
+        install(System {
+            process,
+            routes: Own::new(routes),
+            directory: Mutex::new(()),
+            trace: self.trace.as_ref().map(|_| Trace::default()),
+            executable: Own::new(executable),
+            mappings: self.mappings.clone(),
+        });
     }
 
     /// Returns true if it is the file of the program.
@@ -144,15 +134,15 @@ impl System {
 
     /// Gives a host file a descriptor of ours. If this fails, the host descriptor is left to the
     /// caller.
-    pub(crate) fn adopt(&self, host_fd: c_int, flags: FdFlags) -> Result<c_int, Errno> {
+    pub(crate) fn adopt(&self, host_fd: c_int, flags: FdFlags) -> Result<Fd, Errno> {
         let reserved = self.process.files().reserve(flags)?;
         let file = HostFile::of(host_fd, Keep::No)?;
-        Ok(reserved.install(file).raw())
+        Ok(reserved.install(file))
     }
 
     /// Moves a new host descriptor into the table, and closes it on failure. `cloexec` is 0 for a
     /// descriptor without `FD_CLOEXEC`.
-    pub(crate) fn adopt_new(&self, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
+    pub(crate) fn adopt_new(&self, host_fd: c_int, cloexec: c_int) -> Result<Fd, Errno> {
         let flags = match cloexec {
             0 => FdFlags::empty(),
             _ => FdFlags::CLOEXEC,

@@ -12,9 +12,9 @@ use crate::abi::pin::{LastLink, OpenOnHost};
 use crate::abi::routing::{Links, Routes, Side};
 use crate::abi::system::System;
 use crate::abi::uaccess;
-use crate::host;
 use crate::host::direct::Wait;
 use crate::host::file::HostFile;
+use crate::host::{self, OwnedHostFd};
 
 impl System {
     /// Routes a path argument that is relative to `directory`. `last` is what the call does with a
@@ -127,14 +127,10 @@ impl System {
         }
         Ok(match (side, routed) {
             (Side::Ours, bytes) => Target::Ours(libc::AT_FDCWD, bytes),
-            (Side::Host, Cow::Borrowed(bytes)) => Target::Host(HostPath {
-                directory: match bytes.starts_with(b"/") {
-                    true => None,
-                    false => routes.here().cloned(),
-                },
-                path: Cow::Borrowed(path),
-                resolved: None,
-            }),
+            (Side::Host, Cow::Borrowed(bytes)) => {
+                let here = routes.here().filter(|_| !bytes.starts_with(b"/"));
+                Target::Host(HostPath::new(here.cloned(), path.into()))
+            }
             (Side::Host, Cow::Owned(bytes)) => Target::Host(HostPath::absolute(bytes)?),
         })
     }
@@ -162,11 +158,7 @@ impl System {
         // The host's link: it has the name, and leads to the file even if the name is removed.
         let path =
             CString::new(format!("/proc/self/fd/{}", fd.get())).map_err(|_| Errno::EINVAL)?;
-        Ok(Some(Target::Host(HostPath {
-            directory: Some(file),
-            path: Cow::Owned(path),
-            resolved: None,
-        })))
+        Ok(Some(Target::Host(HostPath::new(Some(file), path.into()))))
     }
 
     /// Returns the path below the working directory, if that is ours and `path` leads through the
@@ -215,11 +207,9 @@ impl System {
     /// Routes a path relative to an open directory: to the side of the directory.
     fn below<'p>(&self, directory: c_int, path: &'p CStr) -> Target<'p> {
         match self.file(directory) {
-            Ok(file) if HostFile::with_inode_below(&**file).is_some() => Target::Host(HostPath {
-                directory: Some(file),
-                path: Cow::Borrowed(path),
-                resolved: None,
-            }),
+            Ok(file) if HostFile::with_inode_below(&**file).is_some() => {
+                Target::Host(HostPath::new(Some(file), path.into()))
+            }
             // A closed descriptor goes here too: the call of our side reports the first error.
             _ => Target::Ours(directory, Cow::Borrowed(path.to_bytes())),
         }
@@ -233,13 +223,13 @@ impl System {
 fn file_with(bytes: &[u8]) -> Result<FileRef<RcuObject>, Errno> {
     // SAFETY: the name is a C string.
     let fd = host::check(unsafe { libc::memfd_create(c"maps".as_ptr(), libc::MFD_CLOEXEC) })?;
-    let file = HostFile::own(fd)?;
+    let fd = OwnedHostFd(fd);
     let mut rest = bytes;
     while !rest.is_empty() {
-        let count = host::write(fd, Wait::Never, rest)?;
+        let count = host::write(fd.0, Wait::Never, rest)?;
         rest = &rest[count..];
     }
-    Ok(file)
+    HostFile::own(fd)
 }
 
 /// Returns the name of a file that `/proc` has of this process.

@@ -125,16 +125,9 @@ pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T
     }
     check(at, count)?;
     let mut values = vec_with_capacity::<T>(count)?;
+    let (to, bytes) = (values.as_mut_ptr().cast(), count * size_of::<T>());
     // SAFETY: the vector has room for them, and `check` has seen that the length does not overflow.
-    if !unsafe {
-        faults::copy(
-            values.as_mut_ptr().cast(),
-            at.cast(),
-            count * size_of::<T>(),
-        )
-    } {
-        return Err(Errno::EFAULT);
-    }
+    unsafe { faults::copy(to, at.cast(), bytes) }?;
     // SAFETY: the copy has initialized them; valid as the caller promises.
     unsafe { values.set_len(count) };
     Ok(values)
@@ -209,9 +202,7 @@ pub(crate) unsafe fn get<T: Copy>(at: *const T) -> Result<T, Errno> {
     check(at, 1)?;
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: there is room for the value.
-    if !unsafe { faults::copy(value.as_mut_ptr().cast(), at.cast(), size_of::<T>()) } {
-        return Err(Errno::EFAULT);
-    }
+    unsafe { faults::copy(value.as_mut_ptr().cast(), at.cast(), size_of::<T>()) }?;
     // SAFETY: the copy has initialized it; valid as the caller promises.
     Ok(unsafe { value.assume_init() })
 }
@@ -242,10 +233,7 @@ pub(crate) unsafe fn get_if_any<T: Copy>(at: *const T) -> Result<Option<T>, Errn
 pub(crate) unsafe fn put<T: Copy>(at: *mut T, value: T) -> Result<(), Errno> {
     check(at, 1)?;
     // SAFETY: as the caller promises; the source is a value.
-    if !unsafe { faults::copy(at.cast(), (&raw const value).cast(), size_of::<T>()) } {
-        return Err(Errno::EFAULT);
-    }
-    Ok(())
+    unsafe { faults::copy(at.cast(), (&raw const value).cast(), size_of::<T>()) }
 }
 
 /// Writes bytes.
@@ -261,10 +249,7 @@ pub(crate) unsafe fn put_bytes(at: *mut c_void, bytes: &[u8]) -> Result<(), Errn
     }
     check(at.cast::<u8>(), bytes.len())?;
     // SAFETY: as the caller promises; the source is a slice.
-    if !unsafe { faults::copy(at.cast(), bytes.as_ptr(), bytes.len()) } {
-        return Err(Errno::EFAULT);
-    }
-    Ok(())
+    unsafe { faults::copy(at.cast(), bytes.as_ptr(), bytes.len()) }
 }
 
 /// Checks that an array of `count` values can be at `at`.

@@ -1,30 +1,29 @@
 //! The working directory, on both sides and in the routes.
 
-use std::ffi::c_int;
-
 use fdtable::FileRef;
-use fdtable_vfs::{Errno, RcuObject};
+use fdtable_vfs::Errno;
 use libc::AT_FDCWD;
 
 use crate::abi::routing::Side;
 use crate::abi::system::System;
-use crate::host;
 use crate::host::file::HostFile;
+use crate::host::{self, OwnedHostFd};
 
 impl System {
     /// Changes the working directory to one of the host, and keeps it open: relative paths begin
     /// there, whatever other threads do.
-    pub(crate) fn enter(&self, directory: &FileRef<RcuObject>) -> Result<c_int, Errno> {
-        let host_file = HostFile::below(&***directory).ok_or(Errno::EBADF)?;
+    pub(crate) fn enter(&self, directory: OwnedHostFd) -> Result<(), Errno> {
+        let directory = HostFile::own(directory)?;
+        let host_file = HostFile::below(&**directory).ok_or(Errno::EBADF)?;
         let _alone = self.directory.lock();
         // SAFETY: the call takes no pointer.
-        host::check(unsafe { libc::fchdir(host_file.fd().get()) })?;
+        host::done(unsafe { libc::fchdir(host_file.fd().get()) })?;
         let path = host::current_directory();
         self.routes.rcu(|routes| {
-            let here = Some(FileRef::clone(directory));
+            let here = Some(FileRef::clone(&directory));
             routes.with_directory(Side::Host, path.clone(), here)
         });
-        Ok(0)
+        Ok(())
     }
 
     /// Keeps the host's working directory open, if it is the one of the program. A directory that
@@ -36,14 +35,25 @@ impl System {
         if self.routes.load().side() == Side::Ours {
             return Ok(());
         }
-        match host::openat(AT_FDCWD, c".", libc::O_PATH | libc::O_DIRECTORY, 0) {
+        match host::open_directory(AT_FDCWD, c".") {
             Err(_) => Ok(()),
-            Ok(fd) => self.enter(&HostFile::own(fd)?).map(drop),
+            Ok(directory) => self.enter(directory),
         }
     }
 
+    /// Changes the working directory to one of a side.
+    pub(crate) fn change_directory(
+        &self,
+        side: Side,
+        change: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let _alone = self.directory.lock();
+        change()?;
+        self.record_directory(side)
+    }
+
     /// Records the new working directory.
-    pub(crate) fn record_directory(&self, side: Side) -> Result<c_int, Errno> {
+    pub(crate) fn record_directory(&self, side: Side) -> Result<(), Errno> {
         let path = match side {
             Side::Ours => match self.process.getcwd() {
                 Err(Errno::ENOENT) => self.removed_directory()?,
@@ -53,7 +63,7 @@ impl System {
         };
         self.routes
             .rcu(|routes| routes.with_directory(side, path.clone(), None));
-        Ok(0)
+        Ok(())
     }
 
     /// Returns the last path of our working directory, which is removed.

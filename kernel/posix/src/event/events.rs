@@ -24,7 +24,7 @@ use crate::host::watch;
 pub extern "C" fn fdt_eventfd(initial: c_uint, flags: c_int) -> c_int {
     call(|system| {
         let flags = EventFdFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
-        Ok(system.process.eventfd(initial.into(), flags)?.raw())
+        system.process.eventfd(initial.into(), flags)
     })
 }
 
@@ -39,7 +39,7 @@ pub extern "C" fn fdt_timerfd_create(clock: c_int, flags: c_int) -> c_int {
             libc::CLOCK_BOOTTIME | libc::CLOCK_BOOTTIME_ALARM => Clock::Boottime,
             _ => return Err(Errno::EINVAL),
         };
-        Ok(system.process.timerfd_create(clock, flags)?.raw())
+        system.process.timerfd_create(clock, flags)
     })
 }
 
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn fdt_timerfd_settime(
             // SAFETY: as the caller promises.
             unsafe { uaccess::put(old, to_itimerspec(&before)) }?;
         }
-        Ok(0)
+        Ok(())
     })
 }
 
@@ -74,8 +74,7 @@ pub unsafe extern "C" fn fdt_timerfd_gettime(fd: c_int, spec: *mut libc::itimers
     call(|system| {
         let found = system.process.timerfd_gettime(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(spec, to_itimerspec(&found)) }?;
-        Ok(0)
+        unsafe { uaccess::put(spec, to_itimerspec(&found)) }
     })
 }
 
@@ -97,10 +96,7 @@ pub extern "C" fn fdt_epoll_create(size: c_int) -> c_int {
         if size <= 0 {
             return Err(Errno::EINVAL);
         }
-        Ok(system
-            .process
-            .epoll_create1(EpollCreateFlags::empty())?
-            .raw())
+        system.process.epoll_create1(EpollCreateFlags::empty())
     })
 }
 
@@ -109,7 +105,7 @@ pub extern "C" fn fdt_epoll_create(size: c_int) -> c_int {
 pub extern "C" fn fdt_epoll_create1(flags: c_int) -> c_int {
     call(|system| {
         let flags = EpollCreateFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
-        Ok(system.process.epoll_create1(flags)?.raw())
+        system.process.epoll_create1(flags)
     })
 }
 
@@ -150,8 +146,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
         });
         watch::rewatch();
         let process = &system.process;
-        process.epoll_ctl(epfd, operation_of_ours, fd, requested)?;
-        Ok(0)
+        process.epoll_ctl(epfd, operation_of_ours, fd, requested)
     })
 }
 
@@ -163,7 +158,7 @@ fn control_host_file(
     operation: c_int,
     fd: c_int,
     event: Option<libc::epoll_event>,
-) -> Option<Result<c_int, Errno>> {
+) -> Option<Result<(), Errno>> {
     let file = system.file(fd).ok()?;
     let host_file = HostFile::below(&**file)?;
     let set = system.file(epfd).ok()?;
@@ -173,8 +168,7 @@ fn control_host_file(
         let used = host_file.fd();
         let host_fd = host_file.name_in(set, fd, &used)?;
         let host_epoll = HostEpoll::of(&**set).ok_or(Errno::EINVAL)?;
-        host_epoll.control(operation, host_fd, event)?;
-        Ok(0)
+        host_epoll.control(operation, host_fd, event)
     };
     Some(control())
 }
@@ -328,7 +322,7 @@ unsafe fn wait_in_host(
         let until_change = waiting.next_change().map(remaining);
         let wait = [left, until_change].into_iter().flatten().min();
         // SAFETY: as the caller promises.
-        let waited = unsafe { host_epoll.wait_for_caller(events, most, wait, mask) };
+        let waited = unsafe { host_epoll.wait_in_host(events, most, wait, mask, true) };
         drop(waiting);
         if waited != Ok(0) {
             return Waited::Host(waited);

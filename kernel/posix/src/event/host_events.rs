@@ -74,6 +74,6 @@ pub unsafe extern "C" fn fdt_signalfd(
         let ours = flags & libc::SFD_CLOEXEC;
         // SAFETY: as the caller promises.
         let host_fd = host::check(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
-        system.adopt_new(host_fd, ours)
+        Ok(system.adopt_new(host_fd, ours)?.raw())
     })
 }

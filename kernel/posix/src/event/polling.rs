@@ -7,12 +7,13 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use fdtable_vfs::event::Events;
-use fdtable_vfs::{Errno, FdSet, PollFd};
+use fdtable_vfs::{Errno, FdSet, PollFd, select_now};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::{handlers, uaccess};
 use crate::host;
+use crate::host::direct::pollfd;
 use crate::host::file::OpenHostFd;
 use crate::host::watch;
 
@@ -157,11 +158,7 @@ impl HostFiles {
     fn of(system: &System, fds: impl Iterator<Item = c_int>) -> Option<Self> {
         let (mut polled, mut files) = (Vec::new(), Vec::new());
         for fd in fds {
-            let mut entry = libc::pollfd {
-                fd,
-                events: 0,
-                revents: 0,
-            };
+            let mut entry = pollfd(fd, 0);
             if fd >= 0 {
                 let host_fd = system.host_fd(fd).ok()??;
                 entry.fd = host_fd.get();
@@ -232,16 +229,16 @@ unsafe fn select(
     let count = examined_bits(system, count);
     let bits = count as usize;
     let words = bits.div_ceil(WORD);
-    let [mut read, mut write, mut except] = [None, None, None];
-    for (place, set) in [&mut read, &mut write, &mut except].into_iter().zip(sets) {
+    let mut copies = [None, None, None];
+    for (copy, set) in copies.iter_mut().zip(sets) {
         if !set.is_null() {
             // SAFETY: as the caller promises.
-            *place = Some(unsafe { Set::read(set.cast(), words) }?);
+            *copy = Some(unsafe { Set::read(set.cast(), words) }?);
         }
     }
-    let [r, w, e] =
-        [&mut read, &mut write, &mut except].map(|set| set.as_mut().map(|set| &mut set.bits));
-    let mut sets = [r, w, e];
+    let mut sets = copies
+        .each_mut()
+        .map(|set| set.as_mut().map(|set: &mut Set| &mut set.bits));
     let begun = Instant::now();
     let ready = match select_in_host(system, count, &mut sets, timeout, mask.as_ref()) {
         Some(result) => result?,
@@ -252,7 +249,7 @@ unsafe fn select(
             waiting(mask, || system.process.select(count, r, w, e, left))?
         }
     };
-    for set in [read, write, except].into_iter().flatten() {
+    for set in copies.into_iter().flatten() {
         // SAFETY: as the caller promises.
         unsafe { set.write_back(bits) }?;
     }
@@ -278,19 +275,13 @@ fn select_in_host(
     timeout: Option<Duration>,
     mask: Option<&libc::sigset_t>,
 ) -> Option<Result<usize, Errno>> {
-    let word_of = |index: usize| {
-        let words = sets.iter().flatten().map(|set| set.words().get(index));
-        words.fold(0, |all, word| all | word.copied().unwrap_or(0))
+    let copies = || sets.each_ref().map(|set| set.as_deref().cloned());
+    let (mut fds, mut found) = (Vec::new(), copies());
+    let all = |fd| {
+        fds.push(fd);
+        Ok(Events::empty())
     };
-    let fds: Vec<c_int> = (0..(count as usize).div_ceil(WORD))
-        .flat_map(|index| {
-            let word = word_of(index);
-            (0..WORD)
-                .filter(move |bit| word >> bit & 1 == 1)
-                .map(move |bit| (index * WORD + bit) as c_int)
-        })
-        .take_while(|&fd| fd < count)
-        .collect();
+    select_now(count, found.each_mut().map(Option::as_mut), all).ok()?;
     let mut of_host = HostFiles::of(system, fds.iter().copied())?;
     for (polled, &fd) in of_host.polled.iter_mut().zip(&fds) {
         for (set, events) in sets.iter().zip(SETS) {
@@ -303,32 +294,15 @@ fn select_in_host(
         Ok(ready) => ready,
         Err(errno) => return Some(Err(errno)),
     };
-    let found = |fd: c_int, revents: i16, set: &FdSet, events: i16| {
-        set.contains(fd) && revents & events != 0
-    };
-    let mut total = 0;
-    let mut results = sets.each_ref().map(|set| {
-        let words = set.as_ref().map_or(0, |set| set.words().len());
-        FdSet::from_words(&vec![0; words])
-    });
-    for (polled, &fd) in of_host.polled.iter().zip(&fds) {
-        for ((set, result), events) in sets.iter().zip(&mut results).zip(SETS) {
-            if set
-                .as_ref()
-                .is_some_and(|set| found(fd, polled.revents, set, events))
-            {
-                result.insert(fd);
-                total += 1;
-            }
-        }
-    }
+    let mut found = copies();
+    let mut revents = of_host.polled.iter().map(|polled| events(polled.revents));
+    let next = |_| Ok(revents.next().unwrap_or_default());
+    let total = select_now(count, found.each_mut().map(Option::as_mut), next).ok()?;
     if ready > 0 && total == 0 {
         return None;
     }
-    for (set, result) in sets.iter_mut().zip(results) {
-        if let Some(set) = set {
-            **set = result;
-        }
+    for (set, found) in sets.iter_mut().flatten().zip(found.into_iter().flatten()) {
+        **set = found;
     }
     Some(Ok(total))
 }

@@ -39,13 +39,12 @@ pub unsafe extern "C" fn fdt_faccessat(
             _ => target(),
         };
         match target? {
-            Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags)?,
+            Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags),
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
-                host::faccessat(directory.get(), path, mode, flags)?;
+                host::faccessat(directory.get(), path, mode, flags)
             }
         }
-        Ok(0)
     })
 }
 
@@ -63,8 +62,8 @@ pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
         let file = system.file(fd)?;
         match HostFile::with_inode_below(&**file) {
             // SAFETY: the call takes no pointer.
-            Some(host_file) => host::check(unsafe { libc::fchmod(host_file.fd().get(), mode) }),
-            None => system.process.fchmod(fd, mode).map(|()| 0),
+            Some(host_file) => host::done(unsafe { libc::fchmod(host_file.fd().get(), mode) }),
+            None => system.process.fchmod(fd, mode),
         }
     })
 }
@@ -81,14 +80,13 @@ pub unsafe extern "C" fn fdt_fchmodat(
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
-            Target::Ours(at, path) => system.process.fchmodat(at, path, mode, at_flags)?,
+            Target::Ours(at, path) => system.process.fchmodat(at, path, mode, at_flags),
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string.
-                host::check(unsafe { libc::fchmodat(directory.get(), path, mode, flags) })?;
+                host::done(unsafe { libc::fchmodat(directory.get(), path, mode, flags) })
             }
         }
-        Ok(0)
     })
 }
 
@@ -114,12 +112,9 @@ pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
         match HostFile::with_inode_below(&**file) {
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
-                host::check(unsafe { libc::fchown(host_file.fd().get(), owner, group) })
+                host::done(unsafe { libc::fchown(host_file.fd().get(), owner, group) })
             }
-            None => system
-                .process
-                .fchown(fd, owner_id(owner), owner_id(group))
-                .map(|()| 0),
+            None => system.process.fchown(fd, owner_id(owner), owner_id(group)),
         }
     })
 }
@@ -139,16 +134,15 @@ pub unsafe extern "C" fn fdt_fchownat(
         match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => {
                 let (owner, group) = (owner_id(owner), owner_id(group));
-                system.process.fchownat(at, path, owner, group, at_flags)?;
+                system.process.fchownat(at, path, owner, group, at_flags)
             }
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
                 let path = path.as_ptr();
                 // SAFETY: the path is a C string.
-                host::check(unsafe { libc::fchownat(directory.get(), path, owner, group, flags) })?;
+                host::done(unsafe { libc::fchownat(directory.get(), path, owner, group, flags) })
             }
         }
-        Ok(0)
     })
 }
 
@@ -172,13 +166,12 @@ pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_i
         let new = to_unsigned(length)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }? {
-            Target::Ours(_, path) => system.process.truncate(path, new)?,
+            Target::Ours(_, path) => system.process.truncate(path, new),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::check(unsafe { libc::truncate(path.as_ptr(), length) })?;
+                host::done(unsafe { libc::truncate(path.as_ptr(), length) })
             }
         }
-        Ok(0)
     })
 }
 
@@ -197,7 +190,7 @@ pub unsafe extern "C" fn fdt_utimensat(
         let is_of_file = path.is_null() && directory != AT_FDCWD;
         if is_nothing(times.as_ref()) && (!is_of_file || directory >= 0) {
             // Neither the path nor the descriptor is looked up.
-            return Ok(0);
+            return Ok(());
         }
         if is_of_file {
             return system.set_times_of(directory, times);
@@ -250,38 +243,36 @@ impl System {
         target: &Target<'_>,
         times: Option<[timespec; 2]>,
         flags: c_int,
-    ) -> Result<c_int, Errno> {
+    ) -> Result<(), Errno> {
         match target {
             Target::Ours(at, path) => {
                 let flags = at_flags(flags)?;
-                self.process.utimensat(*at, path, to_times(times)?, flags)?;
-                Ok(0)
+                self.process.utimensat(*at, path, to_times(times)?, flags)
             }
             Target::Host(path) => {
-                let times = times
-                    .as_ref()
-                    .map_or(std::ptr::null(), |times| times.as_ptr());
                 let (directory, path) = (path.directory(), path.as_ptr());
+                let times = pointer_to(times.as_ref());
                 // SAFETY: the path is a C string, and the times are valid or null.
-                host::check(unsafe { libc::utimensat(directory.get(), path, times, flags) })
+                host::done(unsafe { libc::utimensat(directory.get(), path, times, flags) })
             }
         }
     }
 
-    fn set_times_of(&self, fd: c_int, times: Option<[timespec; 2]>) -> Result<c_int, Errno> {
+    fn set_times_of(&self, fd: c_int, times: Option<[timespec; 2]>) -> Result<(), Errno> {
         let file = self.file(fd)?;
         let Some(host_file) = HostFile::with_inode_below(&**file) else {
             let times =
                 to_times(times).map_err(|errno| self.opened_file(fd).err().unwrap_or(errno))?;
-            self.process.futimens(fd, times)?;
-            return Ok(0);
+            return self.process.futimens(fd, times);
         };
-        let times = times
-            .as_ref()
-            .map_or(std::ptr::null(), |times| times.as_ptr());
+        let times = pointer_to(times.as_ref());
         // SAFETY: the times are valid or null.
-        host::check(unsafe { libc::futimens(host_file.fd().get(), times) })
+        host::done(unsafe { libc::futimens(host_file.fd().get(), times) })
     }
+}
+
+fn pointer_to(times: Option<&[timespec; 2]>) -> *const timespec {
+    times.map_or(std::ptr::null(), |times| times.as_ptr())
 }
 
 /// Converts the flags of an `...at` call.

@@ -3,12 +3,13 @@
 
 use std::ffi::{c_int, c_uint};
 
-use fdtable_vfs::{Errno, FallocateFlags};
+use fdtable::FileRef;
+use fdtable_vfs::{Errno, FallocateFlags, FileKind, RcuObject};
 use libc::{off_t, ssize_t};
 
 use crate::abi::call::{call, call_returning_errno};
 use crate::abi::uaccess;
-use crate::fs::transfers::{to_ssize, to_unsigned};
+use crate::fs::transfers::to_unsigned;
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -28,7 +29,7 @@ pub unsafe extern "C" fn fdt_sendfile(
         let moved = system.sigpipe_on_epipe(to, moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(offset, at) }?;
-        to_ssize(Ok(moved))
+        Ok(moved)
     })
 }
 
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn fdt_copy_file_range(
         unsafe { put_offset(from_offset, source) }?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(to_offset, target) }?;
-        to_ssize(Ok(moved))
+        Ok(moved)
     })
 }
 
@@ -76,12 +77,10 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
         let file = system.opened_file(fd)?;
         let (from, count) = (to_unsigned(offset)?, to_unsigned(length)?);
         if let Some(host_file) = HostFile::below(&**file) {
-            host::fallocate(host_file.fd().get(), how, offset, length)?;
-            return Ok(0);
+            return host::fallocate(host_file.fd().get(), how, offset, length);
         }
         let how = FallocateFlags::from_bits_retain(how.cast_unsigned());
-        system.process.fallocate(fd, how, from, count)?;
-        Ok(0)
+        system.process.fallocate(fd, how, from, count)
     })
 }
 
@@ -97,12 +96,14 @@ pub extern "C" fn fdt_posix_fadvise(
     call_returning_errno(|system| {
         let file = system.opened_file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return host::fadvise(host_file.fd().get(), offset, length, advice);
+            let host_fd = host_file.fd();
+            // SAFETY: the call takes no pointer.
+            return match unsafe { libc::posix_fadvise(host_fd.get(), offset, length, advice) } {
+                0 => Ok(()),
+                errno => Err(Errno::from_raw(errno)),
+            };
         }
-        if file
-            .stat()
-            .is_ok_and(|stat| stat.kind == fdtable_vfs::FileKind::Fifo)
-        {
+        if is_pipe(&file) {
             return Err(Errno::ESPIPE);
         }
         if length < 0 || !(libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice) {
@@ -117,22 +118,23 @@ pub extern "C" fn fdt_posix_fadvise(
 pub extern "C" fn fdt_readahead(fd: c_int, _offset: off_t, _count: usize) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        let is_regular = file.stat()?.kind == fdtable_vfs::FileKind::Regular;
-        if is_regular && file.status().can_read() {
-            return Ok(0);
+        match file.stat()?.kind {
+            FileKind::Regular if file.status().can_read() => Ok(0_usize),
+            FileKind::Regular => Err(Errno::EBADF),
+            _ => Err(Errno::EINVAL),
         }
-        Err(if is_regular {
-            Errno::EBADF
-        } else {
-            Errno::EINVAL
-        })
     })
 }
 
 /// Waits until the host has written everything: `sync(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_sync() {
-    host::sync();
+    // It cannot fail.
+    let _ = host::blocking(|| {
+        // SAFETY: the call takes no pointer.
+        unsafe { libc::sync() };
+        Ok(())
+    });
 }
 
 /// Waits until the file system of a descriptor is written: `syncfs(2)`. It does nothing for
@@ -141,9 +143,10 @@ pub extern "C" fn fdt_sync() {
 pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     call(|system| {
         let file = system.opened_file(fd)?;
-        match HostFile::below(&**file) {
-            Some(host_file) => host::syncfs(host_file.fd().get()),
-            None => Ok(0),
+        match HostFile::below(&**file).map(HostFile::fd) {
+            // SAFETY: the call takes no pointer.
+            Some(fd) => host::blocking(|| host::done(unsafe { libc::syncfs(fd.get()) })),
+            None => Ok(()),
         }
     })
 }
@@ -160,16 +163,23 @@ pub extern "C" fn fdt_sync_file_range(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            return host::sync_file_range(host_file.fd().get(), offset, length, flags);
+            let host_fd = host_file.fd();
+            // SAFETY: the call takes no pointer.
+            let sync = || unsafe { libc::sync_file_range(host_fd.get(), offset, length, flags) };
+            return host::blocking(|| host::done(sync()));
         }
         if flags > 7 || offset < 0 || length < 0 {
             return Err(Errno::EINVAL);
         }
         match file.stat()?.kind {
-            fdtable_vfs::FileKind::Regular | fdtable_vfs::FileKind::Directory => Ok(0),
+            FileKind::Regular | FileKind::Directory => Ok(()),
             _ => Err(Errno::ESPIPE),
         }
     })
+}
+
+pub(crate) fn is_pipe(file: &FileRef<RcuObject>) -> bool {
+    file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
 }
 
 /// Reads an optional offset of the caller.

@@ -10,7 +10,6 @@ use crate::abi::path::Target;
 use crate::abi::pin::LastLink;
 use crate::abi::routing::{Links, Side};
 use crate::abi::uaccess;
-use crate::fs::transfers::to_ssize;
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -21,20 +20,15 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
         // SAFETY: as the caller promises.
         match unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }? {
             Target::Ours(_, path) => {
-                let _alone = system.directory.lock();
-                system.process.chdir(path)?;
-                system.record_directory(Side::Ours)
+                system.change_directory(Side::Ours, || system.process.chdir(path))
             }
             Target::Host(path) if system.routes.load().links() == Links::Cross => {
-                let flags = libc::O_PATH | libc::O_DIRECTORY;
-                let fd = host::openat(path.directory().get(), path.path(), flags, 0)?;
-                system.enter(&HostFile::own(fd)?)
+                system.enter(host::open_directory(path.directory().get(), path.path())?)
             }
             Target::Host(path) => {
-                let _alone = system.directory.lock();
                 // SAFETY: the path is a C string.
-                host::check(unsafe { libc::chdir(path.as_ptr()) })?;
-                system.record_directory(Side::Host)
+                let change = || host::done(unsafe { libc::chdir(path.as_ptr()) });
+                system.change_directory(Side::Host, change)
             }
         }
     })
@@ -46,22 +40,15 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         match HostFile::below(&**file) {
-            None => {
-                let _alone = system.directory.lock();
-                system.process.fchdir(fd)?;
-                system.record_directory(Side::Ours)
-            }
+            None => system.change_directory(Side::Ours, || system.process.fchdir(fd)),
+            // A lock on the directory does not last until the next change.
             Some(host_file) if system.routes.load().links() == Links::Cross => {
-                // A lock on the directory does not last until the next change.
-                let flags = libc::O_PATH | libc::O_DIRECTORY;
-                let fd = host::openat(host_file.fd().get(), c".", flags, 0)?;
-                system.enter(&HostFile::own(fd)?)
+                system.enter(host::open_directory(host_file.fd().get(), c".")?)
             }
             Some(host_file) => {
-                let _alone = system.directory.lock();
                 // SAFETY: the call takes no pointer.
-                host::check(unsafe { libc::fchdir(host_file.fd().get()) })?;
-                system.record_directory(Side::Host)
+                let change = || host::done(unsafe { libc::fchdir(host_file.fd().get()) });
+                system.change_directory(Side::Host, change)
             }
         }
     })
@@ -88,7 +75,8 @@ pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_cha
         let place = if is_given {
             buf.cast()
         } else {
-            host::allocate(size.max(path.len()))?
+            // SAFETY: any size is valid.
+            host::check_pointer(unsafe { libc::malloc(size.max(path.len())) })?
         };
         // SAFETY: as the caller promises, or allocated above.
         let copy = unsafe { uaccess::bytes_mut(place, path.len()) }?;
@@ -107,7 +95,7 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
             return host::check(unsafe {
                 libc::syscall(libc::SYS_getdents64, host_file.fd().get(), buf, size)
             })
-            .map(|count| count as ssize_t);
+            .map(|count| count as usize);
         }
         let is_directory = |stat: Stat| stat.kind == FileKind::Directory;
         if !file.stat().is_ok_and(is_directory) {
@@ -126,7 +114,7 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
         for entry in &entries {
             filled += write_record(&mut buf[filled..], entry);
         }
-        to_ssize(Ok(filled))
+        Ok(filled)
     })
 }
 

@@ -27,8 +27,7 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
         if let Some(host_fd) = system.host_fd(fd)? {
             return host::flock(host_fd.get(), operation);
         }
-        system.process.flock(fd, known)?;
-        Ok(0)
+        system.process.flock(fd, known)
     })
 }
 

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn fdt_memfd_create(name: *const c_char, flags: c_uint) ->
         // SAFETY: as the caller promises.
         let name = unsafe { uaccess::string_below(name, MFD_NAME_MAX + 1) }?;
         let name = name.ok_or(Errno::EINVAL)?;
-        Ok(system.process.memfd_create(name.to_bytes(), flags)?.raw())
+        system.process.memfd_create(name.to_bytes(), flags)
     })
 }
 
@@ -175,18 +175,23 @@ fn copy(mapping: &Mapping, file: &dyn Object) -> Result<*mut c_void, Errno> {
         };
         return memfd.map(&mapping, true);
     }
-    let place = host::map_anonymous(mapping.at, length, mapping.flags & !libc::MAP_TYPE)?;
+    let memory = Mapping {
+        protection: libc::PROT_READ | libc::PROT_WRITE,
+        flags: mapping.flags & !libc::MAP_TYPE | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        offset: 0,
+        ..*mapping
+    };
+    let place = memory.of(-1)?;
     // Fill whole pages, like the host: bytes of the file after `length` appear too. The host
     // mapped the pages, so the sum does not overflow.
     let whole = length.next_multiple_of(host::page_size() as usize);
     // SAFETY: the memory was mapped above, and is not shared yet.
     let memory = unsafe { slice::from_raw_parts_mut(place.cast::<u8>(), whole) };
-    let done = fill(file, memory, mapping.offset.cast_unsigned())
-        .and_then(|()| host::protect(place, length, mapping.protection));
-    if let Err(errno) = done {
-        host::unmap(place, length);
-        return Err(errno);
-    }
+    // SAFETY: as above.
+    let protect = |()| host::done(unsafe { libc::mprotect(place, length, mapping.protection) });
+    let done = fill(file, memory, mapping.offset.cast_unsigned()).and_then(protect);
+    // SAFETY: as above.
+    done.inspect_err(|_| _ = unsafe { libc::munmap(place, length) })?;
     Ok(place)
 }
 

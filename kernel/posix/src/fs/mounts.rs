@@ -15,8 +15,7 @@ pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
         let path = unsafe { uaccess::string(path) }?;
-        system.mount(&system.mounter()?, path.to_bytes(), MountOptions::default())?;
-        Ok(0)
+        system.mount(&system.mounter()?, path.to_bytes(), MountOptions::default())
     })
 }
 
@@ -27,7 +26,6 @@ pub unsafe extern "C" fn fdt_umount(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
         let path = unsafe { uaccess::string(path) }?;
-        system.unmount(path.to_bytes())?;
-        Ok(0)
+        system.unmount(path.to_bytes())
     })
 }

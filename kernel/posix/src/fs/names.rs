@@ -13,7 +13,6 @@ use crate::abi::path::Target;
 use crate::abi::pin::{LastLink, above_and_end};
 use crate::abi::system::System;
 use crate::abi::uaccess;
-use crate::fs::transfers::to_ssize;
 use crate::host;
 
 /// Creates a directory: `mkdir(2)`.
@@ -29,13 +28,12 @@ pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode
     call(|system| {
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path, LastLink::Parent) }? {
-            Target::Ours(at, path) => system.process.mkdirat(at, path, mode)?,
+            Target::Ours(at, path) => system.process.mkdirat(at, path, mode),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::check(unsafe { libc::mkdirat(path.directory().get(), path.as_ptr(), mode) })?;
+                host::done(unsafe { libc::mkdirat(path.directory().get(), path.as_ptr(), mode) })
             }
         }
-        Ok(0)
     })
 }
 
@@ -62,14 +60,13 @@ pub unsafe extern "C" fn fdt_mknodat(
         let kind = kind(mode)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path, LastLink::Parent) }? {
-            Target::Ours(at, path) => system.process.mknodat(at, path, kind, mode)?,
+            Target::Ours(at, path) => system.process.mknodat(at, path, kind, mode),
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: the path is a C string.
-                host::check(unsafe { libc::mknodat(directory.get(), path, mode, device) })?;
+                host::done(unsafe { libc::mknodat(directory.get(), path, mode, device) })
             }
         }
-        Ok(0)
     })
 }
 
@@ -110,15 +107,12 @@ pub unsafe extern "C" fn fdt_unlinkat(
         let what = UnlinkFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path, LastLink::Parent) }? {
-            Target::Ours(at, path) => system.process.unlinkat(at, path, what)?,
+            Target::Ours(at, path) => system.process.unlinkat(at, path, what),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::check(unsafe {
-                    libc::unlinkat(path.directory().get(), path.as_ptr(), flags)
-                })?;
+                host::done(unsafe { libc::unlinkat(path.directory().get(), path.as_ptr(), flags) })
             }
         }
-        Ok(0)
     })
 }
 
@@ -161,24 +155,24 @@ pub unsafe extern "C" fn fdt_renameat2(
         match (&old, &new) {
             (Target::Ours(old_at, old), Target::Ours(new_at, new)) => {
                 let flags = RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
-                system
-                    .process
-                    .renameat2(*old_at, old, *new_at, new, flags)?;
+                let process = &system.process;
+                process.renameat2(*old_at, old, *new_at, new, flags)
             }
             (Target::Host(old), Target::Host(new)) => {
                 if system.is_above_overlay(old)? || system.is_above_overlay(new)? {
                     return Err(Errno::EBUSY);
                 }
                 let (old_at, new_at) = (old.directory(), new.directory());
-                let (old, new) = ((old_at.get(), old.path()), (new_at.get(), new.path()));
-                host::renameat2(old, new, flags)?;
+                let (old_at, new_at) = (old_at.get(), new_at.get());
+                let (old, new) = (old.as_ptr(), new.as_ptr());
+                // SAFETY: the paths are C strings.
+                host::done(unsafe { libc::renameat2(old_at, old, new_at, new, flags) })
             }
             _ => {
                 RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
-                return Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV));
+                Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV))
             }
         }
-        Ok(0)
     })
 }
 
@@ -213,24 +207,17 @@ pub unsafe extern "C" fn fdt_linkat(
         match (&old, &new) {
             (Target::Ours(old_at, old), Target::Ours(new_at, new)) => {
                 let flags = AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
-                system.process.linkat(*old_at, old, *new_at, new, flags)?;
+                system.process.linkat(*old_at, old, *new_at, new, flags)
             }
             (Target::Host(old), Target::Host(new)) => {
                 let (old_at, new_at) = (old.directory(), new.directory());
+                let (old_at, new_at) = (old_at.get(), new_at.get());
+                let (old, new) = (old.as_ptr(), new.as_ptr());
                 // SAFETY: the paths are C strings.
-                host::check(unsafe {
-                    libc::linkat(
-                        old_at.get(),
-                        old.as_ptr(),
-                        new_at.get(),
-                        new.as_ptr(),
-                        flags,
-                    )
-                })?;
+                host::done(unsafe { libc::linkat(old_at, old, new_at, new, flags) })
             }
-            _ => return Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV)),
+            _ => Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV)),
         }
-        Ok(0)
     })
 }
 
@@ -291,16 +278,13 @@ pub unsafe extern "C" fn fdt_symlinkat(
         let leads_to = unsafe { uaccess::string(target) }?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path, LastLink::Parent) }? {
-            Target::Ours(at, path) => system.process.symlinkat(leads_to.to_bytes(), at, path)?,
+            Target::Ours(at, path) => system.process.symlinkat(leads_to.to_bytes(), at, path),
             Target::Host(path) => {
-                let leads_to = leads_to.as_ptr();
+                let (directory, path) = (path.directory(), path.as_ptr());
                 // SAFETY: both are C strings.
-                host::check(unsafe {
-                    libc::symlinkat(leads_to, path.directory().get(), path.as_ptr())
-                })?;
+                host::done(unsafe { libc::symlinkat(leads_to.as_ptr(), directory.get(), path) })
             }
         }
-        Ok(0)
     })
 }
 
@@ -338,9 +322,8 @@ pub unsafe extern "C" fn fdt_readlinkat(
                 Target::Host(path) => {
                     let (directory, path) = (path.directory(), path.as_ptr());
                     // SAFETY: the path is a C string; the rest as the caller promises.
-                    return host::check(unsafe {
-                        libc::readlinkat(directory.get(), path, buf, size)
-                    });
+                    let count = unsafe { libc::readlinkat(directory.get(), path, buf, size) };
+                    return host::check(count).map(isize::cast_unsigned);
                 }
             },
         };
@@ -348,6 +331,6 @@ pub unsafe extern "C" fn fdt_readlinkat(
         // SAFETY: as the caller promises.
         let buf = unsafe { uaccess::bytes_mut(buf.cast(), count) }?;
         buf.copy_from_slice(&leads_to[..count]);
-        to_ssize(Ok(count))
+        Ok(count)
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use fdtable::{FdFlags, Reservation, host_fork};
+use fdtable::{Fd, FdFlags, Reservation, host_fork};
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 
 use crate::abi::call::call;
@@ -11,7 +11,7 @@ use crate::abi::pin::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host::file::HostFile;
-use crate::host::{self, OpenHow, OwnedHostFd};
+use crate::host::{self, OpenHow};
 
 /// Opens a path: `open(2)`. `mode` is the third argument in C, if the flags require one.
 #[unsafe(no_mangle)]
@@ -34,7 +34,12 @@ pub unsafe extern "C" fn fdt_openat(
         if flags & both == both && flags & libc::O_PATH == 0 {
             return Err(Errno::EINVAL);
         }
-        let mut opening = Opening::new(system, flags, mode);
+        let mut opening = Opening {
+            system,
+            flags,
+            mode,
+            reserved: None,
+        };
         // SAFETY: as the caller promises.
         let target = unsafe {
             system.target_to_open(directory, path, flags, &mut |directory, path| {
@@ -69,7 +74,6 @@ pub unsafe extern "C" fn fdt_openat2(
     how: *const libc::open_how,
     size: usize,
 ) -> c_int {
-    const RESOLVE_CACHED: u64 = 0x20;
     call(|system| {
         // SAFETY: as the caller promises.
         let how = unsafe { argument(how.cast(), size) }?;
@@ -88,19 +92,17 @@ pub unsafe extern "C" fn fdt_openat2(
         };
         match target? {
             Target::Host(path) => {
-                let opened = match (path.into_result(), how.resolve) {
-                    (Ok(opened), _) => opened,
-                    (Err(path), 0) => {
-                        host::openat2_inside(path.directory().get(), path.path(), how)?
-                    }
-                    // The way to a file is restricted for the path as it was given.
-                    (Err(path), _) => {
-                        host::openat2_inside(path.directory().get(), path.as_given(), how)?
-                    }
-                };
+                let opened = path.into_result().or_else(|path| {
+                    let name = match how.resolve {
+                        0 => path.path(),
+                        // The way to a file is restricted for the path as it was given.
+                        _ => path.as_given(),
+                    };
+                    host::openat2_inside(path.directory().get(), name, how)
+                })?;
                 system.adopt_new(opened.into_raw(), flags & libc::O_CLOEXEC)
             }
-            Target::Ours(..) if how.resolve & !RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
+            Target::Ours(..) if how.resolve & !libc::RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
             Target::Ours(at, path) => {
                 let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
                 let (known, mode) = (how.flags & !(host::OPEN_FLAGS as u64) == 0, how.mode);
@@ -145,16 +147,7 @@ struct Opening<'s> {
     reserved: Option<Reservation<'s, RcuObject>>,
 }
 
-impl<'s> Opening<'s> {
-    fn new(system: &'s System, flags: c_int, mode: libc::mode_t) -> Self {
-        Opening {
-            system,
-            flags,
-            mode,
-            reserved: None,
-        }
-    }
-
+impl Opening<'_> {
     /// Reserves the descriptor, unless the process takes any: then no lower one can be missed.
     fn reserve(&mut self) -> Result<(), Errno> {
         if self.reserved.is_none() && !self.system.process.takes_any_descriptor() {
@@ -164,23 +157,17 @@ impl<'s> Opening<'s> {
     }
 
     /// Opens a path, unless the lookup has done so, and gives the file a descriptor.
-    fn finish(mut self, path: HostPath<'_>) -> Result<c_int, Errno> {
+    fn finish(mut self, path: HostPath<'_>) -> Result<Fd, Errno> {
         self.reserve()?;
-        let opened = match path.into_result() {
-            Ok(opened) => opened,
-            Err(path) => OwnedHostFd(host::openat(
-                path.directory().get(),
-                path.path(),
-                self.flags,
-                self.mode,
-            )?),
-        };
-        let file = HostFile::own(opened.into_raw())?;
+        let opened = path.into_result().or_else(|path| {
+            host::openat(path.directory().get(), path.path(), self.flags, self.mode)
+        })?;
+        let file = HostFile::own(opened)?;
         match self.reserved {
-            Some(reserved) => Ok(reserved.install(file).raw()),
+            Some(reserved) => Ok(reserved.install(file)),
             None => {
                 let files = self.system.process.files();
-                Ok(files.open_any(file, self.descriptor())?.raw())
+                Ok(files.open_any(file, self.descriptor())?)
             }
         }
     }
@@ -198,15 +185,15 @@ impl System {
         path: &[u8],
         flags: c_int,
         mode: libc::mode_t,
-    ) -> Result<c_int, Errno> {
+    ) -> Result<Fd, Errno> {
         // Like the host, ignore unknown flags, and let every file be large.
         let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
         let flags = flags | OpenFlags::LARGEFILE;
         if self.process.takes_any_descriptor() {
             let file = self.process.open_file(directory, path, flags, mode)?;
             let files = self.process.files();
-            return Ok(files.open_any(file, flags.descriptor())?.raw());
+            return Ok(files.open_any(file, flags.descriptor())?);
         }
-        Ok(self.process.openat(directory, path, flags, mode)?.raw())
+        self.process.openat(directory, path, flags, mode)
     }
 }

@@ -2,17 +2,17 @@
 
 use std::ffi::{c_int, c_uint};
 
-use fdtable::{FileRef, host_fork};
-use fdtable_vfs::{Errno, FileKind, RcuObject, SpliceFlags};
+use fdtable::host_fork;
+use fdtable_vfs::{Errno, SpliceFlags};
 use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::call;
 use crate::abi::uaccess;
-use crate::fs::copies::{offset_of, put_offset};
+use crate::fs::copies::{is_pipe, offset_of, put_offset};
 use crate::fs::partial;
-use crate::fs::transfers::to_ssize;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
-use crate::host::direct::direct;
+use crate::host;
+use crate::host::direct::{direct, words};
 
 /// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 /// fdtable is copied.
@@ -33,19 +33,9 @@ pub unsafe extern "C" fn fdt_splice(
         if let Some((from, to)) = system.host_fd(from)?.zip(system.host_fd(to)?) {
             let _out = host_fork::blocking_section();
             let (from, to) = (from.get(), to.get());
+            let a = words!(from, from_offset, to, to_offset, count, flags);
             // SAFETY: as the caller promises.
-            let moved = unsafe {
-                direct!(
-                    libc::SYS_splice,
-                    from,
-                    from_offset,
-                    to,
-                    to_offset,
-                    count,
-                    flags
-                )
-            };
-            return moved.map(|moved| moved as ssize_t);
+            return host::counted(unsafe { direct(libc::SYS_splice, a) });
         }
         let (source, target) = (system.file(from)?, system.file(to)?);
         // Checked before the offsets are read, as on the host.
@@ -71,7 +61,7 @@ pub unsafe extern "C" fn fdt_splice(
         unsafe { put_offset(from_offset, at) }?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(to_offset, at_target) }?;
-        to_ssize(Ok(moved))
+        Ok(moved)
     })
 }
 
@@ -86,11 +76,12 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
         if let Some((from, to)) = system.host_fd(from)?.zip(system.host_fd(to)?) {
             let _out = host_fork::blocking_section();
             // SAFETY: the call takes no pointer.
-            let copied = unsafe { direct!(libc::SYS_tee, from.get(), to.get(), count, flags) };
-            return copied.map(|copied| copied as ssize_t);
+            let copied =
+                unsafe { direct(libc::SYS_tee, words!(from.get(), to.get(), count, flags)) };
+            return host::counted(copied);
         }
         let copied = system.process.tee(from, to, count, flags_of_ours);
-        to_ssize(system.sigpipe_on_epipe(to, copied))
+        system.sigpipe_on_epipe(to, copied)
     })
 }
 
@@ -107,8 +98,13 @@ pub unsafe extern "C" fn fdt_vmsplice(
         if let Some(host_fd) = system.host_fd(fd)? {
             let _out = host_fork::blocking_section();
             // SAFETY: as the caller promises.
-            let moved = unsafe { direct!(libc::SYS_vmsplice, host_fd.get(), bufs, count, flags) };
-            return moved.map(|moved| moved as ssize_t);
+            let moved = unsafe {
+                direct(
+                    libc::SYS_vmsplice,
+                    words!(host_fd.get(), bufs, count, flags),
+                )
+            };
+            return host::counted(moved);
         }
         let count = c_int::try_from(count).map_err(|_| Errno::EINVAL)?;
         let status = system.file(fd)?.status();
@@ -118,7 +114,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
                 Buffers::Whole(bufs) => system.process.vmsplice_to_pipe(fd, &bufs, flags_of_ours),
                 Buffers::Partial(bufs) => partial::vmsplice(system, fd, &bufs, flags_of_ours),
             };
-            return to_ssize(system.sigpipe_on_epipe(fd, moved));
+            return system.sigpipe_on_epipe(fd, moved);
         }
         if !status.can_read() {
             return Err(Errno::EBADF);
@@ -126,10 +122,6 @@ pub unsafe extern "C" fn fdt_vmsplice(
         // SAFETY: as the caller promises.
         let mut bufs = unsafe { import_iovec_mut(bufs, count, |count| count) }?.whole()?;
         let process = &system.process;
-        to_ssize(process.vmsplice_from_pipe(fd, &mut bufs, flags_of_ours))
+        process.vmsplice_from_pipe(fd, &mut bufs, flags_of_ours)
     })
-}
-
-fn is_pipe(file: &FileRef<RcuObject>) -> bool {
-    file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
 }

@@ -36,8 +36,7 @@ pub unsafe extern "C" fn fdt_fstat(fd: c_int, stat: *mut libc::stat) -> c_int {
     call(|system| {
         let described = system.describe(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(stat, described) }?;
-        Ok(0)
+        unsafe { uaccess::put(stat, described) }
     })
 }
 
@@ -53,26 +52,31 @@ pub unsafe extern "C" fn fdt_fstatat(
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
         let described = match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
-            Target::Ours(at, path) => match system.process.fstatat(at, &path, at_flags) {
-                Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous(),
-                Ok(stat) if is_anonymous(&stat) => anonymous(),
-                described => to_stat(&described?),
-            },
+            Target::Ours(at, path) => {
+                let found = system.process.fstatat(at, &path, at_flags);
+                status_of_inode(found, path.is_empty())?.map_or_else(anonymous, to_stat)
+            }
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
                 host::fstatat(directory.get(), path, flags)?
             }
         };
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(stat, described) }?;
-        Ok(0)
+        unsafe { uaccess::put(stat, described) }
     })
 }
 
-/// Returns true for what `/proc/self/fd` shows of a file without an inode: a device without a
-/// number.
-fn is_anonymous(stat: &Stat) -> bool {
-    stat.kind == FileKind::CharDevice && stat.rdev == 0
+/// Returns the status of an inode. There is none of an eventfd and other anonymous files, which
+/// `/proc/self/fd` and `O_PATH` show as a device without a number.
+fn status_of_inode(
+    found: Result<Stat, Errno>,
+    is_of_descriptor: bool,
+) -> Result<Option<Stat>, Errno> {
+    match found {
+        Err(Errno::EOPNOTSUPP) if is_of_descriptor => Ok(None),
+        Ok(stat) if stat.kind == FileKind::CharDevice && stat.rdev == 0 => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Returns the status of a path relative to a directory, with the birth time: `statx(2)`.
@@ -93,19 +97,16 @@ pub unsafe extern "C" fn fdt_statx(
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => {
-                let described = match system.process.fstatat(at, &path, of_ours) {
-                    Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous_statx(),
-                    Ok(stat) if is_anonymous(&stat) => anonymous_statx(),
-                    described => to_statx(&described?),
-                };
+                let found = system.process.fstatat(at, &path, of_ours);
+                let found = status_of_inode(found, path.is_empty())?;
+                let described = found.map_or_else(anonymous_statx, to_statx);
                 // SAFETY: as the caller promises.
-                unsafe { uaccess::put(statx, described) }?;
-                Ok(0)
+                unsafe { uaccess::put(statx, described) }
             }
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
                 // SAFETY: the path is a C string; the rest as the caller promises.
-                host::check(unsafe {
+                host::done(unsafe {
                     libc::statx(directory.get(), path.as_ptr(), flags, mask, statx)
                 })
             }
@@ -120,8 +121,7 @@ pub unsafe extern "C" fn fdt_statfs(path: *const c_char, statfs: *mut libc::stat
         // SAFETY: as the caller promises.
         let described = unsafe { system.describe_fs(path) }?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(statfs, described) }?;
-        Ok(0)
+        unsafe { uaccess::put(statfs, described) }
     })
 }
 
@@ -131,8 +131,7 @@ pub unsafe extern "C" fn fdt_fstatfs(fd: c_int, statfs: *mut libc::statfs64) -> 
     call(|system| {
         let described = system.describe_fs_of(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(statfs, described) }?;
-        Ok(0)
+        unsafe { uaccess::put(statfs, described) }
     })
 }
 
@@ -142,13 +141,7 @@ impl System {
         let file = self.file(fd)?;
         match HostFile::with_inode_below(&**file) {
             Some(host_file) => host::fstat(host_file.fd().get()),
-            None => match file.stat() {
-                // An eventfd and other anonymous files have no inode of their own.
-                Err(Errno::EOPNOTSUPP) => Ok(anonymous()),
-                // Opened with `O_PATH`.
-                Ok(stat) if is_anonymous(&stat) => Ok(anonymous()),
-                stat => Ok(to_stat(&stat?)),
-            },
+            None => Ok(status_of_inode(file.stat(), true)?.map_or_else(anonymous, to_stat)),
         }
     }
 
@@ -160,14 +153,20 @@ impl System {
         // SAFETY: as the caller promises.
         match unsafe { self.target(AT_FDCWD, path, LastLink::Follow) }? {
             Target::Ours(at, path) => Ok(to_statfs(&self.process.statfs(at, path)?)),
-            Target::Host(path) => host::statfs(path.path()),
+            // SAFETY: the path is a C string, and the call stores such a struct.
+            Target::Host(path) => unsafe {
+                host::stored(|statfs| libc::statfs64(path.as_ptr(), statfs))
+            },
         }
     }
 
     fn describe_fs_of(&self, fd: c_int) -> Result<libc::statfs64, Errno> {
         let file = self.file(fd)?;
         match HostFile::with_inode_below(&**file) {
-            Some(host_file) => host::fstatfs(host_file.fd().get()),
+            // SAFETY: the call stores such a struct.
+            Some(host_file) => unsafe {
+                host::stored(|statfs| libc::fstatfs64(host_file.fd().get(), statfs))
+            },
             None => Ok(to_statfs(&self.process.fstatfs(fd)?)),
         }
     }
@@ -195,7 +194,7 @@ fn anonymous_statx() -> libc::statx {
 }
 
 /// Converts a status to the C struct.
-fn to_stat(stat: &Stat) -> libc::stat {
+fn to_stat(stat: Stat) -> libc::stat {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::stat = unsafe { mem::zeroed() };
     out.st_dev = stat.device;
@@ -214,7 +213,7 @@ fn to_stat(stat: &Stat) -> libc::stat {
     out
 }
 
-fn to_statx(stat: &Stat) -> libc::statx {
+fn to_statx(stat: Stat) -> libc::statx {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statx = unsafe { mem::zeroed() };
     out.stx_mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;

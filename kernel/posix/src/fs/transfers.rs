@@ -106,19 +106,13 @@ impl System {
 /// Sets the size of an open file: `ftruncate(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_ftruncate(fd: c_int, length: libc::off_t) -> c_int {
-    call(|system| {
-        system.process.ftruncate(fd, to_unsigned(length)?)?;
-        Ok(0)
-    })
+    call(|system| system.process.ftruncate(fd, to_unsigned(length)?))
 }
 
 /// Waits until the file is on stable storage: `fsync(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fsync(fd: c_int) -> c_int {
-    call(|system| {
-        system.process.fsync(fd)?;
-        Ok(0)
-    })
+    call(|system| system.process.fsync(fd))
 }
 
 /// Like `fsync`: `fdatasync(2)`.
@@ -138,20 +132,20 @@ unsafe fn read(
     buf: *mut c_void,
     count: usize,
     offset: Option<u64>,
-) -> Result<isize, Errno> {
+) -> Result<usize, Errno> {
     let used = partial::used_by_read(system, fd, count, offset);
     // SAFETY: as the caller promises.
     let Ok(bytes) = (unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) }) else {
         // SAFETY: as the caller promises.
         let bufs = unsafe { partial_of(system, fd, Direction::Read, buf, count, offset) }?;
-        return to_ssize(partial::read(system, fd, &bufs, offset));
+        return partial::read(system, fd, &bufs, offset);
     };
     let count = used.count.min(bytes.len());
     let bytes = &mut bytes[..count];
-    to_ssize(match offset {
+    match offset {
         Some(offset) => system.process.pread(fd, bytes, offset),
         None => system.process.read(fd, bytes),
-    })
+    }
 }
 
 /// Writes at an offset, or at the position.
@@ -165,7 +159,7 @@ unsafe fn write(
     bytes: *const c_void,
     count: usize,
     offset: Option<u64>,
-) -> Result<isize, Errno> {
+) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     let written = match (unsafe { uaccess::bytes(bytes, count) }, offset) {
         (Ok(bytes), Some(offset)) => system.process.pwrite(fd, bytes, offset),
@@ -177,7 +171,7 @@ unsafe fn write(
             partial::write(system, fd, &bufs, offset)
         }
     };
-    to_ssize(system.sigpipe_on_epipe(fd, written))
+    system.sigpipe_on_epipe(fd, written)
 }
 
 /// Returns the buffer of a transfer that cannot be accessed as a whole.
@@ -200,11 +194,6 @@ unsafe fn partial_of(
         .map_err(|errno| system.transfer_error(fd, direction, offset.is_some(), errno))?;
     // SAFETY: as the caller promises.
     Ok(unsafe { Partial::of_one(at, count, direction == Direction::Read) })
-}
-
-/// Converts a byte count to the C type. One transfer moves less than 2^31 bytes.
-pub(crate) fn to_ssize(done: Result<usize, Errno>) -> Result<isize, Errno> {
-    done.map(usize::cast_signed)
 }
 
 impl System {
@@ -308,11 +297,7 @@ impl System {
             "anon_inode:[timerfd]" => direction == Direction::Read,
             _ => false,
         };
-        if transfers {
-            Ok(())
-        } else {
-            Err(Errno::EINVAL)
-        }
+        transfers.then_some(()).ok_or(Errno::EINVAL)
     }
 }
 

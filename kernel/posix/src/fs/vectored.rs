@@ -1,6 +1,6 @@
 //! Transfers with several buffers: `readv`, `writev` and their variants.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Deref;
 
@@ -11,7 +11,7 @@ use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::fs::partial::{self, Partial};
-use crate::fs::transfers::{Direction, to_ssize, to_unsigned};
+use crate::fs::transfers::{Direction, to_unsigned};
 
 /// Reads into several buffers: `readv(2)`.
 #[unsafe(no_mangle)]
@@ -93,22 +93,18 @@ unsafe fn read(
     fd: c_int,
     (bufs, count): (*const iovec, c_int),
     offset: Option<u64>,
-) -> Result<ssize_t, Errno> {
+) -> Result<usize, Errno> {
     let limit = |count| partial::read_limit(system, fd, count, offset);
     // SAFETY: as the caller promises.
     let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
-    to_ssize(
-        match system.buffers_for(fd, Direction::Read, offset, bufs)? {
-            Buffers::Whole(bufs) if is_empty(&bufs) => {
-                return system.no_bytes(fd, Direction::Read, offset);
-            }
-            Buffers::Whole(mut bufs) => match offset {
-                Some(offset) => system.process.preadv(fd, &mut bufs, offset),
-                None => system.process.readv(fd, &mut bufs),
-            },
-            Buffers::Partial(bufs) => partial::read(system, fd, &bufs, offset),
+    match system.buffers_for(fd, Direction::Read, offset, bufs)? {
+        Buffers::Whole(bufs) if is_empty(&bufs) => system.no_bytes(fd, Direction::Read, offset),
+        Buffers::Whole(mut bufs) => match offset {
+            Some(offset) => system.process.preadv(fd, &mut bufs, offset),
+            None => system.process.readv(fd, &mut bufs),
         },
-    )
+        Buffers::Partial(bufs) => partial::read(system, fd, &bufs, offset),
+    }
 }
 
 /// Writes from several buffers, at an offset or at the position.
@@ -121,7 +117,7 @@ unsafe fn write(
     fd: c_int,
     (bufs, count): (*const iovec, c_int),
     offset: Option<u64>,
-) -> Result<ssize_t, Errno> {
+) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { import_iovec(bufs, count) };
     let written = match system.buffers_for(fd, Direction::Write, offset, bufs)? {
@@ -134,7 +130,7 @@ unsafe fn write(
         },
         Buffers::Partial(bufs) => partial::write(system, fd, &bufs, offset),
     };
-    to_ssize(system.sigpipe_on_epipe(fd, written))
+    system.sigpipe_on_epipe(fd, written)
 }
 
 /// Returns the offset of a call with flags, or nothing for the position. Accepts flags that do not
@@ -204,7 +200,7 @@ impl System {
         fd: c_int,
         direction: Direction,
         offset: Option<u64>,
-    ) -> Result<ssize_t, Errno> {
+    ) -> Result<usize, Errno> {
         self.check_transfer(fd, direction, offset.is_some())?;
         Ok(0)
     }
@@ -220,6 +216,18 @@ impl<B: Deref<Target = [u8]>> Buffers<Vec<B>> {
 }
 
 impl<C> Buffers<C> {
+    /// Returns buffers as a whole, or as the part of them that can be accessed.
+    ///
+    /// # Safety
+    /// As for [`Partial::of`].
+    pub(crate) unsafe fn new(whole: Result<C, Errno>, bufs: &[iovec], writes: bool) -> Self {
+        match whole {
+            Ok(bufs) => Buffers::Whole(bufs),
+            // SAFETY: as the caller promises.
+            Err(_) => Buffers::Partial(unsafe { Partial::of(bufs, writes) }),
+        }
+    }
+
     /// Returns the buffers, for a call that moves all of them or nothing.
     ///
     /// # Errors
@@ -252,17 +260,11 @@ pub(crate) unsafe fn import_iovec_mut<'a>(
     let all = bufs
         .iter()
         .fold(0, |sum: usize, buf| sum.saturating_add(buf.iov_len));
-    let mut left = limit(all).min(uaccess::MAX_RW_COUNT);
-    let buf = |buf: &iovec| {
-        let count = shorten(buf.iov_len, &mut left);
-        // SAFETY: as the caller promises.
-        unsafe { uaccess::bytes_mut(buf.iov_base, count) }.map(IoSliceMut::new)
-    };
-    Ok(match bufs.iter().map(buf).collect() {
-        Ok(bufs) => Buffers::Whole(bufs),
-        // SAFETY: as the caller promises.
-        Err(_) => Buffers::Partial(unsafe { Partial::of(&bufs, true) }),
-    })
+    // SAFETY: as the caller promises.
+    let buf = |at, count| unsafe { uaccess::bytes_mut(at, count) }.map(IoSliceMut::new);
+    let whole = each_within(limit(all), &bufs, buf);
+    // SAFETY: as the caller promises.
+    Ok(unsafe { Buffers::new(whole, &bufs, true) })
 }
 
 /// Returns the caller's buffers for a call that reads from them.
@@ -278,25 +280,27 @@ pub(crate) unsafe fn import_iovec<'a>(
 ) -> Result<Buffers<Vec<IoSlice<'a>>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { copy_iovecs(bufs, count) }?;
-    let mut left = uaccess::MAX_RW_COUNT;
-    let buf = |buf: &iovec| {
-        let count = shorten(buf.iov_len, &mut left);
-        // SAFETY: as the caller promises.
-        unsafe { uaccess::bytes(buf.iov_base, count) }.map(IoSlice::new)
-    };
-    Ok(match bufs.iter().map(buf).collect() {
-        Ok(bufs) => Buffers::Whole(bufs),
-        // SAFETY: as the caller promises.
-        Err(_) => Buffers::Partial(unsafe { Partial::of(&bufs, false) }),
-    })
+    // SAFETY: as the caller promises.
+    let buf = |at: *mut _, count| unsafe { uaccess::bytes(at, count) }.map(IoSlice::new);
+    let whole = each_within(uaccess::MAX_RW_COUNT, &bufs, buf);
+    // SAFETY: as the caller promises.
+    Ok(unsafe { Buffers::new(whole, &bufs, false) })
 }
 
-/// Returns how much of a buffer one transfer moves, and subtracts it from `left`. Nothing after a
+/// Imports as much of each buffer as one transfer moves, which has a limit. Nothing after a
 /// shortened buffer is moved, because it would land at a wrong offset.
-fn shorten(length: usize, left: &mut usize) -> usize {
-    let count = length.min(*left);
-    *left -= count;
-    count
+fn each_within<B>(
+    limit: usize,
+    bufs: &[iovec],
+    import: impl Fn(*mut c_void, usize) -> Result<B, Errno>,
+) -> Result<Vec<B>, Errno> {
+    let mut left = limit.min(uaccess::MAX_RW_COUNT);
+    let shortened = bufs.iter().map(|buf| {
+        let count = buf.iov_len.min(left);
+        left -= count;
+        import(buf.iov_base, count)
+    });
+    shortened.collect()
 }
 
 /// # Safety

@@ -14,6 +14,11 @@ pub(crate) fn check<N: Copy + PartialEq + From<i8>>(result: N) -> Result<N, Errn
     Ok(result)
 }
 
+/// Like [`check`], of a call that returns 0 on success.
+pub(crate) fn done<N: Copy + PartialEq + From<i8>>(result: N) -> Result<(), Errno> {
+    check(result).map(drop)
+}
+
 /// Converts a pointer that may be null to a result.
 pub(crate) fn check_pointer<T>(result: *mut T) -> Result<*mut T, Errno> {
     if result.is_null() {

@@ -1,7 +1,5 @@
 //! Credentials of the host process.
 
-use std::ffi::c_int;
-
 use fdtable_vfs::fs::{Capabilities, Credentials};
 use fdtable_vfs::{Errno, Process};
 
@@ -58,12 +56,6 @@ fn capability_sets() -> CapabilitySets {
     sets
 }
 
-/// Returns the low 32 of the effective and of the permitted capabilities of the calling thread.
-fn capabilities() -> (u32, u32) {
-    let sets = capability_sets();
-    (sets[0][0], sets[0][1])
-}
-
 /// Runs a lookup of the calling thread with the rights that `access` has: those of the real user.
 /// If the user for files is neither the real nor the effective one, it could not be set again, and
 /// the lookup has its rights.
@@ -103,15 +95,14 @@ fn set_rights((user, group): (libc::uid_t, libc::gid_t), sets: &CapabilitySets) 
 
 /// Returns true if `access` uses the effective capabilities: `SECBIT_NO_SETUID_FIXUP`.
 pub(crate) fn keeps_capabilities_of_access() -> bool {
-    const NO_SETUID_FIXUP: c_int = 1 << 2;
     // SAFETY: the call takes no pointer.
     let bits = unsafe { libc::prctl(libc::PR_GET_SECUREBITS) };
-    bits != -1 && bits & NO_SETUID_FIXUP != 0
+    bits != -1 && bits & libc::SECBIT_NO_SETUID_FIXUP != 0
 }
 
 /// Copies the host's credentials to a process of ours.
 pub(crate) fn copy_credentials(process: &Process) {
-    let (effective, permitted) = capabilities();
+    let [[effective, permitted, _], _] = capability_sets();
     let (user, group) = ids_for_files();
     let effective = Credentials {
         uid: user,

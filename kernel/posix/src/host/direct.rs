@@ -1,7 +1,7 @@
 //! System calls of the host that are made directly: without the C library's cancellation points,
 //! and by a runner of programs in its own way.
 
-use std::ffi::{c_int, c_long, c_uint};
+use std::ffi::{c_int, c_long};
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,41 +10,18 @@ use fdtable_vfs::Errno;
 
 use super::check::errno;
 
-/// `waiting!(wait, number, arguments…)`: makes a system call of the host directly. Unsafe: the
-/// arguments are those of the system call.
-macro_rules! waiting {
-    ($wait:expr, $number:expr $(, $argument:expr)* $(,)?) => {
-        $crate::host::direct::call($wait, $number, $crate::host::direct::words!($($argument),*))
-    };
-}
-
-/// `direct!(number, arguments…)`: as `waiting!`, for a call that never waits.
-macro_rules! direct {
-    ($number:expr $(, $argument:expr)* $(,)?) => {
-        $crate::host::direct::waiting!($crate::host::direct::Wait::Never, $number $(, $argument)*)
-    };
-}
-
-/// `transfer!(wait, events, number, arguments…)`: as `waiting!`, with [`make_transfer`].
-macro_rules! transfer {
-    ($wait:expr, $events:expr, $number:expr $(, $argument:expr)* $(,)?) => {{
-        let arguments = $crate::host::direct::words!($($argument),*);
-        $crate::host::direct::make_transfer($wait, $events, $number, arguments)
-    }};
-}
-
 /// `words!(arguments…)`: the arguments of a system call as words, and zeroes behind them.
 macro_rules! words {
     ($($argument:expr),*) => {{
-        use $crate::host::direct::Argument as _;
-        let given = [$($argument.word()),*];
+        #[allow(clippy::unnecessary_cast, reason = "some are words already")]
+        let given = [$($argument as ::std::ffi::c_long),*];
         let mut arguments = [0; 6];
         arguments[..given.len()].copy_from_slice(&given);
         arguments
     }};
 }
 
-pub(crate) use {direct, transfer, waiting, words};
+pub(crate) use words;
 
 /// Makes a system call: its number, and its arguments. Returns a negative error number on failure.
 pub type DirectCall = unsafe extern "C" fn(c_long, *const [c_long; 6]) -> c_long;
@@ -99,22 +76,27 @@ pub(crate) unsafe fn make_transfer(
 /// Returns true if a transfer of a descriptor would wait for these events.
 #[cold]
 fn would_wait(fd: RawFd, events: i16) -> bool {
-    let mut entry = libc::pollfd {
-        fd,
-        events,
-        revents: 0,
-    };
+    let mut entry = pollfd(fd, events);
     let now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     let (place, time) = (&raw mut entry, &raw const now);
     // SAFETY: the pointers are to one entry and a time; there is no mask.
-    let ready = unsafe { direct!(libc::SYS_ppoll, place, 1, time, 0, 0) };
+    let ready = unsafe { direct(libc::SYS_ppoll, words!(place, 1, time, 0, 0)) };
     // SAFETY: the call takes no pointer.
-    let flags = unsafe { direct!(libc::SYS_fcntl, fd, libc::F_GETFL) };
+    let flags = unsafe { direct(libc::SYS_fcntl, words!(fd, libc::F_GETFL)) };
     let nonblocking = flags.is_ok_and(|flags| flags & c_long::from(libc::O_NONBLOCK) != 0);
     ready == Ok(0) && !nonblocking
+}
+
+/// Returns an entry of `poll(2)`.
+pub(crate) fn pollfd(fd: RawFd, events: i16) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }
 }
 
 /// Waits for events, and returns their number. Where a runner ends the wait for a signal before it
@@ -132,35 +114,6 @@ pub(crate) fn wait_for_events(
         });
     }
     count.map(|count| count as usize)
-}
-
-/// Argument of a system call.
-pub(crate) trait Argument {
-    fn word(self) -> c_long;
-}
-
-macro_rules! arguments {
-    ($($integer:ty),*) => {$(
-        impl Argument for $integer {
-            fn word(self) -> c_long {
-                self as c_long
-            }
-        }
-    )*};
-}
-
-arguments!(c_int, c_uint, c_long, usize);
-
-impl<T> Argument for *const T {
-    fn word(self) -> c_long {
-        self.expose_provenance() as c_long
-    }
-}
-
-impl<T> Argument for *mut T {
-    fn word(self) -> c_long {
-        self.expose_provenance() as c_long
-    }
 }
 
 /// Possibility that a call waits for other threads or programs.
@@ -188,7 +141,7 @@ impl Wait {
     }
 }
 
-/// Makes a call. Use [`waiting!`](waiting).
+/// Makes a system call of the host directly.
 ///
 /// # Safety
 /// The arguments are those of the system call.
@@ -216,4 +169,13 @@ pub(crate) unsafe fn call(
         -4095..=-1 => Err(Errno::from_raw(-result as c_int)),
         result => Ok(result),
     }
+}
+
+/// Makes a system call that never waits, as [`call`] does.
+///
+/// # Safety
+/// The arguments are those of the system call.
+pub(crate) unsafe fn direct(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { call(Wait::Never, number, arguments) }
 }

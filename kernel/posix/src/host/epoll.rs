@@ -71,13 +71,15 @@ const AT_ONCE: usize = 64;
 
 impl HostEpoll {
     fn create(names: fn() -> Vec<(RawFd, RawFd)>) -> Result<Arc<dyn HostSet>, Errno> {
-        let fd = host::epoll_create()?;
-        let eventfd = host::eventfd().inspect_err(|_| host::close(fd))?;
-        let host_fd = HostFd::new(fd);
+        let (fd, eventfd) = (host::epoll_create()?, host::eventfd()?.into_raw());
+        let host_fd = HostFd::new(fd.into_raw());
+        let mut key = 0_u64;
+        // SAFETY: there is room for eight bytes.
+        unsafe { libc::getrandom((&raw mut key).cast(), 8, libc::GRND_NONBLOCK) };
         let made = Arc::new(HostEpoll {
             pinned: AtomicCell::new(0),
             host_fd,
-            key: host::random(),
+            key,
             generation: fd::generation(),
             wake: Mutex::new(Wake {
                 eventfd: HostFd::new(eventfd),
@@ -149,8 +151,9 @@ impl HostEpoll {
         host::epoll_control(self.host_fd.get(), operation, host_fd, event)
     }
 
-    /// Waits in the host for host files alone, and writes to an array of the caller. Returns 0
-    /// after a wake-up too. A signal mask applies while it waits. Blocks.
+    /// Waits in the host for host files alone, and writes their events to an array. Returns 0 after
+    /// a wake-up too, and resets the eventfd if `takes_wake_up`: see
+    /// [`without_wake_up`](Self::without_wake_up). A signal mask applies while it waits. Blocks.
     ///
     /// # Errors
     /// The host's.
@@ -158,27 +161,8 @@ impl HostEpoll {
     /// # Safety
     /// If `events` can be an address, there is room for `most` events, and nothing else accesses
     /// them during the call.
-    pub(crate) unsafe fn wait_for_caller(
-        &self,
-        events: *mut epoll_event,
-        most: usize,
-        timeout: Option<Duration>,
-        mask: Option<&libc::sigset_t>,
-    ) -> Result<usize, Errno> {
-        // SAFETY: as the caller promises.
-        unsafe { self.wait_without_wake_up(events, most, timeout, mask, true) }
-    }
-
-    /// Waits in the host, and writes the events of host files to an array. Resets the eventfd if
-    /// `takes_wake_up`: see [`without_wake_up`](Self::without_wake_up).
-    ///
-    /// # Errors
-    /// The host's.
-    ///
-    /// # Safety
-    /// As for [`wait_for_caller`](Self::wait_for_caller).
     #[inline]
-    unsafe fn wait_without_wake_up(
+    pub(crate) unsafe fn wait_in_host(
         &self,
         events: *mut epoll_event,
         most: usize,
@@ -265,12 +249,11 @@ impl HostEpoll {
         let Ok(eventfd) = host::eventfd() else {
             return;
         };
-        if self.add_eventfd(eventfd).is_err() {
-            host::close(eventfd);
+        if self.add_eventfd(eventfd.0).is_err() {
             return;
         }
         wake.eventfd.close();
-        wake.eventfd = HostFd::new(eventfd);
+        wake.eventfd = HostFd::new(eventfd.into_raw());
         wake.generation = fd::generation();
     }
 
@@ -294,8 +277,7 @@ impl HostEpoll {
         };
         let (place, room) = (found.as_mut_ptr(), found.len());
         // SAFETY: there is room.
-        let count =
-            unsafe { self.wait_without_wake_up(place, room, timeout, None, takes_wake_up) }?;
+        let count = unsafe { self.wait_in_host(place, room, timeout, None, takes_wake_up) }?;
         for (place, event) in events.iter_mut().zip(&found[..count]) {
             let flags = EpollFlags::from_bits_retain(event.events);
             *place = EpollEvent::new(flags, event.u64);

@@ -9,7 +9,6 @@ use std::any::Any;
 use std::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
-use std::ptr;
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -22,12 +21,12 @@ use fdtable_vfs::{
 };
 use libc::iovec;
 
-use crate::host;
-use crate::host::direct::Wait;
+use crate::host::direct::{Wait, words};
 use crate::host::fd::{HostFd, has_descriptor, without_moves};
 use crate::host::in_use::{InUse, Until};
 use crate::host::names::Names;
 use crate::host::watch::HostWatch;
+use crate::host::{self, OwnedHostFd};
 use crate::process::{supervisor, tree};
 
 /// Open file of the host.
@@ -126,8 +125,10 @@ impl HostFile {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn own(fd: RawFd) -> Result<FileRef<RcuObject>, Errno> {
-        Self::of(fd, Keep::No).inspect_err(|_| host::close(fd))
+    pub(crate) fn own(fd: OwnedHostFd) -> Result<FileRef<RcuObject>, Errno> {
+        let file = Self::of(fd.0, Keep::No)?;
+        fd.into_raw();
+        Ok(file)
     }
 
     /// Wraps the host descriptor of a device whose attributes an inode in memory has. Closes it on
@@ -135,8 +136,10 @@ impl HostFile {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn device(fd: RawFd, inode: VfsPath) -> Result<FileRef<RcuObject>, Errno> {
-        Self::with(fd, Keep::No, Some(inode)).inspect_err(|_| host::close(fd))
+    pub(crate) fn device(fd: OwnedHostFd, inode: VfsPath) -> Result<FileRef<RcuObject>, Errno> {
+        let file = Self::with(fd.0, Keep::No, Some(inode))?;
+        fd.into_raw();
+        Ok(file)
     }
 
     /// Returns the host file behind an open file, if it is one.
@@ -290,10 +293,10 @@ impl Object for HostFile {
             (TransferMode::Section, ..) => Err(Errno::EAGAIN),
             // Of a socket.
             (TransferMode::Now, [buf], _) => {
-                let (at, count) = (buf.as_mut_ptr().cast(), buf.len());
+                let (at, count) = (buf.as_mut_ptr(), buf.len());
                 let flags = libc::MSG_DONTWAIT;
                 // SAFETY: the pointer and the length are those of a slice; there is no address.
-                unsafe { host::recvfrom(fd, at, count, flags, ptr::null_mut(), ptr::null_mut()) }
+                unsafe { host::message(libc::SYS_recvfrom, flags, words!(fd, at, count, flags)) }
             }
             (_, [buf], None) => host::read(fd, self.wait(), buf),
             (_, [buf], Some(at)) => host::pread(fd, buf, at),
@@ -332,7 +335,8 @@ impl Object for HostFile {
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        host::fsync(self.fd().get())
+        // SAFETY: the call takes no pointer.
+        host::blocking(|| host::done(unsafe { libc::fsync(self.fd().get()) }))
     }
 
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {

@@ -1,13 +1,13 @@
 //! Calls on open files of the host that transfer no bytes.
 
-use std::ffi::{c_int, c_uint, c_ulong};
+use std::ffi::{c_int, c_ulong};
 use std::os::fd::RawFd;
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{blocking, check, stored};
-use super::direct::{Wait, waiting};
+use super::check::{blocking, check, done, stored};
+use super::direct::{Wait, call, words};
 
 /// Moves the position.
 pub(crate) fn lseek(fd: RawFd, offset: i64, whence: c_int) -> Result<u64, Errno> {
@@ -36,7 +36,13 @@ pub(crate) unsafe fn fcntl_pointer(
     };
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    let result = unsafe { waiting!(wait, libc::SYS_fcntl, fd, command, argument as usize) };
+    let result = unsafe {
+        call(
+            wait,
+            libc::SYS_fcntl,
+            words!(fd, command, argument as usize),
+        )
+    };
     result.map(|result| result as c_int)
 }
 
@@ -46,22 +52,10 @@ pub(crate) fn fstat(fd: RawFd) -> Result<libc::stat, Errno> {
     unsafe { stored(|stat| libc::fstat(fd, stat)) }
 }
 
-/// Returns the status of the file system of an open file.
-pub(crate) fn fstatfs(fd: RawFd) -> Result<libc::statfs64, Errno> {
-    // SAFETY: the call stores such a struct.
-    unsafe { stored(|statfs| libc::fstatfs64(fd, statfs)) }
-}
-
 /// Sets the size of a file.
 pub(crate) fn ftruncate(fd: RawFd, length: i64) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    check(unsafe { libc::ftruncate(fd, length) }).map(drop)
-}
-
-/// Waits until the file is on stable storage.
-pub(crate) fn fsync(fd: RawFd) -> Result<(), Errno> {
-    // SAFETY: the call takes no pointer.
-    blocking(|| check(unsafe { libc::fsync(fd) })).map(drop)
+    done(unsafe { libc::ftruncate(fd, length) })
 }
 
 /// Returns the number of readable bytes.
@@ -73,58 +67,20 @@ pub(crate) fn readable_bytes(fd: RawFd) -> Result<usize, Errno> {
 }
 
 /// Takes or releases a lock on a whole file. May block.
-pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
+pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<(), Errno> {
     let wait = match operation & libc::LOCK_NB {
         0 => Wait::Possible,
         _ => Wait::Never,
     };
     let _out = host_fork::blocking_section();
     // SAFETY: the call takes no pointer.
-    let result = unsafe { waiting!(wait, libc::SYS_flock, fd, operation) };
-    result.map(|result| result as c_int)
+    unsafe { call(wait, libc::SYS_flock, words!(fd, operation)) }.map(drop)
 }
 
 /// Allocates or frees space for a range of a file.
 pub(crate) fn fallocate(fd: RawFd, how: c_int, offset: i64, length: i64) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    blocking(|| check(unsafe { libc::fallocate(fd, how, offset, length) })).map(drop)
-}
-
-/// Announces how a file will be used.
-pub(crate) fn fadvise(fd: RawFd, offset: i64, length: i64, advice: c_int) -> Result<(), Errno> {
-    // SAFETY: the call takes no pointer.
-    match unsafe { libc::posix_fadvise(fd, offset, length, advice) } {
-        0 => Ok(()),
-        errno => Err(Errno::from_raw(errno)),
-    }
-}
-
-/// Waits until all file systems are written.
-pub(crate) fn sync() {
-    let sync = || {
-        // SAFETY: the call takes no pointer.
-        unsafe { libc::sync() };
-        Ok(())
-    };
-    // The call cannot fail.
-    let _ = blocking(sync);
-}
-
-/// Waits until a file system is written.
-pub(crate) fn syncfs(fd: RawFd) -> Result<c_int, Errno> {
-    // SAFETY: the call takes no pointer.
-    blocking(|| check(unsafe { libc::syncfs(fd) }))
-}
-
-/// Waits until a range of a file is written.
-pub(crate) fn sync_file_range(
-    fd: RawFd,
-    offset: i64,
-    length: i64,
-    flags: c_uint,
-) -> Result<c_int, Errno> {
-    // SAFETY: the call takes no pointer.
-    blocking(|| check(unsafe { libc::sync_file_range(fd, offset, length, flags) }))
+    blocking(|| done(unsafe { libc::fallocate(fd, how, offset, length) }))
 }
 
 /// Runs a request on an open file. May block.

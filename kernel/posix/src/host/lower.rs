@@ -10,7 +10,7 @@
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_int};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use fdtable::{FileRef, host_fork};
@@ -20,25 +20,19 @@ use fdtable_vfs::fs::{
 };
 use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject, Stat};
 
-use super::direct::direct;
+use super::direct::{direct, words};
 use super::fd::HostFd;
 use super::file::{HostFile, kind_of, signed};
 use super::in_use::InUse;
 use crate::host::{self, OwnedHostFd};
 
-/// Path below a directory of the host that is open.
+/// Path below a directory of the host that is open: a lower directory or a lower regular file.
 #[derive(Clone, Debug)]
 struct HostPlace {
     top: Arc<OwnedHostFd>,
     /// `.` for the directory itself.
     path: CString,
 }
-
-#[derive(Debug)]
-struct HostDirectory(HostPlace);
-
-#[derive(Debug)]
-struct HostRegular(HostPlace);
 
 #[derive(Debug)]
 struct HostDevice {
@@ -60,14 +54,9 @@ pub(crate) struct HostBytes {
 /// `ENOTDIR` if it is not a directory; those of the host's `open`.
 pub(crate) fn open_directory(path: &CStr) -> Result<Arc<dyn LowerDirectory>, Errno> {
     let flags = libc::O_PATH | libc::O_DIRECTORY;
-    let top = Arc::new(OwnedHostFd(host::openat_inside(
-        libc::AT_FDCWD,
-        path,
-        flags,
-        0,
-    )?));
+    let top = Arc::new(host::openat_inside(libc::AT_FDCWD, path, flags, 0)?);
     let path = c".".to_owned();
-    Ok(Arc::new(HostDirectory(HostPlace { top, path })))
+    Ok(Arc::new(HostPlace { top, path }))
 }
 
 impl HostBytes {
@@ -81,8 +70,8 @@ impl HostBytes {
     /// # Errors
     /// Errors of the host's `open`, if this process lacks the descriptor.
     pub(crate) fn fd(&self) -> Result<InUse, Errno> {
-        self.host_fd
-            .get_or_open(|| Ok(ManuallyDrop::new(self.place.open(libc::O_RDONLY)?).0))
+        let open = || Ok(self.place.open_file(libc::O_RDONLY)?.into_raw());
+        self.host_fd.get_or_open(open)
     }
 
     /// Seeks data or a hole; nothing if there is none. The position of the host is not used.
@@ -125,69 +114,43 @@ impl HostPlace {
             return Ok(self);
         }
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let top = Arc::new(OwnedHostFd(host::openat_inside(
-            self.top.0, &self.path, flags, 0,
-        )?));
+        let top = Arc::new(host::openat_inside(self.top.0, &self.path, flags, 0)?);
         let path = c".".to_owned();
         Ok(HostPlace { top, path })
     }
 
     /// Opens the file for reading.
-    fn open(&self, flags: c_int) -> Result<OwnedHostFd, Errno> {
+    fn open_file(&self, flags: c_int) -> Result<OwnedHostFd, Errno> {
         let open = |flags| host::openat_inside(self.top.0, &self.path, flags | libc::O_NOFOLLOW, 0);
         match open(flags | libc::O_NOATIME) {
             // It belongs to another user.
-            Err(Errno::EPERM) => open(flags).map(OwnedHostFd),
-            opened => opened.map(OwnedHostFd),
+            Err(Errno::EPERM) => open(flags),
+            opened => opened,
         }
     }
+}
 
+impl LowerDirectory for HostPlace {
     fn stat(&self) -> Result<Stat, Errno> {
         let mut statx = MaybeUninit::<libc::statx>::uninit();
+        let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT;
+        let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+        let (path, place) = (self.path.as_ptr(), statx.as_mut_ptr());
+        let a = words!(self.top.0, path, flags, mask, place);
         // SAFETY: the path is a C string, and there is room for the result.
-        unsafe {
-            direct!(
-                libc::SYS_statx,
-                self.top.0,
-                self.path.as_ptr(),
-                libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT,
-                libc::STATX_BASIC_STATS | libc::STATX_BTIME,
-                statx.as_mut_ptr()
-            )
-        }?;
+        unsafe { direct(libc::SYS_statx, a) }?;
         // SAFETY: the call has initialized it.
         Ok(to_stat(&unsafe { statx.assume_init() }))
     }
 
-    fn link_target(&self) -> Result<Vec<u8>, Errno> {
-        host::readlinkat(self.top.0, &self.path)
-    }
-
-    /// Returns the kind of a file in this directory, for a host that does not list kinds.
-    fn kind_of(&self, name: &[u8]) -> Result<FileKind, Errno> {
-        Ok(self.join(name)?.stat()?.kind)
-    }
-}
-
-impl LowerDirectory for HostDirectory {
-    fn stat(&self) -> Result<Stat, Errno> {
-        self.0.stat()
-    }
-
     fn names(&self) -> Result<Vec<LowerName>, Errno> {
-        let directory = self.0.open(libc::O_RDONLY | libc::O_DIRECTORY)?;
+        let directory = self.open_file(libc::O_RDONLY | libc::O_DIRECTORY)?;
         let mut names = Vec::new();
         let mut records = vec![0; 32 << 10];
         loop {
+            let a = words!(directory.0, records.as_mut_ptr(), records.len());
             // SAFETY: the buffer has this length.
-            let filled = unsafe {
-                direct!(
-                    libc::SYS_getdents64,
-                    directory.0,
-                    records.as_mut_ptr(),
-                    records.len()
-                )
-            }?;
+            let filled = unsafe { direct(libc::SYS_getdents64, a) }?;
             if filled == 0 {
                 return Ok(names);
             }
@@ -199,7 +162,7 @@ impl LowerDirectory for HostDirectory {
                 }
                 let kind = match record.kind() {
                     Some(kind) => kind,
-                    None => self.0.kind_of(record.name)?,
+                    None => self.join(record.name)?.stat()?.kind,
                 };
                 names.push(LowerName {
                     name: record.name.into(),
@@ -211,14 +174,12 @@ impl LowerDirectory for HostDirectory {
     }
 
     fn lookup(&self, name: &[u8]) -> Result<LowerInode, Errno> {
-        let place = self.0.join(name)?;
+        let place = self.join(name)?;
         let stat = place.stat()?;
         let file = match stat.kind {
-            FileKind::Regular => Lower::Regular(Arc::new(HostRegular(place))),
-            FileKind::Directory => {
-                Lower::Directory(Arc::new(HostDirectory(place.with_room_for_names()?)))
-            }
-            FileKind::Symlink => Lower::Symlink(place.link_target()?.into()),
+            FileKind::Regular => Lower::Regular(Arc::new(place)),
+            FileKind::Directory => Lower::Directory(Arc::new(place.with_room_for_names()?)),
+            FileKind::Symlink => Lower::Symlink(host::readlinkat(place.top.0, &place.path)?.into()),
             FileKind::Fifo => Lower::Fifo,
             FileKind::Socket => Lower::Socket,
             FileKind::CharDevice | FileKind::BlockDevice => {
@@ -230,12 +191,11 @@ impl LowerDirectory for HostDirectory {
     }
 }
 
-impl LowerFile for HostRegular {
+impl LowerFile for HostPlace {
     fn open(&self) -> Result<Arc<dyn LowerBytes>, Errno> {
-        let opened = ManuallyDrop::new(self.0.open(libc::O_RDONLY)?);
         Ok(Arc::new(HostBytes {
-            host_fd: HostFd::new(opened.0),
-            place: self.0.clone(),
+            host_fd: HostFd::new(self.open_file(libc::O_RDONLY)?.into_raw()),
+            place: self.clone(),
         }))
     }
 }
@@ -246,13 +206,13 @@ impl LowerDevice for HostDevice {
         let flags = flags - OpenFlags::CREAT - OpenFlags::EXCL - OpenFlags::TRUNC;
         let flags = flags.bits().cast_signed() | libc::O_NOFOLLOW;
         let HostPlace { top, path } = &self.place;
-        let opened = OwnedHostFd(host::openat_inside(top.0, path, flags, 0)?);
+        let opened = host::openat_inside(top.0, path, flags, 0)?;
         let stat = host::fstat(opened.0)?;
         let is_device = matches!(stat.st_mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK);
         if !is_device || stat.st_rdev != self.rdev {
             return Err(Errno::ENXIO);
         }
-        HostFile::device(ManuallyDrop::new(opened).0, inode)
+        HostFile::device(opened, inode)
     }
 }
 
@@ -292,16 +252,9 @@ impl<'r> Record<'r> {
 
     /// Returns the kind, if the host lists kinds.
     fn kind(&self) -> Option<FileKind> {
-        match self.kind {
-            libc::DT_REG => Some(FileKind::Regular),
-            libc::DT_DIR => Some(FileKind::Directory),
-            libc::DT_LNK => Some(FileKind::Symlink),
-            libc::DT_FIFO => Some(FileKind::Fifo),
-            libc::DT_SOCK => Some(FileKind::Socket),
-            libc::DT_CHR => Some(FileKind::CharDevice),
-            libc::DT_BLK => Some(FileKind::BlockDevice),
-            _ => None,
-        }
+        // Kinds are numbered as in the mode of a file.
+        let kind = kind_of(u32::from(self.kind) << 12);
+        (kind.dirent_type() == self.kind).then_some(kind)
     }
 }
 

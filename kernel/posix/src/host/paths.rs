@@ -6,9 +6,8 @@ use std::os::fd::RawFd;
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{check, check_pointer, stored, without_cancellation};
-use super::direct::direct;
-use super::memory::free;
+use super::check::{check_pointer, done, stored, without_cancellation};
+use super::direct::{direct, words};
 
 /// Host descriptor, which is closed at the end.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ pub(crate) fn openat(
     path: &CStr,
     flags: c_int,
     mode: libc::mode_t,
-) -> Result<RawFd, Errno> {
+) -> Result<OwnedHostFd, Errno> {
     let _out = host_fork::blocking_section();
     openat_inside(directory, path, flags, mode)
 }
@@ -50,12 +49,18 @@ pub(crate) fn openat_inside(
     path: &CStr,
     flags: c_int,
     mode: libc::mode_t,
-) -> Result<RawFd, Errno> {
+) -> Result<OwnedHostFd, Errno> {
     // A host descriptor must never survive the host's `exec`, whatever the flags of our descriptor.
     let flags = flags | libc::O_CLOEXEC;
+    let a = words!(directory, path.as_ptr(), flags, mode);
     // SAFETY: the path is a C string.
-    let fd = unsafe { direct!(libc::SYS_openat, directory, path.as_ptr(), flags, mode) };
-    fd.map(|fd| fd as RawFd)
+    let fd = unsafe { direct(libc::SYS_openat, a) };
+    fd.map(|fd| OwnedHostFd(fd as RawFd))
+}
+
+/// Opens a directory, without reading it.
+pub(crate) fn open_directory(from: RawFd, path: &CStr) -> Result<OwnedHostFd, Errno> {
+    openat(from, path, libc::O_PATH | libc::O_DIRECTORY, 0)
 }
 
 /// Argument of `openat2` (`struct open_how`).
@@ -77,16 +82,10 @@ pub(crate) fn openat2_inside(
         flags: how.flags | libc::O_CLOEXEC as u64,
         ..how
     };
+    let size = size_of::<OpenHow>();
+    let a = words!(directory, path.as_ptr(), &raw const how, size);
     // SAFETY: the path is a C string, and the struct has the layout of the call.
-    let fd = unsafe {
-        direct!(
-            libc::SYS_openat2,
-            directory,
-            path.as_ptr(),
-            &raw const how,
-            size_of::<OpenHow>()
-        )
-    };
+    let fd = unsafe { direct(libc::SYS_openat2, a) };
     fd.map(|fd| OwnedHostFd(fd as RawFd))
 }
 
@@ -143,25 +142,13 @@ const O_LARGEFILE: c_int = 0o100_000;
 #[cfg(not(target_arch = "x86_64"))]
 const O_LARGEFILE: c_int = 0o400_000;
 
-/// Returns the target of a symbolic link.
-pub(crate) fn readlink(path: &CStr) -> Result<Vec<u8>, Errno> {
-    readlinkat(libc::AT_FDCWD, path)
-}
-
 /// Returns the target of a symbolic link, with a path relative to `directory`. Does not leave the
 /// freezer.
 pub(crate) fn readlinkat(directory: RawFd, path: &CStr) -> Result<Vec<u8>, Errno> {
     let mut target = vec![0; libc::PATH_MAX as usize];
+    let a = words!(directory, path.as_ptr(), target.as_mut_ptr(), target.len());
     // SAFETY: the path is a C string, and the buffer has this length.
-    let length = unsafe {
-        direct!(
-            libc::SYS_readlinkat,
-            directory,
-            path.as_ptr(),
-            target.as_mut_ptr(),
-            target.len()
-        )
-    }?;
+    let length = unsafe { direct(libc::SYS_readlinkat, a) }?;
     target.truncate(length as usize);
     Ok(target)
 }
@@ -172,7 +159,8 @@ pub(crate) fn real_path(path: &CStr) -> Result<CString, Errno> {
     let found = check_pointer(unsafe { libc::realpath(path.as_ptr(), std::ptr::null_mut()) })?;
     // SAFETY: the call returned a C string.
     let path = unsafe { CStr::from_ptr(found) }.to_owned();
-    free(found.cast());
+    // SAFETY: `realpath` has allocated it, and nothing else uses it.
+    unsafe { libc::free(found.cast()) };
     Ok(path)
 }
 
@@ -196,29 +184,14 @@ pub(crate) fn faccessat(
     flags: c_int,
 ) -> Result<(), Errno> {
     let path = path.as_ptr();
-    let call = match flags & libc::AT_EMPTY_PATH {
+    match flags & libc::AT_EMPTY_PATH {
         // SAFETY: the path is a C string.
-        0 => check(unsafe { libc::faccessat(directory, path, mode, flags) }.into()),
+        0 => done(unsafe { libc::faccessat(directory, path, mode, flags) }),
         // Not every C library passes this flag on.
-        // SAFETY: as above.
-        _ => unsafe { direct!(libc::SYS_faccessat2, directory, path, mode, flags) },
-    };
-    call.map(drop)
-}
-
-/// Renames a file.
-pub(crate) fn renameat2(
-    (old_directory, old): (RawFd, &CStr),
-    (new_directory, new): (RawFd, &CStr),
-    flags: u32,
-) -> Result<(), Errno> {
-    let (old, new) = (old.as_ptr(), new.as_ptr());
-    // SAFETY: the paths are C strings.
-    check(unsafe { libc::renameat2(old_directory, old, new_directory, new, flags) }).map(drop)
-}
-
-/// Returns the status of the file system of a path.
-pub(crate) fn statfs(path: &CStr) -> Result<libc::statfs64, Errno> {
-    // SAFETY: the path is a C string, and the call stores such a struct.
-    unsafe { stored(|statfs| libc::statfs64(path.as_ptr(), statfs)) }
+        _ => {
+            let a = words!(directory, path, mode, flags);
+            // SAFETY: as above.
+            unsafe { direct(libc::SYS_faccessat2, a) }.map(drop)
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! Calls of the host on the process itself: IDs, limits, signals, and calls by their numbers.
 
 use std::ffi::{c_int, c_long};
-use std::mem::MaybeUninit;
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{errno, stored};
+use super::check::{check, errno, stored};
 use super::direct::{self, Wait};
+#[cfg(target_arch = "x86_64")]
+use super::paths::OwnedHostFd;
 
 /// Returns the process ID.
 pub(crate) fn process_id() -> libc::pid_t {
@@ -15,10 +16,12 @@ pub(crate) fn process_id() -> libc::pid_t {
     unsafe { libc::getpid() }
 }
 
-/// Returns the ID of the calling thread.
-pub(crate) fn thread_id() -> libc::pid_t {
+/// Opens a descriptor for a process or, with flags, for a thread.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn pidfd_open(id: libc::pid_t, flags: c_int) -> Result<OwnedHostFd, Errno> {
     // SAFETY: the call takes no pointer.
-    unsafe { libc::gettid() }
+    let pidfd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })?;
+    Ok(OwnedHostFd(pidfd as c_int))
 }
 
 /// Returns true if there is a process with this ID, or its parent has not waited for it yet.
@@ -27,25 +30,21 @@ pub(crate) fn is_alive(id: libc::pid_t) -> bool {
     unsafe { libc::kill(id, 0) == 0 || errno() != Errno::ESRCH }
 }
 
-/// Registers a function that runs in each child of a fork.
-pub(crate) fn in_children(function: extern "C" fn()) {
-    // SAFETY: the function is valid for the life of the process. If there is no memory to register
-    // it, a child reports its parent's process ID in the owner of a lock.
-    unsafe { libc::pthread_atfork(None, None, Some(function)) };
-}
-
 /// Returns a system value.
-pub(crate) fn sysconf(name: c_int) -> c_long {
+fn sysconf(name: c_int) -> c_long {
     // SAFETY: the call takes no pointer.
     unsafe { libc::sysconf(name) }
 }
 
-/// Returns random bits, of the quality that the host has without blocking.
-pub(crate) fn random() -> u64 {
-    let mut bits = 0_u64;
-    // SAFETY: there is room for eight bytes.
-    unsafe { libc::getrandom((&raw mut bits).cast(), 8, libc::GRND_NONBLOCK) };
-    bits
+/// Returns the page size.
+pub(crate) fn page_size() -> i64 {
+    sysconf(libc::_SC_PAGESIZE)
+}
+
+/// Returns half of the host's memory in bytes: the limit of a `tmpfs` of the host.
+pub(crate) fn half_of_memory() -> u64 {
+    let pages = sysconf(libc::_SC_PHYS_PAGES).max(0).cast_unsigned();
+    pages.saturating_mul(page_size().cast_unsigned()) / 2
 }
 
 /// Returns a limit of the process.
@@ -73,25 +72,24 @@ pub(crate) fn raise(signal: c_int) {
     unsafe { libc::raise(signal) };
 }
 
-/// Runs an action with all signals blocked. A thread that it starts inherits the mask.
+/// Runs an action with all signals blocked, but for those of the C library. A thread that it starts
+/// inherits the mask.
 pub(crate) fn with_signals_blocked<R>(action: impl FnOnce() -> R) -> R {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the call initializes the set.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: the set is initialized.
-    let before = set_signal_mask(unsafe { all.assume_init_ref() });
+    const OF_LIBRARY: u64 = 0b11 << 31;
+    let before = exchange_mask(libc::SIG_BLOCK, !OF_LIBRARY);
     let result = action();
-    set_signal_mask(&before);
+    exchange_mask(libc::SIG_SETMASK, before);
     result
 }
 
-/// Sets the signal mask of the thread, and returns the previous one.
-pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
-    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: both sets are valid.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, before.as_mut_ptr()) };
-    // SAFETY: the call has initialized it.
-    unsafe { before.assume_init() }
+/// Changes the signal mask of the thread, and returns the previous one. The C library's form would
+/// never block its own signals, and its set has more words.
+pub fn exchange_mask(how: c_int, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    let (new, old, size) = (&raw const mask, &raw mut before, size_of::<u64>());
+    // SAFETY: the set has the length of the kernel's, and there is room for the previous one.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, new, old, size) };
+    before
 }
 
 /// Makes a system call that this library does not implement. May block.
@@ -100,10 +98,7 @@ pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
 /// The arguments are those that the system call expects.
 pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
     let wait = match number {
-        libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => {
-            Wait::Possible
-        }
-        libc::SYS_io_getevents | libc::SYS_rt_sigtimedwait | libc::SYS_pause => Wait::Possible,
+        libc::SYS_waitid | libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => Wait::Possible,
         _ => Wait::Never,
     };
     let _out = host_fork::blocking_section();

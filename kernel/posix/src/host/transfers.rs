@@ -1,6 +1,6 @@
 //! Transfers of host files and sockets. A call that may block leaves the freezer while it runs.
 
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_int, c_long};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 use std::slice;
@@ -9,8 +9,9 @@ use fdtable::host_fork;
 use fdtable_vfs::Errno;
 use libc::{POLLIN, POLLOUT, iovec};
 
-use super::check::check;
-use super::direct::{Wait, direct, transfer};
+use super::check::{check, done};
+use super::direct::{Wait, direct, make_transfer, words};
+use super::paths::OwnedHostFd;
 
 /// Reads. May block.
 #[inline]
@@ -18,7 +19,7 @@ pub(crate) fn read(fd: RawFd, wait: Wait, buf: &mut [u8]) -> Result<usize, Errno
     let _out = host_fork::blocking_section();
     let (at, count) = (buf.as_mut_ptr(), buf.len());
     // SAFETY: the pointer and the length are those of a slice.
-    transferred(unsafe { transfer!(wait, POLLIN, libc::SYS_read, fd, at, count) })
+    counted(unsafe { make_transfer(wait, POLLIN, libc::SYS_read, words!(fd, at, count)) })
 }
 
 /// Writes. May block.
@@ -27,7 +28,7 @@ pub(crate) fn write(fd: RawFd, wait: Wait, bytes: &[u8]) -> Result<usize, Errno>
     let _out = host_fork::blocking_section();
     let (at, count) = (bytes.as_ptr(), bytes.len());
     // SAFETY: as in `read`.
-    transferred(unsafe { transfer!(wait, POLLOUT, libc::SYS_write, fd, at, count) })
+    counted(unsafe { make_transfer(wait, POLLOUT, libc::SYS_write, words!(fd, at, count)) })
 }
 
 /// Reads at an offset. May block.
@@ -40,7 +41,7 @@ pub(crate) fn pread(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Err
 pub(crate) fn pread_inside(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
     let (at, count) = (buf.as_mut_ptr(), buf.len());
     // SAFETY: the pointer and the length are those of a slice.
-    transferred(unsafe { direct!(libc::SYS_pread64, fd, at, count, offset) })
+    counted(unsafe { direct(libc::SYS_pread64, words!(fd, at, count, offset)) })
 }
 
 /// Writes at an offset. May block.
@@ -53,139 +54,33 @@ pub(crate) fn pwrite(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errn
 pub(crate) fn pwrite_inside(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
     let (at, count) = (bytes.as_ptr(), bytes.len());
     // SAFETY: the pointer and the length are those of a slice.
-    transferred(unsafe { direct!(libc::SYS_pwrite64, fd, at, count, offset) })
+    counted(unsafe { direct(libc::SYS_pwrite64, words!(fd, at, count, offset)) })
 }
 
-/// Sends to an address, or to the peer. May block.
+/// Sends or receives a message, with an address or without, or accepts a connection. May block.
 ///
 /// # Safety
-/// As for `sendto(2)`.
+/// The arguments are those of the system call: `sendto`, `recvfrom`, `sendmsg`, `recvmsg` or
+/// `accept4`.
 #[inline]
-pub(crate) unsafe fn sendto(
-    fd: RawFd,
-    bytes: *const c_void,
-    count: usize,
+pub(crate) unsafe fn message(
+    number: c_long,
     flags: c_int,
-    to: *const libc::sockaddr,
-    length: libc::socklen_t,
+    arguments: [c_long; 6],
 ) -> Result<usize, Errno> {
-    let _out = host_fork::blocking_section();
-    // SAFETY: as the caller promises.
-    transferred(unsafe {
-        transfer!(
-            Wait::of(flags),
-            POLLOUT,
-            libc::SYS_sendto,
-            fd,
-            bytes,
-            count,
-            flags,
-            to,
-            length
-        )
-    })
-}
-
-/// Receives, with the address of the sender. May block.
-///
-/// # Safety
-/// As for `recvfrom(2)`.
-#[inline]
-pub(crate) unsafe fn recvfrom(
-    fd: RawFd,
-    buf: *mut c_void,
-    count: usize,
-    flags: c_int,
-    from: *mut libc::sockaddr,
-    length: *mut libc::socklen_t,
-) -> Result<usize, Errno> {
-    let _out = host_fork::blocking_section();
-    // SAFETY: as the caller promises.
-    transferred(unsafe {
-        transfer!(
-            Wait::of(flags),
-            POLLIN,
-            libc::SYS_recvfrom,
-            fd,
-            buf,
-            count,
-            flags,
-            from,
-            length
-        )
-    })
-}
-
-/// Sends a message. May block.
-///
-/// # Safety
-/// As for `sendmsg(2)`.
-pub(crate) unsafe fn sendmsg(
-    fd: RawFd,
-    message: *const libc::msghdr,
-    flags: c_int,
-) -> Result<usize, Errno> {
-    let _out = host_fork::blocking_section();
-    // SAFETY: as the caller promises.
-    transferred(unsafe {
-        transfer!(
-            Wait::of(flags),
-            POLLOUT,
-            libc::SYS_sendmsg,
-            fd,
-            message,
-            flags
-        )
-    })
-}
-
-/// Receives a message. May block.
-///
-/// # Safety
-/// As for `recvmsg(2)`.
-pub(crate) unsafe fn recvmsg(
-    fd: RawFd,
-    message: *mut libc::msghdr,
-    flags: c_int,
-) -> Result<usize, Errno> {
-    let _out = host_fork::blocking_section();
-    // SAFETY: as the caller promises.
-    transferred(unsafe {
-        transfer!(
-            Wait::of(flags),
-            POLLIN,
-            libc::SYS_recvmsg,
-            fd,
-            message,
-            flags
-        )
-    })
-}
-
-/// Accepts a connection. May block.
-///
-/// # Safety
-/// As for `accept4(2)`.
-pub(crate) unsafe fn accept4(
-    fd: RawFd,
-    address: *mut libc::sockaddr,
-    length: *mut libc::socklen_t,
-    flags: c_int,
-) -> Result<RawFd, Errno> {
-    let _out = host_fork::blocking_section();
-    // SAFETY: as the caller promises.
-    let accepted = unsafe {
-        transfer!(
-            Wait::Possible,
-            POLLIN,
-            libc::SYS_accept4,
-            fd,
-            address,
-            length,
-            flags
-        )
+    let events = match number {
+        libc::SYS_sendto | libc::SYS_sendmsg => POLLOUT,
+        _ => POLLIN,
     };
-    accepted.map(|accepted| accepted as RawFd)
+    let _out = host_fork::blocking_section();
+    // SAFETY: as the caller promises.
+    counted(unsafe { make_transfer(Wait::of(flags), events, number, arguments) })
+}
+
+/// Makes a socket of any domain.
+pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<OwnedHostFd, Errno> {
+    // SAFETY: the call takes no pointer.
+    check(unsafe { libc::socket(domain, kind, protocol) }).map(OwnedHostFd)
 }
 
 /// Connects a socket. May block.
@@ -196,21 +91,21 @@ pub(crate) unsafe fn connect(
     fd: RawFd,
     address: *const libc::sockaddr,
     length: libc::socklen_t,
-) -> Result<c_int, Errno> {
+) -> Result<(), Errno> {
     let _out = host_fork::blocking_section();
     // SAFETY: as the caller promises.
-    unsafe { direct!(libc::SYS_connect, fd, address, length) }.map(|_| 0)
+    unsafe { direct(libc::SYS_connect, words!(fd, address, length)) }.map(drop)
 }
 
 /// Sets an option of a socket.
 pub(crate) fn set_option<T>(fd: RawFd, name: c_int, value: &T) -> Result<(), Errno> {
     let (at, length) = (std::ptr::from_ref(value).cast(), size_of::<T>());
     // SAFETY: the pointer and the length are those of a value, which the host checks.
-    check(unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, name, at, length as libc::socklen_t) })
-        .map(drop)
+    done(unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, name, at, length as libc::socklen_t) })
 }
 
-fn transferred(result: Result<c_long, Errno>) -> Result<usize, Errno> {
+/// Converts the result of a call that counts bytes.
+pub(crate) fn counted(result: Result<c_long, Errno>) -> Result<usize, Errno> {
     result.map(|count| count as usize)
 }
 
@@ -249,12 +144,12 @@ fn vectored(
 ) -> Result<usize, Errno> {
     let (first, length) = (bufs.as_ptr(), bufs.len());
     let _out = host_fork::blocking_section();
-    transferred(match offset {
+    counted(match offset {
         // SAFETY: the array is valid, and the host checks the buffers.
-        None => unsafe { transfer!(wait, events, at_position, fd, first, length) },
+        None => unsafe { make_transfer(wait, events, at_position, words!(fd, first, length)) },
         // The upper half of the offset is ignored where a register holds all of it.
         // SAFETY: as above.
-        Some(offset) => unsafe { direct!(at_offset, fd, first, length, offset, 0_i32) },
+        Some(offset) => unsafe { direct(at_offset, words!(fd, first, length, offset, 0_i32)) },
     })
 }
 

@@ -7,25 +7,22 @@ use std::time::Duration;
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{check, errno, without_cancellation};
-use super::direct::{Wait, wait_for_events, waiting};
+use super::check::{check, done, errno, without_cancellation};
+use super::direct::{Wait, call, pollfd, wait_for_events, words};
+use super::paths::OwnedHostFd;
 
 /// Returns the events that a descriptor is ready for, without blocking.
 pub(crate) fn ready(fd: RawFd, events: i16) -> Result<i16, Errno> {
-    let mut entry = libc::pollfd {
-        fd,
-        events,
-        revents: 0,
-    };
+    let mut entry = pollfd(fd, events);
     // SAFETY: the pointer is to one entry.
     without_cancellation(|| check(unsafe { libc::poll(&raw mut entry, 1, 0) }))?;
     Ok(entry.revents)
 }
 
 /// Creates an epoll.
-pub(crate) fn epoll_create() -> Result<RawFd, Errno> {
+pub(crate) fn epoll_create() -> Result<OwnedHostFd, Errno> {
     // SAFETY: the call takes no pointer.
-    check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+    check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(OwnedHostFd)
 }
 
 /// Adds, changes or removes a file of an epoll.
@@ -37,7 +34,7 @@ pub(crate) fn epoll_control(
 ) -> Result<(), Errno> {
     let mut event = event.unwrap_or(libc::epoll_event { events: 0, u64: 0 });
     // SAFETY: the entry is valid during the call.
-    check(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) }).map(drop)
+    done(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) })
 }
 
 /// Waits for events of an epoll, at most `most`. A signal mask applies while it waits. May block.
@@ -53,19 +50,9 @@ pub(crate) unsafe fn epoll_wait_in(
 ) -> Result<usize, Errno> {
     let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
     let in_milliseconds = |possible: Wait, milliseconds: c_int| {
+        let a = words!(epoll, events, most, milliseconds, mask, SIGNAL_MASK_SIZE);
         // SAFETY: as the caller promises.
-        unsafe {
-            waiting!(
-                possible,
-                libc::SYS_epoll_pwait,
-                epoll,
-                events,
-                most,
-                milliseconds,
-                mask,
-                SIGNAL_MASK_SIZE
-            )
-        }
+        unsafe { call(possible, libc::SYS_epoll_pwait, a) }
     };
     let wait = |timeout: Option<Duration>| {
         let possible = Wait::within(timeout);
@@ -73,20 +60,10 @@ pub(crate) unsafe fn epoll_wait_in(
             return in_milliseconds(possible, milliseconds);
         }
         let timeout = timespec(timeout.unwrap_or(Duration::MAX));
+        let time = &raw const timeout;
+        let a = words!(epoll, events, most, time, mask, SIGNAL_MASK_SIZE);
         // SAFETY: as above.
-        let waited = unsafe {
-            waiting!(
-                possible,
-                libc::SYS_epoll_pwait2,
-                epoll,
-                events,
-                most,
-                &raw const timeout,
-                mask,
-                SIGNAL_MASK_SIZE
-            )
-        };
-        match waited {
+        match unsafe { call(possible, libc::SYS_epoll_pwait2, a) } {
             // Before Linux 5.11.
             Err(Errno::ENOSYS) => in_milliseconds(possible, rounded_milliseconds(&timeout)),
             waited => waited,
@@ -133,19 +110,9 @@ pub(crate) fn ppoll(
         let left = left
             .as_mut()
             .map_or(std::ptr::null_mut(), std::ptr::from_mut);
-        let possible = Wait::within(timeout);
+        let a = words!(place, count, left, mask, SIGNAL_MASK_SIZE);
         // SAFETY: the pointers are to values or null.
-        unsafe {
-            waiting!(
-                possible,
-                libc::SYS_ppoll,
-                place,
-                count,
-                left,
-                mask,
-                SIGNAL_MASK_SIZE
-            )
-        }
+        unsafe { call(Wait::within(timeout), libc::SYS_ppoll, a) }
     };
     let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
     wait_for_events(timeout, wait)
@@ -158,9 +125,10 @@ fn may_run_handlers(timeout: Option<Duration>, has_no_mask: bool) -> bool {
 }
 
 /// Creates a counter that never blocks.
-pub(crate) fn eventfd() -> Result<RawFd, Errno> {
+pub(crate) fn eventfd() -> Result<OwnedHostFd, Errno> {
     // SAFETY: the call takes no pointer.
-    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+    let eventfd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
+    eventfd.map(OwnedHostFd)
 }
 
 /// Makes a counter readable. Returns false if there is no such descriptor.

@@ -26,9 +26,9 @@ use fdtable_shm::Mutex;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Events, FileId, Pollee, WaitQueue, Watcher};
 
-use crate::host;
 use crate::host::direct::Wait;
 use crate::host::fd::HostFd;
+use crate::host::{self, OwnedHostFd};
 
 /// Events that are requested from the host: all.
 const ALL_EVENTS: i16 = libc::POLLIN
@@ -55,15 +55,21 @@ struct State {
     queue: WaitQueue,
 }
 
-/// The epoll, its files and its thread.
+/// The files that are watched, and the thread that waits for them.
+#[derive(Default)]
 struct Reactor {
-    epoll: RawFd,
-    /// Counter in the epoll that ends the thread.
-    stop_fd: RawFd,
-    thread: Option<JoinHandle<()>>,
-    /// Fork generation of the process that owns the epoll and the thread.
+    listener: Option<Listener>,
+    /// Fork generation of the process that owns the listener.
     generation: u32,
     watched: HashMap<u64, (HostFd, Weak<HostWatch>)>,
+}
+
+/// The epoll and its thread.
+struct Listener {
+    epoll: OwnedHostFd,
+    /// Counter in the epoll that ends the thread.
+    stop_fd: OwnedHostFd,
+    thread: JoinHandle<()>,
 }
 
 static REACTOR: OnceLock<Mutex<Reactor>> = OnceLock::new();
@@ -145,27 +151,16 @@ impl Pollee for HostWatch {
 }
 
 impl Reactor {
-    /// Creates a reactor whose thread is not started yet.
-    fn new() -> Self {
-        Reactor {
-            epoll: -1,
-            stop_fd: -1,
-            thread: None,
-            generation: 0,
-            watched: HashMap::new(),
-        }
-    }
-
     /// Adds a file, unless it is there.
     fn add(&mut self, watch: &HostWatch, host_fd: HostFd) -> Result<(), Errno> {
         let _private = fdtable_shm::leave();
         self.leave_to_parent();
-        self.run()?;
+        let epoll = self.run()?;
         let key = watch.key();
         if self.watched.contains_key(&key) {
             return Ok(());
         }
-        host::epoll_add(self.epoll, host_fd.in_use().get(), key)?;
+        host::epoll_add(epoll, host_fd.in_use().get(), key)?;
         let watch = Weak::clone(&watch.myself);
         self.watched.insert(key, (host_fd, watch));
         Ok(())
@@ -174,15 +169,18 @@ impl Reactor {
     fn remove(&mut self, watch: &HostWatch, host_fd: HostFd) {
         self.leave_to_parent();
         let was_there = self.watched.remove(&watch.key()).is_some();
-        if was_there && self.runs() {
+        if let Some(epoll) = self.epoll().filter(|_| was_there) {
             // An unknown file is removed already.
             let host_fd = host_fd.in_use();
-            let _ = host::epoll_control(self.epoll, libc::EPOLL_CTL_DEL, host_fd.get(), None);
+            let _ = host::epoll_control(epoll, libc::EPOLL_CTL_DEL, host_fd.get(), None);
         }
     }
 
-    fn runs(&self) -> bool {
-        self.epoll >= 0 && self.generation == host_fork::generation()
+    /// Returns the epoll, if it is the one of this process.
+    fn epoll(&self) -> Option<RawFd> {
+        let is_own = self.generation == host_fork::generation();
+        let listener = self.listener.as_ref().filter(|_| is_own);
+        listener.map(|listener| listener.epoll.0)
     }
 
     /// In a child that shares the kernel, leaves the references to the parent, for which they are
@@ -193,25 +191,18 @@ impl Reactor {
         }
     }
 
-    /// Creates the epoll and the thread, unless this process has them.
-    fn run(&mut self) -> Result<(), Errno> {
-        if self.runs() {
-            return Ok(());
+    /// Creates the epoll and the thread, unless this process has them, and returns the epoll.
+    fn run(&mut self) -> Result<RawFd, Errno> {
+        if let Some(epoll) = self.epoll() {
+            return Ok(epoll);
         }
-        if self.epoll >= 0 {
-            // They are the parent's.
-            host::close(self.epoll);
-            host::close(self.stop_fd);
-            self.epoll = -1;
-            mem::forget(self.thread.take());
+        if let Some(Listener { thread, .. }) = self.listener.take() {
+            // It is the parent's.
+            mem::forget(thread);
         }
-        let epoll = host::epoll_create()?;
-        let stop_fd = host::eventfd().inspect_err(|_| host::close(epoll))?;
-        let close = || {
-            host::close(epoll);
-            host::close(stop_fd);
-        };
-        host::epoll_add(epoll, stop_fd, STOP).inspect_err(|_| close())?;
+        let (owner, stop_fd) = (host::epoll_create()?, host::eventfd()?);
+        let epoll = owner.0;
+        host::epoll_add(epoll, stop_fd.0, STOP)?;
         for (&key, (host_fd, _)) in &self.watched {
             // A file that the host no longer knows is about to be removed.
             let _ = host::epoll_add(epoll, host_fd.in_use().get(), key);
@@ -220,29 +211,19 @@ impl Reactor {
             .name("fdtable host".into())
             .stack_size(64 * 1024);
         let started = host::with_signals_blocked(|| start.spawn(move || listen(epoll)));
-        let Ok(thread) = started else {
-            close();
-            return Err(Errno::EAGAIN);
-        };
-        self.thread = Some(thread);
-        self.stop_fd = stop_fd;
-        self.epoll = epoll;
+        self.listener = Some(Listener {
+            epoll: owner,
+            stop_fd,
+            thread: started.map_err(|_| Errno::EAGAIN)?,
+        });
         self.generation = host_fork::generation();
-        Ok(())
+        Ok(epoll)
     }
 
     /// Takes the thread and its epoll out, if this process has them.
-    fn stop(&mut self) -> Option<Stopped> {
-        if !self.runs() {
-            return None;
-        }
-        let stopped = Stopped {
-            epoll: self.epoll,
-            stop_fd: self.stop_fd,
-            thread: self.thread.take()?,
-        };
-        self.epoll = -1;
-        Some(stopped)
+    fn stop(&mut self) -> Option<Listener> {
+        self.epoll()?;
+        self.listener.take()
     }
 }
 
@@ -268,21 +249,12 @@ pub(crate) fn without_threads<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A thread that is about to end, and its epoll.
-struct Stopped {
-    epoll: RawFd,
-    stop_fd: RawFd,
-    thread: JoinHandle<()>,
-}
-
-impl Stopped {
+impl Listener {
     fn join(self) {
         // It cannot fail: the counter is 0.
-        let _ = host::write(self.stop_fd, Wait::Never, &1_u64.to_ne_bytes());
+        let _ = host::write(self.stop_fd.0, Wait::Never, &1_u64.to_ne_bytes());
         // It does not panic.
         let _ = self.thread.join();
-        host::close(self.epoll);
-        host::close(self.stop_fd);
     }
 }
 
@@ -301,7 +273,7 @@ pub(crate) fn rewatch() {
 
 fn reactor() -> &'static Mutex<Reactor> {
     let _private = fdtable_shm::leave();
-    REACTOR.get_or_init(|| Mutex::new(Reactor::new()))
+    REACTOR.get_or_init(Mutex::default)
 }
 
 /// Body of the thread.

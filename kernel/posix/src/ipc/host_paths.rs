@@ -178,10 +178,7 @@ impl System {
         };
         let status = (file.status() & OpenFlags::NONBLOCK).bits().cast_signed();
         let kind = kind | libc::SOCK_CLOEXEC | status;
-        // SAFETY: the call takes no pointer.
-        let made = HostFile::own(host::check(unsafe {
-            libc::socket(libc::AF_UNIX, kind, 0)
-        })?)?;
+        let made = HostFile::own(host::socket(libc::AF_UNIX, kind, 0)?)?;
         let host_fd = HostFile::below(&**made).ok_or(Errno::EBADF)?.fd();
         for (option, name) in [
             (SocketOption::PassCredentials, libc::SO_PASSCRED),

@@ -11,17 +11,17 @@ use fdtable_vfs::socket::{
     MessageTime, MsgFlags, OptionValue, Received, SendMessage, SocketAddress, SocketOption, Ucred,
 };
 use fdtable_vfs::{Errno, RcuObject};
-use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
+use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::abi::call::call;
 use crate::abi::pin::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::duration;
-use crate::fs::partial::{self, Partial};
-use crate::fs::transfers::to_ssize;
+use crate::fs::partial;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
 use crate::host;
+use crate::host::direct::words;
 use crate::host::fd::without_moves;
 use crate::host::file::HostFile;
 use crate::ipc::addresses::{check_address, put_address};
@@ -54,17 +54,18 @@ pub unsafe extern "C" fn fdt_sendto(
     call(|system| {
         check_buffer_end(bytes, count)?;
         system.check_socket(fd)?;
-        let send = |host_fd, to, length| {
+        let send = |host_fd: RawFd, to: *const sockaddr, length: socklen_t| {
+            let a = words!(host_fd, bytes, count, flags, to, length);
             // SAFETY: the address is one of the host's, or as the caller promises.
-            unsafe { host::sendto(host_fd, bytes, count, flags, to, length) }
+            unsafe { host::message(libc::SYS_sendto, flags, a) }
         };
         // SAFETY: as the caller promises.
         let sent = unsafe { to_host_path(system, fd, (to, length), send) }?;
         if let Some(sent) = sent {
-            return to_ssize(Ok(sent));
+            return Ok(sent);
         }
         if let Some(host_fd) = system.host_fd(fd)? {
-            return to_ssize(send(host_fd.get(), to, length));
+            return send(host_fd.get(), to, length);
         }
         // SAFETY: as the caller promises.
         let bufs = unsafe { import_buffer(bytes, count) }?;
@@ -149,10 +150,9 @@ pub unsafe extern "C" fn fdt_recvfrom(
     call(|system| {
         check_buffer_end(buf, count)?;
         if let Some(host_fd) = system.host_fd(fd)? {
+            let a = words!(host_fd.get(), buf, count, flags, from, length);
             // SAFETY: as the caller promises.
-            return to_ssize(unsafe {
-                host::recvfrom(host_fd.get(), buf, count, flags, from, length)
-            });
+            return unsafe { host::message(libc::SYS_recvfrom, flags, a) };
         }
         system.process.getsockname(fd)?;
         let used = partial::receive_limit(system, fd, count, flags);
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
             // SAFETY: as the caller promises.
             unsafe { put_sender(&sender, from, length) }?;
         }
-        to_ssize(Ok(received.count))
+        Ok(received.count)
     })
 }
 
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         unsafe { system.write_received(&mut head, received, flags) }?;
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(message, head) }?;
-        to_ssize(Ok(count))
+        Ok(count)
     })
 }
 
@@ -203,23 +203,9 @@ pub unsafe extern "C" fn fdt_sendmmsg(
     call(|system| {
         system.file(fd)?;
         // SAFETY: as the caller promises.
-        let messages = unsafe { message_headers(messages, count) }?;
-        let mut sent = 0;
-        for message in messages {
-            // SAFETY: as the caller promises.
-            let length = unsafe { fdt_sendmsg(fd, &raw const (*message).msg_hdr, flags) };
-            if length < 0 {
-                return if sent == 0 {
-                    Err(host::errno())
-                } else {
-                    Ok(sent)
-                };
-            }
-            // SAFETY: as the caller promises.
-            unsafe { uaccess::put(&raw mut (*message).msg_len, length as c_uint) }?;
-            sent += 1;
-        }
-        Ok(sent)
+        let send = |message: *mut msghdr| unsafe { fdt_sendmsg(fd, message, flags) };
+        // SAFETY: as the caller promises.
+        unsafe { each_message(messages, count, send, || false) }
     })
 }
 
@@ -237,52 +223,55 @@ pub unsafe extern "C" fn fdt_recvmmsg(
         // SAFETY: as the caller promises.
         let limit = unsafe { duration(timeout) }?;
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        // SAFETY: as the caller promises.
-        let messages = unsafe { message_headers(messages, count) }?;
-        let mut flags = flags & !libc::MSG_WAITFORONE | flags & libc::MSG_WAITFORONE;
-        let mut received = 0;
-        for message in messages {
-            let each = flags & !libc::MSG_WAITFORONE;
+        let mut each = flags & !libc::MSG_WAITFORONE;
+        let receive = |message| {
             // SAFETY: as the caller promises.
-            let length = unsafe { fdt_recvmsg(fd, &raw mut (*message).msg_hdr, each) };
-            if length < 0 {
-                return if received == 0 {
-                    Err(host::errno())
-                } else {
-                    Ok(received)
-                };
-            }
-            // SAFETY: as the caller promises.
-            unsafe { uaccess::put(&raw mut (*message).msg_len, length as c_uint) }?;
-            received += 1;
+            let length = unsafe { fdt_recvmsg(fd, message, each) };
             if flags & libc::MSG_WAITFORONE != 0 {
-                flags |= libc::MSG_DONTWAIT;
+                each |= libc::MSG_DONTWAIT;
             }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                break;
-            }
-        }
-        Ok(received)
+            length
+        };
+        let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+        // SAFETY: as the caller promises.
+        unsafe { each_message(messages, count, receive, is_late) }
     })
 }
 
-/// Returns a pointer to each header of an array, at most 1,024 as on the host.
+/// Transfers each message of an array, at most 1,024 as on the host, and returns how many. After
+/// each, asks whether it was the last.
 ///
 /// # Errors
-/// `EFAULT`.
+/// `EFAULT`; that of the first transfer.
 ///
 /// # Safety
 /// If `messages` can be an address, `count` headers are there.
-unsafe fn message_headers(
+unsafe fn each_message(
     messages: *mut mmsghdr,
     count: c_uint,
-) -> Result<impl Iterator<Item = *mut mmsghdr>, Errno> {
-    let count = count.min(1024) as usize;
+    mut transfer: impl FnMut(*mut msghdr) -> ssize_t,
+    is_last: impl Fn() -> bool,
+) -> Result<c_int, Errno> {
+    let count = count.min(1024);
     if count > 0 {
-        uaccess::check(messages, count)?;
+        uaccess::check(messages, count as usize)?;
     }
-    // SAFETY: as the caller promises; the index is below `count`.
-    Ok((0..count).map(move |index| unsafe { messages.add(index) }))
+    for index in 0..count {
+        // SAFETY: as the caller promises; the index is below `count`.
+        let message = unsafe { messages.add(index as usize) };
+        // SAFETY: as above.
+        let length = transfer(unsafe { &raw mut (*message).msg_hdr });
+        if length < 0 {
+            let done = (index > 0).then_some(index as c_int);
+            return done.ok_or_else(host::errno);
+        }
+        // SAFETY: as above.
+        unsafe { uaccess::put(&raw mut (*message).msg_len, length as c_uint) }?;
+        if is_last() {
+            return Ok(index as c_int + 1);
+        }
+    }
+    Ok(count as c_int)
 }
 
 /// Returns the one buffer of a call that reads from it.
@@ -296,14 +285,11 @@ unsafe fn import_buffer<'a>(
     at: *const c_void,
     count: usize,
 ) -> Result<Buffers<[IoSlice<'a>; 1]>, Errno> {
-    let count = check_buffer_end(at, count)?;
+    let buf = check_buffer_end(at, count)?;
     // SAFETY: as the caller promises.
-    if let Ok(bytes) = unsafe { uaccess::bytes(at, count) } {
-        return Ok(Buffers::Whole([IoSlice::new(bytes)]));
-    }
+    let bytes = unsafe { uaccess::bytes(at, buf.iov_len) };
     // SAFETY: as the caller promises.
-    let partial = unsafe { Partial::of_one(at.cast_mut(), count, false) };
-    Ok(Buffers::Partial(partial))
+    Ok(unsafe { Buffers::new(bytes.map(|bytes| [IoSlice::new(bytes)]), &[buf], false) })
 }
 
 /// Returns the one buffer of a call that writes to its first `used` bytes.
@@ -318,25 +304,23 @@ unsafe fn import_buffer_mut<'a>(
     count: usize,
     used: usize,
 ) -> Result<Buffers<[IoSliceMut<'a>; 1]>, Errno> {
-    let count = check_buffer_end(at, count)?;
+    let buf = check_buffer_end(at, count)?;
     // SAFETY: as the caller promises.
-    if let Ok(bytes) = unsafe { uaccess::bytes_mut(at, count.min(used)) } {
-        return Ok(Buffers::Whole([IoSliceMut::new(bytes)]));
-    }
+    let bytes = unsafe { uaccess::bytes_mut(at, buf.iov_len.min(used)) };
     // SAFETY: as the caller promises.
-    let partial = unsafe { Partial::of_one(at, count, true) };
-    Ok(Buffers::Partial(partial))
+    Ok(unsafe { Buffers::new(bytes.map(|bytes| [IoSliceMut::new(bytes)]), &[buf], true) })
 }
 
-/// Returns how many bytes of a buffer one message moves.
+/// Returns what one message moves of a buffer.
 ///
 /// # Errors
-/// `EFAULT` if they are above the address space.
+/// `EFAULT` if it is above the address space.
 #[inline]
-fn check_buffer_end(at: *const c_void, count: usize) -> Result<usize, Errno> {
-    let count = count.min(uaccess::MAX_RW_COUNT);
-    uaccess::check_range_end(at.cast::<u8>(), count)?;
-    Ok(count)
+fn check_buffer_end(at: *const c_void, count: usize) -> Result<iovec, Errno> {
+    let iov_len = count.min(uaccess::MAX_RW_COUNT);
+    uaccess::check_range_end(at.cast::<u8>(), iov_len)?;
+    let iov_base = at.cast_mut();
+    Ok(iovec { iov_base, iov_len })
 }
 
 /// Returns true if a descriptor is a socket of this type.
@@ -360,7 +344,7 @@ impl System {
         bufs: &'a Buffers<impl AsRef<[IoSlice<'a>]>>,
         message: SendMessage<'a>,
         flags: c_int,
-    ) -> Result<ssize_t, Errno> {
+    ) -> Result<usize, Errno> {
         let known = MsgFlags::from_bits_truncate(flags.cast_unsigned());
         let sent = match bufs {
             Buffers::Whole(bytes) => {
@@ -375,7 +359,7 @@ impl System {
         } else {
             self.sigpipe_on_epipe(fd, sent)
         };
-        to_ssize(sent)
+        sent
     }
 
     fn receive<'a>(

@@ -70,7 +70,7 @@ pub(super) unsafe fn put_option(
     to: *mut c_void,
     room: usize,
     length: *mut socklen_t,
-) -> Result<c_int, Errno> {
+) -> Result<(), Errno> {
     let bytes = match *value {
         OptionValue::Number(value) => value.to_ne_bytes().to_vec(),
         OptionValue::Cookie(value) => value.to_ne_bytes().to_vec(),
@@ -92,8 +92,7 @@ pub(super) unsafe fn put_option(
     // SAFETY: as the caller promises.
     unsafe { uaccess::bytes_mut(to, count) }?.copy_from_slice(&bytes[..count]);
     // SAFETY: as the caller promises.
-    unsafe { uaccess::put(length, count as socklen_t) }?;
-    Ok(0)
+    unsafe { uaccess::put(length, count as socklen_t) }
 }
 
 /// Reads the value of an option.

@@ -36,15 +36,13 @@ pub(crate) unsafe fn put_pair(
     system: &System,
     fds: *mut c_int,
     (one, other): (Fd, Fd),
-) -> Result<c_int, Errno> {
+) -> Result<(), Errno> {
     // SAFETY: as the caller promises.
     let written = unsafe { uaccess::put(fds.cast(), [one.raw(), other.raw()]) };
-    if let Err(errno) = written {
+    written.inspect_err(|_| {
         for fd in [one, other] {
             // The descriptor was not returned yet, so the program has not closed it.
             let _ = system.process.close(fd);
         }
-        return Err(errno);
-    }
-    Ok(0)
+    })
 }

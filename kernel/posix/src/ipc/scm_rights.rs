@@ -3,15 +3,16 @@
 //! A file is sent with its host descriptor, and a received file gets a descriptor of ours. A file
 //! of ours cannot leave the process: `EINVAL`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
+use fdtable::Fd;
 use fdtable_vfs::Errno;
-use libc::{msghdr, ssize_t};
+use libc::msghdr;
 
 use crate::abi::system::System;
 use crate::abi::uaccess;
-use crate::fs::transfers::to_ssize;
 use crate::host;
+use crate::host::direct::words;
 use crate::host::file::OpenHostFd;
 use crate::ipc::sockets::descriptor_flags;
 
@@ -38,11 +39,16 @@ impl System {
         host_fd: c_int,
         message: *const msghdr,
         flags: c_int,
-    ) -> Result<ssize_t, Errno> {
+    ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
+        if head.msg_controllen > c_int::MAX as usize {
+            return Err(Errno::ENOBUFS);
+        }
         // SAFETY: as the caller promises.
-        let mut control = unsafe { copy_control(head.msg_control, head.msg_controllen) }?;
+        let control =
+            unsafe { uaccess::values(head.msg_control.cast::<u8>(), head.msg_controllen) };
+        let mut control = control?;
         let mut files = Vec::new();
         if !control.is_empty() {
             each_fd(&mut control, &[libc::SCM_RIGHTS], |fd| {
@@ -52,10 +58,11 @@ impl System {
             })?;
             head.msg_control = control.as_mut_ptr().cast();
         }
+        let a = words!(host_fd, &raw const head, flags);
         // SAFETY: as the caller promises, with a copy of the control messages.
-        let sent = unsafe { host::sendmsg(host_fd, &raw const head, flags) };
+        let sent = unsafe { host::message(libc::SYS_sendmsg, flags, a) };
         drop::<Vec<OpenHostFd>>(files);
-        to_ssize(sent)
+        sent
     }
 
     /// Receives a message from a host socket.
@@ -70,12 +77,13 @@ impl System {
         host_fd: c_int,
         message: *mut msghdr,
         flags: c_int,
-    ) -> Result<ssize_t, Errno> {
+    ) -> Result<usize, Errno> {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
         let with_flag = flags | libc::MSG_CMSG_CLOEXEC;
+        let a = words!(host_fd, &raw mut head, with_flag);
         // SAFETY: as the caller promises; the header is a copy of the caller's.
-        let received = unsafe { host::recvmsg(host_fd, &raw mut head, with_flag) }?;
+        let received = unsafe { host::message(libc::SYS_recvmsg, with_flag, a) }?;
         head.msg_flags &= !libc::MSG_CMSG_CLOEXEC | flags;
         if head.msg_controllen > 0 {
             // SAFETY: the host wrote this many bytes there.
@@ -86,7 +94,7 @@ impl System {
         }
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(message, head) }?;
-        to_ssize(Ok(received))
+        Ok(received)
     }
 
     /// Gives the received files descriptors of ours. On failure closes the file and writes -1.
@@ -94,28 +102,17 @@ impl System {
         let mut lost = Ok(());
         each_fd(control, &[libc::SCM_RIGHTS, SCM_PIDFD], |host_fd| {
             let taken = self.adopt(host_fd, descriptor_flags(flags));
-            Ok(taken.unwrap_or_else(|errno| {
+            let fail = |errno| {
                 if host_fd >= 0 {
                     host::close(host_fd);
                 }
                 lost = Err(errno);
                 -1
-            }))
+            };
+            Ok(taken.map_or_else(fail, Fd::raw))
         })?;
         lost
     }
-}
-
-/// Copies the control messages of the caller.
-///
-/// # Safety
-/// If `at` can be an address, `length` bytes are there.
-unsafe fn copy_control(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
-    if length > c_int::MAX as usize {
-        return Err(Errno::ENOBUFS);
-    }
-    // SAFETY: as the caller promises.
-    unsafe { uaccess::values(at.cast::<u8>(), length) }
 }
 
 /// Replaces each descriptor in messages of some types. Stops at a malformed message: the host

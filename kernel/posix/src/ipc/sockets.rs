@@ -5,6 +5,7 @@
 //! of one of ours. A host socket cannot have a path of ours: `EADDRNOTAVAIL`.
 
 use std::ffi::{CString, c_int, c_void};
+use std::os::fd::RawFd;
 
 use fdtable::FdFlags;
 use fdtable_vfs::socket::{OptionValue, Shutdown, SocketAddress, SocketOption, SocketType, Ucred};
@@ -16,8 +17,9 @@ use crate::abi::path::Target;
 use crate::abi::pin::LastLink;
 use crate::abi::system::System;
 use crate::abi::uaccess;
-use crate::host;
+use crate::host::direct::words;
 use crate::host::file::HostFile;
+use crate::host::{self, OwnedHostFd};
 use crate::ipc::addresses::{put_address, read_address, read_unix_address};
 use crate::ipc::options::{option, option_value, put_option};
 use crate::ipc::pipes::put_pair;
@@ -29,21 +31,11 @@ pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
         let (kind, flags) = split(kind);
         if domain == libc::AF_UNIX {
             let kind = socket_type(kind, protocol)?;
-            return Ok(system.process.socket(kind, flags)?.raw());
+            return system.process.socket(kind, flags);
         }
         let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
-        let make = || {
-            // SAFETY: the call takes no pointer.
-            HostFile::own(host::check(unsafe {
-                libc::socket(domain, host_flags, protocol)
-            })?)
-        };
-        let files = system.process.files();
-        if system.process.takes_any_descriptor() {
-            return Ok(files.open_any(make()?, flags.descriptor())?.raw());
-        }
-        let reserved = files.reserve(flags.descriptor())?;
-        Ok(reserved.install(make()?).raw())
+        let make = || HostFile::own(host::socket(domain, host_flags, protocol)?);
+        system.process.install(flags, make)
     })
 }
 
@@ -79,12 +71,12 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
     call(|system| {
         system.check_socket(fd)?;
         // SAFETY: the address is one of the host's, or as the caller promises.
-        let bind = |fd, address, length| host::check(unsafe { libc::bind(fd, address, length) });
+        let bind = |fd, address, length| host::done(unsafe { libc::bind(fd, address, length) });
         let named = (address, length);
         // SAFETY: as the caller promises.
         let bound = unsafe { system.on_host_path(fd, named, LastLink::Parent, bind) }?;
-        if let Some(bound) = bound {
-            return Ok(bound);
+        if bound.is_some() {
+            return Ok(());
         }
         if let Some(host_fd) = system.host_fd(fd)? {
             return bind(host_fd.get(), address, length);
@@ -93,11 +85,10 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
         match unsafe { read_unix_address(address, length) }? {
             SocketAddress::Path(name) => {
                 let path = system.socket_path(&name, LastLink::Parent)?;
-                system.process.bind_path(fd, &path, &name)?;
+                system.process.bind_path(fd, &path, &name)
             }
-            other => system.process.bind(fd, &other)?,
+            other => system.process.bind(fd, &other),
         }
-        Ok(0)
     })
 }
 
@@ -107,12 +98,11 @@ pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
     call(|system| {
         if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: the call takes no pointer.
-            return host::check(unsafe { libc::listen(host_fd.get(), backlog) });
+            return host::done(unsafe { libc::listen(host_fd.get(), backlog) });
         }
         // A negative backlog is the maximum.
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
-        system.process.listen(fd, backlog)?;
-        Ok(0)
+        system.process.listen(fd, backlog)
     })
 }
 
@@ -145,10 +135,11 @@ pub unsafe extern "C" fn fdt_accept4(
             let reserved = system.process.reserve(flags)?;
             let host_flags = libc::SOCK_CLOEXEC | status_bits(flags);
             let host_fd = host_file.fd();
+            let a = words!(host_fd.get(), address, length, host_flags);
             // SAFETY: as the caller promises.
-            let accepted = unsafe { host::accept4(host_fd.get(), address, length, host_flags) }?;
-            let file = HostFile::own(accepted)?;
-            return Ok(reserved.install(file).raw());
+            let accepted = unsafe { host::message(libc::SYS_accept4, 0, a) }?;
+            let file = HostFile::own(OwnedHostFd(accepted as RawFd))?;
+            return Ok(reserved.install(file));
         }
         let (accepted, from) = system.process.accept4(fd, flags)?;
         if !address.is_null() {
@@ -160,7 +151,7 @@ pub unsafe extern "C" fn fdt_accept4(
                 let _ = system.process.close(accepted);
             })?;
         }
-        Ok(accepted.raw())
+        Ok(accepted)
     })
 }
 
@@ -178,16 +169,15 @@ pub unsafe extern "C" fn fdt_connect(
         let named = (address, length);
         // SAFETY: as the caller promises.
         let connected = unsafe { system.on_host_path(fd, named, LastLink::Follow, connect) }?;
-        if let Some(connected) = connected {
-            return Ok(connected);
+        if connected.is_some() {
+            return Ok(());
         }
         if let Some(host_fd) = system.host_fd(fd)? {
             return connect(host_fd.get(), address, length);
         }
         // SAFETY: as the caller promises.
         let address = unsafe { system.peer_address(address, length) }?;
-        system.process.connect(fd, &address)?;
-        Ok(0)
+        system.process.connect(fd, &address)
     })
 }
 
@@ -197,7 +187,7 @@ pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
     call(|system| {
         if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: the call takes no pointer.
-            return host::check(unsafe { libc::shutdown(host_fd.get(), how) });
+            return host::done(unsafe { libc::shutdown(host_fd.get(), how) });
         }
         system.process.getsockname(fd)?;
         let how = match how {
@@ -206,8 +196,7 @@ pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
             libc::SHUT_RDWR => Shutdown::Both,
             _ => return Err(Errno::EINVAL),
         };
-        system.process.shutdown(fd, how)?;
-        Ok(0)
+        system.process.shutdown(fd, how)
     })
 }
 
@@ -221,12 +210,11 @@ pub unsafe extern "C" fn fdt_getsockname(
     call(|system| {
         if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::check(unsafe { libc::getsockname(host_fd.get(), address, length) });
+            return host::done(unsafe { libc::getsockname(host_fd.get(), address, length) });
         }
         let name = system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { put_address(&name, address, length) }?;
-        Ok(0)
+        unsafe { put_address(&name, address, length) }
     })
 }
 
@@ -240,12 +228,11 @@ pub unsafe extern "C" fn fdt_getpeername(
     call(|system| {
         if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::check(unsafe { libc::getpeername(host_fd.get(), address, length) });
+            return host::done(unsafe { libc::getpeername(host_fd.get(), address, length) });
         }
         let name = system.process.getpeername(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { put_address(&name, address, length) }?;
-        Ok(0)
+        unsafe { put_address(&name, address, length) }
     })
 }
 
@@ -261,7 +248,7 @@ pub unsafe extern "C" fn fdt_getsockopt(
     call(|system| {
         if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::check(unsafe {
+            return host::done(unsafe {
                 libc::getsockopt(host_fd.get(), level, name, value, length)
             });
         }
@@ -292,7 +279,7 @@ pub unsafe extern "C" fn fdt_setsockopt(
     call(|system| {
         if let Some(host_fd) = system.host_fd(fd)? {
             // SAFETY: as the caller promises.
-            return host::check(unsafe {
+            return host::done(unsafe {
                 libc::setsockopt(host_fd.get(), level, name, value, length)
             });
         }
@@ -312,8 +299,7 @@ pub unsafe extern "C" fn fdt_setsockopt(
         let option = option(level, name)?;
         // SAFETY: as the caller promises.
         let value = unsafe { option_value(option, value, length) }?;
-        system.process.setsockopt(fd, option, value)?;
-        Ok(0)
+        system.process.setsockopt(fd, option, value)
     })
 }
 
@@ -332,7 +318,7 @@ impl System {
         to: *mut c_void,
         room: usize,
         length: *mut socklen_t,
-    ) -> Result<c_int, Errno> {
+    ) -> Result<(), Errno> {
         let peer = self.process.getsockopt(fd, SocketOption::PeerCredentials)?;
         if matches!(peer, OptionValue::Credentials(Ucred { pid: 0, .. })) {
             return Err(Errno::from_raw(libc::ENODATA));
@@ -351,8 +337,7 @@ impl System {
         // SAFETY: as the caller promises.
         unsafe { uaccess::bytes_mut(to, bytes) }?.copy_from_slice(&groups);
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(length, bytes as socklen_t) }?;
-        Ok(0)
+        unsafe { uaccess::put(length, bytes as socklen_t) }
     }
 
     /// Checks that a descriptor is a socket, of ours or a file of the host.

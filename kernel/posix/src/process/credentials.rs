@@ -11,6 +11,7 @@ use std::ffi::{c_int, c_long, c_void};
 use fdtable_vfs::Errno;
 use libc::{gid_t, uid_t};
 
+use crate::abi::boot::system;
 use crate::abi::call::call;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
@@ -121,36 +122,19 @@ const CHANGES_CREDENTIALS: [c_long; 5] = [
 ///
 /// # Safety
 /// The arguments are those that the call expects.
-pub(crate) unsafe fn prctl(a: [c_long; 6]) -> c_long {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let make = || unsafe { host::syscall(libc::SYS_prctl, a) };
-        if !CHANGES_CREDENTIALS.contains(&a[0]) {
-            return make();
-        }
-        let result = without_threads(make)?;
-        copy_credentials(system.process);
-        Ok(result)
-    })
+pub(crate) unsafe fn prctl(a: [c_long; 6]) -> Result<c_long, Errno> {
+    // SAFETY: as the caller promises.
+    let make = || unsafe { host::syscall(libc::SYS_prctl, a) };
+    match CHANGES_CREDENTIALS.contains(&a[0]) {
+        true => copied(|| without_threads(make)),
+        false => make(),
+    }
 }
 
-/// Makes a call of the host's `setgroups(2)` for the calling thread.
-///
-/// # Safety
-/// The arguments are those that the call expects.
-pub(crate) unsafe fn setgroups(a: [c_long; 6]) -> c_long {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let result = unsafe { host::syscall(libc::SYS_setgroups, a) }?;
-        copy_credentials(system.process);
-        Ok(result)
-    })
-}
-
-/// Changes the host's credentials, and copies them to our process.
+/// Changes the host's credentials, and ours with them, while no thread of this library exists.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     // errno is read before threads are started again.
-    copied(|| without_threads(|| host::check(change())))
+    call(|_| copied(|| without_threads(|| host::check(change()))))
 }
 
 /// Changes credentials like [`follow`]: under a runner of programs by the call itself, otherwise by
@@ -168,7 +152,7 @@ fn follow_call(number: c_long, a: [u32; 3], by_library: impl FnOnce() -> c_int) 
 /// Changes credentials like [`follow`], of the calling thread alone. They have no effect on later
 /// changes, so it does not matter that the threads of this library keep theirs.
 fn follow_thread(change: impl FnOnce() -> c_int) -> c_int {
-    copied(|| host::check(change()))
+    call(|_| copied(|| host::check(change())))
 }
 
 impl System {
@@ -184,10 +168,9 @@ impl System {
     }
 }
 
-fn copied(change: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
-    call(|system| {
-        let result = change()?;
-        copy_credentials(system.process);
-        Ok(result)
-    })
+/// Changes the host's credentials, and copies them to our process.
+pub(crate) fn copied<R>(change: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+    let result = change()?;
+    copy_credentials(system().process);
+    Ok(result)
 }

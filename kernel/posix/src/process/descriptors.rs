@@ -21,7 +21,7 @@ use crate::process::io_signals;
 pub extern "C" fn fdt_close(fd: c_int) -> c_int {
     call(|system| {
         drop_closed(system, system.process.close_file(fd)?);
-        Ok(0)
+        Ok(())
     })
 }
 
@@ -37,8 +37,7 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
         let system = system();
         closing(system, first, last, || {
             system.process.close_range(first, last, flags)
-        })?;
-        Ok(0)
+        })
     })
 }
 
@@ -47,7 +46,7 @@ pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> 
 pub extern "C" fn fdt_dup(old: c_int) -> c_int {
     call(|system| {
         let _alone = without_moves(system.process);
-        Ok(system.process.dup(old)?.raw())
+        system.process.dup(old)
     })
 }
 

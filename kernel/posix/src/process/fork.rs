@@ -7,7 +7,7 @@ use fdtable::FileRef;
 use fdtable_vfs::{CloneFlags, Errno, RcuObject};
 
 use crate::abi::boot::system;
-use crate::abi::guard::guarded;
+use crate::abi::guard::{guarded, inside};
 use crate::abi::routing::Routes;
 use crate::host::{self, fd, in_use};
 use crate::process::supervisor;
@@ -49,7 +49,7 @@ impl Child {
     pub fn begin(mut self) {
         let executable = self.executable.take();
         let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
-        let _ = guarded(|| {
+        inside(|| {
             OWN.store(Some(self.member));
             in_use::after_fork();
             system().become_child(&self.member.process, routes, executable);
@@ -58,7 +58,6 @@ impl Child {
             if !supervisor::is_traced() {
                 TREE.lock().set_id(self.name, host::process_id());
             }
-            Ok(())
         });
         mem::forget(self);
     }
@@ -69,11 +68,10 @@ impl Child {
         // Without what keeps the working directory open, which is the child's.
         let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
         mem::forget(routes.into_here());
-        let _ = guarded(|| {
+        inside(|| {
             fdtable_shm::name_child(0);
             // The child may have ended, and its entry with it.
             TREE.lock().set_id(self.name, id);
-            Ok(())
         });
         // It may have ended before it could do that itself.
         supervisor::see(id, self.name);
@@ -85,13 +83,12 @@ impl Drop for Child {
     fn drop(&mut self) {
         let name = self.name;
         fdtable_shm::name_child(0);
-        let _ = guarded(|| {
+        inside(|| {
             let process = TREE.lock().take(name);
             // SAFETY: no process was made that could use it.
             process
                 .into_iter()
                 .for_each(|process| unsafe { tree::free(process) });
-            Ok(())
         });
     }
 }
@@ -131,11 +128,10 @@ pub(crate) fn unshare_files() -> Result<(), Errno> {
 
 /// Closes all descriptors of this process, which is about to end.
 pub fn end() {
-    let _ = guarded(|| {
+    inside(|| {
         let system = system();
         system.executable.store(None);
         system.routes.store(Routes::new(Vec::new()));
         system.process.end();
-        Ok(())
     });
 }

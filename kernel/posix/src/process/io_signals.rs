@@ -20,6 +20,9 @@ pub(crate) const F_GETSIG: c_int = 11;
 pub(crate) const F_SETOWN_EX: c_int = 15;
 pub(crate) const F_GETOWN_EX: c_int = 16;
 
+/// The kinds of `struct f_owner_ex`, in their order.
+const KINDS: [OwnerKind; 3] = [OwnerKind::Thread, OwnerKind::Process, OwnerKind::Group];
+
 /// Argument of `F_SETOWN_EX`: `struct f_owner_ex`.
 type OwnerArgument = [c_int; 2];
 
@@ -44,24 +47,16 @@ pub(crate) unsafe fn command(
         }
         F_GETOWN_EX => {
             let Owner { kind, id } = system.process.owner(fd)?;
-            let kind = match kind {
-                OwnerKind::Thread => 0,
-                OwnerKind::Process => 1,
-                OwnerKind::Group => 2,
-            };
+            let kind = KINDS.iter().position(|&other| other == kind);
             // SAFETY: as the caller promises.
-            unsafe { uaccess::put(place, [kind, id]) }?;
+            unsafe { uaccess::put(place, [kind.unwrap_or(0) as c_int, id]) }?;
             0
         }
         F_SETOWN_EX => {
             // SAFETY: as the caller promises.
             let [kind, id] = unsafe { uaccess::get(place) }?;
-            let kind = match kind {
-                0 => OwnerKind::Thread,
-                1 => OwnerKind::Process,
-                2 => OwnerKind::Group,
-                _ => return Err(Errno::EINVAL),
-            };
+            let kind = usize::try_from(kind).ok().and_then(|kind| KINDS.get(kind));
+            let kind = *kind.ok_or(Errno::EINVAL)?;
             system.process.set_owner(fd, Owner { kind, id })?;
             0
         }
@@ -101,11 +96,7 @@ pub(crate) struct HostSignals;
 
 impl SignalSender for HostSignals {
     fn exists(&self, owner: Owner) -> bool {
-        let exists = |number| {
-            // SAFETY: the call takes no pointer, and 0 is no signal.
-            unsafe { libc::kill(number, 0) == 0 || errno() != Errno::ESRCH }
-        };
-        exists(owner.id) || owner.kind == OwnerKind::Group && exists(-owner.id)
+        host::is_alive(owner.id) || owner.kind == OwnerKind::Group && host::is_alive(-owner.id)
     }
 
     fn send(&self, signal: IoSignal) {
@@ -115,7 +106,8 @@ impl SignalSender for HostSignals {
         };
         let Owner { kind, id } = signal.owner;
         let before = errno();
-        let (me, thread) = (host::process_id(), host::thread_id());
+        // SAFETY: the call takes no pointer.
+        let (me, thread) = (host::process_id(), unsafe { libc::gettid() });
         // SAFETY: the calls take no pointer, except to the information, which has the layout of a
         // `siginfo_t`.
         unsafe {
@@ -183,8 +175,6 @@ impl Info {
     /// Describes a signal. `own` is true for the code that the host's kernel sends.
     fn new(signal: &IoSignal, number: c_int, own: bool) -> Self {
         /// Codes that the `libc` crate does not define.
-        const SI_KERNEL: c_int = 0x80;
-        const SI_SIGIO: c_int = -5;
         /// Signals with codes of their own.
         const OTHERS: [c_int; 7] = [
             libc::SIGILL,
@@ -202,8 +192,8 @@ impl Info {
         };
         let is_plain = signal.signal == 0;
         let code = match code {
-            _ if is_plain && own => SI_KERNEL,
-            _ if !own || OTHERS.contains(&number) => SI_SIGIO,
+            _ if is_plain && own => libc::SI_KERNEL,
+            _ if !own || OTHERS.contains(&number) => libc::SI_SIGIO,
             code => code,
         };
         Info {

@@ -44,10 +44,8 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
                 unsafe { uaccess::put(place, count) }?;
             }
             libc::TIOCOUTQ => {
-                let count = system
-                    .process
-                    .unread_bytes(fd)
-                    .map_err(|_| not_known(&**file, Errno::ENOTTY))?;
+                let count = system.process.unread_bytes(fd);
+                let count = count.map_err(|_| not_known(&**file, Errno::ENOTTY))?;
                 let count = c_int::try_from(count).unwrap_or(c_int::MAX);
                 // SAFETY: as the caller promises.
                 unsafe { uaccess::put(place, count) }?;
@@ -76,12 +74,9 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
             }
             INTERFACES_FIRST..=INTERFACES_LAST if is_socket(&**file) => {
                 let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-                // SAFETY: the call takes no pointer.
-                let socket = host::check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+                let socket = host::socket(libc::AF_UNIX, kind, 0)?;
                 // SAFETY: as the caller promises.
-                let result = unsafe { host::ioctl(socket, request, argument) };
-                host::close(socket);
-                return result;
+                return unsafe { host::ioctl(socket.0, request, argument) };
             }
             _ => return Err(not_known(&**file, Errno::ENOTTY)),
         }
@@ -103,11 +98,8 @@ fn is_socket(file: &dyn Object) -> bool {
     matches!(file.stat(), Ok(stat) if stat.kind == FileKind::Socket)
 }
 
-/// Requests with another host descriptor, which the `libc` crate does not define.
-const FICLONE: c_ulong = 0x4004_9409;
-const FICLONERANGE: c_ulong = 0x4020_940d;
+/// Request with other host descriptors, which the `libc` crate does not define.
 const FIDEDUPERANGE: c_ulong = 0xc018_9436;
-const TIOCGPTPEER: c_ulong = 0x5441;
 
 impl System {
     /// Runs a request on a host file. Translates descriptors in the requests that are known to
@@ -126,12 +118,12 @@ impl System {
         argument: c_ulong,
     ) -> Result<c_int, Errno> {
         match request {
-            FICLONE => {
+            libc::FICLONE => {
                 let source = self.host_fd(argument as c_int)?.ok_or(Errno::EXDEV)?;
                 // SAFETY: the argument is a descriptor.
                 unsafe { host::ioctl(host_fd, request, source.get() as c_ulong) }
             }
-            FICLONERANGE => {
+            libc::FICLONERANGE => {
                 let place = ptr::with_exposed_provenance::<[i64; 4]>(argument as usize);
                 // SAFETY: as the caller promises.
                 let mut range = unsafe { uaccess::get(place) }?;
@@ -142,12 +134,13 @@ impl System {
                 unsafe { host::ioctl(host_fd, request, argument) }
             }
             FIDEDUPERANGE => Err(Errno::EOPNOTSUPP),
-            TIOCGPTPEER => {
+            libc::TIOCGPTPEER => {
                 let flags = OpenFlags::from_bits_retain(argument as u32).descriptor();
                 let argument = argument | libc::O_CLOEXEC as c_ulong;
                 // SAFETY: the argument is a set of flags.
                 let peer = unsafe { host::ioctl(host_fd, request, argument) }?;
-                self.adopt(peer, flags).inspect_err(|_| host::close(peer))
+                let fd = self.adopt(peer, flags).inspect_err(|_| host::close(peer))?;
+                Ok(fd.raw())
             }
             // SAFETY: as the caller promises.
             _ => unsafe { host::ioctl(host_fd, request, argument) },

@@ -24,8 +24,7 @@ pub unsafe extern "C" fn fdt_setrlimit(resource: c_int, limit: *const libc::rlim
     call(|system| {
         // SAFETY: as the caller promises.
         let new = unsafe { uaccess::get(limit) }?;
-        system.limit(0, resource, Some(new))?;
-        Ok(0)
+        system.limit(0, resource, Some(new)).map(drop)
     })
 }
 
@@ -45,7 +44,7 @@ pub unsafe extern "C" fn fdt_prlimit(
             // SAFETY: as the caller promises.
             unsafe { uaccess::put(old, before) }?;
         }
-        Ok(0)
+        Ok(())
     })
 }
 

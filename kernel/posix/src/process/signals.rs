@@ -26,6 +26,6 @@ pub unsafe extern "C" fn fdt_sigaction(
             // SAFETY: as the caller promises.
             unsafe { uaccess::put(old, before) }?;
         }
-        Ok(0)
+        Ok(())
     })
 }

@@ -14,7 +14,7 @@ use fdtable_shm::Mutex;
 use fdtable_sync::rcu;
 use fdtable_vfs::{Errno, Process};
 
-use crate::abi::guard::guarded;
+use crate::abi::guard::{guarded, inside};
 use crate::host;
 use crate::process::supervisor;
 
@@ -133,10 +133,7 @@ pub(crate) fn current() -> Option<&'static Process> {
 
 /// Notes the id of a process that was forked, and may not have run yet.
 pub(super) fn born(name: u32, id: c_int) {
-    let _ = guarded(|| {
-        TREE.lock().set_id(name, id);
-        Ok(())
-    });
+    inside(|| TREE.lock().set_id(name, id));
 }
 
 /// Reaps a process, and the children that it was about to fork.

@@ -252,7 +252,7 @@ static WAKES: AtomicI32 = AtomicI32::new(-1);
 
 /// Wakes the thread that lists, because a signal handler may take no lock. Returns false if there
 /// is no list.
-pub(super) fn ask() -> bool {
+pub(crate) fn ask_for_list() -> bool {
     // Acquire: pairs with the release in `start_lister`, so the descriptor is open.
     let fd = WAKES.load(Ordering::Acquire);
     let one = 1_u64;

@@ -7,11 +7,10 @@
 
 use std::ops::Range;
 
-use fdtable_posix::runner;
+use fdtable_posix::runner::{self, maps};
 
 use super::observers::Call;
 use crate::guarded::Guarded;
-use crate::maps;
 use crate::memory::{self, pointer};
 
 /// How many places of a stack are recorded.

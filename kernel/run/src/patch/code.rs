@@ -4,10 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-use fdtable_posix::runner;
+use fdtable_posix::runner::{self, maps};
 
 use crate::abi::host_now;
-use crate::maps;
 use crate::memory::pointer;
 
 /// The protection of code: it can be read, and not be written.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use fdtable_posix::runner::maps;
+
 use super::answers;
 use super::change::{Change, JUMP_BY};
 use super::code::{CODE, JUMP, TRAP, is_text};
 use crate::entry::{address, fdtable_run_enter};
-use crate::maps;
 use crate::memory::{self, pointer};
 
 /// The size of a pool, in bytes.

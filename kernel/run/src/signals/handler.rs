@@ -19,9 +19,6 @@ use crate::memory::pointer;
 use crate::pending::{EMULATED, Info, Target, bit, post};
 use crate::{ending, observe, patch};
 
-/// Code of the host's signals for `int3`, and for instructions that only the kernel may run.
-const SI_KERNEL: i32 = 0x80;
-
 /// Code of the host's reports of system calls.
 const SYS_USER_DISPATCH: i32 = 2;
 
@@ -43,7 +40,7 @@ pub(super) unsafe extern "C" fn on_foreign_signal(
         // SAFETY: the information is valid, and the signal is blocked on this thread.
         unsafe { send_to_process(signal, info) };
     } else if signal != libc::SIGSEGV
-        || code != SI_KERNEL
+        || code != libc::SI_KERNEL
         || !patch::cpuid::has_faulted_elsewhere(&context.registers)
     {
         // A fault of this thread ends the process when it repeats.
@@ -123,14 +120,14 @@ pub(super) unsafe extern "C" fn on_signal(
 /// Returns false if the signal is neither.
 fn has_met_patch(block: &Block, signal: i32, code: i32, context: &mut Context) -> bool {
     match (signal, code) {
-        (libc::SIGTRAP, SI_KERNEL) if !block.is_in_runner() => {
+        (libc::SIGTRAP, libc::SI_KERNEL) if !block.is_in_runner() => {
             let stub = patch::stub_of(context.rip() - 1);
             stub.is_some_and(|stub| {
                 context.set_rip(stub);
                 true
             })
         }
-        (libc::SIGSEGV, SI_KERNEL) => patch::cpuid::answer(&mut context.registers),
+        (libc::SIGSEGV, libc::SI_KERNEL) => patch::cpuid::answer(&mut context.registers),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use fdtable_posix::timed::{ReadyFds, Sockets};
+use fdtable_posix::timed::{Calls, ReadyFds};
 use serde::Serialize;
 
 use super::{HOST, OURS};
@@ -40,7 +40,7 @@ pub(super) struct Row {
 /// Connections of one side.
 struct Talk {
     side: &'static str,
-    calls: Sockets,
+    calls: Calls,
     clients: End,
     servers: End,
 }
@@ -52,7 +52,7 @@ struct End {
 }
 
 impl Talk {
-    fn begin(side: &'static str, calls: Sockets) -> anyhow::Result<Self> {
+    fn begin(side: &'static str, calls: Calls) -> anyhow::Result<Self> {
         let pairs = calls
             .pairs(CONNECTIONS)
             .with_context(|| format!("{side}: no connections over the loopback interface"))?;
@@ -73,13 +73,13 @@ impl Talk {
 
     fn close(&self, end: &End) {
         self.calls.close(end.epoll);
-        end.fds.iter().for_each(|&fd| self.calls.close(fd));
+        end.fds.iter().for_each(|&fd| _ = self.calls.close(fd));
     }
 
     /// Sends every message back, until the clients close.
     fn serve(&self) {
         affinity::pin(0);
-        let (calls, mut ready) = (&self.calls, ReadyFds::new());
+        let (calls, mut ready) = (&self.calls, ReadyFds::default());
         let mut message = MESSAGE;
         loop {
             for fd in calls.wait(self.servers.epoll, &mut ready) {
@@ -93,7 +93,7 @@ impl Talk {
 
     /// Talks for one turn, and returns the nanoseconds of a round trip.
     fn turn(&self) -> f64 {
-        let (calls, mut ready) = (&self.calls, ReadyFds::new());
+        let (calls, mut ready) = (&self.calls, ReadyFds::default());
         let mut message = MESSAGE;
         let began = Instant::now();
         let mut trips = 0_u32;
@@ -122,8 +122,8 @@ impl Talk {
 /// Measures both sides.
 pub(super) fn measure(rounds: usize) -> anyhow::Result<Vec<Row>> {
     let talks = [
-        Talk::begin(OURS, Sockets::ours())?,
-        Talk::begin(HOST, Sockets::host())?,
+        Talk::begin(OURS, Calls::ours())?,
+        Talk::begin(HOST, Calls::host())?,
     ];
     let ns = thread::scope(|scope| {
         for talk in &talks {

@@ -13,7 +13,8 @@ use super::messages::{
     GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on, send_with,
     socket_pair,
 };
-use crate::abi::guard::guarded;
+use crate::abi::guard::inside;
+use crate::host::direct::pollfd;
 use crate::host::{self, errno};
 
 /// The id of the supervisor, or 0.
@@ -151,10 +152,7 @@ pub(crate) fn wake_pinned(pinned: c_int) {
 /// Makes the counters in `WAKES` readable, in the supervisor. A counter stays there if the
 /// supervisor does not have it yet: the message with it is still before the supervisor.
 pub(super) fn make_wakes() {
-    let _ = guarded(|| {
-        WAKES.lock().retain(|&pinned| !host::eventfd_set(pinned));
-        Ok(())
-    });
+    inside(|| WAKES.lock().retain(|&pinned| !host::eventfd_set(pinned)));
 }
 
 /// Opens a pinned descriptor, for reading and writing.
@@ -186,11 +184,7 @@ pub(crate) fn ask_for(pinned: c_int) -> Result<RawFd, Errno> {
     let [ours, theirs] = socket_pair()?;
     let is_sent = send([GIVE, pinned, 0], Some(theirs));
     host::close(theirs);
-    let mut answer = libc::pollfd {
-        fd: ours,
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut answer = pollfd(ours, libc::POLLIN);
     // SAFETY: there is one entry.
     let is_there = is_sent && unsafe { libc::poll(&raw mut answer, 1, PATIENCE) } > 0;
     let fd = is_there.then(|| receive(ours)).flatten();

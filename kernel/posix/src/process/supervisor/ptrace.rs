@@ -2,15 +2,13 @@
 
 use std::ffi::{c_int, c_long, c_void};
 use std::fs;
-use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr;
 
 use fdtable_shm::Noted;
 use fdtable_vfs::Errno;
 
-use crate::host::check;
+use crate::host::{check, done, stored};
 
 /// Takes what a descriptor of signals reports, which the host may have merged.
 pub(super) fn take_signals(children: RawFd) {
@@ -23,7 +21,7 @@ pub(super) fn take_signals(children: RawFd) {
 pub(super) fn request(what: libc::c_uint, id: c_int, data: c_long) -> Result<(), Errno> {
     let nowhere = ptr::null_mut::<c_void>();
     // SAFETY: none of the requests without an address touches memory of this process.
-    check(unsafe { libc::ptrace(what, id, nowhere, data) }).map(drop)
+    done(unsafe { libc::ptrace(what, id, nowhere, data) })
 }
 
 /// Stores what the host answers about a tracee.
@@ -33,21 +31,14 @@ pub(super) fn request(what: libc::c_uint, id: c_int, data: c_long) -> Result<(),
 ///
 /// # Safety
 /// The request with this address writes at most a `T`, for which all bytes are valid.
-pub(super) unsafe fn answer<T>(what: libc::c_uint, id: c_int, address: usize) -> io::Result<T> {
-    // Zeroes: for what the host does not write.
-    let mut place = MaybeUninit::<T>::zeroed();
+pub(super) unsafe fn answer<T>(what: libc::c_uint, id: c_int, address: usize) -> Result<T, Errno> {
     let address = ptr::without_provenance_mut::<c_void>(address);
     // SAFETY: as the caller promises.
-    let result = unsafe { libc::ptrace(what, id, address, place.as_mut_ptr()) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as the caller promises.
-    Ok(unsafe { place.assume_init() })
+    unsafe { stored(|place: *mut T| libc::ptrace(what, id, address, place) as c_int) }
 }
 
 /// Returns the message of the event that has stopped a tracee.
-pub(super) fn message(id: c_int) -> io::Result<u64> {
+pub(super) fn message(id: c_int) -> Result<u64, Errno> {
     // SAFETY: it writes a long integer.
     unsafe { answer(libc::PTRACE_GETEVENTMSG, id, 0) }
 }
@@ -59,7 +50,7 @@ pub(super) fn is_in_event(id: c_int, event: c_int) -> bool {
     info.is_ok_and(|info| info.si_code == libc::SIGTRAP | event << 8)
 }
 
-pub(super) fn registers(id: c_int) -> io::Result<libc::user_regs_struct> {
+pub(super) fn registers(id: c_int) -> Result<libc::user_regs_struct, Errno> {
     // SAFETY: it writes such a struct of integers.
     unsafe { answer(libc::PTRACE_GETREGS, id, 0) }
 }
@@ -67,7 +58,7 @@ pub(super) fn registers(id: c_int) -> io::Result<libc::user_regs_struct> {
 /// The vector registers, as `xsave` stores them.
 pub(super) type Vectors = [u64; 1536];
 
-pub(super) fn vectors(id: c_int) -> io::Result<Box<Vectors>> {
+pub(super) fn vectors(id: c_int) -> Result<Box<Vectors>, Errno> {
     const NT_X86_XSTATE: usize = 0x202;
     let mut vectors = Box::new([0; 1536]);
     let mut place = libc::iovec {
@@ -76,27 +67,23 @@ pub(super) fn vectors(id: c_int) -> io::Result<Box<Vectors>> {
     };
     let kind = ptr::without_provenance_mut::<c_void>(NT_X86_XSTATE);
     // SAFETY: there is room for so many bytes.
-    let result = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, id, kind, &raw mut place) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    done(unsafe { libc::ptrace(libc::PTRACE_GETREGSET, id, kind, &raw mut place) })?;
     Ok(vectors)
 }
 
-pub(super) fn mask(id: c_int) -> io::Result<u64> {
-    const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+pub(super) fn mask(id: c_int) -> Result<u64, Errno> {
     // SAFETY: with this size it writes such an integer.
-    unsafe { answer(PTRACE_GETSIGMASK, id, size_of::<u64>()) }
+    unsafe { answer(libc::PTRACE_GETSIGMASK, id, size_of::<u64>()) }
 }
 
 /// Returns what a thread has noted that has this base of `fs` in the runner.
-pub(super) fn noted(thread: c_int, fs: u64) -> io::Result<Noted> {
+pub(super) fn noted(thread: c_int, fs: u64) -> Result<Noted, Errno> {
     let noted = words(thread, fs.wrapping_add_signed(words_offset()))?;
     Ok(Noted::of(noted))
 }
 
 /// Returns words of the memory of a tracee.
-pub(super) fn words<const N: usize>(thread: c_int, address: u64) -> io::Result<[u64; N]> {
+pub(super) fn words<const N: usize>(thread: c_int, address: u64) -> Result<[u64; N], Errno> {
     let mut words = [0; N];
     let size = size_of_val(&words);
     let here = libc::iovec {
@@ -110,10 +97,9 @@ pub(super) fn words<const N: usize>(thread: c_int, address: u64) -> io::Result<[
     // SAFETY: there is room for so many bytes.
     let count =
         unsafe { libc::process_vm_readv(thread, &raw const here, 1, &raw const there, 1, 0) };
-    match usize::try_from(count) {
-        Ok(count) if count == size => Ok(words),
-        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Err(_) => Err(io::Error::last_os_error()),
+    match check(count)? as usize == size {
+        true => Ok(words),
+        false => Err(Errno::EFAULT),
     }
 }
 

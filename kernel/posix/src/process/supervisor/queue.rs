@@ -71,7 +71,7 @@ impl<T> Receiver<T> {
 /// # Errors
 /// Errors of the host's `eventfd`.
 pub(super) fn queue<T>() -> Result<(Sender<T>, Receiver<T>), Errno> {
-    let eventfd = host::eventfd()?;
+    let eventfd = host::eventfd()?.into_raw();
     let (sender, receiver) = mpsc::channel();
     let sender = Sender {
         queue: sender,

@@ -19,8 +19,8 @@ use super::messages::{
 use super::queue::{Job, Receiver, Request, Sender, queue};
 use super::threads::Threads;
 use super::tracees::Tracees;
-use crate::abi::guard::guarded;
-use crate::host::{self, check, fd};
+use crate::abi::guard::{guarded, inside};
+use crate::host::{self, OwnedHostFd, check, fd};
 use crate::process::tree;
 
 /// The time between two looks for callbacks that are due, in milliseconds: where some were, and
@@ -127,9 +127,10 @@ fn attend(socket: RawFd, limit: c_int, threads: Threads) {
 
 /// Handles messages and jobs of the tracing thread until the tree has ended.
 fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
-    let Ok(epoll) = host::epoll_create() else {
+    let Ok(owner) = host::epoll_create() else {
         return;
     };
+    let epoll = owner.0;
     // Neither has a name of a process.
     if !add(epoll, OWN_SOCKET, MESSAGES) || !add(epoll, asked.eventfd, JOBS) {
         return;
@@ -164,8 +165,7 @@ fn serve(requests: Sender<Request>, asked: &Receiver<Job>, limit: c_int) {
                     return;
                 };
                 supervisor.follow(message, fd);
-            } else if let Some(pidfd) = supervisor.watched.remove(&name) {
-                host::close(pidfd);
+            } else if supervisor.watched.remove(&name).is_some() {
                 // SAFETY: its pidfd says that it has ended.
                 unsafe { tree::reap_named(name) };
             }
@@ -192,7 +192,7 @@ struct Supervisor {
     /// Limit of the descriptors of pidfds: those from it on are for pinned ones.
     pidfd_end: RawFd,
     /// The pidfds of processes, by their names.
-    watched: HashMap<u32, RawFd>,
+    watched: HashMap<u32, OwnedHostFd>,
     /// Processes that got no pidfd, with their ids.
     left_out: Vec<(c_int, u32)>,
     requests: Sender<Request>,
@@ -253,19 +253,14 @@ impl Supervisor {
         if self.watched.contains_key(&name) {
             return;
         }
-        // SAFETY: it takes integers.
-        let pidfd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) });
-        match pidfd.map(|pidfd| pidfd as RawFd) {
-            Ok(pidfd) if pidfd < self.pidfd_end && add(self.epoll, pidfd, name) => {
+        match host::pidfd_open(id, 0) {
+            Ok(pidfd) if pidfd.0 < self.pidfd_end && add(self.epoll, pidfd.0, name) => {
                 self.watched.insert(name, pidfd);
             }
             // It has ended, and its parent knows.
             // SAFETY: the host does not know it.
             Err(Errno::ESRCH) => unsafe { tree::reap_named(name) },
-            full => {
-                full.into_iter().for_each(host::close);
-                self.left_out.push((id, name));
-            }
+            _ => self.left_out.push((id, name)),
         }
     }
 }
@@ -291,10 +286,7 @@ fn signals_of_children() -> Result<RawFd, Errno> {
 }
 
 fn forget_wakes(pinned: c_int) {
-    let _ = guarded(|| {
-        WAKES.lock().retain(|&other| other != pinned);
-        Ok(())
-    });
+    inside(|| WAKES.lock().retain(|&other| other != pinned));
 }
 
 /// Closes a pinned descriptor, in the supervisor.
@@ -302,10 +294,7 @@ fn close_pinned(pinned: c_int) {
     make_wakes();
     host::close(pinned);
     forget_wakes(pinned);
-    let _ = guarded(|| {
-        PIN_FDS.lock().free.push(pinned);
-        Ok(())
-    });
+    inside(|| PIN_FDS.lock().free.push(pinned));
 }
 
 /// Adds a descriptor to the epoll, under the name of a process. Returns true if it is there.

@@ -41,6 +41,7 @@ use super::ptrace::{
 use super::queue::{Job, Receiver, Request, Sender};
 use super::threads::Threads;
 use crate::host;
+use crate::host::direct::pollfd;
 
 /// Time that the calls of a killed process may take. Calls that wait are interrupted.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -166,16 +167,11 @@ impl Tracees {
                 (true, true) => 1000,
                 (true, false) => -1,
             };
-            let wait = |fd, events| libc::pollfd {
-                fd,
-                events,
-                revents: 0,
-            };
             let mut waits = [
-                wait(children, libc::POLLIN),
-                wait(requests.eventfd, libc::POLLIN),
+                pollfd(children, libc::POLLIN),
+                pollfd(requests.eventfd, libc::POLLIN),
                 // The other thread reads it.
-                wait(socket, 0),
+                pollfd(socket, 0),
             ];
             // SAFETY: there are three entries.
             unsafe { libc::poll(waits.as_mut_ptr(), 3, pause) };

@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use fdtable_vfs::Errno;
+
 use crate::host::{self, OwnedHostFd};
 
 /// The user of a process.
@@ -57,24 +59,14 @@ impl Descriptors {
     /// # Errors
     /// Errors of the host's calls.
     pub(super) fn of(process: c_int) -> io::Result<Self> {
-        let limit = host::limit(libc::RLIMIT_NOFILE)
-            .map_err(|e| io::Error::from_raw_os_error(e.errno()))?;
+        let limit = host::limit(libc::RLIMIT_NOFILE)?;
         let memory = File::open(format!("/proc/{process}/mem"))?;
         let directory = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_PATH)
             .open(format!("/proc/{process}/cwd"))?;
-        let mut pidfd = -1;
-        for flags in [0, PIDFD_THREAD] {
-            if pidfd < 0 {
-                // SAFETY: it takes integers.
-                pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, flags) } as RawFd;
-            }
-        }
-        if pidfd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let pidfd = OwnedHostFd(pidfd);
+        let open = |flags| host::pidfd_open(process, flags);
+        let pidfd = open(0).or_else(|_| open(PIDFD_THREAD))?;
         let mut fds = Vec::new();
         for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
             let name = entry?.file_name();
@@ -157,13 +149,8 @@ fn moved(fd: RawFd, to: RawFd) -> bool {
 }
 
 /// Returns a copy that is at least 2.
-fn raised(fd: RawFd) -> io::Result<OwnedHostFd> {
-    // SAFETY: it takes integers.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 2) };
-    if copy < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(OwnedHostFd(copy))
+fn raised(fd: RawFd) -> Result<OwnedHostFd, Errno> {
+    host::fcntl(fd, libc::F_DUPFD_CLOEXEC, 2).map(OwnedHostFd)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 
 use super::plan::{Dead, PAGE};
+use crate::host::maps::{self, Mapping};
 
 pub(super) struct Ranges {
     pub(super) taken: Vec<Range<u64>>,
@@ -75,20 +76,9 @@ fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 /// Returns the private mappings of a process that can be written, and their names.
 fn private(process: &str) -> io::Result<Vec<(Range<u64>, String)>> {
     let text = fs::read_to_string(format!("/proc/{process}/maps"))?;
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(range), Some(rights)) = (words.next(), words.next()) else {
-            continue;
-        };
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        if let Some((start, end)) = range.split_once('-')
-            && let (Some(start), Some(end)) = (number(start), number(end))
-            && rights.starts_with("rw")
-            && rights.ends_with('p')
-        {
-            found.push((start..end, words.nth(3).unwrap_or_default().to_owned()));
-        }
-    }
-    Ok(found)
+    let is_private = |mapping: &Mapping<'_>| matches!(mapping.permissions, "rw-p" | "rwxp");
+    let found = maps::parse(&text).filter(is_private);
+    Ok(found
+        .map(|mapping| (mapping.range, mapping.name.to_owned()))
+        .collect())
 }

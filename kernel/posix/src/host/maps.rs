@@ -4,22 +4,26 @@ use std::fs;
 use std::ops::Range;
 
 /// A line of the list.
-pub(crate) struct Mapping<'l> {
-    pub(crate) range: Range<u64>,
-    pub(crate) permissions: &'l str,
-    pub(crate) offset: u64,
+pub struct Mapping<'l> {
+    /// Addresses.
+    pub range: Range<u64>,
+    /// Rights, and whether it is private.
+    pub permissions: &'l str,
+    /// Place in the file.
+    pub offset: u64,
     /// Device and inode.
-    pub(crate) file: &'l str,
-    pub(crate) name: &'l str,
+    pub file: &'l str,
+    /// Path, or what it is for, in brackets.
+    pub name: &'l str,
 }
 
 /// Returns the list; empty if the host does not show it.
-pub(crate) fn read() -> String {
+pub fn read() -> String {
     fs::read_to_string("/proc/self/maps").unwrap_or_default()
 }
 
 /// Returns the lines of a list.
-pub(crate) fn parse(list: &str) -> impl Iterator<Item = Mapping<'_>> {
+pub fn parse(list: &str) -> impl Iterator<Item = Mapping<'_>> {
     list.lines().filter_map(Mapping::parse)
 }
 
