@@ -20,7 +20,6 @@ use fdtable_bench::markdown::{ComparedMarkdown, FiguresMarkdown, Markdown};
 use fdtable_bench::open_files::OpenFiles;
 use fdtable_bench::peers::Peers;
 use fdtable_bench::ports::Ports;
-use fdtable_bench::posix::Posix;
 use fdtable_bench::report::Report;
 use fdtable_bench::run::{Programs, Run};
 use fdtable_bench::slab::Slab;
@@ -136,7 +135,6 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(peers(common)),
             Box::new(lmbench(common)),
             Box::new(ports(common)),
-            Box::new(posix(common)),
             Box::new(run_programs(Programs::Single, common)),
             Box::new(run_programs(Programs::Trees, common)),
         ],
@@ -154,7 +152,6 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Peers) => vec![Box::new(peers(common))],
         Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
         Some(Experiment::Ports) => vec![Box::new(ports(common))],
-        Some(Experiment::Posix) => vec![Box::new(posix(common))],
         Some(Experiment::Run) => vec![Box::new(run_programs(Programs::Single, common))],
         Some(Experiment::Tree) => vec![Box::new(run_programs(Programs::Trees, common))],
     }
@@ -289,14 +286,6 @@ fn ports(common: &Common) -> Ports {
     }
 }
 
-fn posix(common: &Common) -> Posix {
-    let default = Posix::new(effort(common));
-    Posix {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
 fn run_programs(programs: Programs, common: &Common) -> Run {
     // In a child, before it becomes the runner, this is the calling program.
     let default = Run::new(programs, effort(common), "/proc/self/exe".into());
@@ -348,7 +337,6 @@ mod tests {
             "peers",
             "lmbench",
             "ports",
-            "posix",
             "run",
             "tree",
         ];
@@ -406,10 +394,9 @@ mod tests {
             peers(&common).rounds,
             lmbench(&common).rounds,
             ports(&common).rounds,
-            posix(&common).rounds,
             run_programs(Programs::Trees, &common).rounds,
         ];
-        assert_eq!(rounds, [3; 12]);
+        assert_eq!(rounds, [3; 11]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),

@@ -108,8 +108,6 @@ pub(crate) enum Experiment {
     Lmbench,
     /// The interface that a port brings, beside its usual tables; words, replacements, delays of Drop.
     Ports,
-    /// Calls through the C interface, beside the host's: nanoseconds.
-    Posix,
     /// Unmodified programs under `fdtable run`, beside the same on the host.
     Run,
     /// Trees of processes on one kernel, beside the same on the host.

@@ -9,8 +9,8 @@
 //!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`sparse`], [`waits`], [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`],
-//!    [`posix`] and [`run`]: the experiments.
+//!    [`sparse`], [`waits`], [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`]
+//!    and [`run`]: the experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
@@ -72,8 +72,6 @@ pub mod peers;
 pub mod plot;
 #[cfg(feature = "experiments")]
 pub mod ports;
-#[cfg(feature = "experiments")]
-pub mod posix;
 pub mod report;
 #[cfg(feature = "experiments")]
 pub mod run;
