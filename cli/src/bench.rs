@@ -24,7 +24,6 @@ use fdtable_bench::report::Report;
 use fdtable_bench::run::{Programs, Run};
 use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
-use fdtable_bench::waits::Waits;
 
 use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
@@ -129,7 +128,6 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(grow(common)),
             Box::new(fork(common)),
             Box::new(sparse(common)),
-            Box::new(waits(common)),
             Box::new(chat(common, &ChatArguments::default())),
             Box::new(libmicro(common)),
             Box::new(peers(common)),
@@ -146,7 +144,6 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Grow) => vec![Box::new(grow(common))],
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
         Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
-        Some(Experiment::Waits) => vec![Box::new(waits(common))],
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
         Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
         Some(Experiment::Peers) => vec![Box::new(peers(common))],
@@ -228,14 +225,6 @@ fn fork(common: &Common) -> Fork {
 fn sparse(common: &Common) -> Sparse {
     let default = Sparse::new(effort(common));
     Sparse {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn waits(common: &Common) -> Waits {
-    let default = Waits::new(effort(common));
-    Waits {
         rounds: common.rounds.unwrap_or(default.rounds),
         ..default
     }
@@ -331,7 +320,6 @@ mod tests {
             "grow",
             "fork",
             "sparse",
-            "waits",
             "chat",
             "libmicro",
             "peers",
@@ -389,14 +377,13 @@ mod tests {
             grow(&common).rounds,
             fork(&common).rounds,
             sparse(&common).rounds,
-            waits(&common).rounds,
             libmicro(&common).rounds,
             peers(&common).rounds,
             lmbench(&common).rounds,
             ports(&common).rounds,
             run_programs(Programs::Trees, &common).rounds,
         ];
-        assert_eq!(rounds, [3; 11]);
+        assert_eq!(rounds, [3; 10]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),

@@ -96,8 +96,6 @@ pub(crate) enum Experiment {
     Fork,
     /// One descriptor at 2^31 - 1: time of the first open, and memory.
     Sparse,
-    /// How long a thread waits for the lock of a table beside calls about a million descriptors.
-    Waits,
     /// A chat server all of whose sockets are in one table: messages per second.
     Chat(ChatArguments),
     /// The calls of libMicro that concern descriptors, beside tables under a lock.

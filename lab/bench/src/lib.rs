@@ -9,8 +9,8 @@
 //!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`sparse`], [`waits`], [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`]
-//!    and [`run`]: the experiments.
+//!    [`sparse`], [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`] and [`run`]: the
+//!    experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
@@ -90,4 +90,3 @@ mod tail;
 pub mod turn;
 #[cfg(feature = "experiments")]
 mod usage;
-pub mod waits;
