@@ -102,8 +102,6 @@ pub(crate) enum Experiment {
     Libmicro,
     /// Our table beside existing alternatives: lookups, opens and closes, growth, memory, features.
     Peers,
-    /// The rows of lmbench, with slabs and blocks and without: microseconds, MB/s.
-    Lmbench,
     /// The interface that a port brings, beside its usual tables; words, replacements, delays of Drop.
     Ports,
     /// Unmodified programs under `fdtable run`, beside the same on the host.
