@@ -102,7 +102,7 @@ pub(crate) enum Experiment {
     Libmicro,
     /// Our table beside existing alternatives: lookups, opens and closes, growth, memory, features.
     Peers,
-    /// The interface that a port brings, beside its usual tables; words, replacements, delays of Drop.
+    /// Words of descriptors and replacements, beside the plain operations.
     Ports,
     /// Unmodified programs under `fdtable run`, beside the same on the host.
     Run,
