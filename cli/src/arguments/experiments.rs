@@ -100,7 +100,7 @@ pub(crate) enum Experiment {
     Chat(ChatArguments),
     /// The calls of libMicro that concern descriptors, beside tables under a lock.
     Libmicro,
-    /// Our table beside existing alternatives: lookups, opens and closes, growth, memory, features.
+    /// Our table beside existing alternatives: lookups, opens and closes, growth, memory.
     Peers,
     /// Words of descriptors and replacements, beside the plain operations.
     Ports,

@@ -9,7 +9,7 @@ use fdtable::rcu::qsbr::Reader;
 use fdtable::{Files, Rcu, rcu};
 
 use super::player::Player;
-use super::rival::{Feature, Features, Rival, Side};
+use super::rival::{Rival, Side};
 use super::subject::{File, Subject};
 use crate::any_free::AnyFree;
 use crate::lookup::{Padded, sum_until_quiescent};
@@ -23,25 +23,12 @@ pub(super) const ANY_QUIESCENT: &str = "fdtable, any free, quiescent states";
 /// Lists ours.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
     vec![
-        Player::<Files<Rcu<Padded>>>::boxed(LOWEST, Side::Ours, FEATURES),
-        Player::<AnyFree<Padded>>::boxed(ANY, Side::Ours, FEATURES),
-        Player::<Quiescent<Files<Rcu<Padded>>>>::boxed(LOWEST_QUIESCENT, Side::Ours, FEATURES),
-        Player::<Quiescent<AnyFree<Padded>>>::boxed(ANY_QUIESCENT, Side::Ours, FEATURES),
+        Player::<Files<Rcu<Padded>>>::boxed(LOWEST, Side::Ours),
+        Player::<AnyFree<Padded>>::boxed(ANY, Side::Ours),
+        Player::<Quiescent<Files<Rcu<Padded>>>>::boxed(LOWEST_QUIESCENT, Side::Ours),
+        Player::<Quiescent<AnyFree<Padded>>>::boxed(ANY_QUIESCENT, Side::Ours),
     ]
 }
-
-const FEATURES: Features = Features {
-    lowest_free: Feature::Yes,
-    any_free: Feature::Yes,
-    dup: Feature::Yes,
-    fork: Feature::Yes,
-    enumeration: Feature::Yes,
-    stale_refused: Feature::With("private"),
-    borrowed: Feature::Yes,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::Yes,
-};
 
 impl<Tb> Subject for Tb
 where

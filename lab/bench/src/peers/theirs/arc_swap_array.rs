@@ -7,24 +7,11 @@ use parking_lot::Mutex;
 
 use super::{Object, theirs};
 use crate::lookup::Padded;
-use crate::peers::rival::{Feature, Features, Rival};
+use crate::peers::rival::Rival;
 use crate::peers::subject::Subject;
 
-const FEATURES: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::With("lock"),
-    dup: Feature::No,
-    fork: Feature::With("copy"),
-    enumeration: Feature::Yes,
-    stale_refused: Feature::No,
-    borrowed: Feature::Yes,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::With("fixed size"),
-};
-
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    vec![theirs::<Swapped>("array of ArcSwapOption", FEATURES)]
+    vec![theirs::<Swapped>("array of ArcSwapOption")]
 }
 
 struct Swapped {

@@ -8,42 +8,18 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use scc::{Guard, HashIndex, HashMap as SccMap};
 
 use super::locked::{Container, Locked};
-use super::{MAP, Object, theirs};
-use crate::peers::rival::{Feature, Features, Rival};
+use super::{Object, theirs};
+use crate::peers::rival::Rival;
 use crate::peers::subject::{Subject, sum};
 
-const SHARED: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::With("counter"),
-    dup: Feature::Yes,
-    fork: Feature::With("copy"),
-    enumeration: Feature::With("no order"),
-    stale_refused: Feature::With("64 bits"),
-    borrowed: Feature::With("lock"),
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::No,
-};
-
-/// Features of maps whose readers take no lock.
-const LOCK_FREE: Features = Features {
-    borrowed: Feature::Yes,
-    grows_without_stall: Feature::With("in steps"),
-    ..SHARED
-};
-
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    let in_steps = Features {
-        grows_without_stall: Feature::With("in steps"),
-        ..SHARED
-    };
     vec![
-        theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot", MAP),
-        theirs::<Locked<std::sync::RwLock<Hashed>>>("RwLock<HashMap>, std", MAP),
-        theirs::<Counted<Dash>>("dashmap", SHARED),
-        theirs::<Counted<Papaya>>("papaya", LOCK_FREE),
-        theirs::<Counted<Scc>>("scc::HashMap", in_steps),
-        theirs::<Counted<Index>>("scc::HashIndex", LOCK_FREE),
+        theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot"),
+        theirs::<Locked<std::sync::RwLock<Hashed>>>("RwLock<HashMap>, std"),
+        theirs::<Counted<Dash>>("dashmap"),
+        theirs::<Counted<Papaya>>("papaya"),
+        theirs::<Counted<Scc>>("scc::HashMap"),
+        theirs::<Counted<Index>>("scc::HashIndex"),
     ]
 }
 
