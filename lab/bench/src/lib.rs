@@ -81,6 +81,8 @@ pub mod sparse;
 mod start;
 pub mod stats;
 #[cfg(feature = "experiments")]
+mod subject;
+#[cfg(feature = "experiments")]
 pub mod svg;
 pub mod table;
 #[cfg(feature = "experiments")]

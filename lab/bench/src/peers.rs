@@ -35,7 +35,6 @@ mod foreign;
 mod ours;
 mod player;
 mod rival;
-mod subject;
 mod summary;
 mod theirs;
 

@@ -9,8 +9,8 @@ use anyhow::{Context, ensure};
 
 use super::case::{Case, LOOKUPS_BETWEEN, Work};
 use super::rival::{Rival, Side};
-use super::subject::{BATCH, File, Memory, Subject, sum};
 use crate::memory::bytes_in_use;
+use crate::subject::{BATCH, File, Memory, Subject, sum};
 use crate::tail::{Durations, Tail};
 use crate::turn::{self, Worker};
 

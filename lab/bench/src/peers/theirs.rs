@@ -3,25 +3,23 @@
 //! Maps are keyed by a counter, which is how they are commonly used: the keys are never the lowest,
 //! and are mostly never reused.
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Mutex, RwLock};
+
+use sharded_slab::Slab;
 
 use super::player::Player;
 use super::rival::{Rival, Side};
 use crate::baseline::RwLockVec;
 use crate::lookup::Padded;
+use crate::subject::locked::{Handles, Locked, Numbered, Slots};
+use crate::subject::{Object, Subject};
 
 #[cfg(feature = "rivals")]
 mod arc_swap_array;
-mod locked;
 #[cfg(feature = "rivals")]
 mod maps;
-mod sharded;
 #[cfg(feature = "rivals")]
 mod slot_map;
-
-use locked::{Handles, Locked, Numbered, Slots};
-
-type Object = Arc<Padded>;
 
 /// Lists all of them.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
@@ -33,17 +31,30 @@ pub(super) fn all() -> Vec<Box<dyn Rival>> {
         theirs::<Locked<parking_lot::RwLock<Slots>>>("RwLock<Slab>, parking_lot"),
         theirs::<Locked<parking_lot::Mutex<Slots>>>("Mutex<Slab>, parking_lot"),
         theirs::<Locked<Mutex<Slots>>>("Mutex<Slab>, std"),
+        theirs::<Slab<Object>>("sharded-slab of Arcs"),
+        theirs::<Slab<Padded>>("sharded-slab in place"),
     ];
-    all.extend(sharded::all());
     #[cfg(feature = "rivals")]
-    {
-        all.extend(maps::all());
-        all.extend(slot_map::all());
-        all.extend(arc_swap_array::all());
-    }
+    all.extend(behind_the_feature());
     all
 }
 
-fn theirs<S: super::subject::Subject>(name: &'static str) -> Box<dyn Rival> {
+/// Lists those that no other experiment needs.
+#[cfg(feature = "rivals")]
+fn behind_the_feature() -> [Box<dyn Rival>; 8] {
+    use maps::{Counted, Dash, Hashed, Index, Papaya, Scc};
+    [
+        theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot"),
+        theirs::<Locked<RwLock<Hashed>>>("RwLock<HashMap>, std"),
+        theirs::<Counted<Dash>>("dashmap"),
+        theirs::<Counted<Papaya>>("papaya"),
+        theirs::<Counted<Scc>>("scc::HashMap"),
+        theirs::<Counted<Index>>("scc::HashIndex"),
+        theirs::<slot_map::Map>("concurrent-slotmap"),
+        theirs::<arc_swap_array::Swapped>("array of ArcSwapOption"),
+    ]
+}
+
+fn theirs<S: Subject>(name: &'static str) -> Box<dyn Rival> {
     Player::<S>::boxed(name, Side::Theirs)
 }

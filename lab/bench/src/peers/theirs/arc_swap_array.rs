@@ -5,16 +5,10 @@
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
-use super::{Object, theirs};
 use crate::lookup::Padded;
-use crate::peers::rival::Rival;
-use crate::peers::subject::Subject;
+use crate::subject::{Object, Subject};
 
-pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    vec![theirs::<Swapped>("array of ArcSwapOption")]
-}
-
-struct Swapped {
+pub(super) struct Swapped {
     slots: Box<[ArcSwapOption<Padded>]>,
     /// The descriptor that was closed last is allocated first.
     free: Mutex<Vec<u32>>,

@@ -4,19 +4,15 @@
 
 use concurrent_slotmap::{SlotId, SlotMap};
 
-use super::{Object, theirs};
-use crate::peers::rival::Rival;
-use crate::peers::subject::{Memory, Subject};
+use crate::subject::{Memory, Object, Subject, sum};
 
 /// Limit of removed slots that are not freed yet. They wait for a thread that was preempted under
 /// its guard, or that ended with some of them. Only addresses are reserved.
 const SURPLUS: u32 = 1 << 24;
 
-pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    vec![theirs::<SlotMap<SlotId, Object>>("concurrent-slotmap")]
-}
+pub(super) type Map = SlotMap<SlotId, Object>;
 
-impl Subject for SlotMap<SlotId, Object> {
+impl Subject for Map {
     type File = Object;
     type Key = SlotId;
     type Reader = ();
@@ -57,6 +53,6 @@ impl Subject for SlotMap<SlotId, Object> {
     #[inline]
     fn sum_borrowed(&self, (): &mut (), keys: &[SlotId]) -> u64 {
         let guard = self.pin();
-        crate::peers::subject::sum(keys, |key| self.get(key, &guard).map(|object| object.value))
+        sum(keys, |key| self.get(key, &guard).map(|object| object.value))
     }
 }

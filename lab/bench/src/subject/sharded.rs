@@ -6,17 +6,8 @@
 
 use sharded_slab::Slab;
 
-use super::{Object, theirs};
+use super::{Object, Subject};
 use crate::lookup::Padded;
-use crate::peers::rival::Rival;
-use crate::peers::subject::Subject;
-
-pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    vec![
-        theirs::<Slab<Object>>("sharded-slab of Arcs"),
-        theirs::<Slab<Padded>>("sharded-slab in place"),
-    ]
-}
 
 impl Subject for Slab<Object> {
     type File = Object;
