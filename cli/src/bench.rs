@@ -22,7 +22,6 @@ use fdtable_bench::ports::Ports;
 use fdtable_bench::report::Report;
 use fdtable_bench::run::{Programs, Run};
 use fdtable_bench::slab::Slab;
-use fdtable_bench::sparse::Sparse;
 
 use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
@@ -126,7 +125,6 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(open_files(common, &OpenFilesArguments::default())),
             Box::new(grow(common)),
             Box::new(fork(common)),
-            Box::new(sparse(common)),
             Box::new(chat(common, &ChatArguments::default())),
             Box::new(libmicro(common)),
             Box::new(peers(common)),
@@ -141,7 +139,6 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::OpenFiles(load)) => vec![Box::new(open_files(common, load))],
         Some(Experiment::Grow) => vec![Box::new(grow(common))],
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
-        Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
         Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
         Some(Experiment::Peers) => vec![Box::new(peers(common))],
@@ -214,14 +211,6 @@ fn grow(common: &Common) -> Grow {
 fn fork(common: &Common) -> Fork {
     let default = Fork::new(effort(common));
     Fork {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn sparse(common: &Common) -> Sparse {
-    let default = Sparse::new(effort(common));
-    Sparse {
         rounds: common.rounds.unwrap_or(default.rounds),
         ..default
     }
@@ -308,7 +297,6 @@ mod tests {
             "open-files",
             "grow",
             "fork",
-            "sparse",
             "chat",
             "libmicro",
             "peers",
@@ -364,13 +352,12 @@ mod tests {
             slab(&common).rounds,
             grow(&common).rounds,
             fork(&common).rounds,
-            sparse(&common).rounds,
             libmicro(&common).rounds,
             peers(&common).rounds,
             ports(&common).rounds,
             run_programs(Programs::Trees, &common).rounds,
         ];
-        assert_eq!(rounds, [3; 9]);
+        assert_eq!(rounds, [3; 8]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),

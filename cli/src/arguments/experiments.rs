@@ -94,8 +94,6 @@ pub(crate) enum Experiment {
     Grow,
     /// A child's table, with 10 and with a million descriptors, and its first change.
     Fork,
-    /// One descriptor at 2^31 - 1: time of the first open, and memory.
-    Sparse,
     /// A chat server all of whose sockets are in one table: messages per second.
     Chat(ChatArguments),
     /// The calls of libMicro that concern descriptors, beside tables under a lock.

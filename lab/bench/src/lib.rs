@@ -9,8 +9,7 @@
 //!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`sparse`], [`chat`], [`libmicro`], [`peers`], [`ports`] and [`run`]: the
-//!    experiments.
+//!    [`chat`], [`libmicro`], [`peers`], [`ports`] and [`run`]: the experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
@@ -75,8 +74,6 @@ pub mod report;
 pub mod run;
 #[cfg(feature = "experiments")]
 pub mod slab;
-#[cfg(feature = "experiments")]
-pub mod sparse;
 #[cfg(feature = "experiments")]
 mod start;
 pub mod stats;

@@ -13,4 +13,3 @@ mod libmicro;
 mod memory;
 mod open_files;
 mod peers;
-mod sparse;
