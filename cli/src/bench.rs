@@ -14,20 +14,16 @@ use fdtable_bench::grow::Grow;
 use fdtable_bench::html::Folder;
 use fdtable_bench::json;
 use fdtable_bench::libmicro::LibMicro;
-use fdtable_bench::lmbench::Lmbench;
 use fdtable_bench::lookup::Lookup;
 use fdtable_bench::markdown::{ComparedMarkdown, FiguresMarkdown, Markdown};
 use fdtable_bench::open_files::OpenFiles;
 use fdtable_bench::peers::Peers;
 use fdtable_bench::ports::Ports;
-use fdtable_bench::posix::Posix;
 use fdtable_bench::report::Report;
 use fdtable_bench::run::{Programs, Run};
 use fdtable_bench::slab::Slab;
-use fdtable_bench::sparse::Sparse;
-use fdtable_bench::waits::Waits;
 
-use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
+use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form};
 use crate::progress::Bar;
 
 /// Runs the chosen experiments. Prints each report when it is done, and writes all at the end.
@@ -126,17 +122,13 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(fd_scale(common)),
             Box::new(alloc(common)),
             Box::new(slab(common)),
-            Box::new(open_files(common, &OpenFilesArguments::default())),
+            Box::new(open_files(common)),
             Box::new(grow(common)),
             Box::new(fork(common)),
-            Box::new(sparse(common)),
-            Box::new(waits(common)),
             Box::new(chat(common, &ChatArguments::default())),
             Box::new(libmicro(common)),
             Box::new(peers(common)),
-            Box::new(lmbench(common)),
             Box::new(ports(common)),
-            Box::new(posix(common)),
             Box::new(run_programs(Programs::Single, common)),
             Box::new(run_programs(Programs::Trees, common)),
         ],
@@ -144,17 +136,13 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
         Some(Experiment::Alloc) => vec![Box::new(alloc(common))],
         Some(Experiment::Slab) => vec![Box::new(slab(common))],
-        Some(Experiment::OpenFiles(load)) => vec![Box::new(open_files(common, load))],
+        Some(Experiment::OpenFiles) => vec![Box::new(open_files(common))],
         Some(Experiment::Grow) => vec![Box::new(grow(common))],
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
-        Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
-        Some(Experiment::Waits) => vec![Box::new(waits(common))],
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
         Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
         Some(Experiment::Peers) => vec![Box::new(peers(common))],
-        Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
         Some(Experiment::Ports) => vec![Box::new(ports(common))],
-        Some(Experiment::Posix) => vec![Box::new(posix(common))],
         Some(Experiment::Run) => vec![Box::new(run_programs(Programs::Single, common))],
         Some(Experiment::Tree) => vec![Box::new(run_programs(Programs::Trees, common))],
     }
@@ -201,13 +189,11 @@ fn slab(common: &Common) -> Slab {
     }
 }
 
-fn open_files(common: &Common, load: &OpenFilesArguments) -> OpenFiles {
+fn open_files(common: &Common) -> OpenFiles {
     let default = OpenFiles::new(effort(common));
     OpenFiles {
         rounds: common.rounds.unwrap_or(default.rounds),
-        workload_rounds: common.rounds.unwrap_or(default.workload_rounds),
-        clients: load.clients.unwrap_or(default.clients),
-        loadfile: load.loadfile.clone(),
+        build_rounds: common.rounds.unwrap_or(default.build_rounds),
         ..default
     }
 }
@@ -223,22 +209,6 @@ fn grow(common: &Common) -> Grow {
 fn fork(common: &Common) -> Fork {
     let default = Fork::new(effort(common));
     Fork {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn sparse(common: &Common) -> Sparse {
-    let default = Sparse::new(effort(common));
-    Sparse {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn waits(common: &Common) -> Waits {
-    let default = Waits::new(effort(common));
-    Waits {
         rounds: common.rounds.unwrap_or(default.rounds),
         ..default
     }
@@ -273,25 +243,9 @@ fn libmicro(common: &Common) -> LibMicro {
     }
 }
 
-fn lmbench(common: &Common) -> Lmbench {
-    let default = Lmbench::new(effort(common));
-    Lmbench {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
 fn ports(common: &Common) -> Ports {
     let default = Ports::new(effort(common));
     Ports {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn posix(common: &Common) -> Posix {
-    let default = Posix::new(effort(common));
-    Posix {
         rounds: common.rounds.unwrap_or(default.rounds),
         ..default
     }
@@ -341,14 +295,10 @@ mod tests {
             "open-files",
             "grow",
             "fork",
-            "sparse",
-            "waits",
             "chat",
             "libmicro",
             "peers",
-            "lmbench",
             "ports",
-            "posix",
             "run",
             "tree",
         ];
@@ -400,23 +350,14 @@ mod tests {
             slab(&common).rounds,
             grow(&common).rounds,
             fork(&common).rounds,
-            sparse(&common).rounds,
-            waits(&common).rounds,
             libmicro(&common).rounds,
             peers(&common).rounds,
-            lmbench(&common).rounds,
             ports(&common).rounds,
-            posix(&common).rounds,
             run_programs(Programs::Trees, &common).rounds,
         ];
-        assert_eq!(rounds, [3; 12]);
-        let load = OpenFilesArguments {
-            loadfile: Some("day.txt".into()),
-            clients: Some(8),
-        };
-        let chosen = open_files(&common, &load);
-        assert_eq!((chosen.rounds, chosen.workload_rounds), (3, 3));
-        assert_eq!((chosen.clients, chosen.loadfile), (8, load.loadfile));
+        assert_eq!(rounds, [3; 8]);
+        let chosen = open_files(&common);
+        assert_eq!((chosen.rounds, chosen.build_rounds), (3, 3));
         assert_eq!(
             (fd_scale(&common).hot_rounds, fd_scale(&common).cold_rounds),
             (3, 3)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::library::CRATES;
 use crate::process::{self, End, Finished, Process, TestBinary};
-use crate::steps::{AfterFailure, Steps, Verdict};
+use crate::steps::{AfterFailure, Steps, Verdict, sum_up};
 use crate::tally::Tally;
 use crate::{Result, loom, no_arguments, pool, root, target};
 
@@ -101,13 +101,7 @@ pub(crate) fn in_all_forms(log: &Path) -> Result<Verdict> {
             Err(error) => failed.push(format!("{}: {error}", form.name)),
         }
     }
-    if !failed.is_empty() {
-        return Err(failed.join("; ").into());
-    }
-    Ok(match skipped.is_empty() {
-        true => Verdict::Passed,
-        false => Verdict::NotFinished(skipped.join("; ")),
-    })
+    sum_up(&failed, &skipped)
 }
 
 /// Builds the tests of the library, and the examples with them.
@@ -162,11 +156,7 @@ impl Form {
                 failed.push(line);
             }
         }
-        if failed.is_empty() {
-            Ok(Verdict::Passed)
-        } else {
-            Err(failed.join("; ").into())
-        }
+        sum_up(&failed, &[])
     }
 
     /// A program behind the command.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::loom::Exploration;
 use crate::process::{End, Process};
-use crate::steps::{Steps, Verdict};
+use crate::steps::{Steps, Verdict, sum_up};
 use crate::tally::Tally;
 use crate::{Result, check, degraded, foreign, instructions, programs, root, source, toolchain};
 
@@ -208,11 +208,7 @@ fn all(processes: impl IntoIterator<Item = Process>) -> Result<Verdict> {
             failed.push(line);
         }
     }
-    if failed.is_empty() {
-        Ok(Verdict::Passed)
-    } else {
-        Err(failed.join("; ").into())
-    }
+    sum_up(&failed, &[])
 }
 
 /// Explores to their own bounds the models that `check` explores less far, and then all of them
@@ -445,13 +441,7 @@ fn others() -> Result<Verdict> {
             }
         }
     }
-    if !failed.is_empty() {
-        Err(failed.join("; ").into())
-    } else if !missing.is_empty() {
-        Ok(Verdict::NotFinished(missing.join("; ")))
-    } else {
-        Ok(Verdict::Passed)
-    }
+    sum_up(&failed, &missing)
 }
 
 #[cfg(test)]

@@ -22,95 +22,8 @@ use crate::process::{self, End, Process};
 use crate::steps::Verdict;
 use crate::{Result, pool, target};
 
-/// Models that take most of the time of all, with the bound of preemptions to which `check`
-/// explores them: one less than their own, or 3 if they have none. `full` explores them to their
-/// own bounds.
-const LONG: &[(&str, u32)] = &[
-    ("models::a_fork_meets_a_move_between_leaves", 1),
-    ("models::a_rename_in_a_child_meets_a_close_and_an_open", 1),
-    ("models::an_interrupted_open_meets_two_closes", 1),
-    (
-        "loom::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
-        1,
-    ),
-    ("loom::two_gets_meet_the_last_put", 1),
-    ("loom::a_pair_meets_a_close_below_it", 2),
-    ("loom::a_pair_meets_closes_in_its_leaf_and_below", 1),
-    ("loom::an_open_meets_a_close_below_it", 2),
-    (
-        "dup2_releases_twice::models::two_dup3_and_a_close_meet_at_one_target",
-        1,
-    ),
-    (
-        "models::an_open_in_the_second_leaf_meets_a_close_and_a_dup_to",
-        1,
-    ),
-    (
-        "models::an_interrupted_pair_in_a_child_meets_two_closes_and_an_open",
-        0,
-    ),
-    ("loom::an_open_meets_a_leaf_that_becomes_empty_and_full", 0),
-    ("rcu::loom::every_list_waits_for_its_own_grace_period", 2),
-    ("host_fork::freezer::loom::two_freeze_from_inside", 2),
-    ("models::a_scan_without_a_lock_is_caught", 1),
-    ("loom::a_search_meets_a_close_in_a_leaf_that_was_hinted", 1),
-    (
-        "loom::a_shrink_meets_one_who_takes_and_gives_with_sequences",
-        2,
-    ),
-    ("rcu::loom::updaters_share_the_wait_for_a_reader", 2),
-    ("loom::a_dup3_meets_a_close_of_its_target", 2),
-    (
-        "models::an_interrupted_open_in_a_child_meets_a_close_and_an_open",
-        1,
-    ),
-    (
-        "models::an_interrupted_pair_that_fails_meets_an_open_and_a_close",
-        1,
-    ),
-    ("rcu::loom::the_next_section_tells_so_at_every_depth", 3),
-    ("models::many_in_three_leaves_meet_a_close_and_an_open", 1),
-    ("models::a_rename_meets_a_close_of_its_target_and_a_fork", 1),
-    ("loom::an_open_meets_closes_in_its_leaf_and_below", 1),
-    ("slot_map::loom::a_get_meets_the_last_put", 3),
-    (
-        "update_lost_in_close::models::two_closes_meet_in_one_word",
-        2,
-    ),
-    (
-        "off_by_one_at_the_end::models::two_opens_meet_at_the_last_number_of_a_leaf",
-        2,
-    ),
-    ("models::a_search_meets_a_close_and_a_dup_to", 1),
-    ("rcu::loom::a_barrier_is_not_misled_by_later_callbacks", 2),
-    (
-        "rcu::loom::the_record_of_a_thread_that_ended_changes_hands",
-        2,
-    ),
-    ("models::a_pair_in_two_leaves_meets_two_closes", 1),
-    ("rcu::loom::a_record_changes_hands", 2),
-    ("loom::two_opens_get_the_two_lowest", 2),
-    ("models::a_rename_between_leaves_meets_two_gets", 1),
-    ("radix::loom::a_write_meets_a_removal", 3),
-    ("loom::a_close_range_meets_a_close", 1),
-    ("models::a_pair_that_fails_meets_a_close_and_an_open", 1),
-    ("radix::loom::two_trees_close_the_same_slot", 1),
-    ("loom::a_look_into_a_block_meets_its_close", 2),
-    ("models::a_pair_in_two_leaves_meets_an_open", 1),
-    ("loom::a_get_meets_an_open_in_a_new_leaf", 2),
-    ("loom::two_that_open_meet_in_their_closes", 2),
-    ("refcount::loom::one_put_is_the_last", 3),
-    ("radix::loom::a_get_meets_a_close_of_what_was_moved", 2),
-    (
-        "object::loom::the_last_put_of_a_prompt_object_meets_a_get",
-        3,
-    ),
-    (
-        "dup2_releases_twice::models::two_dup_to_meet_at_one_target",
-        2,
-    ),
-    ("loom::a_pair_meets_an_open", 2),
-];
+/// The models that `check` explores less far, each with its bound there.
+const LONG: &str = include_str!("../long-models.txt");
 
 /// Choice of models, and how far to explore them.
 #[derive(Default)]
@@ -119,9 +32,9 @@ pub(crate) struct Exploration {
     pub(crate) name: String,
     /// The bound of preemptions, where a model's own is smaller.
     pub(crate) preemptions: Option<u32>,
-    /// Explores the [`LONG`] models less far.
+    /// Explores the [`long`] models less far.
     pub(crate) is_short: bool,
-    /// Explores only the [`LONG`] models.
+    /// Explores only the [`long`] models.
     pub(crate) only_long: bool,
     /// The time after which a model is given up. None are, without.
     pub(crate) limit: Option<Duration>,
@@ -184,7 +97,7 @@ impl Exploration {
             return Err(format!("no model's path contains `{}`", self.name).into());
         }
         let is_known = |name: &str| models.iter().any(|model| model.path == name);
-        if let Some((missing, _)) = LONG.iter().find(|(name, _)| !is_known(name))
+        if let Some((missing, _)) = long().find(|(name, _)| !is_known(name))
             && self.name.is_empty()
         {
             return Err(
@@ -236,7 +149,7 @@ impl Exploration {
                 .words("--list --format terse")
                 .read()?;
             for path in list.lines().filter_map(|line| line.strip_suffix(": test")) {
-                let is_long = || LONG.iter().any(|(long, _)| path == *long);
+                let is_long = || long().any(|(long, _)| path == long);
                 if path.contains(&self.name) && (!self.only_long || is_long()) {
                     models.push(Model {
                         binary: binary.clone(),
@@ -250,10 +163,8 @@ impl Exploration {
 
     /// The bound of a long model, if those are explored less far.
     fn less_far(&self, model: &Model) -> Option<u32> {
-        let mut long = LONG
-            .iter()
-            .filter(|(name, _)| self.is_short && model.path == *name);
-        long.next().map(|&(_, preemptions)| preemptions)
+        let mut long = long().filter(|(name, _)| self.is_short && model.path == *name);
+        long.next().map(|(_, preemptions)| preemptions)
     }
 
     /// The limit of the first exploration of a model: a minute, where all of them have a limit.
@@ -325,6 +236,15 @@ impl Exploration {
             end: finished.end,
         })
     }
+}
+
+/// The long models with their bounds.
+fn long() -> impl Iterator<Item = (&'static str, u32)> {
+    let lines = LONG.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let (name, bound) = line.rsplit_once(' ').expect("a model and its bound");
+        (name, bound.parse().expect("a bound"))
+    })
 }
 
 /// The build of everything that has models.

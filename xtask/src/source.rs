@@ -1,6 +1,7 @@
 //! The Rust sources of the repository, line by line, with code and comments apart.
 
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use crate::{Result, root};
@@ -8,7 +9,7 @@ use crate::{Result, root};
 /// One line of a source file.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
-    /// The code, with the contents of literals left out.
+    /// The code, each character in its column. Characters of comments and in literals are blanks.
     pub(crate) code: String,
     /// The text of comments, without their slashes.
     pub(crate) comment: String,
@@ -96,6 +97,8 @@ pub(crate) fn lines(source: &str) -> Vec<Line> {
             rest = &rest[length..];
             continue;
         }
+        // The last character of what is taken; blanks stand for those before it.
+        let mut last = ' ';
         match state {
             State::Code => {
                 if let Some(prefix) = line_comment(rest) {
@@ -103,16 +106,14 @@ pub(crate) fn lines(source: &str) -> Vec<Line> {
                 } else if rest.starts_with("/*") {
                     (state, length) = (State::BlockComment(1), 2);
                 } else if let Some((hashes, prefix)) = raw_string(rest, &line.code) {
-                    line.code.push('"');
-                    (state, length) = (State::RawString(hashes), prefix);
-                } else if first == '"' {
-                    line.code.push('"');
-                    state = State::String;
+                    (state, length, last) = (State::RawString(hashes), prefix, '"');
                 } else if let Some(literal) = character(rest) {
-                    line.code.push_str("''");
-                    length = literal;
+                    (length, last) = (literal, '\'');
                 } else {
-                    line.code.push(first);
+                    last = first;
+                    if first == '"' {
+                        state = State::String;
+                    }
                 }
             }
             State::LineComment => line.comment.push(first),
@@ -134,20 +135,22 @@ pub(crate) fn lines(source: &str) -> Vec<Line> {
                 if first == '\\' && !rest.starts_with("\\\n") {
                     length += rest[1..].chars().next().map_or(0, char::len_utf8);
                 } else if first == '"' {
-                    line.code.push('"');
-                    state = State::Code;
+                    (state, last) = (State::Code, '"');
                 }
             }
             State::RawString(hashes) => {
                 let quote = rest.strip_prefix('"');
                 let after = |text: &str| text.bytes().take_while(|&byte| byte == b'#').count();
                 if quote.is_some_and(|text| after(text) >= hashes) {
-                    line.code.push('"');
-                    (state, length) = (State::Code, 1 + hashes);
+                    (state, length, last) = (State::Code, 1 + hashes, '"');
                 }
             }
         }
-        rest = &rest[length..];
+        let (taken, after) = rest.split_at(length);
+        line.code
+            .extend(iter::repeat_n(' ', taken.chars().count() - 1));
+        line.code.push(last);
+        rest = after;
     }
     if source.ends_with('\n') {
         lines.pop();
@@ -195,7 +198,8 @@ mod tests {
     use super::*;
 
     fn code(source: &str) -> Vec<String> {
-        lines(source).into_iter().map(|line| line.code).collect()
+        let lines = lines(source).into_iter();
+        lines.map(|line| line.code.trim_end().to_owned()).collect()
     }
 
     fn comments(source: &str) -> Vec<String> {
@@ -204,26 +208,26 @@ mod tests {
 
     #[test]
     fn comments_are_apart_from_code() {
-        assert_eq!(code("a(); // b\n/// c\nd\n"), ["a(); ", "", "d"]);
+        assert_eq!(code("a(); // b\n/// c\nd\n"), ["a();", "", "d"]);
         assert_eq!(comments("a(); // b\n/// c\nd\n"), [" b", " c", ""]);
         assert_eq!(comments("x /* a\nb /* c */ d */ y"), [" a", "b  c  d "]);
     }
 
     #[test]
-    fn literals_have_no_contents() {
+    fn literals_have_no_contents_but_their_width() {
         assert_eq!(
             code(r#"f("a // \" b", 'c', '"', '\'', b"d")"#),
-            [r#"f("", '', '', '', b"")"#]
+            [r#"f("         ",   ',   ',    ', b" ")"#]
         );
-        assert_eq!(code("f(r#\"a \" // é\"#, x)"), ["f(\"\", x)"]);
-        assert_eq!(code("f(\"a\\\n  b // c\") // d"), ["f(\"", "\") "]);
+        assert_eq!(code("f(r#\"a \" // é\"#, x)"), ["f(  \"         \", x)"]);
+        assert_eq!(code("f(\"a\\\n  b // c\") // d"), ["f(\"", "        \")"]);
     }
 
     #[test]
     fn a_lifetime_is_not_a_character() {
         assert_eq!(
             code("fn f<'a>(x: &'a str, c: 'b')"),
-            ["fn f<'a>(x: &'a str, c: '')"]
+            ["fn f<'a>(x: &'a str, c:   ')"]
         );
     }
 

@@ -24,6 +24,17 @@ pub(crate) enum Verdict {
     Skipped(String),
 }
 
+/// Sums up parts of a step: those that failed, and those that could not run.
+pub(crate) fn sum_up(failed: &[String], missing: &[String]) -> Result<Verdict> {
+    if !failed.is_empty() {
+        Err(failed.join("; ").into())
+    } else if !missing.is_empty() {
+        Ok(Verdict::NotFinished(missing.join("; ")))
+    } else {
+        Ok(Verdict::Passed)
+    }
+}
+
 /// A sequence of steps, and what has become of those that ran.
 pub(crate) struct Steps {
     after_failure: AfterFailure,

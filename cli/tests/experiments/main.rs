@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod chat;
-mod lmbench;
 mod run;
 mod slab;
 mod standard_error;

@@ -76,7 +76,6 @@ mod freestanding;
 mod hosted;
 mod memory;
 mod table;
-pub mod timed;
 
 #[cfg(not(feature = "std"))]
 use freestanding as environment;

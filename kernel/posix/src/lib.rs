@@ -34,7 +34,6 @@ mod ipc;
 mod passthrough;
 mod process;
 pub mod runner;
-pub mod timed;
 
 pub use event::*;
 pub use fs::*;

@@ -6,8 +6,7 @@
 //! in the middle. One thread does pairs, or one on each of two CPUs, with an object of its own.
 //!
 //! The rivals do the same work. `slab` under a lock is the usual choice where keys need not be the
-//! lowest, `sharded-slab` the usual choice where that lock is contended. The floor is two atomic
-//! adds on the thread's own object.
+//! lowest, `sharded-slab` the usual choice where that lock is contended.
 //!
 //! *Bytes per slot* are those of a table with every descriptor open, beyond the objects: all of its
 //! descriptors refer to one object. *Kept* is the memory that a table still holds after all but a
@@ -30,7 +29,7 @@ mod pairs;
 mod summary;
 
 use footprint::Footprint;
-use pairs::{Case, Pairs};
+use pairs::{Case, Entry};
 
 /// Experiment that measures the allocation of descriptors.
 #[derive(Clone, Debug, Serialize)]
@@ -86,25 +85,30 @@ impl Alloc {
         let ns = alternate(entries.len(), self.rounds, progress, |place, _| {
             self.turn(&entries[place])
         })?;
-        let row = |((pairs, case), ns): (&(Box<dyn Pairs>, Case), Samples)| Row::Pair {
-            subject: pairs.name(),
+        let row = |((subject, _, case), ns): (&Entry, Samples)| Row::Pair {
+            subject,
             case: *case,
             ns,
         };
         Ok(entries.iter().zip(ns).map(row).collect())
     }
 
-    fn turn(&self, (pairs, case): &(Box<dyn Pairs>, Case)) -> anyhow::Result<f64> {
+    fn turn(&self, (name, pairs, case): &Entry) -> anyhow::Result<f64> {
         let turn = Duration::from_millis(self.turn_ms);
-        let ns = pairs
-            .turn(*case, turn)
-            .with_context(|| pairs.name().to_owned())?;
-        ensure!(
-            ns.is_finite(),
-            "{} did not accept its own key",
-            pairs.name()
-        );
+        let ns = pairs.turn(*case, turn).context(*name)?;
+        ensure!(ns.is_finite(), "{name} did not accept its own key");
         Ok(ns)
+    }
+
+    fn measure_memory(&self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for allocator in allocators::all() {
+            let subject = allocator.name;
+            let footprint = (allocator.measure_memory)(self.most, self.remaining);
+            let footprint = footprint.context(subject)?;
+            rows.extend(footprint.map(|footprint| Row::Footprint { subject, footprint }));
+        }
+        Ok(rows)
     }
 }
 
@@ -119,13 +123,8 @@ impl Experiment for Alloc {
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         // First, while little else is in the heap.
-        let footprints = footprint::all(self.most, self.remaining)?;
-        let mut rows = self.measure_pairs(progress)?;
-        rows.extend(
-            footprints
-                .into_iter()
-                .map(|(subject, footprint)| Row::Footprint { subject, footprint }),
-        );
+        let mut rows = self.measure_memory()?;
+        rows.extend(self.measure_pairs(progress)?);
         let title = "a descriptor allocated and freed";
         let mut report = Report::new(self, title, json!(self), &rows, machine)?;
         summary::show(&rows, self, &mut report);

@@ -9,8 +9,7 @@
 //!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`sparse`], [`waits`], [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`],
-//!    [`posix`] and [`run`]: the experiments.
+//!    [`chat`], [`libmicro`], [`peers`], [`ports`] and [`run`]: the experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
@@ -57,8 +56,6 @@ pub mod html;
 pub mod json;
 #[cfg(feature = "experiments")]
 pub mod libmicro;
-#[cfg(feature = "experiments")]
-pub mod lmbench;
 pub mod lookup;
 pub mod machine;
 #[cfg(feature = "experiments")]
@@ -72,18 +69,16 @@ pub mod peers;
 pub mod plot;
 #[cfg(feature = "experiments")]
 pub mod ports;
-#[cfg(feature = "experiments")]
-pub mod posix;
 pub mod report;
 #[cfg(feature = "experiments")]
 pub mod run;
 #[cfg(feature = "experiments")]
 pub mod slab;
 #[cfg(feature = "experiments")]
-pub mod sparse;
-#[cfg(feature = "experiments")]
 mod start;
 pub mod stats;
+#[cfg(feature = "experiments")]
+mod subject;
 #[cfg(feature = "experiments")]
 pub mod svg;
 pub mod table;
@@ -92,4 +87,3 @@ mod tail;
 pub mod turn;
 #[cfg(feature = "experiments")]
 mod usage;
-pub mod waits;

@@ -1,11 +1,10 @@
 //! `peers`: our table beside existing alternatives, with one row for each.
 //!
 //! A rival is a table as its own authors would use it, in its newest version: locks around vectors,
-//! maps, trees and slabs; maps and slabs without a lock; the host by system calls; and tables in
-//! other languages, in processes of their own. All do the same work on the same descriptors:
-//! lookups without a reference of the caller's own (*borrowed*) and with one (*owned*), an open and
-//! a close of an existing object and of a new one, and a mixture. Operations that a rival lacks are
-//! left out, and listed in a table beside the times.
+//! maps, trees and slabs; maps and slabs without a lock; and tables in other languages, in
+//! processes of their own. All do the same work on the same descriptors: lookups without a
+//! reference of the caller's own (*borrowed*) and with one (*owned*), an open and a close of an
+//! existing object and of a new one, and a mixture. Operations that a rival lacks are left out.
 //!
 //! Rivals that read inside a critical section, a pinned guard or between quiescent states do 64
 //! lookups in it, which is how such tables are used. Ours takes part with a section for each lookup
@@ -33,17 +32,15 @@ use crate::tail::Tail;
 
 mod case;
 mod foreign;
-mod host;
 mod ours;
 mod player;
 mod rival;
-mod subject;
 mod summary;
 mod theirs;
 
 use case::Case;
 pub use foreign::SlowBuilds;
-use rival::{Features, Missing, Rival, Side};
+use rival::{Missing, Rival, Side};
 
 /// Experiment that measures our table beside existing alternatives.
 #[derive(Clone, Debug, Serialize)]
@@ -65,7 +62,6 @@ pub struct Peers {
 struct Row {
     name: &'static str,
     side: Side,
-    features: Features,
     timings: Vec<Timing>,
     /// Each growth that was run.
     growths: Vec<Tail>,
@@ -157,7 +153,6 @@ impl Peers {
             rows.push(Row {
                 name: rival.name(),
                 side: rival.side(),
-                features: rival.features(),
                 timings: Vec::new(),
                 growths: Vec::new(),
                 bytes_per_descriptor: footprint.with_context(|| rival.name())?,
@@ -189,7 +184,6 @@ fn rivals(slow: SlowBuilds, progress: &dyn Progress) -> (Vec<Box<dyn Rival>>, Ve
             Err(reason) => missing.push(reason),
         }
     }
-    rivals.extend(host::all());
     (rivals, missing)
 }
 

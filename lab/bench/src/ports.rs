@@ -1,15 +1,8 @@
-//! `ports`: what a project that brings its own interface gets from the table.
+//! `ports`: the cost of what projects with an interface of their own need from the table.
 //!
-//! *Cages*: the interface of a sandbox that runs several processes, on our table, on arrays in a
-//! concurrent map, and on vectors behind one lock. All threads use one cage with 64 descriptors
-//! open, except that each forks one of its own.
-//!
-//! *Pairs*: our operations on descriptors with words, each beside the plain operation.
+//! *Pairs*: operations on descriptors with words, each beside the plain operation.
 //!
 //! *Unused words*: operations in tables that have no words.
-//!
-//! *Kinds*: files that are dropped in the close, beside files that can be borrowed from; and how
-//! long after the close an object is dropped.
 //!
 //! *Nanoseconds per operation* are those of one CPU: see [`turn`](crate::turn).
 
@@ -25,14 +18,8 @@ use crate::report::{Figure, Report, Table, nanoseconds, ratio};
 use crate::stats::{Samples, Summary};
 use crate::turn::Worker;
 
-mod arrays;
-mod cages;
-mod drop_delay;
-mod kinds;
-mod ours;
 mod pairs;
 mod unused;
-mod vectors;
 
 /// Experiment that measures what ports use.
 #[derive(Clone, Debug, Serialize)]
@@ -41,8 +28,6 @@ pub struct Ports {
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// Closes in each series of which `Drop` is timed, at least 1.
-    pub closes: usize,
 }
 
 /// The times of one subject.
@@ -100,15 +85,11 @@ fn each<'a>(count: u32, mut act: impl FnMut(i32) -> Option<()> + 'a) -> Worker<'
 impl Ports {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, closes) = match effort {
-            Effort::Quick => (15, 20),
-            Effort::Full => (101, 100),
+        let rounds = match effort {
+            Effort::Quick => 15,
+            Effort::Full => 101,
         };
-        Ports {
-            rounds,
-            turn_ms: 2,
-            closes,
-        }
+        Ports { rounds, turn_ms: 2 }
     }
 
     /// Gives each of `turns` its turn in every round, in another order each time.
@@ -142,29 +123,17 @@ impl Experiment for Ports {
     }
 
     fn expected(&self) -> Duration {
-        let turns = self.rounds as u64 * self.turn_ms * 80;
-        // The pauses, and the delays of two series.
-        let closes = self.closes as u64 * (3 * 10 + 10);
-        Duration::from_millis(turns + closes)
+        Duration::from_millis(self.rounds as u64 * self.turn_ms * 26)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
-        let cages = self.measure_all("ports, cages", &cages::turns(), progress)?;
         let pairs = self.measure_all("ports, pairs", &pairs::turns(), progress)?;
         let unused = self.measure_all("ports, unused words", &unused::turns(), progress)?;
-        let kinds = self.measure_all("ports, kinds", &kinds::turns(), progress)?;
-        let delays = drop_delay::rows(self.closes, progress)?;
-        let title = "interfaces that ports bring";
-        let mut report = Report::new(self, title, json!(self), &cages, machine)?;
-        report.add_rows(&pairs)?;
+        let title = "words of descriptors, and replacements";
+        let mut report = Report::new(self, title, json!(self), &pairs, machine)?;
         report.add_rows(&unused)?;
-        report.add_rows(&kinds)?;
-        report.add_rows(&delays)?;
-        cages::show(&cages, &mut report);
         pairs::show(&pairs, &mut report);
         unused::show(&unused, &mut report);
-        kinds::show(&kinds, &mut report);
-        drop_delay::show(&delays, &mut report);
         Ok(report)
     }
 }
@@ -233,25 +202,20 @@ mod tests {
         let ports = Ports {
             rounds: 1,
             turn_ms: 1,
-            closes: 2,
         };
         let report = run(&ports, &Silent).expect("the tables do as they are asked");
-        let [cages, pairs, unused, kinds] = [3 * 5, 6, 3 * 2, 2 * 2].map(|rows| rows * 2);
-        let delays = 3;
-        assert_eq!(report.rows.len(), cages + pairs + unused + kinds + delays);
+        let [pairs, unused] = [6, 3 * 2].map(|rows| rows * 2);
+        assert_eq!(report.rows.len(), pairs + unused);
         let mut keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
         keys.sort_unstable();
         let expected = [
-            "ports.cages_gain",
-            "ports.drop_delay_ms",
             "ports.owned_word_vs_plain",
-            "ports.prompt_vs_rcu_kind",
             "ports.replace_vs_dup3",
             "ports.unused_word_cost",
             "ports.word_lookup_vs_plain",
         ];
         assert_eq!(keys, expected);
         let lines: Vec<_> = report.tables.iter().map(|table| table.rows.len()).collect();
-        assert_eq!(lines, [10, 6, 8, 4, 3]);
+        assert_eq!(lines, [6, 8]);
     }
 }

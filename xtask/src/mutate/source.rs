@@ -5,6 +5,8 @@
 //! `core::panic::Location::caller` reports for the call. Code under a `cfg` that names `test` is
 //! left out.
 
+use crate::source::{Line, lines};
+
 /// The orderings that can be weakened.
 const ORDERINGS: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
@@ -55,7 +57,8 @@ impl Part {
 ///
 /// If brackets do not match, or an ordering is not an argument of a call.
 pub(super) fn sites(source: &str) -> Result<Vec<Site>, String> {
-    let tokens = tokens(source);
+    let lines = lines(source);
+    let tokens = tokens(&lines);
     let partners = partners(&tokens)?;
     let mut scan = Scan {
         tokens: &tokens,
@@ -289,97 +292,26 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// Splits source into words, literals and marks; leaves comments out.
-fn tokens(source: &str) -> Vec<Token<'_>> {
+/// Splits code into words and marks.
+fn tokens(lines: &[Line]) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
-    let (mut line, mut column) = (1, 1);
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
-        let len = length(rest, first);
-        let (text, after) = rest.split_at(len);
-        if !first.is_whitespace() && !text.starts_with("//") && !text.starts_with("/*") {
-            tokens.push(Token { text, line, column });
-        }
-        match text.rsplit_once('\n') {
-            Some((_, last)) => {
-                line += text.matches('\n').count();
-                column = last.chars().count() + 1;
+    for (line, Line { code, .. }) in (1..).zip(lines) {
+        let (mut column, mut rest) = (1, code.as_str());
+        while let Some(first) = rest.chars().next() {
+            let length = match first {
+                ':' if rest.starts_with("::") => 2,
+                _ if is_word(first) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+                _ => first.len_utf8(),
+            };
+            let (text, after) = rest.split_at(length);
+            if !first.is_whitespace() {
+                tokens.push(Token { text, line, column });
             }
-            None => column += text.chars().count(),
+            column += text.chars().count();
+            rest = after;
         }
-        rest = after;
     }
     tokens
-}
-
-/// Returns the length in bytes of the token, comment or character of space at the start.
-fn length(rest: &str, first: char) -> usize {
-    if rest.starts_with("//") {
-        return rest.find('\n').unwrap_or(rest.len());
-    }
-    if rest.starts_with("/*") {
-        return rest.find("*/").map_or(rest.len(), |end| end + 2);
-    }
-    if first == '"' {
-        return string_length(rest);
-    }
-    if first == '\'' {
-        return quote_length(rest);
-    }
-    if is_word(first) {
-        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-        // Raw strings, and strings and characters of bytes.
-        return match (&rest[..word], rest[word..].chars().next()) {
-            ("r" | "br" | "cr", Some('"' | '#')) => word + raw_length(&rest[word..]),
-            ("b" | "c", Some('"')) => word + string_length(&rest[word..]),
-            ("b", Some('\'')) => word + quote_length(&rest[word..]),
-            _ => word,
-        };
-    }
-    if rest.starts_with("::") {
-        return 2;
-    }
-    first.len_utf8()
-}
-
-fn string_length(rest: &str) -> usize {
-    let mut escaped = false;
-    for (at, character) in rest.char_indices().skip(1) {
-        match character {
-            '"' if !escaped => return at + 1,
-            _ => escaped = character == '\\' && !escaped,
-        }
-    }
-    rest.len()
-}
-
-fn raw_length(rest: &str) -> usize {
-    let hashes = rest.len() - rest.trim_start_matches('#').len();
-    if !rest[hashes..].starts_with('"') {
-        // A raw identifier.
-        return hashes;
-    }
-    let end = format!("\"{}", "#".repeat(hashes));
-    let body = hashes + 1;
-    rest[body..]
-        .find(&end)
-        .map_or(rest.len(), |at| body + at + end.len())
-}
-
-/// Returns the length of a literal character or of the mark before a lifetime.
-fn quote_length(rest: &str) -> usize {
-    let mut characters = rest.char_indices().skip(1);
-    match characters.next() {
-        Some((_, '\\')) => {
-            characters.next();
-            rest[3..].find('\'').map_or(rest.len(), |at| 3 + at + 1)
-        }
-        Some(_) => match characters.next() {
-            Some((at, '\'')) => at + 1,
-            _ => 1,
-        },
-        None => 1,
-    }
 }
 
 /// Returns the other bracket of each bracket.

@@ -1,13 +1,11 @@
 //! The heap memory of a table.
 
 use anyhow::Context;
-use fdtable::{Files, Rcu};
 use serde::Serialize;
 
-use super::allocators::{Allocator, Apart, MutexSlab, ShardedSlab};
-use crate::any_free::AnyFree;
-use crate::baseline::{RwLockBitmap, RwLockVec};
+use super::allocators::with_room;
 use crate::memory::bytes_in_use;
+use crate::subject::{File, Subject};
 
 /// Memory of one table.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -22,45 +20,29 @@ pub(super) struct Footprint {
     pub(super) kept_bytes: f64,
 }
 
-/// Measures each subject with `slots` descriptors and with `remaining` of them. Returns none where
+/// Measures an allocator with `slots` descriptors and with `remaining` of them. Returns none where
 /// the C library does not report memory.
-pub(super) fn all(slots: u32, remaining: u32) -> anyhow::Result<Vec<(&'static str, Footprint)>> {
-    let measured = [
-        measure::<Files<Rcu<Apart>>>(slots, remaining)?,
-        measure::<AnyFree<Apart>>(slots, remaining)?,
-        measure::<MutexSlab>(slots, remaining)?,
-        measure::<ShardedSlab>(slots, remaining)?,
-        measure::<RwLockVec<Apart>>(slots, remaining)?,
-        measure::<RwLockBitmap<Apart>>(slots, remaining)?,
-    ];
-    Ok(measured.into_iter().flatten().collect())
-}
-
-fn measure<N: Allocator>(
-    slots: u32,
-    remaining: u32,
-) -> anyhow::Result<Option<(&'static str, Footprint)>> {
-    let object = N::object()?;
+pub(super) fn measure<S: Subject>(slots: u32, remaining: u32) -> anyhow::Result<Option<Footprint>> {
+    let object = S::File::new(0);
     let mut keys = Vec::with_capacity(slots as usize);
     let Some(before) = bytes_in_use()? else {
         return Ok(None);
     };
-    let allocator = Box::new(N::with_room(slots));
+    let allocator = Box::new(with_room::<S>(slots));
     for _ in 0..slots {
-        let key = allocator.open(object.clone());
-        keys.push(key.with_context(|| format!("{}: {slots} open", N::NAME))?);
+        let key = allocator.open(object.another());
+        keys.push(key.with_context(|| format!("{slots} open"))?);
     }
     let full = bytes_in_use()?.unwrap_or(f64::NAN) - before;
     while keys.len() > remaining as usize {
         let taken = keys.pop().and_then(|key| allocator.take(key));
-        drop(taken.with_context(|| format!("{}: a descriptor is not open", N::NAME))?);
+        drop(taken.context("a descriptor is not open")?);
     }
     let kept = bytes_in_use()?.unwrap_or(f64::NAN) - before;
-    let footprint = Footprint {
+    Ok(Some(Footprint {
         slots,
         bytes_per_slot: full / f64::from(slots),
         remaining,
         kept_bytes: kept,
-    };
-    Ok(Some((N::NAME, footprint)))
+    }))
 }

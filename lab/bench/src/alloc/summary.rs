@@ -1,8 +1,6 @@
 //! The summary of `alloc`: tables, figures, and remarks.
 
-use super::allocators::{
-    ANY, FILES_STRUCT, LOWEST, MUTEX_SLAB, RWLOCK_VEC, SHARDED_SLAB, TWO_ADDS,
-};
+use super::allocators::{ANY, FILES_STRUCT, LOWEST, MUTEX_SLAB, RWLOCK_VEC, SHARDED_SLAB};
 use super::footprint::Footprint;
 use super::pairs::{Case, Work};
 use super::{Alloc, Row};
@@ -11,14 +9,13 @@ use crate::report::{Grid, Report, Table};
 use crate::stats::{Samples, Summary};
 
 /// Subjects, in the order of the tables.
-const SUBJECTS: [&str; 7] = [
+const SUBJECTS: [&str; 6] = [
     LOWEST,
     ANY,
     MUTEX_SLAB,
     SHARDED_SLAB,
     RWLOCK_VEC,
     FILES_STRUCT,
-    TWO_ADDS,
 ];
 
 fn case(work: Work, open: u32, threads: usize) -> Case {

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 
 use fdtable::Error;
 
-use super::{FilesStruct, Reference, WORD, file_of, place, take_of};
+use super::{Reference, WORD, file_of, place, take_of};
 
 /// Descriptors for which a new table has room (`NR_OPEN_DEFAULT`).
 const FIRST_CAPACITY: usize = 64;
@@ -24,27 +24,6 @@ pub struct State<R> {
     close_on_exec: Box<[u64]>,
     /// Every descriptor below is open.
     next_fd: usize,
-}
-
-impl<R: Reference> FilesStruct<R> {
-    /// Installs `file` at `fd`, and drops the old file after it has released the lock (`dup2`).
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is at or past the limit.
-    pub fn dup_to(&self, file: R, fd: RawFd) -> Result<(), Error> {
-        let number = usize::try_from(fd).map_err(|_| Error::BadFd)?;
-        if number >= self.limit as usize {
-            return Err(Error::BadFd);
-        }
-        let mut state = self.state.write();
-        if number >= state.files.len() {
-            state.expand_to((number + 1).next_power_of_two());
-        }
-        let before = state.replace(number, file);
-        drop(state);
-        drop(before);
-        Ok(())
-    }
 }
 
 impl<R: Reference> super::State for State<R> {

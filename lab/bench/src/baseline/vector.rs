@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 use fdtable::Error;
 
-use super::{LockedVec, Reference, file_of, place, take_of};
+use super::{Reference, file_of, place, take_of};
 
 /// Content of the table.
 ///
@@ -21,30 +21,6 @@ pub struct State<R> {
     /// Bits of the descriptors that close on exec. As long as it ever had to be; the bits of free
     /// descriptors are clear.
     close_on_exec: Vec<u64>,
-}
-
-impl<R: Reference> LockedVec<R> {
-    /// Installs `file` at the free descriptor `fd` and extends the vector for it (`dup2`).
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is at or past the limit, `EBUSY` if it is below the end of the vector: there
-    /// the heap would have to be searched for it.
-    pub fn open_past_the_end(&self, file: R, fd: RawFd) -> Result<(), Error> {
-        let number = u32::try_from(fd).map_err(|_| Error::BadFd)?;
-        if number >= self.limit {
-            return Err(Error::BadFd);
-        }
-        let mut state = self.state.write();
-        let end = state.slots.len();
-        if end > number as usize {
-            return Err(Error::Busy);
-        }
-        state.slots.resize(number as usize, None);
-        state.slots.push(Some(file));
-        // In bulk, in time proportional to the number of descriptors.
-        state.free.extend((end as u32..number).map(Reverse));
-        Ok(())
-    }
 }
 
 impl<R: Reference> super::State for State<R> {

@@ -1,6 +1,6 @@
-//! Our table as a rival, and any baseline that implements [`Table`].
+//! Our table as a rival.
 //!
-//! Ours opens on the lowest free descriptor or on any, and is read in sections or between quiescent
+//! It opens on the lowest free descriptor or on any, and is read in sections or between quiescent
 //! states.
 
 use std::os::fd::RawFd;
@@ -9,10 +9,10 @@ use fdtable::rcu::qsbr::Reader;
 use fdtable::{Files, Rcu, rcu};
 
 use super::player::Player;
-use super::rival::{Feature, Features, Rival, Side};
-use super::subject::{File, Subject};
+use super::rival::{Rival, Side};
 use crate::any_free::AnyFree;
 use crate::lookup::{Padded, sum_until_quiescent};
+use crate::subject::Subject;
 use crate::table::{NewFile, RcuFile, Table};
 
 pub(super) const LOWEST: &str = "fdtable, lowest free number";
@@ -23,68 +23,11 @@ pub(super) const ANY_QUIESCENT: &str = "fdtable, any free, quiescent states";
 /// Lists ours.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
     vec![
-        Player::<Files<Rcu<Padded>>>::boxed(LOWEST, Side::Ours, FEATURES),
-        Player::<AnyFree<Padded>>::boxed(ANY, Side::Ours, FEATURES),
-        Player::<Quiescent<Files<Rcu<Padded>>>>::boxed(LOWEST_QUIESCENT, Side::Ours, FEATURES),
-        Player::<Quiescent<AnyFree<Padded>>>::boxed(ANY_QUIESCENT, Side::Ours, FEATURES),
+        Player::<Files<Rcu<Padded>>>::boxed(LOWEST, Side::Ours),
+        Player::<AnyFree<Padded>>::boxed(ANY, Side::Ours),
+        Player::<Quiescent<Files<Rcu<Padded>>>>::boxed(LOWEST_QUIESCENT, Side::Ours),
+        Player::<Quiescent<AnyFree<Padded>>>::boxed(ANY_QUIESCENT, Side::Ours),
     ]
-}
-
-const FEATURES: Features = Features {
-    lowest_free: Feature::Yes,
-    any_free: Feature::Yes,
-    dup: Feature::Yes,
-    fork: Feature::Yes,
-    enumeration: Feature::Yes,
-    stale_refused: Feature::With("private"),
-    borrowed: Feature::Yes,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::Yes,
-};
-
-impl<Tb> Subject for Tb
-where
-    Tb: NewFile<Padded, Padded> + Table<Padded, Ref: File>,
-{
-    type File = Tb::Ref;
-    type Key = RawFd;
-    type Reader = ();
-
-    fn with_room(most: u32) -> Self {
-        Tb::with_limit(most)
-    }
-
-    fn reader() {}
-
-    #[inline]
-    fn open(&self, file: Tb::Ref) -> Option<RawFd> {
-        Table::open(self, file).ok()
-    }
-
-    #[inline]
-    fn take(&self, key: RawFd) -> Option<Tb::Ref> {
-        Table::take(self, key).ok()
-    }
-
-    #[inline]
-    fn close(&self, key: RawFd) -> Option<()> {
-        Table::close(self, key).ok()
-    }
-
-    #[inline]
-    fn borrowed(&self, key: RawFd) -> Option<u64> {
-        Table::with(self, key, |object| object.value).ok()
-    }
-
-    #[inline]
-    fn owned(&self, key: RawFd) -> Option<u64> {
-        Table::get(self, key).map(|object| object.value).ok()
-    }
-
-    fn run_deferred() -> anyhow::Result<()> {
-        Ok(rcu::barrier()?)
-    }
 }
 
 /// A table of ours, in either mode of allocation.

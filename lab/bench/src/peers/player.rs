@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::case::{Case, LOOKUPS_BETWEEN, Work};
-use super::rival::{Features, Rival, Side};
-use super::subject::{BATCH, File, Memory, Subject, sum};
+use super::rival::{Rival, Side};
 use crate::memory::bytes_in_use;
+use crate::subject::{BATCH, File, Memory, Subject, sum};
 use crate::tail::{Durations, Tail};
 use crate::turn::{self, Worker};
 
@@ -24,7 +24,6 @@ const ROOM: u32 = 4096;
 pub(super) struct Player<S> {
     name: &'static str,
     side: Side,
-    features: Features,
     subject: PhantomData<fn() -> S>,
 }
 
@@ -36,11 +35,10 @@ struct Filled<S: Subject> {
 
 impl<S: Subject> Player<S> {
     /// Makes a rival that is ready to be measured.
-    pub(super) fn boxed(name: &'static str, side: Side, features: Features) -> Box<dyn Rival> {
+    pub(super) fn boxed(name: &'static str, side: Side) -> Box<dyn Rival> {
         Box::new(Player {
             name,
             side,
-            features,
             subject: PhantomData::<fn() -> S>,
         })
     }
@@ -53,10 +51,6 @@ impl<S: Subject> Rival for Player<S> {
 
     fn side(&self) -> Side {
         self.side
-    }
-
-    fn features(&self) -> Features {
-        self.features
     }
 
     fn turn(&mut self, case: Case, length: Duration, round: usize) -> anyhow::Result<Option<f64>> {

@@ -1,6 +1,5 @@
-//! The `Rival` trait: a table as the experiment sees it, with its features.
+//! The `Rival` trait: a table as the experiment sees it.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -19,9 +18,6 @@ pub(super) trait Rival {
     fn side(&self) -> Side {
         Side::Theirs
     }
-
-    /// Returns its features.
-    fn features(&self) -> Features;
 
     /// Does the work of one case for about `length`, on a new table. Each of `case.threads` threads
     /// is bound to a CPU of its own (the `nth` thread to the `nth` CPU). Each round starts at
@@ -55,101 +51,6 @@ pub(super) enum Side {
     Ours,
     /// One with which ours are compared.
     Theirs,
-    /// No table: the cost of the work without one. Nothing is compared with it.
-    Floor,
-}
-
-/// Features of a table besides its times.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Features {
-    /// An open takes the lowest free descriptor, as POSIX requires.
-    pub(super) lowest_free: Feature,
-    /// An open takes any free descriptor, without waiting for other CPUs.
-    pub(super) any_free: Feature,
-    /// One open file has several descriptors, one of which can be chosen.
-    pub(super) dup: Feature,
-    /// A child gets a table with the same files at less than a copy of every slot.
-    pub(super) fork: Feature,
-    /// Lists the open descriptors in ascending order, while others open and close.
-    pub(super) enumeration: Feature,
-    /// Refuses a key that was closed and reused.
-    pub(super) stale_refused: Feature,
-    /// Looks up a file without a write to a counter that other threads write too.
-    pub(super) borrowed: Feature,
-    /// Returns a reference that outlives the close.
-    pub(super) owned: Feature,
-    /// Several threads may use one table.
-    pub(super) shared: Feature,
-    /// Grows without an open that copies the table or waits.
-    pub(super) grows_without_stall: Feature,
-}
-
-impl Features {
-    /// The features of something that is no table.
-    pub(super) const NONE: Features = Features {
-        lowest_free: Feature::No,
-        any_free: Feature::No,
-        dup: Feature::No,
-        fork: Feature::No,
-        enumeration: Feature::No,
-        stale_refused: Feature::No,
-        borrowed: Feature::No,
-        owned: Feature::No,
-        shared: Feature::No,
-        grows_without_stall: Feature::No,
-    };
-
-    /// Names of the features, in the order of [`Features::answers`].
-    pub(super) const NAMES: [&str; 10] = [
-        "lowest free",
-        "any free",
-        "dup",
-        "fork",
-        "enumeration",
-        "stale refused",
-        "borrowed",
-        "owned",
-        "shared",
-        "no stall",
-    ];
-
-    /// Returns the answer for each of [`Features::NAMES`].
-    pub(super) fn answers(&self) -> [Feature; 10] {
-        [
-            self.lowest_free,
-            self.any_free,
-            self.dup,
-            self.fork,
-            self.enumeration,
-            self.stale_refused,
-            self.borrowed,
-            self.owned,
-            self.shared,
-            self.grows_without_stall,
-        ]
-    }
-}
-
-/// Extent to which a table has a feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Feature {
-    /// It has the feature.
-    Yes,
-    /// It lacks the feature, or its user would have to write it.
-    No,
-    /// It has the feature, in the way of this word: "lock", "fixed size", "counter".
-    With(&'static str),
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Feature::Yes => "yes",
-            Feature::No => "no",
-            Feature::With(word) => word,
-        })
-    }
 }
 
 /// Rival that cannot take part on this machine, which the report states and which is no error.

@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::case::{Case, Work};
-use super::rival::{Features, Missing, Side};
+use super::rival::{Missing, Side};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
 use crate::report::{Figure, Grid, Report, Table, line, nanoseconds, ratio};
 use crate::stats::{Samples, Summary, median};
@@ -54,7 +54,7 @@ fn against_best(rows: &[Row], case: Case) -> Option<(&Row, &Row, Summary)> {
     Some((ours, theirs, theirs.ns(case)?.over(ours.ns(case)?)))
 }
 
-/// Shows times, ratios, features, memory and growth, with figures from the best of each side: where
+/// Shows times, ratios, memory and growth, with figures from the best of each side: where
 /// the keys of a rival need not be the lowest, ours need not be either.
 pub(super) fn show(rows: &[Row], most: u32, report: &mut Report) {
     for (kind, works) in KINDS {
@@ -71,7 +71,6 @@ pub(super) fn show(rows: &[Row], most: u32, report: &mut Report) {
         report.tables.push(ratios(rows, kind, &cases));
     }
     report.tables.push(sizes(rows, most));
-    report.tables.push(features(rows));
     report.plots.push(growths(rows, most));
     for (key, case) in FIGURES {
         let compared = against_best(rows, case);
@@ -154,19 +153,6 @@ fn growths(rows: &[Row], most: u32) -> Plot {
                 bars: rows.iter().filter_map(worst).collect(),
             }],
         },
-    }
-}
-
-fn features(rows: &[Row]) -> Table {
-    let of = |row: &Row| {
-        let answers = row.features.answers();
-        line(row.name, answers.map(|answer| answer.to_string()))
-    };
-    let tables = rows.iter().filter(|row| row.side != Side::Floor);
-    Table {
-        caption: "Features of each table; a word says how it has a feature".to_owned(),
-        header: line("", Features::NAMES.map(str::to_owned)),
-        rows: tables.map(of).collect(),
     }
 }
 

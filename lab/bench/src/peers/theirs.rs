@@ -3,83 +3,58 @@
 //! Maps are keyed by a counter, which is how they are commonly used: the keys are never the lowest,
 //! and are mostly never reused.
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Mutex, RwLock};
+
+use sharded_slab::Slab;
 
 use super::player::Player;
-use super::rival::{Feature, Features, Rival, Side};
+use super::rival::{Rival, Side};
 use crate::baseline::RwLockVec;
 use crate::lookup::Padded;
+use crate::subject::locked::{Handles, Locked, Numbered, Slots};
+use crate::subject::{Object, Subject};
 
 #[cfg(feature = "rivals")]
 mod arc_swap_array;
-mod locked;
 #[cfg(feature = "rivals")]
 mod maps;
-mod sharded;
 #[cfg(feature = "rivals")]
 mod slot_map;
-
-use locked::{Handles, Locked, Numbered, Slots};
-
-type Object = Arc<Padded>;
-
-/// Features of a plain container under a lock.
-const UNDER_A_LOCK: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::With("lock"),
-    dup: Feature::No,
-    fork: Feature::No,
-    enumeration: Feature::With("lock"),
-    stale_refused: Feature::No,
-    borrowed: Feature::With("lock"),
-    owned: Feature::Yes,
-    shared: Feature::With("lock"),
-    grows_without_stall: Feature::No,
-};
-
-/// Features of a vector with a heap of free descriptors.
-const VECTOR: Features = Features {
-    lowest_free: Feature::Yes,
-    dup: Feature::With("linear"),
-    fork: Feature::With("copy"),
-    ..UNDER_A_LOCK
-};
-
-/// Features of a map under a lock: its keys are the caller's choice.
-const MAP: Features = Features {
-    dup: Feature::Yes,
-    fork: Feature::With("copy"),
-    ..UNDER_A_LOCK
-};
-
-/// Features of a tree under a lock.
-const TREE: Features = Features {
-    stale_refused: Feature::With("64 bits"),
-    grows_without_stall: Feature::Yes,
-    ..MAP
-};
 
 /// Lists all of them.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
     let mut all = vec![
-        theirs::<RwLockVec<Padded>>("RwLock<Vec<Option<Arc>>>, parking_lot", VECTOR),
-        theirs::<Locked<RwLock<Numbered>>>("RwLock<Vec<Option<Arc>>>, std", VECTOR),
-        theirs::<Locked<parking_lot::RwLock<Handles>>>("RwLock<BTreeMap>, parking_lot", TREE),
-        theirs::<Locked<RwLock<Handles>>>("RwLock<BTreeMap>, std", TREE),
-        theirs::<Locked<parking_lot::RwLock<Slots>>>("RwLock<Slab>, parking_lot", UNDER_A_LOCK),
-        theirs::<Locked<parking_lot::Mutex<Slots>>>("Mutex<Slab>, parking_lot", UNDER_A_LOCK),
-        theirs::<Locked<Mutex<Slots>>>("Mutex<Slab>, std", UNDER_A_LOCK),
+        theirs::<RwLockVec<Padded>>("RwLock<Vec<Option<Arc>>>, parking_lot"),
+        theirs::<Locked<RwLock<Numbered>>>("RwLock<Vec<Option<Arc>>>, std"),
+        theirs::<Locked<parking_lot::RwLock<Handles>>>("RwLock<BTreeMap>, parking_lot"),
+        theirs::<Locked<RwLock<Handles>>>("RwLock<BTreeMap>, std"),
+        theirs::<Locked<parking_lot::RwLock<Slots>>>("RwLock<Slab>, parking_lot"),
+        theirs::<Locked<parking_lot::Mutex<Slots>>>("Mutex<Slab>, parking_lot"),
+        theirs::<Locked<Mutex<Slots>>>("Mutex<Slab>, std"),
+        theirs::<Slab<Object>>("sharded-slab of Arcs"),
+        theirs::<Slab<Padded>>("sharded-slab in place"),
     ];
-    all.extend(sharded::all());
     #[cfg(feature = "rivals")]
-    {
-        all.extend(maps::all());
-        all.extend(slot_map::all());
-        all.extend(arc_swap_array::all());
-    }
+    all.extend(behind_the_feature());
     all
 }
 
-fn theirs<S: super::subject::Subject>(name: &'static str, features: Features) -> Box<dyn Rival> {
-    Player::<S>::boxed(name, Side::Theirs, features)
+/// Lists those that no other experiment needs.
+#[cfg(feature = "rivals")]
+fn behind_the_feature() -> [Box<dyn Rival>; 8] {
+    use maps::{Counted, Dash, Hashed, Index, Papaya, Scc};
+    [
+        theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot"),
+        theirs::<Locked<RwLock<Hashed>>>("RwLock<HashMap>, std"),
+        theirs::<Counted<Dash>>("dashmap"),
+        theirs::<Counted<Papaya>>("papaya"),
+        theirs::<Counted<Scc>>("scc::HashMap"),
+        theirs::<Counted<Index>>("scc::HashIndex"),
+        theirs::<slot_map::Map>("concurrent-slotmap"),
+        theirs::<arc_swap_array::Swapped>("array of ArcSwapOption"),
+    ]
+}
+
+fn theirs<S: Subject>(name: &'static str) -> Box<dyn Rival> {
+    Player::<S>::boxed(name, Side::Theirs)
 }

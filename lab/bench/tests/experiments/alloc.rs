@@ -45,10 +45,6 @@ fn a_tiny_run_has_pairs_of_every_subject_and_memory_of_every_table() {
                 );
             }
         }
-        for threads in [1, 2] {
-            let floor = pair("floor: two atomic adds", work, 1, threads);
-            assert!(floor, "{work} {threads}");
-        }
     }
     let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
     for key in [

@@ -37,7 +37,17 @@ fn a_tiny_run_has_a_tail_of_every_subject_in_every_run() {
         "grow.lookup_max_us",
         "grow.idle_max_us",
         "grow.lookup_excess_us",
+        "grow.far_us",
+        "grow.far_worst_us",
     ] {
         assert!(keys.contains(&key), "{key} is missing");
+    }
+    if cfg!(target_env = "gnu") {
+        let bytes = report
+            .headline
+            .iter()
+            .find(|figure| figure.key == "grow.far_bytes");
+        // At least a leaf of pointers, and a table that is not as long as its limit.
+        assert!((512.0..1e6).contains(&bytes.expect("memory is reported").value));
     }
 }

@@ -1,7 +1,7 @@
 //! The experiments end to end.
 //!
-//! They measure what a process has once: the size of its heap, its descriptors, its one instance of
-//! the C interface, its forks. So this program starts itself for each of them: see [`alone`].
+//! They measure what a process has once: the size of its heap, its descriptors, its forks. So this
+//! program starts itself for each of them: see [`alone`].
 
 mod alloc;
 mod alone;
@@ -13,5 +13,3 @@ mod libmicro;
 mod memory;
 mod open_files;
 mod peers;
-mod posix;
-mod sparse;

@@ -15,9 +15,8 @@ use std::time::{Duration, Instant};
 use super::process::Program;
 use super::{Foreign, Missing, SlowBuilds};
 use crate::experiment::Progress;
-use crate::peers::rival::{Feature, Features};
 
-const NAME: &str = "gVisor FDTable, in Go";
+pub(super) const NAME: &str = "gVisor FDTable, in Go";
 
 /// Sources of the program. `go.sum` pins every module by its hash.
 const SOURCES: [(&str, &str); 7] = [
@@ -36,27 +35,13 @@ const BUILD_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Interval between checks of a build.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A lookup takes a reference, even if it is dropped at once; changes take a mutex.
-const FEATURES: Features = Features {
-    lowest_free: Feature::Yes,
-    any_free: Feature::No,
-    dup: Feature::Yes,
-    fork: Feature::No,
-    enumeration: Feature::With("lock"),
-    stale_refused: Feature::No,
-    borrowed: Feature::No,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::With("copies"),
-};
-
 /// Starts the program, and builds it first if allowed.
 pub(super) fn rival(slow: SlowBuilds, progress: &dyn Progress) -> Result<Foreign, Missing> {
     let started = built(slow, progress).and_then(|program| {
         Program::start(NAME, &mut Command::new(program)).map_err(|error| format!("{error:#}"))
     });
     let missing = |reason| Missing { name: NAME, reason };
-    Ok(Foreign::new(NAME, FEATURES, started.map_err(missing)?))
+    Ok(Foreign::new(NAME, started.map_err(missing)?))
 }
 
 /// Returns the program, or the reason why it is missing, in a sentence.

@@ -8,7 +8,6 @@ use std::process::Command;
 
 use super::process::Program;
 use super::{Foreign, Missing};
-use crate::peers::rival::{Feature, Features};
 
 /// Sources of the programs: one unit with its parts.
 const SOURCES: [(&str, &str); 9] = [
@@ -32,57 +31,26 @@ const SOURCES: [(&str, &str); 9] = [
 /// A build of one of the programs.
 struct Variant {
     name: &'static str,
-    features: Features,
     options: &'static [&'static str],
 }
 
-/// The hash table. It has no descriptors: they come from free lists that its user keeps.
-pub(super) const HASH: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::With("user's lists"),
-    dup: Feature::With("any number"),
-    fork: Feature::No,
-    enumeration: Feature::With("unordered"),
-    stale_refused: Feature::No,
-    borrowed: Feature::Yes,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::With("longer chains"),
-};
-
-/// The array, whose writers take a mutex.
-const ARRAY: Features = Features {
-    lowest_free: Feature::Yes,
-    any_free: Feature::No,
-    dup: Feature::Yes,
-    fork: Feature::No,
-    enumeration: Feature::Yes,
-    stale_refused: Feature::No,
-    borrowed: Feature::Yes,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::With("copies"),
-};
-
+/// The hash table has no descriptors: they come from free lists that its user keeps. Writers of the
+/// array take a mutex.
 const VARIANTS: [Variant; 4] = [
     Variant {
         name: "liburcu hash table, qsbr",
-        features: HASH,
         options: &["-DHASH", "-DQSBR", "-lurcu-qsbr", "-lurcu-cds"],
     },
     Variant {
         name: "liburcu hash table, memb",
-        features: HASH,
         options: &["-DHASH", "-lurcu-memb", "-lurcu-cds"],
     },
     Variant {
         name: "array under liburcu, qsbr",
-        features: ARRAY,
         options: &["-DQSBR", "-lurcu-qsbr"],
     },
     Variant {
         name: "array under liburcu, memb",
-        features: ARRAY,
         options: &["-lurcu-memb"],
     },
 ];
@@ -107,7 +75,7 @@ impl Variant {
                     .map_err(|error| format!("{error:#}"))
             });
         let program = started.map_err(missing)?;
-        Ok(Foreign::new(self.name, self.features, program))
+        Ok(Foreign::new(self.name, program))
     }
 }
 

@@ -5,29 +5,10 @@
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
-use super::{Object, theirs};
 use crate::lookup::Padded;
-use crate::peers::rival::{Feature, Features, Rival};
-use crate::peers::subject::Subject;
+use crate::subject::{Object, Subject};
 
-const FEATURES: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::With("lock"),
-    dup: Feature::No,
-    fork: Feature::With("copy"),
-    enumeration: Feature::Yes,
-    stale_refused: Feature::No,
-    borrowed: Feature::Yes,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::With("fixed size"),
-};
-
-pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    vec![theirs::<Swapped>("array of ArcSwapOption", FEATURES)]
-}
-
-struct Swapped {
+pub(super) struct Swapped {
     slots: Box<[ArcSwapOption<Padded>]>,
     /// The descriptor that was closed last is allocated first.
     free: Mutex<Vec<u32>>,

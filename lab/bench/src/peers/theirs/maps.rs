@@ -7,49 +7,12 @@ use papaya::HashMap as PapayaMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use scc::{Guard, HashIndex, HashMap as SccMap};
 
-use super::locked::{Container, Locked};
-use super::{MAP, Object, theirs};
-use crate::peers::rival::{Feature, Features, Rival};
-use crate::peers::subject::{Subject, sum};
-
-const SHARED: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::With("counter"),
-    dup: Feature::Yes,
-    fork: Feature::With("copy"),
-    enumeration: Feature::With("no order"),
-    stale_refused: Feature::With("64 bits"),
-    borrowed: Feature::With("lock"),
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::No,
-};
-
-/// Features of maps whose readers take no lock.
-const LOCK_FREE: Features = Features {
-    borrowed: Feature::Yes,
-    grows_without_stall: Feature::With("in steps"),
-    ..SHARED
-};
-
-pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    let in_steps = Features {
-        grows_without_stall: Feature::With("in steps"),
-        ..SHARED
-    };
-    vec![
-        theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot", MAP),
-        theirs::<Locked<std::sync::RwLock<Hashed>>>("RwLock<HashMap>, std", MAP),
-        theirs::<Counted<Dash>>("dashmap", SHARED),
-        theirs::<Counted<Papaya>>("papaya", LOCK_FREE),
-        theirs::<Counted<Scc>>("scc::HashMap", in_steps),
-        theirs::<Counted<Index>>("scc::HashIndex", LOCK_FREE),
-    ]
-}
+use crate::subject::locked::Container;
+use crate::subject::{Object, Subject, sum};
 
 /// A hash map, and the key after the last allocated one, if it is free: as in hosts of WASI.
 #[derive(Default)]
-struct Hashed {
+pub(super) struct Hashed {
     map: FxHashMap<u32, Object>,
     next: u32,
 }
@@ -80,7 +43,7 @@ impl Container for Hashed {
 }
 
 /// A shared map whose keys are counted up, and never reused.
-struct Counted<M> {
+pub(super) struct Counted<M> {
     map: M,
     next: Counter,
 }
@@ -91,7 +54,7 @@ struct Counted<M> {
 struct Counter(AtomicU64);
 
 /// Map that threads share.
-trait Shared: Default + Send + Sync + 'static {
+pub(super) trait Shared: Default + Send + Sync + 'static {
     fn insert(&self, key: u64, file: Object) -> Option<()>;
     fn remove(&self, key: u64) -> Option<Object>;
     fn delete(&self, key: u64) -> Option<()>;
@@ -154,7 +117,7 @@ impl<M: Shared> Subject for Counted<M> {
 }
 
 /// A lock for each of several shards, four for each CPU.
-type Dash = DashMap<u64, Object, FxBuildHasher>;
+pub(super) type Dash = DashMap<u64, Object, FxBuildHasher>;
 
 impl Shared for Dash {
     #[inline]
@@ -184,7 +147,7 @@ impl Shared for Dash {
 }
 
 /// Readers are pinned: for each change, and for a batch of lookups.
-type Papaya = PapayaMap<u64, Object, FxBuildHasher>;
+pub(super) type Papaya = PapayaMap<u64, Object, FxBuildHasher>;
 
 impl Shared for Papaya {
     #[inline]
@@ -220,7 +183,7 @@ impl Shared for Papaya {
 }
 
 /// A lock for each bucket.
-type Scc = SccMap<u64, Object, FxBuildHasher>;
+pub(super) type Scc = SccMap<u64, Object, FxBuildHasher>;
 
 impl Shared for Scc {
     #[inline]
@@ -250,7 +213,7 @@ impl Shared for Scc {
 }
 
 /// A lock for each bucket, which readers do not take. A guard is held for a batch of lookups.
-type Index = HashIndex<u64, Object, FxBuildHasher>;
+pub(super) type Index = HashIndex<u64, Object, FxBuildHasher>;
 
 impl Shared for Index {
     #[inline]

@@ -4,35 +4,15 @@
 
 use concurrent_slotmap::{SlotId, SlotMap};
 
-use super::{Object, theirs};
-use crate::peers::rival::{Feature, Features, Rival};
-use crate::peers::subject::{Memory, Subject};
-
-const FEATURES: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::Yes,
-    dup: Feature::No,
-    fork: Feature::No,
-    enumeration: Feature::Yes,
-    stale_refused: Feature::Yes,
-    borrowed: Feature::Yes,
-    owned: Feature::Yes,
-    shared: Feature::Yes,
-    grows_without_stall: Feature::With("fixed size"),
-};
+use crate::subject::{Memory, Object, Subject, sum};
 
 /// Limit of removed slots that are not freed yet. They wait for a thread that was preempted under
 /// its guard, or that ended with some of them. Only addresses are reserved.
 const SURPLUS: u32 = 1 << 24;
 
-pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    vec![theirs::<SlotMap<SlotId, Object>>(
-        "concurrent-slotmap",
-        FEATURES,
-    )]
-}
+pub(super) type Map = SlotMap<SlotId, Object>;
 
-impl Subject for SlotMap<SlotId, Object> {
+impl Subject for Map {
     type File = Object;
     type Key = SlotId;
     type Reader = ();
@@ -73,6 +53,6 @@ impl Subject for SlotMap<SlotId, Object> {
     #[inline]
     fn sum_borrowed(&self, (): &mut (), keys: &[SlotId]) -> u64 {
         let guard = self.pin();
-        crate::peers::subject::sum(keys, |key| self.get(key, &guard).map(|object| object.value))
+        sum(keys, |key| self.get(key, &guard).map(|object| object.value))
     }
 }

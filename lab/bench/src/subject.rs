@@ -1,22 +1,28 @@
-//! The `Subject` trait: a table of this process as the measured loops see it.
+//! The `Subject` trait: a table of this process as the loops of `peers` and `alloc` see it.
 //!
 //! The loops are generic over it, so that each table has its own copy of them with its operations
 //! inlined.
 
 use std::sync::Arc;
 
-use fdtable::FileRef;
+use fdtable::{FileRef, RawFd, rcu};
 
 use crate::lookup::Padded;
-use crate::table::RcuFile;
+use crate::table::{NewFile, RcuFile, Table};
+
+pub(crate) mod locked;
+mod sharded;
+
+/// Object that most tables hold.
+pub(crate) type Object = Arc<Padded>;
 
 /// Lookups in one critical section, where the authors of a table recommend this: a pinned guard, a
 /// quiescent state.
-pub(super) const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
 /// Location of a table's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(crate) enum Memory {
     /// In the heap, where it can be counted.
     Heap,
     /// Mapped for the maximal number of descriptors, and touched page by page.
@@ -24,7 +30,7 @@ pub(super) enum Memory {
 }
 
 /// Table that several threads use at once.
-pub(super) trait Subject: Send + Sync + Sized + 'static {
+pub(crate) trait Subject: Send + Sync + Sized + 'static {
     /// The opened value: a counted reference, or the object itself.
     type File: File;
     /// Descriptor or key.
@@ -75,16 +81,61 @@ pub(super) trait Subject: Send + Sync + Sized + 'static {
     }
 }
 
+/// Every table that implements [`Table`].
+impl<Tb> Subject for Tb
+where
+    Tb: NewFile<Padded, Padded> + Table<Padded, Ref: File>,
+{
+    type File = Tb::Ref;
+    type Key = RawFd;
+    type Reader = ();
+
+    fn with_room(most: u32) -> Self {
+        Tb::with_limit(most)
+    }
+
+    fn reader() {}
+
+    #[inline]
+    fn open(&self, file: Tb::Ref) -> Option<RawFd> {
+        Table::open(self, file).ok()
+    }
+
+    #[inline]
+    fn take(&self, key: RawFd) -> Option<Tb::Ref> {
+        Table::take(self, key).ok()
+    }
+
+    #[inline]
+    fn close(&self, key: RawFd) -> Option<()> {
+        Table::close(self, key).ok()
+    }
+
+    #[inline]
+    fn borrowed(&self, key: RawFd) -> Option<u64> {
+        Table::with(self, key, |object| object.value).ok()
+    }
+
+    #[inline]
+    fn owned(&self, key: RawFd) -> Option<u64> {
+        Table::get(self, key).map(|object| object.value).ok()
+    }
+
+    fn run_deferred() -> anyhow::Result<()> {
+        Ok(rcu::barrier()?)
+    }
+}
+
 /// Adds up the values that `look_up` finds; a missing one counts as 0.
 #[inline]
-pub(super) fn sum<K: Copy>(keys: &[K], look_up: impl Fn(K) -> Option<u64>) -> u64 {
+pub(crate) fn sum<K: Copy>(keys: &[K], look_up: impl Fn(K) -> Option<u64>) -> u64 {
     keys.iter().fold(0, |sum: u64, &key| {
         sum.wrapping_add(look_up(key).unwrap_or(0))
     })
 }
 
 /// Value that a table holds for each key.
-pub(super) trait File: Send + Sync + 'static {
+pub(crate) trait File: Send + Sync + 'static {
     /// Bytes of the object that are in the table itself.
     const IN_PLACE: usize;
 
@@ -95,7 +146,7 @@ pub(super) trait File: Send + Sync + 'static {
     fn another(&self) -> Self;
 }
 
-impl File for Arc<Padded> {
+impl File for Object {
     const IN_PLACE: usize = 0;
 
     #[inline]

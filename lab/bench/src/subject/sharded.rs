@@ -6,34 +6,8 @@
 
 use sharded_slab::Slab;
 
-use super::{Object, theirs};
+use super::{Object, Subject};
 use crate::lookup::Padded;
-use crate::peers::rival::{Feature, Features, Rival};
-use crate::peers::subject::Subject;
-
-const FEATURES: Features = Features {
-    lowest_free: Feature::No,
-    any_free: Feature::Yes,
-    dup: Feature::No,
-    fork: Feature::No,
-    enumeration: Feature::No,
-    stale_refused: Feature::Yes,
-    borrowed: Feature::With("counted"),
-    owned: Feature::Yes,
-    shared: Feature::With("4096 threads"),
-    grows_without_stall: Feature::Yes,
-};
-
-pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    let in_place = Features {
-        owned: Feature::With("guard"),
-        ..FEATURES
-    };
-    vec![
-        theirs::<Slab<Object>>("sharded-slab of Arcs", FEATURES),
-        theirs::<Slab<Padded>>("sharded-slab in place", in_place),
-    ]
-}
 
 impl Subject for Slab<Object> {
     type File = Object;

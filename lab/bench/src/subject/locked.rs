@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use slab::Slab;
 
-use super::Object;
+use super::{Object, Subject};
 use crate::baseline::{State, Vector};
-use crate::peers::subject::Subject;
 
 /// Container under the lock `L`. A removed value is dropped after the lock is released.
-pub(super) struct Locked<L>(L);
+pub(crate) struct Locked<L>(L);
 
 /// Lock around a container. None if a thread panicked while it held the lock.
-pub(super) trait Lock: Send + Sync + 'static {
+pub(crate) trait Lock: Send + Sync + 'static {
     type Container;
 
     fn new(container: Self::Container) -> Self;
@@ -21,7 +20,7 @@ pub(super) trait Lock: Send + Sync + 'static {
 }
 
 /// Container that allocates keys.
-pub(super) trait Container: Default + 'static {
+pub(crate) trait Container: Default + 'static {
     type Key: Copy + Send + Sync;
 
     fn insert(&mut self, file: Object) -> Option<Self::Key>;
@@ -92,7 +91,7 @@ lock!(std::sync::RwLock<C>, read, write, ok);
 lock!(std::sync::Mutex<C>, lock, lock, ok);
 
 /// A vector, and a heap of free descriptors: the lowest is allocated.
-pub(super) struct Numbered(Vector<Object>);
+pub(crate) struct Numbered(Vector<Object>);
 
 impl Default for Numbered {
     fn default() -> Self {
@@ -121,7 +120,7 @@ impl Container for Numbered {
 
 /// A tree whose handles count up and are never reused, as in virtiofsd.
 #[derive(Default)]
-pub(super) struct Handles {
+pub(crate) struct Handles {
     map: BTreeMap<u64, Object>,
     next: u64,
 }
@@ -150,7 +149,7 @@ impl Container for Handles {
 
 /// A slab: the key that was freed last is allocated first.
 #[derive(Default)]
-pub(super) struct Slots(Slab<Object>);
+pub(crate) struct Slots(Slab<Object>);
 
 impl Container for Slots {
     type Key = usize;
