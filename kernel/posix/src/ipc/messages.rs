@@ -354,12 +354,10 @@ impl System {
             }
             Buffers::Partial(bufs) => partial::send(self, fd, bufs, message, known),
         };
-        let sent = if known.contains(MsgFlags::NOSIGNAL) {
-            sent
-        } else {
-            self.sigpipe_on_epipe(fd, sent)
-        };
-        sent
+        match known.contains(MsgFlags::NOSIGNAL) {
+            true => sent,
+            false => self.sigpipe_on_epipe(fd, sent),
+        }
     }
 
     fn receive<'a>(

@@ -66,11 +66,14 @@ pub(super) struct Meta {
     state: Mutex<State>,
 }
 
+/// A directory, and the name of an inode in it.
+type Place = (Weak<dyn Node>, Arc<[u8]>);
+
 #[derive(Debug)]
 struct State {
     /// Without the attributes of the contents.
     stat: Stat,
-    dentry: Option<(Weak<dyn Node>, Arc<[u8]>)>,
+    dentry: Option<Place>,
     /// The name is removed, and kept only for `/proc`.
     is_unhashed: bool,
 }
@@ -200,9 +203,8 @@ impl Meta {
     /// Records the removal of a name, if it is the newest.
     pub(super) fn unhash(&self, directory: &dyn Node, name: &[u8]) {
         let mut state = self.state.lock();
-        let is_it = |(at, called): &(Weak<dyn Node>, Arc<[u8]>)| {
-            std::ptr::addr_eq(at.as_ptr(), directory) && **called == *name
-        };
+        let is_it =
+            |(at, called): &Place| std::ptr::addr_eq(at.as_ptr(), directory) && **called == *name;
         if state.dentry.as_ref().is_some_and(is_it) {
             state.is_unhashed = true;
         }
