@@ -242,10 +242,10 @@ pub fn tick() -> Result<bool, WouldDeadlock> {
 /// and a thread that becomes ready soon gets a CPU.
 ///
 /// The first call starts a thread that runs what other threads leave, `fdtable-rcu`. It blocks all
-/// signals but those of its own faults ([`block_faults`](block_faults) changes that), and
+/// signals but those of its own faults ([`block_faults`] changes that), and
 /// sleeps while there is nothing to do. If it cannot be started, the callback runs as one of
 /// [`call`], and a later call tries again. A caller that must not start threads calls
-/// [`use_ticks`](use_ticks) before. Between the handlers of a [host fork](crate::host_fork)
+/// [`use_ticks`] before. Between the handlers of a [host fork](crate::host_fork)
 /// no thread is started. In its child the next call starts one.
 ///
 /// The callback may run on that thread. When the process exits, by `exit(3)` or the end of `main`,
@@ -255,7 +255,7 @@ pub fn tick() -> Result<bool, WouldDeadlock> {
 /// Costs a load more than `call`, of a word that all CPUs share; every few milliseconds an exchange
 /// of that word. The call that ends the worker's sleep enters the operating system. The first one
 /// also allocates. Without `std` there is no thread: a
-/// [hook](crate::platform::kernel::Platform::want_tick) asks for a [`tick`](tick).
+/// [hook](crate::platform::kernel::Platform::want_tick) asks for a [`tick`].
 ///
 /// # Safety
 /// As for [`call`].
