@@ -23,7 +23,7 @@ use fdtable_bench::report::Report;
 use fdtable_bench::run::{Programs, Run};
 use fdtable_bench::slab::Slab;
 
-use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form};
+use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
 
 /// Runs the chosen experiments. Prints each report when it is done, and writes all at the end.
@@ -122,7 +122,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(fd_scale(common)),
             Box::new(alloc(common)),
             Box::new(slab(common)),
-            Box::new(open_files(common)),
+            Box::new(open_files(common, &OpenFilesArguments::default())),
             Box::new(grow(common)),
             Box::new(fork(common)),
             Box::new(chat(common, &ChatArguments::default())),
@@ -136,7 +136,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
         Some(Experiment::Alloc) => vec![Box::new(alloc(common))],
         Some(Experiment::Slab) => vec![Box::new(slab(common))],
-        Some(Experiment::OpenFiles) => vec![Box::new(open_files(common))],
+        Some(Experiment::OpenFiles(load)) => vec![Box::new(open_files(common, load))],
         Some(Experiment::Grow) => vec![Box::new(grow(common))],
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
@@ -189,11 +189,13 @@ fn slab(common: &Common) -> Slab {
     }
 }
 
-fn open_files(common: &Common) -> OpenFiles {
+fn open_files(common: &Common, load: &OpenFilesArguments) -> OpenFiles {
     let default = OpenFiles::new(effort(common));
     OpenFiles {
         rounds: common.rounds.unwrap_or(default.rounds),
-        build_rounds: common.rounds.unwrap_or(default.build_rounds),
+        workload_rounds: common.rounds.unwrap_or(default.workload_rounds),
+        clients: load.clients.unwrap_or(default.clients),
+        loadfile: load.loadfile.clone(),
         ..default
     }
 }
@@ -356,8 +358,13 @@ mod tests {
             run_programs(Programs::Trees, &common).rounds,
         ];
         assert_eq!(rounds, [3; 8]);
-        let chosen = open_files(&common);
-        assert_eq!((chosen.rounds, chosen.build_rounds), (3, 3));
+        let load = OpenFilesArguments {
+            loadfile: Some("day.txt".into()),
+            clients: Some(8),
+        };
+        let chosen = open_files(&common, &load);
+        assert_eq!((chosen.rounds, chosen.workload_rounds), (3, 3));
+        assert_eq!((chosen.clients, chosen.loadfile), (8, load.loadfile));
         assert_eq!(
             (fd_scale(&common).hot_rounds, fd_scale(&common).cold_rounds),
             (3, 3)

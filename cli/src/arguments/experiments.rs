@@ -88,8 +88,8 @@ pub(crate) enum Experiment {
     Alloc,
     /// An object allocated and freed, beside mimalloc, jemalloc and others: time, memory, colours.
     Slab,
-    /// Lists of open files, for each CPU and under one lock, alone and in a build.
-    OpenFiles,
+    /// Lists of open files, for each CPU and under one lock: dbench, a build, and their parts.
+    OpenFiles(OpenFilesArguments),
     /// The worst open and the worst lookup while a table grows to a million descriptors.
     Grow,
     /// A child's table, with 10 and with a million descriptors, and its first change.
@@ -123,6 +123,17 @@ pub(crate) struct ChatArguments {
     /// Length of a message: 8 to 4096.
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(8..=4096))]
     pub(crate) message_bytes: Option<usize>,
+}
+
+/// Options of open-files.
+#[derive(Debug, Default, Args)]
+pub(crate) struct OpenFilesArguments {
+    /// Load file of dbench. Default: /usr/share/dbench/client.txt, if it exists.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) loadfile: Option<PathBuf>,
+    /// Clients that replay it, each on a thread of its own; 64 by default. Some 30 MB each.
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub(crate) clients: Option<usize>,
 }
 
 /// Parts of experiments.
@@ -310,6 +321,16 @@ mod tests {
     }
 
     #[test]
+    fn open_files_take_a_load_file_and_clients() {
+        let line = "fdtable bench open-files --loadfile day.txt --clients 8 --quick";
+        let Some(Experiment::OpenFiles(open_files)) = parse(line).unwrap().experiment else {
+            panic!("not open files")
+        };
+        assert_eq!(open_files.loadfile, Some(PathBuf::from("day.txt")));
+        assert_eq!(open_files.clients, Some(8));
+    }
+
+    #[test]
     fn conflicts_are_explained_for_existing_operations() {
         let parse = |line: &str| Arguments::try_parse_from(line.split_whitespace());
         let asked = parse("fdtable conflicts --explain close dup").unwrap();
@@ -332,6 +353,9 @@ mod tests {
             "fdtable bench chat --rooms 0",
             "fdtable bench chat --message-bytes 7",
             "fdtable bench chat --message-bytes 4097",
+            "fdtable bench open-files --clients 0",
+            "fdtable bench open-files --clients 4097",
+            "fdtable bench lookup --loadfile day.txt",
             "fdtable bench lookup --rounds 0",
             "fdtable bench lookup --rooms 3",
             "fdtable bench nothing",

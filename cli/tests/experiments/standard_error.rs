@@ -49,6 +49,17 @@ fn a_slab_without_valgrind_and_jemalloc_says_how_to_get_them() {
 }
 
 #[test]
+fn open_files_without_a_load_file_say_how_to_get_one() {
+    let is_installed = std::path::Path::new("/usr/share/dbench/client.txt").exists();
+    let hints: &[&str] = if is_installed {
+        &[]
+    } else {
+        &["apt-get install dbench"]
+    };
+    assert_quiet(&["open-files"], hints);
+}
+
+#[test]
 fn peers_without_rivals_in_c_and_go_say_how_to_get_them() {
     assert_quiet(&["peers"], &["apt-get install gcc", "https://go.dev/dl"]);
 }

@@ -19,17 +19,19 @@
 //! The same by one thread through a table of descriptors, where only files are created, and by the
 //! vfs, which walks a path too: with lists and without.
 //!
-//! # A build
+//! # Workloads
 //!
-//! The jobs of a compilation, which share a file system and all read the same headers. A *removal*
-//! is a file that leaves its list, and a *hit* is a removal on the CPU, or the memory node, where
-//! the file joined.
+//! Clients that share a file system: the recorded day of an office, as the benchmark dbench has it,
+//! and the jobs of a compilation. A *removal* is a file that leaves its list, and a *hit* is a
+//! removal on the CPU, or the memory node, where the file joined.
 //!
 //! 1. [`lists`]: the kinds of lists.
 //! 2. [`add_remove`], [`open_close`]: the first two parts.
-//! 3. [`build()`]: the jobs.
-//! 4. [`workload`]: the build on each kind of list.
+//! 3. [`loadfile`], [`replay()`]: clients that execute a load file.
+//! 4. [`build()`]: the jobs, which all read the same headers.
+//! 5. [`workload`]: both workloads on each kind of list.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -42,19 +44,24 @@ use crate::stats::Samples;
 
 mod add_remove;
 mod build;
+mod client;
 mod lists;
+pub mod loadfile;
 mod open_close;
 mod outcome;
+mod replay;
 mod summary;
 mod workers;
 mod workload;
 
 use add_remove::Case;
 use open_close::Layer;
-use workload::Turns;
+use workload::{Kind, Load, Turns};
 
 pub use build::{Build, build};
+pub use loadfile::Loadfile;
 pub use outcome::{Outcome, Until};
+pub use replay::replay;
 
 /// Experiment that measures the lists of open files.
 #[derive(Clone, Debug, Serialize)]
@@ -63,10 +70,15 @@ pub struct OpenFiles {
     pub rounds: usize,
     /// Length of such a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// Turns of each kind of list in the build, at least 1.
-    pub build_rounds: usize,
-    /// Length of a build's turn in milliseconds, at least 1.
-    pub build_ms: u64,
+    /// Turns of each kind of list in each workload, at least 1.
+    pub workload_rounds: usize,
+    /// Length of a workload's turn in milliseconds, at least 1.
+    pub workload_ms: u64,
+    /// Clients of dbench's workload, each with a thread of its own, at least 1.
+    pub clients: usize,
+    /// Load file of dbench; without one, that at the [usual place](loadfile::USUAL_PLACE), if there
+    /// is any.
+    pub loadfile: Option<PathBuf>,
 }
 
 /// Measurements of one subject.
@@ -85,8 +97,9 @@ enum Row {
         /// Nanoseconds per open and close.
         ns: Samples,
     },
-    Build {
+    Workload {
         subject: &'static str,
+        workload: Kind,
         #[serde(flatten)]
         turns: Turns,
     },
@@ -100,15 +113,17 @@ impl OpenFiles {
     /// are shorter than a scheduler's time slice, so that on a busy machine most are not
     /// interrupted.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, build_rounds, build_ms) = match effort {
+        let (rounds, workload_rounds, workload_ms) = match effort {
             Effort::Quick => (15, 2, 250),
             Effort::Full => (151, 5, 2000),
         };
         OpenFiles {
             rounds,
             turn_ms: 2,
-            build_rounds,
-            build_ms,
+            workload_rounds,
+            workload_ms,
+            clients: 64,
+            loadfile: None,
         }
     }
 
@@ -160,13 +175,19 @@ impl OpenFiles {
         })
     }
 
-    /// Measures a build on each kind of list.
-    fn measure_build(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
-        progress.begin("open-files, a build", self.build_rounds as u64);
-        let until = Until::Elapsed(Duration::from_millis(self.build_ms));
-        let turns = workload::measure(&Build::default(), self.build_rounds, until, progress)?;
-        let row = |(lists, turns): (lists::Lists, Turns)| Row::Build {
+    /// Measures a workload on each kind of list.
+    fn measure_workload(
+        &self,
+        load: &Load<'_>,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        let part = format!("open-files, {}", load.kind().name());
+        progress.begin(&part, self.workload_rounds as u64);
+        let until = Until::Elapsed(Duration::from_millis(self.workload_ms));
+        let turns = workload::measure(load, self.workload_rounds, until, progress)?;
+        let row = |(lists, turns): (lists::Lists, Turns)| Row::Workload {
             subject: lists.name(),
+            workload: load.kind(),
             turns,
         };
         Ok(turns.into_iter().map(row).collect())
@@ -179,14 +200,25 @@ impl Experiment for OpenFiles {
     }
 
     fn expected(&self) -> Duration {
-        let build = self.build_rounds as u64 * self.build_ms * 4;
-        Duration::from_millis(self.rounds as u64 * 100 + build)
+        Duration::from_millis(
+            self.rounds as u64 * 100 + self.workload_rounds as u64 * self.workload_ms * 7,
+        )
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        // First, so that an unreadable file is an error before any measurement.
+        let loadfile = Loadfile::find(self.loadfile.as_deref())?;
         let mut rows = self.measure_lists(progress)?;
         rows.extend(self.measure_opens(progress)?);
-        rows.extend(self.measure_build(progress)?);
+        if let Some(loadfile) = &loadfile {
+            let load = Load::Dbench {
+                loadfile,
+                clients: self.clients,
+            };
+            rows.extend(self.measure_workload(&load, progress)?);
+        }
+        let load = Load::Build(Build::default());
+        rows.extend(self.measure_workload(&load, progress)?);
         let title = "files added to the list of open files, and removed";
         let mut report = Report::new(self, title, json!(self), &rows, machine)?;
         summary::show(&rows, self, &mut report);

@@ -192,6 +192,8 @@ impl<'a> Job<'a> {
             "{path} has {size} bytes, but {bytes} were read"
         );
         self.process.close(fd)?;
+        self.tally.closes += 1;
+        self.tally.bytes += bytes;
         Ok(())
     }
 
@@ -206,6 +208,8 @@ impl<'a> Job<'a> {
         let written = self.process.write(fd, &self.buffer[..bytes])?;
         ensure!(written == bytes, "{path} took {written} of {bytes} bytes");
         self.process.close(fd)?;
+        self.tally.closes += 1;
+        self.tally.bytes += written as u64;
         Ok(())
     }
 }
@@ -239,7 +243,8 @@ mod tests {
         let fs = Arc::default();
         let outcome = build(&SMALL, &fs, Until::Passes(20)).unwrap();
         assert_eq!(outcome.operations, 80);
-        assert_eq!(outcome.opens, 80 * 10);
+        assert_eq!((outcome.opens, outcome.closes), (80 * 10, 80 * 10));
+        assert_eq!(outcome.bytes, 80 * (8 * 100 + 40_000 + 5_000));
         // 80 compilations of 50 sources: every one has its object.
         assert_eq!(fs.stat("/source/0").unwrap().size, 64);
         assert_eq!(fs.stat("/source/1").unwrap().size, 36);

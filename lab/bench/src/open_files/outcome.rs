@@ -20,10 +20,14 @@ pub enum Until {
 /// Results and costs of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Operations of all threads: compilations.
+    /// Operations of all threads: lines of the load file, or compilations.
     pub operations: u64,
-    /// Files that were opened. As many were closed: nothing stays open.
+    /// Files and directories that were opened.
     pub opens: u64,
+    /// Files and directories that were closed: as many, since nothing stays open.
+    pub closes: u64,
+    /// Bytes that were read and written.
+    pub bytes: u64,
     /// From the start of all threads to the end of the last one.
     pub wall: Duration,
     /// Time of all CPUs in the program.
@@ -39,6 +43,8 @@ pub struct Outcome {
 pub(super) struct Tally {
     pub(super) operations: u64,
     pub(super) opens: u64,
+    pub(super) closes: u64,
+    pub(super) bytes: u64,
 }
 
 /// State at the start of a workload.
@@ -79,6 +85,8 @@ impl Tally {
         Ok(Outcome {
             operations: self.operations,
             opens: self.opens,
+            closes: self.closes,
+            bytes: self.bytes,
             wall: began.time.elapsed(),
             user: usage.user,
             system: usage.system,
@@ -91,6 +99,8 @@ impl Tally {
     pub(super) fn add(&mut self, other: &Tally) {
         self.operations += other.operations;
         self.opens += other.opens;
+        self.closes += other.closes;
+        self.bytes += other.bytes;
     }
 }
 

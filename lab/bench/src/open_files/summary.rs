@@ -3,8 +3,8 @@
 use super::add_remove::Case;
 use super::lists::{Lists, MUTEX_SLAB, NO_LIST, ONE_LIST, PER_CPU, STD_MUTEX_SLAB};
 use super::open_close::Layer;
-use super::workload::{Locality, Turns};
-use super::{Build, OpenFiles, Row};
+use super::workload::{Kind, Locality, Turns};
+use super::{OpenFiles, Row, loadfile};
 use crate::plot::Axis;
 use crate::report::{Figure, Grid, Report, Table, nanoseconds};
 use crate::stats::{Samples, Summary, median};
@@ -29,9 +29,13 @@ fn opened<'a>(rows: &'a [Row], name: &str, wanted: Layer) -> Option<&'a Samples>
     })
 }
 
-fn built<'a>(rows: &'a [Row], name: &str) -> Option<&'a Turns> {
+fn turns<'a>(rows: &'a [Row], name: &str, wanted: Kind) -> Option<&'a Turns> {
     rows.iter().find_map(|row| match row {
-        Row::Build { subject, turns } if *subject == name => Some(turns),
+        Row::Workload {
+            subject,
+            workload,
+            turns,
+        } if *subject == name && *workload == wanted => Some(turns),
         _ => None,
     })
 }
@@ -86,28 +90,38 @@ pub(super) fn show(rows: &[Row], config: &OpenFiles, report: &mut Report) {
         lists,
         |name, layer| opened(rows, name, *layer).map(Samples::summary),
     ));
+    let workloads = [
+        ("dbench: lines", Kind::Dbench),
+        ("build: compilations", Kind::Build),
+    ];
     report.grid(Grid::new(
-        "build",
-        "Compilations per second of a build",
-        Axis::log("compilations/s"),
-        [("a build", ())],
+        "workloads",
+        "Operations per second of workloads",
+        Axis::log("operations/s"),
+        workloads,
         lists,
-        |name, ()| Some(built(rows, name)?.operations_per_second.summary()),
+        |name, kind| Some(turns(rows, name, *kind)?.operations_per_second.summary()),
     ));
-    report.tables.extend(builds(rows, config));
-    figures(rows, report);
-    report.remarks.extend(REMARKS.map(str::to_owned));
+    for kind in [Kind::Dbench, Kind::Build] {
+        report.tables.extend(workload(rows, kind, config));
+    }
+    figures(rows, config, report);
+    remarks(rows, config, report);
 }
 
-fn builds(rows: &[Row], config: &OpenFiles) -> Option<Table> {
-    built(rows, PER_CPU)?;
+fn workload(rows: &[Row], kind: Kind, config: &OpenFiles) -> Option<Table> {
+    turns(rows, PER_CPU, kind)?;
     let line = |lists: Lists| {
-        let turns = built(rows, lists.name())?;
+        let turns = turns(rows, lists.name(), kind)?;
         let times = [turns.user_seconds, turns.system_seconds];
         let [user, system] = times.map(|seconds| format!("{seconds:.2}"));
         let [locks, removals, cpu, node] = locality(turns.locality.as_ref());
         let name = lists.name().to_owned();
         Some([name, locks, removals, cpu, node, user, system])
+    };
+    let what = match kind {
+        Kind::Dbench => format!("dbench, {} clients", config.clients),
+        Kind::Build => format!("A build with {} jobs", super::Build::default().jobs),
     };
     let header = [
         "",
@@ -120,10 +134,8 @@ fn builds(rows: &[Row], config: &OpenFiles) -> Option<Table> {
     ];
     Some(Table::new(
         format!(
-            "A build with {} jobs: {} turns of {} ms together",
-            Build::default().jobs,
-            config.build_rounds,
-            config.build_ms
+            "{what}: {} turns of {} ms together",
+            config.workload_rounds, config.workload_ms
         ),
         header,
         Lists::ALL.into_iter().filter_map(line),
@@ -146,13 +158,21 @@ fn percent(fraction: f64) -> String {
     format!("{:.2} %", fraction * 100.0)
 }
 
-fn figures(rows: &[Row], report: &mut Report) {
-    let hits = built(rows, PER_CPU).and_then(|turns| turns.locality.as_ref()?.cpu_hits);
-    report.headline.extend(hits.map(|hits| {
-        let [low, high] = [hits.p10, hits.p90].map(percent);
-        let figure = Figure::new("open_files.build_cpu_hits", hits.median);
-        figure.and(&format!(" (p10–p90 {low}–{high})"))
-    }));
+fn figures(rows: &[Row], config: &OpenFiles, report: &mut Report) {
+    let mut hits = |key, kind, clients: &str, of: fn(&Locality) -> Option<Summary>| {
+        let counted = turns(rows, PER_CPU, kind).and_then(|turns| of(turns.locality.as_ref()?));
+        report.headline.extend(counted.map(|hits| {
+            let [low, high] = [hits.p10, hits.p90].map(percent);
+            let spread = format!("{clients} (p10–p90 {low}–{high})");
+            Figure::new(key, hits.median).and(&spread)
+        }));
+    };
+    let clients = format!(", {} clients", config.clients);
+    let cpu = |it: &Locality| it.cpu_hits;
+    let node = |it: &Locality| it.node_hits;
+    hits("open_files.dbench_cpu_hits", Kind::Dbench, &clients, cpu);
+    hits("open_files.dbench_node_hits", Kind::Dbench, &clients, node);
+    hits("open_files.build_cpu_hits", Kind::Build, "", cpu);
 
     let against_one_lock = |key, case| {
         let (rival, theirs) = best_of_one_lock(rows, case)?;
@@ -172,10 +192,12 @@ fn figures(rows: &[Row], report: &mut Report) {
     let cost = |layer| Some(opened(rows, PER_CPU, layer)?.over(opened(rows, NO_LIST, layer)?));
     report.ratio("open_files.one_thread_cost", cost(Layer::Vfs));
     report.ratio("open_files.one_thread_cost_bare", cost(Layer::Table));
-    let throughput = |name| Some(&built(rows, name)?.operations_per_second);
-    let both = throughput(PER_CPU).zip(throughput(ONE_LIST));
-    let ratio = both.map(|(ours, one)| ours.over(one));
-    report.ratio("open_files.build_vs_global", ratio);
+    let throughput = |kind| {
+        let of = |name| Some(&turns(rows, name, kind)?.operations_per_second);
+        Some(of(PER_CPU)?.over(of(ONE_LIST)?))
+    };
+    report.ratio("open_files.dbench_vs_global", throughput(Kind::Dbench));
+    report.ratio("open_files.build_vs_global", throughput(Kind::Build));
 }
 
 fn net_against_one_lock(rows: &[Row]) -> Option<Figure> {
@@ -188,13 +210,21 @@ fn net_against_one_lock(rows: &[Row]) -> Option<Figure> {
     Some(figure.and(&format!(" {theirs} ns ({rival}) ÷ {ours} ns")))
 }
 
-/// Remarks on the tables.
-const REMARKS: [&str; 2] = [
-    "Nanoseconds are those of one CPU; in a handover, those of wall time, which only the slower \
-     of the two threads determines. Ratios are to the fastest list with one lock for all.",
-    "Locks are those of files that join and leave; a create, rename or remove takes two more, \
-     which are not counted. In a build each turn has a file system of its own.",
-];
+fn remarks(rows: &[Row], config: &OpenFiles, report: &mut Report) {
+    let always = [
+        "Nanoseconds are those of one CPU; in a handover, those of wall time, which only the slower \
+         of the two threads determines. Ratios are to the fastest list with one lock for all.",
+        "Locks are those of files that join and leave; a create, rename or remove takes two more, \
+         which are not counted. In a workload each turn has a file system of its own.",
+    ];
+    report.remarks.extend(always.map(str::to_owned));
+    if config.loadfile.is_none() && turns(rows, PER_CPU, Kind::Dbench).is_none() {
+        report.remarks.push(format!(
+            "The workload of dbench was left out: {}.",
+            loadfile::HOW_TO_GET
+        ));
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -218,7 +248,7 @@ mod tests {
         }
     }
 
-    fn build(subject: &'static str, rounds: &[f64], hits: Option<f64>) -> Row {
+    fn workload(subject: &'static str, workload: Kind, rounds: &[f64], hits: Option<f64>) -> Row {
         let hits = hits.map(|rate| Summary::of(&[rate]));
         let locality = (subject != NO_LIST).then_some(Locality {
             locks: 20,
@@ -232,7 +262,11 @@ mod tests {
             system_seconds: 0.5,
             locality,
         };
-        Row::Build { subject, turns }
+        Row::Workload {
+            subject,
+            workload,
+            turns,
+        }
     }
 
     fn config() -> OpenFiles {
@@ -284,14 +318,16 @@ mod tests {
     #[test]
     fn only_lists_for_each_cpu_have_hits() {
         let rows = [
-            build(PER_CPU, &[30.0, 300.0], Some(0.997)),
-            build(ONE_LIST, &[20.0, 200.0], None),
-            build(NO_LIST, &[40.0, 400.0], None),
+            workload(PER_CPU, Kind::Dbench, &[30.0, 300.0], Some(0.997)),
+            workload(ONE_LIST, Kind::Dbench, &[20.0, 200.0], None),
+            workload(NO_LIST, Kind::Dbench, &[40.0, 400.0], None),
         ];
-        let hits = find(&rows, "open_files.build_cpu_hits").unwrap();
+        let hits = find(&rows, "open_files.dbench_cpu_hits").unwrap();
         assert_eq!(hits.goal.reached(hits.value), Some(true));
-        let vs = find(&rows, "open_files.build_vs_global").unwrap();
+        assert!(hits.meaning.contains("64 clients"), "{}", hits.meaning);
+        let vs = find(&rows, "open_files.dbench_vs_global").unwrap();
         assert_eq!(vs.value, 1.5);
+        assert!(find(&rows, "open_files.build_cpu_hits").is_none());
         let tables = shown_of(&rows).tables;
         assert_eq!(tables.len(), 2);
         let cells: Vec<_> = tables[1].rows.iter().map(|row| &row[1..5]).collect();
@@ -303,5 +339,25 @@ mod tests {
                 ["-", "-", "-", "-"]
             ]
         );
+    }
+
+    #[test]
+    fn a_missing_load_file_is_named_and_has_no_figure() {
+        let rows = [workload(PER_CPU, Kind::Build, &[1.0], Some(0.9))];
+        assert!(find(&rows, "open_files.dbench_cpu_hits").is_none());
+        assert!(find(&rows, "open_files.build_cpu_hits").is_some());
+        let has_hits = |rows: &[Row]| {
+            let remarks = shown_of(rows).remarks;
+            remarks
+                .iter()
+                .any(|it| it.contains("apt-get install dbench"))
+        };
+        assert!(has_hits(&rows));
+        assert!(!has_hits(&[workload(
+            PER_CPU,
+            Kind::Dbench,
+            &[1.0],
+            Some(0.9)
+        )]));
     }
 }

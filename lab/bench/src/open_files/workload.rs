@@ -1,4 +1,4 @@
-//! The build on each kind of list, in turns.
+//! The workloads on each kind of list, in turns.
 
 use std::sync::Arc;
 
@@ -7,11 +7,28 @@ use fdtable::rcu;
 use serde::Serialize;
 
 use super::lists::Lists;
-use super::{Build, Outcome, Until, build};
+use super::{Build, Loadfile, Outcome, Until, build, replay};
 use crate::experiment::Progress;
 use crate::stats::{Samples, Summary, order};
 
-/// Results of all turns of a build on one kind of list.
+/// Kind of workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    Dbench,
+    Build,
+}
+
+/// Workload with its size.
+pub(super) enum Load<'a> {
+    Dbench {
+        loadfile: &'a Loadfile,
+        clients: usize,
+    },
+    Build(Build),
+}
+
+/// Results of all turns of a workload on one kind of list.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Turns {
     /// Operations of all threads per second.
@@ -38,18 +55,39 @@ pub(super) struct Locality {
     pub(super) node_hits: Option<Summary>,
 }
 
-/// Runs a turn on a file system of its own, which is freed before this returns.
-fn turn(size: &Build, lists: Lists, until: Until) -> anyhow::Result<Outcome> {
-    let fs = Arc::new(lists.file_system()?);
-    let outcome = build(size, &fs, until);
-    drop(fs);
-    rcu::barrier()?;
-    outcome.with_context(|| format!("a build, {}", lists.name()))
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Dbench => "dbench",
+            Kind::Build => "build",
+        }
+    }
+}
+
+impl Load<'_> {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Load::Dbench { .. } => Kind::Dbench,
+            Load::Build(_) => Kind::Build,
+        }
+    }
+
+    /// Runs a turn on a file system of its own, which is freed before this returns.
+    fn turn(&self, lists: Lists, until: Until) -> anyhow::Result<Outcome> {
+        let fs = Arc::new(lists.file_system()?);
+        let outcome = match self {
+            Load::Dbench { loadfile, clients } => replay(loadfile, *clients, &fs, until),
+            Load::Build(size) => build(size, &fs, until),
+        };
+        drop(fs);
+        rcu::barrier()?;
+        outcome.with_context(|| format!("{}, {}", self.kind().name(), lists.name()))
+    }
 }
 
 /// Gives every kind of lists its turn in each round.
 pub(super) fn measure(
-    size: &Build,
+    load: &Load<'_>,
     rounds: usize,
     until: Until,
     progress: &dyn Progress,
@@ -57,7 +95,7 @@ pub(super) fn measure(
     let mut outcomes = vec![Vec::with_capacity(rounds); Lists::ALL.len()];
     for round in 0..rounds {
         for place in order(Lists::ALL.len(), round) {
-            outcomes[place].push(turn(size, Lists::ALL[place], until)?);
+            outcomes[place].push(load.turn(Lists::ALL[place], until)?);
         }
         progress.step();
     }
@@ -109,6 +147,8 @@ mod tests {
         Outcome {
             operations: 10,
             opens: 0,
+            closes: 0,
+            bytes: 0,
             wall: Duration::from_secs(2),
             user: Duration::from_secs(3),
             system: Duration::from_secs(1),
@@ -144,26 +184,21 @@ mod tests {
         assert!(Turns::of(Lists::None, &[outcome(None)]).locality.is_none());
     }
 
-    const SMALL: Build = Build {
-        jobs: 2,
-        headers: 3,
-        headers_of_each: 3,
-        sources: 4,
-        header_bytes: 10,
-        source_bytes: 10,
-        object_bytes: 10,
-    };
-
     #[test]
     fn every_kind_of_lists_has_its_turn() {
-        let turns = measure(&SMALL, 3, Until::Passes(5), &Silent).unwrap();
+        let text = "NTCreateX \"\\file\" 0x40 0x3 1 NT_STATUS_OK\n";
+        let loadfile = Loadfile::parse(text).unwrap();
+        let load = Load::Dbench {
+            loadfile: &loadfile,
+            clients: 2,
+        };
+        let turns = measure(&load, 3, Until::Passes(5), &Silent).unwrap();
         let removals = |turns: &Turns| turns.locality.as_ref().map(|it| it.removals);
         let removals: Vec<_> = turns
             .iter()
             .map(|(it, turns)| (*it, removals(turns)))
             .collect();
-        // A source, an object and three headers for each compilation.
-        let all = Some(3 * 2 * 5 * 5);
+        let all = Some(3 * 2 * 5);
         assert_eq!(
             removals,
             [(Lists::PerCpu, all), (Lists::One, all), (Lists::None, None)]
@@ -171,9 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_lists() {
-        let none = Build { jobs: 0, ..SMALL };
-        let error = measure(&none, 1, Until::Passes(1), &Silent).unwrap_err();
-        assert!(format!("{error:#}").starts_with("a build, "), "{error:#}");
+    fn an_unexpected_result_is_an_error_that_names_the_lists() {
+        let loadfile = Loadfile::parse("Rmdir \"\\nothing\" NT_STATUS_OK\n").unwrap();
+        let load = Load::Dbench {
+            loadfile: &loadfile,
+            clients: 1,
+        };
+        let error = measure(&load, 1, Until::Passes(1), &Silent).unwrap_err();
+        assert!(format!("{error:#}").starts_with("dbench, "), "{error:#}");
     }
 }
