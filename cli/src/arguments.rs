@@ -4,7 +4,10 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 #[cfg(feature = "experiments")]
-use fdtable_bench::slab::part;
+use fdtable_bench::{
+    lmbench::{configuration::Configuration, subject},
+    slab::part,
+};
 
 #[cfg(feature = "experiments")]
 mod experiments;
@@ -37,6 +40,13 @@ pub(crate) enum Command {
     /// Run a part of an experiment for another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
     Part(Part),
+    #[cfg(feature = "experiments")]
+    /// Serve one configuration of `lmbench`, turn by turn.
+    #[command(name = subject::COMMAND, hide = true)]
+    LmbenchSubject {
+        /// With slabs and blocks, or without.
+        configuration: Configuration,
+    },
 }
 
 /// A program and its arguments.

@@ -14,6 +14,7 @@ use fdtable_bench::grow::Grow;
 use fdtable_bench::html::Folder;
 use fdtable_bench::json;
 use fdtable_bench::libmicro::LibMicro;
+use fdtable_bench::lmbench::Lmbench;
 use fdtable_bench::lookup::Lookup;
 use fdtable_bench::markdown::{ComparedMarkdown, FiguresMarkdown, Markdown};
 use fdtable_bench::open_files::OpenFiles;
@@ -128,6 +129,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(chat(common, &ChatArguments::default())),
             Box::new(libmicro(common)),
             Box::new(peers(common)),
+            Box::new(lmbench(common)),
             Box::new(ports(common)),
             Box::new(run_programs(Programs::Single, common)),
             Box::new(run_programs(Programs::Trees, common)),
@@ -142,6 +144,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
         Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
         Some(Experiment::Peers) => vec![Box::new(peers(common))],
+        Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
         Some(Experiment::Ports) => vec![Box::new(ports(common))],
         Some(Experiment::Run) => vec![Box::new(run_programs(Programs::Single, common))],
         Some(Experiment::Tree) => vec![Box::new(run_programs(Programs::Trees, common))],
@@ -245,6 +248,14 @@ fn libmicro(common: &Common) -> LibMicro {
     }
 }
 
+fn lmbench(common: &Common) -> Lmbench {
+    let default = Lmbench::new(effort(common));
+    Lmbench {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
 fn ports(common: &Common) -> Ports {
     let default = Ports::new(effort(common));
     Ports {
@@ -300,6 +311,7 @@ mod tests {
             "chat",
             "libmicro",
             "peers",
+            "lmbench",
             "ports",
             "run",
             "tree",
@@ -354,10 +366,11 @@ mod tests {
             fork(&common).rounds,
             libmicro(&common).rounds,
             peers(&common).rounds,
+            lmbench(&common).rounds,
             ports(&common).rounds,
             run_programs(Programs::Trees, &common).rounds,
         ];
-        assert_eq!(rounds, [3; 8]);
+        assert_eq!(rounds, [3; 9]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),

@@ -33,6 +33,10 @@ fn main() -> anyhow::Result<()> {
             print!("{}", chosen.run()?);
             Ok(())
         }
+        #[cfg(feature = "experiments")]
+        Some(Command::LmbenchSubject { configuration }) => {
+            fdtable_bench::lmbench::subject::serve(configuration)
+        }
         None => Ok(Arguments::command().print_help()?),
     }
 }

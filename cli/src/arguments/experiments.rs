@@ -100,6 +100,8 @@ pub(crate) enum Experiment {
     Libmicro,
     /// Our table beside existing alternatives: lookups, opens and closes, growth, memory.
     Peers,
+    /// The rows of lmbench, with slabs and blocks and without: microseconds, MB/s.
+    Lmbench,
     /// Words of descriptors and replacements, beside the plain operations.
     Ports,
     /// Unmodified programs under `fdtable run`, beside the same on the host.

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod chat;
+mod lmbench;
 mod run;
 mod slab;
 mod standard_error;

@@ -209,6 +209,21 @@ impl<S: State> RwLocked<S> {
         }
         Ok(())
     }
+
+    /// Closes the descriptors that close on exec. Drops the references after it has released the
+    /// lock.
+    pub fn exec(&self) {
+        let mut closed = Vec::new();
+        let mut state = self.state.write();
+        for word in 0..state.close_on_exec().len() {
+            while state.close_on_exec()[word] != 0 {
+                let bit = state.close_on_exec()[word].trailing_zeros() as usize;
+                closed.extend(state.take((word * WORD + bit) as RawFd));
+            }
+        }
+        drop(state);
+        drop(closed);
+    }
 }
 
 impl<S: State> Held<'_, S> {
@@ -258,7 +273,7 @@ mod tests {
         assert_eq!(table.dup(7), Err(Error::BadFd));
     }
 
-    fn a_descriptor_has_its_flag_and_a_new_file_has_none<S>()
+    fn exec_closes_descriptors_with_the_flag_and_a_new_file_has_none<S>()
     where
         S: State<Ref = Arc<u64>>,
     {
@@ -271,8 +286,9 @@ mod tests {
         }
         table.set_flags(63, FdFlags::empty()).unwrap();
         assert_eq!(table.flags(150), Ok(FdFlags::CLOEXEC));
+        table.exec();
+        assert_eq!(table.flags(150), Err(Error::BadFd));
         assert_eq!(table.flags(63), Ok(FdFlags::empty()));
-        table.close(0).unwrap();
         assert_eq!(table.open(Arc::new(0)), Ok(0));
         assert_eq!(table.flags(0), Ok(FdFlags::empty()));
     }
@@ -301,7 +317,7 @@ mod tests {
 
     on_every_table! {
         a_pair_gets_two_descriptors_or_none
-        a_descriptor_has_its_flag_and_a_new_file_has_none
+        exec_closes_descriptors_with_the_flag_and_a_new_file_has_none
         a_closed_file_is_dropped
     }
 }

@@ -14,7 +14,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::{FdFlags, Files};
+use fdtable::{FdFlags, FileRef, Files};
 use fdtable_vfs::{DevFs, Errno, FdSet, MemFs, Object, OpenFlags, PollFd, Process, RcuObject};
 
 use crate::table::Table;
@@ -42,6 +42,9 @@ pub trait Calls: Send + Sync + Sized + 'static {
     /// `mount`.
     fn names(&self) -> &Process;
 
+    /// Installs an open file at the lowest free descriptor.
+    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno>;
+
     /// Opens a path (`open`).
     fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno>;
 
@@ -53,6 +56,9 @@ pub trait Calls: Send + Sync + Sized + 'static {
 
     /// Returns the flags of a descriptor (`F_GETFD`).
     fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno>;
+
+    /// Sets the flags of a descriptor (`F_SETFD`).
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno>;
 
     /// Returns the status flags of an open file (`F_GETFL`): a lookup, and one read of the object.
     fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno>;
@@ -87,6 +93,12 @@ pub trait Calls: Send + Sync + Sized + 'static {
     /// Polls each descriptor of a set without blocking. Leaves the readable ones in the set, and
     /// returns how many they are (`select`).
     fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno>;
+
+    /// Creates a child with a table of its own (`fork`).
+    fn fork(&self) -> Result<Self, Errno>;
+
+    /// Closes the descriptors that close on exec (`execve`).
+    fn exec(&mut self) -> Result<(), Errno>;
 }
 
 /// Creates a vfs process whose file system has devices in `/dev`.
@@ -109,6 +121,10 @@ impl Calls for Process {
         self
     }
 
+    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno> {
+        Ok(self.files().open(file, flags)?.raw())
+    }
+
     #[inline]
     fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno> {
         Ok(Process::open(self, path, flags)?.raw())
@@ -127,6 +143,11 @@ impl Calls for Process {
     #[inline]
     fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno> {
         Process::get_flags(self, fd)
+    }
+
+    #[inline]
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno> {
+        Process::set_flags(self, fd, flags)
     }
 
     #[inline]
@@ -184,6 +205,14 @@ impl Calls for Process {
     #[inline]
     fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno> {
         Process::select(self, nfds, Some(read), None, None, Some(Duration::ZERO))
+    }
+
+    fn fork(&self) -> Result<Self, Errno> {
+        Process::fork(self)
+    }
+
+    fn exec(&mut self) -> Result<(), Errno> {
+        Process::exec(self)
     }
 }
 

@@ -9,7 +9,7 @@
 //!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`chat`], [`libmicro`], [`peers`], [`ports`] and [`run`]: the experiments.
+//!    [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`] and [`run`]: the experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
@@ -56,6 +56,8 @@ pub mod html;
 pub mod json;
 #[cfg(feature = "experiments")]
 pub mod libmicro;
+#[cfg(feature = "experiments")]
+pub mod lmbench;
 pub mod lookup;
 pub mod machine;
 #[cfg(feature = "experiments")]

@@ -8,8 +8,8 @@ use fdtable_vfs::event::Events;
 use fdtable_vfs::fs::Credentials;
 use fdtable_vfs::socket::SocketType;
 use fdtable_vfs::{
-    At, Errno, FdSet, Mode, Object, OpenFlags, PollFd, Process, SeekTo, Transfer, file, pipe,
-    select_now, socket,
+    At, CloneFlags, Errno, FdSet, Mode, Object, OpenFlags, PollFd, Process, RcuObject, SeekTo,
+    Transfer, file, pipe, select_now, socket,
 };
 
 use super::{Calls, with_devices};
@@ -76,6 +76,14 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
         &self.names
     }
 
+    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno> {
+        let fd = self.table.open(RcuFile(file))?;
+        if !flags.is_empty() {
+            self.table.set_flags(fd, flags)?;
+        }
+        Ok(fd)
+    }
+
     #[inline]
     fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno> {
         let opened = self
@@ -98,6 +106,11 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
     #[inline]
     fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno> {
         Ok(self.table.flags(fd)?)
+    }
+
+    #[inline]
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno> {
+        Ok(self.table.set_flags(fd, flags)?)
     }
 
     #[inline]
@@ -203,5 +216,18 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
         select_now(nfds, [Some(read), None, None], |fd| {
             Ok(held.file(fd)?.events())
         })
+    }
+
+    fn fork(&self) -> Result<Self, Errno> {
+        Ok(Locked {
+            table: self.table.fork(),
+            // The state of a process beside its table is copied as ours is.
+            names: self.names.clone_with(CloneFlags::FILES)?,
+        })
+    }
+
+    fn exec(&mut self) -> Result<(), Errno> {
+        self.table.exec();
+        Ok(())
     }
 }

@@ -37,12 +37,14 @@ fn files_are_read_and_written_at_their_position<C: Calls>() {
     assert_eq!(buf, [0; 4]);
 }
 
-fn descriptors_are_duplicated_and_closed<C: Calls>() {
+fn descriptors_are_duplicated_flagged_and_closed<C: Calls>() {
     let process: C = new();
     let (reader, writer) = process.pipe().unwrap();
     assert_eq!((reader, writer), (0, 1));
     assert_eq!(process.dup(writer), Ok(2));
-    assert_eq!(process.get_flags(2), Ok(FdFlags::empty()));
+    process.set_flags(2, FdFlags::CLOEXEC).unwrap();
+    assert_eq!(process.get_flags(2), Ok(FdFlags::CLOEXEC));
+    assert_eq!(process.get_flags(1), Ok(FdFlags::empty()));
     process.close(writer).unwrap();
     for gone in [writer, 3, 99, 5000, -1] {
         assert_eq!(process.close(gone), Err(Errno::EBADF), "{gone}");
@@ -50,6 +52,10 @@ fn descriptors_are_duplicated_and_closed<C: Calls>() {
         assert_eq!(process.get_flags(gone), Err(Errno::EBADF), "{gone}");
         assert_eq!(process.status(gone), Err(Errno::EBADF), "{gone}");
     }
+    let mut child = process.fork().unwrap();
+    child.exec().unwrap();
+    assert_eq!(child.close(2), Err(Errno::EBADF));
+    assert_eq!(child.close(reader), Ok(()));
     assert_eq!(process.write(2, b"x"), Ok(1));
     process.close(2).unwrap();
     assert_eq!(process.read(reader, &mut [0; 8]), Ok(1));
@@ -113,7 +119,7 @@ macro_rules! on_every_table {
 
 on_every_table! {
     files_are_read_and_written_at_their_position
-    descriptors_are_duplicated_and_closed
+    descriptors_are_duplicated_flagged_and_closed
     ready_descriptors_are_found
     a_call_that_must_wait_waits
 }

@@ -1,0 +1,100 @@
+//! The configurations: with slabs and blocks, and without.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{anyhow, ensure};
+use fdtable_slab::{self as slab, Backing};
+use fdtable_vfs::{Object, Process};
+use serde::Serialize;
+
+use super::work::PreparedRows;
+use crate::baseline::FilesStruct;
+use crate::calls::Locked;
+use crate::table::RcuFile;
+
+/// A process without blocks.
+pub(super) type Plain = Locked<FilesStruct<RcuFile<dyn Object>>>;
+
+named! {
+    /// Measured configuration. Each runs in a process of its own.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Configuration {
+        /// Coloured slabs, and descriptors in blocks.
+        Ours = "slabs and blocks",
+        /// Slabs that all begin alike.
+        NoColours = "no colours",
+        /// The heap of the C library.
+        NoSlabs = "no slabs",
+        /// The heap, and an array and bitmaps under a lock for descriptors.
+        Plain = "no slabs, no blocks",
+    }
+}
+
+impl Configuration {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::NoColours => "no-colours",
+            Self::NoSlabs => "no-slabs",
+            Self::Plain => "plain",
+        }
+    }
+
+    fn backing(self) -> Backing {
+        match self {
+            Self::Ours => Backing::Coloured,
+            Self::NoColours => Backing::Uncoloured,
+            Self::NoSlabs | Self::Plain => Backing::GlobalHeap,
+        }
+    }
+
+    /// Prepares the rows in this process, which must not have created an open file yet.
+    pub(super) fn prepare(self) -> anyhow::Result<PreparedRows> {
+        slab::choose(self.backing())?;
+        let works = match self {
+            Self::Plain => PreparedRows::new::<Plain>()?,
+            _ => PreparedRows::new::<Process>()?,
+        };
+        let has_slabs = !slab::infos().is_empty();
+        let wants_slabs = self.backing() != Backing::GlobalHeap;
+        ensure!(
+            has_slabs == wants_slabs,
+            "{self}: the process has another memory configuration"
+        );
+        Ok(works)
+    }
+}
+
+/// Formats the word on the command line.
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Configuration {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> anyhow::Result<Self> {
+        let found = Self::ALL.into_iter().find(|it| it.word() == word);
+        found.ok_or_else(|| anyhow!("no configuration is called {word}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_matches_its_name() {
+        for configuration in Configuration::ALL {
+            assert_eq!(
+                configuration.to_string().parse::<Configuration>().unwrap(),
+                configuration
+            );
+        }
+        assert!("none".parse::<Configuration>().is_err());
+    }
+}
