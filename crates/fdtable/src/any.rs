@@ -54,7 +54,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn reserve_any(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
         let data = data.into();
         data.flags.check()?;
-        let (fd, mut writer) = self.take_wanted(Wanted::Any, None, data)?;
+        let (_table, fd, mut writer) = self.take_wanted(Wanted::Any, None, data)?;
         Ok(Reservation::new(self, &mut writer, fd))
     }
 

@@ -320,6 +320,29 @@ fn an_open_of_a_full_table_meets_a_close() {
     });
 }
 
+/// An open at a descriptor that was the lowest at no moment: it is above the old limit, and a lower
+/// one was closed before the limit was raised.
+#[test]
+fn an_open_meets_a_close_below_it_and_a_raised_limit() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1, 2, 3, 4, 5]);
+        files.set_limit(6);
+        let opener = {
+            let fates = fates.clone();
+            spawn(&files, move |files| {
+                let opened = files.open(fates.object(10), NONE);
+                opened.map(Fd::raw)
+            })
+        };
+        files.close(1).map(drop).expect("it is open");
+        files.set_limit(8);
+        let opened = join(opener);
+        let is_possible = matches!(opened, Err(Error::TooManyFiles) | Ok(1));
+        assert!(is_possible, "{opened:?}");
+        fates.check(files);
+    });
+}
+
 /// A free descriptor is forgotten, by the hint or by the summary of full leaves.
 #[test]
 fn an_open_meets_a_close_below_it() {

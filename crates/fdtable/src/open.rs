@@ -48,6 +48,7 @@
 
 use fdtable_objects::free_hint::{FreedList, Reports};
 use fdtable_objects::object::Ref;
+use fdtable_objects::radix::leaf::NewTable;
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::hint::cold_path;
 
@@ -127,18 +128,19 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         file: Ref<T>,
         data: FdData,
     ) -> Result<Fd, Error> {
-        let (fd, _writer) = self.take_wanted(wanted, Some(file), data)?;
+        let (_table, fd, _writer) = self.take_wanted(wanted, Some(file), data)?;
         Ok(fd)
     }
 
     /// Finds a free descriptor, and opens it, or reserves it if there is no file. Returns it with
-    /// the lock of the table. If there is an error, the file is dropped, outside of all locks.
+    /// the lock of the table, and a table of data that was not needed, to be dropped after the
+    /// lock. If there is an error, the file is dropped, outside of all locks.
     pub(crate) fn take_wanted(
         &self,
         wanted: Wanted,
         mut file: Option<Ref<T>>,
         data: FdData,
-    ) -> Result<(Fd, WriteGuard<'_, T>), Error> {
+    ) -> Result<(Option<NewTable>, Fd, WriteGuard<'_, T>), Error> {
         let is_reservation = file.is_none();
         let mut table = data.new_table()?;
         let mut writer = self.tree.write();
@@ -157,7 +159,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 Wanted::Any => self.search_any(writer, &mut take),
             }
         })?;
-        Ok((fd, writer))
+        Ok((table, fd, writer))
     }
 
     /// Returns EMFILE if the hint shows that no descriptor is free, without a write. Threads that
@@ -234,7 +236,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(file);
         };
         let number = index * BITS + bit;
-        if !permit(&leaf) || number >= self.free_hint.limit() {
+        // The limit first: if it was raised, `permit` sees what was closed before.
+        // weaken: limit-that-is-read-after-the-hint-is-confirmed
+        if number >= self.free_hint.limit() || !permit(&leaf) {
             cold_path();
             return Err(file);
         }

@@ -128,7 +128,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(pair);
         };
-        let Some((first, second)) = lowest_two_in(&leaf) else {
+        let two_from = |first| Some((first, leaf.open.lowest_clear(first + 1)?));
+        let Some((first, second)) = leaf.open.lowest_clear(0).and_then(two_from) else {
             cold_path();
             return Err(pair);
         };
@@ -164,14 +165,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             leaf.put(bit, file);
         }
     }
-}
-
-/// Finds the two lowest free descriptors of a leaf.
-#[inline(always)]
-fn lowest_two_in<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> Option<(usize, usize)> {
-    let first = leaf.open.lowest_clear(0)?;
-    let second = leaf.open.lowest_clear(first + 1)?;
-    Some((first, second))
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {

@@ -198,7 +198,7 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
     fn reserve_lowest(&self, min: Fd, data: FdData) -> Result<Reservation<'_, T>, Error> {
-        let (fd, mut writer) = self.take_wanted(Wanted::Lowest(min), None, data)?;
+        let (_table, fd, mut writer) = self.take_wanted(Wanted::Lowest(min), None, data)?;
         Ok(Reservation::new(self, &mut writer, fd))
     }
 

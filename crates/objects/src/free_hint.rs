@@ -210,8 +210,9 @@ impl FreeHint {
     /// Returns the limit: the exclusive upper bound for new slots.
     #[inline]
     pub fn limit(&self) -> usize {
-        // Relaxed: a plain value; the caller orders other changes with it.
-        self.limit.load(Relaxed)
+        // (l) Acquire: pairs with the release in `set_limit`, so a (c) after it sees the marks that
+        // came before a limit was raised.
+        self.limit.load(Acquire)
     }
 
     /// Sets the limit.
@@ -227,8 +228,7 @@ impl FreeHint {
         let Some(hint) = self.hint() else {
             return false;
         };
-        // (l) Acquire: pairs with the release in `set_limit`, so (c) sees the marks before it.
-        let limit = self.limit.load(Acquire);
+        let limit = self.limit();
         // weaken: full-table-that-is-not-confirmed
         hint.leaf() * BITS >= limit && self.is_confirmed(hint)
     }

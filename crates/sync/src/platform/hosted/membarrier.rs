@@ -12,7 +12,7 @@ enum Registered {
     No,
     /// For fences.
     Fences,
-    /// For fences that also restart sequences (Linux ≥ 5.10).
+    /// For fences, and for those that also restart sequences (Linux ≥ 5.10).
     Restarting,
 }
 
@@ -22,14 +22,14 @@ static REGISTRATION: OnceLock<Registered> = OnceLock::new();
 /// Registers the process at the first call. Every call gives the same answer.
 fn register() -> Registered {
     *REGISTRATION.get_or_init(|| {
-        if restarts() {
-            Registered::Restarting
-        } else if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
-            && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+        if !membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+            || !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
         {
-            Registered::Fences
-        } else {
             Registered::No
+        } else if restarts() {
+            Registered::Restarting
+        } else {
+            Registered::Fences
         }
     })
 }
@@ -49,25 +49,27 @@ pub(crate) fn can_restart() -> bool {
     register() == Registered::Restarting
 }
 
-/// Runs a full fence on every CPU that runs a thread of this process, and restarts its sequences if
-/// the process has registered for that. A fence of this thread alone if it has registered for
-/// nothing.
+/// Runs a full fence on every CPU that runs a thread of this process. A fence of this thread alone
+/// if it has registered for nothing.
 pub(crate) fn heavy_fence() {
-    let command = match register() {
-        Registered::Restarting => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ,
-        Registered::Fences => libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
-        Registered::No => return fence::full(),
-    };
-    if !membarrier(command) {
-        let reason = std::io::Error::last_os_error();
-        eprintln!("fdtable: membarrier(2) worked before and fails now: {reason}");
-        std::process::abort();
+    if !has_heavy_fence() {
+        return fence::full();
     }
+    must(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 pub(crate) fn restart() -> Result<(), NotRestarted> {
-    heavy_fence();
+    must(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
     Ok(())
+}
+
+/// Runs a command that the process has registered for.
+fn must(command: libc::c_int) {
+    if !membarrier(command) {
+        let why = std::io::Error::last_os_error();
+        eprintln!("fdtable: membarrier(2) worked before and fails now: {why}");
+        std::process::abort();
+    }
 }
 
 fn membarrier(command: libc::c_int) -> bool {
