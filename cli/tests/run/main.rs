@@ -15,7 +15,7 @@ mod refused;
 mod sockets;
 
 /// Seconds after which a program counts as waiting forever.
-const PATIENCE: &str = "120";
+const PATIENCE: &str = "300";
 
 /// A new, empty folder for one test.
 fn folder(test: &str) -> PathBuf {

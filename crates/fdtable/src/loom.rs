@@ -324,7 +324,7 @@ fn an_open_of_a_full_table_meets_a_close() {
 /// one was closed before the limit was raised.
 #[test]
 fn an_open_meets_a_close_below_it_and_a_raised_limit() {
-    explore(3, || {
+    explore(2, || {
         let (fates, files) = table(&[0, 1, 2, 3, 4, 5]);
         files.set_limit(6);
         let opener = {
