@@ -8,7 +8,8 @@ use std::io;
 /// A number and not an enum, as in other system-call crates: [`fdtable::Error`] may get more
 /// variants, each of which has a number already, so the conversion never loses one.
 ///
-/// As wide as a count of bytes, so that a result with either is returned in two registers.
+/// As wide as a count of bytes where that has 64 bits, so that a result with either is returned in
+/// two registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(i64);
 

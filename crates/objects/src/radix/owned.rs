@@ -6,8 +6,8 @@
 //! *The add and the last put.* Both are atomic operations on the count. If the add comes first, the
 //! lookup has a reference, and the put is not the last. If it comes later, the count is dead, and
 //! the lookup has nothing. The closer empties the slot, or unlinks its leaf, before it puts the
-//! slot's reference. So this thread, which has seen the put, finds the slot empty or with its next
-//! object when it walks again.
+//! slot's reference. So a later walk finds the slot empty or with its next object. The add orders
+//! nothing, so one may come too early for that, and is repeated.
 //!
 //! *Hot slots.* A count that several CPUs want is counted by CPU: see
 //! [`spread`](mod@fdtable_sync::refcount::spread).
