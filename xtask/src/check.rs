@@ -11,7 +11,9 @@ use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::{self, Standard};
-use crate::{Result, budget, kernel, layers, library, no_arguments, pool, source, target, tidy};
+use crate::{
+    Result, budget, cost, kernel, layers, library, no_arguments, pool, source, target, tidy,
+};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
@@ -89,6 +91,7 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
         toolchain::check_oldest(None)
     })?;
     steps.judge("models", models)?;
+    steps.judge("budgets: instructions and cache lines", cost::check)?;
     steps.judge("the example kernel, with 4 CPUs", || {
         kernel::boot(4, "release")
     })?;
@@ -205,7 +208,7 @@ fn succeeded(finished: &Finished, what: &str) -> Result {
 /// The default members without the experiments, which take a fifth of the time of the build and
 /// are linted here. The long checks test them.
 const WITHOUT_EXPERIMENTS: &str = "--workspace --exclude fdtable-bench --exclude fdtable-hooks \
-    --exclude fdtable-instructions --exclude xtask --no-default-features --features \
+    --exclude xtask --no-default-features --features \
     fdtable-sync/default,fdtable-slab/default,fdtable-objects/default,fdtable/default,\
     fdtable-listing/default,fdtable-capi/default";
 

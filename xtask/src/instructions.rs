@@ -2,7 +2,7 @@
 //! restartable sequences.
 //!
 //! User-mode QEMU runs one instruction at a time and logs each. Two runs with different numbers of
-//! operations differ by those of the operations alone (`lab/instructions`). QEMU gives threads no
+//! operations differ by those of the operations alone (`lab/cost`). QEMU gives threads no
 //! rseq area, on x86-64 either, so all columns show the same paths of the library. A count is no
 //! time: an atomic operation counts as much as an addition.
 
@@ -25,11 +25,11 @@ const HOST: Machine = Machine {
 
 /// The operations of the program, and what each is. The first is the loop around the others.
 const OPERATIONS: &[(&str, &str)] = &[
-    ("loop", ""),
-    ("borrowed", "borrowed lookup in a section of its own"),
-    ("owned", "owned lookup, and its drop"),
-    ("open_close", "open of an existing file, and close"),
-    ("open_close_new", "open of a new file, and close"),
+    ("nothing", ""),
+    ("get_rcu", "borrowed lookup in a section of its own"),
+    ("get", "owned lookup, and its drop"),
+    ("open_and_close", "open of an existing file, and close"),
+    ("open_new_and_close", "open of a new file, and close"),
 ];
 
 /// How often the two runs do an operation.
@@ -80,12 +80,12 @@ fn table(columns: &[(&str, Vec<u64>)]) -> Result<String> {
 
 /// Returns the instructions of each operation, without those of the loop around it.
 fn instructions(machine: &Machine, compiler: &Compiler) -> Result<Vec<u64>> {
-    let build = "build --release --quiet -p fdtable-instructions";
+    let build = "build --release --quiet -p fdtable-cost";
     machine.cargo(compiler, build).run()?;
     let program = target()
         .join("foreign")
         .join(machine.triple)
-        .join("release/fdtable-instructions");
+        .join("release/fdtable-cost");
     let mut all = Vec::new();
     for (operation, _) in OPERATIONS {
         let [few, many] = COUNTS.map(|count| executed(machine, &program, operation, count));

@@ -5,8 +5,8 @@
 //! `lab/heap`. The C interfaces in `crates/capi` and `kernel/posix` are `unsafe` towards their
 //! callers and have no orderings. The loader in `kernel/run` shares an address space with programs
 //! that it does not know. The tracer in `lab/conflict-tracer` steps machine code, for development
-//! only: nothing that is shipped depends on it. It asks for a promise, which `lab/bench` gives in
-//! one file.
+//! only: nothing that is shipped depends on it. It asks for a promise, which `lab/bench` and
+//! `lab/cost` give in one file each.
 
 use crate::source::{self, has_word};
 use crate::{Result, no_arguments, root};

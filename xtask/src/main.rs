@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 mod budget;
 mod check;
+mod cost;
 mod degraded;
 mod document;
 mod foreign;
@@ -56,6 +57,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         summary: "run everything that continuous integration runs",
         run: check::run,
+    },
+    Command {
+        name: "cost",
+        arguments: "[--write | --show OPERATION OPEN]",
+        summary: "count instructions and cache lines of operations, against the budgets",
+        run: cost::run,
     },
     Command {
         name: "degraded",

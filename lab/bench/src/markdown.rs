@@ -13,7 +13,10 @@ pub struct Markdown<'a>(pub &'a Report);
 #[derive(Debug)]
 pub struct ComparedMarkdown<'a>(pub &'a Comparison);
 
-/// Shows the headline figures of a run as a page of Markdown.
+/// Counts that no machine changes, of which `cargo xtask cost` checks that none grows.
+const COSTS: &str = include_str!("../../cost/budgets.txt");
+
+/// Shows the headline figures of a run, and the counts, as a page of Markdown.
 #[derive(Debug)]
 pub struct FiguresMarkdown<'a>(pub &'a [Report]);
 
@@ -32,7 +35,11 @@ impl fmt::Display for FiguresMarkdown<'_> {
             writeln!(f, "## {}: {}\n", report.experiment, text(&report.title))?;
             write_table(f, &headline(&report.headline))?;
         }
-        Ok(())
+        writeln!(
+            f,
+            "## cost: counts of each operation, the same on every machine\n"
+        )?;
+        write_table(f, &costs())
     }
 }
 
@@ -90,6 +97,20 @@ fn headline(figures: &[Figure]) -> Table {
         caption: "Headline figures".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: figures.iter().map(line).collect(),
+    }
+}
+
+/// Makes a table of the counts.
+fn costs() -> Table {
+    let cells = |line: &str| line.split(' ').map(str::to_owned).collect();
+    let mut lines = COSTS.lines().filter(|line| !line.starts_with('#'));
+    Table {
+        caption:
+            "One operation in a table with so many open descriptors; `written` are lines, and \
+                  `chain` is the longest chain of loads that depend on each other"
+                .to_owned(),
+        header: lines.next().map(cells).unwrap_or_default(),
+        rows: lines.map(cells).collect(),
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`log`] | the trace so far |
 //! | [`handler`] | one step |
 //! | [`successor`] | whether a step has been missed |
+//! | [`chain`] | loads that depend on each other |
 //! | [`operands`] | from an instruction and registers to accesses |
 //! | [`vector`] | the indices of gathers and scatters |
 //! | [`system_call`] | stepping across system calls |
@@ -21,6 +22,7 @@
 //! The handler interrupts arbitrary code, perhaps `malloc`: it takes no lock, allocates nothing and
 //! calls nothing that might.
 
+mod chain;
 mod cpu_id;
 mod handler;
 mod log;

@@ -21,6 +21,7 @@ pub struct Trace {
     pub(crate) remarks: Vec<(u64, Remark)>,
     pub(crate) calls: Calls,
     pub(crate) instructions: u32,
+    pub(crate) dependent_loads: u32,
 }
 
 /// Event of an operation besides loads and stores.
@@ -80,6 +81,7 @@ impl Trace {
             remarks: Vec::new(),
             calls: Calls::default(),
             instructions,
+            dependent_loads: 0,
         })
     }
 
@@ -108,6 +110,14 @@ impl Trace {
     /// counts.
     pub fn instructions(&self) -> u32 {
         self.instructions
+    }
+
+    /// Returns the length of the longest chain of loads each of which needs for its address what
+    /// the one before has loaded: the cache misses that no CPU overlaps. A load of what the
+    /// operation itself has stored before counts as what was stored. It is 0 for accesses [from
+    /// another source](Self::from_accesses).
+    pub fn dependent_loads(&self) -> u32 {
+        self.dependent_loads
     }
 
     /// Returns true if the trace has every load and store of the operation.

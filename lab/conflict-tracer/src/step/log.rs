@@ -69,6 +69,7 @@ impl Log {
             remarks: self.remarks.clone(),
             calls: Calls::new(self.calls.clone()),
             instructions: self.steps,
+            dependent_loads: 0,
         }
     }
 

@@ -8,10 +8,7 @@
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 
-use iced_x86::{
-    Instruction, InstructionInfoOptions, MemorySize, Mnemonic, OpAccess, OpKind, Register,
-    UsedMemory,
-};
+use iced_x86::{Instruction, MemorySize, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 use libc::{
     REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RAX, REG_RBP,
     REG_RBX, REG_RCX, REG_RDI, REG_RDX, REG_RSI, REG_RSP, ucontext_t,
@@ -33,8 +30,8 @@ pub(super) fn note(window: &mut Window, thread: &ucontext_t) {
         let address = decoded.virtual_address(0, 0, |register, _, _| value(thread, register));
         return note_at(&mut window.log, address, 1, kind);
     }
-    let options = InstructionInfoOptions::NO_REGISTER_USAGE;
-    let info = window.operands.info_options(decoded, options);
+    let info = window.operands.info(decoded);
+    let mut values = window.chain.begin(decoded, info);
     for used in info.used_memory() {
         let Some(kind) = kind(decoded, used.access()) else {
             continue;
@@ -48,10 +45,17 @@ pub(super) fn note(window: &mut Window, thread: &ucontext_t) {
             let address = used.virtual_address(0, |register, _, _| value(thread, register));
             let address = address.map(|base| base.wrapping_add(bit_string(decoded, thread, size)));
             note_at(&mut window.log, address, size, kind);
+            if kind.reads() {
+                window.chain.load(&mut values, used, address.unwrap_or(0));
+            }
+            if kind.writes() {
+                values.store(address.unwrap_or(0));
+            }
         } else {
             note_lanes(&mut window.log, decoded, used, thread, kind);
         }
     }
+    window.chain.end(decoded, info, &values);
 }
 
 fn note_at(log: &mut Log, address: Option<u64>, size: u16, kind: Kind) {

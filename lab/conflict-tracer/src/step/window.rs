@@ -12,6 +12,7 @@ use std::thread;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 
+use super::chain::Chain;
 use super::log::Log;
 use super::markers;
 use super::mask::Unblocked;
@@ -28,6 +29,7 @@ thread_local! {
 /// State of a handler.
 pub(crate) struct Window {
     pub(super) log: Log,
+    pub(super) chain: Chain,
     /// The number that `getcpu` returns.
     pub(super) cpu: usize,
     /// The address at which the thread continues after the gate.
@@ -44,6 +46,7 @@ impl Window {
         super::handler::install()?;
         Ok(Self {
             log: Log::new(limit)?,
+            chain: Chain::default(),
             cpu: 0,
             resume: 0,
             decoded: Instruction::default(),
@@ -62,6 +65,7 @@ impl Window {
             return Err(Error::AlreadyTracing);
         }
         self.log.clear();
+        self.chain = Chain::default();
         self.cpu = cpu;
         let _stack = self.stack.enter()?;
         let _mask = Unblocked::new()?;
@@ -75,7 +79,10 @@ impl Window {
 
     /// Copies the last trace.
     pub(crate) fn trace(&self, cpu: usize) -> Trace {
-        self.log.trace(cpu)
+        Trace {
+            dependent_loads: self.chain.longest(),
+            ..self.log.trace(cpu)
+        }
     }
 }
 
@@ -115,12 +122,13 @@ fn step<R>(operation: impl FnOnce() -> R) -> thread::Result<R> {
     black_box(result)
 }
 
-/// Decodes the instruction with the most operands, so that nothing is allocated afterwards: the
-/// decoder's tables, and the list of operands.
+/// Decodes the instructions with the most operands in memory and in registers, so that nothing is
+/// allocated afterwards: the decoder's tables, and the lists of operands.
 fn warmed_up() -> InstructionInfoFactory {
-    // `enter 0, 31`
-    let code = [0xC8, 0, 0, 31];
     let mut factory = InstructionInfoFactory::new();
-    let _ = factory.info(&Decoder::new(64, &code, DecoderOptions::NONE).decode());
+    // `enter 0, 31` and `vzeroall`
+    for code in [&[0xC8, 0, 0, 31][..], &[0xC5, 0xFC, 0x77]] {
+        let _ = factory.info(&Decoder::new(64, code, DecoderOptions::NONE).decode());
+    }
     factory
 }
