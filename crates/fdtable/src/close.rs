@@ -168,11 +168,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// the result fits into two registers.
     #[inline(never)]
     fn try_close(&self, fd: RawFd) -> Attempt<T> {
-        use Attempt::{Closed, NotOpen, Undecided};
+        use Attempt::{NotOpen, Undecided};
         if self.tree.is_plainly_vacant(index_of(fd)) {
             return NotOpen;
         }
         let (index, bit) = place_of(index_of(fd));
+        if index == 0
+            && let Some(mut first) = self.tree.try_lock_first()
+        {
+            let leaf = &mut first.leaf;
+            return match leaf.state().mark != Mark::Full && leaf.has(bit) {
+                true => Self::take_out(leaf, bit),
+                false => Undecided,
+            };
+        }
         let Some(reader) = self.tree.try_read() else {
             return Undecided;
         };
@@ -204,8 +213,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Undecided;
         }
+        Self::take_out(&mut leaf, bit)
+    }
+
+    /// Frees a descriptor that is open, and empties its slot.
+    #[inline(always)]
+    fn take_out(leaf: &mut LeafGuard<'_, T>, bit: usize) -> Attempt<T> {
         leaf.open.clear(bit);
-        leaf.remove(bit).map_or(NotOpen, Closed)
+        leaf.remove(bit).map_or(Attempt::NotOpen, Attempt::Closed)
     }
 
     #[inline(never)]

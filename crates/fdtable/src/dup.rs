@@ -26,15 +26,29 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl FdArg) -> Result<Fd, Error> {
         let (old, data) = (old.to_raw(), FdData::default());
-        // Two steps, as POSIX has it, in one section: first the file, then the descriptor.
-        let opened = match self.tree.try_read() {
+        // Two steps, as POSIX has it: first the file, then the descriptor. Under one lock, or in one
+        // section.
+        let opened = if index_of(old) < BITS
+            && let Some(first) = self.lock_first_with_room()
+            && let Some(file) = first.leaf.get(index_of(old))
+        {
+            self.open_in(Some(first.leaf), 0, |_| true, file, data)
+        } else {
+            self.dup_in_section(old, data)?
+        };
+        opened.or_else(|file| self.open_blocking(file, data))
+    }
+
+    /// Finds the file of `old`, and duplicates it without waiting, or returns it.
+    #[inline(always)]
+    fn dup_in_section(&self, old: RawFd, data: FdData) -> Result<Result<Fd, Ref<T>>, Error> {
+        Ok(match self.tree.try_read() {
             Some(reader) => {
                 let file = reader.get(index_of(old)).ok_or(Error::BadFd)?;
                 self.open_hinted(&reader, file, data, LockMode::Try)
             }
             None => Err(self.get_even_revoked(old)?.0),
-        };
-        opened.or_else(|file| self.open_blocking(file, data))
+        })
     }
 
     /// Duplicates `old` to the lowest free descriptor that is `min` or more. May wait for the lock,

@@ -7,9 +7,10 @@
 //! between closes and opens, with its letters, and the proof that an open which finds the hint
 //! unchanged took the lowest descriptor.
 //!
-//! - *An open* takes the lowest free descriptor in the leaf of the hint; if that leaf is full, in
-//!   the second leaf. With the leaf locked, it confirms that the hint has not changed. This is the
-//!   fast path: it writes no cache line but that of the leaf.
+//! - *An open* takes the lowest free descriptor of the first leaf, if it has one: with that leaf
+//!   locked, nothing is lower. Else it takes the lowest one in the leaf of the hint; if that leaf is
+//!   full, in the second leaf. With the leaf locked, it confirms that the hint has not changed. This
+//!   is the fast path: it writes no cache line but that of the leaf.
 //! - *A close* clears the bit in the leaf. If a search has marked the leaf as full, the close also
 //!   *reports* it: it puts the leaf on the list of its own CPU, and the first report after a search
 //!   marks the hint. A close that empties a leaf only puts it on the list, unless the leaf stays.
@@ -53,7 +54,9 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;
-use crate::table::{AT_ONCE, LeafGuard, LockMode, Mark, ReadGuard, WriteGuard, mask, take};
+use crate::table::{
+    AT_ONCE, FirstLeaf, LeafGuard, LockMode, Mark, ReadGuard, WriteGuard, mask, take,
+};
 use crate::{Error, Fd, FdData, FileRef, Files};
 
 /// Places at which the tree records the leaves of the hint.
@@ -98,12 +101,43 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let data = data.into();
         data.flags.check()?;
         let file = file.0;
-        // Nearly always the lock of the leaf is free. Then this makes no calls.
-        let opened = match self.tree.try_read() {
-            Some(reader) => self.open_hinted(&reader, file, data, LockMode::Try),
-            None => Err(file),
+        // Nearly always the lock of the leaf is free. Then this makes no calls, but for that at its
+        // end: no registers have to be saved.
+        let file = match self.open_in_first(file, data) {
+            Ok(fd) => return Ok(fd),
+            Err(file) => file,
         };
-        opened.or_else(|file| self.open_blocking(file, data))
+        let Some(reader) = self.tree.try_read() else {
+            return self.open_blocking(file, data);
+        };
+        match self.open_hinted(&reader, file, data, LockMode::Try) {
+            Ok(fd) => Ok(fd),
+            Err(file) => {
+                drop(reader);
+                self.open_blocking(file, data)
+            }
+        }
+    }
+
+    /// Opens `file` in the first leaf, if that has room, or returns it. With its lock held, the
+    /// lowest free descriptor of the first leaf is the lowest of the table, whatever the hint says.
+    #[inline(always)]
+    fn open_in_first(&self, file: Ref<T>, data: FdData) -> Result<Fd, Ref<T>> {
+        match self.lock_first_with_room() {
+            Some(first) => self.open_in(Some(first.leaf), 0, |_| true, file, data),
+            None => Err(file),
+        }
+    }
+
+    /// Locks the first leaf, if it seems to have room. A table with less than 64 descriptors opens
+    /// all of them there, without a read-side section.
+    #[inline(always)]
+    pub(crate) fn lock_first_with_room(&self) -> Option<FirstLeaf<'_, T>> {
+        // Before the lock, so that a full leaf is not written.
+        match self.tree.first_looks_full() {
+            true => None,
+            false => self.tree.try_lock_first(),
+        }
     }
 
     /// Opens `file` where [`open`](Self::open) has to block or to search. If there is an error, the

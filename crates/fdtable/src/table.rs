@@ -62,6 +62,7 @@ pub(crate) type ReadGuard<'e, T> = radix::ReadGuard<'e, T, LeafMeta, TableState>
 pub(crate) type UnlockedLeaf<'e, T> = radix::UnlockedLeaf<'e, T, LeafMeta, TableState>;
 pub(crate) type Leaf<T> = leaf::Leaf<T, LeafMeta>;
 pub(crate) type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, LeafMeta>;
+pub(crate) type FirstLeaf<'t, T> = radix::FirstLeaf<'t, T, LeafMeta>;
 pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, LeafMeta>;
 pub(crate) type WriteGuard<'t, T> = radix::WriteGuard<'t, T, LeafMeta, TableState>;
 

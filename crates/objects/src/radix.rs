@@ -68,7 +68,7 @@ use fdtable_sync::fence;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-use fdtable_sync::platform::{Mutex, MutexGuard, let_others, relax};
+use fdtable_sync::platform::{KeptCpu, Mutex, MutexGuard, keep_cpu, let_others, relax};
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::refcount::spread;
@@ -299,6 +299,35 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     pub fn try_read(&self) -> Option<ReadGuard<'_, T, S, D>> {
         let reader = self.shared.lock.try_read()?;
         Some(ReadGuard { tree: self, reader })
+    }
+
+    /// Returns true if every slot of the first leaf seems to be taken. Does not write its line.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_looks_full(&self) -> bool {
+        self.first.open.is_full()
+    }
+
+    /// Locks the first leaf alone, unless its lock is taken or readers are excluded. Takes neither
+    /// the read side nor a section: the leaf is there as long as the tree, and a thread that
+    /// excludes readers passes the lock of the leaf before it relies on that. Never waits, and calls
+    /// nothing.
+    #[inline(always)]
+    pub fn try_lock_first(&self) -> Option<FirstLeaf<'_, T, S>> {
+        let keeps_cpu = keep_cpu();
+        // SAFETY: the first leaf is always this tree's own.
+        let leaf = unsafe { self.first.try_lock(0) }?;
+        // After the lock: either the other thread passes it later, and waits for this one, or this
+        // one sees that readers are excluded.
+        // weaken: first-leaf-that-is-written-while-readers-are-excluded
+        if self.shared.lock.excludes_readers() {
+            cold_path();
+            return None;
+        }
+        Some(FirstLeaf {
+            leaf,
+            _keeps_cpu: keeps_cpu,
+        })
     }
 
     /// Waits for the tree's lock and takes it.
@@ -585,6 +614,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
     }
 }
 
+/// The first leaf, locked without the read side.
+pub struct FirstLeaf<'t, T: ?Sized, S> {
+    /// The leaf, whose lock may be released before the rest is dropped.
+    pub leaf: LeafGuard<'t, T, S>,
+    /// Dropped after the lock.
+    _keeps_cpu: KeptCpu,
+}
+
 /// Exclusive access to the nodes of a tree, and to the user's data. Holds the tree's lock.
 pub struct WriteGuard<'t, T: ?Sized, S: LeafState, D> {
     tree: &'t Tree<T, S, D>,
@@ -685,6 +722,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// tree's lock meanwhile. Waits until all readers have left.
     pub fn exclude_readers(&mut self) {
         self.tree.shared.lock.exclude_readers();
+        // Those that use the first leaf alone.
+        // weaken: exclusion-that-does-not-pass-the-first-leaf
+        drop(self.lock_leaf(0));
     }
 
     /// Undoes one [`exclude_readers`](Self::exclude_readers).

@@ -101,16 +101,25 @@ impl BrLock {
             unsafe { leave_lock() };
             return None;
         };
-        let guard = ReadGuard {
-            section,
-            lock: PhantomData,
-        };
-        // (C) Acquire: pairs with the release in (K).
-        if self.exclusions.load(Acquire) == 0 {
-            return Some(guard);
+        // (C)
+        if !self.excludes_readers() {
+            return Some(ReadGuard {
+                section,
+                lock: PhantomData,
+            });
         }
         cold_path();
+        // SAFETY: entered above, and nothing was looked at.
+        unsafe { release(section) };
         None
+    }
+
+    /// Returns true if readers are excluded. A reader of what a lock guards that every writer of
+    /// this one passes asks under that lock, and need not take the read side.
+    #[inline(always)]
+    pub fn excludes_readers(&self) -> bool {
+        // Acquire: pairs with the release in (K).
+        self.exclusions.load(Acquire) != 0
     }
 
     /// Excludes readers, once more if they are excluded, and waits until all have left.
@@ -149,6 +158,20 @@ impl BrLock {
         self.exclusions
             .store(left.expect("readers are excluded"), Release);
     }
+}
+
+/// Releases the read side.
+///
+/// # Safety
+/// This thread has taken it with the section, and releases it once, here.
+#[inline(always)]
+unsafe fn release(section: Section) {
+    // (D) The locks that the thread has taken since borrow the guard.
+    section.record().words.brlock.set(0);
+    // SAFETY: the caller's promise.
+    unsafe { section.leave_kept() };
+    // SAFETY: entered when the read side was taken.
+    unsafe { leave_lock() };
 }
 
 /// The half that touches the thread's own record.
@@ -194,12 +217,8 @@ impl ReadGuard<'_> {
 impl Drop for ReadGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // (D) The locks that the thread has taken since borrow this.
-        self.section.record().words.brlock.set(0);
-        // SAFETY: this thread entered the section with the read side, and it ends once, here.
-        unsafe { self.section.leave_kept() };
-        // SAFETY: entered before this was made.
-        unsafe { leave_lock() };
+        // SAFETY: this thread took the read side with the section, and stays its owner.
+        unsafe { release(self.section) };
     }
 }
 

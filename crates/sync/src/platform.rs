@@ -4,6 +4,8 @@
 //! The rest of the crate names only this module, so the source that runs in production and
 //! the source that runs under `loom` are the same. [`kernel`] is the interface for kernels.
 
+use core::marker::PhantomData;
+
 #[cfg(loom)]
 #[allow(missing_docs, reason = "they are those of the standard library")]
 pub mod atomic;
@@ -51,6 +53,25 @@ pub fn enter_lock() {
 pub unsafe fn leave_lock() {
     // SAFETY: as the caller promises.
     unsafe { system::leave_lock() };
+}
+
+/// Keeps the CPU for the holder of a lock, from [`enter_lock`] until this is dropped.
+#[derive(Debug)]
+pub struct KeptCpu(PhantomData<*const ()>);
+
+/// Enters a lock as [`enter_lock`] does, and leaves it when the value is dropped.
+#[inline(always)]
+pub fn keep_cpu() -> KeptCpu {
+    enter_lock();
+    KeptCpu(PhantomData)
+}
+
+impl Drop for KeptCpu {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: entered when this was made, on this thread.
+        unsafe { leave_lock() };
+    }
 }
 
 /// From this step on a waiting thread yields its CPU.

@@ -533,7 +533,7 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     ///
     /// # Panics
     /// If the slot is not below [`BITS`].
-    #[cold]
+    #[inline(always)]
     pub fn clear_data(&mut self, bit: usize) {
         if let Some(table) = self.leaf.table.get() {
             table.clear(bit);

@@ -609,6 +609,30 @@ fn a_write_meets_a_share_of_the_first(prepare: fn(&Sample)) {
     });
 }
 
+/// A write in the first leaf alone while readers are excluded.
+#[test]
+fn a_write_in_the_first_leaf_alone_meets_an_exclusion() {
+    explore(AtMost(3), || {
+        let tree = Arc::new(Sample::new(()));
+        let writer = thread(&tree, |tree| {
+            if let Some(first) = tree.try_lock_first() {
+                note(first.leaf);
+            }
+        });
+        // Without the lock of the leaf.
+        let bits = || tree.first.open.bits();
+        let mut excluding = tree.write();
+        excluding.exclude_readers();
+        let before = bits();
+        ::loom::thread::yield_now();
+        assert_eq!(bits(), before);
+        excluding.admit_readers();
+        drop(excluding);
+        join(writer);
+        assert!(writes(&tree, 0) <= 1);
+    });
+}
+
 #[test]
 fn a_write_meets_a_share_of_its_leaf() {
     a_write_meets_a_share(1, None);

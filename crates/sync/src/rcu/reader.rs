@@ -267,8 +267,8 @@ impl Record {
     }
 
     /// Calls `announce`, and enters a section whose fence (B) is that of the announcement too.
-    /// Refuses, before the call, inside of two sections, at a thread's first section, and where the
-    /// thread takes full fences. The first counted section of a process may look for the fence.
+    /// Refuses, before the call, inside of two sections, at a thread's first section, and where
+    /// readers take full fences. Calls nothing else.
     #[inline(always)]
     pub(crate) fn try_enter_with(&'static self, announce: impl FnOnce(&Self)) -> Option<Section> {
         if self.can_begin_plain() {
@@ -276,12 +276,15 @@ impl Record {
             self.begin_plain();
             return Some(Section::plain(self));
         }
-        if self.words.plain.get() == FENCED || self.words.counted.get() != 0 {
+        let now = STARTED.now();
+        if (self.words.plain.get() | now) & FENCED != 0 || self.words.counted.get() != 0 {
             cold_path();
             return None;
         }
         announce(self);
-        self.begin_counted(0);
+        // (A), (B) as in `begin_counted`.
+        self.words.counted.set(now);
+        fence::light();
         Some(Section::counted(self))
     }
 
