@@ -4,6 +4,8 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::fs;
+use std::ops::Range;
 
 use conflict_tracer::{Access, CpuId, Kind, Recorder, Remark, Trace, numbers};
 use fdtable_sync::percpu::{current_node, expect_cpus};
@@ -33,8 +35,8 @@ impl Cost {
         "chain",
     ];
 
-    fn of(trace: &Trace) -> Self {
-        let data: Vec<&Access> = data(trace).collect();
+    fn of(trace: &Trace, constants: &[Range<u64>]) -> Self {
+        let data: Vec<&Access> = data(trace, constants).collect();
         let distinct = |unit: u64, counts: fn(Kind) -> bool| {
             let units = data
                 .iter()
@@ -70,12 +72,27 @@ impl Cost {
     }
 }
 
-/// Returns the accesses that are not on the stack.
-fn data(trace: &Trace) -> impl Iterator<Item = &Access> {
+/// Returns the accesses that are neither on the stack nor to constants, whose lines depend on the
+/// rest of the program.
+fn data<'a>(trace: &'a Trace, constants: &'a [Range<u64>]) -> impl Iterator<Item = &'a Access> {
     // A place on the stack, as in the operation.
     let here = &raw const trace as u64;
-    let accesses = trace.accesses().iter();
-    accesses.filter(move |access| access.address.abs_diff(here) > STACK)
+    trace.accesses().iter().filter(move |access| {
+        let is_constant = || constants.iter().any(|it| it.contains(&access.address));
+        access.address.abs_diff(here) > STACK && !is_constant()
+    })
+}
+
+/// Returns the memory that the process cannot write: constants, and the addresses of symbols.
+fn constants() -> Result<Vec<Range<u64>>> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let range = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        (!rest.starts_with("rw")).then_some(number(start)?..number(end)?)
+    };
+    Ok(maps.lines().filter_map(range).collect())
 }
 
 impl fmt::Display for Cost {
@@ -91,6 +108,7 @@ pub(crate) struct Meter(Option<Tracer>);
 struct Tracer {
     recorder: Recorder,
     cpu: CpuId,
+    constants: Vec<Range<u64>>,
     costs: Vec<Cost>,
     last: Option<Trace>,
     /// The first failure.
@@ -120,6 +138,7 @@ impl Meter {
         Ok(Meter(Some(Tracer {
             recorder,
             cpu,
+            constants: constants()?,
             costs: Vec::new(),
             last: None,
             failure: None,
@@ -148,9 +167,9 @@ impl Meter {
 
     /// Prints the accesses of the last operation.
     pub(crate) fn show_last(&self) -> Result {
-        let last = self.0.as_ref().and_then(|tracer| tracer.last.as_ref());
-        let last = last.ok_or("nothing was traced")?;
-        for access in data(last) {
+        let tracer = self.0.as_ref().ok_or("nothing was traced")?;
+        let last = tracer.last.as_ref().ok_or("nothing was traced")?;
+        for access in data(last, &tracer.constants) {
             let (step, line) = (access.step, access.address / LINE);
             let offset = access.address % LINE;
             let place = last.location(access);
@@ -174,7 +193,7 @@ impl Tracer {
             self.failure
                 .get_or_insert(format!("a trace has {remark:?}"));
         }
-        let mut cost = Cost::of(&trace);
+        let mut cost = Cost::of(&trace, &self.constants);
         cost.0[0] -= self.around;
         self.costs.push(cost);
         self.last = Some(trace);
