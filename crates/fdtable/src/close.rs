@@ -11,7 +11,6 @@ use core::ops::Deref;
 use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_sync::hint::cold_path;
-use fdtable_sync::rcu;
 
 use crate::fd::{index_of, place_of};
 use crate::table::{LeafGuard, Mark};
@@ -225,9 +224,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     #[inline(never)]
     fn close_blocking(&self, fd: RawFd) -> Result<ClosedFile<T>, Error> {
-        if self.is_closed(fd) {
-            return Err(Error::BadFd);
-        }
         self.close_expected(fd, None).map(|(file, _)| file)
     }
 
@@ -246,16 +242,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             }
             None => self.close_shared(fd, expected),
         }
-    }
-
-    /// Returns true if a descriptor is not open. Then what the thread that closed it did before is
-    /// visible.
-    fn is_closed(&self, fd: RawFd) -> bool {
-        let (index, bit) = place_of(index_of(fd));
-        let section = rcu::read_lock();
-        // First without the fence: nearly always it is open.
-        let leaf = self.tree.leaf(index, &section);
-        !leaf.is_some_and(|leaf| leaf.has(bit)) && self.tree.is_vacant(index_of(fd), &section)
     }
 
     /// Closes on the fast path, if that is open.

@@ -11,9 +11,9 @@ use crate::close::ClosedFile;
 use crate::fd::{index_of, place_of};
 use crate::open::Wanted;
 use crate::replace::{check_target, store};
-use crate::table::{LeafGuard, LockMode};
+use crate::table::LeafGuard;
 use crate::two_leaves::TwoLeaves;
-use crate::{Error, Fd, FdArg, FdData, FdFlags, Files, RawFd};
+use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files, RawFd};
 
 /// # Duplicating
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -26,29 +26,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl FdArg) -> Result<Fd, Error> {
         let (old, data) = (old.to_raw(), FdData::default());
-        // Two steps, as POSIX has it: first the file, then the descriptor. Under one lock, or in one
-        // section.
+        // Two steps, as POSIX has it: first the file, then the descriptor. Under one lock, if both
+        // are in the first leaf.
         let opened = if index_of(old) < BITS
             && let Some(first) = self.lock_first_with_room()
             && let Some(file) = first.leaf.get(index_of(old))
         {
             self.open_in(Some(first.leaf), 0, |_| true, file, data)
         } else {
-            self.dup_in_section(old, data)?
+            Err(self.get_even_revoked(old)?.0)
         };
-        opened.or_else(|file| self.open_blocking(file, data))
-    }
-
-    /// Finds the file of `old`, and duplicates it without waiting, or returns it.
-    #[inline(always)]
-    fn dup_in_section(&self, old: RawFd, data: FdData) -> Result<Result<Fd, Ref<T>>, Error> {
-        Ok(match self.tree.try_read() {
-            Some(reader) => {
-                let file = reader.get(index_of(old)).ok_or(Error::BadFd)?;
-                self.open_hinted(&reader, file, data, LockMode::Try)
-            }
-            None => Err(self.get_even_revoked(old)?.0),
-        })
+        // Neither lock is held: the reference may be the last one.
+        opened.or_else(|file| self.open(FileRef(file), data))
     }
 
     /// Duplicates `old` to the lowest free descriptor that is `min` or more. May wait for the lock,

@@ -481,10 +481,12 @@ fn a_search_meets_a_close_in_a_leaf_that_was_hinted() {
             files.close(fd).map(drop).expect("it is open");
         }
         assert_eq!(open(&files, &fates, 10), 4);
-        // Now the hint is the last two leaves. It moves to the first two.
+        // Now the hint is the last two leaves. It moves to the first two: a reservation searches.
         files.close(2).map(drop).expect("it is open");
         let closer = spawn(&files, |files| files.close(8).map(drop));
-        assert_eq!(open(&files, &fates, 11), 2);
+        let reserved = files.reserve(NONE).expect("there is room");
+        assert_eq!(reserved.fd().raw(), 2);
+        reserved.install(fates.object(11));
         assert_eq!(join(closer), Ok(()));
         let writer = files.tree.write();
         let is_listed = |leaf: LeafGuard<'_, _>| leaf.state().mark == Mark::FreedSince;

@@ -8,9 +8,9 @@
 //! unchanged took the lowest descriptor.
 //!
 //! - *An open* takes the lowest free descriptor of the first leaf, if it has one: with that leaf
-//!   locked, nothing is lower. Else it takes the lowest one in the leaf of the hint; if that leaf is
-//!   full, in the second leaf. With the leaf locked, it confirms that the hint has not changed. This
-//!   is the fast path: it writes no cache line but that of the leaf.
+//!   locked, nothing is lower. Else it takes the lowest one in the leaf of the hint; if that leaf
+//!   is full, in the second leaf. With the leaf locked, it confirms that the hint has not changed.
+//!   This is the fast path: it writes no cache line but that of the leaf.
 //! - *A close* clears the bit in the leaf. If a search has marked the leaf as full, the close also
 //!   *reports* it: it puts the leaf on the list of its own CPU, and the first report after a search
 //!   marks the hint. A close that empties a leaf only puts it on the list, unless the leaf stays.

@@ -1,9 +1,7 @@
 //! Several descriptors at once: `pipe(2)`, `socketpair(2)`, and the messages of `SCM_RIGHTS`.
 //!
-//! The fast path takes both descriptors of a pair in the leaf of the free hint. When
-//! [`open`](crate::open) may take the lowest, every leaf below is full and the leaf is locked, so
-//! the next free descriptors of the leaf are the next lowest at that point in time. The slow path
-//! first tries the same with the first leaf that has a free descriptor.
+//! The fast path takes both descriptors of a pair in the first leaf, with its lock. The slow path
+//! first tries the same with the first leaf that has a free descriptor: every leaf below is full.
 //!
 //! If the descriptors are in several leaves, the fast path is closed for the search. Then no thread
 //! is inside a leaf, and every change waits for the lock of the table, which the search holds: it
@@ -26,8 +24,8 @@ use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;
-use crate::open::{Budget, FIRST, Scan};
-use crate::table::{AT_ONCE, LeafGuard, LockMode, WriteGuard, take};
+use crate::open::{Budget, Scan};
+use crate::table::{AT_ONCE, LeafGuard, WriteGuard, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files, Reservations};
 
 type Pair<T> = (Ref<T>, Ref<T>);
@@ -61,9 +59,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flags: FdFlags,
     ) -> Result<(Fd, Fd), Error> {
         flags.check()?;
-        // Nearly always the lock of the leaf is free. Then this makes no calls.
-        let opened = self.open_pair_hinted((pair.0.0, pair.1.0), flags, LockMode::Try);
-        opened.or_else(|pair| self.open_pair_blocking(pair, flags))
+        let opened = self.open_pair_in_first((pair.0.0, pair.1.0), flags);
+        opened.or_else(|pair| self.open_pair_searching(pair, flags))
     }
 
     /// The number of descriptors that [`reserve_many`](Self::reserve_many) reserves atomically:
@@ -98,53 +95,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })
     }
 
-    /// Opens both where [`open_pair`](Self::open_pair) has to block or to search. If there is an
-    /// error, both are dropped, outside of all locks.
-    #[inline(never)]
-    fn open_pair_blocking(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
-        let opened = self.open_pair_hinted(pair, flags, LockMode::Block);
-        opened.or_else(|pair| self.open_pair_searching(pair, flags))
-    }
-
-    /// Opens both in the leaf of the hint, or returns them.
+    /// Opens both in the first leaf, if it has room for them, or returns them.
     #[inline(always)]
-    fn open_pair_hinted(
-        &self,
-        pair: Pair<T>,
-        flags: FdFlags,
-        mode: LockMode,
-    ) -> Result<(Fd, Fd), Pair<T>> {
-        let Some(reader) = mode.enter(&self.tree) else {
+    fn open_pair_in_first(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Pair<T>> {
+        let Some(first) = self.lock_first_with_room() else {
             return Err(pair);
         };
-        let Some(hint) = self.free_hint.hint() else {
-            cold_path();
-            return Err(pair);
-        };
-        let found = reader.cached(FIRST, hint.leaf());
-        // Before the lock, so that a full leaf is not written.
-        let found = found.filter(|found| !found.looks_full());
-        let Some(mut leaf) = found.and_then(|found| mode.lock_leaf(found)) else {
-            cold_path();
-            return Err(pair);
-        };
+        let mut leaf = first.leaf;
         let two_from = |first| Some((first, leaf.open.lowest_clear(first + 1)?));
-        let Some((first, second)) = leaf.open.lowest_clear(0).and_then(two_from) else {
+        let two = leaf.open.lowest_clear(0).and_then(two_from);
+        let Some((first, second)) = two.filter(|two| two.1 < self.free_hint.limit()) else {
             cold_path();
             return Err(pair);
         };
-        let base = hint.leaf() * BITS;
-        // weaken: pair-that-does-not-confirm-its-hint
-        if base + second >= self.free_hint.limit() || !self.free_hint.is_confirmed(hint) {
-            cold_path();
-            return Err(pair);
-        }
         take(&mut leaf, first, flags.into(), Some(pair.0));
         take(&mut leaf, second, flags.into(), Some(pair.1));
-        Ok((Fd::from_index(base + first), Fd::from_index(base + second)))
+        Ok((Fd::from_index(first), Fd::from_index(second)))
     }
 
-    /// Searches for both.
+    /// Opens both wherever they are. If there is an error, both are dropped, outside of all locks.
+    #[inline(never)]
     fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
         let mut fds = [Fd::MIN; 2];
         let mut writer = self.tree.write();

@@ -310,8 +310,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
 
     /// Locks the first leaf alone, unless its lock is taken or readers are excluded. Takes neither
     /// the read side nor a section: the leaf is there as long as the tree, and a thread that
-    /// excludes readers passes the lock of the leaf before it relies on that. Never waits, and calls
-    /// nothing.
+    /// excludes readers passes the lock of the leaf before it relies on that. Never waits, and
+    /// calls nothing.
     #[inline(always)]
     pub fn try_lock_first(&self) -> Option<FirstLeaf<'_, T, S>> {
         let keeps_cpu = keep_cpu();
@@ -722,7 +722,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// tree's lock meanwhile. Waits until all readers have left.
     pub fn exclude_readers(&mut self) {
         self.tree.shared.lock.exclude_readers();
-        // Those that use the first leaf alone.
+        // Waits for a thread that uses the first leaf alone.
         // weaken: exclusion-that-does-not-pass-the-first-leaf
         drop(self.lock_leaf(0));
     }

@@ -28,7 +28,7 @@ use crate::announce::{RECORDS, Record, fence_all, own_or_none, own_record};
 use crate::hint::cold_path;
 use crate::platform::atomic::AtomicUsize;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{enter_lock, leave_lock, wait_while};
+use crate::platform::{KeptCpu, keep_cpu, wait_while};
 use crate::rcu::{Guard, Section, first_record};
 
 /// A big-reader lock. It guards no memory of its own.
@@ -55,6 +55,8 @@ pub struct BrLock {
 #[must_use = "the read side is released when this is dropped"]
 pub struct ReadGuard<'g> {
     section: Section,
+    /// Dropped last.
+    _keeps_cpu: KeptCpu,
     /// Borrows the lock. Not `Send`: stays on its thread.
     lock: PhantomData<(&'g BrLock, *const ())>,
 }
@@ -94,17 +96,14 @@ impl BrLock {
     #[inline(always)]
     fn admit(&self, enter: impl FnOnce(u64) -> Option<Section>) -> Option<ReadGuard<'_>> {
         // A writer that waits for a reader keeps its CPU: the reader is on another one.
-        enter_lock();
+        let keeps_cpu = keep_cpu();
         // (A), (B)
-        let Some(section) = enter(self.name()) else {
-            // SAFETY: entered above.
-            unsafe { leave_lock() };
-            return None;
-        };
+        let section = enter(self.name())?;
         // (C)
         if !self.excludes_readers() {
             return Some(ReadGuard {
                 section,
+                _keeps_cpu: keeps_cpu,
                 lock: PhantomData,
             });
         }
@@ -170,8 +169,6 @@ unsafe fn release(section: Section) {
     section.record().words.brlock.set(0);
     // SAFETY: the caller's promise.
     unsafe { section.leave_kept() };
-    // SAFETY: entered when the read side was taken.
-    unsafe { leave_lock() };
 }
 
 /// The half that touches the thread's own record.

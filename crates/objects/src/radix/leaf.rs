@@ -65,7 +65,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use fdtable_sync::platform::{enter_lock, leave_lock};
+use fdtable_sync::platform::keep_cpu;
 use fdtable_sync::rcu::Guard;
 use fdtable_sync::unwind;
 
@@ -392,15 +392,12 @@ impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
     where
         S: LeafState,
     {
-        enter_lock();
+        let _keeps_cpu = keep_cpu();
         // SAFETY: the leaf is not written here.
         // weaken: data-that-is-read-without-the-lock
         let locked = unsafe { self.leaf.lock(index) };
         let object = self.borrow(bit);
         let data = object.is_some().then(|| locked.data(bit));
-        drop(locked);
-        // SAFETY: entered above.
-        unsafe { leave_lock() };
         object.zip(data)
     }
 }

@@ -13,7 +13,7 @@ use crate::fence;
 use crate::hint::cold_path;
 use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{const_fn, enter_lock, global, leave_lock};
+use crate::platform::{const_fn, global, keep_cpu};
 
 /// The low bits of a word of a section count the nesting.
 const DEPTH: u64 = (1 << 15) - 1;
@@ -409,7 +409,7 @@ pub(crate) fn first_record() -> Option<&'static Record> {
 #[cold]
 fn first_section() -> Section {
     // An interrupt handler that used the library in between would keep a record that is lost here.
-    enter_lock();
+    let keeps_cpu = keep_cpu();
     let (record, is_kept) = match own_record() {
         // It has done so before.
         Some(record) => (record, true),
@@ -418,8 +418,7 @@ fn first_section() -> Section {
             (record, keep(record))
         }
     };
-    // SAFETY: entered above.
-    unsafe { leave_lock() };
+    drop(keeps_cpu);
     if is_kept {
         return record
             .try_enter_plain()
