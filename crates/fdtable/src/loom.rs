@@ -300,22 +300,23 @@ fn two_opens_get_the_two_lowest() {
 #[test]
 fn an_open_of_a_full_table_meets_a_close() {
     explore(1, || {
-        let (fates, files) = table(&[0, 1, 2, 3]);
-        files.set_limit(4);
+        // The first leaf is full all the time.
+        let (fates, files) = table(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        files.set_limit(8);
         let open = |files: &Files<Rcu<Object>>, fates: &Fates, file| {
             let opened = files.open(fates.object(file), NONE);
             opened.map(Fd::raw)
         };
         let full = Err(Error::TooManyFiles);
-        assert_eq!(open(&files, &fates, 4), full, "and the hint shows it");
+        assert_eq!(open(&files, &fates, 8), full, "and the hint shows it");
         let other = {
             let fates = fates.clone();
             spawn(&files, move |files| open(files, &fates, 10))
         };
-        files.close(2).map(drop).expect("it is open");
+        files.close(4).map(drop).expect("it is open");
         let mut both = [open(&files, &fates, 11), join(other)];
         both.sort_unstable_by_key(Result::is_err);
-        assert_eq!(both, [Ok(2), full]);
+        assert_eq!(both, [Ok(4), full]);
         fates.check(files);
     });
 }
