@@ -49,7 +49,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         match self.try_close(fd) {
             Attempt::Closed(file) => Ok(ClosedFile::new(file)),
             Attempt::NotOpen => Err(Error::BadFd),
-            Attempt::Undecided => self.close_blocking(fd),
+            Attempt::Undecided => self.close_expected(fd, None).map(|(file, _)| file),
         }
     }
 
@@ -220,11 +220,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn take_out(leaf: &mut LeafGuard<'_, T>, bit: usize) -> Attempt<T> {
         leaf.open.clear(bit);
         leaf.remove(bit).map_or(Attempt::NotOpen, Attempt::Closed)
-    }
-
-    #[inline(never)]
-    fn close_blocking(&self, fd: RawFd) -> Result<ClosedFile<T>, Error> {
-        self.close_expected(fd, None).map(|(file, _)| file)
     }
 
     /// Closes a descriptor if `expected` is open there, or any file if it is nothing. Returns the
