@@ -14,8 +14,8 @@
 //! | | fast path | slow path |
 //! |---|---|---|
 //! | look up | no lock | |
-//! | open the lowest | in the leaf that the free hint names | search, in `open` |
-//! | open two of the lowest | in that leaf, if it has two | search, in `pair` |
+//! | open the lowest | in the first leaf, or the one that the free hint names | search, in `open` |
+//! | open two of the lowest | in the first leaf | search, in `pair` |
 //! | open any | in the leaf that the CPU has claimed | claim, in `any` |
 //! | close, flags, `dup3` | in the descriptor's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |

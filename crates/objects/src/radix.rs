@@ -30,7 +30,9 @@
 //!
 //! There are three kinds of writers, from the most to the least frequent:
 //! - Writers of a leaf: readers of the tree's [big-reader lock](mod@fdtable_sync::brlock), with the
-//!   leaf locked ([`ReadGuard::lock_leaf`]).
+//!   leaf locked ([`ReadGuard::lock_leaf`]). In the first leaf its lock is enough
+//!   ([`Tree::try_lock_first`]): the leaf is the tree's own for good, and a thread that excludes
+//!   readers takes that lock once, and then no writer is in the leaf.
 //! - Writers of nodes: one at a time, with the tree's lock ([`Tree::write`]). The leaf's
 //!   own lock keeps the others out of a leaf, and a writer of nodes can write leaves itself.
 //! - Sharing of the tree: with the tree's lock, and with readers excluded
