@@ -9,7 +9,7 @@ use super::kernel::{Defaults, Platform};
 
 #[cfg(any(test, not(target_os = "linux")))]
 #[path = "hosted/queues.rs"]
-mod queues;
+pub mod queues;
 
 #[cfg(target_os = "linux")]
 #[path = "hosted/linux.rs"]

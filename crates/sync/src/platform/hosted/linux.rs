@@ -7,11 +7,11 @@ pub mod rseq;
 
 pub(crate) use membarrier::{can_restart, has_heavy_fence, heavy_fence, restart};
 pub(crate) use node::{know as know_node, known as known_node};
-pub(crate) use rseq::{area_offset as sequence_area, known_cpu_id as try_cpu};
+pub(crate) use rseq::*;
 
 #[inline]
 pub(crate) fn cpu() -> usize {
-    rseq::cpu_id().unwrap_or_else(system_cpu)
+    cpu_id().unwrap_or_else(system_cpu)
 }
 
 #[cold]

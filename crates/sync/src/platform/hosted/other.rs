@@ -4,6 +4,7 @@ use core::num::NonZero;
 use std::thread;
 use std::time::Instant;
 
+pub use super::queues as futex;
 use crate::fence;
 pub(crate) use crate::platform::plain::*;
 

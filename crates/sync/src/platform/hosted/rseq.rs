@@ -15,18 +15,18 @@ const CPU_ID: isize = 4;
 /// Returns how far the index of the CPU is from the thread pointer of a thread, or nothing where
 /// there are no areas. A thread with a negative one has none.
 pub fn cpu_id_offset() -> Option<isize> {
-    Some(area_offset()? + CPU_ID)
+    Some(sequence_area()? + CPU_ID)
 }
 
 /// Returns the CPU of this thread, or nothing where there is no rseq area.
 #[inline]
 pub fn cpu_id() -> Option<usize> {
-    cpu_id_at(area_offset()?)
+    cpu_id_at(sequence_area()?)
 }
 
 /// As [`cpu_id`], if the area has been looked up before.
 #[inline]
-pub(crate) fn known_cpu_id() -> Option<usize> {
+pub(crate) fn try_cpu() -> Option<usize> {
     // Relaxed: the value is all that is published.
     match OFFSET.load(Relaxed) {
         offset if IS_LOOKED_FOR && offset != NONE => cpu_id_at(offset),
@@ -47,22 +47,24 @@ fn cpu_id_at(offset: isize) -> Option<usize> {
 }
 
 fn thread_pointer() -> *const u8 {
-    let pointer: *const u8;
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     unreachable!("no area was looked for");
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the ABI keeps the thread pointer itself at `fs:0`; the load has no side effect.
     unsafe {
+        let pointer: *const u8;
         core::arch::asm!("mov {}, fs:0", out(reg) pointer,
             options(nostack, preserves_flags, readonly, pure));
+        pointer
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: reading the thread pointer register has no side effect.
     unsafe {
+        let pointer: *const u8;
         core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer,
             options(nostack, preserves_flags, nomem, pure));
+        pointer
     }
-    pointer
 }
 
 /// The offset of the area, looked up once.
@@ -75,7 +77,7 @@ static MISSING: AtomicBool = AtomicBool::new(false);
 /// Returns how far the area of a thread is from its thread pointer, or nothing where there are no
 /// areas. A thread whose own area is not registered finds a negative CPU in it.
 #[inline]
-pub fn area_offset() -> Option<isize> {
+pub fn sequence_area() -> Option<isize> {
     if !IS_LOOKED_FOR {
         return None;
     }
@@ -89,7 +91,7 @@ pub fn area_offset() -> Option<isize> {
 
 #[cold]
 fn look_up_area() -> Option<isize> {
-    // Relaxed, all: as in `area_offset`.
+    // Relaxed, all: as in `sequence_area`.
     if MISSING.load(Relaxed) {
         return None;
     }

@@ -15,11 +15,11 @@ impl Thread {
     }
 
     pub(super) fn detach(self) {
-        drop(self);
+        drop(self.0);
     }
 
     pub(super) fn forget(self) {
-        core::mem::forget(self);
+        core::mem::forget(self.0);
     }
 }
 

@@ -265,7 +265,7 @@ fn become_one(plan: *mut Plan, descriptors: &Descriptors, user: &User, superviso
 fn forget_rseq_area() {
     const UNREGISTER: i64 = 1;
     const SIGNATURE: i64 = 0x5305_3053;
-    let Some(offset) = rseq::area_offset() else {
+    let Some(offset) = rseq::sequence_area() else {
         return;
     };
     let base: *const u8;
