@@ -234,6 +234,7 @@ impl FdFlags {
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct FdData {
     /// The flags that `fcntl(2)` knows.
     pub flags: FdFlags,
@@ -245,7 +246,7 @@ impl From<FdFlags> for FdData {
     /// Makes data with flags alone.
     #[inline(always)]
     fn from(flags: FdFlags) -> Self {
-        Self { flags, word: 0 }
+        Self::new(flags, 0)
     }
 }
 
@@ -253,11 +254,18 @@ impl From<(FdFlags, u64)> for FdData {
     /// Makes data with flags and a word.
     #[inline(always)]
     fn from((flags, word): (FdFlags, u64)) -> Self {
-        Self { flags, word }
+        Self::new(flags, word)
     }
 }
 
 impl FdData {
+    /// Makes data with flags and a word.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(flags: FdFlags, word: u64) -> Self {
+        Self { flags, word }
+    }
+
     pub(crate) fn into_slot(self) -> SlotData {
         // Flags are checked before: close-on-exec alone.
         SlotData {
@@ -267,10 +275,8 @@ impl FdData {
     }
 
     pub(crate) fn from_slot(data: SlotData) -> Self {
-        Self {
-            flags: FdFlags::from_bits_truncate(u32::from(data.flags)),
-            word: data.word,
-        }
+        let flags = FdFlags::from_bits_truncate(u32::from(data.flags));
+        Self::new(flags, data.word)
     }
 
     /// Returns true if the leaf of the descriptor has to have a table.

@@ -389,8 +389,7 @@ pub(crate) fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
 pub(crate) fn set_flags<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags) {
     set_cloexec(leaf, bit, flags);
     if leaf.has_table() {
-        let data = FdData::from_slot(leaf.data(bit));
-        leaf.set_flags(bit, FdData { flags, ..data }.into_slot().flags);
+        leaf.set_flags(bit, FdData::from(flags).into_slot().flags);
     }
 }
 

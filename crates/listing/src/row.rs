@@ -28,6 +28,7 @@ pub struct Row {
 #[non_exhaustive]
 pub enum Descriptor {
     /// A descriptor of [`Files`](fdtable::Files).
+    #[non_exhaustive]
     Fd {
         /// The descriptor.
         fd: Fd,

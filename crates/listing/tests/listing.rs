@@ -37,7 +37,7 @@ fn names(listing: &Listing) -> Vec<&str> {
 
 fn fd_and_flags(row: &Row) -> (i32, FdFlags) {
     match row.descriptor {
-        Some(Descriptor::Fd { fd, flags }) => (fd.raw(), flags),
+        Some(Descriptor::Fd { fd, flags, .. }) => (fd.raw(), flags),
         _ => panic!("a row of a table has a number: {row:?}"),
     }
 }

@@ -232,10 +232,7 @@ pub(super) unsafe fn read(at: *const fdt_data) -> Result<FdData, Errno> {
     let Some(data) = (unsafe { get_if_any(at) })? else {
         return Ok(FdData::default());
     };
-    Ok(FdData {
-        flags: descriptor_flags(data.flags)?,
-        word: data.word,
-    })
+    Ok(FdData::new(descriptor_flags(data.flags)?, data.word))
 }
 
 /// Passes a descriptor that was closed or replaced to the caller, if there is one. If there is

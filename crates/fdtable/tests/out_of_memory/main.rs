@@ -29,10 +29,7 @@ use oracle::{Oracle, Table};
 
 const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
-const WORD: FdData = FdData {
-    flags: CLOEXEC,
-    word: 7,
-};
+const WORD: FdData = FdData::new(CLOEXEC, 7);
 
 /// Permission of a call to allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +184,7 @@ fn word(word: u64) -> i32 {
 }
 
 fn set_word(table: &mut Table<i32>, number: i32, new: u64) -> Answer<i32> {
-    let before = table.change_data(number, |data| FdData { word: new, ..data });
+    let before = table.change_data(number, |data| FdData::new(data.flags, new));
     before.map(|data| word(data.word))
 }
 

@@ -60,10 +60,7 @@ const PREOPENED: u64 = 1 << 63;
 impl Wasi {
     /// Opens a directory before the instance starts.
     pub(crate) fn preopen(&self, path: &str, base: Rights, inherit: Rights) -> Result<u32, Errno> {
-        let data = FdData {
-            flags: FdFlags::empty(),
-            word: packed(base, inherit) | PREOPENED,
-        };
+        let data = FdData::new(FdFlags::empty(), packed(base, inherit) | PREOPENED);
         Ok(self.files.open(node(path), data)?.into())
     }
 

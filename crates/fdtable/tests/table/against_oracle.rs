@@ -457,15 +457,17 @@ impl<'p> Replay<'p> {
             }
             &WithData::SetWord(ref fd, word) => {
                 let fd = find(fd);
-                let expected = oracle.change_data(fd, |data| FdData { word, ..data });
+                let expected = oracle.change_data(fd, |data| FdData::new(data.flags, word));
                 let before = files.set_word(fd, word).map_err(Error::errno);
                 prop_assert_eq!(before, expected.map(|data| data.word));
             }
             &WithData::ExchangeWord(ref fd, old, new) => {
                 let fd = find(fd);
-                let expected = oracle.change_data(fd, |data| FdData {
-                    word: if data.word == old { new } else { data.word },
-                    ..data
+                let expected = oracle.change_data(fd, |mut data| {
+                    if data.word == old {
+                        data.word = new;
+                    }
+                    data
                 });
                 let before = files.exchange_word(fd, old, new).map_err(Error::errno);
                 prop_assert_eq!(before, expected.map(|data| data.word));

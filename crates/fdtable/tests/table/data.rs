@@ -11,27 +11,13 @@ const OPEN: &str = "it is open";
 const ROOM: &str = "there is room";
 const MEMORY: &str = "there is memory";
 
-const PLAIN: FdData = FdData {
-    flags: NONE,
-    word: 0,
-};
+const PLAIN: FdData = FdData::new(NONE, 0);
 
 /// Every part is set.
-const ALL: FdData = FdData {
-    flags: CLOEXEC,
-    word: u64::MAX,
-};
+const ALL: FdData = FdData::new(CLOEXEC, u64::MAX);
 
 /// Each part alone, and all of them.
-const KINDS: &[FdData] = &[
-    PLAIN,
-    FdData {
-        flags: CLOEXEC,
-        ..PLAIN
-    },
-    FdData { word: 7, ..PLAIN },
-    ALL,
-];
+const KINDS: &[FdData] = &[PLAIN, FdData::new(CLOEXEC, 0), FdData::new(NONE, 7), ALL];
 
 /// The first descriptors of leaves: the first leaf, another, and one where the tree is higher.
 const BASES: &[RawFd] = &[0, 64, 40_000];
@@ -125,20 +111,8 @@ fn an_open_of_the_lowest_or_of_any_gives_the_data_that_it_is_called_with() {
 #[test]
 fn data_is_made_of_flags_alone_or_of_flags_and_a_word() {
     assert_eq!(FdData::default(), PLAIN);
-    assert_eq!(
-        FdData::from(CLOEXEC),
-        FdData {
-            flags: CLOEXEC,
-            ..PLAIN
-        }
-    );
-    assert_eq!(
-        FdData::from((CLOEXEC, 3)),
-        FdData {
-            word: 3,
-            flags: CLOEXEC
-        }
-    );
+    assert_eq!(FdData::from(CLOEXEC), FdData::new(CLOEXEC, 0));
+    assert_eq!(FdData::from((CLOEXEC, 3)), FdData::new(CLOEXEC, 3));
 }
 
 #[test]
@@ -197,10 +171,10 @@ fn a_word_is_set_alone_and_the_one_before_is_returned() {
         for base in BASES {
             files.open_at(*base, FileRef::new(1), kind).expect(ROOM);
             assert_eq!(files.set_word(*base, 1), Ok(kind.word));
-            assert_eq!(data(&files, *base), FdData { word: 1, ..kind });
+            assert_eq!(data(&files, *base), FdData::new(kind.flags, 1));
             assert_eq!(files.set_word(*base, u64::MAX), Ok(1));
             assert_eq!(files.set_word(*base, 0), Ok(u64::MAX));
-            assert_eq!(data(&files, *base), FdData { word: 0, ..kind });
+            assert_eq!(data(&files, *base), FdData::new(kind.flags, 0));
         }
     }
 }
@@ -227,7 +201,7 @@ fn the_calls_that_change_flags_keep_the_rest() {
         files.open_at(*base, FileRef::new(1), ALL).expect(ROOM);
         for flags in [NONE, CLOEXEC, NONE] {
             files.set_fd_flags(*base, flags).expect(OPEN);
-            assert_eq!(data(&files, *base), FdData { flags, ..ALL });
+            assert_eq!(data(&files, *base), FdData::new(flags, ALL.word));
         }
         files.set_cloexec_range(*base, base + 1).expect("in order");
         assert_eq!(data(&files, *base), ALL);
@@ -267,7 +241,7 @@ fn a_revoked_file_is_eio_and_its_data_can_be_changed() {
         assert_eq!(files.set_word(*base, 3), Ok(u64::MAX));
         let listed = files.iter().find(|(fd, ..)| fd.raw() == *base);
         let (_, file, data) = listed.expect("revoked ones are listed");
-        assert_eq!((*file, data), (1, FdData { word: 3, ..ALL }));
+        assert_eq!((*file, data), (1, FdData::new(ALL.flags, 3)));
         assert_eq!(files.close_if(*base, None).expect(OPEN).1.word, 3);
     }
 }
@@ -519,13 +493,13 @@ fn a_child_has_its_own_data_from_the_fork_on() {
         assert_eq!(child.set_word(*base, 1), Ok(ALL.word));
         assert_eq!(parent.set_word(*base, 3), Ok(ALL.word));
         assert_eq!(child.set_word(base + 1, 2), Ok(0));
-        assert_eq!(data(&child, *base), FdData { word: 1, ..ALL });
-        assert_eq!(data(&parent, *base), FdData { word: 3, ..ALL });
+        assert_eq!(data(&child, *base), FdData::new(ALL.flags, 1));
+        assert_eq!(data(&parent, *base), FdData::new(ALL.flags, 3));
         assert_eq!(data(&parent, base + 1), PLAIN);
     }
     drop(parent);
     for base in BASES {
-        assert_eq!(data(&child, *base), FdData { word: 1, ..ALL });
+        assert_eq!(data(&child, *base), FdData::new(ALL.flags, 1));
     }
 }
 
@@ -563,7 +537,7 @@ fn a_child_that_keeps_some_is_asked_with_their_data() {
 
 #[test]
 fn exec_closes_by_the_flag_and_keeps_the_data_of_the_rest() {
-    let kept = FdData { flags: NONE, ..ALL };
+    let kept = FdData::new(NONE, ALL.word);
     for parent in [table(), with_tables()] {
         for base in BASES {
             parent.open_at(*base, FileRef::new(1), ALL).expect(ROOM);

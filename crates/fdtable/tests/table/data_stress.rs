@@ -61,14 +61,12 @@ fn make(counts: &Arc<Counts>) -> FileRef<Rcu<File>> {
 /// The data of the descriptors of a file.
 fn data_of(file: &File) -> FdData {
     let (number, has_data) = (file.number, file.number % 2 == 1);
-    FdData {
-        flags: if number & 2 == 0 {
-            NONE
-        } else {
-            FdFlags::CLOEXEC
-        },
-        word: if has_data { number << NUMBER } else { 0 },
-    }
+    let flags = if number & 2 == 0 {
+        NONE
+    } else {
+        FdFlags::CLOEXEC
+    };
+    FdData::new(flags, if has_data { number << NUMBER } else { 0 })
 }
 
 fn check(file: &File, mut data: FdData) {

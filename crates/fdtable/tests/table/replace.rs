@@ -17,10 +17,7 @@ const OPEN: &str = "it is open";
 const ROOM: &str = "there is room";
 const MEMORY: &str = "there is memory";
 
-const ALL: FdData = FdData {
-    flags: CLOEXEC,
-    word: u64::MAX,
-};
+const ALL: FdData = FdData::new(CLOEXEC, u64::MAX);
 
 /// The first descriptors of leaves: the first leaf, another, and one where the tree is higher.
 const BASES: &[RawFd] = &[0, 64, 40_000];

@@ -2,6 +2,7 @@
 
 /// Counts of a list since it was made. Each join and each leave takes one local lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Members that joined.
     pub joined: u64,

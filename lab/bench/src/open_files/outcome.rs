@@ -129,10 +129,10 @@ impl Until {
 
 /// Returns the difference of two statistics.
 fn between(before: &Statistics, after: &Statistics) -> Statistics {
-    Statistics {
-        joined: after.joined - before.joined,
-        left: after.left - before.left,
-        left_same_cpu: after.left_same_cpu - before.left_same_cpu,
-        left_same_node: after.left_same_node - before.left_same_node,
-    }
+    let mut between = *after;
+    between.joined -= before.joined;
+    between.left -= before.left;
+    between.left_same_cpu -= before.left_same_cpu;
+    between.left_same_node -= before.left_same_node;
+    between
 }

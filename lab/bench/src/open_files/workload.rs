@@ -157,12 +157,12 @@ mod tests {
     }
 
     fn counted(left: u64, left_same_cpu: u64) -> Outcome {
-        outcome(Some(Statistics {
-            joined: left + 1,
-            left,
-            left_same_cpu,
-            left_same_node: left,
-        }))
+        let mut lists = Statistics::default();
+        lists.joined = left + 1;
+        lists.left = left;
+        lists.left_same_cpu = left_same_cpu;
+        lists.left_same_node = left;
+        outcome(Some(lists))
     }
 
     #[test]
