@@ -46,9 +46,10 @@
 //! [data](FdData) of the descriptor take no lock and never wait, also while the table grows. A
 //! change takes the lock of the 64 descriptors that it changes. A search, growth, a fork, or a
 //! change of a shared part takes the lock of the table. They are held for a bounded number of
-//! steps, with the exceptions that `docs/limitations.md` lists, and never while a release hook or
-//! any other code of the caller runs. "May wait for the lock" in the documentation of an operation
-//! means one of them.
+//! steps, and never while a release hook or any other code of the caller runs. There are two
+//! exceptions: a fork copies each leaf in which a descriptor is reserved, and a call that waits for
+//! a free descriptor looks through those that wait already. "May wait for the lock" in the
+//! documentation of an operation means one of these locks.
 //!
 //! # Features
 //!

@@ -59,6 +59,10 @@ struct Readme;
 #[doc = include_str!("../../README.md")]
 struct ReadmeOfBoth;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeOfAll;
+
 #[cfg(test)]
 #[path = "../tests/system_calls/call.rs"]
 mod call;
