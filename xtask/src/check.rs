@@ -6,13 +6,15 @@ use std::thread;
 use std::time::Instant;
 
 use crate::degraded::{self, Extent};
+use crate::library::Package;
 use crate::loom::{self, Exploration};
 use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::{self, Standard};
 use crate::{
-    Result, budget, cost, kernel, layers, library, no_arguments, pool, source, target, tidy,
+    Result, budget, cost, kernel, layers, library, no_arguments, package, pool, source, target,
+    tidy,
 };
 
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -87,9 +89,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 fn beside_the_tests() -> Result<(Steps, Tally)> {
     let mut steps = Steps::lane();
     let mut tally = Tally::default();
-    steps.judge("the library with its oldest Rust", || {
-        toolchain::check_oldest(None)
-    })?;
+    steps.judge("the archives, and a program on them", package::check)?;
     steps.judge("models", models)?;
     steps.judge("budgets: instructions and cache lines", cost::check)?;
     steps.judge("the example kernel, with 4 CPUs", || {
@@ -241,11 +241,11 @@ fn same_features() -> Result {
         });
         line.ok_or_else(|| format!("{package} is not in the tree").into())
     };
-    for (_, package) in library::CRATES {
-        let alone = features(&format!("-p {package}"), package)?;
-        let together = features(WITHOUT_EXPERIMENTS, package)?;
+    for Package { name, .. } in library::crates()? {
+        let alone = features(&format!("-p {name}"), &name)?;
+        let together = features(WITHOUT_EXPERIMENTS, &name)?;
         if alone != together {
-            return Err(format!("{package} has {alone} alone, and {together} in the tests").into());
+            return Err(format!("{name} has {alone} alone, and {together} in the tests").into());
         }
     }
     Ok(())

@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::library::CRATES;
+use crate::library::{self, Package};
 use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict, sum_up};
 use crate::tally::Tally;
-use crate::{Result, loom, no_arguments, pool, root, target};
+use crate::{Result, loom, no_arguments, pool, target};
 
 /// A machine that lacks something.
 pub(crate) struct Form {
@@ -106,8 +106,11 @@ pub(crate) fn in_all_forms(log: &Path) -> Result<Verdict> {
 
 /// Builds the tests of the library, and the examples with them.
 fn build() -> Result<Vec<TestBinary>> {
-    let packages = CRATES.iter().flat_map(|(_, package)| ["-p", package]);
-    process::build_tests(Process::cargo("test").args(packages))
+    let mut build = Process::cargo("test");
+    for package in library::crates()? {
+        build = build.args(["-p", &package.name]);
+    }
+    process::build_tests(build)
 }
 
 impl Form {
@@ -126,9 +129,10 @@ impl Form {
             let why = format!("{}: not possible here: {}", self.name, shown.trim_end());
             return Ok(Verdict::Skipped(why));
         }
+        let packages = library::crates()?;
         let chosen: Vec<&TestBinary> = binaries
             .iter()
-            .filter(|binary| is_chosen(binary, extent))
+            .filter(|binary| is_chosen(binary, extent, &packages))
             .collect();
         if chosen.is_empty() {
             return Err("there are no tests".into());
@@ -175,24 +179,26 @@ fn examples() -> PathBuf {
     target().join("debug/examples")
 }
 
-fn is_chosen(binary: &TestBinary, extent: Extent) -> bool {
-    let is_of = |&(folder, _): &(&str, &str)| binary.package == root().join("crates").join(folder);
+fn is_chosen(binary: &TestBinary, extent: Extent, packages: &[Package]) -> bool {
+    let is_of = |package: &Package| binary.package == package.folder;
     let is_long = LONG.contains(&loom::stem(&binary.path).as_str());
-    CRATES.iter().any(is_of) && (extent == Extent::Whole || !is_long)
+    packages.iter().any(is_of) && (extent == Extent::Whole || !is_long)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::root;
 
     #[test]
     fn binaries_of_the_library_are_chosen_and_the_long_ones_for_the_whole_alone() {
+        let packages = library::crates().unwrap();
         let chosen = |package: &str, name: &str| {
             let binary = TestBinary {
                 path: target().join("debug/deps").join(name),
                 package: root().join(package),
             };
-            [Extent::Whole, Extent::Short].map(|extent| is_chosen(&binary, extent))
+            [Extent::Whole, Extent::Short].map(|extent| is_chosen(&binary, extent, &packages))
         };
         assert_eq!(chosen("crates/fdtable", "races-0a"), [true, true]);
         assert_eq!(chosen("crates/fdtable", "table-0a"), [true, false]);

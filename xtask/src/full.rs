@@ -20,7 +20,9 @@ use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{Steps, Verdict, sum_up};
 use crate::tally::Tally;
-use crate::{Result, check, degraded, foreign, instructions, programs, root, source, toolchain};
+use crate::{
+    Result, check, degraded, foreign, instructions, package, programs, root, source, toolchain,
+};
 
 struct Step {
     name: &'static str,
@@ -63,7 +65,7 @@ const STEPS: &[Step] = steps! {
         "the tests of the library without rseq, without membarrier, and on one CPU",
     "foreign" foreign:
         "the tests of the library for aarch64 and riscv64, and its instructions, under QEMU",
-    "oldest-rust" oldest_rust: "the library, by the `rust-version` of its crates",
+    "package" package::check: "the archives of all crates that are published, and a program on them",
     "experiments" experiments: "tests of the experiments, and lints of the program without them",
     "jemalloc" jemalloc:
         "lints and tests with the rival heap and the profiler, which take long to build",
@@ -399,10 +401,6 @@ fn foreign() -> Result<Verdict> {
         instructions::run(&[])?;
     }
     Ok(verdict)
-}
-
-fn oldest_rust() -> Result<Verdict> {
-    toolchain::check_oldest(Some(&log_of("oldest-rust")))
 }
 
 /// Tests and lints that `check` leaves out.

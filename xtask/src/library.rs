@@ -1,39 +1,64 @@
-//! The crates of the library, in a copy that is a workspace of its own.
+//! The crates of the library, and a copy of them that is a workspace of its own.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::process::Process;
 use crate::{Result, root};
 
-/// The crates and their packages: folders below `crates`, the lowest first.
-pub(crate) const CRATES: [(&str, &str); 5] = [
-    ("sync", "fdtable-sync"),
-    ("slab", "fdtable-slab"),
-    ("objects", "fdtable-objects"),
-    ("fdtable", "fdtable"),
-    ("listing", "fdtable-listing"),
-];
-
-/// Choice of the lock file of a copy.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LockFile {
-    /// The same versions of all dependencies as here.
-    Copied,
-    /// Cargo chooses the versions, by the `rust-version` of the crates in the copy.
-    Absent,
+/// A crate of the library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Its name and version, as those of its archive.
+    pub(crate) versioned: String,
+    pub(crate) folder: PathBuf,
 }
 
-/// Replaces `workspace` by a copy of the sources as they are now.
-pub(crate) fn copy_to(workspace: &Path, lock_file: LockFile) -> Result {
+/// Returns the crates of the library, the lowest first: those that the workspace publishes.
+pub(crate) fn crates() -> Result<Vec<Package>> {
+    let metadata = Process::cargo("metadata").words("--no-deps --format-version 1");
+    let published = published(&metadata.read()?);
+    if published.is_empty() {
+        return Err("the workspace publishes nothing".into());
+    }
+    Ok(published)
+}
+
+/// Returns the packages in cargo's description of a workspace that have no `publish = false`.
+fn published(metadata: &str) -> Vec<Package> {
+    // The name and the version of a package are the last ones before its manifest, and its
+    // `publish` is the first one behind it.
+    let parts: Vec<&str> = metadata.split(r#""manifest_path":""#).collect();
+    let package = |parts: &[&str]| {
+        let (before, version) = parts[0].rsplit_once(r#"","version":""#)?;
+        let (_, name) = before.rsplit_once('"')?;
+        let (version, _) = version.split_once('"')?;
+        let (manifest, rest) = parts[1].split_once('"')?;
+        let is_published = rest.contains(r#""publish":null"#);
+        is_published.then_some(Package {
+            name: name.to_owned(),
+            versioned: format!("{name}-{version}"),
+            folder: Path::new(manifest).parent()?.to_owned(),
+        })
+    };
+    parts.windows(2).filter_map(package).collect()
+}
+
+/// Replaces `workspace` by a copy of the sources as they are now, with the same versions of all
+/// dependencies, and returns the crates in it.
+pub(crate) fn copy_to(workspace: &Path) -> Result<Vec<Package>> {
     if workspace.exists() {
         fs::remove_dir_all(workspace)?;
     }
-    for (folder, _) in CRATES {
-        let folder = Path::new("crates").join(folder);
-        copy_all(&root().join(&folder), &workspace.join(folder))?;
+    let packages = crates()?;
+    let mut members = Vec::new();
+    for package in &packages {
+        let folder = package.folder.strip_prefix(root())?;
+        copy_all(&package.folder, &workspace.join(folder))?;
+        members.push(format!("{:?}", folder.display().to_string()));
     }
     let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
-    let members = CRATES.map(|(folder, _)| format!("\"crates/{folder}\""));
     let members = members.join(", ");
     let line = |line: &str| {
         if line.starts_with("members = ") {
@@ -46,10 +71,8 @@ pub(crate) fn copy_to(workspace: &Path, lock_file: LockFile) -> Result {
     };
     let manifest: String = manifest.lines().map(line).collect();
     fs::write(workspace.join("Cargo.toml"), manifest)?;
-    if lock_file == LockFile::Copied {
-        fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock"))?;
-    }
-    Ok(())
+    fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock"))?;
+    Ok(packages)
 }
 
 /// Copies a directory with everything in it. Links are followed.
@@ -65,4 +88,31 @@ fn copy_all(from: &Path, to: &Path) -> Result {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_without_publish_false_is_published() {
+        let package = |name: &str, publish: &str| {
+            format!(
+                "{{\"name\":\"{name}\",\"version\":\"0.1.0\",\"dependencies\":[{{\"name\":\"libc\",\
+                 \"req\":\"^0.2\"}}],\"manifest_path\":\"/w/{name}/Cargo.toml\",\"publish\":{publish}}}"
+            )
+        };
+        let metadata = [
+            package("a", "null"),
+            package("b", "[]"),
+            package("c", "null"),
+        ]
+        .join(",");
+        let of = |name: &str| Package {
+            name: name.to_owned(),
+            versioned: format!("{name}-0.1.0"),
+            folder: Path::new("/w").join(name),
+        };
+        assert_eq!(published(&metadata), [of("a"), of("c")]);
+    }
 }

@@ -21,6 +21,7 @@ mod layers;
 mod library;
 mod loom;
 mod mutate;
+mod package;
 mod platform;
 mod pool;
 mod process;
@@ -105,6 +106,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--list] [WORD]",
         summary: "weaken each ordering and fence: a model must fail",
         run: mutate::mutate,
+    },
+    Command {
+        name: "package",
+        arguments: "",
+        summary: "make the archives that are published, and build a program on them",
+        run: package::run,
     },
     Command {
         name: "platform",

@@ -1,11 +1,8 @@
 //! Other toolchains than the one that builds this program, and other targets.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::library::{self, LockFile};
 use crate::process::Process;
-use crate::steps::Verdict;
-use crate::{Result, root, source};
 
 /// The installed toolchain of a channel or version. There is none without `rustup`.
 pub(crate) fn installed(version: &str) -> Option<String> {
@@ -42,41 +39,4 @@ pub(crate) fn standard_of(compiler: &str, triple: &str) -> Option<Standard> {
     } else {
         None
     }
-}
-
-/// Builds the library with the oldest compiler that it promises, and with the dependencies that
-/// cargo chooses for that one. Appends to the log instead of the terminal, if there is one.
-pub(crate) fn check_oldest(log: Option<&Path>) -> Result<Verdict> {
-    let version = promised()?;
-    let Some(toolchain) = installed(&version) else {
-        return Ok(Verdict::Skipped(format!(
-            "no toolchain {version} is installed (rustup toolchain install {version}); the lints \
-             report items of the standard library that are newer"
-        )));
-    };
-    let directory = root().join("target/oldest-rust");
-    let workspace = directory.join("workspace");
-    library::copy_to(&workspace, LockFile::Absent)?;
-    for features in ["", "--all-features", "--no-default-features"] {
-        let mut check = Process::cargo(&format!("+{toolchain}"))
-            .words("check --workspace")
-            .words(features)
-            .directory(&workspace)
-            .env("CARGO_TARGET_DIR", directory.join("target"));
-        if let Some(log) = log {
-            check = check.log(log).quiet();
-        }
-        check.run()?;
-    }
-    Ok(Verdict::Passed)
-}
-
-/// The version that the library promises.
-fn promised() -> Result<String> {
-    let manifest = source::read(&root().join("crates/fdtable/Cargo.toml"))?;
-    let version = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("rust-version = "));
-    let version = version.ok_or("crates/fdtable/Cargo.toml has no rust-version")?;
-    Ok(version.trim_matches('"').to_owned())
 }

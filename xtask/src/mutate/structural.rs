@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Outcome, judge, loom};
-use crate::library::{self, CRATES, LockFile};
+use crate::library::{self, Package};
 use crate::process::{Process, test_binaries};
 use crate::{Result, root, source};
 
@@ -87,17 +87,18 @@ pub(super) fn read() -> Result<Vec<Structural>> {
 pub(super) struct Copy {
     workspace: PathBuf,
     target: PathBuf,
+    packages: Vec<Package>,
 }
 
 impl Copy {
     /// Copies the sources into `directory`, and keeps what an earlier run has built there.
     pub(super) fn new(directory: &Path) -> Result<Self> {
-        let copy = Self {
-            workspace: directory.join("workspace"),
+        let workspace = directory.join("workspace");
+        Ok(Self {
+            packages: library::copy_to(&workspace)?,
+            workspace,
             target: directory.join("target"),
-        };
-        library::copy_to(&copy.workspace, LockFile::Copied)?;
-        Ok(copy)
+        })
     }
 
     /// Builds the mutated source and runs the model.
@@ -105,7 +106,7 @@ impl Copy {
         let path = self.workspace.join(&mutation.file);
         let original = fs::read_to_string(&path)?;
         fs::write(&path, mutation.apply(&original)?)?;
-        let (package, model) = mutation.package_and_model()?;
+        let (package, model) = mutation.package_and_model(&self.packages)?;
         let binary = self.build(package);
         fs::write(&path, original)?;
         let binary = binary.map_err(|error| format!("{}: {error}", mutation.name))?;
@@ -139,10 +140,11 @@ impl Copy {
 
 impl Structural {
     /// The package of the model, and its path there.
-    fn package_and_model(&self) -> Result<(&'static str, &str)> {
-        let found = CRATES.iter().find_map(|&(folder, package)| {
+    fn package_and_model<'a>(&'a self, packages: &'a [Package]) -> Result<(&'a str, &'a str)> {
+        let found = packages.iter().find_map(|package| {
+            let folder = package.folder.file_name()?.to_str()?;
             let path = self.model.strip_prefix(folder)?.strip_prefix("::")?;
-            Some((package, path))
+            Some((package.name.as_str(), path))
         });
         Ok(found.ok_or_else(|| format!("{}: of no crate", self.model))?)
     }
