@@ -11,10 +11,9 @@ use crate::loom::{self, Exploration};
 use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
-use crate::toolchain::{self, Standard};
 use crate::{
     Result, budget, cost, kernel, layers, library, no_arguments, package, pool, source, target,
-    tidy,
+    tidy, toolchain,
 };
 
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -113,7 +112,7 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
 /// Builds and tests with another C library what the words for cargo name, where the target is
 /// installed.
 pub(crate) fn test_for_musl(what: &str, tally: &mut Tally) -> Result<Verdict> {
-    if toolchain::standard_of("rustc", MUSL) != Some(Standard::Installed) {
+    if !toolchain::is_installed(MUSL) {
         return Ok(Verdict::Skipped(format!(
             "the target is not installed (rustup target add {MUSL})"
         )));

@@ -20,8 +20,9 @@ use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{Steps, Verdict, sum_up};
 use crate::tally::Tally;
+use crate::toolchain::{self, is_installed};
 use crate::{
-    Result, check, degraded, foreign, instructions, package, programs, root, source, toolchain,
+    Result, check, degraded, foreign, instructions, library, package, programs, root, source,
 };
 
 struct Step {
@@ -31,7 +32,14 @@ struct Step {
 }
 
 /// The steps that run beside all others.
-const BESIDE: &[&str] = &["models", "kernel", "bare-metal", "musl", "foreign"];
+const BESIDE: &[&str] = &[
+    "models",
+    "kernel",
+    "bare-metal",
+    "targets",
+    "musl",
+    "foreign",
+];
 
 /// Makes the list of steps: names, and what each runs.
 macro_rules! steps {
@@ -60,6 +68,7 @@ const STEPS: &[Step] = steps! {
     "kernel" kernel:
         "the example kernels: with 1, 2 and 16 CPUs and without optimizations, and in C",
     "bare-metal" bare_metal: "targets without an operating system",
+    "targets" targets: "the library for other systems and architectures, without warnings",
     "musl" musl: "the tests of the library with the C library musl",
     "degraded" degraded:
         "the tests of the library without rseq, without membarrier, and on one CPU",
@@ -89,11 +98,24 @@ const CASES: &str = "20000";
 /// Seeds of random calls, from the first to the last.
 const RANDOM_SEEDS: &str = "1-1000";
 
-/// Targets without an operating system, one of each architecture that the table knows.
+/// Targets for builds without `std`: the host, and one without an operating system of each
+/// architecture that the table knows.
 const BARE_METAL: &[&str] = &[
+    "x86_64-unknown-linux-gnu",
     "x86_64-unknown-none",
     "aarch64-unknown-none",
     "riscv64gc-unknown-none-elf",
+];
+
+/// Targets with `std`: other systems, and other architectures of Linux.
+const TARGETS: &[&str] = &[
+    "aarch64-apple-darwin",
+    "x86_64-pc-windows-msvc",
+    "wasm32-unknown-unknown",
+    "i686-unknown-linux-gnu",
+    "armv7-unknown-linux-gnueabihf",
+    "aarch64-unknown-linux-gnu",
+    "riscv64gc-unknown-linux-gnu",
 ];
 
 /// Tests that leak on purpose, which is what they are about.
@@ -363,28 +385,34 @@ fn kernel() -> Result<Verdict> {
 }
 
 fn bare_metal() -> Result<Verdict> {
-    let installed = Process::new("rustup")
-        .words("target list --installed")
-        .read()?;
-    let is_installed = |target: &&&str| installed.lines().any(|line| line == **target);
-    let targets: Vec<&&str> = BARE_METAL.iter().filter(is_installed).collect();
-    let check = "check -p fdtable-sync -p fdtable-slab -p fdtable-objects -p fdtable \
-                 -p fdtable-listing --no-default-features --features fdtable/slab,fdtable-listing/serde";
-    let with_platform = format!("{check},fdtable/platform");
-    // The host is checked too: it has no `std` then.
-    let mut checks = Vec::new();
-    for check in [check, &with_platform] {
-        checks.push(cargo("bare-metal", check));
-        for target in &targets {
-            checks.push(cargo("bare-metal", check).args(["--target", target]));
-        }
-    }
-    let verdict = all(checks)?;
-    if targets.is_empty() {
-        let add = format!("rustup target add {}", BARE_METAL.join(" "));
-        return Ok(Verdict::NotFinished(format!("only for the host; {add}")));
-    }
-    Ok(verdict)
+    let features = "--no-default-features --features fdtable/slab,fdtable-listing/serde";
+    let with_platform = format!("{features},fdtable/platform");
+    check_for("bare-metal", BARE_METAL, &[features, &with_platform])
+}
+
+fn targets() -> Result<Verdict> {
+    check_for("targets", TARGETS, &[""])
+}
+
+/// Checks the library, without warnings, for those of the targets that are installed.
+fn check_for(step: &str, targets: &[&str], features: &[&str]) -> Result<Verdict> {
+    let targets = targets.iter().copied();
+    let (installed, missing): (Vec<_>, Vec<_>) = targets.partition(|it| is_installed(it));
+    println!("installed: {}", installed.join(", "));
+    let crates = library::crates()?;
+    all(features.iter().map(|features| {
+        let names = crates.iter().flat_map(|package| ["-p", &package.name]);
+        let targets = installed.iter().flat_map(|target| ["--target", target]);
+        let check = cargo(step, "check").args(names).args(targets);
+        check
+            .words(features)
+            .env("RUSTFLAGS", "-D warnings")
+            .env("CARGO_TARGET_DIR", root().join("target/targets"))
+    }))?;
+    let missing = missing
+        .iter()
+        .map(|target| format!("{target} is not installed"));
+    sum_up(&[], &missing.collect::<Vec<_>>())
 }
 
 fn musl() -> Result<Verdict> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::process::{End, Process};
 use crate::steps::Verdict;
+use crate::toolchain::is_installed;
 use crate::{Result, root, target};
 
 /// Exit status of QEMU when the kernel writes 0x10 to its exit device.
@@ -83,7 +84,7 @@ pub(crate) fn lint() -> Result {
 }
 
 fn build(profile: &str) -> Result<PathBuf> {
-    let target = if is_installed(BARE)? { BARE } else { HOST };
+    let target = if is_installed(BARE) { BARE } else { HOST };
     cargo("build", target).args(["--profile", profile]).run()?;
     let profile = if profile == "dev" { "debug" } else { profile };
     Ok(folder().join(target).join(profile).join("fdtable-kernel"))
@@ -91,7 +92,7 @@ fn build(profile: &str) -> Result<PathBuf> {
 
 /// Builds the table for C without `std`, and links it with the kernel in C.
 fn build_in_c() -> Result<PathBuf> {
-    let target = if is_installed(BARE)? { BARE } else { HOST };
+    let target = if is_installed(BARE) { BARE } else { HOST };
     cargo("rustc", target)
         .directory(root())
         .words("-p fdtable-capi --lib --crate-type staticlib")
@@ -124,12 +125,4 @@ fn cargo(subcommand: &str, target: &str) -> Process {
 
 fn folder() -> PathBuf {
     target().join("kernel")
-}
-
-/// Returns true if the standard library of a target is installed.
-fn is_installed(target: &str) -> Result<bool> {
-    let folder = Process::new("rustc")
-        .args(["--print", "target-libdir", "--target", target])
-        .read()?;
-    Ok(PathBuf::from(folder.trim()).exists())
 }

@@ -25,6 +25,11 @@ pub(crate) enum Standard {
     Source,
 }
 
+/// Returns true if the standard library of a target is installed.
+pub(crate) fn is_installed(triple: &str) -> bool {
+    standard_of("rustc", triple) == Some(Standard::Installed)
+}
+
 /// Returns where a compiler has the standard library of a target, if it has one.
 pub(crate) fn standard_of(compiler: &str, triple: &str) -> Option<Standard> {
     let print = |what: &str| {
