@@ -103,9 +103,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let file = file.0;
         // Nearly always the lock of the leaf is free. Then this makes no calls, but for that at its
         // end: no registers have to be saved.
-        let file = match self.open_in_first(file, data) {
-            Ok(fd) => return Ok(fd),
-            Err(file) => file,
+        let file = match self.lock_first_with_room() {
+            // The lowest of the first leaf is that of the table, whatever the hint says.
+            Some(first) => match self.open_in(Some(first.leaf), 0, |_| true, file, data) {
+                Ok(fd) => return Ok(fd),
+                Err(file) => file,
+            },
+            None => file,
         };
         let Some(reader) = self.tree.try_read() else {
             return self.open_blocking(file, data);
@@ -116,16 +120,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 drop(reader);
                 self.open_blocking(file, data)
             }
-        }
-    }
-
-    /// Opens `file` in the first leaf, if that has room, or returns it. With its lock held, the
-    /// lowest free descriptor of the first leaf is the lowest of the table, whatever the hint says.
-    #[inline(always)]
-    fn open_in_first(&self, file: Ref<T>, data: FdData) -> Result<Fd, Ref<T>> {
-        match self.lock_first_with_room() {
-            Some(first) => self.open_in(Some(first.leaf), 0, |_| true, file, data),
-            None => Err(file),
         }
     }
 
