@@ -7,10 +7,10 @@
 //! between closes and opens, with its letters, and the proof that an open which finds the hint
 //! unchanged took the lowest descriptor.
 //!
-//! - *An open* takes the lowest free descriptor of the first leaf, if it has one: with that leaf
-//!   locked, nothing is lower. Else it takes the lowest one in the leaf of the hint; if that leaf
-//!   is full, in the second leaf. With the leaf locked, it confirms that the hint has not changed.
-//!   This is the fast path: it writes no cache line but that of the leaf.
+//! - *An open* takes the lowest free descriptor in the leaf of the hint; if that leaf is full, in
+//!   the second leaf. With the leaf locked, it confirms that the hint has not changed; in the first
+//!   leaf of the table it need not, since nothing is lower. This is the fast path: it writes no
+//!   cache line but that of the leaf.
 //! - *A close* clears the bit in the leaf. If a search has marked the leaf as full, the close also
 //!   *reports* it: it puts the leaf on the list of its own CPU, and the first report after a search
 //!   marks the hint. A close that empties a leaf only puts it on the list, unless the leaf stays.
@@ -104,7 +104,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // Nearly always the lock of the leaf is free. Then this makes no calls, but for that at its
         // end: no registers have to be saved.
         let file = match self.lock_first_with_room() {
-            // The lowest of the first leaf is that of the table, whatever the hint says.
+            // The lowest of the first leaf is that of the table: the hint need not be confirmed.
             Some(first) => match self.open_in(Some(first.leaf), 0, |_| true, file, data) {
                 Ok(fd) => return Ok(fd),
                 Err(file) => file,
@@ -123,14 +123,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Locks the first leaf, if it seems to have room. A table with less than 64 descriptors opens
-    /// all of them there, without a read-side section.
+    /// Locks the first leaf, if the hint leads there and it seems to have room. A table with less
+    /// than 64 descriptors opens all of them there, without a read-side section.
     #[inline(always)]
     pub(crate) fn lock_first_with_room(&self) -> Option<FirstLeaf<'_, T>> {
+        let is_hinted = self.free_hint.hint().is_some_and(|hint| hint.leaf() == 0);
         // Before the lock, so that a full leaf is not written.
-        match self.tree.first_looks_full() {
-            true => None,
-            false => self.tree.try_lock_first(),
+        match is_hinted && !self.tree.first_looks_full() {
+            true => self.tree.try_lock_first(),
+            false => None,
         }
     }
 

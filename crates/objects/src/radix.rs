@@ -225,29 +225,19 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         unsafe { self.is_vacant_in_section(slot) }
     }
 
-    /// Returns true if a slot has no object, as [`is_vacant`](Self::is_vacant) does, and that can
-    /// be found without a section: the slot is in the first leaf, or above all that the root
-    /// covers. If it returns false, the slot may be vacant too. Neither blocks nor allocates.
+    /// Returns true if a slot of the first leaf has no object, as [`is_vacant`](Self::is_vacant)
+    /// does, without a section. Returns false for other slots. Neither blocks nor allocates.
     #[inline(always)]
     #[must_use]
     pub fn is_plainly_vacant(&self, slot: usize) -> bool {
-        let is_empty = |first: &Leaf<T, S>| match slot < BITS {
-            true => first.is_vacant(slot),
-            // The acquire of the root pairs with the release that removed the leaf.
-            false => !self.root().covers(slot / BITS),
-        };
-        // A close is often in a leaf that opens use; then the root need not be loaded.
-        if slot >= BITS && self.shared.leaf_cache[0].is_of(slot / BITS) {
-            return false;
-        }
-        // First without the fence: nearly always it is open, or a search follows.
-        if !is_empty(&self.first) {
+        // First without the fence: nearly always it is open.
+        if slot >= BITS || !self.first.is_vacant(slot) {
             return false;
         }
         cold_path();
         // As in `is_vacant`.
         fence::full();
-        is_empty(&self.first)
+        self.first.is_vacant(slot)
     }
 
     /// Like [`is_vacant`](Self::is_vacant).
