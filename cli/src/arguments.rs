@@ -66,11 +66,6 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) observing: crate::observing::Observing,
     /// The program, as a shell finds it, and its arguments.
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) words: Vec<OsString>,
 }

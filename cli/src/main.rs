@@ -19,7 +19,8 @@ mod time_left;
 use arguments::{Arguments, Command};
 
 fn main() -> anyhow::Result<()> {
-    let command = Arguments::parse().command;
+    let command = Arguments::try_parse().unwrap_or_else(|error| refuse(&error));
+    let command = command.command;
     #[cfg(feature = "experiments")]
     let command = command.or_else(|| Some(Command::default()));
     match command {
@@ -39,4 +40,16 @@ fn main() -> anyhow::Result<()> {
         }
         None => Ok(Arguments::command().print_help()?),
     }
+}
+
+/// Ends the program with help, or with the error of its command line: for `run` with the exit code of
+/// `env(1)`.
+fn refuse(error: &clap::Error) -> ! {
+    // An error has no receiver.
+    let _ = error.print();
+    let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    std::process::exit(match error.exit_code() {
+        code if code != 0 && is_run => 125,
+        code => code,
+    })
 }

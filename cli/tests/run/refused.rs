@@ -123,6 +123,14 @@ fn a_directory_that_cannot_be_an_overlay_or_the_root_is_reported() {
 }
 
 #[test]
+fn an_unknown_option_is_an_error_of_usage() {
+    let output = run(&OURS, &["--no-such-option", "true"], &folder("unknown"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{errors}");
+    assert!(errors.contains("'--no-such-option'"), "{errors}");
+}
+
+#[test]
 fn a_signal_ends_the_runner_as_it_ends_the_program() {
     let folder = folder("killed");
     for (signal, code) in [("TERM", 143), ("KILL", 137), ("SEGV", 139)] {
