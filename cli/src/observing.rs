@@ -39,7 +39,7 @@ pub(crate) struct Observing {
     max_fd: Option<u32>,
     /// Let the program and all processes that it makes use one kernel: a pipe between two of them
     /// connects them, and files in memory are the same for all.
-    #[arg(long, conflicts_with_all = ["quarantine", "owner", "list"])]
+    #[arg(long)]
     one_kernel: bool,
 }
 

@@ -193,6 +193,51 @@ fn open_files_are_listed_on_a_signal_and_at_the_end() {
 }
 
 #[test]
+fn a_child_reports_a_double_close_of_what_its_parent_has_opened() {
+    let output = stranger(
+        "closed-tree",
+        &["--one-kernel", "--quarantine", "8", "--owner"],
+        &["tree"],
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text, "-1 9\n0\n", "{}", shown(&output));
+    assert_eq!(output.status.code(), Some(4));
+    let report = errors(&output);
+    assert_eq!(report.matches("fdtable: ").count(), 1, "{report}");
+    let (used, opened) = report.split_once("  opened by openat ").expect("an open");
+    assert!(used.starts_with("fdtable: double close of "), "{report}");
+    assert!(opened.contains("/stranger+0x"), "{report}");
+}
+
+#[test]
+fn each_process_lists_its_own_files() {
+    let output = stranger("list-tree", &["--one-kernel", "--list=lists"], &["tree"]);
+    assert_eq!(shown(&output), "Some(4)\n-1 9\n0\n");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-list-tree");
+    let lists = fs::read_to_string(folder.join("lists")).expect("lists");
+    let (childs, parents) = lists
+        .trim_start_matches("fdtable: ")
+        .split_once("fdtable: ")
+        .expect("two lists");
+    assert!(!childs.contains("/dev/zero"), "{childs}");
+    assert!(parents.contains("/dev/zero (openat, "), "{parents}");
+}
+
+#[test]
+fn a_child_lists_its_files_on_a_signal() {
+    let folder = folder("list-child");
+    let script = "mkfifo fifo; (exec 5>/fdt/childs; read -r x <fifo) & child=$!
+        until [ -e /fdt/childs ]; do sleep 0.01; done; kill -16 $child
+        until grep -q /fdt/childs lists; do sleep 0.01; done; echo x >fifo; wait; echo done";
+    let prefix = [&OURS[..], &["--one-kernel", "--list=lists"]].concat();
+    let output = run(&prefix, &["bash", "-c", script], &folder);
+    assert_eq!(shown(&output), "Some(0)\ndone\n");
+    let lists = fs::read_to_string(folder.join("lists")).expect("lists");
+    // On the signal, and at its end.
+    assert_eq!(lists.matches("/fdt/childs").count(), 2, "{lists}");
+}
+
+#[test]
 fn new_files_take_any_descriptor_and_copies_the_lowest() {
     let output = stranger("any", &["--any-fd"], &["any"]);
     assert_eq!(shown(&output), "Some(0)\n1 1 3 10 20 1 0 1 12 of 12\n");

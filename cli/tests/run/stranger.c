@@ -125,6 +125,21 @@ int main(int count, char **words)
         printf("%d %d\n", used, errno);
         return 0;
     }
+    if (!strcmp(what, "tree")) {
+        int fd = open("/dev/null", O_RDWR);
+        if (!fork()) {
+            close_it(fd);
+            int twice = close_it(fd);
+            printf("%d %d\n", twice, errno);
+            return 4;
+        }
+        int status;
+        wait(&status);
+        int once = close_it(fd);
+        printf("%d\n", once);
+        open("/dev/zero", O_RDONLY);
+        return WEXITSTATUS(status);
+    }
     if (!strcmp(what, "list")) {
         open("/dev/zero", O_RDONLY);
         open("/fdt/memory", O_RDWR | O_CREAT, 0600);

@@ -12,7 +12,7 @@ use crate::host::direct;
 pub use crate::host::fd::tell_threads;
 pub use crate::host::process::exchange_mask;
 use crate::process::closing::closing;
-use crate::process::fork::unshare_files;
+use crate::process::fork::{UNSHARING, unshare_files};
 use crate::process::supervisor;
 
 pub use crate::abi::handlers::{bit, set_of};
@@ -72,14 +72,31 @@ pub fn leave_host_directory() -> Result<(), Errno> {
     guarded(|| system().leave_host_directory())
 }
 
-/// Returns the table of descriptors of the process.
-pub fn files() -> &'static Files<RcuObject> {
-    system().process.files()
+/// Calls `look` with the table of descriptors of the process, on any thread. What it allocates is
+/// private to the process.
+///
+/// # Errors
+/// Those of `look`.
+pub fn with_files<R>(look: impl FnOnce(&Files<RcuObject>) -> Result<R, Errno>) -> Result<R, Errno> {
+    guarded(|| {
+        let _private = fdtable_shm::leave();
+        let _same = UNSHARING.lock();
+        look(system().process.files())
+    })
+}
+
+/// Has a closed descriptor wait for so many opens until it is used again. Processes that are made
+/// later inherit that.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn set_quarantine(opens: u32) -> Result<(), Errno> {
+    guarded(|| Ok(system().process.files().set_quarantine(opens)?))
 }
 
 /// Sets both limits of the descriptors of the process, also above those of the host.
 pub fn limit_descriptors(limit: u32) {
-    system().process.limit_descriptors(limit);
+    inside(|| system().process.limit_descriptors(limit));
 }
 
 /// Has new files, pipes, sockets and events take any free descriptor from now on, instead of the

@@ -187,6 +187,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         runner::tell_threads(thread::is_alone);
         runner::start_supervisor(thread::layout()).map_err(|errno| named(errno.errno()))?;
     }
+    observe::start_lister();
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.
     drop(program);

@@ -20,12 +20,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fdtable::host_fork;
+use fdtable_posix::runner;
 
 use crate::block::Block;
 use crate::frame::Frame;
 use crate::options::{Choice, Options, Owners, Report};
 
-pub(crate) use files::ask_for_list;
+pub(crate) use files::{ask_for_list, start_lister};
 use observers::{Call, OBSERVERS, Observers, Serve, Sink};
 
 /// True once this process has begun to make its reports.
@@ -45,13 +46,15 @@ pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, i
         Sink::open(report).map_err(|error| (name, error))
     };
     if let Some(limit) = options.descriptors.limit {
-        fdtable_posix::runner::limit_descriptors(limit);
+        runner::limit_descriptors(limit);
     }
     if options.descriptors.choice == Choice::Any {
-        fdtable_posix::runner::open_any_descriptor();
+        runner::open_any_descriptor();
     }
-    let set = fdtable_posix::runner::files().set_quarantine(options.descriptors.quarantine);
-    set.map_err(|error| ("a quarantine".to_owned(), error.into()))?;
+    runner::set_quarantine(options.descriptors.quarantine).map_err(|errno| {
+        let error = io::Error::from_raw_os_error(errno.errno());
+        ("a quarantine".to_owned(), error)
+    })?;
     let watches_closes = options.descriptors.quarantine > 0 || options.owners == Owners::Recorded;
     let closes = match watches_closes {
         true => Report::StandardError,
@@ -74,7 +77,6 @@ pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, i
     }
     // The one call before the guest starts.
     let _ = OBSERVERS.set(observers);
-    files::start_lister();
     Ok(observed)
 }
 
@@ -146,7 +148,7 @@ pub(crate) fn in_child() {
         // Relaxed: the child has one thread.
         IS_REPORTED.store(false, Ordering::Relaxed);
         statistics::clear();
-        files::start_lister();
+        start_lister();
     }
 }
 

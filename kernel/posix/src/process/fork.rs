@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::mem;
 
 use fdtable::FileRef;
+use fdtable_shm::Mutex;
 use fdtable_vfs::{CloneFlags, Errno, RcuObject};
 
 use crate::abi::boot::system;
@@ -93,6 +94,10 @@ impl Drop for Child {
     }
 }
 
+/// Held while the table of this process is replaced, and while a thread that is not the program's
+/// uses it.
+pub(crate) static UNSHARING: Mutex<()> = Mutex::new(());
+
 /// Gives this process a table of its own, with the same files, if another process shares its table.
 ///
 /// # Errors
@@ -104,6 +109,7 @@ pub(crate) fn unshare_files() -> Result<(), Errno> {
     if !fd::is_alone() {
         return Err(Errno::EINVAL);
     }
+    let _alone = UNSHARING.lock();
     let system = system();
     let member = Member::leaked(before.process.clone_with(CloneFlags::empty())?);
     let name = fdtable_shm::process();
@@ -120,8 +126,8 @@ pub(crate) fn unshare_files() -> Result<(), Errno> {
         system.routes.load().as_ref().clone()
     };
     system.become_child(&member.process, routes, executable);
-    // SAFETY: this thread is the only one of the process, and does not use it any more; it is not
-    // in the tree.
+    // SAFETY: this thread is the only one of the program in the process, others hold the lock, and
+    // it does not use it any more; it is not in the tree.
     unsafe { tree::free(before) };
     Ok(())
 }

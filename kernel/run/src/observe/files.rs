@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread;
 use std::time::SystemTime;
+use std::{io, thread};
 
-use fdtable::Files;
 use fdtable_listing::{Descriptor, List, Listing};
 use fdtable_posix::{fdt_readlink, runner};
-use fdtable_vfs::RcuObject;
 
 use super::observers::{Call, OBSERVERS, Observers, Sink};
 use super::place::{self, Stack};
@@ -200,10 +198,9 @@ fn report_use(sink: &Sink, call: &Call) {
 
 /// Writes the list of open files.
 pub(super) fn list(sink: &Sink) {
-    let files: &Files<RcuObject> = runner::files();
-    let text = match files.list() {
+    let text = match runner::with_files(|files| Ok(files.list()?)) {
         Ok(listing) => described(listing).to_string(),
-        Err(error) => format!("{error}"),
+        Err(errno) => io::Error::from_raw_os_error(errno.errno()).to_string(),
     };
     let id = std::process::id();
     sink.write(&format!("fdtable: open files of process {id}\n{text}\n"));
@@ -262,7 +259,7 @@ pub(crate) fn ask_for_list() -> bool {
 
 /// Starts the thread that lists, if there is a list. The thread blocks all signals, because it is
 /// no thread of the guest.
-pub(super) fn start_lister() {
+pub(crate) fn start_lister() {
     let Some(sink) = OBSERVERS.get().and_then(|all| all.list.as_ref()) else {
         return;
     };
