@@ -99,9 +99,9 @@ pub(crate) fn layout() -> runner::Threads {
 /// How many threads of the guest there are, from before one has a block until it begins to end.
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
-/// Returns true if the guest has one thread.
+/// Returns true if the guest has one thread, or its last one ends.
 pub(crate) fn is_alone() -> bool {
-    COUNT.load(SeqCst) == 1
+    COUNT.load(SeqCst) <= 1
 }
 
 /// Counts a thread that is about to begin.
