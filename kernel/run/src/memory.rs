@@ -19,16 +19,16 @@ use crate::guarded::Guarded;
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// How far the guest's `brk` can grow, in bytes.
-const BREAK: u64 = 64 << 30;
+/// How far the guest's `brk` can grow, in bytes: the first size that a limit of addresses allows.
+const BREAKS: [u64; 4] = [64 << 30, 16 << 30, 4 << 30, 1 << 30];
 
 struct Memory {
     /// The guest's mappings: their ends, by their starts. They do not overlap.
     mappings: BTreeMap<u64, u64>,
     /// The guest's first stack.
     stack: Range<u64>,
-    /// The guest's `brk`: its start, its current end, and the end of the accessible part.
-    start: u64,
+    /// The guest's `brk`: its addresses, its current end, and the end of the accessible part.
+    breaks: Range<u64>,
     end: u64,
     accessible: u64,
 }
@@ -36,7 +36,7 @@ struct Memory {
 static MEMORY: Guarded<Memory> = Guarded::new(Memory {
     mappings: BTreeMap::new(),
     stack: 0..0,
-    start: 0,
+    breaks: 0..0,
     end: 0,
     accessible: 0,
 });
@@ -196,9 +196,12 @@ pub(crate) fn reserve(at: Option<u64>, length: u64) -> Result<u64, i32> {
 /// # Errors
 /// Errors of `mmap`.
 pub(crate) fn begin_break() -> Result<(), i32> {
-    let start = reserve(None, BREAK)?;
+    let reserved = |size| Some((reserve(None, size).ok()?, size));
+    let found = BREAKS.into_iter().find_map(reserved);
+    let (start, size) = found.ok_or(libc::ENOMEM)?;
     let mut memory = MEMORY.lock();
-    (memory.start, memory.end, memory.accessible) = (start, start, start);
+    memory.breaks = start..start + size;
+    (memory.end, memory.accessible) = (start, start);
     Ok(())
 }
 
@@ -261,7 +264,7 @@ impl Memory {
             if part.is_empty() {
                 continue;
             }
-            let is_break = (self.start..self.start + BREAK).contains(&part.start);
+            let is_break = self.breaks.contains(&part.start);
             let is_stack = self.stack.contains(&part.start);
             let is_reserved = (is_break || is_stack) && mapping.permissions.starts_with("---");
             let name = match (is_break, is_stack) {
@@ -279,7 +282,7 @@ impl Memory {
 /// Moves the guest's `brk`, and returns where it is: `brk(2)`.
 pub(crate) fn set_break(to: u64) -> u64 {
     let mut memory = MEMORY.lock();
-    if to < memory.start || to > memory.start + BREAK {
+    if to < memory.breaks.start || to > memory.breaks.end {
         return memory.end;
     }
     let (accessible, wanted) = (memory.accessible, to.next_multiple_of(PAGE));
