@@ -1,9 +1,9 @@
 //! Directories of the host below file systems in memory.
 //!
 //! A lower file is a path below a directory that has an open host descriptor.
-//! So a tree takes one descriptor, each of its files that is open takes one more, and so does a
-//! directory where the path has become too long. The host's directory is not changed by reads
-//! either: files are opened with `O_NOATIME` where that is allowed.
+//! So a tree takes one descriptor, and each of its files that is open takes one more. The host's
+//! directory is not changed by reads either: files are opened with `O_NOATIME` where that is
+//! allowed.
 //!
 //! A call here never leaves the freezer: its caller may hold the lock of a file or of a directory,
 //! which a fork must not copy.
@@ -11,9 +11,10 @@
 use std::any::Any;
 use std::ffi::{CStr, CString, c_int};
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::{FileRef, host_fork};
+use fdtable::FileRef;
 use fdtable_vfs::fs::{
     Lower, LowerBytes, LowerDevice, LowerDirectory, LowerFile, LowerInode, LowerName, Timestamp,
     VfsPath,
@@ -102,26 +103,30 @@ impl HostPlace {
         })
     }
 
-    /// Returns the directory as one to which each name can be joined: opens it if its path has
-    /// become long.
-    fn with_room_for_names(self) -> Result<Self, Errno> {
-        /// Bytes of a slash, a name and the zero.
-        const NAME: usize = 1 + libc::NAME_MAX as usize + 1;
-        // Where processes share the kernel, they all have the top alone.
-        if self.path.as_bytes().len() + NAME <= libc::PATH_MAX as usize
-            || host_fork::shares_memory()
-        {
-            return Ok(self);
+    /// Calls the host with the descriptor of a directory, and the path of the file below it. Opens
+    /// directories on a path that is too long for the host: processes have the top alone.
+    fn call<R>(&self, call: impl FnOnce(RawFd, &CStr) -> Result<R, Errno>) -> Result<R, Errno> {
+        let mut opened: Option<OwnedHostFd> = None;
+        let mut path = self.path.as_c_str();
+        loop {
+            let top = opened.as_ref().unwrap_or(&self.top).0;
+            let bytes = path.to_bytes_with_nul();
+            let Some(begin) = bytes.get(..libc::PATH_MAX as usize) else {
+                return call(top, path);
+            };
+            let slash = begin.iter().rposition(|&byte| byte == b'/');
+            let end = slash.ok_or(Errno::ENAMETOOLONG)?;
+            let directory = CString::new(&begin[..end]).map_err(|_| Errno::ENOENT)?;
+            let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+            opened = Some(host::openat_inside(top, &directory, flags, 0)?);
+            path = CStr::from_bytes_with_nul(&bytes[end + 1..]).map_err(|_| Errno::ENOENT)?;
         }
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let top = Arc::new(host::openat_inside(self.top.0, &self.path, flags, 0)?);
-        let path = c".".to_owned();
-        Ok(HostPlace { top, path })
     }
 
     /// Opens the file for reading.
     fn open_file(&self, flags: c_int) -> Result<OwnedHostFd, Errno> {
-        let open = |flags| host::openat_inside(self.top.0, &self.path, flags | libc::O_NOFOLLOW, 0);
+        let flags = flags | libc::O_NOFOLLOW;
+        let open = |flags| self.call(|top, path| host::openat_inside(top, path, flags, 0));
         match open(flags | libc::O_NOATIME) {
             // It belongs to another user.
             Err(Errno::EPERM) => open(flags),
@@ -135,10 +140,12 @@ impl LowerDirectory for HostPlace {
         let mut statx = MaybeUninit::<libc::statx>::uninit();
         let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT;
         let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
-        let (path, place) = (self.path.as_ptr(), statx.as_mut_ptr());
-        let a = words!(self.top.0, path, flags, mask, place);
-        // SAFETY: the path is a C string, and there is room for the result.
-        unsafe { direct(libc::SYS_statx, a) }?;
+        let place = statx.as_mut_ptr();
+        self.call(|top, path| {
+            let a = words!(top, path.as_ptr(), flags, mask, place);
+            // SAFETY: the path is a C string, and there is room for the result.
+            unsafe { direct(libc::SYS_statx, a) }
+        })?;
         // SAFETY: the call has initialized it.
         Ok(to_stat(&unsafe { statx.assume_init() }))
     }
@@ -178,8 +185,8 @@ impl LowerDirectory for HostPlace {
         let stat = place.stat()?;
         let file = match stat.kind {
             FileKind::Regular => Lower::Regular(Arc::new(place)),
-            FileKind::Directory => Lower::Directory(Arc::new(place.with_room_for_names()?)),
-            FileKind::Symlink => Lower::Symlink(host::readlinkat(place.top.0, &place.path)?.into()),
+            FileKind::Directory => Lower::Directory(Arc::new(place)),
+            FileKind::Symlink => Lower::Symlink(place.call(host::readlinkat)?.into()),
             FileKind::Fifo => Lower::Fifo,
             FileKind::Socket => Lower::Socket,
             FileKind::CharDevice | FileKind::BlockDevice => {
@@ -205,8 +212,8 @@ impl LowerDevice for HostDevice {
         // No file is created if the host has removed or replaced the device meanwhile.
         let flags = flags - OpenFlags::CREAT - OpenFlags::EXCL - OpenFlags::TRUNC;
         let flags = flags.bits().cast_signed() | libc::O_NOFOLLOW;
-        let HostPlace { top, path } = &self.place;
-        let opened = host::openat_inside(top.0, path, flags, 0)?;
+        let open = |top, path: &CStr| host::openat_inside(top, path, flags, 0);
+        let opened = self.place.call(open)?;
         let stat = host::fstat(opened.0)?;
         let is_device = matches!(stat.st_mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK);
         if !is_device || stat.st_rdev != self.rdev {
