@@ -158,7 +158,7 @@ int main(void) {
   struct sigaction alarm_action = {.sa_handler = note, .sa_mask = all_but_alarm};
   sigaction(SIGALRM, &alarm_action, 0);
   for (int i = 0; i < 20; i++) {
-    struct itimerval timer = {{0, 0}, {0, 2000}};
+    struct itimerval timer = {{0, 0}, {0, 40000}};
     setitimer(ITIMER_REAL, &timer, 0);
     sigsuspend(&all_but_alarm);
     bad += call_with(entered_at_call, SYS_getpid) != getpid();

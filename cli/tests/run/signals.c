@@ -123,19 +123,19 @@ int main(void) {
   sigprocmask(SIG_SETMASK, &old, 0);
 
   handle(SIGALRM, note, 0);
-  after(20);
+  after(100);
   show("read", read(pipe_fds[0], &byte, 1));
   handle(SIGALRM, refill, SA_RESTART);
-  after(20);
+  after(100);
   show("read with SA_RESTART", read(pipe_fds[0], &byte, 1));
   handle(SIGALRM, note, SA_RESTART);
-  after(20);
+  after(100);
   struct pollfd polled = {pipe_fds[0], POLLIN, 0};
   show("poll", poll(&polled, 1, 2000));
-  after(20);
+  after(100);
   struct timespec second = {1, 0};
   show("nanosleep", nanosleep(&second, 0));
-  after(20);
+  after(100);
   show("pause", pause());
 
   // The handler runs with the mask of the wait alone.
@@ -143,18 +143,18 @@ int main(void) {
   sigemptyset(&alarm_set);
   sigaddset(&alarm_set, SIGALRM);
   sigprocmask(SIG_BLOCK, &alarm_set, 0);
-  after(20);
+  after(100);
   show("sigsuspend", sigsuspend(&none));
   raise(SIGALRM);
   show("raise, blocked", 0);
   struct timespec long_time = {2, 0};
   show("ppoll", ppoll(&polled, 1, &long_time, &none));
-  after(20);
+  after(100);
   fd_set set;
   FD_ZERO(&set);
   FD_SET(pipe_fds[0], &set);
   show("pselect", pselect(pipe_fds[0] + 1, &set, 0, 0, &long_time, &none));
-  after(20);
+  after(100);
   int number = sigtimedwait(&alarm_set, 0, &long_time);
   show("sigtimedwait", number);
   sigprocmask(SIG_UNBLOCK, &alarm_set, 0);
@@ -196,7 +196,7 @@ int main(void) {
   for (int round = 0; round < 20; round++) {
     handle(SIGALRM, jump, 0);
     if (sigsetjmp(out, 1) == 0) {
-      after(5);
+      after(40);
       read(pipe_fds[0], &byte, 1);
       puts("not interrupted");
     }
@@ -421,9 +421,9 @@ int main(void) {
   struct timeval timeout = {1, 0};
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout)) return 1;
   handle(SIGALRM, note, SA_RESTART);
-  after(20);
+  after(100);
   show("recv with a timeout", recv(ends[0], &byte, 1, 0));
-  after(20);
+  after(100);
   show("read with a timeout", read(ends[0], &byte, 1));
 
   pid_t child = fork();
