@@ -11,7 +11,7 @@
 use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 use std::ptr;
 
-use fdtable::FileRef;
+use fdtable::{FileRef, host_fork};
 use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::call::call;
@@ -27,7 +27,7 @@ use crate::process::credentials::{copied, prctl};
 use crate::process::fork::unshare_files;
 
 /// Makes a system call that is not ours. Fails with `EPERM`, as without the capability, if it could
-/// lead around an overlay or another root.
+/// lead around an overlay or another root, and with `EINVAL` if children would have other ids.
 ///
 /// # Safety
 /// The arguments are those that the system call expects.
@@ -36,6 +36,10 @@ pub unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
         let crosses = || system.routes.load().links() == Links::Cross;
         if escapes_overlays(number, a[0]) && crosses() {
             return Err(Errno::EPERM);
+        }
+        // The kernel's locks know the threads of all processes by their ids.
+        if host_fork::shares_memory() && changes_ids(number, a) {
+            return Err(Errno::EINVAL);
         }
         if number == libc::SYS_unshare && a[0] & c_long::from(libc::CLONE_FILES) != 0 {
             unshare_files()?;
@@ -56,6 +60,16 @@ pub unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
             }
         }
     })
+}
+
+/// Returns true for calls after which children may be in another namespace of processes.
+fn changes_ids(number: c_long, a: [c_long; 6]) -> bool {
+    const PROCESSES: c_long = libc::CLONE_NEWPID as c_long;
+    match number {
+        libc::SYS_unshare => a[0] & PROCESSES != 0,
+        libc::SYS_setns => a[1] == 0 || a[1] & PROCESSES != 0,
+        _ => false,
+    }
 }
 
 /// Returns true for calls after which the host's directory below an overlay has another name, and

@@ -4,9 +4,10 @@
  * begins the script of another thread.
  *
  * A script removes what it finds. So all of this runs in namespaces of its own, in which everything
- * is read only, except a new file system in memory for each script. */
+ * is read only, except an empty file system in memory for each script. */
 #include "fuzz.h"
 
+#include <ftw.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -91,6 +92,19 @@ static void run_in_child(char *script) {
     _exit(0);
 }
 
+static int remove_file(const char *path, const struct stat *unused, int type, struct FTW *place) {
+    return place->level == 0 ? 0 : remove(path);
+}
+
+/* Removes the file system of a script, or empties it: ours has no mounts. */
+static void clear(void) {
+    int result = is_host ? umount2(ROOT, MNT_DETACH) : nftw(ROOT, remove_file, 16, FTW_DEPTH | FTW_PHYS);
+    if (result != 0) {
+        perror(ROOT);
+        exit(1);
+    }
+}
+
 static void run(char *script) {
     int status = 0;
     shared->length = 0;
@@ -106,9 +120,7 @@ static void run(char *script) {
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (is_host) {
-        umount2(ROOT, MNT_DETACH);
-    }
+    clear();
     fwrite(shared->output, 1, shared->length, stdout);
     if (WIFSIGNALED(status)) {
         printf(" (ended by SIG%s)\n", sigabbrev_np(WTERMSIG(status)));
@@ -126,6 +138,7 @@ static void run(char *script) {
 static void serve(void) {
     static char script[1 << 20], line[1024];
     size_t length = 0;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     while (fgets(line, sizeof line, stdin)) {
         if (strcmp(line, ".\n") != 0) {
             length += (size_t)snprintf(script + length, sizeof script - length, "%s", line);
@@ -137,22 +150,47 @@ static void serve(void) {
     }
 }
 
+/* Runs the words, which are those of the runner and of this program, in a process of its own: the
+ * first one of the namespace gets the supervisor as a child. */
+static void run_runner(char **words) {
+    pid_t runner = fork();
+    if (runner == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execv(words[0], words);
+        perror(words[0]);
+        exit(1);
+    }
+    waitpid(runner, NULL, 0);
+}
+
+/* Begins with `host`, or with `ours` and the words of a command that serves under the runner. */
 int main(int argc, char **argv) {
-    is_host = argc == 2 && strcmp(argv[1], "host") == 0;
+    is_host = strcmp(argv[1], "host") == 0;
+    if (strcmp(argv[1], "serve") == 0) {
+        serve();
+        return 0;
+    }
     bool is_root = geteuid() == 0;
     const char *reason = confine();
     if (reason) {
         printf("unavailable: %s: %s\n", reason, strerror(errno));
         return 0;
     }
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     /* Only children are in the new namespace of processes. */
     pid_t first = fork();
     if (first == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (mount("proc", "/proc", "proc", 0, NULL) != 0) {
+            printf("unavailable: no /proc of the namespace: %s\n", strerror(errno));
+            exit(0);
+        }
         puts(is_root ? "ready: root" : "ready: user");
         fflush(stdout);
-        serve();
+        if (is_host) {
+            serve();
+        } else {
+            run_runner(argv + 2);
+        }
         exit(0);
     }
     waitpid(first, NULL, 0);

@@ -20,13 +20,17 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the process. Fails with what it cannot have here, for example namespaces.
     pub(crate) fn start(subject: Subject) -> Result<Self, String> {
-        let side = match subject {
-            Subject::Host => "host",
-            Subject::Ours => "ours",
+        let mut program = Subject::Host.command(compile::fuzz());
+        match subject {
+            Subject::Host => program.arg("host"),
+            Subject::Ours => {
+                // The runner is in the namespaces too: its processes know each other by their ids.
+                let served = subject.command(compile::fuzz());
+                let words = program.arg("ours").arg(served.get_program());
+                words.args(served.get_args()).arg("serve")
+            }
         };
-        let mut process = subject
-            .command(compile::fuzz())
-            .arg(side)
+        let mut process = program
             .env("FDT_MOUNT", "/mnt,mode=0777")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
