@@ -102,35 +102,31 @@ impl HostEpoll {
         names: fn() -> Vec<(RawFd, RawFd)>,
     ) -> Result<&Arc<dyn HostSet>, Errno> {
         let set = epoll.host_set_or_init(|| Self::create(names))?;
-        if let Some(made) = Self::of(&**set).filter(|_| host_fork::shares_memory()) {
-            made.pin();
+        if let Some(made) = Self::of(&**set)
+            && host_fork::shares_memory()
+            && made.pinned.load() == 0
+            && made.pin()
+        {
+            // A thread may wait already that another process did not wake.
+            epoll.wake_in_host();
         }
         Ok(set)
     }
 
-    /// Has the supervisor pin the eventfd, for other processes. The caller has no lock for which
-    /// the supervisor may wait.
-    #[inline]
-    fn pin(&self) {
-        if self.pinned.load() == 0 {
-            self.pin_first();
-        }
-    }
-
+    /// Has the supervisor pin the eventfd, for other processes. Returns true if it was not pinned.
+    /// The caller has no lock for which the supervisor may wait.
     #[cold]
-    fn pin_first(&self) {
+    fn pin(&self) -> bool {
         let eventfd = self.wake.lock().eventfd;
-        let used = eventfd.in_use();
         // It may have no descriptor left: then other processes wake nothing here.
-        let Ok(pinned) = supervisor::pin(used.get()) else {
-            return;
+        let Ok(pinned) = supervisor::pin(eventfd.in_use().get()) else {
+            return false;
         };
-        match self.pinned.compare_exchange(0, pinned) {
-            // A thread may wait already that another process did not wake.
-            Ok(_) => drop(host::eventfd_set(used.get())),
-            // Another thread was first.
-            Err(_) => supervisor::unpin(pinned),
+        let is_first = self.pinned.compare_exchange(0, pinned).is_ok();
+        if !is_first {
+            supervisor::unpin(pinned);
         }
+        is_first
     }
 
     /// Returns the host epoll behind a set of an epoll.

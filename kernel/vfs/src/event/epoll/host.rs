@@ -103,6 +103,12 @@ impl Epoll {
         }
     }
 
+    /// Wakes a thread that waits in the host's set, if there is one.
+    pub fn wake_in_host(&self) {
+        let woken = self.set.ready.lock().in_host().wake_one();
+        woken.run();
+    }
+
     /// Begins a wait in the host's set. Returns nothing if there is no such set, if a member of
     /// ours may be ready, or if the epoll was revoked: then [`wait`](Self::wait) finds out.
     ///
