@@ -42,8 +42,8 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Ends the program with help, or with the error of its command line: for `run` with the exit code of
-/// `env(1)`.
+/// Ends the program with help, or with the error of its command line: for `run` with the exit code
+/// of `env(1)`.
 fn refuse(error: &clap::Error) -> ! {
     // An error has no receiver.
     let _ = error.print();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fdtable_run::{Choice, Descriptors, Kernel, Options, Owners, Report};
+use fdtable_run::{Choice, Descriptors, Options, Owners, Report};
 
 /// The end of the help.
 pub(crate) const WARNING: &str = "This is no security boundary: the program shares its address \
@@ -37,10 +37,6 @@ pub(crate) struct Observing {
     /// Limit descriptors to N, whatever the limit of the host is.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1 << 30))]
     max_fd: Option<u32>,
-    /// Let the program and all processes that it makes use one kernel: a pipe between two of them
-    /// connects them, and files in memory are the same for all.
-    #[arg(long)]
-    one_kernel: bool,
 }
 
 impl Observing {
@@ -66,10 +62,6 @@ impl Observing {
             owners: match self.owner {
                 true => Owners::Recorded,
                 false => Owners::Unknown,
-            },
-            kernel: match self.one_kernel {
-                true => Kernel::One,
-                false => Kernel::Copies,
             },
         }
     }

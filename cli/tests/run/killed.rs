@@ -32,10 +32,7 @@ fn kills() -> u32 {
 fn kill_workers(place: &str, kills: u32, seed: u64) {
     let program = compiled("killed", &[]);
     let mut command = Command::new(OURS[0]);
-    command
-        .args([OURS[1], "--one-kernel"])
-        .arg(program)
-        .arg(place);
+    command.arg(OURS[1]).arg(program).arg(place);
     command.current_dir(folder("killed"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut tree = command.spawn().expect("a tree");
@@ -84,8 +81,8 @@ fn a_process_that_is_killed_while_it_forks_is_reaped_at_once() {
     /// A completion process that completes nothing is ended after ten seconds.
     const AT_ONCE: Duration = Duration::from_secs(8);
     let mut command = Command::new(OURS[0]);
-    command.args([OURS[1], "--one-kernel"]);
     command
+        .arg(OURS[1])
         .arg(compiled("forking", &[]))
         .arg(KILLS.to_string())
         .current_dir(folder("forking"))

@@ -194,11 +194,7 @@ fn open_files_are_listed_on_a_signal_and_at_the_end() {
 
 #[test]
 fn a_child_reports_a_double_close_of_what_its_parent_has_opened() {
-    let output = stranger(
-        "closed-tree",
-        &["--one-kernel", "--quarantine", "8", "--owner"],
-        &["tree"],
-    );
+    let output = stranger("closed-tree", &["--quarantine", "8", "--owner"], &["tree"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(text, "-1 9\n0\n", "{}", shown(&output));
     assert_eq!(output.status.code(), Some(4));
@@ -211,7 +207,7 @@ fn a_child_reports_a_double_close_of_what_its_parent_has_opened() {
 
 #[test]
 fn each_process_lists_its_own_files() {
-    let output = stranger("list-tree", &["--one-kernel", "--list=lists"], &["tree"]);
+    let output = stranger("list-tree", &["--list=lists"], &["tree"]);
     assert_eq!(shown(&output), "Some(4)\n-1 9\n0\n");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-list-tree");
     let lists = fs::read_to_string(folder.join("lists")).expect("lists");
@@ -229,7 +225,7 @@ fn a_child_lists_its_files_on_a_signal() {
     let script = "mkfifo fifo; (exec 5>/fdt/childs; read -r x <fifo) & child=$!
         until [ -e /fdt/childs ]; do sleep 0.01; done; kill -16 $child
         until grep -q /fdt/childs lists; do sleep 0.01; done; echo x >fifo; wait; echo done";
-    let prefix = [&OURS[..], &["--one-kernel", "--list=lists"]].concat();
+    let prefix = [&OURS[..], &["--list=lists"]].concat();
     let output = run(&prefix, &["bash", "-c", script], &folder);
     assert_eq!(shown(&output), "Some(0)\ndone\n");
     let lists = fs::read_to_string(folder.join("lists")).expect("lists");

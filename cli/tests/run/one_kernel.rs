@@ -17,8 +17,7 @@ fn same_script(test: &str, needs: &[&str], script: &str) {
     let host = format!("MEMORY={}; {script}", here.display());
     let ours = format!("MEMORY=/fdt; {script}");
     let expected = shown(&run(&[], &["bash", "-c", &host], &here));
-    let prefix = [OURS[0], OURS[1], "--one-kernel"];
-    let found = shown(&run(&prefix, &["bash", "-c", &ours], &here));
+    let found = shown(&run(&OURS, &["bash", "-c", &ours], &here));
     assert_eq!(found, expected, "{script}");
 }
 
@@ -238,7 +237,7 @@ fn files_below_an_overlay_are_read_by_processes_at_once() {
     fs::write(here.join("below/one"), "right contents\n").expect("a file");
     let below = here.join("below");
     let below = below.to_str().expect("a path");
-    let prefix = [OURS[0], OURS[1], "--one-kernel", "--overlay", below];
+    let prefix = [OURS[0], OURS[1], "--overlay", below];
     let sorted = |text: String| {
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
         lines.sort();
@@ -331,16 +330,15 @@ fn a_tree_of_hundreds_of_processes_ends() {
 fn threads_use_pipes_while_others_fork() {
     let program = compiled("one_kernel", &[]);
     let program = program.to_str().expect("a path");
-    let prefix = [OURS[0], OURS[1], "--one-kernel"];
     let here = folder("one-threads");
     let expected = shown(&run(&[], &[program], &here));
-    assert_eq!(shown(&run(&prefix, &[program], &here)), expected);
+    assert_eq!(shown(&run(&OURS, &[program], &here)), expected);
 }
 
 #[test]
 fn a_program_does_not_trap_where_those_before_it_did() {
     let here = folder("one-traps");
-    let prefix = [OURS[0], OURS[1], "--one-kernel", "--stats=report"];
+    let prefix = [OURS[0], OURS[1], "--stats=report"];
     let each = "for i in 1 2 3 4 5 6 7 8 9 10; do /usr/bin/wc -c /dev/null; done >out";
     let output = run(&prefix, &["bash", "-c", each], &here);
     assert_eq!(shown(&output), "Some(0)\n");
@@ -360,9 +358,8 @@ fn a_program_does_not_trap_where_those_before_it_did() {
 #[test]
 fn groups_that_are_killed_while_they_make_processes_and_threads_end() {
     let program = compiled("grouped", &[]);
-    let prefix = [OURS[0], OURS[1], "--one-kernel"];
     let words = [program.to_str().expect("a path"), "40"];
-    let output = run(&prefix, &words, &folder("one-groups"));
+    let output = run(&OURS, &words, &folder("one-groups"));
     assert_eq!(shown(&output), "Some(0)\ndone\n");
 }
 
@@ -371,7 +368,7 @@ fn calls_of_processes_that_use_nearly_all_descriptors_are_completed() {
     let program = compiled("many_open", &[]);
     // A limit of the supervisor too.
     let words = ["sh", "-c", "ulimit -n 128; exec \"$@\"", "sh"];
-    let words = [&words[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
+    let words = [&words[..], &OURS].concat();
     let found = run(
         &words,
         &[program.to_str().expect("a path")],
@@ -387,7 +384,7 @@ fn calls_of_processes_that_use_nearly_all_descriptors_are_completed() {
 fn a_tree_runs_where_the_ends_of_children_are_ignored() {
     let ignores = "trap '' CHLD; exec \"$0\" \"$@\"";
     let script = "echo a | cat; sh -c 'kill -9 $$'; echo $?";
-    let words = ["bash", "-c", ignores, OURS[0], OURS[1], "--one-kernel"];
+    let words = ["bash", "-c", ignores, OURS[0], OURS[1]];
     let output = run(&words, &["bash", "-c", script], &folder("one-ignored"));
     assert!(
         shown(&output).starts_with("Some(0)\na\n"),
@@ -539,7 +536,7 @@ fn threads_read_more_files_of_others_than_may_be_open() {
         fs::write(below.join(number.to_string()), number.to_string()).expect("a file");
     }
     let below = below.to_str().expect("a path");
-    let ours = [OURS[0], OURS[1], "--one-kernel", "--overlay", below];
+    let ours = [OURS[0], OURS[1], "--overlay", below];
     let prefix = [&FEW_DESCRIPTORS[..], &ours].concat();
     for threads in ["1", "4"] {
         let words = [program.to_str().expect("a path"), below, threads];
@@ -570,11 +567,10 @@ if child == 0:
 socket.send_fds(ours, [b\"x\"], [os.open(\"/bin/sh\", os.O_RDONLY)])
 print(os.waitpid(child, 0)[1])";
     let here = folder("one-lost");
-    let ours = [OURS[0], OURS[1], "--one-kernel"];
     let expected = "Some(0)\nToo many open files\nb'x' [] True\n0\n";
     for prefix in [
         &FEW_DESCRIPTORS[..],
-        &[&FEW_DESCRIPTORS[..], &ours].concat(),
+        &[&FEW_DESCRIPTORS[..], &OURS].concat(),
     ] {
         let out = shown(&run(prefix, &["python3", "-c", script], &here));
         assert_eq!(out, expected, "{prefix:?}");
@@ -609,7 +605,7 @@ while send() != 0:
     time.sleep(0.001)
 ";
     let words = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
-    let words = [&words[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
+    let words = [&words[..], &OURS].concat();
     let found = run(&words, &["python3", "-c", script], &folder("one-in-flight"));
     assert_eq!(shown(&found), "Some(0)\n32 ETOOMANYREFS\n");
 }
@@ -618,9 +614,9 @@ while send() != 0:
 fn processes_share_a_table_of_descriptors() {
     let program = compiled("sharing", &[]);
     let words = [program.to_str().expect("a path")];
-    let one_kernel = [&FEW_DESCRIPTORS[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
+    let prefix = [&FEW_DESCRIPTORS[..], &OURS].concat();
     let [host, ours] =
-        [&[][..], &one_kernel].map(|prefix| shown(&run(prefix, &words, &folder("one-sharing"))));
+        [&[][..], &prefix].map(|prefix| shown(&run(prefix, &words, &folder("one-sharing"))));
     assert_eq!(ours, host);
 }
 
@@ -628,11 +624,7 @@ fn processes_share_a_table_of_descriptors() {
 fn a_file_that_a_thread_moves_to_other_descriptors_stays_open() {
     let program = compiled("moved", &[]);
     let words = [program.to_str().expect("a path")];
-    let output = run(
-        &[OURS[0], OURS[1], "--one-kernel"],
-        &words,
-        &folder("one-moved"),
-    );
+    let output = run(&OURS, &words, &folder("one-moved"));
     assert_eq!(shown(&output), "Some(0)\nthe file stays\n");
 }
 
@@ -641,7 +633,7 @@ fn a_process_with_threads_closes_the_files_that_its_children_use() {
     let program = compiled("given_up", &[]);
     let here = folder("one-given-up");
     let words = [&program, &here].map(|path| path.to_str().expect("a path"));
-    let prefix = [&FEW_DESCRIPTORS[..], &[OURS[0], OURS[1], "--one-kernel"]].concat();
+    let prefix = [&FEW_DESCRIPTORS[..], &OURS].concat();
     assert_eq!(
         shown(&run(&prefix, &words, &here)),
         "Some(0)\nfailed: 0\nread: late, poll: 1\nopen: 0\n"
@@ -652,13 +644,8 @@ fn a_process_with_threads_closes_the_files_that_its_children_use() {
 fn a_process_wakes_one_that_waits_for_files_of_both_kinds() {
     let program = compiled("woken", &[]);
     let words = [program.to_str().expect("a path"), "fifo"];
-    let prefix = [OURS[0], OURS[1], "--one-kernel"];
     let script = ["bash", "-c", "mkfifo fifo; exec \"$0\" \"$@\""];
-    let found = run(
-        &[&script[..], &prefix].concat(),
-        &words,
-        &folder("one-woken"),
-    );
+    let found = run(&[&script[..], &OURS].concat(), &words, &folder("one-woken"));
     let expected = "Some(0)\na child that has made it: 3\na child of the process that has: 3\n\
                     the parent: 3\n";
     assert_eq!(shown(&found), expected);
@@ -670,19 +657,16 @@ fn threads_change_their_user_together() {
     let words = [program.to_str().expect("a path")];
     let here = folder("one-users");
     let expected = shown(&run(&[], &words, &here));
-    for options in [&OURS[..], &[OURS[0], OURS[1], "--one-kernel"]] {
-        assert_eq!(shown(&run(options, &words, &here)), expected);
-    }
+    assert_eq!(shown(&run(&OURS, &words, &here)), expected);
 }
 
 #[test]
 fn a_file_of_the_host_is_whole_in_the_process_that_inherits_it() {
     let program = compiled("inherited", &[]);
     let words = [program.to_str().expect("a path"), "file", "fifo"];
-    let prefix = [OURS[0], OURS[1], "--one-kernel"];
     let script = ["bash", "-c", "mkfifo fifo; exec \"$0\" \"$@\""];
     let found = run(
-        &[&script[..], &prefix].concat(),
+        &[&script[..], &OURS].concat(),
         &words,
         &folder("one-inherited"),
     );
@@ -694,11 +678,7 @@ fn a_file_of_the_host_is_whole_in_the_process_that_inherits_it() {
 fn code_of_files_is_called_in_parts_and_when_it_is_gone() {
     let program = compiled("code", &[]);
     let words = [program.to_str().expect("a path")];
-    let output = run(
-        &[OURS[0], OURS[1], "--one-kernel"],
-        &words,
-        &folder("one-code"),
-    );
+    let output = run(&OURS, &words, &folder("one-code"));
     let report = shown(&output);
     let lines: Vec<_> = report.lines().skip(1).collect();
     assert_eq!(lines.len(), 17, "{report}");
@@ -725,10 +705,6 @@ fn the_runners_code_is_in_large_pages_after_some_forks_and_works() {
     let script = "for i in $(seq 20); do /bin/true || echo failed; done
         bash -c 'grep -c memfd:fdtable-code /proc/self/smaps; exit 0'
         (for i in $(seq 20); do (exit 3) || /bin/true; done; seq 3 | tail -1)";
-    let output = run(
-        &[OURS[0], OURS[1], "--one-kernel"],
-        &["bash", "-c", script],
-        &folder("one-large"),
-    );
+    let output = run(&OURS, &["bash", "-c", script], &folder("one-large"));
     assert_eq!(shown(&output).trim_end(), "Some(0)\n1\n3");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::{OURS, compiled, fill, folder, run};
+use super::{OURS, compiled, fill, folder, run, shown};
 
 fn executable(folder: &Path, name: &str, contents: &[u8]) {
     let path = folder.join(name);
@@ -123,14 +123,6 @@ fn a_directory_that_cannot_be_an_overlay_or_the_root_is_reported() {
 }
 
 #[test]
-fn an_unknown_option_is_an_error_of_usage() {
-    let output = run(&OURS, &["--no-such-option", "true"], &folder("unknown"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(125), "{errors}");
-    assert!(errors.contains("'--no-such-option'"), "{errors}");
-}
-
-#[test]
 fn a_signal_ends_the_runner_as_it_ends_the_program() {
     let folder = folder("killed");
     for (signal, code) in [("TERM", 143), ("KILL", 137), ("SEGV", 139)] {
@@ -139,4 +131,47 @@ fn a_signal_ends_the_runner_as_it_ends_the_program() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(text, format!("{code}\n"), "{signal}");
     }
+}
+
+#[test]
+fn an_unknown_option_is_an_error_of_usage() {
+    let output = run(&OURS, &["--no-such-option", "true"], &folder("unknown"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{errors}");
+    assert!(errors.contains("'--no-such-option'"), "{errors}");
+}
+
+#[test]
+fn a_fork_ends_a_program_where_processes_cannot_share_a_kernel() {
+    let without = compiled("without", &[]);
+    let without = without.to_str().expect("a path");
+    let limited = "ulimit -v 16000000; exec \"$0\" \"$@\"";
+    for (place, missing) in [
+        (&[without, "memfd_create"][..], "memfd_create(2): "),
+        (&[without, "ptrace"], "the host does not allow ptrace(2)"),
+        (&["bash", "-c", limited], "mmap(2) of 64 GiB: "),
+    ] {
+        let prefix = [place, &OURS].concat();
+        let here = folder("unshared");
+        fs::write(here.join("text"), "in one process\n").expect("a file");
+        let output = run(&prefix, &["cat", "text"], &here);
+        assert_eq!(shown(&output), "Some(0)\nin one process\n");
+        let script = "echo begun; echo a | cat; echo goes on";
+        let output = shown(&run(&prefix, &["bash", "-c", script], &here));
+        let expected = format!(
+            "Some(125)\nbegun\n\
+             fdtable: the program forks, and its processes cannot share a kernel: {missing}"
+        );
+        assert!(output.starts_with(&expected), "{output}");
+    }
+}
+
+#[test]
+fn a_namespace_of_processes_is_refused() {
+    let output = run(&OURS, &["unshare", "--pid", "true"], &folder("namespace"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("unshare failed: Invalid argument"),
+        "{errors}"
+    );
 }

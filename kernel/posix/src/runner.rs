@@ -72,11 +72,11 @@ pub fn leave_host_directory() -> Result<(), Errno> {
     guarded(|| system().leave_host_directory())
 }
 
-/// Calls `look` with the table of descriptors of the process, on any thread. What it allocates is
+/// Calls `look` with the table of descriptors of the process, on any thread. Its allocations are
 /// private to the process.
 ///
 /// # Errors
-/// Those of `look`.
+/// Errors of `look`.
 pub fn with_files<R>(look: impl FnOnce(&Files<RcuObject>) -> Result<R, Errno>) -> Result<R, Errno> {
     guarded(|| {
         let _private = fdtable_shm::leave();

@@ -11,7 +11,7 @@ use fdtable_vfs::Errno;
 
 use crate::abi::checked;
 use crate::block::Block;
-use crate::options::{Kernel, Options};
+use crate::options::Options;
 use crate::program::{Program, open};
 use crate::{calls, observe, process, signals, thread};
 
@@ -29,7 +29,7 @@ pub struct Command {
     pub overlays: Vec<OsString>,
     /// Paths below which files are in memory, besides `/fdt`. The directory of each must exist.
     pub mounts: Vec<OsString>,
-    /// Reports, the table of descriptors, and the processes that share the kernel.
+    /// Reports, and the table of descriptors.
     pub options: Options,
 }
 
@@ -44,7 +44,7 @@ pub struct Error {
 /// Step that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    Kernel,
+    Supervisor,
     Root,
     Overlay,
     Mount,
@@ -53,19 +53,14 @@ enum Step {
 }
 
 impl Error {
-    fn of_host(step: Step, what: String, error: &io::Error) -> Self {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        Self { step, what, errno }
-    }
-
     /// Returns the exit code of `env(1)` for this error: 127 if there is no such program, 126 if it
     /// cannot be run, 125 if an option cannot be met.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match (self.step, self.errno) {
-            (Step::Kernel | Step::Root | Step::Overlay | Step::Mount | Step::Report, _) => 125,
             (Step::Program, libc::ENOENT) => 127,
             (Step::Program, _) => 126,
+            _ => 125,
         }
     }
 }
@@ -85,7 +80,7 @@ impl fmt::Display for Error {
             (_, errno) => io::Error::from_raw_os_error(errno).to_string(),
         };
         let before = match self.step {
-            Step::Kernel => "cannot share the kernel",
+            Step::Supervisor => "cannot start the supervisor",
             Step::Root => "cannot take as the root: ",
             Step::Overlay => "cannot overlay ",
             Step::Mount => "cannot mount ",
@@ -142,19 +137,17 @@ fn environment() -> Vec<CString> {
     joined.filter_map(|text| CString::new(text).ok()).collect()
 }
 
-/// Runs a program in this process, and ends the process with it.
+/// Runs a program in this process, and ends the process with it. All processes that it makes use
+/// one kernel. Where the host does not allow that, the program runs, and its first fork ends it.
 ///
 /// # Errors
 /// If it was not started.
 pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
-    if command.options.kernel == Kernel::One {
-        let failed = |error| Error::of_host(Step::Kernel, String::new(), &error);
-        // SAFETY: this thread is the only one, and has called nothing of the kernel, which leaks no
-        // guard.
-        if unsafe { fdtable_shm::begin() }.map_err(failed)? == fdtable_shm::Begun::NotLinked {
-            return Err(failed(io::Error::from_raw_os_error(libc::ENOEXEC)));
-        }
-        keep_one_heap();
+    // SAFETY: this thread is the only one, and has called nothing of the kernel, which leaks no
+    // guard.
+    match unsafe { fdtable_shm::begin() } {
+        Ok(()) => keep_one_heap(),
+        Err(error) => process::refuse_forks(error.to_string()),
     }
     // A signal that all threads of the guest block stays pending.
     rcu::block_faults();
@@ -168,8 +161,10 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         mount(path).map_err(|errno| error_of(Step::Mount, path, errno))?;
     }
     let named = |errno| error_of(Step::Program, &command.program, errno);
-    let serve = observe::begin(&command.options, calls::serve)
-        .map_err(|(what, error)| Error::of_host(Step::Report, what, &error))?;
+    let serve = observe::begin(&command.options, calls::serve).map_err(|(what, error)| {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        error_of(Step::Report, &what.into(), errno)
+    })?;
     // After the lookup of the paths of all options.
     runner::leave_host_directory().map_err(|errno| named(errno.errno()))?;
     let path = find(command).map_err(named)?;
@@ -183,9 +178,13 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let block =
         Block::prepare(serve).map_err(|error| named(error.raw_os_error().unwrap_or(libc::EIO)))?;
     block.mailbox.block(signals::install());
+    runner::tell_threads(thread::is_alone);
     if host_fork::shares_memory() {
-        runner::tell_threads(thread::is_alone);
-        runner::start_supervisor(thread::layout()).map_err(|errno| named(errno.errno()))?;
+        let is_traced = runner::start_supervisor(thread::layout())
+            .map_err(|errno| error_of(Step::Supervisor, &OsString::new(), errno.errno()))?;
+        if !is_traced {
+            process::refuse_forks("the host does not allow ptrace(2)".to_owned());
+        }
     }
     observe::start_lister();
     let frame = program.load().map_err(named)?;

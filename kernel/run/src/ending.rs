@@ -96,16 +96,14 @@ pub(crate) fn end_before_kill(id: i32) -> bool {
     true
 }
 
-/// Closes the files of this process, which is about to exit, if it shares the kernel with others.
+/// Closes the files of this process, which is about to exit.
 pub(crate) fn leave_tree() {
-    if host_fork::shares_memory() {
-        if !thread::is_alone() && claim() {
-            end_others();
-        }
-        runner::end();
-        // No other thread exits during a call.
-        host_fork::freeze();
+    if !thread::is_alone() && claim() {
+        end_others();
     }
+    runner::end();
+    // No other thread exits during a call.
+    host_fork::freeze();
 }
 
 /// Returns true if another process of the tree has killed this one, as [`is_killed`] has found.

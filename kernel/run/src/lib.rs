@@ -48,4 +48,4 @@ mod vfork;
 static HEAP: fdtable_shm::Heap<std::alloc::System> = fdtable_shm::Heap(std::alloc::System);
 
 pub use command::{Command, Error, prepare_process, run};
-pub use options::{Choice, Descriptors, Kernel, Options, Owners, Report};
+pub use options::{Choice, Descriptors, Options, Owners, Report};

@@ -19,7 +19,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fdtable::host_fork;
 use fdtable_posix::runner;
 
 use crate::block::Block;
@@ -51,10 +50,8 @@ pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, i
     if options.descriptors.choice == Choice::Any {
         runner::open_any_descriptor();
     }
-    runner::set_quarantine(options.descriptors.quarantine).map_err(|errno| {
-        let error = io::Error::from_raw_os_error(errno.errno());
-        ("a quarantine".to_owned(), error)
-    })?;
+    let set = runner::set_quarantine(options.descriptors.quarantine);
+    set.map_err(|errno| ("a quarantine".to_owned(), errno.into()))?;
     let watches_closes = options.descriptors.quarantine > 0 || options.owners == Owners::Recorded;
     let closes = match watches_closes {
         true => Report::StandardError,
@@ -160,14 +157,11 @@ pub(crate) fn in_program() {
 }
 
 /// Returns true if the runner handles a signal because its default ends the program: to report
-/// before, and where processes share the kernel, so that none ends in the middle of a call.
+/// before, and so that no process ends in the middle of a call.
 pub(crate) fn is_last(signal: i32) -> bool {
     /// Real-time signals that the C library does not use.
     const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
-    let reports =
-        |observers: &Observers| observers.statistics.is_some() || observers.list.is_some();
-    let is_handled = host_fork::shares_memory() || OBSERVERS.get().is_some_and(reports);
-    is_handled && (ENDS.contains(&signal) || REAL_TIME.contains(&signal))
+    ENDS.contains(&signal) || REAL_TIME.contains(&signal)
 }
 
 /// Signals whose default ends a program, without those that the runner always handles.

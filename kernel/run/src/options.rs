@@ -1,4 +1,4 @@
-//! Options of a run: reports about the program, its table of descriptors, and its kernel.
+//! Options of a run: reports about the program, and its table of descriptors.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,6 @@ pub struct Options {
     pub descriptors: Descriptors,
     /// Record of the places of opens.
     pub owners: Owners,
-    /// The processes that share the kernel.
-    pub kernel: Kernel,
-}
-
-/// The processes that share the kernel: its files, pipes and sockets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Kernel {
-    /// None: each process has a copy, as of its fork.
-    #[default]
-    Copies,
-    /// The program and all processes that it makes.
-    One,
 }
 
 /// Destination of a report.

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fdtable::host_fork;
-
 use crate::abi::{host_now, on_host};
 use crate::block::Request;
 use crate::memory::pointer;
@@ -43,7 +41,7 @@ pub(crate) fn prctl(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
         PR_SET_SYSCALL_USER_DISPATCH => -i64::from(libc::EINVAL),
         libc::PR_SET_SECCOMP => with_filter(r, a),
         libc::PR_SET_DUMPABLE => set_dumpable(a),
-        libc::PR_GET_DUMPABLE => dumpable(a),
+        libc::PR_GET_DUMPABLE => IS_DUMPABLE.load(Ordering::SeqCst).into(),
         _ => on_host(r.number, *a),
     }
 }
@@ -54,29 +52,17 @@ pub(crate) fn with_filter(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     on_host(r.number, *a)
 }
 
-/// Value that the guest has set by `PR_SET_DUMPABLE`. If the supervisor traces the process, the
-/// host does not get it: the host would no longer let the supervisor read the memory of the
-/// process.
+/// Value that the guest has set by `PR_SET_DUMPABLE`. The host does not get it: the host would no
+/// longer let the supervisor read the memory of the process.
 static IS_DUMPABLE: AtomicBool = AtomicBool::new(true);
 
 /// Sets whether other processes may inspect this one: `PR_SET_DUMPABLE`.
 fn set_dumpable(a: &[i64; 6]) -> i64 {
-    match (host_fork::shares_memory(), a[1]) {
-        (false, _) => host_now(libc::SYS_prctl, *a),
-        (true, 0 | 1) => {
-            IS_DUMPABLE.store(a[1] == 1, Ordering::SeqCst);
-            0
-        }
-        (true, _) => -i64::from(libc::EINVAL),
+    if !matches!(a[1], 0 | 1) {
+        return -i64::from(libc::EINVAL);
     }
-}
-
-/// Returns the value that was set: `PR_GET_DUMPABLE`.
-fn dumpable(a: &[i64; 6]) -> i64 {
-    match host_fork::shares_memory() {
-        false => host_now(libc::SYS_prctl, *a),
-        true => IS_DUMPABLE.load(Ordering::SeqCst).into(),
-    }
+    IS_DUMPABLE.store(a[1] == 1, Ordering::SeqCst);
+    0
 }
 
 /// Resets the value for a new program.

@@ -1,10 +1,10 @@
 //! Threads and processes of the guest: how they begin.
 //!
 //! A thread of the guest is a thread of the runner, with a stack of its own for calls. A process is
-//! a fork of the runner, with a copy of its kernel. The leader, whose id is that of the process,
+//! a fork of the runner, and uses the same kernel. The leader, whose id is that of the process,
 //! stays in the runner after its end, for a program that another thread executes (see `exec`).
 
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 
 use fdtable::host_fork;
 use fdtable_posix::runner;
@@ -137,9 +137,7 @@ fn begin(r: &Request<'_>, start: Start) -> i64 {
         return -i64::from(libc::EINVAL);
     }
     // The working directory and the umask are each process's own.
-    let shared = (libc::CLONE_FS | libc::CLONE_FILES) as u64 & start.flags;
-    let is_known = shared == 0 || shared == libc::CLONE_FILES as u64 && host_fork::shares_memory();
-    if !is_known {
+    if start.has(libc::CLONE_FS) {
         return -i64::from(libc::EINVAL);
     }
     begin_process(block, frame, start)
@@ -215,7 +213,20 @@ fn announce_end(block: &Block) {
     }
 }
 
+/// The reason why the host cannot run processes that share the kernel, if there is one.
+static MISSING: OnceLock<String> = OnceLock::new();
+
+/// Has a fork end the program, with a sentence that gives the reason.
+pub(crate) fn refuse_forks(missing: String) {
+    // The first reason stays.
+    let _ = MISSING.set(missing);
+}
+
 fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
+    if let Some(missing) = MISSING.get() {
+        eprintln!("fdtable: the program forks, and its processes cannot share a kernel: {missing}");
+        return exit::end_process(125);
+    }
     let files = match start.has(libc::CLONE_FILES) {
         true => CloneFlags::FILES,
         false => CloneFlags::empty(),
@@ -231,10 +242,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     // The table is copied first, and the host's descriptors by the fork: another thread that closes
     // one does that before both, or after them.
     host_fork::freeze();
-    let child = match host_fork::shares_memory()
-        .then(|| runner::Child::prepare(files))
-        .transpose()
-    {
+    let child = match runner::Child::prepare(files) {
         Ok(child) => child,
         Err(errno) => {
             host_fork::thaw();
@@ -252,18 +260,14 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
             -i64::from(libc::EAGAIN)
         }
         0 => {
-            if let Some(child) = child {
-                child.begin();
-            }
+            child.begin();
             let shared_stack = start.has(libc::CLONE_VM).then_some(frame.rsp);
             vfork::in_child(pipe, shared_stack);
             begin_child(block, start);
             0
         }
         id => {
-            if let Some(child) = child {
-                child.leave_to(id);
-            }
+            child.leave_to(id);
             if start.has(libc::CLONE_PARENT_SETTID) {
                 // SAFETY: the guest's word.
                 unsafe { pointer::<i32>(start.parent_id).write_unaligned(id) };
@@ -307,9 +311,6 @@ fn begin_child(block: &Block, start: Start) {
 
 /// Waits for a child: `wait4(2)` and `waitid(2)`. `host` makes the call.
 pub(crate) fn wait(number: i64, mut a: [i64; 6], host: impl FnOnce([i64; 6]) -> i64) -> i64 {
-    if !host_fork::shares_memory() {
-        return host(a);
-    }
     let end = runner::next_name();
     // The status says whether the child has exited, also where the program does not ask for it.
     let mut own = [0_i32; 32];

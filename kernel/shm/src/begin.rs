@@ -19,33 +19,25 @@ const PAGE: usize = 4096;
 /// that is forked maps pages anew, each with a fault, and a large page with one.
 const LARGE: usize = 4 << 20;
 
-/// Answer of [`begin`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
-    /// There is shared memory.
-    Shared,
-    /// The program was not linked for it: the section of statics does not fill its pages.
-    NotLinked,
-}
-
 /// Makes the shared heap, and shares the statics. To be called once, before the kernel has any
 /// object, while the process has one thread.
 ///
 /// # Errors
-/// Errors of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`. The program should end then.
+/// A text that says what is missing: a call of the host, or, if the section of statics does not
+/// fill its pages, the script of the linker. All memory is private then.
 ///
 /// # Safety
 /// The process has one thread, and has used nothing of the library or of the kernel yet. If a guard
 /// of a lock of either is leaked, no reference that it gave out is used after the end of the thread
 /// that locked.
-pub unsafe fn begin() -> io::Result<Begun> {
+pub unsafe fn begin() -> io::Result<()> {
     let (first, end) = section();
     if !first.addr().is_multiple_of(PAGE) || !end.addr().is_multiple_of(PAGE) {
-        return Ok(Begun::NotLinked);
+        return Err(io::Error::other("a section of statics in pages of its own"));
     }
+    let start = map(aligned_range()?, SIZE)?;
     // SAFETY: as the caller promises; the section is whole pages of statics that may be written.
     unsafe { share(first, end.addr() - first.addr()) }?;
-    let start = map(aligned_range()?, SIZE)?;
     // The host makes a large page only where there is a small one.
     // SAFETY: the mapping was just made, and nothing else knows it.
     unsafe { start.write(0) };
@@ -60,7 +52,13 @@ pub unsafe fn begin() -> io::Result<Begun> {
     let _ = has_heavy_fence();
     // SAFETY: as the caller promises; the section is mapped shared, and the heap is.
     unsafe { fdtable_sync::platform::shared::register(&HOOKS) };
-    Ok(Begun::Shared)
+    Ok(())
+}
+
+/// Returns the last error of the host, with the call that has failed.
+fn failed(call: &str) -> io::Error {
+    let error = io::Error::last_os_error();
+    io::Error::new(error.kind(), format!("{call}: {error}"))
 }
 
 /// Returns the first byte of the section of statics, and the byte behind it.
@@ -88,13 +86,11 @@ fn section() -> (*mut u8, *mut u8) {
 unsafe fn share(first: *mut u8, length: usize) -> io::Result<()> {
     // SAFETY: the caller's memory, which no other thread writes.
     let before = unsafe { std::slice::from_raw_parts(first, length) }.to_vec();
-    let fd = File::new(length)?;
-    // SAFETY: the buffer has so many bytes.
-    let written = unsafe { libc::pwrite(fd.0, before.as_ptr().cast(), length, 0) };
-    if written != length.cast_signed() {
-        return Err(io::Error::last_os_error());
-    }
-    fd.map(first, length, libc::MAP_FIXED).map(drop)
+    File::new(length)?.map(first, length, libc::MAP_FIXED)?;
+    // Not by a write to the file, which a limit on the size of files would refuse.
+    // SAFETY: both have so many bytes, and nothing has used the statics meanwhile.
+    unsafe { first.copy_from_nonoverlapping(before.as_ptr(), length) };
+    Ok(())
 }
 
 fn map(at: *mut u8, length: usize) -> io::Result<*mut u8> {
@@ -107,7 +103,7 @@ fn aligned_range() -> io::Result<*mut u8> {
     // SAFETY: an anonymous mapping at a place of the kernel's choice touches no other memory.
     let place = unsafe { libc::mmap(ptr::null_mut(), SIZE + ALIGN, libc::PROT_NONE, flags, -1, 0) };
     if place == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+        return Err(failed("mmap(2) of 64 GiB"));
     }
     let place = place.cast::<u8>();
     let ahead = place.addr().next_multiple_of(ALIGN) - place.addr();
@@ -130,7 +126,7 @@ impl File {
         // SAFETY: the name is a C string.
         let fd = unsafe { libc::memfd_create(c"fdtable".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(failed("memfd_create(2)"));
         }
         let file = Self(fd);
         let length = libc::off_t::try_from(length).map_err(io::Error::other)?;
@@ -143,7 +139,7 @@ impl File {
         // SAFETY: there is room for the limit.
         unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
         if limit.rlim_max < length.cast_unsigned() {
-            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+            return Err(io::Error::other("files of 64 GiB: the limit is lower"));
         }
         let raised = libc::rlimit {
             rlim_cur: limit.rlim_max,
@@ -154,7 +150,7 @@ impl File {
         // SAFETY: it takes integers.
         let result = match unsafe { libc::ftruncate(fd, length) } {
             0 => Ok(file),
-            _ => Err(io::Error::last_os_error()),
+            _ => Err(failed("ftruncate(2)")),
         };
         // SAFETY: the limit is valid.
         unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
@@ -168,7 +164,7 @@ impl File {
         // replaces the caller's.
         let place = unsafe { libc::mmap(at.cast(), length, protection, flags, self.0, 0) };
         if place == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(failed("mmap(2)"));
         }
         // A dump of the program is not for the kernel's memory. It is advice.
         // SAFETY: the mapping was just made.

@@ -31,7 +31,7 @@ mod once;
 mod thread;
 mod visit;
 
-pub use begin::{Begun, begin};
+pub use begin::begin;
 pub use heap::Heap;
 pub use lock::{Mutex, MutexGuard, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Threads};
 pub use mapping::{aside, map_pages, unmap_pages};

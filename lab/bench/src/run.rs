@@ -6,8 +6,7 @@
 //! process is timed. A program that is not installed has no row.
 //!
 //! `run/program.rs` lists the programs, `run/server.rs` measures a server under load. The
-//! experiment `tree` does the same with programs that make processes, which are in `run/tree.rs`:
-//! all of them use one kernel.
+//! experiment `tree` does the same with programs that make processes, which are in `run/tree.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +34,7 @@ use program::{Bound, Clock, Program};
 pub enum Programs {
     /// Each in one process.
     Single,
-    /// Each with the processes that it makes, on one kernel.
+    /// Each with the processes that it makes.
     Trees,
 }
 
@@ -179,9 +178,6 @@ impl Run {
         }
         let mut command = Command::new(&self.runner);
         command.arg("run");
-        if self.programs == Programs::Trees {
-            command.arg("--one-kernel");
-        }
         if let Some(overlay) = overlay {
             command.arg("--overlay").arg(overlay);
         }
@@ -215,7 +211,7 @@ impl Experiment for Run {
         let pairs = self.rows(&programs, progress)?;
         let title = match self.programs {
             Programs::Single => "unmodified programs beside the host",
-            Programs::Trees => "trees of processes on one kernel, beside the host",
+            Programs::Trees => "trees of processes, beside the host",
         };
         let config = json!({ "rounds": self.rounds, "work": self.work });
         let rows: Vec<&Row> = pairs.iter().flatten().collect();

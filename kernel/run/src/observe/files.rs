@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread;
 use std::time::SystemTime;
-use std::{io, thread};
 
 use fdtable_listing::{Descriptor, List, Listing};
 use fdtable_posix::{fdt_readlink, runner};
@@ -200,7 +200,7 @@ fn report_use(sink: &Sink, call: &Call) {
 pub(super) fn list(sink: &Sink) {
     let text = match runner::with_files(|files| Ok(files.list()?)) {
         Ok(listing) => described(listing).to_string(),
-        Err(errno) => io::Error::from_raw_os_error(errno.errno()).to_string(),
+        Err(errno) => errno.to_string(),
     };
     let id = std::process::id();
     sink.write(&format!("fdtable: open files of process {id}\n{text}\n"));

@@ -11,7 +11,7 @@ use std::thread;
 use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
-use super::client::{ID, PIN_FDS, SOCKET, UNPINNED, WAKES, make_wakes, trace_this};
+use super::client::{ID, PIN_FDS, SOCKET, UNPINNED, WAKES, is_traced, make_wakes, trace_this};
 use super::completion::plan::end_of_call;
 use super::messages::{
     BEGUN, GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on, socket_pair,
@@ -40,12 +40,12 @@ fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
 
-/// Starts the supervisor, for this process and all that it makes. Call it once, while the process
-/// has one thread.
+/// Starts the supervisor, for this process and all that it makes. Returns true if it traces them.
+/// Call it once, while the process has one thread.
 ///
 /// # Errors
 /// Errors of the host's `socketpair`; `EAGAIN` if it makes no process.
-pub fn start(threads: Threads) -> Result<(), Errno> {
+pub fn start(threads: Threads) -> Result<bool, Errno> {
     let [ours, theirs] = socket_pair()?;
     fdtable_shm::after_last_calls(end_of_call);
     let limit = host::limit(libc::RLIMIT_NOFILE)?.rlim_max.min(1 << 20) as c_int;
@@ -66,7 +66,7 @@ pub fn start(threads: Threads) -> Result<(), Errno> {
     ID.store(id);
     SOCKET.store(ours);
     trace_this();
-    Ok(())
+    Ok(is_traced())
 }
 
 /// Makes the supervisor by two forks, so that it is no child of this process.
