@@ -42,7 +42,7 @@ same() {
     output "$work/expected" "$@"
     output "$work/found" "${run[@]}" "$@"
     cmp -s "$work/expected" "$work/found" || {
-        diff "$work/expected" "$work/found" | head -n "${lines:-10}" >&2
+        diff "$work/expected" "$work/found" | head -n 10 >&2
         return 1
     }
 }
