@@ -241,7 +241,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Looks at a leaf while no thread changes it. During a close a descriptor is not open by its
     /// bit, but lookups still find its file.
-    fn look<R>(
+    pub(crate) fn look<R>(
         writer: &WriteGuard<'_, T>,
         index: usize,
         look: impl FnOnce(&Leaf<T>) -> R,

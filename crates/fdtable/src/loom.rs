@@ -406,7 +406,7 @@ fn an_open_meets_a_leaf_that_becomes_empty_and_full() {
     });
 }
 
-/// A pair takes descriptors of the leaf of the hint, though a lower one was closed before it.
+/// A pair takes descriptors of a later leaf, though a lower one was closed before it.
 #[test]
 fn a_pair_meets_closes_in_its_leaf_and_below() {
     explore(2, || {
@@ -787,6 +787,50 @@ fn two_that_open_meet_in_their_closes_while_the_tree_grows() {
         files.dup3(0, 1, NONE).map(drop).expect("it is open");
         let closed = [files.close(4).map(drop), join(other)];
         assert_ne!(closed, [Err(Error::BadFd), Err(Error::BadFd)]);
+        fates.check(files);
+    });
+}
+
+/// The same where one of the leaves is shared with a child, and one thread is inside of two
+/// sections, so that its close goes the slow way.
+#[test]
+fn two_that_open_meet_in_their_closes_inside_of_sections() {
+    explore(3, || {
+        // The first counted section finds that readers need no fences.
+        drop([rcu::read_lock(), rcu::read_lock()]);
+        let (fates, files) = table(&[0, 4]);
+        let child = files.fork().expect("there is memory");
+        let other = spawn(&files, |files| {
+            files.dup3(4, 6, NONE).map(drop).expect("it is open");
+            files.dup3(4, 5, NONE).map(drop).expect("it is open");
+            files.close(1).map(drop)
+        });
+        let sections = [rcu::read_lock(), rcu::read_lock()];
+        files.dup3(0, 1, NONE).map(drop).expect("it is open");
+        let own = files.close(5).map(drop);
+        drop(sections);
+        assert_ne!([own, join(other)], [Err(Error::BadFd), Err(Error::BadFd)]);
+        drop(child);
+        fates.check(files);
+    });
+}
+
+/// The same where a close copies the shared leaf between the look of another and its lock.
+#[test]
+fn two_that_open_meet_in_their_closes_in_a_shared_leaf() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 4, 5]);
+        let child = files.fork().expect("there is memory");
+        let other = spawn(&files, |files| {
+            // Maybe the other has closed it already.
+            let _ = files.close(5).map(drop);
+            files.dup3(4, 5, NONE).map(drop).expect("it is open");
+            files.close(1).map(drop)
+        });
+        files.dup3(0, 1, NONE).map(drop).expect("it is open");
+        let closed = [files.close(5).map(drop), join(other)];
+        assert_ne!(closed, [Err(Error::BadFd), Err(Error::BadFd)]);
+        drop(child);
         fates.check(files);
     });
 }

@@ -127,12 +127,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// than 64 descriptors opens all of them there, without a read-side section.
     #[inline(always)]
     pub(crate) fn lock_first_with_room(&self) -> Option<FirstLeaf<'_, T>> {
-        let is_hinted = self.free_hint.hint().is_some_and(|hint| hint.leaf() == 0);
+        let is_hinted = self.free_hint.hint()?.leaf() == 0;
         // Before the lock, so that a full leaf is not written.
-        match is_hinted && !self.tree.first_looks_full() {
-            true => self.tree.try_lock_first(),
-            false => None,
-        }
+        let has_room = is_hinted && !self.tree.first_looks_full();
+        has_room.then(|| self.tree.try_lock_first())?
     }
 
     /// Opens `file` where [`open`](Self::open) has to block or to search. If there is an error, the

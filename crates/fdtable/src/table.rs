@@ -232,7 +232,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<(), Error> {
         let (index, bit) = place_of(number);
         // A thread that gets EBADF finds the descriptor free.
-        if writer.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
+        // weaken: vacancy-that-is-read-without-the-lock-of-the-leaf
+        if Self::look(writer, index, |leaf| leaf.is_vacant(bit)) != Some(false) {
             return Err(Error::BadFd);
         }
         Ok(self.make_writable(writer, index)?)

@@ -6,8 +6,8 @@
 //! *reports* a leaf if it frees a slot after a search has passed over the leaf as full: it puts the
 //! leaf on the *freed-leaf list* of its own CPU, so closes in different leaves on different CPUs
 //! write no common cache line. But the first report after a search *marks* the hint. Later reports
-//! see the mark and only read. So an open of the lowest slot reads only the hint, however many CPUs
-//! there are. A search clears the mark, and then takes the lists.
+//! see the mark and only read. So an open of the lowest slot reads at most the hint, however many
+//! CPUs there are. A search clears the mark, and then takes the lists.
 //!
 //! Lists are threaded through the leaves: each stores the index of the next, guarded by the leaf's
 //! own lock, and is on one list at most. A search holds the tree's lock, and takes whole lists.

@@ -57,6 +57,7 @@ pub unsafe fn leave_lock() {
 
 /// Keeps the CPU for the holder of a lock, from [`enter_lock`] until this is dropped.
 #[derive(Debug)]
+#[must_use = "the CPU is kept until this is dropped"]
 pub struct KeptCpu(PhantomData<*const ()>);
 
 /// Enters a lock as [`enter_lock`] does, and leaves it when the value is dropped.

@@ -44,6 +44,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // weaken: share-without-excluding-readers
         tree.shared.lock.exclude_readers();
         let _admits = Admits(&tree.shared.lock);
+        // Also waits for a thread that uses the first leaf alone.
         self.share_first(other)
             .and_then(|()| self.share_nodes(root, other, kept))
     }
