@@ -1,9 +1,9 @@
 //! `cost`: what each operation costs in counts that no machine changes, against the budgets in
 //! [`BUDGETS`].
 //!
-//! `lab/cost` traces the operations of a release build. A count above its budget is an error; one
-//! below is a reason to write the budgets again. Other compilers generate other code, so the
-//! budgets name theirs.
+//! `lab/cost` traces the operations of a release build. A count clearly above its budget is an
+//! error; one below is a reason to write the budgets again. Other compilers generate other code, so
+//! the budgets name theirs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -100,12 +100,23 @@ fn parsed(text: &str) -> Counts {
     counts.flatten().collect()
 }
 
+/// Returns how far a count may be above its budget: where a run has its memory changes which lines
+/// and pages are the same, and the length of a copy.
+fn most(key: &str, budget: u64) -> u64 {
+    let placed = match key.rsplit(' ').next() {
+        Some("pages") => 8,
+        Some("lines" | "written") => 1,
+        _ => 0,
+    };
+    budget + budget / 16 + placed
+}
+
 /// Describes each count that is not its budget, and whether it is an error.
 fn differences(counts: &Counts, budgets: &Counts) -> Vec<(String, bool)> {
     let of_counts = counts.iter().filter_map(|(key, &count)| {
         let (budget, grows) = match budgets.get(key) {
             Some(&budget) if budget == count => return None,
-            Some(budget) => (budget.to_string(), count > *budget),
+            Some(&budget) => (budget.to_string(), count > most(key, budget)),
             None => ("none".to_owned(), true),
         };
         Some((format!("{key} {count}, budget {budget}"), grows))
@@ -124,6 +135,7 @@ mod tests {
         let counts = |get: &str| parsed(&format!("# by x\noperation open locked lines\n{get}"));
         let budgets = counts("get 64 2 5");
         assert!(differences(&budgets, &budgets).is_empty());
+        assert_eq!(most("get at 64: lines", 32), 35);
         let compared = differences(&counts("get 64 3 4"), &budgets);
         let expected = [
             ("get at 64: lines 4, budget 5".to_owned(), false),

@@ -175,9 +175,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if index == 0
             && let Some(mut first) = self.tree.try_lock_first()
         {
-            let leaf = &mut first.leaf;
-            return match leaf.state().mark != Mark::Full && leaf.has(bit) {
-                true => Self::take_out(leaf, bit),
+            return match first.leaf.state().mark != Mark::Full && first.leaf.has(bit) {
+                true => Self::take_out(&mut first.leaf, bit),
                 false => Undecided,
             };
         }

@@ -11,9 +11,9 @@ use crate::close::ClosedFile;
 use crate::fd::{index_of, place_of};
 use crate::open::Wanted;
 use crate::replace::{check_target, store};
-use crate::table::LeafGuard;
+use crate::table::{LeafGuard, LockMode};
 use crate::two_leaves::TwoLeaves;
-use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files, RawFd};
+use crate::{Error, Fd, FdArg, FdData, FdFlags, Files, RawFd};
 
 /// # Duplicating
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -33,14 +33,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             && let Some(file) = first.leaf.get(index_of(old))
         {
             self.open_in(Some(first.leaf), 0, |_| true, file, data)
-        } else {
+        } else if let Some(reader) = self.tree.try_read() {
             // Not as lookups do, which count by CPU a file that several take.
-            let section = self.tree.try_read();
-            let found = section.and_then(|section| section.get(index_of(old)));
-            Err(found.map_or_else(|| self.get_even_revoked(old).map(|it| it.0), Ok)?)
+            let file = reader.get(index_of(old)).ok_or(Error::BadFd)?;
+            self.open_hinted(&reader, file, data, LockMode::Try)
+        } else {
+            Err(self.get_even_revoked(old)?.0)
         };
-        // Neither lock is held: the reference may be the last one.
-        opened.or_else(|file| self.open(FileRef(file), data))
+        // No lock is held: the reference may be the last one.
+        opened.or_else(|file| self.open_blocking(file, data))
     }
 
     /// Duplicates `old` to the lowest free descriptor that is `min` or more. May wait for the lock,
