@@ -227,7 +227,7 @@ static void check(int signal) {
   for (int i = 0; i < 10; i++) {
     handle(signal, jump, 0);
     if (sigsetjmp(out, 1) == 0) raise(signal), puts("  not there");
-    if (sigsetjmp(out, 1) == 0) { child = later(signal, 2, 1); for (;;) read(ends[0], &byte, 1); }
+    if (sigsetjmp(out, 1) == 0) { child = later(signal, 100, 1); for (;;) read(ends[0], &byte, 1); }
     ended(child);
   }
   sigprocmask(SIG_BLOCK, 0, &set);
