@@ -59,7 +59,12 @@ fn a_reader_in_many_sections_meets_a_writer() {
 }
 
 fn work_meets_work(work: fn(&Place) -> usize) {
+    work_after_meets_work(|| (), work);
+}
+
+fn work_after_meets_work(prepare: fn(), work: fn(&Place) -> usize) {
     explore(Any, move || {
+        prepare();
         let place = Place::new();
         let other = spawn({
             let place = place.clone();
@@ -107,6 +112,16 @@ fn no_reader_works_beside_a_writer() {
 #[test]
 fn no_reader_in_a_section_works_beside_a_writer() {
     a_reader_in_a_section_meets_a_writer();
+}
+
+/// The same where it is known that heavy fences reach readers, as it is after the first sections.
+#[test]
+fn no_reader_in_a_later_section_works_beside_a_writer() {
+    let counted = || drop([rcu::read_lock(), rcu::read_lock()]);
+    work_after_meets_work(counted, |place| {
+        let _section = rcu::read_lock();
+        place.add_as_reader()
+    });
 }
 
 #[test]
