@@ -168,56 +168,49 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(never)]
     fn try_close(&self, fd: RawFd) -> Attempt<T> {
         use Attempt::{NotOpen, Undecided};
-        if self.tree.is_plainly_vacant(index_of(fd)) {
-            return NotOpen;
-        }
         let (index, bit) = place_of(index_of(fd));
-        if index == 0
-            && let Some(mut first) = self.tree.try_lock_first()
+        if index == 0 {
+            if let Some(mut first) = self.tree.try_lock_near(0, 0) {
+                return self.close_in(&mut first.leaf, 0, bit);
+            }
+        } else if let Some(place) = self.tree.place_of(index)
+            && let Some(mut near) = self.tree.try_lock_near(place, index)
         {
-            return match first.leaf.state().mark != Mark::Full && first.leaf.has(bit) {
-                true => Self::take_out(&mut first.leaf, bit),
-                false => Undecided,
-            };
+            return self.close_in(&mut near.leaf, index, bit);
         }
         let Some(reader) = self.tree.try_read() else {
             return Undecided;
         };
-        let found = reader.find(index);
-        // Before the lock, so that a close of a closed descriptor writes nothing; and first without
-        // the fence of `is_vacant`: nearly always it is open.
-        let Some(found) = found.filter(|found| found.looks_open(bit)) else {
-            cold_path();
-            // weaken: close-that-looks-once
-            return match reader.is_vacant(index_of(fd)) {
-                true => NotOpen,
-                false => Undecided,
-            };
-        };
-        let Some(mut leaf) = found.try_lock() else {
-            return Undecided;
-        };
+        // First without the fence of `is_vacant`: nearly always it is open.
+        if let Some(mut leaf) = reader.try_lock_by_walk(index, |leaf| leaf.has(bit)) {
+            return self.close_in(&mut leaf, index, bit);
+        }
+        cold_path();
+        // weaken: close-that-looks-once
+        match reader.is_vacant(index_of(fd)) {
+            true => NotOpen,
+            false => Undecided,
+        }
+    }
+
+    /// Closes a descriptor of a locked leaf, unless that makes a report.
+    #[inline(always)]
+    fn close_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Attempt<T> {
         // A search has marked it as full, and it is not on a freed-leaf list yet.
         let is_to_report = leaf.state().mark == Mark::Full;
         let is_last = || {
             let state = leaf.state();
             state.mark == Mark::Open && leaf.open.bits() & !(1 << bit) == 0
         };
-        if is_to_report || index != 0 && is_last() && !self.stays_when_empty(&leaf, index) {
+        if is_to_report || index != 0 && is_last() && !self.stays_when_empty(leaf, index) {
             cold_path();
-            return Undecided;
+            return Attempt::Undecided;
         }
         if !leaf.has(bit) {
             cold_path();
-            return Undecided;
+            return Attempt::NotOpen;
         }
-        Self::take_out(&mut leaf, bit)
-    }
-
-    /// Frees a descriptor that is open, and empties its slot.
-    #[inline(always)]
-    fn take_out(leaf: &mut LeafGuard<'_, T>, bit: usize) -> Attempt<T> {
-        leaf.open.clear(bit);
+        leaf.free(bit);
         leaf.remove(bit).map_or(Attempt::NotOpen, Attempt::Closed)
     }
 
@@ -291,7 +284,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Frees a descriptor of a locked leaf. The caller removes its file, and so its data, next.
     #[inline(always)]
     pub(crate) fn free_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Reports {
-        leaf.open.clear(bit);
+        leaf.free(bit);
         self.note_freed(leaf, index)
     }
 }

@@ -14,7 +14,7 @@ use fdtable_sync::hint::cold_path;
 
 use crate::fd::{index_of, place_of};
 use crate::rcu::{self, Guard};
-use crate::table::{LeafGuard, LockMode};
+use crate::table::LeafGuard;
 use crate::{BorrowedFile, Error, FdArg, FdData, FileRef, Files, RawFd, Rcu};
 
 /// # Words of the caller's
@@ -136,7 +136,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 if !leaf.has_table() {
                     self.add_table(index);
                 }
-                leaf.borrow_with_data_locked(index, bit)
+                self.tree.borrow_with_data_locked(&leaf, index, bit)
             }
         };
         let Some((file, data)) = found else {
@@ -155,7 +155,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             let leaf = self.tree.leaf(index, &section)?;
             let found = leaf
                 .borrow_with_data(bit)
-                .unwrap_or_else(|NeedsLock| leaf.borrow_with_data_locked(index, bit));
+                .unwrap_or_else(|NeedsLock| self.tree.borrow_with_data_locked(&leaf, index, bit));
             let (file, data) = found?;
             // Its last reference may have gone: then the descriptor was closed.
             if let Some(file) = file.upgrade() {
@@ -188,13 +188,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(always)]
     fn try_set_word(&self, fd: RawFd, word: u64) -> Option<u64> {
         let (index, bit) = place_of(index_of(fd));
-        let reader = LockMode::Try.enter(&self.tree)?;
-        let mut leaf = LockMode::Try.lock_by_walk(&reader, index)?;
-        if leaf.has(bit) {
-            leaf.exchange_word(bit, word)
-        } else {
-            None
+        let exchange = |leaf: &mut LeafGuard<'_, T>| {
+            let word = leaf.has(bit).then(|| leaf.exchange_word(bit, word));
+            word.flatten()
+        };
+        if let Some(place) = self.tree.place_of(index)
+            && let Some(mut near) = self.tree.try_lock_near(place, index)
+        {
+            return exchange(&mut near.leaf);
         }
+        let reader = self.tree.try_read()?;
+        exchange(&mut reader.try_lock_by_walk(index, |_| true)?)
     }
 
     /// Changes the word of an open descriptor to what `change` returns, if anything. Returns the

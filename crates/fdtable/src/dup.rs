@@ -33,12 +33,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             && let Some(file) = first.leaf.get(index_of(old))
         {
             self.open_in(Some(first.leaf), 0, |_| true, file, data)
-        } else if let Some(reader) = self.tree.try_read() {
-            // Not as lookups do, which count by CPU a file that several take.
-            let file = reader.get(index_of(old)).ok_or(Error::BadFd)?;
-            self.open_hinted(&reader, file, data, LockMode::Try)
         } else {
-            Err(self.get_even_revoked(old)?.0)
+            let file = match self.tree.try_read() {
+                // Not as lookups do, which count by CPU a file that several take.
+                Some(reader) => reader.get(index_of(old)).ok_or(Error::BadFd)?,
+                None => self.get_even_revoked(old)?.0,
+            };
+            self.open_hinted(file, data, LockMode::Try)
         };
         // No lock is held: the reference may be the last one.
         opened.or_else(|file| self.open_blocking(file, data))

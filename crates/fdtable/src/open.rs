@@ -54,9 +54,7 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;
-use crate::table::{
-    AT_ONCE, FirstLeaf, LeafGuard, LockMode, Mark, ReadGuard, WriteGuard, mask, take,
-};
+use crate::table::{AT_ONCE, LeafGuard, LockMode, Mark, NearLeaf, WriteGuard, mask, take};
 use crate::{Error, Fd, FdData, FileRef, Files};
 
 /// Places at which the tree records the leaves of the hint.
@@ -103,44 +101,32 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let file = file.0;
         // Nearly always the lock of the leaf is free. Then this makes no calls, but for that at its
         // end: no registers have to be saved.
-        let file = match self.lock_first_with_room() {
+        let opened = match self.lock_first_with_room() {
             // The lowest of the first leaf is that of the table: the hint need not be confirmed.
-            Some(first) => match self.open_in(Some(first.leaf), 0, |_| true, file, data) {
-                Ok(fd) => return Ok(fd),
-                Err(file) => file,
-            },
-            None => file,
+            Some(first) => self.open_in(Some(first.leaf), 0, |_| true, file, data),
+            None => self.open_hinted(file, data, LockMode::Try),
         };
-        let Some(reader) = self.tree.try_read() else {
-            return self.open_blocking(file, data);
-        };
-        match self.open_hinted(&reader, file, data, LockMode::Try) {
+        match opened {
             Ok(fd) => Ok(fd),
-            Err(file) => {
-                drop(reader);
-                self.open_blocking(file, data)
-            }
+            Err(file) => self.open_blocking(file, data),
         }
     }
 
     /// Locks the first leaf, if the hint leads there and it seems to have room. A table with less
-    /// than 64 descriptors opens all of them there, without a read-side section.
+    /// than 64 descriptors opens all of them there.
     #[inline(always)]
-    pub(crate) fn lock_first_with_room(&self) -> Option<FirstLeaf<'_, T>> {
+    pub(crate) fn lock_first_with_room(&self) -> Option<NearLeaf<'_, T>> {
         let is_hinted = self.free_hint.hint()?.leaf() == 0;
         // Before the lock, so that a full leaf is not written.
-        let has_room = is_hinted && !self.tree.first_looks_full();
-        has_room.then(|| self.tree.try_lock_first())?
+        let has_room = is_hinted && !self.tree.is_near_full(FIRST, 0);
+        has_room.then(|| self.tree.try_lock_near(FIRST, 0))?
     }
 
     /// Opens `file` where [`open`](Self::open) has to block or to search. If there is an error, the
     /// file is dropped, outside of all locks.
     #[inline(never)]
     pub(crate) fn open_blocking(&self, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
-        let opened = match self.tree.read() {
-            Some(reader) => self.open_hinted(&reader, file, data, LockMode::Block),
-            None => Err(file),
-        };
+        let opened = self.open_hinted(file, data, LockMode::Block);
         opened.or_else(|file| {
             self.check_exhausted()?;
             self.open_searching(Wanted::Lowest(Fd::MIN), file, data)
@@ -206,7 +192,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(always)]
     pub(crate) fn open_hinted(
         &self,
-        reader: &ReadGuard<'_, T>,
         file: Ref<T>,
         data: FdData,
         mode: LockMode,
@@ -215,36 +200,49 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(file);
         };
-        let Some(first) = reader.cached(FIRST, hint.leaf()) else {
-            cold_path();
-            return Err(file);
-        };
-        // With a cold cache, one wait is enough for both.
-        reader.prefetch_cached(SECOND);
+        let index = hint.leaf();
         // weaken: open-that-does-not-confirm-its-hint
         let is_confirmed = || self.free_hint.is_confirmed(hint);
         // Before the lock, so that a full leaf is not written.
-        if !first.looks_full() {
-            let leaf = mode.lock_leaf(first);
-            return self.open_in(leaf, hint.leaf(), |_| is_confirmed(), file, data);
+        if index == 0 && !self.tree.is_near_full(FIRST, 0) {
+            // The lowest of the first leaf is that of the table: the hint need not be confirmed.
+            let leaf = mode.lock_near(&self.tree, FIRST, 0);
+            return self.open_near(leaf, 0, |_| true, file, data);
+        }
+        if index != 0 && !self.tree.is_near_full(FIRST, index) {
+            let leaf = mode.lock_near(&self.tree, FIRST, index);
+            return self.open_near(leaf, index, |_| is_confirmed(), file, data);
         }
         // (a2)
-        let Some(index) = self.free_hint.second() else {
-            return Err(file);
-        };
-        let Some(second) = reader.cached(SECOND, index) else {
-            return Err(file);
-        };
-        // As above.
-        if second.looks_full() {
+        let second = self.free_hint.second();
+        let Some(second) = second.filter(|&second| !self.tree.is_near_full(SECOND, second)) else {
             cold_path();
             return Err(file);
-        }
+        };
         // A search takes over the claim, or goes elsewhere. (e)
         // weaken: first-leaf-that-is-looked-at-once
-        let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == 0 && first.is_full();
-        let permit = |leaf: &LeafGuard<'_, T>| permit(leaf) && is_confirmed();
-        self.open_in(mode.lock_leaf(second), index, permit, file, data)
+        let permit = |leaf: &LeafGuard<'_, T>| {
+            leaf.state().claim == 0 && self.tree.is_near_full(FIRST, index) && is_confirmed()
+        };
+        let leaf = mode.lock_near(&self.tree, SECOND, second);
+        self.open_near(leaf, second, permit, file, data)
+    }
+
+    /// Opens `file` as [`open_in`](Self::open_in) does.
+    #[inline(always)]
+    fn open_near(
+        &self,
+        leaf: Option<NearLeaf<'_, T>>,
+        index: usize,
+        permit: impl FnOnce(&LeafGuard<'_, T>) -> bool,
+        file: Ref<T>,
+        data: FdData,
+    ) -> Result<Fd, Ref<T>> {
+        let Some(near) = leaf else {
+            cold_path();
+            return Err(file);
+        };
+        self.open_in(Some(near.leaf), index, permit, file, data)
     }
 
     /// Opens `file` at the lowest free descriptor of a leaf, or returns it. `permit` is called with

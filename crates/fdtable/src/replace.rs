@@ -347,7 +347,7 @@ pub(crate) fn store<T: ?Sized>(
     data: FdData,
 ) -> Option<ClosedFile<T>> {
     // (o)
-    leaf.open.set_release(bit);
+    leaf.take(bit);
     set_cloexec(leaf, bit, data.flags);
     let displaced = if leaf.has_table() {
         leaf.replace(bit, file, data.into_slot())

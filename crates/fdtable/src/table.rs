@@ -59,10 +59,9 @@ pub(crate) const AT_ONCE: usize = 256;
 
 pub(crate) type Tree<T> = radix::Tree<T, LeafMeta, TableState>;
 pub(crate) type ReadGuard<'e, T> = radix::ReadGuard<'e, T, LeafMeta, TableState>;
-pub(crate) type UnlockedLeaf<'e, T> = radix::UnlockedLeaf<'e, T, LeafMeta, TableState>;
 pub(crate) type Leaf<T> = leaf::Leaf<T, LeafMeta>;
 pub(crate) type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, LeafMeta>;
-pub(crate) type FirstLeaf<'t, T> = radix::FirstLeaf<'t, T, LeafMeta>;
+pub(crate) type NearLeaf<'t, T> = radix::NearLeaf<'t, T, LeafMeta>;
 pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, LeafMeta>;
 pub(crate) type WriteGuard<'t, T> = radix::WriteGuard<'t, T, LeafMeta, TableState>;
 
@@ -175,19 +174,22 @@ impl LockMode {
         index: usize,
     ) -> Option<LeafGuard<'e, T>> {
         match self {
-            Self::Try => reader.try_lock_by_walk(index),
+            Self::Try => reader.try_lock_by_walk(index, |_| true),
             Self::Block => reader.lock_leaf(index),
         }
     }
 
+    /// Locks the leaf of an index, if it is the first one or cached at `place`.
     #[inline(always)]
-    pub(crate) fn lock_leaf<'e, T: ?Sized + Send + Sync>(
+    pub(crate) fn lock_near<T: ?Sized + Send + Sync>(
         self,
-        found: UnlockedLeaf<'e, T>,
-    ) -> Option<LeafGuard<'e, T>> {
+        tree: &Tree<T>,
+        place: usize,
+        index: usize,
+    ) -> Option<NearLeaf<'_, T>> {
         match self {
-            Self::Try => found.try_lock(),
-            Self::Block => found.lock(),
+            Self::Try => tree.try_lock_near(place, index),
+            Self::Block => tree.lock_near(place, index),
         }
     }
 }
@@ -366,7 +368,7 @@ pub(crate) fn take<T: ?Sized>(
     file: Option<Ref<T>>,
 ) {
     // (o)
-    leaf.open.set_release(bit);
+    leaf.take(bit);
     set_cloexec(leaf, bit, data.flags);
     // A free descriptor has the default data.
     if data != FdData::default() && leaf.has_table() {

@@ -31,8 +31,9 @@
 //! There are three kinds of writers, from the most to the least frequent:
 //! - Writers of a leaf: readers of the tree's [big-reader lock](mod@fdtable_sync::brlock), with the
 //!   leaf locked ([`ReadGuard::lock_leaf`]). In the first leaf its lock is enough
-//!   ([`Tree::try_lock_first`]): the leaf is the tree's own for good, and a thread that excludes
-//!   readers takes that lock once, and then no writer is in the leaf.
+//!   ([`Tree::try_lock_near`]): the leaf is the tree's own for good, and a thread that excludes
+//!   readers takes that lock once, and then no writer is in the leaf. It is enough, too, in a leaf
+//!   that is [cached](mod@cached).
 //! - Writers of nodes: one at a time, with the tree's lock ([`Tree::write`]). The leaf's
 //!   own lock keeps the others out of a leaf, and a writer of nodes can write leaves itself.
 //! - Sharing of the tree: with the tree's lock, and with readers excluded
@@ -69,33 +70,36 @@ use fdtable_sync::brlock::{self, BrLock};
 use fdtable_sync::fence;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-use fdtable_sync::platform::{KeptCpu, Mutex, MutexGuard, keep_cpu, let_others, relax};
-use fdtable_sync::prefetch::prefetch;
+use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64};
+use fdtable_sync::platform::{Mutex, MutexGuard, let_others, relax};
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::refcount::spread;
 use fdtable_sync::unwind;
 
+mod cached;
 mod cow;
 pub mod leaf;
 mod node;
 mod node_head;
 mod owned;
+mod place;
 mod search;
 mod share;
 mod slot_data;
-mod unlocked_leaf;
 
+pub use cached::{CACHED_LEAVES, NearLeaf};
 pub use node::{FANOUT, INDEXES, Retired};
-use node::{Root, leaf, next_leaf, put, walk};
+use node::{Root, next_leaf, put, walk};
 use node_head::{Erased, NONE, NodeHead, OwnerId, new_owner_id};
 pub use owned::NotFound;
-pub use unlocked_leaf::UnlockedLeaf;
+use place::Place;
 
 /// A tree from an index, below [`INDEXES`], to a [`Leaf`]. Each leaf has an `S`, and the tree has a
 /// `D`, under the tree's lock.
 pub struct Tree<T: ?Sized, S: LeafState, D> {
     shared: Shared,
+    /// The leaves of most opens and closes.
+    places: [Place; CACHED_LEAVES],
     /// The leaf of index 0. It is always this tree's own.
     first: Leaf<T, S>,
     data: Mutex<D>,
@@ -111,60 +115,9 @@ struct Shared {
     /// with readers excluded if there are nodes.
     owner: AtomicU64,
     lock: BrLock,
-    /// The leaves of most opens and closes. Saves writers the walk.
-    leaf_cache: [CachedLeaf; CACHED_LEAVES],
 }
 
 const _: () = assert!(cfg!(loom) || size_of::<Shared>() == 64);
-
-/// A leaf, and its index; null if there is none. Changes with the tree's lock held. The
-/// index is only a hint: a thread that uses the leaf checks it.
-struct CachedLeaf {
-    leaf: AtomicPtr<Erased>,
-    index: AtomicUsize,
-}
-
-/// How many leaves are found without a walk.
-pub const CACHED_LEAVES: usize = 2;
-
-impl CachedLeaf {
-    /// Sets the leaf. With the tree's lock held.
-    fn set(&self, leaf: *mut Erased, index: usize) {
-        // Relaxed, both: only the holder of the lock writes them.
-        if self.leaf.load(Relaxed) != leaf || self.index.load(Relaxed) != index {
-            // Release: pairs with the acquire in `Tree::cached`.
-            self.leaf.store(leaf, Release);
-            // Relaxed: a hint.
-            self.index.store(index, Relaxed);
-        }
-    }
-
-    /// Returns true if the leaf of `index` is probably set.
-    #[inline(always)]
-    fn is_of(&self, index: usize) -> bool {
-        // Relaxed: a hint.
-        self.index.load(Relaxed) == index
-    }
-
-    /// Returns the leaf, if one is set.
-    ///
-    /// # Safety
-    /// For all of `'l` the caller is inside a section, or keeps the tree from being changed.
-    #[inline(always)]
-    unsafe fn get<'l, T: ?Sized, S>(&self) -> Option<&'l Leaf<T, S>> {
-        // Acquire: pairs with the release in `set`, so the complete leaf is visible.
-        let found = self.leaf.load(Acquire);
-        // SAFETY: `forget` clears it before the leaf is unlinked, so it is kept like one that was
-        // reached from the root.
-        (!found.is_null()).then(|| unsafe { leaf::<T, S>(found) })
-    }
-
-    /// Clears the leaf. With the tree's lock held.
-    fn clear(&self) {
-        // Relaxed: nothing is published.
-        self.leaf.store(ptr::null_mut(), Relaxed);
-    }
-}
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Makes a tree that has only the first leaf. Does not allocate. The first tree of a process
@@ -177,11 +130,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
                 root: AtomicPtr::new(ptr::null_mut()),
                 owner: AtomicU64::new(NONE),
                 lock: BrLock::new(),
-                leaf_cache: core::array::from_fn(|_| CachedLeaf {
-                    leaf: AtomicPtr::new(ptr::null_mut()),
-                    index: AtomicUsize::new(0),
-                }),
             },
+            places: core::array::from_fn(|_| Place::new()),
             // The first leaf's own owner ID is never read.
             first: Leaf::new(NodeHead::of::<Leaf<T, S>>(NONE, LockTag::of(0))),
             data: Mutex::new(data),
@@ -223,21 +173,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     pub fn is_vacant(&self, slot: usize, _section: &Guard<'_>) -> bool {
         // SAFETY: the guard is of a section that lasts until this returns.
         unsafe { self.is_vacant_in_section(slot) }
-    }
-
-    /// Returns true if a slot of the first leaf has no object, as [`is_vacant`](Self::is_vacant)
-    /// does, without a section. Returns false for other slots. Neither blocks nor allocates.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_plainly_vacant(&self, slot: usize) -> bool {
-        // First without the fence: nearly always it is open.
-        if slot >= BITS || !self.first.is_vacant(slot) {
-            return false;
-        }
-        cold_path();
-        // As in `is_vacant`.
-        fence::full();
-        self.first.is_vacant(slot)
     }
 
     /// Like [`is_vacant`](Self::is_vacant).
@@ -291,35 +226,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     pub fn try_read(&self) -> Option<ReadGuard<'_, T, S, D>> {
         let reader = self.shared.lock.try_read()?;
         Some(ReadGuard { tree: self, reader })
-    }
-
-    /// Returns true if every slot of the first leaf seems to be taken. Does not write its line.
-    #[inline(always)]
-    #[must_use]
-    pub fn first_looks_full(&self) -> bool {
-        self.first.open.is_full()
-    }
-
-    /// Locks the first leaf alone, unless its lock is taken or readers are excluded. Takes neither
-    /// the read side nor a section: the leaf is there as long as the tree, and a thread that
-    /// excludes readers passes the lock of the leaf before it relies on that. Never waits, and
-    /// calls nothing.
-    #[inline(always)]
-    pub fn try_lock_first(&self) -> Option<FirstLeaf<'_, T, S>> {
-        let keeps_cpu = keep_cpu();
-        // SAFETY: the first leaf is always this tree's own.
-        let leaf = unsafe { self.first.try_lock(0) }?;
-        // After the lock: either the other thread passes it later, and waits for this one, or this
-        // one sees that readers are excluded.
-        // weaken: first-leaf-that-is-written-while-readers-are-excluded
-        if self.shared.lock.excludes_readers() {
-            cold_path();
-            return None;
-        }
-        Some(FirstLeaf {
-            leaf,
-            _keeps_cpu: keeps_cpu,
-        })
     }
 
     /// Waits for the tree's lock and takes it.
@@ -417,86 +323,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         // SAFETY: as above.
         unsafe { walk(root.node, index, root.height) }
     }
-
-    /// Locks the leaf of `index`, if there is one that may be written.
-    ///
-    /// # Safety
-    /// As for [`find`](Self::find); and for all of `'l` the owner ID of the tree does not change.
-    #[inline(always)]
-    unsafe fn lock_owned<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
-    where
-        Self: 'l,
-    {
-        // SAFETY: as the caller promises.
-        let guard = match unsafe { self.lock_cached(index) } {
-            Some(guard) => guard,
-            None => {
-                // SAFETY: as the caller promises.
-                let leaf = unsafe { self.find(index) }?;
-                // SAFETY: the ownership is checked next.
-                unsafe { leaf.lock(index) }
-            }
-        };
-        // After the lock: the leaf may have been removed while this thread waited.
-        self.owns(&guard, index).then_some(guard)
-    }
-
-    /// Locks a leaf that was found, if it is that of `index`, may be written, and its lock is free.
-    ///
-    /// # Safety
-    /// As for [`lock_owned`](Self::lock_owned).
-    #[inline(always)]
-    unsafe fn try_lock_found<'l>(
-        &self,
-        leaf: &'l Leaf<T, S>,
-        index: usize,
-    ) -> Option<LeafGuard<'l, T, S>> {
-        // SAFETY: the ownership is checked next.
-        let guard = unsafe { leaf.try_lock(index) }?;
-        // After the lock: the leaf may have been removed before.
-        // weaken: look-at-the-token-of-a-leaf-that-was-found
-        if self.owns(&guard, index) {
-            return Some(guard);
-        }
-        cold_path();
-        None
-    }
-
-    /// Locks the leaf of `index` if [`WriteGuard::cache_leaves`] has set it and its lock is free.
-    /// The caller checks that the tree owns it.
-    ///
-    /// # Safety
-    /// As for [`find`](Self::find).
-    #[inline(always)]
-    unsafe fn lock_cached<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
-    where
-        Self: 'l,
-    {
-        // SAFETY: as the caller promises.
-        let leaf = unsafe { self.cached(index) }?;
-        // SAFETY: the caller checks that the tree owns it.
-        unsafe { leaf.try_lock(index) }
-    }
-
-    /// Finds the leaf that [`WriteGuard::cache_leaves`] set for `index`, or another leaf: the
-    /// caller checks its index.
-    ///
-    /// # Safety
-    /// As for [`find`](Self::find).
-    #[inline(always)]
-    unsafe fn cached<'l>(&self, index: usize) -> Option<&'l Leaf<T, S>>
-    where
-        Self: 'l,
-    {
-        // The first leaf is never set here, and is as easily found.
-        if index == 0 {
-            return None;
-        }
-        let cache = self.shared.leaf_cache.iter();
-        let cached = cache.into_iter().find(|cached| cached.is_of(index))?;
-        // SAFETY: as the caller promises.
-        unsafe { cached.get() }
-    }
 }
 
 /// The read side of a tree's big-reader lock: permission to write in leaves. Drop it before waiting
@@ -537,23 +363,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
         unsafe { self.tree.lock_owned(index) }
     }
 
-    /// Finds the leaf of `index`, to read it before it is locked. Never waits.
-    #[inline(always)]
-    pub fn find(&self, index: usize) -> Option<UnlockedLeaf<'_, T, S, D>> {
-        // SAFETY: the read side is a section too.
-        let leaf = match unsafe { self.tree.cached(index) } {
-            // If another leaf has been set meanwhile, its lock is not taken.
-            Some(leaf) => leaf,
-            // SAFETY: as above.
-            None => unsafe { self.tree.find(index) }?,
-        };
-        Some(UnlockedLeaf {
-            tree: self.tree,
-            leaf,
-            index,
-        })
-    }
-
     /// Like [`Tree::is_vacant`].
     #[inline(always)]
     pub fn is_vacant(&self, slot: usize) -> bool {
@@ -561,57 +370,22 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
         unsafe { self.tree.is_vacant_in_section(slot) }
     }
 
-    /// Like [`lock_leaf`](Self::lock_leaf), unless another thread holds the leaf's lock. For a leaf
-    /// that [`WriteGuard::cache_leaves`] has probably not set. Never waits.
+    /// Like [`lock_leaf`](Self::lock_leaf), unless another thread holds the leaf's lock, the leaf
+    /// is cached, or `permit`, which has the leaf before it is locked, refuses. Never waits.
     #[inline(always)]
-    pub fn try_lock_by_walk(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+    pub fn try_lock_by_walk(
+        &self,
+        index: usize,
+        permit: impl FnOnce(&Leaf<T, S>) -> bool,
+    ) -> Option<LeafGuard<'_, T, S>> {
         // SAFETY: the read side is a section too.
-        let leaf = unsafe { self.tree.find(index) }?;
-        // SAFETY: as in `lock_leaf`.
-        unsafe { self.tree.try_lock_found(leaf, index) }
+        let leaf = unsafe { self.tree.find(index) }.filter(|leaf| permit(leaf))?;
+        // SAFETY: the ownership is checked next.
+        let guard = unsafe { leaf.try_lock(index) }?;
+        // After the lock: the leaf may have been removed before.
+        // weaken: look-at-the-token-of-a-leaf-that-was-found
+        self.tree.owns(&guard, index).then_some(guard)
     }
-
-    /// Finds the first leaf, or the one that [`WriteGuard::cache_leaves`] set at `place`, to read
-    /// it before it is locked. There may be another leaf than that of `index` at `place`. Never
-    /// waits.
-    ///
-    /// # Panics
-    /// If `place` is not below [`CACHED_LEAVES`].
-    #[inline(always)]
-    pub fn cached(&self, place: usize, index: usize) -> Option<UnlockedLeaf<'_, T, S, D>> {
-        let leaf = if index == 0 {
-            &self.tree.first
-        } else {
-            // SAFETY: the read side is a section too.
-            unsafe { self.tree.shared.leaf_cache[place].get() }?
-        };
-        Some(UnlockedLeaf {
-            tree: self.tree,
-            leaf,
-            index,
-        })
-    }
-
-    /// Prefetches the line of the leaf that is set at `place`, if there is one.
-    ///
-    /// # Panics
-    /// If `place` is not below [`CACHED_LEAVES`].
-    #[inline(always)]
-    pub fn prefetch_cached(&self, place: usize) {
-        // Relaxed: the pointer is not dereferenced.
-        let leaf = self.tree.shared.leaf_cache[place].leaf.load(Relaxed);
-        if !leaf.is_null() {
-            prefetch(leaf);
-        }
-    }
-}
-
-/// The first leaf, locked without the read side.
-pub struct FirstLeaf<'t, T: ?Sized, S> {
-    /// The leaf, whose lock may be released before the rest is dropped.
-    pub leaf: LeafGuard<'t, T, S>,
-    /// Dropped after the lock.
-    _keeps_cpu: KeptCpu,
 }
 
 /// Exclusive access to the nodes of a tree, and to the user's data. Holds the tree's lock.
@@ -717,6 +491,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // Waits for a thread that uses the first leaf alone.
         // weaken: exclusion-that-does-not-pass-the-first-leaf
         drop(self.lock_leaf(0));
+        // weaken: exclusion-that-leaves-leaves-cached
+        self.uncache(|_, _| true);
     }
 
     /// Undoes one [`exclude_readers`](Self::exclude_readers).

@@ -16,7 +16,8 @@
 //! by chance.
 //!
 //! The word also has a *tag* for what it guards. A thread that found it by a hint takes the lock
-//! with the tag that it expects, and so checks the hint in the same step.
+//! with the tag that it expects, and so checks the hint in the same step. The holder may change the
+//! tag.
 
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -25,7 +26,7 @@ use crate::platform::{back_off, const_fn, enter_lock, leave_lock};
 /// Set while a thread holds the lock. The tag is in the bits above.
 const TAKEN: u32 = 1;
 
-/// Identifies what a lock guards: an index below 2^31 that never changes.
+/// Identifies what a lock guards: an index below 2^31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockTag(u32);
 
@@ -34,6 +35,12 @@ impl LockTag {
     #[inline(always)]
     pub const fn of(index: usize) -> Self {
         Self((index as u32) << 1)
+    }
+
+    /// Returns the index.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        (self.0 >> 1) as usize
     }
 }
 
@@ -50,18 +57,18 @@ impl RawLock {
         }
     }
 
-    /// Returns true if the lock has this tag.
+    /// Returns the tag. A hint, unless the caller keeps it from being changed.
     #[inline(always)]
-    pub fn is(&self, tag: LockTag) -> bool {
-        // Relaxed: the tag never changes.
-        self.0.load(Relaxed) & !TAKEN == tag.0
+    pub fn tag(&self) -> LockTag {
+        // Relaxed: what the tag says is there only for a thread that takes the lock with it.
+        LockTag(self.0.load(Relaxed) & !TAKEN)
     }
 
     /// Waits for the lock and takes it. The tag must be the lock's own: with another one this waits
     /// forever. The lock stays taken until [`unlock`](Self::unlock).
     #[inline(always)]
     pub fn lock(&self, tag: LockTag) {
-        debug_assert!(self.is(tag), "the tag is right, so the wait can end");
+        debug_assert_eq!(self.tag(), tag, "the tag is right, so the wait can end");
         if !self.try_lock(tag) {
             self.wait(|| self.try_lock(tag), tag);
         }
@@ -97,7 +104,7 @@ impl RawLock {
     /// the holder of both.
     #[inline(always)]
     pub fn lock_inner(&self, tag: LockTag) {
-        debug_assert!(self.is(tag), "the tag is right, so the wait can end");
+        debug_assert_eq!(self.tag(), tag, "the tag is right, so the wait can end");
         if !self.try_lock_inner(tag) {
             self.wait(|| self.try_lock_inner(tag), tag);
         }
@@ -126,11 +133,12 @@ impl RawLock {
         }
     }
 
-    /// Releases a lock that was taken inside of another one.
+    /// Releases a lock that was taken inside of another one. It has this tag from then on.
     ///
     /// # Safety
-    /// The caller holds it, with this tag, by [`lock_inner`](Self::lock_inner) or
-    /// [`try_lock_inner`](Self::try_lock_inner), and no longer uses what it guards.
+    /// The caller holds it by [`lock_inner`](Self::lock_inner) or
+    /// [`try_lock_inner`](Self::try_lock_inner), and no longer uses what it guards. If the tag is
+    /// another one, no thread waits for it with the one before.
     #[inline(always)]
     pub unsafe fn unlock_inner(&self, tag: LockTag) {
         // Release: pairs with the acquire in `try_lock_inner`.
@@ -174,7 +182,7 @@ mod tests {
     fn one_at_a_time() {
         let name = LockTag::of(7);
         let (lock, inside) = (RawLock::new(name), AtomicUsize::new(0));
-        assert!(lock.is(name) && !lock.is(LockTag::of(8)));
+        assert_eq!(lock.tag().index(), 7);
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {

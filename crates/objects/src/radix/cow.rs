@@ -5,14 +5,14 @@
 
 use core::ptr::{self, NonNull};
 
+use super::WriteGuard;
 use super::leaf::{Leaf, LeafGuard, LeafState};
 use super::node::{FANOUT, INDEXES, Interior, Retired, Root, interior, leaf, put};
 use super::node_head::{DETACHED, Erased, NONE, NodeHead, free_after_readers};
-use super::{CACHED_LEAVES, WriteGuard};
 use crate::memory::MemoryBox;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
-use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
+use fdtable_sync::platform::atomic::Ordering::Acquire;
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Ensures that there is a leaf of `index` and that the tree owns it. Makes a missing leaf, and
@@ -73,8 +73,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // put of the original is the last of no object. No hook runs here.
         // SAFETY: the tree owns it.
         let guard = unsafe { copy.lock(index) };
-        // weaken: copied-leaf-that-stays-named
-        self.forget(there);
         if old.head.is_sole() {
             // SAFETY: the original is frozen, the copy unpublished. No other tree has the original
             // or can get it, and it is unlinked and freed: its references are put once.
@@ -92,29 +90,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         }
         drop(guard);
         Ok(())
-    }
-
-    /// Sets the leaves that writers find without a walk, until the next call. Index 0, which needs
-    /// no walk, sets none.
-    pub fn cache_leaves(&mut self, indexes: [usize; CACHED_LEAVES]) {
-        for (cached, index) in self.tree.shared.leaf_cache.iter().zip(indexes) {
-            let leaf = self.leaf(index).filter(|_| index != 0);
-            let leaf = leaf.map_or(ptr::null_mut(), |leaf| {
-                ptr::from_ref(leaf).cast_mut().cast::<Erased>()
-            });
-            cached.set(leaf, index);
-        }
-    }
-
-    /// Clears the shortcut to a leaf that is about to be unlinked.
-    fn forget(&self, leaf: *mut Erased) {
-        for cached in &self.tree.shared.leaf_cache {
-            // Relaxed: only the holder of the lock writes it.
-            if cached.leaf.load(Relaxed) == leaf {
-                // The grace period that follows the unlinking covers readers of this too.
-                cached.clear();
-            }
-        }
     }
 
     /// Puts roots above the tree until it has a place for `index`.
@@ -252,6 +227,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // SAFETY: a leaf of this tree; the tree is locked.
         let leaf = unsafe { place.as_ref() };
         if leaf.head.owner() == owner {
+            self.uncache(|_, cached| cached == index);
             // SAFETY: the tree owns it.
             let guard = unsafe { leaf.lock(index) };
             if !permit(&guard) {
@@ -262,8 +238,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             unsafe { leaf.head.set_owner(DETACHED) };
         }
         self.freed.0.set(true);
-        // weaken: removed-leaf-that-stays-named
-        self.forget(place.as_ptr().cast());
         self.mark_free(index);
         parent.set_child(index, 1, ptr::null_mut());
         self.prune(index);

@@ -58,6 +58,7 @@ use fdtable_sync::hint::cold_path;
 use crate::object::header::{RawObject, prefetch_count};
 use crate::object::{Borrowed, Ref, SlotRef};
 use crate::radix::node_head::NodeHead;
+use crate::radix::place::Place;
 use crate::radix::slot_data::{CLOEXEC, TablePlace};
 pub use crate::radix::slot_data::{NeedsLock, NewTable, SlotData};
 use fdtable_sync::bitmap::{BITS, Word, bits_of};
@@ -65,7 +66,6 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use fdtable_sync::platform::keep_cpu;
 use fdtable_sync::rcu::Guard;
 use fdtable_sync::unwind;
 
@@ -121,6 +121,8 @@ pub struct LeafRef<'s, T: ?Sized, S> {
 pub struct LeafGuard<'l, T: ?Sized, S> {
     leaf: &'l Leaf<T, S>,
     tag: LockTag,
+    /// The place whose lock is held, if the leaf is [cached](super::cached).
+    place: Option<&'l Place>,
     /// Not `Send`: a lock is released on the thread that took it.
     stays: PhantomData<*const ()>,
 }
@@ -228,6 +230,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         LeafGuard {
             leaf: self,
             tag,
+            place: None,
             stays: PhantomData,
         }
     }
@@ -247,6 +250,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         Some(LeafGuard {
             leaf: self,
             tag,
+            place: None,
             stays: PhantomData,
         })
     }
@@ -381,25 +385,6 @@ impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
         };
         table.read(bit, || self.borrow(bit))
     }
-
-    /// Borrows the object of a slot, together with the data of the slot at that moment. May wait
-    /// for the lock of the leaf; does not allocate. `index` is the leaf's own.
-    pub fn borrow_with_data_locked(
-        &self,
-        index: usize,
-        bit: usize,
-    ) -> Option<(Borrowed<'s, T>, SlotData)>
-    where
-        S: LeafState,
-    {
-        let _keeps_cpu = keep_cpu();
-        // SAFETY: the leaf is not written here.
-        // weaken: data-that-is-read-without-the-lock
-        let locked = unsafe { self.leaf.lock(index) };
-        let object = self.borrow(bit);
-        let data = object.is_some().then(|| locked.data(bit));
-        object.zip(data)
-    }
 }
 
 impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
@@ -411,7 +396,37 @@ impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
     }
 }
 
-impl<T: ?Sized, S> LeafGuard<'_, T, S> {
+impl<'l, T: ?Sized, S> LeafGuard<'l, T, S> {
+    /// Wraps a cached leaf, for the holder of the lock of its place.
+    #[inline(always)]
+    pub(super) fn in_place(leaf: &'l Leaf<T, S>, place: &'l Place, tag: LockTag) -> Self {
+        Self {
+            leaf,
+            tag,
+            place: Some(place),
+            stays: PhantomData,
+        }
+    }
+
+    /// Sets the bit of a free slot. Releases earlier writes to a thread that finds the leaf full by
+    /// [`is_near_full`](super::Tree::is_near_full).
+    #[inline(always)]
+    pub fn take(&mut self, bit: usize) {
+        self.leaf.open.set_release(bit);
+        if let Some(place) = self.place {
+            place.note_taken(self.leaf.open.is_full());
+        }
+    }
+
+    /// Clears the bit of a taken slot, whose object the caller removes next, if it has one.
+    #[inline(always)]
+    pub fn free(&mut self, bit: usize) {
+        self.leaf.open.clear(bit);
+        if let Some(place) = self.place {
+            place.note_room();
+        }
+    }
+
     /// Replaces the object of a slot, or removes it, and returns the old one. The caller drops
     /// that after it releases its locks. If the leaf is dropped or copied while the bit of an
     /// object in `open` is clear, the object leaks.
@@ -564,8 +579,12 @@ impl<T: ?Sized, S> Deref for LeafGuard<'_, T, S> {
 impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: locked when this was made, and the state is not borrowed any more.
-        unsafe { self.leaf.head.lock.unlock_inner(self.tag) };
+        match self.place {
+            // SAFETY: locked when this was made, and the state is not borrowed any more.
+            None => unsafe { self.leaf.head.lock.unlock_inner(self.tag) },
+            // SAFETY: as above.
+            Some(place) => unsafe { place.unlock(self.tag) },
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use ::loom::cell::UnsafeCell;
 use fdtable_sync::model::Preemptions::{self, Any, AtMost};
 use fdtable_sync::model::{JoinHandle, explore, join, spawn};
 use fdtable_sync::platform::Arc;
-use fdtable_sync::platform::atomic::AtomicBool;
+use fdtable_sync::platform::atomic::{AtomicBool, AtomicUsize};
 use fdtable_sync::rcu::read_lock;
 
 /// A state that the checker watches: how often its leaf was written. Its end is a write too.
@@ -62,7 +62,10 @@ pub(super) fn tree(fates: &Fates, slots: &[usize]) -> Arc<Sample> {
 }
 
 /// Runs `act` on a thread of its own.
-pub(super) fn thread(tree: &Arc<Sample>, act: impl FnOnce(&Sample) + 'static) -> JoinHandle<()> {
+pub(super) fn thread<R: 'static>(
+    tree: &Arc<Sample>,
+    act: impl FnOnce(&Sample) -> R + 'static,
+) -> JoinHandle<R> {
     let tree = tree.clone();
     spawn(move || act(&tree))
 }
@@ -615,7 +618,7 @@ fn a_write_in_the_first_leaf_alone_meets_an_exclusion() {
     explore(AtMost(3), || {
         let tree = Arc::new(Sample::new(()));
         let writer = thread(&tree, |tree| {
-            if let Some(first) = tree.try_lock_first() {
+            if let Some(first) = tree.try_lock_near(0, 0) {
                 note(first.leaf);
             }
         });
@@ -683,8 +686,8 @@ fn a_write_meets_a_removal() {
 fn write_found(tree: &Sample, index: usize) {
     {
         let reader = tree.read();
-        let found = reader.as_ref().and_then(|reader| reader.find(index));
-        if let Some(leaf) = found.and_then(UnlockedLeaf::try_lock) {
+        let reader = reader.as_ref();
+        if let Some(leaf) = reader.and_then(|reader| reader.try_lock_by_walk(index, |_| true)) {
             return note(leaf);
         }
     }
@@ -736,9 +739,23 @@ fn a_borrow_meets_the_removal_of_a_shared_leaf() {
     });
 }
 
-/// Makes writers find a leaf without a walk, and one more.
-fn name(tree: &Sample, indexes: [usize; CACHED_LEAVES]) {
+/// Caches leaves.
+fn cache(tree: &Sample, indexes: [usize; CACHED_LEAVES]) {
     tree.write().cache_leaves(indexes);
+}
+
+/// Makes a tree with a leaf of index 1 that is cached.
+fn cached() -> Arc<Sample> {
+    let tree = Arc::new(Sample::new(()));
+    make_writable(&tree, 1);
+    cache(&tree, [1, 0]);
+    tree
+}
+
+/// Writes in the leaf of index 1 if it is cached, and returns how often: once or not at all.
+fn write_cached(tree: &Sample) -> usize {
+    let near = tree.try_lock_near(0, 1);
+    near.map(|near| note(near.leaf)).map_or(0, |()| 1)
 }
 
 /// A cached leaf that a writer finds before it is complete.
@@ -746,95 +763,165 @@ fn name(tree: &Sample, indexes: [usize; CACHED_LEAVES]) {
 fn a_cached_leaf_is_complete() {
     explore(Any, || {
         let tree = Arc::new(Sample::new(()));
-        let writer = thread(&tree, |tree| write(tree, 1));
+        let writer = thread(&tree, write_cached);
         make_writable(&tree, 1);
-        name(&tree, [1, 0]);
-        join(writer);
-        assert_eq!(writes(&tree, 1), 1);
+        cache(&tree, [1, 0]);
+        let written = join(writer);
+        assert_eq!(writes(&tree, 1), written);
         drop(tree);
         rcu::barrier().expect("outside of sections");
     });
 }
 
-/// A cached leaf that a writer finds after it was unlinked and freed.
-fn a_write_meets_the_end_of_a_cached_leaf(prepare: fn(&Sample), unlink: fn(&Sample)) {
-    explore(AtMost(2), move || {
+/// A leaf that has two locks: half a write, or one that is lost.
+#[test]
+fn a_write_in_a_cached_leaf_meets_one_by_a_walk() {
+    explore(AtMost(2), || {
         let tree = Arc::new(Sample::new(()));
         make_writable(&tree, 1);
-        name(&tree, [1, 0]);
-        prepare(&tree);
-        let writer = thread(&tree, |tree| write(tree, 1));
-        unlink(&tree);
-        rcu::barrier().expect("outside of sections");
-        join(writer);
+        let walker = thread(&tree, |tree| write_found(tree, 1));
+        cache(&tree, [1, 0]);
+        let near = write_cached(&tree);
+        cache(&tree, [0, 0]);
+        join(walker);
+        assert_eq!(writes(&tree, 1), near + 1);
         drop(tree);
         rcu::barrier().expect("outside of sections");
     });
 }
 
+/// The same where the leaf is no longer cached when it is walked to.
 #[test]
-fn a_write_meets_the_removal_of_a_cached_leaf() {
-    a_write_meets_the_end_of_a_cached_leaf(|_| (), |tree| remove(tree, 1));
+fn a_write_in_a_cached_leaf_meets_one_after_it() {
+    explore(AtMost(2), || {
+        let tree = cached();
+        let near = thread(&tree, write_cached);
+        cache(&tree, [0, 0]);
+        write_found(&tree, 1);
+        let written = join(near);
+        assert_eq!(writes(&tree, 1), written + 1);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
 }
 
+/// A write in a leaf that is freed, or that is lost.
 #[test]
-fn a_write_meets_the_copy_of_a_cached_leaf() {
-    a_write_meets_the_end_of_a_cached_leaf(|tree| drop(share(tree)), |tree| make_writable(tree, 1));
+fn a_write_in_a_cached_leaf_meets_its_removal() {
+    explore(AtMost(3), || {
+        let tree = cached();
+        let writer = thread(&tree, write_cached);
+        let removed = tree.write().remove_if(1, |leaf| leaf.open.bits() == 0);
+        drop(removed.expect("there is memory"));
+        rcu::barrier().expect("outside of sections");
+        let written = join(writer);
+        assert_eq!(writes(&tree, 1), written);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
 }
 
-/// A leaf that is found full although a slot of it was freed before one of the leaf above, whose
-/// lock the reader holds: the leaf that was found is not the tree's any more.
-fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
-    explore(AtMost(2), move || {
-        let tree = Arc::new(Sample::new(()));
-        fill(&tree, 1);
-        prepare(&tree);
-        fill(&tree, 2);
-        name(&tree, [1, 2]);
-        let looker = thread(&tree, |tree| {
-            let reader = tree.read().expect("readers are admitted");
-            let (Some(first), Some(second)) = (reader.cached(0, 1), reader.cached(1, 2)) else {
-                return;
-            };
-            let second = second.lock().expect("it stays, and is the tree's own");
-            assert!(second.open.is_full() || !first.is_full(), "it is freed");
-        });
-        free(&tree);
+/// A write that both trees see, or the other one half of.
+#[test]
+fn a_write_in_a_cached_leaf_meets_a_share() {
+    explore(AtMost(2), || {
+        let tree = cached();
+        let writer = thread(&tree, write_cached);
+        let other = share(&tree);
+        let before = writes(&other, 1);
+        let written = join(writer);
+        assert_eq!(writes(&other, 1), before);
+        assert_eq!(writes(&tree, 1), written);
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A leaf that stays the tree's own when the tree is shared is cached still.
+#[test]
+fn a_leaf_that_is_kept_stays_cached() {
+    explore(Any, || {
+        let tree = cached();
+        let other = share_keeping(&tree, Some(1));
+        assert_eq!(write_cached(&tree), 1);
+        assert_eq!((writes(&tree, 1), writes(&other, 1)), (1, 0));
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A write in a cached leaf while readers are excluded.
+#[test]
+fn a_write_in_a_cached_leaf_meets_an_exclusion() {
+    explore(AtMost(3), || {
+        let tree = cached();
+        let writer = thread(&tree, write_cached);
+        let mut excluding = tree.write();
+        excluding.exclude_readers();
+        // Without the lock of the leaf.
+        let bits = || excluding.leaf(1).expect("it is there").open.bits();
+        let before = bits();
+        ::loom::thread::yield_now();
+        assert_eq!(bits(), before);
+        excluding.cache_leaves([1, 0]);
+        assert_eq!(excluding.cached(), [0; CACHED_LEAVES]);
+        excluding.admit_readers();
+        drop(excluding);
+        let written = join(writer);
+        assert_eq!(writes(&tree, 1), written);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A leaf that is found full by a thread that finds one of its slots empty.
+#[test]
+fn a_look_at_a_cached_leaf_meets_a_close() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
         {
             let writer = tree.write();
-            let leaf = writer.lock_leaf(2).expect("it stays");
-            leaf.open.clear(0);
+            let mut leaf = writer.lock_leaf(1).expect("owned above");
+            (1..BITS).for_each(|bit| leaf.take(bit));
+        }
+        cache(&tree, [1, 0]);
+        let looker = thread(&tree, |tree| {
+            let section = read_lock();
+            let is_vacant = tree.leaf(1, &section).expect("it stays").is_vacant(0);
+            assert!(!is_vacant || !tree.is_near_full(0, 1), "it has room");
+        });
+        {
+            let mut near = tree.try_lock_near(0, 1).expect("it is cached");
+            near.leaf.free(0);
+            drop(near.leaf.remove(0));
         }
         join(looker);
         drop(tree);
-        rcu::barrier().expect("outside of sections");
+        fates.check(1);
     });
 }
 
-/// Takes every slot of a leaf.
-fn fill(tree: &Sample, index: usize) {
-    make_writable(tree, index);
-    let writer = tree.write();
-    let leaf = writer.lock_leaf(index).expect("owned above");
-    leaf.open.replace(u64::MAX);
-}
-
+/// A leaf that is full again does not show what was before.
 #[test]
-fn a_full_leaf_meets_its_removal() {
-    a_full_leaf_meets_a_close(|_| (), |tree| remove(tree, 1));
-}
-
-#[test]
-fn a_full_leaf_meets_its_copy() {
-    a_full_leaf_meets_a_close(
-        |tree| drop(share(tree)),
-        |tree| {
-            make_writable(tree, 1);
-            let writer = tree.write();
-            let leaf = writer.lock_leaf(1).expect("owned above");
-            leaf.open.clear(0);
-        },
-    );
+fn a_full_cached_leaf_shows_what_came_before() {
+    explore(AtMost(3), || {
+        let tree = cached();
+        let told = Told::new();
+        let taker = {
+            let told = told.clone();
+            thread(&tree, move |tree| {
+                told.tell();
+                let mut near = tree.try_lock_near(0, 1).expect("it is cached");
+                (0..BITS).for_each(|bit| near.leaf.take(bit));
+            })
+        };
+        assert!(!tree.is_near_full(0, 1) || told.is_told());
+        join(taker);
+        assert!(tree.is_near_full(0, 1));
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
 }
 
 /// A flag that orders nothing.
@@ -1273,7 +1360,10 @@ mod slot_data {
                 let check = |tree: &Sample| {
                     let section = read_lock();
                     let leaf = tree.leaf(0, &section).expect("it is always there");
-                    let found = leaf.borrow_with_data_locked(0, 0).expect("it is open").1;
+                    let found = tree
+                        .borrow_with_data_locked(&leaf, 0, 0)
+                        .expect("it is open")
+                        .1;
                     assert!(
                         [(0, 0), (2, 7)].contains(&(found.flags, found.word)),
                         "{found:?}"

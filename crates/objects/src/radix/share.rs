@@ -40,13 +40,18 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         if root.node.is_null() {
             return self.share_first(other);
         }
-        let tree = self.tree;
+        let (tree, cached) = (self.tree, self.cached());
+        // Also waits for threads that use the first leaf or a cached one alone.
         // weaken: share-without-excluding-readers
-        tree.shared.lock.exclude_readers();
-        let _admits = Admits(&tree.shared.lock);
-        // Also waits for a thread that uses the first leaf alone.
-        self.share_first(other)
-            .and_then(|()| self.share_nodes(root, other, kept))
+        self.exclude_readers();
+        let admits = Admits(&tree.shared.lock);
+        let shared = self
+            .share_first(other)
+            .and_then(|()| self.share_nodes(root, other, kept));
+        drop(admits);
+        // Only those are cached again that stay the tree's own.
+        self.cache_leaves(cached);
+        shared
     }
 
     fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {

@@ -757,7 +757,7 @@ mod slot_data {
     fn read(tree: &TestTree, slot: usize) -> Option<(usize, SlotData)> {
         let section = rcu::read_lock();
         let leaf = tree.leaf(slot / BITS, &section)?;
-        let locked = leaf.borrow_with_data_locked(slot / BITS, slot % BITS);
+        let locked = tree.borrow_with_data_locked(&leaf, slot / BITS, slot % BITS);
         let name = |found: Option<(Borrowed<'_, Rcu<Object>>, SlotData)>| {
             found.map(|(object, data)| (object.name, data))
         };
