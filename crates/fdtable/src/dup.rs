@@ -39,7 +39,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 Some(reader) => reader.get(index_of(old)).ok_or(Error::BadFd)?,
                 None => self.get_even_revoked(old)?.0,
             };
-            self.open_hinted(file, data, LockMode::Try)
+            self.open_hinted(file, data, LockMode::Try, |_| true)
         };
         // No lock is held: the reference may be the last one.
         opened.or_else(|file| self.open_blocking(file, data))

@@ -154,7 +154,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.drain_and_hint(writer);
         // A child does not need them, and has no list of them.
         Self::remove_idle(writer);
-        let kept = reserved_leaves(writer)?;
+        Self::forget_installed(writer);
+        let mut kept = Vec::new();
+        kept.try_reserve_exact(writer.reserved.len())
+            .map_err(|_| OutOfMemory)?;
+        kept.extend_from_slice(&writer.reserved);
         writer.share_with(&mut child.tree, kept.iter().copied())?;
         Ok(kept)
     }
@@ -174,14 +178,4 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         Self::remove_if_empty(&mut writer, index);
     }
-}
-
-fn reserved_leaves<T: ?Sized + Send + Sync>(
-    writer: &WriteGuard<'_, T>,
-) -> Result<Vec<usize>, OutOfMemory> {
-    let mut kept = Vec::new();
-    kept.try_reserve_exact(writer.reserved.leaves().count())
-        .map_err(|_| OutOfMemory)?;
-    kept.extend(writer.reserved.leaves());
-    Ok(kept)
 }

@@ -104,7 +104,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let opened = match self.lock_first_with_room() {
             // The lowest of the first leaf is that of the table: the hint need not be confirmed.
             Some(first) => self.open_in(Some(first.leaf), 0, |_| true, file, data),
-            None => self.open_hinted(file, data, LockMode::Try),
+            None => self.open_hinted(file, data, LockMode::Try, |_| true),
         };
         match opened {
             Ok(fd) => Ok(fd),
@@ -126,7 +126,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// file is dropped, outside of all locks.
     #[inline(never)]
     pub(crate) fn open_blocking(&self, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
-        let opened = self.open_hinted(file, data, LockMode::Block);
+        let opened = self.open_hinted(file, data, LockMode::Block, |_| true);
         opened.or_else(|file| {
             self.check_exhausted()?;
             self.open_searching(Wanted::Lowest(Fd::MIN), file, data)
@@ -159,12 +159,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let mut writer = self.tree.write();
         let mut take = |leaf: &mut LeafGuard<'_, T>, bit: usize| {
             leaf.add_table(&mut table);
+            leaf.state_mut().listed |= is_reservation;
             take(leaf, bit, data, file.take());
         };
         let fd = self.count_search(&mut writer, wanted.min().index(), |writer| {
             if is_reservation {
                 // In each hold of the lock: another reservation may have used the memory.
-                writer.reserved.prepare(1)?;
+                Self::prepare_reserved(writer, 1)?;
             }
             match wanted {
                 Wanted::Lowest(Fd::MIN) => self.search_lowest(writer, &mut take),
@@ -188,14 +189,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(())
     }
 
-    /// Opens `file` in a leaf of the hint, or returns it.
+    /// Opens `file` in a leaf of the hint, or returns it. If there is no file, reserves. `may` is
+    /// called with the leaf locked, and must return true, unless it is the first leaf.
     #[inline(always)]
-    pub(crate) fn open_hinted(
+    pub(crate) fn open_hinted<F: Into<Option<Ref<T>>>>(
         &self,
-        file: Ref<T>,
+        file: F,
         data: FdData,
         mode: LockMode,
-    ) -> Result<Fd, Ref<T>> {
+        may: impl Fn(&LeafGuard<'_, T>) -> bool,
+    ) -> Result<Fd, F> {
         let Some(hint) = self.free_hint.hint() else {
             cold_path();
             return Err(file);
@@ -211,7 +214,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         if index != 0 && !self.tree.is_near_full(FIRST, index) {
             let leaf = mode.lock_near(&self.tree, FIRST, index);
-            return self.open_near(leaf, index, |_| is_confirmed(), file, data);
+            let permit = |leaf: &LeafGuard<'_, T>| may(leaf) && is_confirmed();
+            return self.open_near(leaf, index, permit, file, data);
         }
         // (a2)
         let second = self.free_hint.second();
@@ -222,7 +226,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // A search takes over the claim, or goes elsewhere. (e)
         // weaken: first-leaf-that-is-looked-at-once
         let permit = |leaf: &LeafGuard<'_, T>| {
-            leaf.state().claim == 0 && self.tree.is_near_full(FIRST, index) && is_confirmed()
+            may(leaf)
+                && leaf.state().claim == 0
+                && self.tree.is_near_full(FIRST, index)
+                && is_confirmed()
         };
         let leaf = mode.lock_near(&self.tree, SECOND, second);
         self.open_near(leaf, second, permit, file, data)
@@ -230,14 +237,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Opens `file` as [`open_in`](Self::open_in) does.
     #[inline(always)]
-    fn open_near(
+    fn open_near<F: Into<Option<Ref<T>>>>(
         &self,
         leaf: Option<NearLeaf<'_, T>>,
         index: usize,
         permit: impl FnOnce(&LeafGuard<'_, T>) -> bool,
-        file: Ref<T>,
+        file: F,
         data: FdData,
-    ) -> Result<Fd, Ref<T>> {
+    ) -> Result<Fd, F> {
         let Some(near) = leaf else {
             cold_path();
             return Err(file);
@@ -248,14 +255,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at the lowest free descriptor of a leaf, or returns it. `permit` is called with
     /// the leaf locked, and must return true.
     #[inline(always)]
-    pub(crate) fn open_in(
+    pub(crate) fn open_in<F: Into<Option<Ref<T>>>>(
         &self,
         leaf: Option<LeafGuard<'_, T>>,
         index: usize,
         permit: impl FnOnce(&LeafGuard<'_, T>) -> bool,
-        file: Ref<T>,
+        file: F,
         data: FdData,
-    ) -> Result<Fd, Ref<T>> {
+    ) -> Result<Fd, F> {
         let Some((mut leaf, bit)) = lowest_in(leaf, 0) else {
             cold_path();
             return Err(file);
@@ -272,7 +279,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(file);
         }
-        take(&mut leaf, bit, data, Some(file));
+        take(&mut leaf, bit, data, file.into());
         Ok(Fd::from_index(number))
     }
 

@@ -174,10 +174,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<(), Error> {
         let count = fds.len();
         self.search_several(writer, fds, flags, |writer| {
-            Ok(writer.reserved.prepare(count)?)
+            Ok(Self::prepare_reserved(writer, count)?)
         })?;
         fds.iter()
-            .for_each(|fd| writer.reserved.add(place_of(fd.index()).0));
+            .for_each(|fd| Self::list_reserved(writer, place_of(fd.index()).0));
         Ok(())
     }
 

@@ -75,7 +75,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes room for as many descriptors as a leaf has, if the mode is on.
     pub(crate) fn prepare_quarantine(writer: &mut WriteGuard<'_, T>) -> Result<(), Error> {
         if writer.is_quarantine_on() {
-            writer.reserved.prepare(1)?;
+            Self::prepare_reserved(writer, 1)?;
             writer.make_rare()?.quarantine.prepare()?;
         }
         Ok(())
@@ -91,7 +91,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Reports {
         let oldest = (writer.rare.as_mut()).and_then(|it| it.quarantine.push(number));
         let reports = self.free_taken(writer, oldest);
-        writer.reserved.add(place_of(number).0);
+        Self::list_reserved(writer, place_of(number).0);
         reports.unwrap_or(Reports::Few)
     }
 

@@ -9,6 +9,11 @@
 //! table is shared by a fork. So the table keeps a list of the leaves with reservations. Such a
 //! leaf stays the table's own, and the child gets a copy at once (see [`fork`](crate::fork)). So a
 //! reservation can always be installed or dropped without memory.
+//!
+//! The list is changed with the lock of the table. A leaf knows that it is listed: then, and in the
+//! first leaf, of which a fork copies only what is open, a reservation and its installation take
+//! the lock of the leaf alone. A leaf stays listed when it has no reservations any more, until
+//! there is no room on the list, or a fork.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -18,7 +23,7 @@ use fdtable_objects::object::Ref;
 
 use crate::fd::place_of;
 use crate::open::Wanted;
-use crate::table::{AT_ONCE, WriteGuard, set_cloexec};
+use crate::table::{AT_ONCE, LockMode, WriteGuard, set_cloexec};
 use crate::{Error, Fd, FdArg, FdData, FileRef, Files};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
@@ -57,7 +62,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn reserve(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
         let data = data.into();
         data.flags.check()?;
-        self.reserve_lowest(Fd::MIN, data)
+        match self.open_hinted(None, data, LockMode::Try, |leaf| leaf.state().listed) {
+            Ok(fd) => Ok(Reservation { files: self, fd }),
+            Err(_) => self.reserve_lowest(Fd::MIN, data),
+        }
     }
 
     /// Reserves the lowest free descriptor that is `min` or more. May wait for the lock, and
@@ -143,9 +151,9 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservations<'_, T> {
 
 impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     /// Takes over a descriptor of `files` that was taken without a file in this hold of the lock.
-    /// [`Reserved::prepare`](crate::table::Reserved::prepare) was called in it.
+    /// [`prepare_reserved`](Files::prepare_reserved) was called in it.
     pub(crate) fn new(files: &'f Files<T>, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Self {
-        writer.reserved.add(place_of(fd.index()).0);
+        Files::list_reserved(writer, place_of(fd.index()).0);
         Self { files, fd }
     }
 
@@ -227,14 +235,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Installs a file at a descriptor that the caller has reserved.
     pub(crate) fn install(&self, fd: Fd, file: Ref<T>) {
         let (index, bit) = place_of(fd.index());
-        let mut writer = self.tree.write();
-        writer.reserved.remove(index);
-        let before = {
-            let leaf = writer.lock_leaf(index);
-            let mut leaf = leaf.expect("a leaf with a reservation stays");
-            leaf.exchange(bit, Some(file))
-        };
-        debug_assert!(before.is_none(), "only its holder installs a reservation");
+        // Only its holder installs a reservation: the slot is empty.
+        if let Some(place) = self.tree.place_of(index)
+            && let Some(mut near) = self.tree.try_lock_near(place, index)
+        {
+            return near.leaf.put(bit, file);
+        }
+        let writer = self.tree.write();
+        let leaf = writer.lock_leaf(index);
+        leaf.expect("a leaf with a reservation stays")
+            .put(bit, file);
     }
 
     /// Sets the data of a descriptor that the caller has reserved.
@@ -262,7 +272,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Frees a descriptor that is taken and has no file.
     pub(crate) fn free_reserved(&self, writer: &mut WriteGuard<'_, T>, number: usize) -> Reports {
         let (index, bit) = place_of(number);
-        writer.reserved.remove(index);
         let leaf = writer.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
         leaf.map_or(Reports::Few, |mut leaf| {

@@ -67,7 +67,9 @@ pub(crate) type WriteGuard<'t, T> = radix::WriteGuard<'t, T, LeafMeta, TableStat
 
 /// The data that the lock of the table guards besides the nodes.
 pub(crate) struct TableState {
-    pub(crate) reserved: Reserved,
+    /// The leaves with reservations, in ascending order, and some that had reservations once. The
+    /// first leaf is not among them: a fork copies what is open there.
+    pub(crate) reserved: Vec<usize>,
     pub(crate) idle: Idle,
     /// Made with the first quarantine or waiter.
     pub(crate) rare: Option<Box<Rare>>,
@@ -79,6 +81,8 @@ pub(crate) struct LeafMeta {
     pub(crate) mark: Mark,
     /// The CPU that allocates any descriptor here, counted from 1; 0 for none.
     pub(crate) claim: u16,
+    /// It is among the leaves with reservations: then a reservation here needs no list.
+    pub(crate) listed: bool,
     /// The next leaf on the same freed-leaf list, which the free hint reads and writes.
     pub(crate) next_freed: u32,
 }
@@ -99,15 +103,15 @@ pub(crate) enum Mark {
 impl TableState {
     pub(crate) fn new() -> Self {
         Self {
-            reserved: Reserved::default(),
+            reserved: Vec::new(),
             idle: Idle::default(),
             rare: None,
         }
     }
 
-    /// Returns true if nothing is reserved, in quarantine or awaited.
+    /// Returns true if nothing is in quarantine or awaited.
     pub(crate) fn is_new(&self) -> bool {
-        self.reserved.is_empty() && self.rare.as_ref().is_none_or(|rare| rare.is_new())
+        self.rare.as_ref().is_none_or(|rare| rare.is_new())
     }
 
     /// Returns true if a thread or a task waits for a change.
@@ -134,7 +138,7 @@ impl LeafState for LeafMeta {
             self.mark != Mark::FreedSince,
             "a fork drains the lists first"
         );
-        // A claim belongs to one table.
+        // A claim belongs to one table, and so does the list of leaves with reservations.
         Self {
             mark: self.mark,
             ..Self::default()
@@ -256,47 +260,40 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// The number of reserved descriptors in each leaf.
-#[derive(Default)]
-pub(crate) struct Reserved {
-    /// In ascending order of the leaves.
-    leaves: Vec<(usize, u32)>,
-}
-
-impl Reserved {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.leaves.is_empty()
-    }
-
-    /// Makes room for `leaves` more leaves.
-    pub(crate) fn prepare(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
-        self.leaves.try_reserve(leaves).map_err(|_| OutOfMemory)
-    }
-
-    fn place(&self, index: usize) -> Result<usize, usize> {
-        self.leaves.binary_search_by_key(&index, |&(leaf, _)| leaf)
-    }
-
-    /// Counts one more reservation in a leaf. Call [`prepare`](Self::prepare) first.
-    pub(crate) fn add(&mut self, index: usize) {
-        match self.place(index) {
-            Ok(there) => self.leaves[there].1 += 1,
-            Err(there) => self.leaves.insert(there, (index, 1)),
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Lists a leaf with a reservation, after [`prepare_reserved`](Self::prepare_reserved).
+    pub(crate) fn list_reserved(writer: &mut WriteGuard<'_, T>, index: usize) {
+        if index != 0
+            && let Err(place) = writer.reserved.binary_search(&index)
+        {
+            writer.reserved.insert(place, index);
         }
     }
 
-    pub(crate) fn remove(&mut self, index: usize) {
-        if let Ok(there) = self.place(index) {
-            self.leaves[there].1 -= 1;
-            if self.leaves[there].1 == 0 {
-                self.leaves.remove(there);
-            }
+    /// Makes room to list `count` more leaves with reservations. Forgets those that have none, if
+    /// there is no room.
+    pub(crate) fn prepare_reserved(
+        writer: &mut WriteGuard<'_, T>,
+        count: usize,
+    ) -> Result<(), OutOfMemory> {
+        if writer.reserved.capacity() - writer.reserved.len() < count {
+            Self::forget_installed(writer);
         }
+        let reserved = &mut writer.reserved;
+        reserved.try_reserve(count).map_err(|_| OutOfMemory)
     }
 
-    /// The indexes of the leaves.
-    pub(crate) fn leaves(&self) -> impl Iterator<Item = usize> {
-        self.leaves.iter().map(|&(index, _)| index)
+    /// Forgets the leaves that have no reservations any more.
+    pub(crate) fn forget_installed(writer: &mut WriteGuard<'_, T>) {
+        let mut reserved = core::mem::take(&mut writer.reserved);
+        reserved.retain(|&index| {
+            writer.lock_leaf(index).is_some_and(|mut leaf| {
+                let has_reserved = leaf.open.bits() & !leaf.installed() != 0;
+                leaf.state_mut().listed &= has_reserved;
+                has_reserved
+            })
+        });
+        writer.reserved = reserved;
     }
 }
 

@@ -541,6 +541,50 @@ impl Process {
     }
 }
 
+/// What breaks if this is wrong: a descriptor that is taken in the child for good.
+#[test]
+fn reservations_where_opens_look_stay_with_the_parent_however_they_are_made() {
+    for (open, elsewhere) in [(3, 0), (70, 0), (70, 10), (70, 100)] {
+        let mut made = Made::default();
+        let mut parent = Process::with(open, &mut made);
+        for count in [1, 1, 3, 3] {
+            // Of the second leaf, only the first reservation has to list it.
+            install(&mut parent, &mut made, 1, |_| ());
+            // The list forgets that leaf, which has none any more.
+            for leaf in 10..10 + elsewhere {
+                drop(
+                    parent
+                        .files
+                        .reserve_from(leaf * 64, NONE)
+                        .expect("it is free"),
+                );
+            }
+            let mut child = None;
+            install(&mut parent, &mut made, count, |parent| {
+                child = Some(parent.fork());
+            });
+            let mut child = child.expect("forked");
+            child.open(&mut made);
+            child.check();
+            parent.check();
+            made.check([&parent, &child]);
+        }
+    }
+}
+
+/// Reserves, does something, and installs.
+fn install(process: &mut Process, made: &mut Made, count: usize, between: impl FnOnce(&Process)) {
+    let reserve = |_| process.files.reserve(NONE).expect("there is room");
+    let reservations: Vec<_> = (0..count).map(reserve).collect();
+    between(process);
+    let mut installed = Vec::new();
+    for reservation in reservations {
+        let (number, file) = made.file();
+        installed.push((reservation.install(file).raw(), (number, NONE)));
+    }
+    process.model.extend(installed);
+}
+
 #[test]
 fn a_reservation_of_a_child_stays_with_the_child() {
     let mut made = Made::default();

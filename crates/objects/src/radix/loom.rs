@@ -837,19 +837,6 @@ fn a_write_in_a_cached_leaf_meets_a_share() {
     });
 }
 
-/// A leaf that stays the tree's own when the tree is shared is cached still.
-#[test]
-fn a_leaf_that_is_kept_stays_cached() {
-    explore(Any, || {
-        let tree = cached();
-        let other = share_keeping(&tree, Some(1));
-        assert_eq!(write_cached(&tree), 1);
-        assert_eq!((writes(&tree, 1), writes(&other, 1)), (1, 0));
-        drop((tree, other));
-        rcu::barrier().expect("outside of sections");
-    });
-}
-
 /// A write in a cached leaf while readers are excluded.
 #[test]
 fn a_write_in_a_cached_leaf_meets_an_exclusion() {

@@ -40,18 +40,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         if root.node.is_null() {
             return self.share_first(other);
         }
-        let (tree, cached) = (self.tree, self.cached());
+        let tree = self.tree;
         // Also waits for threads that use the first leaf or a cached one alone.
         // weaken: share-without-excluding-readers
         self.exclude_readers();
-        let admits = Admits(&tree.shared.lock);
-        let shared = self
-            .share_first(other)
-            .and_then(|()| self.share_nodes(root, other, kept));
-        drop(admits);
-        // Only those are cached again that stay the tree's own.
-        self.cache_leaves(cached);
-        shared
+        let _admits = Admits(&tree.shared.lock);
+        self.share_first(other)
+            .and_then(|()| self.share_nodes(root, other, kept))
     }
 
     fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {
