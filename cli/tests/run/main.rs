@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+mod corners;
 mod killed;
 mod observing;
 mod one_kernel;

@@ -132,22 +132,28 @@ pub unsafe fn string_below(at: *const c_char, limit: usize) -> Result<Option<CSt
         .map_err(|error| error.errno())
 }
 
-/// Returns a value of the program, or `None` if it cannot be read. It may be unaligned.
+/// Returns a value of the program. It may be unaligned.
+///
+/// # Errors
+/// `EFAULT`.
 ///
 /// # Safety
 /// If the memory at `at` can be read, it holds a valid `T`.
-pub unsafe fn value<T: Copy>(at: *const T) -> Option<T> {
+pub unsafe fn value<T: Copy>(at: *const T) -> Result<T, c_int> {
     // SAFETY: as the caller promises.
-    unsafe { uaccess::get(at) }.ok()
+    unsafe { uaccess::get(at) }.map_err(Errno::errno)
 }
 
-/// Writes a value of the program, if the memory can be written. It may be unaligned.
+/// Writes a value of the program. It may be unaligned.
+///
+/// # Errors
+/// `EFAULT`.
 ///
 /// # Safety
 /// If `at` can be an address, the program has a `T` there.
-pub unsafe fn put<T: Copy>(at: *mut T, value: T) {
+pub unsafe fn put<T: Copy>(at: *mut T, value: T) -> Result<(), c_int> {
     // SAFETY: as the caller promises.
-    let _ = unsafe { uaccess::put(at, value) };
+    unsafe { uaccess::put(at, value) }.map_err(Errno::errno)
 }
 
 /// Ends the calling thread, which is in no call, if this is a completion process.

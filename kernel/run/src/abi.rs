@@ -50,7 +50,12 @@ pub(crate) fn set_errno(errno: i32) {
 
 /// Returns what the guest gets for the result of a C function.
 pub(crate) fn result_of(result: i64) -> i64 {
-    checked(result).unwrap_or_else(|errno| -i64::from(errno))
+    answer(checked(result))
+}
+
+/// Returns what the guest gets for a result.
+pub(crate) fn answer(result: Result<i64, i32>) -> i64 {
+    result.unwrap_or_else(|errno| -i64::from(errno))
 }
 
 /// Makes a call of the host that does not block.

@@ -36,7 +36,7 @@ use crate::block::{Block, Request};
 use crate::entry::fdtable_run_stop;
 use crate::frame::Frame;
 use crate::guarded::Guarded;
-use crate::memory::{self, pointer, words};
+use crate::memory::{self, pointer};
 use crate::program::{self, Program};
 use crate::{ending, exit, observe, patch, prctl, robust, signals, thread, vfork};
 
@@ -57,8 +57,7 @@ static TIMERS: Guarded<BTreeSet<i32>> = Guarded::new(BTreeSet::new());
 pub(crate) fn create_timer(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     let result = host_now(r.number, *a);
     if result == 0
-        // SAFETY: the host's id, which has any value.
-        && let Some(id) = unsafe { runner::value(pointer::<i32>(a[2].cast_unsigned())) }
+        && let Ok(id) = memory::get(a[2].cast_unsigned())
     {
         TIMERS.lock().insert(id);
     }
@@ -105,7 +104,7 @@ fn strings(at: i64) -> Result<Vec<CString>, i32> {
     let mut size = 0;
     for index in 0.. {
         let place = at.cast_unsigned().wrapping_add(index * 8);
-        let [text] = words(place).ok_or(libc::EFAULT)?;
+        let text: u64 = memory::get(place)?;
         if text == 0 {
             break;
         }

@@ -46,10 +46,60 @@ pub(crate) fn pointer<T>(address: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// Reads words of the guest, if they can be read.
-pub(crate) fn words<const COUNT: usize>(at: u64) -> Option<[u64; COUNT]> {
-    // SAFETY: words have any value.
+/// A type without invalid values.
+///
+/// # Safety
+/// Each pattern of its bits is a value.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: integers.
+unsafe impl Plain for u8 {}
+// SAFETY: integers.
+unsafe impl Plain for i32 {}
+// SAFETY: integers.
+unsafe impl Plain for i64 {}
+// SAFETY: integers.
+unsafe impl Plain for u64 {}
+// SAFETY: a raw pointer and integers.
+unsafe impl Plain for libc::stack_t {}
+// SAFETY: its elements have any values.
+unsafe impl<T: Plain, const COUNT: usize> Plain for [T; COUNT] {}
+
+/// Reads a value of the guest. It may be unaligned.
+///
+/// # Errors
+/// `EFAULT`.
+pub(crate) fn get<T: Plain>(at: u64) -> Result<T, i32> {
+    // SAFETY: each value is valid.
     unsafe { runner::value(pointer(at)) }
+}
+
+/// Reads a value of the guest, if its address is not 0.
+///
+/// # Errors
+/// `EFAULT`.
+pub(crate) fn get_if_any<T: Plain>(at: u64) -> Result<Option<T>, i32> {
+    (at != 0).then(|| get(at)).transpose()
+}
+
+/// Writes a value of the guest. It may be unaligned.
+///
+/// # Errors
+/// `EFAULT`.
+pub(crate) fn put<T: Plain>(at: u64, value: T) -> Result<(), i32> {
+    // SAFETY: the guest asks for it.
+    unsafe { runner::put(pointer(at), value) }
+}
+
+/// Writes a value of the guest, if its address is not 0.
+///
+/// # Errors
+/// `EFAULT`.
+pub(crate) fn put_if_any<T: Plain>(at: u64, value: T) -> Result<(), i32> {
+    match at {
+        0 => Ok(()),
+        _ => put(at, value),
+    }
 }
 
 /// Copies memory of the guest, as far as it can be read, in whole words.

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::abi::{host_now, on_host};
+use crate::abi::{answer, host_now, on_host};
 use crate::block::Request;
-use crate::memory::pointer;
 use crate::thread::PR_SET_SYSCALL_USER_DISPATCH;
-use crate::{code, patch};
+use crate::{code, memory, patch};
 
 /// Returns and sets the base of a segment: `arch_prctl(2)`.
 pub(crate) fn set_base(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
@@ -23,9 +22,8 @@ pub(crate) fn set_base(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
             0
         }
         ARCH_GET_FS => {
-            // SAFETY: the guest's word.
-            unsafe { pointer::<u64>(a[1].cast_unsigned()).write_unaligned(r.block.guest_fs.get()) };
-            0
+            let written = memory::put(a[1].cast_unsigned(), r.block.guest_fs.get());
+            answer(written.map(|()| 0))
         }
         // Shadow stacks do not cover the runner's stacks: as on a CPU without them.
         SHADOW_STACK_FIRST..=SHADOW_STACK_LAST => -i64::from(libc::EOPNOTSUPP),

@@ -14,8 +14,10 @@ use crate::abi::{host_now, thread_id};
 use crate::block::{Block, Request};
 use crate::entry::fdtable_run_start;
 use crate::frame::Frame;
-use crate::memory::{pointer, words};
-use crate::{code, ending, exec, exit, observe, patch, robust, signals, thread, tracer, vfork};
+use crate::memory::pointer;
+use crate::{
+    code, ending, exec, exit, memory, observe, patch, robust, signals, thread, tracer, vfork,
+};
 
 /// The size of the runner's stack of each thread, in bytes.
 const STACK: usize = 512 << 10;
@@ -83,7 +85,7 @@ pub(crate) fn clone3(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     if (a[1] as usize) < size_of::<[u64; 8]>() {
         return -i64::from(libc::EINVAL);
     }
-    let Some(arguments) = words(a[0].cast_unsigned()) else {
+    let Ok(arguments) = memory::get::<[u64; 8]>(a[0].cast_unsigned()) else {
         return -i64::from(libc::EFAULT);
     };
     let [flags, _pidfd, child_id, parent_id, signal, stack, size, fs] = arguments;
@@ -171,9 +173,9 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
         block.guest_fs.set(fs);
         block.clear_on_exit.set(clear);
         // Both before it runs: it may exit, and clear the word, before its parent continues.
-        for word in [set, parent_word].into_iter().filter(|&word| word != 0) {
-            // SAFETY: the guest's word.
-            unsafe { pointer::<i32>(word).write_unaligned(id) };
+        for word in [set, parent_word] {
+            // As on the host, one that cannot be written is left out.
+            let _ = memory::put_if_any(word, id);
         }
         frame.rip = patch::return_to(&block, frame.rip);
         signals::take_back();
@@ -268,10 +270,8 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
         }
         id => {
             child.leave_to(id);
-            if start.has(libc::CLONE_PARENT_SETTID) {
-                // SAFETY: the guest's word.
-                unsafe { pointer::<i32>(start.parent_id).write_unaligned(id) };
-            }
+            let parent_word = start.word(libc::CLONE_PARENT_SETTID, start.parent_id);
+            let _ = memory::put_if_any(parent_word, id);
             if let Some(pipe) = pipe {
                 vfork::wait_for_child(block, pipe);
             }
@@ -300,10 +300,8 @@ fn begin_child(block: &Block, start: Start) {
     block.clear_on_exit.set(clear);
     // As on the host, the list is not inherited.
     block.robust_list.set(0);
-    if start.has(libc::CLONE_CHILD_SETTID) {
-        // SAFETY: the guest's word.
-        unsafe { pointer::<i32>(start.child_id).write_unaligned(thread_id()) };
-    }
+    let word = start.word(libc::CLONE_CHILD_SETTID, start.child_id);
+    let _ = memory::put_if_any(word, thread_id());
     if start.stack != 0 {
         block.child_stack.set(start.stack);
     }
@@ -318,18 +316,17 @@ pub(crate) fn wait(number: i64, mut a: [i64; 6], host: impl FnOnce([i64; 6]) -> 
         libc::SYS_wait4 => (1, 1),
         _ => (2, own.len()),
     };
-    let place = pointer::<i32>(a[answer].cast_unsigned());
-    if place.is_null() {
+    let place = a[answer].cast_unsigned();
+    if place == 0 {
         a[answer] = own.as_mut_ptr().expose_provenance() as i64;
     }
     let result = host(a);
     if result < 0 {
         return result;
     }
-    if !place.is_null() {
-        for (index, word) in own[..size].iter_mut().enumerate() {
-            // SAFETY: words have any value.
-            *word = unsafe { runner::value(place.wrapping_add(index)) }.unwrap_or(0);
+    if place != 0 {
+        for (at, word) in (place..).step_by(4).zip(&mut own[..size]) {
+            *word = memory::get(at).unwrap_or(0);
         }
     }
     let id = if number == libc::SYS_wait4 {

@@ -2,7 +2,7 @@
 
 use crate::abi::host_now;
 use crate::block::Block;
-use crate::memory::words;
+use crate::memory;
 
 /// The most entries of a list of robust locks that the host reads.
 const ROBUST: usize = 2048;
@@ -17,7 +17,7 @@ pub(crate) fn release_locks(block: &Block) {
     host_now(libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0]);
     // Addresses, but for the lowest bit: whether it is a lock with priority inheritance.
     const PRIORITY: u64 = 1;
-    let Some([first, offset, pending]) = words::<3>(head) else {
+    let Ok([first, offset, pending]) = memory::get::<[u64; 3]>(head) else {
         return;
     };
     let release = |entry: u64| {
@@ -31,13 +31,13 @@ pub(crate) fn release_locks(block: &Block) {
             break;
         }
         // Before the release: another thread may free the lock then.
-        let next = words::<1>(entry & !PRIORITY);
+        let next = memory::get(entry & !PRIORITY);
         if entry != pending {
             release(entry);
         }
         match next {
-            Some([next]) => entry = next,
-            None => break,
+            Ok(next) => entry = next,
+            Err(_) => break,
         }
     }
     release(pending);
@@ -48,8 +48,8 @@ fn release_lock(block: &Block, at: u64) {
     const OWNER: u32 = 0x3FFF_FFFF;
     /// Sets the word to `1 << 30`, which is `FUTEX_OWNER_DIED`.
     const DIED: i64 = (libc::FUTEX_OP_SET as i64 | 8) << 28 | 30 << 12;
-    let owner = words::<1>(at).map(|[word]| word as u32 & OWNER);
-    if owner == Some(block.id.get().cast_unsigned()) {
+    let owner = memory::get::<u64>(at).map(|word| word as u32 & OWNER);
+    if owner == Ok(block.id.get().cast_unsigned()) {
         let (at, all) = (at.cast_signed(), i64::from(i32::MAX));
         // The host checks the address. Waiters all try again, and mark the word anew.
         host_now(

@@ -5,11 +5,9 @@ use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 
-use fdtable_posix::runner;
-
 use crate::block::Block;
 use crate::guarded::Guarded;
-use crate::memory::{self, pointer};
+use crate::memory;
 use crate::signals;
 
 /// The parent that waits in `vfork`, in its child.
@@ -158,7 +156,9 @@ fn receive_words(block: &Block, fd: i32) {
         let changed = (*at..)
             .zip(bytes)
             .filter(|(_, (before, now))| before != now);
-        // SAFETY: the child has written the byte in its copy of the guest's memory.
-        changed.for_each(|(at, (_, now))| unsafe { runner::put(pointer(at), now) });
+        for (at, (_, now)) in changed {
+            // The child has written the byte in its copy of the guest's memory.
+            let _ = memory::put(at, now);
+        }
     }
 }

@@ -6,7 +6,7 @@ use fdtable_posix::*;
 
 use crate::abi::{address_of, call, errno};
 use crate::block::Row;
-use crate::memory::pointer;
+use crate::memory::{self, pointer};
 
 /// Makes a table of calls that functions serve, with those arguments of the call that have these
 /// indices.
@@ -181,8 +181,7 @@ fn signal_descriptor(a: &[i64; 6], flags: i64) -> i64 {
     if a[2] as usize != size_of::<u64>() {
         return -i64::from(libc::EINVAL);
     }
-    // SAFETY: a word has any value.
-    let Some(signals) = (unsafe { runner::value(pointer::<u64>(a[1].cast_unsigned())) }) else {
+    let Ok(signals) = memory::get::<u64>(a[1].cast_unsigned()) else {
         return -i64::from(libc::EFAULT);
     };
     // SAFETY: the set begins with the 64 signals of the kernel.

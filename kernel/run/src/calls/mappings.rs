@@ -1,10 +1,10 @@
 //! Calls that map, change and unmap memory. Sites in code that goes get their bytes back first.
 
-use fdtable_posix::{fdt_mmap, runner};
+use fdtable_posix::fdt_mmap;
 
 use crate::abi::{call, is_error, on_host};
 use crate::block::{Request, Row};
-use crate::memory::{self, pointer};
+use crate::memory;
 use crate::patch;
 
 pub(super) const ROWS: &[Row] = &[
@@ -64,8 +64,7 @@ fn advise_all(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     // The call fails if a range cannot be read.
     let discarded = |index: u64| {
         let at = a[1].cast_unsigned().wrapping_add(16 * index);
-        // SAFETY: words have any value.
-        let [start, length] = unsafe { runner::value(pointer::<[i64; 2]>(at)) }?;
+        let [start, length] = memory::get(at).ok()?;
         Some(patch::discard(range(start, length)))
     };
     let _closed: Vec<_> = (0..ranges).map_while(discarded).collect();

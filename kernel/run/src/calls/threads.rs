@@ -1,6 +1,6 @@
 //! Calls about threads, processes and signals, which the runner serves.
 
-use crate::abi::{on_host, thread_id};
+use crate::abi::{answer, on_host, thread_id};
 use crate::block::Row;
 use crate::prctl::{prctl, set_base, with_filter};
 use crate::{exec, exit, process, signals};
@@ -32,12 +32,20 @@ pub(super) const ROWS: &[Row] = &[
     (libc::SYS_execveat, exec::execveat),
     (libc::SYS_timer_create, exec::create_timer),
     (libc::SYS_timer_delete, exec::delete_timer),
-    (libc::SYS_rt_sigaction, signals::action),
-    (libc::SYS_rt_sigprocmask, signals::mask),
+    (libc::SYS_rt_sigaction, |_, a| answer(signals::action(a))),
+    (libc::SYS_rt_sigprocmask, |r, a| {
+        answer(signals::mask(r.block, a))
+    }),
     (libc::SYS_rt_sigreturn, signals::sigreturn),
-    (libc::SYS_sigaltstack, signals::alternate_stack),
-    (libc::SYS_rt_sigsuspend, signals::suspend),
-    (libc::SYS_rt_sigtimedwait, signals::timed_wait),
+    (libc::SYS_sigaltstack, |r, a| {
+        answer(signals::alternate_stack(r, a))
+    }),
+    (libc::SYS_rt_sigsuspend, |r, a| {
+        answer(signals::suspend(r.block, a))
+    }),
+    (libc::SYS_rt_sigtimedwait, |r, a| {
+        answer(signals::timed_wait(r, a))
+    }),
     (libc::SYS_rt_sigpending, signals::pending),
     (libc::SYS_kill, signals::send),
     (libc::SYS_tkill, signals::send),

@@ -5,18 +5,19 @@
 
 use fdtable_posix::*;
 
-use crate::abi::{call, host_now, on_host};
+use crate::abi::{answer, call, host_now, on_host};
 use crate::block::{Request, Row};
 use crate::entry::host;
-use crate::memory::pointer;
-use crate::{process, signals};
+use crate::{memory, process, signals};
 
 pub(super) const ROWS: &[Row] = &[
     (libc::SYS_poll, |r, a| {
         signals::with_milliseconds(r.block, *a, 2, |a| call!(fdt_poll(a[0], a[1], a[2])))
     }),
     (libc::SYS_ppoll, ppoll),
-    (libc::SYS_pselect6, signals::pselect),
+    (libc::SYS_pselect6, |r, a| {
+        answer(signals::pselect(r.block, a))
+    }),
     (libc::SYS_epoll_wait, |r, a| {
         signals::with_milliseconds(r.block, *a, 3, |a| {
             call!(fdt_epoll_wait(a[0], a[1], a[2], a[3]))
@@ -69,26 +70,25 @@ fn sleep(r: &mut Request<'_>, a: &[i64; 6], time: usize) -> i64 {
 }
 
 fn ppoll(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    signals::with_mask(r.block, a[3], a[4], || {
+    answer(signals::with_mask(r.block, a[3], a[4], || {
         let poll = || call!(fdt_ppoll(a[0], a[1], a[2], 0));
         signals::or_interrupted(r.block, signals::with_time_left(a[2], poll))
-    })
+    }))
 }
 
 fn epoll_pwait(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    signals::with_mask(r.block, a[4], a[5], || {
+    answer(signals::with_mask(r.block, a[4], a[5], || {
         let result = call!(fdt_epoll_wait(a[0], a[1], a[2], a[3]));
         or_interrupted_wait(r, result, || a[3] as i32 != 0)
-    })
+    }))
 }
 
 fn epoll_pwait2(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    signals::with_mask(r.block, a[4], a[5], || {
+    answer(signals::with_mask(r.block, a[4], a[5], || {
         let result = call!(fdt_epoll_pwait2(a[0], a[1], a[2], a[3], 0));
-        // SAFETY: the guest's time, which the call has read.
-        let has_time = || unsafe { *pointer::<[i64; 2]>(a[3].cast_unsigned()) } != [0, 0];
-        or_interrupted_wait(r, result, || a[3] == 0 || has_time())
-    })
+        let has_time = || memory::get(a[3].cast_unsigned()) != Ok([0_i64; 2]);
+        or_interrupted_wait(r, result, has_time)
+    }))
 }
 
 /// Returns the result of an `epoll` call with a mask. Without time it does not wait, and no signal

@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use fdtable_posix::runner::{self, maps};
+use fdtable_posix::runner::maps;
 
 use super::observers::Call;
 use crate::guarded::Guarded;
-use crate::memory::{self, pointer};
+use crate::memory;
 
 /// How many places of a stack are recorded.
 const DEPTH: usize = 6;
@@ -59,9 +59,7 @@ fn read_mappings() -> Vec<Executable> {
 
 /// Returns true if the instruction before an address is a call.
 fn follows_call(address: u64) -> bool {
-    // SAFETY: bytes have any value.
-    let Some(before) = (unsafe { runner::value(pointer::<[u8; 7]>(address.wrapping_sub(7))) })
-    else {
+    let Ok(before) = memory::get::<[u8; 7]>(address.wrapping_sub(7)) else {
         return false;
     };
     // `call` of a distance, or of a register or a place in memory, in forms of 2 to 7 bytes.

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use fdtable_posix::runner;
-
 use super::code::{JUMP, byte_at};
-use crate::memory::{PAGE, pointer};
+use crate::memory::{self, PAGE};
 
 /// Returns true if bytes that look like a direct branch lead to one of the addresses. Bytes that
 /// cannot be read are no branch: another thread may unmap pages beside the site, and a file may end
@@ -44,10 +42,9 @@ pub(super) fn has_branch_to(code: &Range<u64>, targets: Range<u64>) -> bool {
         bytes.drain(..last);
         let before = bytes.len() as u64;
         if code.end - at >= BLOCK as u64 {
-            // SAFETY: bytes have any value.
-            match unsafe { runner::value(pointer::<[u8; BLOCK]>(at)) } {
-                Some(block) => bytes.extend_from_slice(&block),
-                None => bytes.clear(),
+            match memory::get::<[u8; BLOCK]>(at) {
+                Ok(block) => bytes.extend_from_slice(&block),
+                Err(_) => bytes.clear(),
             }
         } else {
             bytes.extend((at..code.end).map_while(byte_at));

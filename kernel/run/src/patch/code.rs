@@ -4,10 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-use fdtable_posix::runner::{self, maps};
+use fdtable_posix::runner::maps;
 
 use crate::abi::host_now;
-use crate::memory::pointer;
+use crate::memory;
 
 /// The protection of code: it can be read, and not be written.
 pub(crate) const CODE: i32 = libc::PROT_READ | libc::PROT_EXEC;
@@ -46,8 +46,7 @@ pub(super) fn code_around(site: u64) -> Option<Range<u64>> {
 
 /// Returns a byte of the guest, or `None` if it cannot be read: the file may have become shorter.
 pub(super) fn byte_at(at: u64) -> Option<u8> {
-    // SAFETY: a byte has any value.
-    unsafe { runner::value(pointer(at)) }
+    memory::get(at).ok()
 }
 
 /// Returns bytes of the guest, if all can be read.

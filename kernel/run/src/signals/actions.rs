@@ -4,11 +4,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{address_of, host_now};
-use crate::block::Request;
 use crate::entry::{address, fdtable_run_restore, fdtable_run_signal};
 use crate::guarded::Guarded;
 use crate::interrupt::KICK;
-use crate::memory::pointer;
+use crate::memory::{self, Plain};
 use crate::observe;
 use crate::pending::discard;
 
@@ -21,6 +20,9 @@ pub(super) struct Action {
     pub(super) restorer: u64,
     pub(super) mask: u64,
 }
+
+// SAFETY: integers.
+unsafe impl Plain for Action {}
 
 impl Action {
     pub(super) fn has(&self, flag: i32) -> bool {
@@ -95,18 +97,16 @@ pub(super) fn ours(flags: u64) -> Action {
 }
 
 /// Returns and changes an action: `rt_sigaction(2)`.
-pub(crate) fn action(_: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+pub(crate) fn action(a: &[i64; 6]) -> Result<i64, i32> {
     let (signal, new, old) = (a[0] as i32, a[1].cast_unsigned(), a[2].cast_unsigned());
     if a[3] != 8 || !(1..=SIGNALS as i32).contains(&signal) {
-        return -i64::from(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
     let before = recorded(signal);
-    if new != 0 {
+    if let Some(new) = memory::get_if_any::<Action>(new)? {
         if matches!(signal, libc::SIGKILL | libc::SIGSTOP) {
-            return -i64::from(libc::EINVAL);
+            return Err(libc::EINVAL);
         }
-        // SAFETY: the guest's struct.
-        let new = unsafe { pointer::<Action>(new).read_unaligned() };
         record(signal, new);
         if new.handler == IGNORE {
             discard(signal);
@@ -115,15 +115,12 @@ pub(crate) fn action(_: &mut Request<'_>, a: &[i64; 6]) -> i64 {
             let result = install_host(signal, &of_host(signal, new));
             if result < 0 {
                 record(signal, before);
-                return result;
+                return Ok(result);
             }
         }
     }
-    if old != 0 {
-        // SAFETY: the guest's struct.
-        unsafe { pointer::<Action>(old).write_unaligned(before) };
-    }
-    0
+    memory::put_if_any(old, before)?;
+    Ok(0)
 }
 
 /// Returns the host's action for one of the guest.

@@ -10,7 +10,7 @@ use super::sets::{NEVER_BLOCKED, is_fault};
 use crate::abi::{process_id, thread_id};
 use crate::block::{Block, Request};
 use crate::entry::{address, fdtable_run_enter, fdtable_run_sigreturn};
-use crate::memory::pointer;
+use crate::memory::{self, pointer};
 use crate::pending::{Info, bit};
 use crate::{ending, observe, patch};
 
@@ -19,46 +19,36 @@ use crate::{ending, observe, patch};
 const AUTODISARM: i32 = i32::MIN;
 
 /// Returns and changes the alternate stack: `sigaltstack(2)`.
-pub(crate) fn alternate_stack(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+pub(crate) fn alternate_stack(r: &Request<'_>, a: &[i64; 6]) -> Result<i64, i32> {
     let (new, old) = (a[0].cast_unsigned(), a[1].cast_unsigned());
     let (before, rsp) = (r.block.signal_stack.get(), r.frame.rsp);
-    if new != 0 {
-        // SAFETY: the guest's struct.
-        let stack = unsafe { pointer::<libc::stack_t>(new).read_unaligned() };
-        let result = change_stack(r.block, stack, rsp);
-        if result < 0 {
-            return result;
-        }
+    if let Some(stack) = memory::get_if_any(new)? {
+        change_stack(r.block, stack, rsp)?;
     }
-    if old != 0 {
-        let mut shown = before;
-        shown.ss_flags = before.ss_flags & AUTODISARM;
-        if before.ss_size == 0 {
-            shown.ss_flags |= libc::SS_DISABLE;
-        } else if on_stack(&before, rsp) {
-            shown.ss_flags |= libc::SS_ONSTACK;
-        }
-        // SAFETY: the guest's struct.
-        unsafe { pointer::<libc::stack_t>(old).write_unaligned(shown) };
+    let mut shown = before;
+    shown.ss_flags = before.ss_flags & AUTODISARM;
+    if before.ss_size == 0 {
+        shown.ss_flags |= libc::SS_DISABLE;
+    } else if on_stack(&before, rsp) {
+        shown.ss_flags |= libc::SS_ONSTACK;
     }
-    0
+    memory::put_if_any(old, shown)?;
+    Ok(0)
 }
 
 /// Changes the alternate stack of a thread whose stack pointer is `rsp`.
-fn change_stack(block: &Block, mut stack: libc::stack_t, rsp: u64) -> i64 {
+fn change_stack(block: &Block, mut stack: libc::stack_t, rsp: u64) -> Result<(), i32> {
     if on_stack(&block.signal_stack.get(), rsp) {
-        return -i64::from(libc::EPERM);
+        return Err(libc::EPERM);
     }
     match stack.ss_flags & !AUTODISARM {
         libc::SS_DISABLE => (stack.ss_sp, stack.ss_size) = (ptr::null_mut(), 0),
-        0 | libc::SS_ONSTACK if stack.ss_size < libc::MINSIGSTKSZ => {
-            return -i64::from(libc::ENOMEM);
-        }
+        0 | libc::SS_ONSTACK if stack.ss_size < libc::MINSIGSTKSZ => return Err(libc::ENOMEM),
         0 | libc::SS_ONSTACK => {}
-        _ => return -i64::from(libc::EINVAL),
+        _ => return Err(libc::EINVAL),
     }
     block.signal_stack.set(stack);
-    0
+    Ok(())
 }
 
 fn on_stack(stack: &libc::stack_t, rsp: u64) -> bool {

@@ -5,35 +5,30 @@ use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 use super::forwarding::{self, forward, take_pending};
 use super::sets::{DEFERRED, NEVER_BLOCKED};
 use crate::abi::exchange_mask;
-use crate::block::{Block, MaskPlace, Request};
+use crate::block::{Block, MaskPlace};
 use crate::ending;
 use crate::interrupt::{KICK, kick};
-use crate::memory::pointer;
+use crate::memory;
 use crate::pending::{self, EMULATED, bit};
 
 /// Returns and changes the guest's mask: `rt_sigprocmask(2)`.
-pub(crate) fn mask(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+pub(crate) fn mask(block: &Block, a: &[i64; 6]) -> Result<i64, i32> {
     let (how, new, old) = (a[0] as i32, a[1].cast_unsigned(), a[2].cast_unsigned());
     if a[3] != 8 {
-        return -i64::from(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
-    let before = defer_all(r.block);
-    if new != 0 {
-        // SAFETY: the guest's set.
-        let new = unsafe { pointer::<u64>(new).read_unaligned() };
+    let before = defer_all(block);
+    if let Some(new) = memory::get_if_any::<u64>(new)? {
         let mask = match how {
             libc::SIG_BLOCK => before | new,
             libc::SIG_UNBLOCK => before & !new,
             libc::SIG_SETMASK => new,
-            _ => return -i64::from(libc::EINVAL),
+            _ => return Err(libc::EINVAL),
         };
-        set_guest_mask(r.block, mask);
+        set_guest_mask(block, mask);
     }
-    if old != 0 {
-        // SAFETY: the guest's set.
-        unsafe { pointer::<u64>(old).write_unaligned(before) };
-    }
-    0
+    memory::put_if_any(old, before)?;
+    Ok(0)
 }
 
 /// Blocks all signals until the end of the call, and returns the guest's mask.

@@ -5,7 +5,7 @@ use crate::abi::{on_host, process_id};
 use crate::block::{Block, Request};
 use crate::ending;
 use crate::interrupt::kick;
-use crate::memory::pointer;
+use crate::memory::{self, pointer};
 use crate::pending::{EMULATED, Info, Target, bit, post, unblocks};
 
 /// Returns the pending signals: `rt_sigpending(2)`.
@@ -66,8 +66,8 @@ fn send_emulated(block: &Block, number: i64, a: &[i64; 6]) -> Option<i64> {
         info[1] = word(code, 0);
         info[2] = word(process as i32, user);
     } else {
-        // SAFETY: the guest's struct.
-        info = unsafe { pointer::<Info>(info_at.cast_unsigned()).read_unaligned() };
+        // If it cannot be read, the host says so.
+        info = memory::get(info_at.cast_unsigned()).ok()?;
         // As the host does.
         info[0] = info[0] & !0xFFFF_FFFF | u64::from(signal.cast_unsigned());
     }

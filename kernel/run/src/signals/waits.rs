@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 use std::time::{Duration, Instant};
 
-use fdtable_posix::{fdt_pselect, runner};
+use fdtable_posix::fdt_pselect;
 use fdtable_vfs::event::interrupt;
 
 use super::mask::{defer_all, set_guest_mask};
@@ -12,18 +12,22 @@ use crate::abi::{address_of, call, exchange_mask};
 use crate::block::{Block, MaskPlace, Request};
 use crate::entry::host;
 use crate::memory::{self, pointer};
-use crate::pending::{EMULATED, Info};
+use crate::pending::EMULATED;
 
 /// Runs a call that waits with another mask, which is at an address of the guest.
-pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i64) -> i64 {
+pub(crate) fn with_mask(
+    block: &Block,
+    at: i64,
+    size: i64,
+    call: impl Fn() -> i64,
+) -> Result<i64, i32> {
     if at == 0 {
-        return call();
+        return Ok(call());
     }
     if size != 8 {
-        return -i64::from(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
-    // SAFETY: the guest's set.
-    let new = unsafe { pointer::<u64>(at.cast_unsigned()).read_unaligned() };
+    let new: u64 = memory::get(at.cast_unsigned())?;
     let before = defer_all(block);
     // Unblocks the signals that the new mask does not block. A signal that arrives is deferred,
     // with this mask.
@@ -54,7 +58,7 @@ pub(crate) fn with_mask(block: &Block, at: i64, size: i64, call: impl Fn() -> i6
     } else {
         set_guest_mask(block, before);
     }
-    result
+    Ok(result)
 }
 
 /// Returns true if a signal of the runner has interrupted a call, so that it must be made again.
@@ -71,13 +75,12 @@ pub(crate) fn with_time(
     call: impl Fn([i64; 6]) -> i64,
 ) -> i64 {
     // Before the call: it may write the time left there.
-    // SAFETY: the guest's time, which has any value.
-    let time = unsafe { runner::value(pointer::<[i64; 2]>(a[index].cast_unsigned())) };
+    let time = memory::get::<[i64; 2]>(a[index].cast_unsigned());
     let begun = Instant::now();
     let mut left;
     loop {
         let result = call(a);
-        let (Some(time), true) = (time, must_retry(block, result)) else {
+        let (Ok(time), true) = (time, must_retry(block, result)) else {
             return result;
         };
         left = time_left(time, begun.elapsed());
@@ -117,14 +120,8 @@ pub(crate) fn or_interrupted(block: &Block, result: i64) -> i64 {
 }
 
 /// Waits with a mask: `pselect6(2)`, whose last argument leads to the mask and its length.
-pub(crate) fn pselect(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    let block = r.block;
-    let [at, size] = if a[5] == 0 {
-        [0, 0]
-    } else {
-        // SAFETY: the guest's struct.
-        unsafe { pointer::<[i64; 2]>(a[5].cast_unsigned()).read_unaligned() }
-    };
+pub(crate) fn pselect(block: &Block, a: &[i64; 6]) -> Result<i64, i32> {
+    let [at, size] = memory::get_if_any(a[5].cast_unsigned())?.unwrap_or([0; 2]);
     with_mask(block, at, size, || {
         // A call that fails leaves the sets as they are.
         let before = if block.has_deferred() {
@@ -161,27 +158,25 @@ fn sets(a: &[i64; 6]) -> Vec<(u64, Vec<u8>)> {
 }
 
 /// Waits for a signal: `rt_sigsuspend(2)`.
-pub(crate) fn suspend(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    with_mask(r.block, a[0], a[1], || {
+pub(crate) fn suspend(block: &Block, a: &[i64; 6]) -> Result<i64, i32> {
+    if a[0] == 0 {
+        return Err(libc::EFAULT);
+    }
+    with_mask(block, a[0], a[1], || {
         // The mask is set; a signal that has arrived since ends it at once.
         host(libc::SYS_pause, [0; 6])
     })
 }
 
 /// Takes a signal: `rt_sigtimedwait(2)`.
-pub(crate) fn timed_wait(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+pub(crate) fn timed_wait(r: &Request<'_>, a: &[i64; 6]) -> Result<i64, i32> {
     let block = r.block;
     if a[3] != 8 {
-        return -i64::from(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
     let [set, info_at, time] = [a[0], a[1], a[2]].map(i64::cast_unsigned);
-    // SAFETY: the guest's set, and its time.
-    let (set, time) = unsafe {
-        (
-            pointer::<u64>(set).read_unaligned(),
-            (time != 0).then(|| pointer::<[i64; 2]>(time).read_unaligned()),
-        )
-    };
+    let set: u64 = memory::get(set)?;
+    let time: Option<[i64; 2]> = memory::get_if_any(time)?;
     let begun = Instant::now();
     loop {
         block.mailbox.await_signals(set);
@@ -197,14 +192,11 @@ pub(crate) fn timed_wait(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
             && result != -i64::from(libc::EINVAL)
             && let Some((signal, info)) = block.mailbox.take(set)
         {
-            if info_at != 0 {
-                // SAFETY: the guest's struct.
-                unsafe { pointer::<Info>(info_at).write_unaligned(info) };
-            }
-            return signal.into();
+            memory::put_if_any(info_at, info)?;
+            return Ok(signal.into());
         }
         if !must_retry(block, result) {
-            return result;
+            return Ok(result);
         }
     }
 }
@@ -220,14 +212,13 @@ fn time_left(time: [i64; 2], passed: Duration) -> [i64; 2] {
 /// Makes a call with a timeout, and writes the time left to it, as the kernel does.
 pub(crate) fn with_time_left(at: i64, wait: impl FnOnce() -> i64) -> i64 {
     let begun = Instant::now();
-    let at = pointer::<[i64; 2]>(at.cast_unsigned());
-    // SAFETY: words have any value.
-    let time = unsafe { runner::value(at) }.filter(|&time| duration(time).is_some());
+    let time = memory::get(at.cast_unsigned());
     let result = wait();
-    if let Some(time) = time {
+    if let Ok(time) = time
+        && duration(time).is_some()
+    {
         // The time may be read-only: then it stays.
-        // SAFETY: the guest's time.
-        unsafe { runner::put(at, time_left(time, begun.elapsed())) };
+        let _ = memory::put_if_any(at.cast_unsigned(), time_left(time, begun.elapsed()));
     }
     result
 }
