@@ -4,6 +4,11 @@
 use super::same_program;
 
 #[test]
+fn processes_and_threads_that_exit_by_the_system_call_end_as_on_the_host() {
+    same_program("ends", &[]);
+}
+
+#[test]
 fn an_address_that_cannot_be_accessed_is_reported_as_on_the_host() {
     same_program("faulty", &[]);
 }

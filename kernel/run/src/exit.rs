@@ -1,7 +1,5 @@
 //! The ends of threads and of the process: `_exit(2)` and `exit_group(2)`.
 
-use std::sync::atomic::{AtomicI32, Ordering};
-
 use fdtable_posix::runner;
 
 use crate::abi::{process_id, thread_id};
@@ -13,8 +11,6 @@ pub(crate) fn is_leader() -> bool {
     thread_id() == process_id()
 }
 
-/// The exit status of the process if all threads end one by one: that of the leader.
-static LEADER_STATUS: AtomicI32 = AtomicI32::new(0);
 /// Ends the calling thread: `_exit(2)` of one thread.
 pub(crate) fn end_thread(code: i32) -> i64 {
     runner::end_completion();
@@ -24,11 +20,9 @@ pub(crate) fn end_thread(code: i32) -> i64 {
         // SAFETY: it takes an integer. It does not return.
         unsafe { libc::raise(libc::SIGKILL) };
     }
-    if is_leader() {
-        LEADER_STATUS.store(code, Ordering::SeqCst);
-    }
     if thread::uncount() {
-        end(LEADER_STATUS.load(Ordering::SeqCst));
+        // If all threads end one by one, the status is that of the last one.
+        end(code);
     }
     // SAFETY: the thread runs in `fdtable_run_start`, and nothing of the call is needed any more.
     unsafe { fdtable_run_stop() }

@@ -47,7 +47,11 @@ fn send_emulated(block: &Block, number: i64, a: &[i64; 6]) -> Option<i64> {
         _ => return None,
     };
     let signal = signal as i32;
-    if signal == libc::SIGKILL {
+    let is_own = || match target {
+        Target::Thread(id) => ending::is_there(id),
+        Target::Process => true,
+    };
+    if signal == libc::SIGKILL && is_own() {
         ending::leave_tree();
     }
     if !(1..=SIGNALS as i32).contains(&signal) || bit(signal) & EMULATED == 0 {
