@@ -12,3 +12,8 @@ fn processes_and_threads_that_exit_by_the_system_call_end_as_on_the_host() {
 fn an_address_that_cannot_be_accessed_is_reported_as_on_the_host() {
     same_program("faulty", &[]);
 }
+
+#[test]
+fn flags_of_clone_are_served_or_refused_as_on_the_host() {
+    same_program("clones", &[]);
+}

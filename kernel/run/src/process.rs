@@ -7,10 +7,10 @@
 use std::sync::{OnceLock, mpsc};
 
 use fdtable::host_fork;
-use fdtable_posix::runner;
+use fdtable_posix::{fdt_close, runner};
 use fdtable_vfs::CloneFlags;
 
-use crate::abi::{host_now, thread_id};
+use crate::abi::{answer, call, host_now, on_host, process_id, thread_id};
 use crate::block::{Block, Request};
 use crate::entry::fdtable_run_start;
 use crate::frame::Frame;
@@ -43,15 +43,13 @@ pub(crate) fn run_guest(block: &Block, mut frame: Frame) {
     }
 }
 
-/// Flags of `clone` for threads.
-const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
-
 /// Arguments of `clone` for a new thread or process.
 #[derive(Clone, Copy, Default)]
 struct Start {
     flags: u64,
     stack: u64,
     fs: u64,
+    pidfd: u64,
     parent_id: u64,
     child_id: u64,
 }
@@ -59,6 +57,11 @@ struct Start {
 impl Start {
     fn has(&self, flag: i32) -> bool {
         self.flags & u64::from(flag.cast_unsigned()) != 0
+    }
+
+    /// Returns true if the child begins without the handlers of its parent.
+    fn clears_actions(&self) -> bool {
+        self.flags & CLEAR_SIGHAND != 0
     }
 
     /// Returns the address of a word that a flag asks to write; 0 without the flag.
@@ -71,32 +74,58 @@ impl Start {
 pub(crate) fn clone(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
     let [flags, stack, parent_id, child_id, fs, _] = a.map(i64::cast_unsigned);
     let start = Start {
-        flags,
+        flags: flags & LEGACY_FLAGS,
         stack,
         fs,
+        // One argument for both.
+        pidfd: parent_id,
         parent_id,
         child_id,
     };
-    begin(r, start)
+    answer(begin(r, start))
 }
 
 /// Starts a thread or a process: `clone3(2)`.
 pub(crate) fn clone3(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
-    if (a[1] as usize) < size_of::<[u64; 8]>() {
-        return -i64::from(libc::EINVAL);
+    answer(arguments(a).and_then(|start| begin(r, start)))
+}
+
+/// Reads the arguments of `clone3`.
+///
+/// # Errors
+/// `EFAULT`; `EINVAL` if they contradict each other, or name ids or a control group; `E2BIG`.
+fn arguments(a: &[i64; 6]) -> Result<Start, i32> {
+    let (at, words) = (a[0].cast_unsigned(), a[1].cast_unsigned() / 8);
+    if words < 8 {
+        return Err(libc::EINVAL);
     }
-    let Ok(arguments) = memory::get::<[u64; 8]>(a[0].cast_unsigned()) else {
-        return -i64::from(libc::EFAULT);
-    };
-    let [flags, _pidfd, child_id, parent_id, signal, stack, size, fs] = arguments;
-    let start = Start {
+    if words > memory::PAGE / 8 {
+        return Err(libc::E2BIG);
+    }
+    let [flags, pidfd, child_id, parent_id, signal, stack, length, fs]: [u64; 8] = memory::get(at)?;
+    // The ids and their count, the control group, and words of later versions.
+    let rest = (8..words).map(|index| memory::get(at + 8 * index));
+    let rest: Vec<u64> = rest.collect::<Result<_, _>>()?;
+    if rest.iter().skip(3).any(|&word| word != 0) {
+        return Err(libc::E2BIG);
+    }
+    let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
+    if rest.iter().take(2).any(|&word| word != 0)
+        || flags & (EXIT_SIGNAL | libc::CLONE_DETACHED as u64) != 0
+        || signal > LAST_SIGNAL
+        || is_thread && signal != 0
+        || (stack == 0) != (length == 0)
+    {
+        return Err(libc::EINVAL);
+    }
+    Ok(Start {
         flags: flags | signal,
-        stack: if stack == 0 { 0 } else { stack + size },
+        stack: stack.wrapping_add(length),
         fs,
+        pidfd,
         parent_id,
         child_id,
-    };
-    begin(r, start)
+    })
 }
 
 /// Starts a copy of the process: `fork(2)`.
@@ -114,38 +143,53 @@ fn copy(r: &Request<'_>, flags: i32) -> i64 {
         flags: (flags | libc::SIGCHLD) as u64,
         ..Start::default()
     };
-    begin(r, start)
+    answer(begin(r, start))
 }
 
-fn begin(r: &Request<'_>, start: Start) -> i64 {
+/// The bits of the signal that a process sends at its end.
+const EXIT_SIGNAL: u64 = 0xFF;
+const LAST_SIGNAL: u64 = 64;
+/// The flags of `clone`, with the signal.
+const LEGACY_FLAGS: u64 = 0xFFFF_FFFF;
+/// A flag of `clone3` alone: the child begins without the handlers of its parent.
+const CLEAR_SIGHAND: u64 = 1 << 32;
+
+fn begin(r: &Request<'_>, start: Start) -> Result<i64, i32> {
     let (block, frame) = (r.block, &*r.frame);
     patch::cpuid::end();
-    const PIDFD: u64 = libc::CLONE_PIDFD as u64;
     const NAMESPACES: u64 = 0x7E02_0000 | 0x80;
-    if start.flags & (PIDFD | NAMESPACES) != 0 {
-        return -i64::from(libc::EINVAL);
+    // The fork of the host makes only children of this process.
+    const REFUSED: u64 = NAMESPACES | libc::CLONE_PARENT as u64 | !(LEGACY_FLAGS | CLEAR_SIGHAND);
+    let has = |flag| start.has(flag);
+    let is_one_word = has(libc::CLONE_PARENT_SETTID) && start.parent_id == start.pidfd;
+    let has_no_pidfd = has(libc::CLONE_THREAD) || has(libc::CLONE_DETACHED) || is_one_word;
+    if start.flags & REFUSED != 0
+        || has(libc::CLONE_THREAD) && !has(libc::CLONE_SIGHAND)
+        || has(libc::CLONE_SIGHAND) && (!has(libc::CLONE_VM) || start.clears_actions())
+        || has(libc::CLONE_PIDFD) && has_no_pidfd
+    {
+        return Err(libc::EINVAL);
     }
-    if start.flags & THREAD == THREAD {
+    if has(libc::CLONE_THREAD) {
         return begin_thread(block, frame, start);
     }
-    const EXIT_SIGNAL: u64 = 0xFF;
     if start.flags & !EXIT_SIGNAL == tracer::FLAGS {
-        return tracer::begin(block, frame, start.flags, start.stack);
+        return Ok(tracer::begin(block, frame, start.flags, start.stack));
     }
     // A copy would wait forever for a store of the other process. The child of a `vfork` has a
     // copy, because its parent waits, and then gets the child's changes of its stack.
     let shares = start.flags & (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     if shares == libc::CLONE_VM as u64 {
-        return -i64::from(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
     // The working directory and the umask are each process's own.
-    if start.has(libc::CLONE_FS) {
-        return -i64::from(libc::EINVAL);
+    if has(libc::CLONE_FS) {
+        return Err(libc::EINVAL);
     }
     begin_process(block, frame, start)
 }
 
-fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
+fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> Result<i64, i32> {
     let mut frame = frame.clone();
     frame.rax = 0;
     frame.rsp = start.stack;
@@ -193,13 +237,10 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> i64 {
         Ok(_) => receiver.recv().unwrap_or(Err(libc::EAGAIN)),
         Err(_) => Err(libc::EAGAIN),
     };
-    match id {
-        Ok(id) => id.into(),
-        Err(errno) => {
-            thread::uncount();
-            -i64::from(errno)
-        }
+    if id.is_err() {
+        thread::uncount();
     }
+    id.map(i64::from)
 }
 
 /// Wakes the threads that wait for the exit of this one. They may free its memory from then on.
@@ -224,19 +265,60 @@ pub(crate) fn refuse_forks(missing: String) {
     let _ = MISSING.set(missing);
 }
 
-fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
+/// A descriptor for a child of this process: `CLONE_PIDFD`.
+struct Pidfd {
+    fd: i64,
+    /// Address of the guest's word for it.
+    at: u64,
+}
+
+impl Pidfd {
+    /// Opens the descriptor before there is a child, for this process.
+    ///
+    /// # Errors
+    /// `EFAULT`; those of `pidfd_open`.
+    fn reserve(at: u64) -> Result<Self, i32> {
+        memory::get::<i32>(at).and_then(|word| memory::put(at, word))?;
+        let fd = open_pidfd(process_id())?;
+        Ok(Pidfd { fd, at })
+    }
+
+    /// Lets the descriptor lead to the child.
+    fn lead_to(self, child: i32) {
+        let at = self.at;
+        // The next one is the same, unless another thread takes it.
+        drop(self);
+        let fd = open_pidfd(child).unwrap_or(-1);
+        let _ = memory::put(at, fd as i32);
+    }
+}
+
+impl Drop for Pidfd {
+    fn drop(&mut self) {
+        call!(fdt_close(self.fd));
+    }
+}
+
+fn open_pidfd(process: i32) -> Result<i64, i32> {
+    let fd = on_host(libc::SYS_pidfd_open, [process.into(), 0, 0, 0, 0, 0]);
+    if fd < 0 { Err(-fd as i32) } else { Ok(fd) }
+}
+
+fn begin_process(block: &Block, frame: &Frame, start: Start) -> Result<i64, i32> {
     if let Some(missing) = MISSING.get() {
         eprintln!("fdtable: the program forks, and its processes cannot share a kernel: {missing}");
-        return exit::end_process(125);
+        return Ok(exit::end_process(125));
     }
     let files = match start.has(libc::CLONE_FILES) {
         true => CloneFlags::FILES,
         false => CloneFlags::empty(),
     };
+    let is_shown = start.has(libc::CLONE_PIDFD);
+    let pidfd = is_shown.then(|| Pidfd::reserve(start.pidfd)).transpose()?;
     let waits = start.has(libc::CLONE_VFORK);
     let pipe = if waits { vfork::open_pipe() } else { None };
     if waits && pipe.is_none() {
-        return -i64::from(libc::EAGAIN);
+        return Err(libc::EAGAIN);
     }
     patch::catch_up();
     code::count_fork();
@@ -249,7 +331,7 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
         Err(errno) => {
             host_fork::thaw();
             pipe.into_iter().flatten().for_each(vfork::close_end);
-            return -i64::from(errno.errno());
+            return Err(errno.errno());
         }
     };
     // SAFETY: the child continues on a copy of this thread. The fork handlers release what other
@@ -259,23 +341,30 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> i64 {
     match id {
         -1 => {
             pipe.into_iter().flatten().for_each(vfork::close_end);
-            -i64::from(libc::EAGAIN)
+            Err(libc::EAGAIN)
         }
         0 => {
             child.begin();
             let shared_stack = start.has(libc::CLONE_VM).then_some(frame.rsp);
             vfork::in_child(pipe, shared_stack);
             begin_child(block, start);
-            0
+            if start.has(libc::CLONE_FILES) {
+                // The parent closes it for both.
+                std::mem::forget(pidfd);
+            }
+            Ok(0)
         }
         id => {
             child.leave_to(id);
             let parent_word = start.word(libc::CLONE_PARENT_SETTID, start.parent_id);
             let _ = memory::put_if_any(parent_word, id);
+            if let Some(pidfd) = pidfd {
+                pidfd.lead_to(id);
+            }
             if let Some(pipe) = pipe {
                 vfork::wait_for_child(block, pipe);
             }
-            id.into()
+            Ok(id.into())
         }
     }
 }
@@ -302,6 +391,9 @@ fn begin_child(block: &Block, start: Start) {
     block.robust_list.set(0);
     let word = start.word(libc::CLONE_CHILD_SETTID, start.child_id);
     let _ = memory::put_if_any(word, thread_id());
+    if start.clears_actions() {
+        signals::reset(block);
+    }
     if start.stack != 0 {
         block.child_stack.set(start.stack);
     }
