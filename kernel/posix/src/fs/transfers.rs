@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use fdtable::FileRef;
+use fdtable_vfs::event::Events;
 use fdtable_vfs::socket::{OptionValue, SocketOption};
 use fdtable_vfs::{Errno, FileKind, RcuObject, SeekTo};
 
@@ -171,7 +172,7 @@ unsafe fn write(
             partial::write(system, fd, &bufs, offset)
         }
     };
-    system.sigpipe_on_epipe(fd, written)
+    system.sigpipe_on_write(fd, written, count)
 }
 
 /// Returns the buffer of a transfer that cannot be accessed as a whole.
@@ -208,6 +209,30 @@ impl System {
             self.sigpipe(fd);
         }
         done
+    }
+
+    /// Sends SIGPIPE like [`sigpipe_on_epipe`](Self::sigpipe_on_epipe), and also if a pipe of ours
+    /// has lost its last reader after some of `count` bytes were written.
+    #[inline]
+    pub(crate) fn sigpipe_on_write(
+        &self,
+        fd: c_int,
+        done: Result<usize, Errno>,
+        count: usize,
+    ) -> Result<usize, Errno> {
+        if done.is_ok_and(|written| written < count) && self.has_lost_readers(fd) {
+            host::raise(libc::SIGPIPE);
+        }
+        self.sigpipe_on_epipe(fd, done)
+    }
+
+    #[cold]
+    fn has_lost_readers(&self, fd: c_int) -> bool {
+        self.file(fd).is_ok_and(|file| {
+            HostFile::below(&**file).is_none()
+                && file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo)
+                && file.events().contains(Events::ERR)
+        })
     }
 
     #[cold]

@@ -120,17 +120,20 @@ unsafe fn write(
 ) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { import_iovec(bufs, count) };
-    let written = match system.buffers_for(fd, Direction::Write, offset, bufs)? {
+    let (written, count) = match system.buffers_for(fd, Direction::Write, offset, bufs)? {
         Buffers::Whole(bufs) if is_empty(&bufs) => {
             return system.no_bytes(fd, Direction::Write, offset);
         }
-        Buffers::Whole(bufs) => match offset {
-            Some(offset) => system.process.pwritev(fd, &bufs, offset),
-            None => system.process.writev(fd, &bufs),
-        },
-        Buffers::Partial(bufs) => partial::write(system, fd, &bufs, offset),
+        Buffers::Whole(bufs) => {
+            let written = match offset {
+                Some(offset) => system.process.pwritev(fd, &bufs, offset),
+                None => system.process.writev(fd, &bufs),
+            };
+            (written, bufs.iter().map(|buf| buf.len()).sum())
+        }
+        Buffers::Partial(bufs) => (partial::write(system, fd, &bufs, offset), bufs.total()),
     };
-    system.sigpipe_on_epipe(fd, written)
+    system.sigpipe_on_write(fd, written, count)
 }
 
 /// Returns the offset of a call with flags, or nothing for the position. Accepts flags that do not
