@@ -1,8 +1,11 @@
 //! Transfers from and to pipes that need no copy on the host: `splice`, `tee`, `vmsplice`.
 
 use std::ffi::{c_int, c_uint};
+use std::os::fd::RawFd;
+use std::ptr;
 
 use fdtable::host_fork;
+use fdtable_vfs::event::Events;
 use fdtable_vfs::{Errno, SpliceFlags};
 use libc::{iovec, off_t, ssize_t};
 
@@ -11,8 +14,9 @@ use crate::abi::uaccess;
 use crate::fs::copies::{is_pipe, offset_of, put_offset};
 use crate::fs::partial;
 use crate::fs::vectored::{Buffers, import_iovec, import_iovec_mut};
-use crate::host;
 use crate::host::direct::{direct, words};
+use crate::host::file::HostFile;
+use crate::host::{self, OwnedHostFd};
 
 /// Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of
 /// fdtable is copied.
@@ -42,6 +46,13 @@ pub unsafe extern "C" fn fdt_splice(
         if !from_offset.is_null() && is_pipe(&source) || !to_offset.is_null() && is_pipe(&target) {
             return Err(Errno::ESPIPE);
         }
+        if is_pipe(&source)
+            && !source.events().contains(Events::IN)
+            && let Some(host_file) = HostFile::below(&**target)
+            && !can_splice_to(host_file.fd().get())
+        {
+            return Err(Errno::EINVAL);
+        }
         // SAFETY: as the caller promises.
         let mut at = unsafe { offset_of(from_offset) }?;
         // SAFETY: as the caller promises.
@@ -63,6 +74,20 @@ pub unsafe extern "C" fn fdt_splice(
         unsafe { put_offset(to_offset, at_target) }?;
         Ok(moved)
     })
+}
+
+/// Returns false if the host refuses to splice a pipe to a descriptor, whatever the pipe has.
+fn can_splice_to(target: RawFd) -> bool {
+    let mut ends = [-1; 2];
+    // SAFETY: there is room for both ends.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return true;
+    }
+    let [empty, _writer] = ends.map(OwnedHostFd);
+    let (now, none) = (libc::SPLICE_F_NONBLOCK, ptr::null_mut());
+    // SAFETY: there are no offsets.
+    let moved = host::check(unsafe { libc::splice(empty.0, none, target, none, 1, now) });
+    moved != Err(Errno::EINVAL)
 }
 
 /// Copies bytes between pipes: `tee(2)`. Both must be the host's or both fdtable's.
