@@ -14,6 +14,11 @@ fn an_address_that_cannot_be_accessed_is_reported_as_on_the_host() {
 }
 
 #[test]
+fn what_is_cut_short_ends_as_on_the_host() {
+    same_program("cut", &[]);
+}
+
+#[test]
 fn flags_of_clone_are_served_or_refused_as_on_the_host() {
     same_program("clones", &[]);
 }

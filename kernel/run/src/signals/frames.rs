@@ -52,8 +52,13 @@ fn change_stack(block: &Block, mut stack: libc::stack_t, rsp: u64) -> Result<(),
 }
 
 fn on_stack(stack: &libc::stack_t, rsp: u64) -> bool {
+    stack.ss_flags & AUTODISARM == 0 && is_within(stack, rsp)
+}
+
+/// Returns true if a stack pointer is on a stack.
+fn is_within(stack: &libc::stack_t, rsp: u64) -> bool {
     let start = stack.ss_sp.addr() as u64;
-    stack.ss_flags & AUTODISARM == 0 && rsp > start && rsp - start <= stack.ss_size as u64
+    rsp > start && rsp - start <= stack.ss_size as u64
 }
 
 /// The part of a context that the kernel writes and reads.
@@ -151,7 +156,9 @@ pub(super) fn deliver(block: &Block, signal: i32, info: *const Info, context: &m
         }
     }
     repeat_call(block, &action, context);
-    let frame = push_frame(block, &action, info, context);
+    let Some(frame) = push_frame(block, &action, info, context) else {
+        return end_by_default(libc::SIGSEGV, false);
+    };
     let place = |field: usize| frame + field as u64;
     for (register, value) in [
         (libc::REG_RIP, action.handler),
@@ -175,8 +182,8 @@ pub(super) fn deliver(block: &Block, signal: i32, info: *const Info, context: &m
 }
 
 /// Has the host's default action end the process: for a signal that the guest no longer handles,
-/// one that ends it after a report, and a fault that it blocks. A fault repeats, and all else is
-/// sent again.
+/// one that ends it after a report, a fault that it blocks, and a stack that is exhausted. A fault
+/// repeats, and all else is sent again.
 fn end_by_default(signal: i32, is_fault: bool) {
     observe::at_end();
     ending::leave_tree();
@@ -202,21 +209,26 @@ fn repeat_call(block: &Block, action: &Action, context: &mut Context) {
     }
 }
 
-/// Copies the kernel's frame to the stack of a handler of the guest, and returns its address.
-fn push_frame(block: &Block, action: &Action, info: Info, context: &Context) -> u64 {
+/// Copies the kernel's frame to the stack of a handler of the guest, and returns its address;
+/// `None` if the alternate stack has no room for it.
+fn push_frame(block: &Block, action: &Action, info: Info, context: &Context) -> Option<u64> {
     let rsp = context.get(libc::REG_RSP);
     let stack = block.signal_stack.get();
-    let uses_stack = action.has(libc::SA_ONSTACK) && stack.ss_size != 0 && !on_stack(&stack, rsp);
-    let top = match uses_stack {
+    let is_on_stack = on_stack(&stack, rsp);
+    let enters_stack = action.has(libc::SA_ONSTACK) && stack.ss_size != 0 && !is_on_stack;
+    let top = match enters_stack {
         true => stack.ss_sp.addr() as u64 + stack.ss_size as u64,
         // Compiled code has data below its stack pointer.
         false => rsp - 128,
     };
     let size = state_size(context.state);
     let state = (top - size) & !63;
+    let frame = ((state - size_of::<GuestFrame>() as u64) & !15) - 8;
+    if (is_on_stack || enters_stack) && !is_within(&stack, frame) {
+        return None;
+    }
     // SAFETY: the guest's stack; if there is none, the fault ends the process, as on the host.
     unsafe { pointer::<u8>(state).copy_from(pointer::<u8>(context.state), size as usize) };
-    let frame = ((state - size_of::<GuestFrame>() as u64) & !15) - 8;
     let blocked = block.mailbox.blocked();
     let guest = GuestFrame {
         returns_to: action.restorer,
@@ -233,7 +245,7 @@ fn push_frame(block: &Block, action: &Action, info: Info, context: &Context) -> 
     }
     // SAFETY: as above.
     unsafe { pointer::<GuestFrame>(frame).write_unaligned(guest) };
-    frame
+    Some(frame)
 }
 
 /// Returns the size of the vector state of a frame.
