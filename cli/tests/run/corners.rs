@@ -22,3 +22,8 @@ fn what_is_cut_short_ends_as_on_the_host() {
 fn flags_of_clone_are_served_or_refused_as_on_the_host() {
     same_program("clones", &[]);
 }
+
+#[test]
+fn peers_of_sockets_are_those_of_the_host() {
+    same_program("peers", &[]);
+}

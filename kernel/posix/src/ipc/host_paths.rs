@@ -26,7 +26,7 @@ use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
 use crate::abi::path::{HostPath, Target};
-use crate::abi::pin::LastLink;
+use crate::abi::pin::{LastLink, above_and_end};
 use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
@@ -82,7 +82,12 @@ impl System {
             (&raw const address).cast(),
             size_of_val(&address) as socklen_t,
         );
-        let (file, made) = match self.make_host_socket(fd)? {
+        let made = self.make_host_socket(fd).map_err(|errno| match errno {
+            // The host looks the path up first.
+            Errno::EISCONN => lookup_error(&path, last).unwrap_or(errno),
+            _ => errno,
+        });
+        let (file, made) = match made? {
             HostSocket::Was(file) => {
                 let host_fd = HostFile::below(&**file).ok_or(Errno::EBADF)?.fd();
                 return call(host_fd.get(), at, length).map(Some);
@@ -206,6 +211,17 @@ impl System {
         }
         Ok(made)
     }
+}
+
+/// Returns the error of a lookup of a path: of its directory, or of the file itself.
+fn lookup_error(path: &HostPath<'_>, last: LastLink) -> Option<Errno> {
+    let (directory, text) = (path.directory(), path.as_given().to_bytes());
+    let looked_up = match last {
+        LastLink::Parent => [above_and_end(text).0, b"."].concat(),
+        _ => text.to_vec(),
+    };
+    let looked_up = CString::new(looked_up).ok()?;
+    host::fstatat(directory.get(), &looked_up, 0).err()
 }
 
 /// Returns the address of a path of the host.

@@ -419,8 +419,11 @@ impl System {
             libc::SCM_CREDENTIALS if data.len() == 12 => {
                 let [pid, uid, gid] = [0, 4, 8].map(|at| word(&data[at..]));
                 let (uid, gid) = (uid.cast_unsigned(), gid.cast_unsigned());
-                let claimed = Ucred { pid, uid, gid };
-                outgoing.credentials = Some(self.process.may_claim(claimed)?);
+                let claimed = self.process.may_claim(Ucred { pid, uid, gid })?;
+                if pid <= 0 || !host::is_alive(pid) {
+                    return Err(Errno::ESRCH);
+                }
+                outgoing.credentials = Some(claimed);
                 Ok(())
             }
             _ => Err(Errno::EINVAL),

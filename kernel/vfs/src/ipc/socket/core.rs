@@ -64,7 +64,7 @@ pub(super) struct State {
     /// Abstract name, to be freed at the end.
     held: Option<Vec<u8>>,
     /// Credentials of the maker, of a datagram socket that was made as one of a pair.
-    pub(super) pair: Option<Ucred>,
+    pair: Option<Ucred>,
     /// Peer of a datagram socket.
     pub(super) partner: Option<Partner>,
     /// Writing was shut down before there was a peer.
@@ -88,6 +88,17 @@ enum Phase {
         credentials: Ucred,
     },
     Ended,
+}
+
+impl State {
+    /// Returns the credentials that a socket shows as those of its peer without a connection: of
+    /// the maker of its pair, or of the last caller of `listen`.
+    pub(super) fn peer_credentials(&self) -> Option<Ucred> {
+        match self.phase {
+            Phase::Listening { credentials, .. } => Some(credentials),
+            _ => self.pair,
+        }
+    }
 }
 
 /// Default destination of a datagram socket, and its only source.
@@ -244,7 +255,11 @@ impl Core {
                     credentials,
                 };
             }
-            Phase::Listening { backlog: old, .. } => *old = backlog,
+            Phase::Listening {
+                backlog: old_backlog,
+                credentials: old_credentials,
+                ..
+            } => (*old_backlog, *old_credentials) = (backlog, credentials),
             _ => return Err(Errno::EINVAL),
         }
         _woken = state.connectors.wake_all(Events::OUT);

@@ -140,7 +140,7 @@ impl Core {
         };
         match self.link.get() {
             Some(link) => link.credentials,
-            None => self.state.lock().pair.unwrap_or(none),
+            None => self.state.lock().peer_credentials().unwrap_or(none),
         }
     }
 }
