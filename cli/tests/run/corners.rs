@@ -1,7 +1,10 @@
 //! Rare forms of calls, beside the host: ends of processes, flags of `clone`, addresses and
 //! arguments that are not valid.
 
-use super::same_program;
+use std::fs;
+use std::path::Path;
+
+use super::{OURS, compiled, folder, run, same_program, shown};
 
 #[test]
 fn processes_and_threads_that_exit_by_the_system_call_end_as_on_the_host() {
@@ -26,4 +29,20 @@ fn flags_of_clone_are_served_or_refused_as_on_the_host() {
 #[test]
 fn peers_of_sockets_are_those_of_the_host() {
     same_program("peers", &[]);
+}
+
+#[test]
+fn a_link_between_memory_and_the_host_fails_as_between_two_file_systems() {
+    let program = compiled("across", &[]);
+    let program = program.to_str().expect("a path");
+    let other = Path::new("/dev/shm").join(format!("fdtable-across-{}", std::process::id()));
+    if fs::create_dir(&other).is_err() {
+        eprintln!("not writable: /dev/shm");
+        return;
+    }
+    let words = [program, other.to_str().expect("a path")];
+    let host = shown(&run(&[], &words, &folder("across")));
+    fs::remove_dir_all(&other).expect("the folder");
+    let ours = shown(&run(&OURS, &[program, "/fdt"], &folder("across")));
+    assert_eq!(ours, host);
 }

@@ -170,7 +170,8 @@ pub unsafe extern "C" fn fdt_renameat2(
             }
             _ => {
                 RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
-                Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV))
+                let errno = system.error_of_parent(&new, Errno::EXDEV);
+                Err(system.error_of_parent(&old, errno))
             }
         }
     })
@@ -216,46 +217,63 @@ pub unsafe extern "C" fn fdt_linkat(
                 // SAFETY: the paths are C strings.
                 host::done(unsafe { libc::linkat(old_at, old, new_at, new, flags) })
             }
-            _ => Err(old.error().or(new.error()).unwrap_or(Errno::EXDEV)),
+            _ => {
+                let errno = match system.error_of_linked(&new, 0, Errno::EEXIST) {
+                    Errno::ENOENT => system.error_of_parent(&new, Errno::EXDEV),
+                    errno => errno,
+                };
+                Err(system.error_of_linked(&old, flags, errno))
+            }
         }
     })
 }
 
 impl System {
-    /// Returns the error of a link whose second path cannot be read. The first one is looked up
-    /// before, as on the host.
+    /// Returns the error of a lookup of the first path of a link, which comes before `errno`, that
+    /// of the second one or of both.
     #[cold]
     fn error_of_linked(&self, old: &Target<'_>, flags: c_int, errno: Errno) -> Errno {
-        let Target::Ours(at, path) = old else {
-            return old.error().unwrap_or(errno);
-        };
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
         let mut found = AtFlags::from_bits_truncate(flags.cast_unsigned()) & AtFlags::EMPTY_PATH;
         found.set(AtFlags::SYMLINK_NOFOLLOW, !follow);
-        match self.process.fstatat(*at, path, found) {
+        let (looked_up, is_empty) = match old {
+            Target::Ours(at, path) => {
+                let looked_up = self.process.fstatat(*at, path, found).map(drop);
+                (looked_up, path.is_empty())
+            }
+            Target::Host(path) => {
+                let (directory, path, flags) = path.at(found.bits().cast_signed());
+                let looked_up = host::fstatat(directory.get(), path, flags).map(drop);
+                (looked_up, path.is_empty())
+            }
+        };
+        match old.error().map_or(looked_up, Err) {
             // The file of the descriptor has no inode, but is there.
-            Err(Errno::EOPNOTSUPP) if path.is_empty() => errno,
+            Err(Errno::EOPNOTSUPP) if is_empty => errno,
             looked_up => looked_up.err().unwrap_or(errno),
         }
     }
 
-    /// Returns the error of a rename whose second path cannot be read. The directory of the first
-    /// one is looked up before, as on the host.
+    /// Returns the error of a lookup of the directory of a path of a rename, which comes before
+    /// `errno`.
     #[cold]
-    fn error_of_parent(&self, old: &Target<'_>, errno: Errno) -> Errno {
-        let bytes = match old {
+    fn error_of_parent(&self, path: &Target<'_>, errno: Errno) -> Errno {
+        let bytes = match path {
             Target::Ours(_, path) => path,
             Target::Host(path) => path.path().to_bytes(),
         };
+        if bytes.is_empty() {
+            return Errno::ENOENT;
+        }
         let parent = [above_and_end(bytes).0, b"."].concat();
-        let found = match old {
+        let found = match path {
             Target::Ours(at, _) => self.process.fstatat(*at, &parent, AtFlags::empty()).err(),
             Target::Host(path) => match CString::new(parent) {
                 Ok(parent) => host::fstatat(path.directory().get(), &parent, 0).err(),
                 Err(_) => None,
             },
         };
-        found.unwrap_or(errno)
+        path.error().or(found).unwrap_or(errno)
     }
 }
 
