@@ -32,6 +32,18 @@ fn peers_of_sockets_are_those_of_the_host() {
 }
 
 #[test]
+fn rare_arguments_are_answered_as_on_the_host() {
+    let program = compiled("corners", &[]);
+    let words = [program.to_str().expect("a path")];
+    let host = shown(&run(&[], &words, &folder("corners")));
+    for options in [&[][..], &["--overlay", "."]] {
+        let ours = [&OURS[..], options].concat();
+        let output = run(&ours, &words, &folder("corners"));
+        assert_eq!(shown(&output), host, "{options:?}");
+    }
+}
+
+#[test]
 fn a_link_between_memory_and_the_host_fails_as_between_two_file_systems() {
     let program = compiled("across", &[]);
     let program = program.to_str().expect("a path");

@@ -61,6 +61,7 @@ static void all(void *bad, void *fixed)
     TRY(SYS_nanosleep, bad, 0);
     TRY(SYS_wait4, -1, bad, 0, 0);
     TRY(SYS_execve, bad, 0, 0);
+    TRY(SYS_getcwd, 0, 1);
     TRY(SYS_getcwd, 0, 4096);
     TRY(SYS_getcwd, fixed, 4096);
 }

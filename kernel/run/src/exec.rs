@@ -29,9 +29,9 @@ use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use fdtable_posix::runner;
+use fdtable_posix::{fdt_fcntl, runner};
 
-use crate::abi::{address_of, host_now, thread_id};
+use crate::abi::{address_of, checked, host_now, thread_id};
 use crate::block::{Block, Request};
 use crate::entry::fdtable_run_stop;
 use crate::frame::Frame;
@@ -121,18 +121,30 @@ fn strings(at: i64) -> Result<Vec<CString>, i32> {
 /// Opens the program that the guest names.
 fn open(directory: c_int, a: [i64; 3], flags: i32) -> Result<Program, i32> {
     let [path, arguments, environment] = a;
+    if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(libc::EINVAL);
+    }
     let path = string(path.cast_unsigned(), libc::PATH_MAX as usize)?;
     let path = path.ok_or(libc::ENAMETOOLONG)?;
-    let path = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-        true => CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default(),
+    let is_descriptor = path.is_empty() && flags & libc::AT_EMPTY_PATH != 0;
+    let path = match is_descriptor {
+        true => {
+            // SAFETY: the command takes no pointer.
+            checked(unsafe { fdt_fcntl(directory, libc::F_GETFD, 0) }.into())?;
+            CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default()
+        }
         false => path,
+    };
+    let follows = match !is_descriptor && flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
+        true => libc::O_NOFOLLOW,
+        false => 0,
     };
     let mut arguments = strings(arguments)?;
     if arguments.is_empty() {
         // As Linux does since 5.18.
         arguments.push(CString::default());
     }
-    Program::open(directory, &path, arguments, strings(environment)?)
+    Program::open(directory, &path, follows, arguments, strings(environment)?)
 }
 
 /// Runs another program in this process: `execve(2)`.

@@ -12,14 +12,13 @@ use crate::elf::{self, Headers, Image};
 use crate::frame::Frame;
 use crate::{memory, patch};
 
-/// Opens a program.
+/// Opens a program, with flags of `open` beside `O_RDONLY`.
 ///
 /// # Errors
 /// `EACCES` if it may not be run; `EPERM` if it would change the user; errors of `open`.
-pub(crate) fn open(directory: c_int, path: &CString) -> Result<c_int, i32> {
+pub(crate) fn open(directory: c_int, path: &CString, flags: c_int) -> Result<c_int, i32> {
     // SAFETY: the path is a C string.
-    let fd = checked(unsafe { fdt_openat(directory, path.as_ptr(), libc::O_RDONLY, 0) }.into())?
-        as c_int;
+    let fd = checked(unsafe { fdt_openat(directory, path.as_ptr(), flags, 0) }.into())? as c_int;
     let checks = || {
         // SAFETY: all zeroes is a valid value of this struct of integers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -47,7 +46,7 @@ fn interpreter(file: &Opened, headers: &Headers) -> Result<Option<(Opened, Heade
         return Ok(None);
     };
     let path = CString::new(path).map_err(|_| libc::ENOEXEC)?;
-    let file = Opened(open(libc::AT_FDCWD, &path)?);
+    let file = Opened(open(libc::AT_FDCWD, &path, 0)?);
     let found = elf::read(file.0, 0, 64).and_then(|start| elf::headers(file.0, &start));
     let headers = found.map_err(|errno| match errno {
         libc::ENOEXEC => libc::ELIBBAD,
@@ -85,19 +84,20 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Opens a program, or the interpreter of a script.
+    /// Opens a program with flags of `open`, or the interpreter of a script.
     ///
     /// # Errors
     /// As for `execve(2)`.
     pub(crate) fn open(
         directory: c_int,
         path: &CString,
+        mut flags: c_int,
         mut arguments: Vec<CString>,
         environment: Vec<CString>,
     ) -> Result<Self, i32> {
         let (mut directory, mut path) = (directory, path.clone());
         for _ in 0..SCRIPTS {
-            let file = Opened(open(directory, &path)?);
+            let file = Opened(open(directory, &path, flags)?);
             let mut start = vec![0; 4096];
             let (at, size) = (start.as_mut_ptr().cast(), start.len());
             // SAFETY: the buffer has this length.
@@ -137,7 +137,7 @@ impl Program {
             before.push(path);
             arguments.splice(..1.min(arguments.len()), before);
             path = word(interpreter)?;
-            directory = libc::AT_FDCWD;
+            (directory, flags) = (libc::AT_FDCWD, 0);
         }
         Err(libc::ELOOP)
     }

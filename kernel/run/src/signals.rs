@@ -38,7 +38,7 @@ use crate::abi::{exchange_mask, host_now};
 use crate::block::Block;
 use crate::entry::{self, fdtable_run_host, fdtable_run_host_prompt};
 use crate::interrupt::KICK;
-use crate::pending::{EMULATED, bit};
+use crate::pending::EMULATED;
 use crate::{memory, observe};
 
 use actions::{ALWAYS, DEFAULT, IGNORE, SIGNALS, install_host, ours, record, recorded};
@@ -93,9 +93,7 @@ pub(crate) fn install() -> u64 {
 /// deferred all signals.
 pub(crate) fn reset(block: &Block) {
     // The host drops pending signals whose action becomes the default, if that ignores them.
-    const FORGOTTEN: u64 =
-        bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
-    let mut carried = forwarding::take_pending(FORGOTTEN);
+    let mut carried = forwarding::take_pending(sets::IGNORED_BY_DEFAULT);
     for signal in 1..=SIGNALS as i32 {
         let action = recorded(signal);
         if action.handler > IGNORE {

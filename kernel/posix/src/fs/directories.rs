@@ -101,6 +101,8 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
         if !file.stat().is_ok_and(is_directory) {
             return Err(Errno::ENOTDIR);
         }
+        // In the host's kernel the size is an `int`.
+        let size = usize::try_from(size as c_int).map_err(|_| Errno::EINVAL)?;
         // SAFETY: as the caller promises.
         let room = unsafe { uaccess::writable_prefix(buf, size) };
         let entries = match system.process.read_dir_sized(fd, room, record_length) {

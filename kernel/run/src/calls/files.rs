@@ -192,16 +192,19 @@ fn signal_descriptor(a: &[i64; 6], flags: i64) -> i64 {
 /// Returns the length of the working directory's path with the null, unlike the C library.
 fn working_directory(a: &[i64; 6]) -> i64 {
     // The C library has another error for the first, and allocates for the second.
-    match (a[1], a[0]) {
+    let mut own = [0; libc::PATH_MAX as usize];
+    let (place, size) = match (a[1] as usize, a[0]) {
         (0, _) => return -i64::from(libc::ERANGE),
-        (_, 0) => return -i64::from(libc::EFAULT),
-        _ => {}
-    }
-    let place = pointer(a[0].cast_unsigned());
-    // SAFETY: the guest's own call, with what it passed.
-    let path = unsafe { fdt_getcwd(place, a[1] as usize) };
+        (size, 0) => (own.as_mut_ptr(), size.min(own.len())),
+        (size, place) => (pointer(place.cast_unsigned()), size),
+    };
+    // SAFETY: the guest's own call, with what it passed, or there is room for so many bytes.
+    let path = unsafe { fdt_getcwd(place, size) };
     if path.is_null() {
         return -i64::from(errno());
+    }
+    if a[0] == 0 {
+        return -i64::from(libc::EFAULT);
     }
     // SAFETY: the call has written a C string.
     unsafe { CStr::from_ptr(path) }.count_bytes() as i64 + 1

@@ -15,6 +15,10 @@ pub(crate) const DEFERRED: u64 = !EMULATED;
 pub(crate) const BLOCKABLE: u64 = DEFERRED & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
 pub(crate) const NEVER_BLOCKED: u64 = !BLOCKABLE;
 
+/// Signals whose default action ignores them.
+pub(crate) const IGNORED_BY_DEFAULT: u64 =
+    bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
+
 /// Returns true if the host reports a fault by a signal with this code. Such a signal was not sent.
 pub(crate) const fn is_fault(signal: i32, code: i32) -> bool {
     bit(signal) & FAULTS != 0 && code > 0

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use fdtable_posix::fdt_pselect;
 use fdtable_vfs::event::interrupt;
 
+use super::actions::{IGNORE, recorded};
 use super::mask::{defer_all, set_guest_mask};
-use super::sets::NEVER_BLOCKED;
+use super::sets::{IGNORED_BY_DEFAULT, NEVER_BLOCKED};
 use crate::abi::{address_of, call, exchange_mask};
 use crate::block::{Block, MaskPlace, Request};
 use crate::entry::host;
 use crate::memory::{self, pointer};
-use crate::pending::EMULATED;
+use crate::pending::{EMULATED, bit};
 
 /// Runs a call that waits with another mask, which is at an address of the guest.
 pub(crate) fn with_mask(
@@ -195,10 +196,24 @@ pub(crate) fn timed_wait(r: &Request<'_>, a: &[i64; 6]) -> Result<i64, i32> {
             memory::put_if_any(info_at, info)?;
             return Ok(signal.into());
         }
-        if !must_retry(block, result) {
+        if !must_retry(block, result) && !is_dropped(block, result as i32) {
             return Ok(result);
         }
     }
+}
+
+/// Returns true if Linux would have dropped a signal that the host has taken: one that is ignored,
+/// and that the guest does not block. The host keeps it for the supervisor, which is the tracer.
+fn is_dropped(block: &Block, signal: i32) -> bool {
+    let is_ignored = || match recorded(signal).handler {
+        0 => bit(signal) & IGNORED_BY_DEFAULT != 0,
+        handler => handler == IGNORE,
+    };
+    let blocked = || match block.has_deferred() {
+        true => block.mask(),
+        false => exchange_mask(libc::SIG_BLOCK, 0),
+    };
+    signal > 0 && is_ignored() && bit(signal) & blocked() == 0
 }
 
 /// Returns the time left. An invalid time stays as it is.

@@ -17,19 +17,20 @@ use crate::{Errno, Object, OpenFlags, Transfer};
 #[derive(Debug)]
 pub(super) struct PathFile {
     path: VfsPath,
+    flags: OpenFlags,
     /// Keeps the contents of the inode: they can be opened again by `/proc/self/fd`.
     holds: AtomicCell<bool>,
 }
 
 impl PathFile {
-    /// Refers to a path.
+    /// Refers to a path, for an open with these flags.
     ///
     /// # Errors
     /// `ENOENT` if the inode has lost its last name, and its contents.
-    pub(super) fn new(path: VfsPath) -> Result<Self, Errno> {
+    pub(super) fn new(path: VfsPath, flags: OpenFlags) -> Result<Self, Errno> {
         path.inode.hold()?;
         let holds = AtomicCell::new(true);
-        Ok(PathFile { path, holds })
+        Ok(PathFile { path, flags, holds })
     }
 
     fn end(&self) {
@@ -48,7 +49,7 @@ impl Drop for PathFile {
 
 impl Object for PathFile {
     fn status(&self) -> OpenFlags {
-        OpenFlags::PATH
+        self.flags - OpenFlags::CLOEXEC
     }
 
     fn set_status(&self, _flags: OpenFlags) -> Result<(), Errno> {

@@ -160,7 +160,7 @@ impl PathContext<'_> {
             mount: mount.clone(),
         };
         if flags.contains(OpenFlags::PATH) {
-            return opening.file(PathFile::new(opening.path(inode))?);
+            return opening.file(PathFile::new(opening.path(inode), flags)?);
         }
         // The access mode 3 asks for both permissions, and gives neither access.
         let is_neither = flags.contains(OpenFlags::ACCMODE);
