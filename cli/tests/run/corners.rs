@@ -58,3 +58,11 @@ fn a_link_between_memory_and_the_host_fails_as_between_two_file_systems() {
     let ours = shown(&run(&OURS, &[program, "/fdt"], &folder("across")));
     assert_eq!(ours, host);
 }
+
+#[test]
+fn a_tunable_of_the_c_library_is_read_as_on_the_host() {
+    // A loader of glibc reads beyond the last string of the environment.
+    let program = ["env", "-i", "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX", "true"];
+    let output = run(&OURS, &program, &folder("tunables"));
+    assert_eq!(shown(&output), "Some(0)\n");
+}

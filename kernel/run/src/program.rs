@@ -175,7 +175,8 @@ impl Program {
         // SAFETY: reserved above. The page below stays inaccessible.
         let done = unsafe { libc::mprotect(begin, length, protection) };
         checked(done.into())?;
-        let mut top = low + STACK;
+        // As on Linux, a null word is above the strings: a loader of glibc reads beyond the last.
+        let mut top = low + STACK - 8;
         let mut put = |bytes: &[u8]| {
             top -= bytes.len() as u64;
             // SAFETY: in the stack: the strings were checked against its size.
