@@ -1,13 +1,15 @@
 //! `run`: an unmodified program on the kernel of this library.
 
-use anyhow::Context;
 use fdtable_run::{Command, prepare_process, run as run_here};
 
 use crate::arguments::Run;
 
 /// Becomes the program. If that fails, ends with the exit code of a shell.
-pub(crate) fn run(chosen: Run) -> anyhow::Result<()> {
-    prepare_process().context("cannot start again with the settings of a runner")?;
+pub(crate) fn run(chosen: Run) -> ! {
+    if let Err(error) = prepare_process() {
+        eprintln!("fdtable: cannot start again by /proc/self/exe: {error}");
+        std::process::exit(125);
+    }
     let options = chosen.observing.options();
     let mut words = chosen.words.into_iter();
     let command = Command {

@@ -175,3 +175,36 @@ fn a_namespace_of_processes_is_refused() {
         "{errors}"
     );
 }
+
+#[test]
+fn what_the_host_lacks_is_named() {
+    let folder = folder("lacking");
+    let ours = |options: &str, words: &str| format!("exec {} run {options} {words}", OURS[0]);
+    let hidden = format!("umount -l /proc && {}", ours("", "true"));
+    let full = "a report is incomplete: No space left";
+    let mut scripts = vec![
+        (ours("--max-fd 3", "true"), "true: the limit of descriptors"),
+        (ours("--trace=/dev/full", "true"), full),
+        (ours("--stats=/dev/full", "true"), full),
+        (
+            ours("", &ours("", "true")[5..]),
+            "cannot start under another",
+        ),
+        (
+            format!("ulimit -v 500000; {}", ours("", "true")),
+            "true: Cannot allocate memory",
+        ),
+    ];
+    let unshared = ["unshare", "-m", "true"];
+    if run(&[], &unshared, &folder).status.success() {
+        let hidden = format!("exec unshare -m sh -c '{hidden}'");
+        scripts.push((hidden, "cannot start again by /proc/self/exe"));
+    }
+    for (script, text) in scripts {
+        let output = run(&[], &["sh", "-c", &script], &folder);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{script}: {errors}");
+        assert!(errors.starts_with(&format!("fdtable: {text}")), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}

@@ -44,6 +44,8 @@ pub struct Error {
 /// Step that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
+    Nested,
+    Thread,
     Supervisor,
     Root,
     Overlay,
@@ -59,6 +61,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match (self.step, self.errno) {
             (Step::Program, libc::ENOENT) => 127,
+            (Step::Program, libc::EMFILE | libc::ENOMEM) => 125,
             (Step::Program, _) => 126,
             _ => 125,
         }
@@ -72,6 +75,7 @@ impl fmt::Display for Error {
             (Step::Program, libc::EPERM) => {
                 "it would run as another user, which is not supported".to_owned()
             }
+            (Step::Program, libc::EMFILE) => "the limit of descriptors is too low".to_owned(),
             (Step::Mount | Step::Overlay, libc::EBUSY) => {
                 "files are in memory there already".to_owned()
             }
@@ -80,6 +84,8 @@ impl fmt::Display for Error {
             (_, errno) => io::Error::from_raw_os_error(errno).to_string(),
         };
         let before = match self.step {
+            Step::Nested => "cannot start under another `fdtable run`",
+            Step::Thread => "cannot catch the system calls of a thread",
             Step::Supervisor => "cannot start the supervisor",
             Step::Root => "cannot take as the root: ",
             Step::Overlay => "cannot overlay ",
@@ -143,6 +149,8 @@ fn environment() -> Vec<CString> {
 /// # Errors
 /// If it was not started.
 pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
+    let of_host = |step| move |errno| error_of(step, &OsString::new(), errno);
+    thread::check_not_nested().map_err(of_host(Step::Nested))?;
     // SAFETY: this thread is the only one, and has called nothing of the kernel, which leaks no
     // guard.
     match unsafe { fdtable_shm::begin() } {
@@ -176,13 +184,13 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let arguments = arguments.map_err(|_| named(libc::EINVAL))?;
     let program =
         Program::open(libc::AT_FDCWD, &path, 0, arguments, environment()).map_err(named)?;
-    let block =
-        Block::prepare(serve).map_err(|error| named(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    let block = Block::prepare(serve).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO));
+    let block = block.map_err(of_host(Step::Thread))?;
     block.mailbox.block(signals::install());
     runner::tell_threads(thread::is_alone);
     if host_fork::shares_memory() {
         let is_traced = runner::start_supervisor(thread::layout())
-            .map_err(|errno| error_of(Step::Supervisor, &OsString::new(), errno.errno()))?;
+            .map_err(|errno| of_host(Step::Supervisor)(errno.errno()))?;
         if !is_traced {
             process::refuse_forks("the host does not allow ptrace(2)".to_owned());
         }
@@ -258,7 +266,7 @@ fn find(command: &Command) -> Result<CString, i32> {
                 fdt_close(fd);
                 return Ok(path);
             }
-            Err(libc::EACCES) => found = libc::EACCES,
+            Err(errno @ (libc::EACCES | libc::EMFILE)) => found = errno,
             Err(_) => {}
         }
     }

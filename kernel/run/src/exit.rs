@@ -43,5 +43,5 @@ pub(crate) fn end(code: i32) -> ! {
     ending::leave_tree();
     vfork::report_to_parent();
     // SAFETY: it takes an integer.
-    unsafe { libc::_exit(code) }
+    unsafe { libc::_exit(observe::exit_code(code)) }
 }

@@ -139,6 +139,14 @@ pub(crate) fn at_end() {
     }
 }
 
+/// Returns the exit code of a process whose own is `code`: 125 if a report is incomplete.
+pub(crate) fn exit_code(code: i32) -> i32 {
+    match observers::HAS_FAILED.load(Ordering::Relaxed) {
+        true => 125,
+        false => code,
+    }
+}
+
 /// Begins anew in the child of a fork: its reports are about its own calls.
 pub(crate) fn in_child() {
     if OBSERVERS.get().is_some() {

@@ -7,7 +7,7 @@ use std::{io, ptr};
 
 use fdtable_posix::runner;
 
-use crate::abi::thread_id;
+use crate::abi::{host_now, thread_id};
 use crate::block::{Block, NO_STACK};
 use crate::entry::*;
 use crate::frame::Frame;
@@ -211,6 +211,20 @@ pub(crate) fn forget_others() {
 pub(crate) fn done(result: i32) -> io::Result<()> {
     match result {
         -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the process does not run under another runner, which uses `gs` too.
+///
+/// # Errors
+/// `EPERM` if it does.
+pub(crate) fn check_not_nested() -> Result<(), i32> {
+    const ARCH_GET_GS: i64 = 0x1004;
+    let mut gs = 0_u64;
+    let at = (&raw mut gs).expose_provenance() as i64;
+    match host_now(libc::SYS_arch_prctl, [ARCH_GET_GS, at, 0, 0, 0, 0]) {
+        result if result < 0 => Err(-result as i32),
         _ => Ok(()),
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::FromRawFd;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::frame::Frame;
 use crate::options::{Owners, Report};
@@ -18,6 +19,9 @@ pub(super) struct Call {
     pub(super) rip: u64,
     pub(super) rsp: u64,
 }
+
+/// True if a report of this process could not be written.
+pub(super) static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// File that receives a report.
 pub(super) struct Sink(File);
@@ -46,9 +50,13 @@ impl Sink {
         Ok(Some(Self(file)))
     }
 
-    /// Writes a text in one call. An error has no receiver.
+    /// Writes a text in one call. The first error of a process is reported on standard error.
     pub(super) fn write(&self, text: &str) {
-        let _ = (&self.0).write_all(text.as_bytes());
+        if let Err(error) = (&self.0).write_all(text.as_bytes())
+            && !HAS_FAILED.swap(true, Ordering::Relaxed)
+        {
+            eprintln!("fdtable: a report is incomplete: {error}");
+        }
     }
 }
 
