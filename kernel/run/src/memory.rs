@@ -192,6 +192,17 @@ pub(crate) fn unmap(start: u64, length: u64, call: impl FnOnce() -> i64) -> i64 
     result
 }
 
+/// Returns true if no mapping of the guest is in a range of pages that is not empty.
+pub(crate) fn is_foreign(range: &Range<u64>) -> bool {
+    let memory = MEMORY.lock();
+    let last = memory.mappings.range(..range.end).next_back();
+    // The host refuses all other ranges.
+    range.start.is_multiple_of(PAGE)
+        && !range.is_empty()
+        && range.end < 1 << 47
+        && last.is_none_or(|(_, &end)| end <= range.start)
+}
+
 /// Returns the size of the guest's mapping that begins at an address; 0 if there is none.
 pub(crate) fn size_at(start: u64) -> u64 {
     let memory = MEMORY.lock();
