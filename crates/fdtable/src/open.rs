@@ -10,7 +10,7 @@
 //! - *An open* takes the lowest free descriptor in the leaf of the hint; if that leaf is full, in
 //!   the second leaf. With the leaf locked, it confirms that the hint has not changed; in the first
 //!   leaf of the table it need not, since nothing is lower. This is the fast path: it writes no
-//!   cache line but that of the leaf.
+//!   cache line but those of the leaf and of its lock.
 //! - *A close* clears the bit in the leaf. If a search has marked the leaf as full, the close also
 //!   *reports* it: it puts the leaf on the list of its own CPU, and the first report after a search
 //!   marks the hint. A close that empties a leaf only puts it on the list, unless the leaf stays.

@@ -7,9 +7,9 @@
 //! # Fast path and slow path
 //!
 //! A change takes one of two paths. The fast path locks the one or two leaves that it changes, and
-//! writes no other cache line. It is open while these leaves exist and belong to the table alone,
-//! and while no feature has closed it for the whole table. The slow path holds the lock of the
-//! table: it makes, shares and removes leaves, searches, and reserves.
+//! writes no other cache line that threads share. It is open while these leaves exist and belong to
+//! the table alone, and while no feature has closed it for the whole table. The slow path holds the
+//! lock of the table: it makes, shares and removes leaves, and searches.
 //!
 //! | | fast path | slow path |
 //! |---|---|---|
@@ -18,7 +18,8 @@
 //! | open two of the lowest | in the first leaf | search, in `pair` |
 //! | open any | in the leaf that the CPU has claimed | claim, in `any` |
 //! | close, flags, `dup3` | in the descriptor's own leaf | make or copy the leaf |
-//! | reserve, install, ranges, fork | | always |
+//! | reserve, install | in the first leaf, or one of the hint with reservations | elsewhere |
+//! | ranges, fork | | always |
 //!
 //! Every change is atomic for all threads that change the table: a leaf's words and slots change
 //! together, with the leaf locked. A lookup sees each change when the slot is written. `close`

@@ -39,8 +39,8 @@
 //! - Sharing of the tree: with the tree's lock, and with readers excluded
 //!   ([`WriteGuard::share_with`]). Then no thread writes a leaf, and the owner ID can change.
 //!
-//! A writer that has locked a leaf checks it again: its owner ID may have changed since the leaf
-//! was found. A leaf that was removed from the tree has no owner ID that a tree has.
+//! A writer that has walked to a leaf and locked it checks it again: its owner ID may have changed
+//! since the leaf was found. A leaf that was removed from the tree has no owner ID that a tree has.
 //!
 //! # What keeps a node alive
 //!

@@ -57,6 +57,12 @@ impl RawLock {
         }
     }
 
+    /// Makes a lock that is taken until its maker [releases](Self::unlock_inner) it.
+    #[must_use]
+    pub fn new_taken(tag: LockTag) -> Self {
+        Self(AtomicU32::new(tag.0 | TAKEN))
+    }
+
     /// Returns the tag. A hint, unless the caller keeps it from being changed.
     #[inline(always)]
     pub fn tag(&self) -> LockTag {
@@ -133,12 +139,21 @@ impl RawLock {
         }
     }
 
+    /// Changes the tag, for the holder.
+    ///
+    /// # Safety
+    /// The caller holds the lock, and no thread waits for it with another tag.
+    pub unsafe fn set_tag(&self, tag: LockTag) {
+        // Relaxed: the release of the lock publishes it.
+        self.0.store(tag.0 | TAKEN, Relaxed);
+    }
+
     /// Releases a lock that was taken inside of another one. It has this tag from then on.
     ///
     /// # Safety
-    /// The caller holds it by [`lock_inner`](Self::lock_inner) or
-    /// [`try_lock_inner`](Self::try_lock_inner), and no longer uses what it guards. If the tag is
-    /// another one, no thread waits for it with the one before.
+    /// The caller holds it by [`lock_inner`](Self::lock_inner),
+    /// [`try_lock_inner`](Self::try_lock_inner) or [`new_taken`](Self::new_taken), and no longer
+    /// uses what it guards. If the tag is another one, no thread waits for it with the one before.
     #[inline(always)]
     pub unsafe fn unlock_inner(&self, tag: LockTag) {
         // Release: pairs with the acquire in `try_lock_inner`.

@@ -9,18 +9,20 @@
 //! |---|---|---|---|
 //! | (U) | take the lock of the place whose tag is the index | (A) | take the leaf's own lock |
 //! | (V) | or else walk, and take the leaf's own lock | (B) | take the lock of the empty place, store the leaf, release the lock with the leaf's index as its tag |
-//! | | | (C) | take the lock of the place, release it with the tag of an empty one |
+//! | | | (C) | take the lock of the place, and keep it, with the tag of an empty one |
 //! | (W) | if it is taken: look for a place again | (D) | release the leaf's own lock |
 //!
 //! From (A) to (D) the leaf's own lock is taken. So the thread of (V) and that of (U) are never
 //! both in the leaf. Tag and lock are one word, so (U) fails before (B) and after (C). The holder
-//! of the tree's lock does (C) before it unlinks the leaf, changes the tree's owner ID or excludes
-//! readers, and caches only leaves that the tree owns. So the thread of (U) has a leaf that is in
-//! the tree, and the tree's own, until it releases the lock.
+//! of the tree's lock does (C) before it unlinks the leaf or changes the tree's owner ID, and
+//! before it relies on an exclusion of readers; and it caches only leaves that the tree owns. So
+//! the thread of (U) has a leaf that is in the tree, and the tree's own, until it releases the
+//! lock.
 //!
 //! *Waiting.* A thread that holds a leaf waits for the locks of leaves with a higher index alone.
-//! In (A) and (C) the holder of the tree's lock waits for one lock, and holds that of no other leaf
-//! but those that are cached, for which others need not wait.
+//! In (A) and (C) the holder of the tree's lock waits for one lock. The own locks of cached leaves
+//! are taken meanwhile, but others go to the places. A stream of threads that lock one leaf may
+//! hold up (C), as any other thread that waits for the leaf.
 //!
 //! *A full leaf.* A place says whether its leaf is full, since a thread that looks before it takes
 //! the lock has nothing that keeps the leaf's memory. A close stores that there is room before it
@@ -29,7 +31,7 @@
 
 use core::ptr;
 
-use super::leaf::{LeafGuard, LeafRef, LeafState};
+use super::leaf::{Leaf, LeafGuard, LeafRef, LeafState};
 use super::node::leaf;
 use super::slot_data::SlotData;
 use super::{Tree, WriteGuard};
@@ -80,10 +82,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// free. Takes neither the read side nor a section. Never waits, and calls nothing.
     ///
     /// The first leaf is there as long as the tree, and a thread that excludes readers passes its
-    /// lock before it relies on that.
+    /// lock before it relies on that. Refuses while readers are excluded. An index is below
+    /// [`INDEXES`](super::INDEXES).
     ///
     /// # Panics
-    /// If `place` is not below [`CACHED_LEAVES`].
+    /// If `place` is not below [`CACHED_LEAVES`], unless `index` is 0.
     #[inline(always)]
     pub fn try_lock_near(&self, place: usize, index: usize) -> Option<NearLeaf<'_, T, S>> {
         let keeps_cpu = keep_cpu();
@@ -174,13 +177,29 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         bit: usize,
     ) -> Option<(Borrowed<'s, T>, SlotData)> {
         let _keeps_cpu = keep_cpu();
-        // Keeps writers away. If the tree does not own the leaf that was found, or leads to another
-        // one, no thread writes it any more.
+        // Also if the tree does not own it: the owner ID may change now, in a section.
         // weaken: data-that-is-read-without-the-lock
-        // SAFETY: found in a section, and not written here.
-        let _locked = unsafe { self.lock_owned(index) };
+        let _locked = self.lock_found(found, index);
         let object = found.borrow(bit)?;
         Some((object, found.data(bit)))
+    }
+
+    /// Keeps writers out of a leaf that was found at `index`. May wait.
+    fn lock_found<'s>(&'s self, found: &'s Leaf<T, S>, index: usize) -> LeafGuard<'s, T, S> {
+        let mut attempts = 0;
+        loop {
+            // If it is another leaf, that was found is no longer in the tree: none writes it.
+            let place = self.place_of(index).filter(|_| index != 0);
+            if let Some(guard) = place.and_then(|place| self.try_lock_place(place, index)) {
+                return guard;
+            }
+            // SAFETY: it is not written.
+            if let Some(guard) = unsafe { found.try_lock(index) } {
+                return guard;
+            }
+            back_off(attempts);
+            attempts = attempts.saturating_add(1);
+        }
     }
 }
 

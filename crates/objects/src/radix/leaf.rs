@@ -85,8 +85,9 @@ pub trait LeafState: Default + Send + Sync + 'static {
 pub struct Leaf<T: ?Sized, S> {
     pub(super) head: NodeHead,
     /// The slots that are taken: open, or reserved where the slot is empty. Changed only with the
-    /// leaf locked: a concurrent change is lost. A bit that is cleared while its slot has an object
-    /// leaks the object when the leaf is dropped or copied.
+    /// leaf locked: a concurrent change is lost. While the leaf may be cached, by
+    /// [`take`](LeafGuard::take) and [`free`](LeafGuard::free). A bit that is cleared while its
+    /// slot has an object leaks the object when the leaf is dropped or copied.
     pub open: Word,
     /// The close-on-exec bits. Changed only with the leaf locked.
     pub cloexec: Word,

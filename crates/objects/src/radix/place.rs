@@ -14,17 +14,18 @@ const EMPTY: LockTag = LockTag::of(0);
 /// A place for a cached leaf. Each has a cache line of its own.
 #[repr(align(64))]
 pub(super) struct Place {
+    /// Taken while the place is empty.
     lock: RawLock,
     /// Written with the lock.
     full: AtomicBool,
-    /// Null in an empty place. Written with the lock.
+    /// Written with the lock; unused in an empty place.
     leaf: AtomicPtr<Erased>,
 }
 
 impl Place {
     pub(super) fn new() -> Self {
         Self {
-            lock: RawLock::new(EMPTY),
+            lock: RawLock::new_taken(EMPTY),
             full: AtomicBool::new(false),
             leaf: AtomicPtr::new(ptr::null_mut()),
         }
@@ -91,25 +92,23 @@ impl Place {
 
     /// (B) Puts a leaf here, for the holder of the tree's lock. The place is empty.
     pub(super) fn fill(&self, index: usize, leaf: *mut Erased, full: bool) {
-        self.lock.lock_inner(EMPTY);
         // Relaxed: the release of the lock publishes it.
         self.leaf.store(leaf, Relaxed);
         self.note_taken(full);
-        // SAFETY: locked above; no thread waits for an empty place.
+        // SAFETY: the lock of an empty place is that of the holder of the tree's lock; no thread
+        // waits for it.
         unsafe { self.lock.unlock_inner(LockTag::of(index)) };
     }
 
     /// (C) Takes the leaf away, for the holder of the tree's lock. Waits for the lock of the leaf.
-    /// Returns null if the place is empty.
+    /// The place is not empty.
     pub(super) fn clear(&self) -> *mut Erased {
         // weaken: place-that-is-emptied-without-its-lock
         self.lock.lock_inner(self.lock.tag());
-        // Relaxed, both: as in `fill`.
-        let leaf = self.leaf.load(Relaxed);
-        self.leaf.store(ptr::null_mut(), Relaxed);
         self.note_room();
         // SAFETY: locked above; a thread that waits looks at the tag each time.
-        unsafe { self.lock.unlock_inner(EMPTY) };
-        leaf
+        unsafe { self.lock.set_tag(EMPTY) };
+        // Relaxed: the holder of the tree's lock stored it.
+        self.leaf.load(Relaxed)
     }
 }
