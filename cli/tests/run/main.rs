@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 mod corners;
+mod host_files;
 mod killed;
 mod observing;
 mod one_kernel;

@@ -1,8 +1,9 @@
 //! The command to run a program, and its start.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsString, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::{env, fmt, io};
 
 use fdtable::{host_fork, rcu};
@@ -104,6 +105,28 @@ const PLAIN: &str = "glibc.cpu.hwcaps=-AVX_Fast_Unaligned_Load,-AVX,-AVX2,-AVX51
 /// Variable with the former value of `GLIBC_TUNABLES`; set while the runner runs.
 const BEFORE: &str = "FDTABLE_RUN_TUNABLES";
 
+/// A bit for each of the descriptors 0, 1 and 2 that was closed at the start of this process.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// Runs before the standard library, which opens `/dev/null` in their place.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = note_closed;
+
+extern "C" fn note_closed() {
+    for fd in 0..=2 {
+        // SAFETY: the call takes no pointer.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+            CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns the descriptors from 0 to 2 that the program finds closed.
+fn closed_at_start() -> impl Iterator<Item = c_int> {
+    (0..=2).filter(|fd| CLOSED.load(Ordering::Relaxed) & 1 << fd != 0)
+}
+
 /// Starts this program again, if that is needed, with the settings that a runner needs. Call it
 /// before [`run`], and before the process has threads.
 ///
@@ -112,6 +135,10 @@ const BEFORE: &str = "FDTABLE_RUN_TUNABLES";
 pub fn prepare_process() -> io::Result<()> {
     if env::var_os(BEFORE).is_some() {
         return Ok(());
+    }
+    for fd in closed_at_start() {
+        // SAFETY: the call takes no pointer.
+        unsafe { libc::close(fd) };
     }
     let before = env::var_os(TUNABLES).unwrap_or_default();
     let mut arguments = env::args_os();
@@ -199,6 +226,9 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let frame = program.load().map_err(named)?;
     // Its descriptor is not the guest's.
     drop(program);
+    for fd in closed_at_start() {
+        fdt_close(fd);
+    }
     let block = Box::leak(block);
     loop {
         process::run_guest(block, frame.clone());
