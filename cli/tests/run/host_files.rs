@@ -1,6 +1,11 @@
-//! Descriptors 0, 1 and 2 that are closed at the start.
+//! Record locks of files of the host, and descriptors 0, 1 and 2 that are closed at the start.
 
-use super::{OURS, folder, run, shown};
+use super::{OURS, folder, run, same_program, shown};
+
+#[test]
+fn record_locks_of_host_files_end_as_on_the_host() {
+    same_program("host_files", &[]);
+}
 
 #[test]
 fn a_standard_descriptor_that_is_closed_stays_closed() {

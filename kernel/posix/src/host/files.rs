@@ -1,6 +1,6 @@
 //! Calls on open files of the host that transfer no bytes.
 
-use std::ffi::{c_int, c_ulong};
+use std::ffi::{c_int, c_short, c_ulong};
 use std::os::fd::RawFd;
 
 use fdtable::host_fork;
@@ -44,6 +44,16 @@ pub(crate) unsafe fn fcntl_pointer(
         )
     };
     result.map(|result| result as c_int)
+}
+
+/// Releases all record locks that this process has on a file. Does nothing if the descriptor was
+/// opened with `O_PATH`.
+pub(crate) fn release_record_locks(fd: RawFd) {
+    // SAFETY: all zeroes is a valid value of this struct of integers, and is the whole file.
+    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+    whole.l_type = libc::F_UNLCK as c_short;
+    // SAFETY: the argument is what the command expects. An error has no receiver.
+    unsafe { libc::fcntl(fd, libc::F_SETLK, &raw const whole) };
 }
 
 /// Returns the status of an open file.

@@ -12,7 +12,7 @@ use crate::fs::locks;
 use crate::host;
 use crate::host::fd::without_moves;
 use crate::host::file::HostFile;
-use crate::process::closing::{closing, drop_closed};
+use crate::process::closing::{closing, drop_closed, note_record_lock};
 use crate::process::fork::unshare_files;
 use crate::process::io_signals;
 
@@ -127,6 +127,9 @@ unsafe fn fcntl_file(
 ) -> Result<c_int, Errno> {
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
+        if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+            note_record_lock();
+        }
         // SAFETY: as the caller promises.
         return unsafe { host::fcntl_pointer(host_file.fd().get(), command, argument) };
     }
