@@ -8,7 +8,7 @@ use super::{OURS, compiled, folder, is_installed, run, shown};
 /// folder of its own, and `MEMORY` is a directory: in memory with us. `needs` lists programs
 /// without which it is left out.
 #[track_caller]
-fn same_script(test: &str, needs: &[&str], script: &str) {
+pub(super) fn same_script(test: &str, needs: &[&str], script: &str) {
     if let Some(missing) = needs.iter().find(|program| !is_installed(program)) {
         eprintln!("not installed: {missing}");
         return;

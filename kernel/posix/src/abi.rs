@@ -4,6 +4,7 @@ mod actions;
 pub(crate) mod boot;
 pub(crate) mod call;
 pub(crate) mod faults;
+mod fd_paths;
 pub(crate) mod guard;
 pub(crate) mod handlers;
 mod links;

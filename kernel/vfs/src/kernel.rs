@@ -8,7 +8,7 @@ use fdtable_shm::OnceCell;
 use crate::event::SignalSender;
 use crate::fs::{MemFsLimits, Mounts};
 use crate::ipc::socket::Namespace;
-use crate::{DescriptorChoice, MemFs};
+use crate::{DescriptorChoice, MemFs, Process};
 
 /// Kernel: the file systems that its processes see, and the names of their sockets.
 #[derive(Debug, Default)]
@@ -21,8 +21,12 @@ pub struct Kernel {
     unnamed: OnceCell<MemFs>,
     sockets: Arc<Namespace>,
     signals: OnceCell<Arc<dyn SignalSender>>,
+    find_process: OnceCell<ProcessFinder>,
     descriptor_choice: AtomicCell<DescriptorChoice>,
 }
+
+/// Finds a process by its ID.
+type ProcessFinder = fn(i32) -> Option<Process>;
 
 impl Kernel {
     /// Makes a kernel with a root file system: a [`MemFs`] of its own, or a shared [`Arc`] of one.
@@ -34,6 +38,7 @@ impl Kernel {
             unnamed: OnceCell::new(),
             sockets: Arc::default(),
             signals: OnceCell::new(),
+            find_process: OnceCell::new(),
             descriptor_choice: AtomicCell::default(),
         }
     }
@@ -52,6 +57,17 @@ impl Kernel {
 
     pub(crate) fn signal_sender(&self) -> Option<Arc<dyn SignalSender>> {
         self.signals.get().cloned()
+    }
+
+    /// Sets how `/proc` finds the processes that it shows to others. The first function stays;
+    /// until then, each process sees only itself.
+    pub fn set_process_finder(&self, find: fn(i32) -> Option<Process>) {
+        // The first one stays.
+        let _ = self.find_process.set(find);
+    }
+
+    pub(crate) fn find_process(&self, id: i32) -> Option<Process> {
+        self.find_process.get().and_then(|find| find(id))
     }
 
     /// Sets which free descriptor new files take, in all processes.

@@ -333,6 +333,12 @@ pub trait Object: Any + Send + Sync {
         }
     }
 
+    /// Returns the whole text of `fdinfo` for a file of another kernel, by a descriptor of a
+    /// process, with `CLOEXEC` or no flag. Nothing by default.
+    fn fdinfo(&self, _process: i32, _descriptor: OpenFlags) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Appends the object's own lines of `/proc/self/fdinfo`, each with its newline: none by
     /// default.
     fn show_fdinfo(&self, _text: &mut String) {}

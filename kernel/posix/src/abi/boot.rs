@@ -68,6 +68,7 @@ fn made(root: MemFs, routes: Routes) -> System {
     let process = Process::with(Files::new(), root);
     process.set_id(host::process_id());
     process.kernel().set_signal_sender(Arc::new(HostSignals));
+    process.kernel().set_process_finder(tree::process_of);
     inherit_limits(&process);
     process.umask(host::current_umask().into());
     inherit_standard_files(&process);

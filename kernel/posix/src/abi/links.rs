@@ -556,7 +556,7 @@ fn far_down(
 }
 
 /// Returns the path of a host descriptor.
-fn path_of_host(fd: RawFd) -> Result<Vec<u8>, Errno> {
+pub(super) fn path_of_host(fd: RawFd) -> Result<Vec<u8>, Errno> {
     let link = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| Errno::EINVAL)?;
     host::readlinkat(libc::AT_FDCWD, &link)
 }

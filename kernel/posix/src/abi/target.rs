@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, RcuObject};
 
+use crate::abi::fd_paths::FdPath;
 use crate::abi::links::Crossing;
 use crate::abi::path::{HostPath, Target};
 use crate::abi::pin::{LastLink, OpenOnHost};
@@ -81,26 +82,41 @@ impl System {
             Some(below) => (libc::AT_FDCWD, below),
             None => (directory, path),
         };
-        let bytes = path.to_bytes();
-        let is_below = directory != libc::AT_FDCWD && bytes.first() != Some(&b'/');
-        if !is_below && let Some(target) = self.own_process(bytes, last)? {
-            return Ok(target);
-        }
         let routes = self.routes.load();
-        let routed = match is_below {
-            true => self.below(directory, path),
-            false => self.routed(&routes, path)?,
+        let (bytes, routed) = match self.fd_path(directory, path.to_bytes(), last)? {
+            Some(FdPath::Whole(target)) => return Ok(target),
+            Some(FdPath::Below(file, path)) => {
+                let bytes = Cow::Owned(path.to_bytes().to_vec());
+                (bytes, Target::Host(HostPath::new(Some(file), path.into())))
+            }
+            None => {
+                let bytes = path.to_bytes();
+                let is_below = directory != libc::AT_FDCWD && bytes.first() != Some(&b'/');
+                if !is_below && let Some(target) = self.own_process(bytes, last)? {
+                    return Ok(target);
+                }
+                let routed = match is_below {
+                    true => self.below(directory, path),
+                    false => self.routed(&routes, path)?,
+                };
+                (Cow::Borrowed(bytes), routed)
+            }
         };
         if routes.links() == Links::Stay {
             return Ok(routed);
         }
         let opens = open.is_some();
-        let crossing = match self.crossing(&routes, &routed, bytes, last, open) {
+        let crossing = match self.crossing(&routes, &routed, &bytes, last, open) {
             Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) if !opens => {
                 return Ok(Target::Host(HostPath::nothing(errno, bytes.to_vec())?));
             }
             crossing => crossing?,
         };
+        if let Crossing::Ours(path) | Crossing::Host(path) = &crossing
+            && let Some(FdPath::Whole(target)) = self.fd_path(libc::AT_FDCWD, path, last)?
+        {
+            return Ok(target);
+        }
         Ok(match (crossing, routed) {
             (Crossing::Stays, routed) => routed,
             (Crossing::Ours(path), _) => Target::Ours(libc::AT_FDCWD, path.into()),

@@ -135,6 +135,11 @@ impl HostFd {
         }
     }
 
+    /// Returns the host descriptor in the process that has opened the file, and in its children.
+    pub(crate) fn of_opener(&self) -> RawFd {
+        self.fd
+    }
+
     /// Keeps the descriptor, which calls may still use after it was [given up](Self::give_up).
     /// Returns false if this process does not have it.
     pub(crate) fn hold(&self) -> bool {

@@ -187,6 +187,16 @@ impl HostFile {
         }
     }
 
+    /// Returns the path in a directory that the host's `/proc` has of the descriptors of a process:
+    /// of this one if it has the file, which is `used`, and otherwise of `process`, which has it.
+    pub(crate) fn path_in_proc(&self, process: c_int, directory: &str, used: &InUse) -> String {
+        match used.get() {
+            // The process has opened it, or one above.
+            -1 => format!("/proc/{process}/{directory}/{}", self.host_fd.of_opener()),
+            fd => format!("/proc/self/{directory}/{fd}"),
+        }
+    }
+
     /// Returns the host descriptor, with what each process knows of it.
     pub(crate) fn host_fd(&self) -> &HostFd {
         &self.host_fd
@@ -348,6 +358,18 @@ impl Object for HostFile {
             SeekTo::Hole(offset) => (signed(offset)?, libc::SEEK_HOLE),
         };
         host::lseek(self.fd().get(), offset, whence)
+    }
+
+    /// The host's text. There each descriptor has `O_CLOEXEC`.
+    fn fdinfo(&self, process: i32, descriptor: OpenFlags) -> Option<Vec<u8>> {
+        let used = self.fd();
+        let path = self.path_in_proc(process, "fdinfo", &used);
+        let text = std::fs::read_to_string(path).ok()?;
+        let (position, rest) = text.split_once("flags:\t")?;
+        let (flags, rest) = rest.split_once('\n')?;
+        let flags = u32::from_str_radix(flags, 8).ok()? & !OpenFlags::CLOEXEC.bits();
+        let flags = flags | descriptor.bits();
+        Some(format!("{position}flags:\t0{flags:o}\n{rest}").into())
     }
 
     fn release(&self) {

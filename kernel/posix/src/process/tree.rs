@@ -131,6 +131,13 @@ pub(crate) fn current() -> Option<&'static Process> {
     OWN.load().map(|member| &member.process)
 }
 
+/// Returns the process with this id, if it is one of the tree.
+pub(crate) fn process_of(id: c_int) -> Option<Process> {
+    let tree = TREE.lock();
+    let entry = tree.entries.iter().find(|entry| entry.id == id);
+    entry.map(|entry| entry.member.process.clone())
+}
+
 /// Notes the id of a process that was forked, and may not have run yet.
 pub(super) fn born(name: u32, id: c_int) {
     inside(|| TREE.lock().set_id(name, id));

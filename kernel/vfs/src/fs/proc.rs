@@ -1,7 +1,7 @@
 //! The file system of `/proc`: what a process can see of itself.
 //!
 //! ```text
-//! self -> 1             the process that walks; no other is shown
+//! self -> 1             the process that walks; another one only if the kernel can find it
 //! 1/fd/0 -> /dev/null   what its descriptors name
 //! 1/fdinfo/0            position, flags, locks
 //! 1/cwd, 1/root         its working directory and its root
@@ -185,11 +185,15 @@ impl Inode for ProcRoot {
             }));
         }
         let process = context.process().ok_or(Errno::ENOENT)?;
-        if name != process.id().to_string().as_bytes() {
-            return Err(Errno::ENOENT);
-        }
+        let id = number(name).ok_or(Errno::ENOENT)?;
         let root = self.me.upgrade().ok_or(Errno::ENOENT)?;
-        let shown = root.shown(process, context.credentials());
+        let shown = match id == process.id() {
+            true => root.shown(process, context.credentials()),
+            false => {
+                let other = process.kernel().find_process(id).ok_or(Errno::ENOENT)?;
+                root.shown(&other, other.credentials())
+            }
+        };
         Ok(Arc::new(ProcessDirectory { shown }))
     }
 

@@ -67,7 +67,7 @@ impl Inode for Descriptors {
             return Ok(Arc::new(link(shown, fd)?));
         }
         let stat = shown.stat(self.what(fd), FileKind::Regular, 0o400);
-        let make: Text = Arc::new(move || fdinfo::text(&*shown.files()?, fd));
+        let make: Text = Arc::new(move || fdinfo::text(&shown, fd));
         Ok(Arc::new(TextInode { stat, make }))
     }
 

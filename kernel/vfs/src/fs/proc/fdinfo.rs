@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use fdtable::{FdFlags, FileRef, Files};
 
+use super::ProcessRef;
 use crate::event::{FileId, async_io};
 use crate::fs::locks::{LockKind, Owner, Range, Record};
 use crate::fs::seek::SeekTo;
@@ -14,14 +15,19 @@ use crate::{Errno, Object, OpenFlags, RcuObject};
 ///
 /// # Errors
 /// `ENOENT` if it is closed; `EIO` if its file is revoked.
-pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> {
-    let file = file_of(files, fd)?;
-    let mut flags = file.status();
+pub(super) fn text(shown: &ProcessRef, fd: i32) -> Result<Vec<u8>, Errno> {
+    let files = shown.files()?;
+    let file = file_of(&files, fd)?;
+    let mut flags = match files.fd_flags(fd)?.contains(FdFlags::CLOEXEC) {
+        true => OpenFlags::CLOEXEC,
+        false => OpenFlags::empty(),
+    };
+    if let Some(text) = file.fdinfo(shown.id, flags) {
+        return Ok(text);
+    }
+    flags |= file.status();
     if async_io::is_on(FileId::of(&**file)) {
         flags |= OpenFlags::ASYNC;
-    }
-    if files.fd_flags(fd)?.contains(FdFlags::CLOEXEC) {
-        flags |= OpenFlags::CLOEXEC;
     }
     let position = file.seek(SeekTo::Current(0)).unwrap_or(0);
     let mount = file.path().map_or(0, |path| path.mount_id());
