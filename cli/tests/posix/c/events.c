@@ -31,6 +31,14 @@ static void counters(void) {
     VALUE(value == UINT64_MAX - 1);
     CALL(write(4, bad, 8));
     CALL(write(4, (eventfd_t[2]){1, 1}, 16));
+    eventfd_t pair[2] = {3, 5};
+    struct iovec both[] = {{&pair[0], 8}, {&pair[1], 8}}, halves[] = {{pair, 4}, {(char *)pair + 4, 4}};
+    CALL(writev(4, both, 2));
+    CALL(read(4, &value, 8));
+    VALUE(value);
+    CALL(writev(4, halves, 2));
+    CALL(writev(4, (struct iovec[]){both[0], halves[0]}, 2));
+    CALL(read(4, pair, 8));
     CALL(eventfd_write(4, 1));
     CALL(read(4, bad, 8));
     CALL(eventfd_read(4, &value));

@@ -16,7 +16,7 @@ use fdtable_shm::{Mutex, MutexGuard};
 
 use super::{Events, Limit, Pollee, Restart, WaitQueue, Wakeups, wait};
 use crate::fs::locks::{self, LockSet};
-use crate::vectored::{gather, scatter};
+use crate::vectored::scatter;
 use crate::{Errno, Object, OpenFlags, Status, Transfer};
 
 /// Count of a [`CountFile`], under its lock. Each operation gets the queue of the waiters, collects
@@ -204,13 +204,20 @@ impl<C: Count> Object for CountFile<C> {
         })
     }
 
+    /// Writes each buffer by itself, as Linux does, until one fails.
     fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
         let waits = how.waits_in_stream()?;
-        gather(bufs, |bytes| {
-            let addend = addend(bytes)?;
-            self.run(waits, Events::OUT, |count, queue| count.add(addend, queue))?;
-            Ok(WORD)
-        })
+        let mut written = Err(Errno::EINVAL);
+        for bytes in bufs {
+            let added = addend(bytes).and_then(|addend| {
+                self.run(waits, Events::OUT, |count, queue| count.add(addend, queue))
+            });
+            match added {
+                Ok(_) => written = Ok(written.unwrap_or(0) + WORD),
+                Err(errno) => return written.or(Err(errno)),
+            }
+        }
+        written
     }
 
     fn label(&self) -> String {
