@@ -154,6 +154,16 @@ static void positioned_vectors(void) {
     CALL(pwritev2(ends[1], out, 2, -1, 0));
     CALL(preadv2(ends[0], in, 2, -1, 0));
     CALL(preadv2(3, in, 2, -2, 0));
+    /* Unknown flags are found last. */
+    CALL(preadv2(3, in, 2, -2, 0x40000000));
+    CALL(preadv2(99, in, 2, 0, 0x40000000));
+    CALL(preadv2(ends[0], in, 2, 0, 0x40000000));
+    CALL(preadv2(ends[1], in, 2, -1, 0x40000000));
+    CALL(preadv2(3, in, 2000, 0, 0x40000000));
+    CALL(preadv2(3, bad, 2, 0, 0x40000000));
+    CALL(preadv2(3, in, 0, 0, 0x40000000));
+    CALL(pwritev2(ends[1], out, 2, 0, 0x40000000));
+    CALL(pwritev2(3, out, 0, 0, 0x40000000));
     TEXT(file_text("a"));
 }
 

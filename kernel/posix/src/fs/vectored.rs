@@ -17,14 +17,14 @@ use crate::fs::transfers::{Direction, to_unsigned};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
-    call(|system| unsafe { read(system, fd, (bufs, count), None) })
+    call(|system| unsafe { read(system, fd, (bufs, count), None, 0) })
 }
 
 /// Writes from several buffers: `writev(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_writev(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
-    call(|system| unsafe { write(system, fd, (bufs, count), None) })
+    call(|system| unsafe { write(system, fd, (bufs, count), None, 0) })
 }
 
 /// Reads into several buffers at an offset: `preadv(2)`.
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn fdt_preadv(
     offset: off_t,
 ) -> ssize_t {
     // SAFETY: as the caller promises.
-    call(|system| unsafe { read(system, fd, (bufs, count), Some(to_unsigned(offset)?)) })
+    call(|system| unsafe { read(system, fd, (bufs, count), Some(to_unsigned(offset)?), 0) })
 }
 
 /// Writes from several buffers at an offset: `pwritev(2)`.
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn fdt_pwritev(
     offset: off_t,
 ) -> ssize_t {
     // SAFETY: as the caller promises.
-    call(|system| unsafe { write(system, fd, (bufs, count), Some(to_unsigned(offset)?)) })
+    call(|system| unsafe { write(system, fd, (bufs, count), Some(to_unsigned(offset)?), 0) })
 }
 
 /// Reads like `preadv`, or like `readv` if the offset is -1: `preadv2(2)`.
@@ -61,9 +61,9 @@ pub unsafe extern "C" fn fdt_preadv2(
     flags: c_int,
 ) -> ssize_t {
     call(|system| {
-        let offset = offset_of_rwf(system, fd, offset, flags)?;
+        let offset = (offset != -1).then(|| to_unsigned(offset)).transpose()?;
         // SAFETY: as the caller promises.
-        unsafe { read(system, fd, (bufs, count), offset) }
+        unsafe { read(system, fd, (bufs, count), offset, flags) }
     })
 }
 
@@ -77,9 +77,9 @@ pub unsafe extern "C" fn fdt_pwritev2(
     flags: c_int,
 ) -> ssize_t {
     call(|system| {
-        let offset = offset_of_rwf(system, fd, offset, flags)?;
+        let offset = (offset != -1).then(|| to_unsigned(offset)).transpose()?;
         // SAFETY: as the caller promises.
-        unsafe { write(system, fd, (bufs, count), offset) }
+        unsafe { write(system, fd, (bufs, count), offset, flags) }
     })
 }
 
@@ -93,12 +93,16 @@ unsafe fn read(
     fd: c_int,
     (bufs, count): (*const iovec, c_int),
     offset: Option<u64>,
+    flags: c_int,
 ) -> Result<usize, Errno> {
     let limit = |count| partial::read_limit(system, fd, count, offset);
     // SAFETY: as the caller promises.
     let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
     match system.buffers_for(fd, Direction::Read, offset, bufs)? {
         Buffers::Whole(bufs) if is_empty(&bufs) => system.no_bytes(fd, Direction::Read, offset),
+        _ if flags & !NO_CHANGE != 0 => {
+            Err(system.transfer_error(fd, Direction::Read, offset.is_some(), Errno::EOPNOTSUPP))
+        }
         Buffers::Whole(mut bufs) => match offset {
             Some(offset) => system.process.preadv(fd, &mut bufs, offset),
             None => system.process.readv(fd, &mut bufs),
@@ -117,12 +121,17 @@ unsafe fn write(
     fd: c_int,
     (bufs, count): (*const iovec, c_int),
     offset: Option<u64>,
+    flags: c_int,
 ) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { import_iovec(bufs, count) };
     let (written, count) = match system.buffers_for(fd, Direction::Write, offset, bufs)? {
         Buffers::Whole(bufs) if is_empty(&bufs) => {
             return system.no_bytes(fd, Direction::Write, offset);
+        }
+        _ if flags & !NO_CHANGE != 0 => {
+            let is_at = offset.is_some();
+            return Err(system.transfer_error(fd, Direction::Write, is_at, Errno::EOPNOTSUPP));
         }
         Buffers::Whole(bufs) => {
             let written = match offset {
@@ -136,23 +145,9 @@ unsafe fn write(
     system.sigpipe_on_write(fd, written, count)
 }
 
-/// Returns the offset of a call with flags, or nothing for the position. Accepts flags that do not
-/// change the result: a write to memory is durable at once.
-///
-/// # Errors
-/// `EOPNOTSUPP` for other flags, after errors of the descriptor; `EINVAL`.
-fn offset_of_rwf(
-    system: &System,
-    fd: c_int,
-    offset: off_t,
-    flags: c_int,
-) -> Result<Option<u64>, Errno> {
-    let known = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
-    if flags & !known != 0 {
-        return system.after(fd, Err(Errno::EOPNOTSUPP));
-    }
-    (offset != -1).then(|| to_unsigned(offset)).transpose()
-}
+/// Flags that do not change the result: a write to memory is durable at once. Others return
+/// `EOPNOTSUPP`, after all errors of the arguments.
+const NO_CHANGE: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
 
 /// Maximum number of buffers of one call.
 #[doc(alias = "IOV_MAX")]
