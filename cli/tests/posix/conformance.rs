@@ -33,6 +33,7 @@ const FLAGS: &[&str] = &[
     "EFD_",
     "TFD_",
     "RENAME_",
+    "RESOLVE_",
     "FALLOC_FL_",
     "CLOSE_RANGE_",
     "LOCK_",

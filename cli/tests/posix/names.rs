@@ -31,6 +31,7 @@ const HELPERS: &[(&str, &str)] = &[
     ("set_owner", "fcntl"),
     ("request", "ioctl"),
     ("pending", "fcntl"),
+    ("restricted", "openat2"),
 ];
 
 /// Functions in checks that are not part of the interface: libc's own.

@@ -53,7 +53,7 @@ pub use memfs::{MemFs, MemFsLimits};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};
 pub use mount::{Mount, MountPoint, MountRef, VfsPath};
 pub(crate) use mount::{Mounts, Pinned};
-pub use path_ops::{At, AtFlags, PathContext, UnlinkFlags};
+pub use path_ops::{At, AtFlags, PathContext, ResolveFlags, UnlinkFlags};
 pub(crate) use path_ops::{OpenRequest, inode_path};
 pub use proc::ProcFs;
 pub use seals::Seals;

@@ -1,5 +1,6 @@
 /* Hard links and symbolic links. */
 #include "check.h"
+#include <linux/openat2.h>
 
 static void hard(void) {
     struct stat st = {0};
@@ -147,7 +148,54 @@ static void chains(void) {
     TEXT(file_text("two/up"));
 }
 
+static int restricted(int directory, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve) {
+    struct open_how how = {flags, mode, resolve};
+    int fd = syscall(SYS_openat2, directory, path, &how, sizeof how);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static void restrictions(void) {
+    mkdir("dir", 0755);
+    mkdir("dir/below", 0755);
+    make_file("file", "outside");
+    make_file("dir/file", "inside");
+    symlink("file", "dir/in");
+    symlink("../file", "dir/out");
+    symlink("/etc/passwd", "dir/host");
+    symlink("/file", "dir/root");
+    CALL(open("dir", O_PATH | O_DIRECTORY));
+    CALL(restricted(3, "file", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "below/../file", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "below/../in", O_WRONLY | O_CREAT, 0600, RESOLVE_BENEATH));
+    CALL(restricted(3, "../file", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "..", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "out", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "host", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "/etc/passwd", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "/proc/self/fd/3/file", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(AT_FDCWD, "dir/out", 0, 0, RESOLVE_BENEATH));
+    CALL(restricted(3, "/file", 0, 0, RESOLVE_IN_ROOT));
+    CALL(restricted(3, "//", O_DIRECTORY, 0, RESOLVE_IN_ROOT));
+    CALL(restricted(3, "root", 0, 0, RESOLVE_IN_ROOT));
+    CALL(restricted(3, "../../file", 0, 0, RESOLVE_IN_ROOT));
+    CALL(restricted(3, "out", 0, 0, RESOLVE_IN_ROOT));
+    CALL(restricted(3, "host", 0, 0, RESOLVE_IN_ROOT));
+    CALL(restricted(3, "/etc/passwd", 0, 0, RESOLVE_IN_ROOT));
+    CALL(restricted(3, "in", 0, 0, RESOLVE_NO_SYMLINKS));
+    CALL(restricted(3, "in", O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS));
+    CALL(restricted(3, "in", 0, 0, RESOLVE_NO_MAGICLINKS));
+    CALL(restricted(3, "/proc/self/fd/0", 0, 0, RESOLVE_NO_MAGICLINKS));
+    CALL(restricted(3, "/proc/self/fd/3/file", 0, 0, RESOLVE_NO_MAGICLINKS));
+    CALL(restricted(3, "file", 0, 0, RESOLVE_NO_XDEV));
+    CALL(restricted(3, "/proc/self/comm", 0, 0, RESOLVE_NO_XDEV));
+    CALL(restricted(3, "file", 0, 0, RESOLVE_BENEATH | RESOLVE_IN_ROOT));
+    CALL(restricted(3, "file", 0, 0, 0x4000));
+    CALL(restricted(3, "file", O_PATH | O_RDWR, 0, 0));
+    CALL(restricted(99, "file", 0, 0, RESOLVE_IN_ROOT));
+}
+
 static const struct section sections[] = {
-    {"hard", hard}, {"symbolic", symbolic}, {"reading", reading}, {"chains", chains}, {NULL, NULL},
+    {"hard", hard},     {"symbolic", symbolic},         {"reading", reading},
+    {"chains", chains}, {"restrictions", restrictions}, {NULL, NULL},
 };
 const struct theme links = {"links", sections};

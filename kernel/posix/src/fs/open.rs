@@ -1,8 +1,9 @@
 //! Calls that open a path.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use fdtable::{Fd, FdFlags, Reservation, host_fork};
+use fdtable_vfs::fs::ResolveFlags;
 use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 
 use crate::abi::call::call;
@@ -65,8 +66,7 @@ pub unsafe extern "C" fn fdt_creat(path: *const c_char, mode: libc::mode_t) -> c
     unsafe { fdt_openat(libc::AT_FDCWD, path, flags, mode) }
 }
 
-/// Opens a path by a struct: `openat2(2)`. On our side, `resolve` may have only `RESOLVE_CACHED`,
-/// which is true of all files in memory.
+/// Opens a path by a struct: `openat2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_openat2(
     directory: c_int,
@@ -78,6 +78,8 @@ pub unsafe extern "C" fn fdt_openat2(
         // SAFETY: as the caller promises.
         let how = unsafe { argument(how.cast(), size) }?;
         let flags = how.flags as c_int;
+        let resolve = ResolveFlags::from_bits_retain(how.resolve);
+        let mut is_absolute = false;
         let target = match how.resolve {
             // SAFETY: as the caller promises.
             0 => unsafe {
@@ -87,8 +89,19 @@ pub unsafe extern "C" fn fdt_openat2(
                     host::openat2_inside(directory, path, OpenHow { resolve, ..how })
                 })
             },
-            // SAFETY: as the caller promises.
-            _ => unsafe { system.target(directory, path, LastLink::of_open(flags)) },
+            _ => {
+                // SAFETY: as the caller promises.
+                let mut path = unsafe { uaccess::string(path) }?;
+                if resolve.contains(ResolveFlags::IN_ROOT) {
+                    path = below_root(path);
+                }
+                is_absolute = path.to_bytes().starts_with(b"/");
+                if is_absolute && resolve.contains(ResolveFlags::BENEATH) {
+                    check(how)?;
+                    return Err(Errno::EXDEV);
+                }
+                system.target_of(directory, path, LastLink::of_open(flags))
+            }
         };
         match target? {
             Target::Host(path) => {
@@ -98,21 +111,64 @@ pub unsafe extern "C" fn fdt_openat2(
                         // The way to a file is restricted for the path as it was given.
                         _ => path.as_given(),
                     };
+                    // It leads through the link of a descriptor.
+                    if is_absolute && !name.to_bytes().starts_with(b"/") {
+                        return Err(Errno::ELOOP);
+                    }
                     host::openat2_inside(path.directory().get(), name, how)
                 })?;
                 system.adopt_new(opened.into_raw(), flags & libc::O_CLOEXEC)
             }
-            Target::Ours(..) if how.resolve & !libc::RESOLVE_CACHED != 0 => Err(Errno::EINVAL),
             Target::Ours(at, path) => {
-                let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
-                let (known, mode) = (how.flags & !(host::OPEN_FLAGS as u64) == 0, how.mode);
-                if !known || mode > 0o7777 || mode != 0 && how.flags as c_int & makes == 0 {
-                    return Err(Errno::EINVAL);
+                check(how)?;
+                let mode = how.mode as libc::mode_t;
+                if resolve.difference(ResolveFlags::CACHED).is_empty() {
+                    return system.open_ours(at, &path, flags, mode);
                 }
-                system.open_ours(at, &path, flags, mode as libc::mode_t)
+                // A link of the host has led out of the directory.
+                if resolve.contains(ResolveFlags::IN_ROOT) && path.starts_with(b"/") {
+                    return Err(Errno::EXDEV);
+                }
+                let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
+                let flags = flags | OpenFlags::LARGEFILE;
+                system.process.openat2(at, &path, flags, mode, resolve)
             }
         }
     })
+}
+
+/// Returns the same path, relative to a directory that is the root.
+fn below_root(path: &CStr) -> &CStr {
+    let slashes = path.to_bytes().iter().take_while(|&&byte| byte == b'/');
+    match slashes.count() {
+        0 => path,
+        count if count == path.count_bytes() => c".",
+        count => CStr::from_bytes_with_nul(&path.to_bytes_with_nul()[count..]).unwrap_or(path),
+    }
+}
+
+/// Checks the argument of `openat2` as the host does.
+///
+/// # Errors
+/// `EINVAL`.
+fn check(how: OpenHow) -> Result<(), Errno> {
+    const SCOPES: u64 = libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT;
+    const OF_PATH: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let (flags, makes) = (
+        how.flags as c_int,
+        libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY),
+    );
+    let is_known = how.flags & !(host::OPEN_FLAGS as u64) == 0
+        && ResolveFlags::from_bits(how.resolve).is_some();
+    let is_valid = is_known
+        && (flags & libc::O_PATH == 0 || flags & !OF_PATH == 0)
+        && how.resolve & SCOPES != SCOPES
+        && how.mode <= 0o7777
+        && (how.mode == 0 || flags & makes != 0);
+    match is_valid {
+        true => Ok(()),
+        false => Err(Errno::EINVAL),
+    }
 }
 
 /// Reads the argument of `openat2`. A longer struct must have zeroes at its end.

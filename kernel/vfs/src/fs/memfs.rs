@@ -24,7 +24,7 @@ use super::lower::LowerDirectory;
 use super::mode::{Credentials, Mode, Permissions};
 use super::mount::VfsPath;
 use super::namei::Follow;
-use super::path_ops::{At, OpenRequest, PathContext};
+use super::path_ops::{At, OpenRequest, PathContext, ResolveFlags};
 use super::stat::Stat;
 use crate::{Errno, OpenFlags, RcuObject};
 
@@ -254,6 +254,7 @@ impl MemFs {
             credentials: Credentials::ROOT,
             umask: Mode::NONE,
             process: None,
+            resolve: ResolveFlags::empty(),
         }
     }
 }

@@ -19,7 +19,7 @@ use fdtable::rcu;
 use super::inode::{Inode, RcuLookup, Target};
 use super::mount::{MountPoint, MountRef, VfsPath};
 use super::path::{Last, Path, checked, components};
-use super::path_ops::{At, AtFlags, PathContext, is_directory};
+use super::path_ops::{At, AtFlags, PathContext, ResolveFlags, is_directory};
 use super::stat::FileKind;
 use crate::Errno;
 
@@ -96,6 +96,9 @@ impl PathContext<'_> {
         let Last::Name(last) = path.last else {
             return None;
         };
+        if !self.resolve.is_empty() {
+            return None;
+        }
         let of_fd = match at {
             At::Fd(fd) if !path.from_root => {
                 let start = self.path_of(fd).ok()??;
@@ -283,7 +286,7 @@ impl<'w> PathWalk<'w> {
     /// Walks on from a component that is a symbolic link or a mount point.
     #[cold]
     fn step_into(&mut self, here: &VfsPath, inode: Arc<dyn Inode>) -> Result<VfsPath, Errno> {
-        let mut next = self.cross(here, inode);
+        let mut next = self.cross(here, inode)?;
         if next.inode.kind() == FileKind::Symlink {
             next = self.follow(here, &next)?;
         }
@@ -298,7 +301,7 @@ impl<'w> PathWalk<'w> {
     pub(crate) fn walk_component(&self, here: &VfsPath, name: &[u8]) -> Result<VfsPath, Errno> {
         let inode = self.lookup(here, name)?;
         if inode.mount_point().is_some_and(MountPoint::is_used) {
-            return Ok(self.cross(here, inode));
+            return self.cross(here, inode);
         }
         Ok(here.with(inode))
     }
@@ -312,11 +315,26 @@ impl<'w> PathWalk<'w> {
     }
 
     #[cold]
-    fn cross(&self, here: &VfsPath, inode: Arc<dyn Inode>) -> VfsPath {
+    fn cross(&self, here: &VfsPath, inode: Arc<dyn Inode>) -> Result<VfsPath, Errno> {
         let found = here.with(inode);
-        match self.context.mounts {
-            Some(mounts) => mounts.cross(found),
-            None => found,
+        self.same_mount(
+            here,
+            match self.context.mounts {
+                Some(mounts) => mounts.cross(found),
+                None => found,
+            },
+        )
+    }
+
+    /// Checks that a walk may leave a mount, if it does.
+    ///
+    /// # Errors
+    /// `EXDEV` if it may not.
+    fn same_mount(&self, from: &VfsPath, to: VfsPath) -> Result<VfsPath, Errno> {
+        let is_bound = self.context.resolve.contains(ResolveFlags::NO_XDEV);
+        match is_bound && from.mount_id() != to.mount_id() {
+            true => Err(Errno::EXDEV),
+            false => Ok(to),
         }
     }
 
@@ -361,13 +379,31 @@ impl<'w> PathWalk<'w> {
     /// Returns the target of a symbolic link, and counts the link as followed.
     ///
     /// # Errors
-    /// `ELOOP` if it is one too many.
+    /// `ELOOP` if it is one too many, or of a kind that is not followed; `EXDEV` if it leads where
+    /// the walk may not go.
     pub(crate) fn target(&mut self, link: &VfsPath) -> Result<Target, Errno> {
         self.links += 1;
-        if self.links > MAX_SYMLINKS {
+        let resolve = self.context.resolve;
+        if self.links > MAX_SYMLINKS || resolve.contains(ResolveFlags::NO_SYMLINKS) {
             return Err(Errno::ELOOP);
         }
-        link.inode.link_target(self.context)
+        let no_root = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+        match link.inode.link_target(self.context)? {
+            Target::MagicLink { .. } if resolve.contains(ResolveFlags::NO_MAGICLINKS) => {
+                Err(Errno::ELOOP)
+            }
+            Target::MagicLink { .. } if resolve.intersects(ResolveFlags::SCOPED) => {
+                Err(Errno::EXDEV)
+            }
+            Target::MagicLink { path, shown } => {
+                let path = self.same_mount(link, path)?;
+                Ok(Target::MagicLink { path, shown })
+            }
+            Target::Path(text) if text.starts_with(b"/") && resolve.intersects(no_root) => {
+                Err(Errno::EXDEV)
+            }
+            target => Ok(target),
+        }
     }
 
     pub(crate) fn dot(&self, here: &VfsPath) -> Result<VfsPath, Errno> {
@@ -377,11 +413,14 @@ impl<'w> PathWalk<'w> {
 
     pub(crate) fn dot_dot(&self, here: &VfsPath) -> Result<VfsPath, Errno> {
         self.context.only_directory(here)?;
-        let parent = self.context.parent_of(here)?;
+        if self.context.resolve.contains(ResolveFlags::BENEATH) && here.is(self.context.root) {
+            return Err(Errno::EXDEV);
+        }
+        let parent = self.same_mount(here, self.context.parent_of(here)?)?;
         if parent.inode.mount_point().is_some_and(MountPoint::is_used) {
             // A file system was mounted on it after the walk, or its starting directory, had gone
             // through it.
-            return Ok(self.cross(&parent, Arc::clone(&parent.inode)));
+            return self.cross(&parent, Arc::clone(&parent.inode));
         }
         Ok(parent)
     }

@@ -73,6 +73,30 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
+    /// Restrictions of the way to a file.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct ResolveFlags: u64 {
+        /// Fails with `EXDEV` if the way leads from one mount to another.
+        const NO_XDEV = 1;
+        /// Fails with `ELOOP` at a link of `/proc` to a file itself.
+        const NO_MAGICLINKS = 2;
+        /// Fails with `ELOOP` at any symbolic link that is followed.
+        const NO_SYMLINKS = 4;
+        /// Fails with `EXDEV` if the way leaves the directory where it begins.
+        const BENEATH = 8;
+        /// Takes the directory where the way begins as the root.
+        const IN_ROOT = 16;
+        /// True of all files in memory.
+        const CACHED = 32;
+    }
+}
+
+impl ResolveFlags {
+    /// Restrictions to a directory, which links of `/proc` would leave.
+    pub(crate) const SCOPED: Self = Self::BENEATH.union(Self::IN_ROOT);
+}
+
+bitflags::bitflags! {
     /// Flags that say what to remove.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct UnlinkFlags: u32 {
@@ -106,6 +130,7 @@ pub struct PathContext<'c> {
     pub(crate) umask: Mode,
     /// `None`: relative paths begin at the root, and there are no descriptors.
     pub(crate) process: Option<&'c Process>,
+    pub(crate) resolve: ResolveFlags,
 }
 
 impl<'c> PathContext<'c> {
@@ -139,11 +164,15 @@ impl<'c> PathContext<'c> {
     /// Returns the directory from which a path is walked.
     ///
     /// # Errors
-    /// `EBADF` if it is a descriptor that is not open; `ENOTDIR` if its file is not a directory.
+    /// `EBADF` if it is a descriptor that is not open; `ENOTDIR` if its file is not a directory;
+    /// `EXDEV` for the root, if the path must stay beneath a directory.
     #[inline]
     pub(crate) fn start(&self, at: At, from_root: bool) -> Result<Cow<'c, VfsPath>, Errno> {
         if from_root {
-            return Ok(Cow::Borrowed(self.root));
+            return match self.resolve.contains(ResolveFlags::BENEATH) {
+                true => Err(Errno::EXDEV),
+                false => Ok(Cow::Borrowed(self.root)),
+            };
         }
         match at {
             At::Cwd => Ok(self

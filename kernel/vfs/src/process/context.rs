@@ -9,7 +9,7 @@ use fdtable_shm::Mutex;
 use foldhash::fast::RandomState;
 
 use super::Process;
-use crate::fs::{Capabilities, Credentials, Mode, PathContext, Pinned, VfsPath};
+use crate::fs::{Capabilities, Credentials, Mode, PathContext, Pinned, ResolveFlags, VfsPath};
 use crate::{Errno, Object};
 
 /// Working directory and umask, which processes may share.
@@ -235,6 +235,7 @@ impl Process {
             credentials: self.ids.effective.get(),
             umask: self.context.umask(),
             process: Some(self),
+            resolve: ResolveFlags::empty(),
         }
     }
 }

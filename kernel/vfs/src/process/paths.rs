@@ -23,7 +23,8 @@ use super::Process;
 use crate::fs::namei::Follow;
 use crate::fs::path::Path;
 use crate::fs::{
-    AccessMode, At, AtFlags, FileKind, Mode, NewKind, OpenRequest, RenameFlags, UnlinkFlags,
+    AccessMode, At, AtFlags, FileKind, Mode, NewKind, OpenRequest, PathContext, RenameFlags,
+    ResolveFlags, UnlinkFlags,
 };
 use crate::{Errno, OpenFlags, RcuObject};
 
@@ -66,6 +67,32 @@ impl Process {
             return Ok(reservation.install(file));
         }
         self.open_existing(at.into(), &request, flags)
+    }
+
+    /// Opens like [`openat`](Self::openat), with restrictions of the way to the file: `openat2(2)`.
+    ///
+    /// # Errors
+    /// Errors of `openat`; `EXDEV` or `ELOOP` if the way is not allowed.
+    pub fn openat2(
+        &self,
+        at: impl Into<At>,
+        path: impl AsRef<[u8]>,
+        flags: OpenFlags,
+        mode: impl Into<Mode>,
+        resolve: ResolveFlags,
+    ) -> Result<Fd, Errno> {
+        let (at, request) = (at.into(), OpenRequest::new(path.as_ref(), flags)?);
+        let top;
+        let mut context = PathContext {
+            resolve,
+            ..self.path_context()
+        };
+        if resolve.intersects(ResolveFlags::SCOPED) {
+            top = context.start(at, false)?.into_owned();
+            context.root = &top;
+        }
+        let reservation = self.files.reserve(flags.descriptor())?;
+        Ok(reservation.install(context.open(at, &request, mode.into())?))
     }
 
     /// Opens an existing file.
