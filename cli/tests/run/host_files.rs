@@ -49,3 +49,8 @@ fn descriptors_of_other_processes_are_theirs() {
          kill $pid; wait; ls /proc/$pid/fd 2>/dev/null || echo gone",
     );
 }
+
+#[test]
+fn what_is_executed_by_a_descriptor_is_as_on_the_host() {
+    same_program("by_descriptor", &[]);
+}

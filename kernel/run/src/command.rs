@@ -209,8 +209,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         .map(|word| CString::new(word.as_bytes()));
     let arguments: Result<Vec<_>, _> = arguments.collect();
     let arguments = arguments.map_err(|_| named(libc::EINVAL))?;
-    let program =
-        Program::open(libc::AT_FDCWD, &path, 0, arguments, environment()).map_err(named)?;
+    let program = Program::open(path.into(), arguments, environment()).map_err(named)?;
     let block = Block::prepare(serve).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO));
     let block = block.map_err(of_host(Step::Thread))?;
     block.mailbox.block(signals::install());
@@ -291,7 +290,7 @@ fn find(command: &Command) -> Result<CString, i32> {
     for folder in path.as_bytes().split(|&byte| byte == b':') {
         let folder = if folder.is_empty() { b"." } else { folder };
         let path = whole(&[folder, b"/", program].concat())?;
-        match open(libc::AT_FDCWD, &path, 0) {
+        match open(&path, 0) {
             Ok(fd) => {
                 fdt_close(fd);
                 return Ok(path);

@@ -37,7 +37,7 @@ use crate::entry::fdtable_run_stop;
 use crate::frame::Frame;
 use crate::guarded::Guarded;
 use crate::memory::{self, pointer};
-use crate::program::{self, Program};
+use crate::program::{self, Name, Program};
 use crate::{ending, exit, observe, patch, prctl, robust, signals, thread, vfork};
 
 /// A program that a thread hands over to the leader.
@@ -118,33 +118,52 @@ fn strings(at: i64) -> Result<Vec<CString>, i32> {
     Ok(list)
 }
 
-/// Opens the program that the guest names.
-fn open(directory: c_int, a: [i64; 3], flags: i32) -> Result<Program, i32> {
-    let [path, arguments, environment] = a;
+/// Reads the name of the program that the guest names. By a descriptor it has a path in `/dev/fd`.
+///
+/// # Errors
+/// `EBADF` if there is no such descriptor; `EINVAL` for unknown flags; `ENOENT`, `ENAMETOOLONG`,
+/// `EFAULT`.
+fn name(directory: c_int, path: i64, flags: c_int) -> Result<Name, i32> {
+    let path = string(path.cast_unsigned(), libc::PATH_MAX as usize)?;
+    let path = path.ok_or(libc::ENAMETOOLONG)?;
+    if path.is_empty() && flags & libc::AT_EMPTY_PATH == 0 {
+        return Err(libc::ENOENT);
+    }
     if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) != 0 {
         return Err(libc::EINVAL);
     }
-    let path = string(path.cast_unsigned(), libc::PATH_MAX as usize)?;
-    let path = path.ok_or(libc::ENAMETOOLONG)?;
-    let is_descriptor = path.is_empty() && flags & libc::AT_EMPTY_PATH != 0;
-    let path = match is_descriptor {
-        true => {
-            // SAFETY: the command takes no pointer.
-            checked(unsafe { fdt_fcntl(directory, libc::F_GETFD, 0) }.into())?;
-            CString::new(format!("/proc/self/fd/{directory}")).unwrap_or_default()
-        }
-        false => path,
-    };
-    let follows = match !is_descriptor && flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
-        true => libc::O_NOFOLLOW,
-        false => 0,
-    };
+    let keeps_link = flags & libc::AT_SYMLINK_NOFOLLOW != 0 && !path.is_empty();
+    let open_flags = if keeps_link { libc::O_NOFOLLOW } else { 0 };
+    if directory == libc::AT_FDCWD || path.as_bytes().starts_with(b"/") {
+        return Ok(Name {
+            flags: open_flags,
+            ..path.into()
+        });
+    }
+    // SAFETY: the command has no argument.
+    let fd_flags = checked(unsafe { fdt_fcntl(directory, libc::F_GETFD, 0) }.into())?;
+    let mut whole = format!("/dev/fd/{directory}").into_bytes();
+    if !path.is_empty() {
+        whole.push(b'/');
+        whole.extend(path.as_bytes());
+    }
+    Ok(Name {
+        path: CString::new(whole).map_err(|_| libc::EINVAL)?,
+        flags: open_flags,
+        is_closed: fd_flags & i64::from(libc::FD_CLOEXEC) != 0,
+    })
+}
+
+/// Opens the program that the guest names.
+fn open(directory: c_int, a: [i64; 3], flags: i32) -> Result<Program, i32> {
+    let [path, arguments, environment] = a;
+    let name = name(directory, path, flags)?;
     let mut arguments = strings(arguments)?;
     if arguments.is_empty() {
         // As Linux does since 5.18.
         arguments.push(CString::default());
     }
-    Program::open(directory, &path, follows, arguments, strings(environment)?)
+    Program::open(name, arguments, strings(environment)?)
 }
 
 /// Runs another program in this process: `execve(2)`.

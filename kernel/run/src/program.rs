@@ -3,11 +3,12 @@
 use std::ffi::{CString, c_int};
 use std::fs;
 use std::ops::Range;
+use std::ptr;
 use std::sync::OnceLock;
 
-use fdtable_posix::{fdt_close, fdt_fstat, fdt_openat, fdt_pread, runner};
+use fdtable_posix::{fdt_close, fdt_fstat, fdt_hostfd, fdt_open, fdt_pread, runner};
 
-use crate::abi::checked;
+use crate::abi::{address_of, checked, host_now};
 use crate::elf::{self, Headers, Image};
 use crate::frame::Frame;
 use crate::{memory, patch};
@@ -15,10 +16,12 @@ use crate::{memory, patch};
 /// Opens a program, with flags of `open` beside `O_RDONLY`.
 ///
 /// # Errors
-/// `EACCES` if it may not be run; `EPERM` if it would change the user; errors of `open`.
-pub(crate) fn open(directory: c_int, path: &CString, flags: c_int) -> Result<c_int, i32> {
+/// `EACCES` if it may not be run; `EPERM` if it would change the user; `ETXTBSY` if it is the
+/// host's and open for writing; errors of `open`.
+pub(crate) fn open(path: &CString, flags: c_int) -> Result<c_int, i32> {
     // SAFETY: the path is a C string.
-    let fd = checked(unsafe { fdt_openat(directory, path.as_ptr(), flags, 0) }.into())? as c_int;
+    let fd =
+        checked(unsafe { fdt_open(path.as_ptr(), libc::O_RDONLY | flags, 0) }.into())? as c_int;
     let checks = || {
         // SAFETY: all zeroes is a valid value of this struct of integers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -30,11 +33,27 @@ pub(crate) fn open(directory: c_int, path: &CString, flags: c_int) -> Result<c_i
         if stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
             return Err(libc::EPERM);
         }
-        Ok(fd)
+        check_on_host(fd).map(|()| fd)
     };
     checks().inspect_err(|_| {
         fdt_close(fd);
     })
+}
+
+/// Asks the host if it would run a file of its own, since Linux 6.14.
+///
+/// # Errors
+/// `ETXTBSY`; `EACCES` if its file system has no programs.
+fn check_on_host(fd: c_int) -> Result<(), i32> {
+    const AT_EXECVE_CHECK: c_int = 0x10000;
+    let (empty, arguments) = (0_u8, [c"program".as_ptr(), ptr::null()]);
+    let flags = libc::AT_EMPTY_PATH | AT_EXECVE_CHECK;
+    let (path, arguments) = (address_of(&empty), address_of(&arguments));
+    let a = [fdt_hostfd(fd).into(), path, arguments, 0, flags.into(), 0];
+    match -host_now(libc::SYS_execveat, a) as i32 {
+        errno @ (libc::ETXTBSY | libc::EACCES) => Err(errno),
+        _ => Ok(()),
+    }
 }
 
 /// Opens the dynamic loader that a program asks for.
@@ -46,7 +65,7 @@ fn interpreter(file: &Opened, headers: &Headers) -> Result<Option<(Opened, Heade
         return Ok(None);
     };
     let path = CString::new(path).map_err(|_| libc::ENOEXEC)?;
-    let file = Opened(open(libc::AT_FDCWD, &path, 0)?);
+    let file = Opened(open(&path, 0)?);
     let found = elf::read(file.0, 0, 64).and_then(|start| elf::headers(file.0, &start));
     let headers = found.map_err(|errno| match errno {
         libc::ENOEXEC => libc::ELIBBAD,
@@ -72,13 +91,33 @@ impl Drop for Opened {
     }
 }
 
+/// Name of a program that is executed.
+pub(crate) struct Name {
+    pub(crate) path: CString,
+    /// `O_NOFOLLOW`, or 0.
+    pub(crate) flags: c_int,
+    /// The path leads through a descriptor that is closed then, so no interpreter can open it.
+    pub(crate) is_closed: bool,
+}
+
+impl From<CString> for Name {
+    fn from(path: CString) -> Self {
+        Name {
+            path,
+            flags: 0,
+            is_closed: false,
+        }
+    }
+}
+
 /// A program that can be run, and is not in memory yet.
 pub(crate) struct Program {
     file: Opened,
     headers: Headers,
     /// The dynamic loader that it asks for.
     interpreter: Option<(Opened, Headers)>,
-    path: CString,
+    /// The path of the program itself, also if it is a script.
+    name: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
 }
@@ -89,15 +128,17 @@ impl Program {
     /// # Errors
     /// As for `execve(2)`.
     pub(crate) fn open(
-        directory: c_int,
-        path: &CString,
-        mut flags: c_int,
+        Name {
+            mut path,
+            mut flags,
+            is_closed,
+        }: Name,
         mut arguments: Vec<CString>,
         environment: Vec<CString>,
     ) -> Result<Self, i32> {
-        let (mut directory, mut path) = (directory, path.clone());
+        let name = path.clone();
         for _ in 0..SCRIPTS {
-            let file = Opened(open(directory, &path, flags)?);
+            let file = Opened(open(&path, flags)?);
             let mut start = vec![0; 4096];
             let (at, size) = (start.as_mut_ptr().cast(), start.len());
             // SAFETY: the buffer has this length.
@@ -115,10 +156,13 @@ impl Program {
                     file,
                     headers,
                     interpreter,
-                    path,
+                    name,
                     arguments,
                     environment,
                 });
+            }
+            if is_closed {
+                return Err(libc::ENOENT);
             }
             drop(file);
             let line = start[2..].split(|&byte| byte == b'\n').next();
@@ -137,7 +181,7 @@ impl Program {
             before.push(path);
             arguments.splice(..1.min(arguments.len()), before);
             path = word(interpreter)?;
-            (directory, flags) = (libc::AT_FDCWD, 0);
+            flags = 0;
         }
         Err(libc::ELOOP)
     }
@@ -158,7 +202,7 @@ impl Program {
         }
         memory::begin_break()?;
         let stack = self.stack(&image, loader)?;
-        set_name(&self.path);
+        set_name(&self.name);
         runner::set_executable(self.file.0);
         Ok(Frame::new(begins_at, stack))
     }
@@ -183,7 +227,7 @@ impl Program {
             unsafe { memory::pointer::<u8>(top).copy_from(bytes.as_ptr(), bytes.len()) };
             top
         };
-        let name = put(self.path.as_bytes_with_nul());
+        let name = put(self.name.as_bytes_with_nul());
         let platform = put(c"x86_64".to_bytes_with_nul());
         // In the order of the list, as `/proc/self/cmdline` shows them.
         let mut put_all = |texts: &[CString]| {
