@@ -1,30 +1,35 @@
 //! `fdtable bench`: from the command line to reports.
 
-use std::fs;
 use std::path::Path;
+use std::time::Instant;
+use std::{env, fs};
 
 use anyhow::Context;
-use fdtable_bench::alloc::Alloc;
 use fdtable_bench::chat::Chat;
 use fdtable_bench::compare::{Comparison, Old};
 use fdtable_bench::experiment::{self, Effort};
 use fdtable_bench::fd_scale::FdScale;
-use fdtable_bench::fork::Fork;
-use fdtable_bench::grow::Grow;
 use fdtable_bench::html::Folder;
 use fdtable_bench::json;
 use fdtable_bench::libmicro::LibMicro;
-use fdtable_bench::lmbench::Lmbench;
 use fdtable_bench::lookup::Lookup;
-use fdtable_bench::markdown::{ComparedMarkdown, FiguresMarkdown, Markdown};
+use fdtable_bench::markdown::FiguresMarkdown;
 use fdtable_bench::open_files::OpenFiles;
-use fdtable_bench::peers::Peers;
-use fdtable_bench::ports::Ports;
 use fdtable_bench::report::Report;
-use fdtable_bench::run::{Programs, Run};
 use fdtable_bench::slab::Slab;
+use fdtable_bench::systems::Screen;
+#[cfg(feature = "experiments")]
+use fdtable_bench::{
+    alloc::Alloc,
+    fork::Fork,
+    grow::Grow,
+    lmbench::Lmbench,
+    peers::Peers,
+    ports::Ports,
+    run::{Programs, Run},
+};
 
-use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
+use crate::arguments::{Bench, ChatArguments, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
 
 /// Runs the chosen experiments. Prints each report when it is done, and writes all at the end.
@@ -34,17 +39,56 @@ pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
     let common = &chosen.common;
     let old = common.compare.as_deref().map(Old::read).transpose()?;
     let written = Written::prepare(&common.form)?;
-    let (reports, failed) = measure(&experiments(chosen), &common.form);
+    let (reports, failed) = measure(&experiments(chosen), |report| println!("{report}"));
     if reports.is_empty() {
         return failed;
     }
     let compared = old.map(|old| Comparison::new(&old, &reports)).transpose()?;
     written.write(&reports, compared.as_ref())?;
-    match compared {
-        Some(compared) if common.form.markdown => println!("{}", ComparedMarkdown(&compared)),
-        Some(compared) => println!("{compared}"),
-        None => {}
+    if let Some(compared) = compared {
+        println!("{compared}");
     }
+    failed
+}
+
+/// The program without arguments: measures the five systems in short turns, writes everything to
+/// files, and prints one screen.
+pub(crate) fn first() -> anyhow::Result<()> {
+    let began = Instant::now();
+    let place = env::current_exe()?;
+    // Beside what cargo has built, if it has built this program.
+    let built = place
+        .ancestors()
+        .find(|it| it.join("CACHEDIR.TAG").exists());
+    let folder = built
+        .map_or_else(env::temp_dir, Path::to_owned)
+        .join("fdtable");
+    let page = Folder::make(&folder)?;
+    let effort = Effort {
+        quick: true,
+        rounds: None,
+    };
+    let systems = [
+        Experiment::Chat(ChatArguments::default()),
+        Experiment::FdScale,
+        Experiment::OpenFiles(OpenFilesArguments::default()),
+        Experiment::Slab,
+        Experiment::Libmicro,
+    ];
+    let (mut reports, failed) = measure(&systems.map(|it| configured(&it, effort)), |_| {});
+    let screen = Screen {
+        reports: &reports,
+        folder: &folder,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    print!("{screen}");
+    let own = screen.report();
+    reports.extend(own);
+    page.write(&reports, None)?;
+    json::write(&folder.join("run.json"), &reports)?;
+    let tables = folder.join("tables.txt");
+    let text: String = reports.iter().map(Report::to_string).collect();
+    fs::write(&tables, text).with_context(|| tables.display().to_string())?;
     failed
 }
 
@@ -84,16 +128,16 @@ impl<'f> Written<'f> {
     }
 }
 
-/// Runs one experiment after the other, and prints each report when it is done. If one fails, it
-/// still runs the others, and returns the first failure beside their reports.
+/// Runs one experiment after the other, and passes each report to `print` when it is done. If one
+/// fails, it still runs the others, and returns the first failure beside their reports.
 pub(crate) fn measure(
     experiments: &[Box<dyn experiment::Experiment>],
-    form: &Form,
+    print: impl Fn(&Report),
 ) -> (Vec<Report>, anyhow::Result<()>) {
-    let bar = Bar::new(experiments.iter().map(|it| it.expected()).collect());
+    let bar = Bar::new(experiments.len());
     let (mut reports, mut failed) = (Vec::new(), Ok(()));
-    for experiment in experiments {
-        bar.next();
+    for (nth, experiment) in (1..).zip(experiments) {
+        bar.start(nth);
         let run = experiment::run(&**experiment, &bar);
         let report = match run.with_context(|| experiment.name().to_owned()) {
             Ok(report) => report,
@@ -102,175 +146,100 @@ pub(crate) fn measure(
                 continue;
             }
         };
-        bar.above(|| {
-            if form.markdown {
-                println!("{}", Markdown(&report));
-            } else {
-                println!("{report}");
-            }
-        });
+        bar.above(|| print(&report));
         reports.push(report);
     }
     (reports, failed)
 }
 
-/// Lists the chosen experiments with their configuration.
+/// Returns the chosen experiments with their configuration.
 fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
-    let common = &chosen.common;
+    let effort = chosen.common.effort();
     match &chosen.experiment {
-        None => vec![
-            Box::new(lookup(common)),
-            Box::new(fd_scale(common)),
-            Box::new(alloc(common)),
-            Box::new(slab(common)),
-            Box::new(open_files(common, &OpenFilesArguments::default())),
-            Box::new(grow(common)),
-            Box::new(fork(common)),
-            Box::new(chat(common, &ChatArguments::default())),
-            Box::new(libmicro(common)),
-            Box::new(peers(common)),
-            Box::new(lmbench(common)),
-            Box::new(ports(common)),
-            Box::new(run_programs(Programs::Single, common)),
-            Box::new(run_programs(Programs::Trees, common)),
-        ],
-        Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
-        Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
-        Some(Experiment::Alloc) => vec![Box::new(alloc(common))],
-        Some(Experiment::Slab) => vec![Box::new(slab(common))],
-        Some(Experiment::OpenFiles(load)) => vec![Box::new(open_files(common, load))],
-        Some(Experiment::Grow) => vec![Box::new(grow(common))],
-        Some(Experiment::Fork) => vec![Box::new(fork(common))],
-        Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
-        Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
-        Some(Experiment::Peers) => vec![Box::new(peers(common))],
-        Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
-        Some(Experiment::Ports) => vec![Box::new(ports(common))],
-        Some(Experiment::Run) => vec![Box::new(run_programs(Programs::Single, common))],
-        Some(Experiment::Tree) => vec![Box::new(run_programs(Programs::Trees, common))],
+        Some(chosen) => vec![configured(chosen, effort)],
+        None => every().iter().map(|it| configured(it, effort)).collect(),
     }
 }
 
-fn effort(common: &Common) -> Effort {
-    if common.quick {
-        Effort::Quick
-    } else {
-        Effort::Full
+/// Lists all experiments that this program was built with.
+fn every() -> Vec<Experiment> {
+    vec![
+        Experiment::Lookup,
+        Experiment::FdScale,
+        #[cfg(feature = "experiments")]
+        Experiment::Alloc,
+        Experiment::Slab,
+        Experiment::OpenFiles(OpenFilesArguments::default()),
+        #[cfg(feature = "experiments")]
+        Experiment::Grow,
+        #[cfg(feature = "experiments")]
+        Experiment::Fork,
+        Experiment::Chat(ChatArguments::default()),
+        Experiment::Libmicro,
+        #[cfg(feature = "experiments")]
+        Experiment::Peers,
+        #[cfg(feature = "experiments")]
+        Experiment::Lmbench,
+        #[cfg(feature = "experiments")]
+        Experiment::Ports,
+        #[cfg(feature = "experiments")]
+        Experiment::Run,
+        #[cfg(feature = "experiments")]
+        Experiment::Tree,
+    ]
+}
+
+fn configured(chosen: &Experiment, effort: Effort) -> Box<dyn experiment::Experiment> {
+    match chosen {
+        Experiment::Lookup => Box::new(Lookup::new(effort)),
+        Experiment::FdScale => Box::new(FdScale::new(effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Alloc => Box::new(Alloc::new(effort)),
+        Experiment::Slab => Box::new(Slab::new(effort)),
+        Experiment::OpenFiles(load) => Box::new(open_files(effort, load)),
+        #[cfg(feature = "experiments")]
+        Experiment::Grow => Box::new(Grow::new(effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Fork => Box::new(Fork::new(effort)),
+        Experiment::Chat(size) => Box::new(chat(effort, size)),
+        Experiment::Libmicro => Box::new(LibMicro::new(effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Peers => Box::new(Peers::new(effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Lmbench => Box::new(Lmbench::new(effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Ports => Box::new(Ports::new(effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Run => Box::new(run_programs(Programs::Single, effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Tree => Box::new(run_programs(Programs::Trees, effort)),
     }
 }
 
-fn lookup(common: &Common) -> Lookup {
-    let default = Lookup::new(effort(common));
-    Lookup {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn fd_scale(common: &Common) -> FdScale {
-    let default = FdScale::new(effort(common));
-    FdScale {
-        hot_rounds: common.rounds.unwrap_or(default.hot_rounds),
-        cold_rounds: common.rounds.unwrap_or(default.cold_rounds),
-        ..default
-    }
-}
-
-fn alloc(common: &Common) -> Alloc {
-    let default = Alloc::new(effort(common));
-    Alloc {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn slab(common: &Common) -> Slab {
-    let default = Slab::new(effort(common));
-    Slab {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn open_files(common: &Common, load: &OpenFilesArguments) -> OpenFiles {
-    let default = OpenFiles::new(effort(common));
+fn open_files(effort: Effort, load: &OpenFilesArguments) -> OpenFiles {
+    let default = OpenFiles::new(effort);
     OpenFiles {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        workload_rounds: common.rounds.unwrap_or(default.workload_rounds),
         clients: load.clients.unwrap_or(default.clients),
         loadfile: load.loadfile.clone(),
         ..default
     }
 }
 
-fn grow(common: &Common) -> Grow {
-    let default = Grow::new(effort(common));
-    Grow {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn fork(common: &Common) -> Fork {
-    let default = Fork::new(effort(common));
-    Fork {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn chat(common: &Common, size: &ChatArguments) -> Chat {
-    let default = Chat::new(effort(common));
+fn chat(effort: Effort, size: &ChatArguments) -> Chat {
+    let default = Chat::new(effort);
     Chat {
         rooms: size.rooms.unwrap_or(default.rooms),
         users: size.users.unwrap_or(default.users),
         messages: size.messages.unwrap_or(default.messages),
         message_bytes: size.message_bytes.unwrap_or(default.message_bytes),
-        rounds: common.rounds.unwrap_or(default.rounds),
-        profiles: common.rounds.unwrap_or(default.profiles),
         ..default
     }
 }
 
-fn peers(common: &Common) -> Peers {
-    let default = Peers::new(effort(common));
-    Peers {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn libmicro(common: &Common) -> LibMicro {
-    let default = LibMicro::new(effort(common));
-    LibMicro {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn lmbench(common: &Common) -> Lmbench {
-    let default = Lmbench::new(effort(common));
-    Lmbench {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn ports(common: &Common) -> Ports {
-    let default = Ports::new(effort(common));
-    Ports {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
-}
-
-fn run_programs(programs: Programs, common: &Common) -> Run {
+#[cfg(feature = "experiments")]
+fn run_programs(programs: Programs, effort: Effort) -> Run {
     // In a child, before it becomes the runner, this is the calling program.
-    let default = Run::new(programs, effort(common), "/proc/self/exe".into());
-    Run {
-        rounds: common.rounds.unwrap_or(default.rounds),
-        ..default
-    }
+    Run::new(programs, effort, "/proc/self/exe".into())
 }
 
 #[cfg(test)]
@@ -278,6 +247,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::arguments::Common;
 
     #[test]
     fn a_file_that_is_no_report_is_refused_before_any_measurement() {
@@ -300,6 +270,7 @@ mod tests {
 
     #[test]
     fn no_choice_is_every_experiment() {
+        #[cfg(feature = "experiments")]
         let all = [
             "lookup",
             "fd-scale",
@@ -315,6 +286,15 @@ mod tests {
             "ports",
             "run",
             "tree",
+        ];
+        #[cfg(not(feature = "experiments"))]
+        let all = [
+            "lookup",
+            "fd-scale",
+            "slab",
+            "open-files",
+            "chat",
+            "libmicro",
         ];
         assert_eq!(names(&Bench::default()), all);
     }
@@ -336,16 +316,15 @@ mod tests {
             messages,
             message_bytes,
             ..
-        } = chat(&Common::default(), &ChatArguments::default());
+        } = chat(Effort::default(), &ChatArguments::default());
         assert_eq!((rooms, users, messages, message_bytes), (20, 20, 500, 100));
     }
 
     #[test]
     fn options_replace_defaults() {
-        let common = Common {
-            rounds: Some(3),
+        let effort = Effort {
             quick: true,
-            ..Common::default()
+            rounds: Some(3),
         };
         let size = ChatArguments {
             users: Some(7),
@@ -356,31 +335,35 @@ mod tests {
             users,
             rounds,
             ..
-        } = chat(&common, &size);
+        } = chat(effort, &size);
         assert_eq!((rooms, users, rounds), (20, 7, 3));
-        assert_eq!(lookup(&common).rounds, 3);
         let rounds = [
-            alloc(&common).rounds,
-            slab(&common).rounds,
-            grow(&common).rounds,
-            fork(&common).rounds,
-            libmicro(&common).rounds,
-            peers(&common).rounds,
-            lmbench(&common).rounds,
-            ports(&common).rounds,
-            run_programs(Programs::Trees, &common).rounds,
+            Lookup::new(effort).rounds,
+            Slab::new(effort).rounds,
+            LibMicro::new(effort).rounds,
         ];
-        assert_eq!(rounds, [3; 9]);
+        assert_eq!(rounds, [3; 3]);
+        #[cfg(feature = "experiments")]
+        {
+            let rounds = [
+                Alloc::new(effort).rounds,
+                Grow::new(effort).rounds,
+                Fork::new(effort).rounds,
+                Peers::new(effort).rounds,
+                Lmbench::new(effort).rounds,
+                Ports::new(effort).rounds,
+                run_programs(Programs::Trees, effort).rounds,
+            ];
+            assert_eq!(rounds, [3; 7]);
+        }
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),
         };
-        let chosen = open_files(&common, &load);
+        let chosen = open_files(effort, &load);
         assert_eq!((chosen.rounds, chosen.workload_rounds), (3, 3));
         assert_eq!((chosen.clients, chosen.loadfile), (8, load.loadfile));
-        assert_eq!(
-            (fd_scale(&common).hot_rounds, fd_scale(&common).cold_rounds),
-            (3, 3)
-        );
+        let scale = FdScale::new(effort);
+        assert_eq!((scale.hot_rounds, scale.cold_rounds), (3, 3));
     }
 }

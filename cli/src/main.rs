@@ -2,34 +2,29 @@
 
 #![forbid(unsafe_code)]
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 mod arguments;
-#[cfg(feature = "experiments")]
+#[cfg(feature = "systems")]
 mod bench;
 #[cfg(feature = "experiments")]
 mod conflicts;
 mod observing;
-#[cfg(feature = "experiments")]
+#[cfg(feature = "systems")]
 mod progress;
 mod run;
-#[cfg(feature = "experiments")]
-mod time_left;
 
 use arguments::{Arguments, Command};
 
 fn main() -> anyhow::Result<()> {
     let command = Arguments::try_parse().unwrap_or_else(|error| refuse(&error));
-    let command = command.command;
-    #[cfg(feature = "experiments")]
-    let command = command.or_else(|| Some(Command::default()));
-    match command {
-        #[cfg(feature = "experiments")]
+    match command.command {
+        #[cfg(feature = "systems")]
         Some(Command::Bench(chosen)) => bench::run(&chosen),
         #[cfg(feature = "experiments")]
         Some(Command::Conflicts(chosen)) => conflicts::run(&chosen),
         Some(Command::Run(chosen)) => run::run(chosen),
-        #[cfg(feature = "experiments")]
+        #[cfg(feature = "systems")]
         Some(Command::Part(chosen)) => {
             print!("{}", chosen.run()?);
             Ok(())
@@ -38,7 +33,10 @@ fn main() -> anyhow::Result<()> {
         Some(Command::LmbenchSubject { configuration }) => {
             fdtable_bench::lmbench::subject::serve(configuration)
         }
-        None => Ok(Arguments::command().print_help()?),
+        #[cfg(feature = "systems")]
+        None => bench::first(),
+        #[cfg(not(feature = "systems"))]
+        None => Ok(<Arguments as clap::CommandFactory>::command().print_help()?),
     }
 }
 

@@ -262,7 +262,9 @@ const FEATURES: &[&str] = &[
 
 fn lints() -> Result {
     for what in [
-        "--workspace --all-targets",
+        "--workspace --all-targets --features fdtable-cli/experiments",
+        // The program of a first run.
+        "-p fdtable-cli --all-targets",
         "-p fdtable-slab -p fdtable-listing --all-features --all-targets",
         // With checks of its caller. Of the workspace, because that has checked what is below.
         "--workspace --features fdtable-capi/debug --test c_programs",
@@ -283,8 +285,9 @@ fn lints() -> Result {
 }
 
 fn documentation() -> Result {
-    let doc = Process::cargo("doc")
-        .words("--workspace --no-deps --quiet --features fdtable-listing/serde");
+    let doc = Process::cargo("doc").words(
+        "--workspace --no-deps --quiet --features fdtable-listing/serde,fdtable-cli/experiments",
+    );
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 

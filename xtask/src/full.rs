@@ -362,7 +362,10 @@ fn slab_debug() -> Result<Verdict> {
 }
 
 fn conflicts() -> Result<Verdict> {
-    all([cargo("conflicts", "run --release -- conflicts --check")])
+    all([cargo(
+        "conflicts",
+        "run --release --features experiments -- conflicts --check",
+    )])
 }
 
 /// The stress of threads is that of the step of this name, on hooks.
@@ -433,7 +436,7 @@ fn foreign() -> Result<Verdict> {
 
 /// Tests and lints that `check` leaves out.
 fn experiments() -> Result<Verdict> {
-    let test = "test --no-fail-fast -p fdtable-bench -p fdtable-cli";
+    let test = "test --no-fail-fast -p fdtable-bench -p fdtable-cli --features experiments";
     let lint = "clippy -p fdtable-cli --no-default-features --all-targets -- -D warnings";
     all([
         cargo("experiments", test).words("--lib --bins --examples --test experiments"),

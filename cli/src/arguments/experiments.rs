@@ -2,28 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+#[cfg(feature = "experiments")]
+use clap::builder::PossibleValuesParser;
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use fdtable_bench::chat::profile;
+#[cfg(feature = "experiments")]
 use fdtable_bench::conflicts::{self, transfers};
+use fdtable_bench::experiment::Effort;
 use fdtable_bench::slab::part::{self, Colouring};
-
-use super::Command;
-
-impl Default for Command {
-    fn default() -> Self {
-        let common = Common {
-            quick: true,
-            ..Common::default()
-        };
-        Command::Bench(Bench {
-            experiment: None,
-            common,
-        })
-    }
-}
+#[cfg(not(feature = "experiments"))]
+use fdtable_bench::systems::EVERYTHING;
 
 /// Output of `conflicts`.
+#[cfg(feature = "experiments")]
 #[derive(Debug, Default, Args)]
 pub(crate) struct Conflicts {
     /// Fail unless our conflicts are exactly the allowed ones.
@@ -37,6 +29,7 @@ pub(crate) struct Conflicts {
 }
 
 #[derive(Debug, Default, Args)]
+#[cfg_attr(not(feature = "experiments"), command(after_help = format!("All experiments: {EVERYTHING}")))]
 pub(crate) struct Bench {
     /// Without one: all, each as `bench <experiment>` runs it.
     #[command(subcommand)]
@@ -61,6 +54,15 @@ pub(crate) struct Common {
     pub(crate) rounds: Option<usize>,
 }
 
+impl Common {
+    pub(crate) fn effort(&self) -> Effort {
+        Effort {
+            quick: self.quick,
+            rounds: self.rounds,
+        }
+    }
+}
+
 /// Output formats of reports.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Form {
@@ -73,9 +75,6 @@ pub(crate) struct Form {
     /// Write the headline figures of all reports to FILE, as a page of Markdown.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) figures: Option<PathBuf>,
-    /// Print reports as Markdown.
-    #[arg(long, global = true)]
-    pub(crate) markdown: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -85,28 +84,36 @@ pub(crate) enum Experiment {
     /// The cost of an open while up to a million descriptors are open, cache hot and cold.
     FdScale,
     /// A descriptor allocated and freed: pairs per thread, and bytes per slot.
+    #[cfg(feature = "experiments")]
     Alloc,
     /// An object allocated and freed, beside mimalloc, jemalloc and others: time, memory, colours.
     Slab,
     /// Lists of open files, for each CPU and under one lock: dbench, a build, and their parts.
     OpenFiles(OpenFilesArguments),
     /// The worst open and the worst lookup while a table grows to a million descriptors.
+    #[cfg(feature = "experiments")]
     Grow,
     /// A child's table, with 10 and with a million descriptors, and its first change.
+    #[cfg(feature = "experiments")]
     Fork,
     /// A chat server all of whose sockets are in one table: messages per second.
     Chat(ChatArguments),
     /// The calls of libMicro that concern descriptors, beside tables under a lock.
     Libmicro,
     /// Our table beside existing alternatives: lookups, opens and closes, growth, memory.
+    #[cfg(feature = "experiments")]
     Peers,
     /// The rows of lmbench, with slabs and blocks and without: microseconds, MB/s.
+    #[cfg(feature = "experiments")]
     Lmbench,
     /// Words of descriptors and replacements, beside the plain operations.
+    #[cfg(feature = "experiments")]
     Ports,
     /// Unmodified programs under `fdtable run`, beside the same on the host.
+    #[cfg(feature = "experiments")]
     Run,
     /// Trees of processes on one kernel, beside the same on the host.
+    #[cfg(feature = "experiments")]
     Tree,
 }
 
@@ -150,6 +157,7 @@ pub(crate) enum Part {
         request: String,
     },
     /// Trace tables on 256 simulated CPUs and print the transfers between their caches.
+    #[cfg(feature = "experiments")]
     #[command(name = transfers::COMMAND)]
     ConflictTransfers,
 }
@@ -160,6 +168,7 @@ impl Part {
         match self {
             Part::Slab(part) => part::Part::from(part).run(),
             Part::ChatProfile { request } => profile::run(&request),
+            #[cfg(feature = "experiments")]
             Part::ConflictTransfers => transfers::run(),
         }
     }
@@ -225,12 +234,12 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     use super::*;
-    use crate::arguments::Arguments;
+    use crate::arguments::{Arguments, Command};
 
     fn parse(line: &str) -> Result<Bench, clap::Error> {
         let parsed = Arguments::try_parse_from(line.split_whitespace())?;
-        match parsed.command.unwrap_or_default() {
-            Command::Bench(bench) => Ok(bench),
+        match parsed.command {
+            Some(Command::Bench(bench)) => Ok(bench),
             other => panic!("not an experiment: {other:?}"),
         }
     }
@@ -246,14 +255,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn no_argument_is_the_quick_form_of_all() {
-        let bench = parse("fdtable").unwrap();
-        assert!(bench.experiment.is_none());
-        assert!(bench.common.quick);
-        assert!(bench.common.form.json.is_none());
     }
 
     #[test]
@@ -286,14 +287,13 @@ mod tests {
 
     #[test]
     fn a_report_has_several_forms() {
-        let line = "fdtable bench lookup --html site --markdown --compare old.json --json new.json";
+        let line = "fdtable bench lookup --html site --compare old.json --json new.json";
         let common = parse(line).unwrap().common;
         assert_eq!(common.form.html, Some(PathBuf::from("site")));
         assert_eq!(common.compare, Some(PathBuf::from("old.json")));
         assert_eq!(common.form.json, Some(PathBuf::from("new.json")));
-        assert!(common.form.markdown);
         let common = parse("fdtable bench").unwrap().common;
-        assert!(common.form.html.is_none() && common.compare.is_none() && !common.form.markdown);
+        assert!(common.form.html.is_none() && common.compare.is_none());
     }
 
     #[test]
@@ -332,6 +332,7 @@ mod tests {
         assert_eq!(open_files.clients, Some(8));
     }
 
+    #[cfg(feature = "experiments")]
     #[test]
     fn conflicts_are_explained_for_existing_operations() {
         let parse = |line: &str| Arguments::try_parse_from(line.split_whitespace());

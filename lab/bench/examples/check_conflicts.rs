@@ -4,7 +4,8 @@
 //! dependencies:
 //!
 //! ```console
-//! $ cargo run --profile conflicts -p fdtable-bench --no-default-features --example check_conflicts
+//! $ cargo run --profile conflicts -p fdtable-bench --features conflicts \
+//!     --example check_conflicts
 //! ```
 
 use fdtable_bench::conflicts;

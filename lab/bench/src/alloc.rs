@@ -66,13 +66,9 @@ impl Alloc {
     /// Returns the configuration for one of the two lengths of a run. Turns are shorter than a
     /// scheduler's time slice, so that on a busy machine most are not interrupted.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, turn_ms) = match effort {
-            Effort::Quick => (41, 2),
-            Effort::Full => (151, 2),
-        };
         Alloc {
-            rounds,
-            turn_ms,
+            rounds: effort.rounds(41, 151),
+            turn_ms: 2,
             most: 1_000_000,
             remaining: 100,
         }
@@ -115,10 +111,6 @@ impl Alloc {
 impl Experiment for Alloc {
     fn name(&self) -> &'static str {
         "alloc"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * self.turn_ms * 60)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

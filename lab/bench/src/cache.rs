@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::hint::black_box;
-use std::time::Duration;
 
 /// Least memory that is overwritten: 64 MiB.
 const LEAST: usize = 64 << 20;
@@ -26,11 +25,6 @@ impl Cache {
     /// Returns how many bytes are overwritten: twice the largest cache, and 64 MiB at least.
     pub(crate) fn bytes_to_overwrite() -> usize {
         largest_cache().map_or(LEAST, |bytes| LEAST.max(bytes * 2))
-    }
-
-    /// Estimates how long an overwrite takes: memory is written at some 16 GB/s.
-    pub(crate) fn time_to_overwrite() -> Duration {
-        Duration::from_nanos(Self::bytes_to_overwrite() as u64 / 16)
     }
 
     /// Reads and overwrites one word of each line. This evicts everything else from the caches, and

@@ -37,7 +37,6 @@
 
 use std::env::current_exe;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fdtable_vfs::ipc::buffer::PIPE_BUF;
@@ -104,57 +103,40 @@ impl Chat {
     /// 500 messages of 100 bytes each, as in the original. The quick form has fewer rounds but as
     /// many messages: the startup dominates a short run.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, profiles) = match effort {
-            Effort::Quick => (3, 1),
-            Effort::Full => (15, 5),
-        };
         Chat {
             rooms: 20,
             users: 20,
             messages: 500,
             message_bytes: 100,
-            rounds,
-            profiles,
+            rounds: effort.rounds(3, 15),
+            profiles: effort.rounds(1, 5),
             program: None,
         }
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let Chat {
-            rooms,
-            users,
-            messages,
-            message_bytes,
-            rounds,
-            ..
-        } = *self;
+        let counts = [self.rooms, self.users, self.messages];
         ensure!(
-            rooms > 0 && users > 0 && messages > 0 && rounds > 0,
+            self.rounds > 0 && !counts.contains(&0),
             "a chat needs one of each"
         );
         ensure!(
-            (message::HEADER..=PIPE_BUF).contains(&message_bytes),
-            "a message has {} to {PIPE_BUF} bytes, not {message_bytes}",
-            message::HEADER
+            (message::HEADER..=PIPE_BUF).contains(&self.message_bytes),
+            "a message has {} to {PIPE_BUF} bytes, not {}",
+            message::HEADER,
+            self.message_bytes
         );
         Ok(())
     }
 
     fn conversation(&self, form: Form) -> Conversation {
-        let Chat {
-            rooms,
-            users,
-            messages,
-            message_bytes,
-            ..
-        } = *self;
-        let traffic = users as usize * messages as usize * message_bytes;
+        let traffic = self.users as usize * self.messages as usize * self.message_bytes;
         Conversation {
             form,
-            rooms,
-            users,
-            messages,
-            message_bytes,
+            rooms: self.rooms,
+            users: self.users,
+            messages: self.messages,
+            message_bytes: self.message_bytes,
             buffer_bytes: form.buffer_bytes(traffic),
         }
     }
@@ -238,10 +220,6 @@ fn subject<D: Descriptors>(form: Form) -> Subject {
 impl Experiment for Chat {
     fn name(&self) -> &'static str {
         "chat"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * 5200 + self.profiles as u64 * 3500)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

@@ -16,7 +16,6 @@
 
 use std::env::current_exe;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::json;
@@ -45,7 +44,7 @@ mod verdict;
 
 use allowed::Allowed;
 use arcs::Arcs;
-#[cfg(feature = "rivals")]
+#[cfg(feature = "experiments")]
 use arcs::{Dashed, Sharded, Swapped};
 use matrix::Matrix;
 use operation::Operation;
@@ -68,7 +67,7 @@ fn matrices(progress: &dyn Progress) -> anyhow::Result<Vec<Matrix>> {
         Matrix::of::<Ours>(cpus, |_| true, progress)?,
         Matrix::of::<Arcs<RwLockVec<Padded>>>(cpus, |_| true, progress)?,
     ]);
-    #[cfg(feature = "rivals")]
+    #[cfg(feature = "experiments")]
     {
         matrices.push(Matrix::of::<Arcs<Swapped>>(cpus, |_| true, progress)?);
         matrices.push(Matrix::of::<Arcs<Sharded>>(cpus, |_| true, progress)?);
@@ -118,10 +117,6 @@ pub fn check(progress: &dyn Progress) -> anyhow::Result<String> {
 impl Experiment for Conflicts {
     fn name(&self) -> &'static str {
         "conflicts"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_secs(90)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

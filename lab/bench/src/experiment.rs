@@ -1,7 +1,5 @@
 //! The `Experiment` trait, and how an experiment is run.
 
-use std::time::Duration;
-
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Samples, order};
@@ -15,9 +13,6 @@ pub trait Experiment {
     /// Returns the name on the command line and in the report.
     fn name(&self) -> &'static str;
 
-    /// Estimates how long a run takes on two CPUs, for the display of progress.
-    fn expected(&self) -> Duration;
-
     /// Runs everything and reports it. Blocks until done, with both CPUs busy.
     ///
     /// # Errors
@@ -26,12 +21,24 @@ pub trait Experiment {
 }
 
 /// How long a run may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    /// Seconds for each experiment: a first look.
-    Quick,
-    /// Minutes: figures to cite.
-    Full,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort {
+    /// True for seconds: a first look. Otherwise it takes minutes, for figures to cite.
+    pub quick: bool,
+    /// Number of turns of each subject, if it is not that of the length.
+    pub rounds: Option<usize>,
+}
+
+impl Effort {
+    /// Returns the value for the length of this run.
+    pub(crate) fn pick<T>(self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Returns the number of turns of each subject.
+    pub(crate) fn rounds(self, quick: usize, full: usize) -> usize {
+        self.rounds.unwrap_or(self.pick(quick, full))
+    }
 }
 
 /// Listener to the progress of a run.

@@ -18,8 +18,6 @@
 //! In the last step each table with N = 1 runs again, in the same rounds as the largest, so that
 //! growth compares samples that were taken side by side. Only the host's table has no twin.
 
-use std::time::Duration;
-
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::json;
@@ -38,9 +36,6 @@ mod range;
 mod summary;
 
 use range::{Measured, Place};
-
-/// Tables that are measured at each step, about.
-const SUBJECTS: usize = 6;
 
 /// Experiment that measures `open` as the table grows.
 #[derive(Clone, Debug, Serialize)]
@@ -100,16 +95,12 @@ impl FdScale {
     pub fn new(effort: Effort) -> Self {
         // Eviction of the cache takes nearly all of the time, up to 30 ms for one open where the
         // cache is large. Growth is computed at the last step, which has more rounds.
-        let (growth_percent, hot_rounds, cold_rounds) = match effort {
-            Effort::Quick => (900, 9, 5),
-            Effort::Full => (25, 15, 9),
-        };
         FdScale {
             most: 1_000_000,
-            growth_percent,
-            hot_rounds,
+            growth_percent: effort.pick(900, 25),
+            hot_rounds: effort.rounds(9, 15),
             batch: 256,
-            cold_rounds,
+            cold_rounds: effort.rounds(5, 9),
             last_step_times: 5,
         }
     }
@@ -183,13 +174,6 @@ impl FdScale {
 impl Experiment for FdScale {
     fn name(&self) -> &'static str {
         "fd-scale"
-    }
-
-    fn expected(&self) -> Duration {
-        // The tables are filled once; the last step has the twins too.
-        let steps = self.steps(self.most).len() + 2 * self.last_step_times;
-        let colds = steps * self.cold_rounds * 2 * SUBJECTS;
-        Duration::from_secs(2) + Cache::time_to_overwrite() * colds as u32
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
@@ -271,7 +255,7 @@ mod tests {
     fn steps_grow_by_a_quarter_from_one_to_the_most() {
         assert_eq!(tiny(10, 25).steps(9), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         assert_eq!(tiny(1, 25).steps(20_000), [1]);
-        let steps = FdScale::new(Effort::Full).steps(1_000_000);
+        let steps = FdScale::new(Effort::default()).steps(1_000_000);
         assert_eq!(steps.last(), Some(&1_000_000));
         assert!(
             steps

@@ -12,8 +12,6 @@
 //! `unshare(2)` of the descriptor table, which copies only the table, and `fork(2)`, which copies
 //! the rest of the process too and whose child ends at once.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use serde_json::json;
 
@@ -78,12 +76,8 @@ impl Row {
 impl Fork {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let rounds = match effort {
-            Effort::Quick => 11,
-            Effort::Full => 51,
-        };
         Fork {
-            rounds,
+            rounds: effort.rounds(11, 51),
             most: 1_000_000,
         }
     }
@@ -120,10 +114,6 @@ impl Fork {
 impl Experiment for Fork {
     fn name(&self) -> &'static str {
         "fork"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * 160)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

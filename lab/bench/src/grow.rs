@@ -23,8 +23,6 @@
 //! The largest step of growth is that of a descriptor of the caller's choice: the first open at
 //! 2^31 - 1 (`dup3`) is timed too, in fresh tables of ours. A vector would need 16 GiB for it.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use serde_json::json;
 
@@ -68,12 +66,8 @@ struct Row {
 impl Grow {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let rounds = match effort {
-            Effort::Quick => 5,
-            Effort::Full => 25,
-        };
         Grow {
-            rounds,
+            rounds: effort.rounds(5, 25),
             most: 1_000_000,
         }
     }
@@ -120,10 +114,6 @@ impl Row {
 impl Experiment for Grow {
     fn name(&self) -> &'static str {
         "grow"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * 1300)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

@@ -11,6 +11,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 const LEFT_TO_THE_PROCESS: u64 = 64;
 
 /// Why a report has no row of the host.
+#[cfg(feature = "experiments")]
 pub(crate) const REFUSED: &str = "The host refused a table of its own, and has no row.";
 
 /// Raises the limit of this process to the hard one. Returns how many descriptors an experiment may

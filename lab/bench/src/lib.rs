@@ -13,7 +13,9 @@
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
-//!    comparison with an earlier run.
+//!    comparison with an earlier run; [`systems`]: the one screen of a short run.
+//!
+//! Without the feature `experiments` there are `lookup` and the five in [`systems`].
 //!
 //! Every experiment alternates its subjects, so that disturbances by the machine affect all of
 //! them, and computes ratios within one round.
@@ -30,41 +32,30 @@ pub mod alloc;
 #[cfg(feature = "experiments")]
 pub mod any_free;
 pub mod baseline;
-#[cfg(feature = "experiments")]
 mod cache;
-#[cfg(feature = "experiments")]
 pub mod calls;
-#[cfg(feature = "experiments")]
 pub mod chat;
-#[cfg(feature = "experiments")]
 pub mod compare;
+#[cfg(feature = "conflicts")]
 pub mod conflicts;
 pub mod experiment;
-#[cfg(feature = "experiments")]
 pub mod fd_scale;
 #[cfg(feature = "experiments")]
 pub mod fork;
 #[cfg(feature = "experiments")]
 pub mod grow;
-#[cfg(feature = "experiments")]
 mod handover;
-#[cfg(feature = "experiments")]
 pub mod host;
-#[cfg(feature = "experiments")]
 pub mod html;
-#[cfg(feature = "experiments")]
 pub mod json;
-#[cfg(feature = "experiments")]
 pub mod libmicro;
 #[cfg(feature = "experiments")]
 pub mod lmbench;
 pub mod lookup;
 pub mod machine;
-#[cfg(feature = "experiments")]
 pub mod markdown;
 #[cfg(feature = "experiments")]
 pub mod memory;
-#[cfg(feature = "experiments")]
 pub mod open_files;
 #[cfg(feature = "experiments")]
 pub mod peers;
@@ -74,18 +65,15 @@ pub mod ports;
 pub mod report;
 #[cfg(feature = "experiments")]
 pub mod run;
-#[cfg(feature = "experiments")]
 pub mod slab;
-#[cfg(feature = "experiments")]
 mod start;
 pub mod stats;
 #[cfg(feature = "experiments")]
 mod subject;
-#[cfg(feature = "experiments")]
 pub mod svg;
+pub mod systems;
 pub mod table;
 #[cfg(feature = "experiments")]
 mod tail;
 pub mod turn;
-#[cfg(feature = "experiments")]
 mod usage;

@@ -81,12 +81,8 @@ impl Entry {
 impl LibMicro {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let rounds = match effort {
-            Effort::Quick => 9,
-            Effort::Full => 101,
-        };
         LibMicro {
-            rounds,
+            rounds: effort.rounds(9, 101),
             turn_ms: 3,
             threads: 16,
         }
@@ -119,10 +115,6 @@ impl LibMicro {
 impl Experiment for LibMicro {
     fn name(&self) -> &'static str {
         "libmicro"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * self.turn_ms * 450)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

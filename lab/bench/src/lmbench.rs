@@ -77,13 +77,9 @@ impl Lmbench {
     /// Returns the configuration for one of the two lengths of a run. Turns are shorter than a
     /// scheduler's time slice, so that on a busy machine most are not interrupted.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, renewed_after) = match effort {
-            Effort::Quick => (50, 10),
-            Effort::Full => (500, 20),
-        };
         Lmbench {
-            rounds,
-            renewed_after,
+            rounds: effort.rounds(50, 500),
+            renewed_after: effort.pick(10, 20),
             turn_ms: 2,
             program: None,
         }
@@ -129,11 +125,6 @@ impl Lmbench {
 impl Experiment for Lmbench {
     fn name(&self) -> &'static str {
         "lmbench"
-    }
-
-    fn expected(&self) -> Duration {
-        let turns = (self.rounds * Row::ALL.len() * Configuration::ALL.len()) as u64;
-        Duration::from_micros(turns * (self.turn_ms * 1000 + 300))
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

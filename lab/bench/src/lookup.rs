@@ -67,13 +67,9 @@ struct Row {
 impl Lookup {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, turn_ms) = match effort {
-            Effort::Quick => (9, 6),
-            Effort::Full => (25, 15),
-        };
         Lookup {
-            rounds,
-            turn_ms,
+            rounds: effort.rounds(9, 25),
+            turn_ms: effort.pick(6, 15),
             live: vec![64, 1_000_000],
             threads: vec![1, 2, 16],
         }
@@ -83,10 +79,6 @@ impl Lookup {
 impl Experiment for Lookup {
     fn name(&self) -> &'static str {
         "lookup"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * self.turn_ms * 200)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

@@ -1,22 +1,10 @@
-//! Reports as Markdown, for pages and discussions on code hosts.
+//! The figures of a run as a page of Markdown.
 
 use std::fmt;
 
-use crate::compare::Comparison;
-use crate::report::{Figure, Report, Table, machine_line, ratio};
+use crate::report::{Figure, Report, machine_line, ratio};
 
-/// Shows a report as Markdown.
-#[derive(Debug)]
-pub struct Markdown<'a>(pub &'a Report);
-
-/// Shows a comparison as Markdown.
-#[derive(Debug)]
-pub struct ComparedMarkdown<'a>(pub &'a Comparison);
-
-/// Counts that no machine changes, of which `cargo xtask cost` checks that none grows.
-const COSTS: &str = include_str!("../../cost/budgets.txt");
-
-/// Shows the headline figures of a run, and the counts, as a page of Markdown.
+/// Shows the headline figures of a run as a page of Markdown.
 #[derive(Debug)]
 pub struct FiguresMarkdown<'a>(pub &'a [Report]);
 
@@ -33,102 +21,35 @@ impl fmt::Display for FiguresMarkdown<'_> {
         }
         for report in self.0 {
             writeln!(f, "## {}: {}\n", report.experiment, text(&report.title))?;
-            write_table(f, &headline(&report.headline))?;
+            writeln!(f, "Headline figures:\n\n{HEADER}")?;
+            for figure in &report.headline {
+                writeln!(f, "{}", row(figure))?;
+            }
+            writeln!(f)?;
         }
         writeln!(
             f,
-            "## cost: counts of each operation, the same on every machine\n"
-        )?;
-        write_table(f, &costs())
+            "[The instructions and cache lines of each operation](../lab/cost/budgets.txt) are the \
+             same on every machine."
+        )
     }
 }
 
-impl fmt::Display for Markdown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = self.0;
-        writeln!(f, "## {}: {}\n", report.experiment, text(&report.title))?;
-        writeln!(f, "{}\n", text(&machine_line(&report.machine)))?;
-        for table in &report.tables {
-            write_table(f, table)?;
-        }
-        write_table(f, &headline(&report.headline))?;
-        for remark in &report.remarks {
-            writeln!(f, "- {}", text(remark))?;
-        }
-        writeln!(f)
-    }
-}
+/// The columns of the headline figures.
+const HEADER: &str = "|  | key | value | goal | outcome |\n| --- | ---: | ---: | ---: | ---: |";
 
-impl fmt::Display for ComparedMarkdown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let compared = self.0;
-        writeln!(f, "## Compared with {}\n", text(&compared.name))?;
-        for warning in &compared.warnings {
-            writeln!(f, "**{}**\n", text(warning))?;
-        }
-        for table in &compared.tables {
-            write_table(f, table)?;
-        }
-        for remark in &compared.remarks {
-            writeln!(f, "- {}", text(remark))?;
-        }
-        writeln!(f)
-    }
-}
-
-/// Makes a table of the headline figures.
-fn headline(figures: &[Figure]) -> Table {
-    let outcome = |figure: &Figure| match figure.goal.reached(figure.value) {
+fn row(figure: &Figure) -> String {
+    let outcome = match figure.goal.reached(figure.value) {
         Some(true) => "reached",
         Some(false) => "not reached",
         None => "",
     };
-    let line = |figure: &Figure| {
-        vec![
-            figure.meaning.clone(),
-            figure.key.to_owned(),
-            ratio(figure.value),
-            figure.goal.to_string(),
-            outcome(figure).to_owned(),
-        ]
-    };
-    let header = ["", "key", "value", "goal", "outcome"];
-    Table {
-        caption: "Headline figures".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: figures.iter().map(line).collect(),
-    }
-}
-
-/// Makes a table of the counts.
-fn costs() -> Table {
-    let cells = |line: &str| line.split(' ').map(str::to_owned).collect();
-    let mut lines = COSTS.lines().filter(|line| !line.starts_with('#'));
-    Table {
-        caption:
-            "One operation in a table with so many open descriptors; `written` are lines, and \
-                  `chain` is the longest chain of loads that depend on each other"
-                .to_owned(),
-        header: lines.next().map(cells).unwrap_or_default(),
-        rows: lines.map(cells).collect(),
-    }
-}
-
-fn write_table(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
-    writeln!(f, "{}:\n", text(&table.caption))?;
-    write_row(f, &table.header)?;
-    let rule = |column| if column == 0 { " --- |" } else { " ---: |" };
-    let rules: String = (0..table.header.len()).map(rule).collect();
-    writeln!(f, "|{rules}")?;
-    for row in &table.rows {
-        write_row(f, row)?;
-    }
-    writeln!(f)
-}
-
-fn write_row(f: &mut fmt::Formatter<'_>, cells: &[String]) -> fmt::Result {
-    let cells: String = cells.iter().map(|it| format!(" {} |", text(it))).collect();
-    writeln!(f, "|{cells}")
+    let [meaning, key] = [&figure.meaning, figure.key].map(text);
+    let value = ratio(figure.value);
+    format!(
+        "| {meaning} | {key} | {value} | {} | {outcome} |",
+        figure.goal
+    )
 }
 
 /// Escapes characters that are markup in Markdown or would end a cell.
@@ -167,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_row_has_as_many_cells_as_the_header() {
-        let text = Markdown(&example()).to_string();
+        let text = FiguresMarkdown(&[example()]).to_string();
         let bars = |line: &str| line.replace("\\|", "").matches('|').count();
         let lines: Vec<_> = text.lines().collect();
         for (nth, line) in lines
@@ -183,18 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_report_is_missing_or_taken_for_markup() {
-        let text = Markdown(&example()).to_string();
-        for part in [
-            "## lookup: from a number to a file",
-            "RwLock&lt;Vec&lt;Option&lt;Arc&gt;&gt;&gt; &amp; others",
-            "8.9 \\| 9.1",
-            "lookup.a\\_b",
-            "not reached",
-            "≤ 1.3",
-            "- A remark.",
-        ] {
-            assert!(text.contains(part), "{part} is missing from\n{text}");
-        }
+    fn nothing_is_taken_for_markup() {
+        let escaped = text("RwLock<Vec> & 8.9 | lookup.a_b");
+        assert_eq!(escaped, "RwLock&lt;Vec&gt; &amp; 8.9 \\| lookup.a\\_b");
     }
 }

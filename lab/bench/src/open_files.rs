@@ -113,15 +113,11 @@ impl OpenFiles {
     /// are shorter than a scheduler's time slice, so that on a busy machine most are not
     /// interrupted.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, workload_rounds, workload_ms) = match effort {
-            Effort::Quick => (15, 2, 250),
-            Effort::Full => (151, 5, 2000),
-        };
         OpenFiles {
-            rounds,
+            rounds: effort.rounds(15, 151),
             turn_ms: 2,
-            workload_rounds,
-            workload_ms,
+            workload_rounds: effort.rounds(2, 5),
+            workload_ms: effort.pick(250, 2000),
             clients: 64,
             loadfile: None,
         }
@@ -197,12 +193,6 @@ impl OpenFiles {
 impl Experiment for OpenFiles {
     fn name(&self) -> &'static str {
         "open-files"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(
-            self.rounds as u64 * 100 + self.workload_rounds as u64 * self.workload_ms * 7,
-        )
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

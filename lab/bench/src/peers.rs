@@ -80,16 +80,12 @@ struct Timing {
 impl Peers {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, most, growths, slow_builds) = match effort {
-            Effort::Quick => (7, 100_000, 1, SlowBuilds::Skip),
-            Effort::Full => (101, 1_000_000, 3, SlowBuilds::Build),
-        };
         Peers {
-            rounds,
+            rounds: effort.rounds(7, 101),
             turn_ms: 2,
-            most,
-            growths,
-            slow_builds,
+            most: effort.pick(100_000, 1_000_000),
+            growths: effort.pick(1, 3),
+            slow_builds: effort.pick(SlowBuilds::Skip, SlowBuilds::Build),
         }
     }
 
@@ -190,12 +186,6 @@ fn rivals(slow: SlowBuilds, progress: &dyn Progress) -> (Vec<Box<dyn Rival>>, Ve
 impl Experiment for Peers {
     fn name(&self) -> &'static str {
         "peers"
-    }
-
-    fn expected(&self) -> Duration {
-        let turns = self.rounds as u64 * self.turn_ms * 300;
-        let growths = (self.growths as u64 + 1) * 4000;
-        Duration::from_millis(turns + growths)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

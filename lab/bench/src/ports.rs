@@ -85,11 +85,10 @@ fn each<'a>(count: u32, mut act: impl FnMut(i32) -> Option<()> + 'a) -> Worker<'
 impl Ports {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let rounds = match effort {
-            Effort::Quick => 15,
-            Effort::Full => 101,
-        };
-        Ports { rounds, turn_ms: 2 }
+        Ports {
+            rounds: effort.rounds(15, 101),
+            turn_ms: 2,
+        }
     }
 
     /// Gives each of `turns` its turn in every round, in another order each time.
@@ -120,10 +119,6 @@ impl Ports {
 impl Experiment for Ports {
     fn name(&self) -> &'static str {
         "ports"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * self.turn_ms * 26)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

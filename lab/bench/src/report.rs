@@ -78,18 +78,30 @@ impl Report {
         machine: Machine,
     ) -> serde_json::Result<Self> {
         let mut report = Report {
-            experiment: experiment.name(),
-            machine,
             config,
+            ..Report::empty(experiment.name(), title, machine)
+        };
+        report.add_rows(rows)?;
+        Ok(report)
+    }
+
+    /// Makes a report without content.
+    pub(crate) fn empty(
+        experiment: &'static str,
+        title: impl Into<String>,
+        machine: Machine,
+    ) -> Self {
+        Report {
+            experiment,
+            machine,
+            config: Value::Null,
             rows: Vec::new(),
             headline: Vec::new(),
             title: title.into(),
             tables: Vec::new(),
             plots: Vec::new(),
             remarks: Vec::new(),
-        };
-        report.add_rows(rows)?;
-        Ok(report)
+        }
     }
 
     /// Adds rows of another kind.

@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
@@ -89,14 +89,10 @@ impl Run {
     /// Returns the configuration for one of the two lengths of a run. `runner` is the program
     /// `fdtable`.
     pub fn new(programs: Programs, effort: Effort, runner: PathBuf) -> Self {
-        let (rounds, work) = match effort {
-            Effort::Quick => (3, 20),
-            Effort::Full => (11, 100),
-        };
         Run {
             programs,
-            rounds,
-            work,
+            rounds: effort.rounds(3, 11),
+            work: effort.pick(20, 100),
             runner,
         }
     }
@@ -192,10 +188,6 @@ impl Experiment for Run {
             Programs::Single => "run",
             Programs::Trees => "tree",
         }
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * u64::from(self.work) * 160)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

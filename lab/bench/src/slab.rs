@@ -7,7 +7,7 @@
 //! # Subjects
 //!
 //! `mimalloc` and `jemalloc` are called directly, without the indirection of a global allocator;
-//! both are built with the defaults of their crates, `jemalloc` only with the feature of that name.
+//! both are built with the defaults of their crates; `jemalloc` has a feature of its own.
 //! `Box` is the default of a Rust program. `sharded-slab` and `slab` under a mutex return keys
 //! instead of pointers; the former has a first page of 4,096 objects instead of 32, so that a batch
 //! fits in it. The floor allocates nothing, and shows the cost of the loops: in a handover, the
@@ -45,6 +45,8 @@ use crate::stats::Samples;
 mod cachegrind;
 mod colour;
 mod footprint;
+#[cfg(feature = "experiments")]
+mod heaps;
 mod objects;
 pub mod part;
 mod summary;
@@ -100,13 +102,9 @@ impl Slab {
     /// Returns the configuration for one of the two lengths of a run. Turns are shorter than a
     /// scheduler's time slice, so that on a busy machine most are not interrupted.
     pub fn new(effort: Effort) -> Self {
-        let (rounds, turn_ms) = match effort {
-            Effort::Quick => (9, 2),
-            Effort::Full => (101, 2),
-        };
         Slab {
-            rounds,
-            turn_ms,
+            rounds: effort.rounds(9, 101),
+            turn_ms: 2,
             live: 1_000_000,
             program: None,
         }
@@ -168,10 +166,6 @@ impl Slab {
 impl Experiment for Slab {
     fn name(&self) -> &'static str {
         "slab"
-    }
-
-    fn expected(&self) -> Duration {
-        Duration::from_millis(7000 + self.rounds as u64 * self.turn_ms * 150)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn figures_without_a_measurement_are_left_out() {
         let rows = [row(MUTEX_SLAB, 1, &[30.0]), row(ANY, 1, &[10.0])];
-        let report = shown(|report| show(&rows, &Alloc::new(Effort::Quick), report));
+        let report = shown(|report| show(&rows, &Alloc::new(Effort::default()), report));
         let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
         assert_eq!(keys, ["alloc.any_pair_vs_slab_1t"]);
         assert_eq!(report.headline[0].value, 3.0);

@@ -217,22 +217,23 @@ fn find<'a>(rows: &'a [Row], table: &str, form: Form) -> Option<&'a Row> {
 }
 
 fn figures(rows: &[Row], report: &mut Report) {
-    for (form, rwlock, files_struct) in [
-        (Form::ThreeThreads, "chat.vs_rwlock", "chat.vs_files_struct"),
-        (
-            Form::AllInFlight,
-            "chat.in_flight_vs_rwlock",
-            "chat.in_flight_vs_files_struct",
-        ),
-        (
-            Form::Classic,
-            "chat.classic_vs_rwlock",
-            "chat.classic_vs_files_struct",
-        ),
+    for (key, table) in [
+        ("chat.million_messages", OURS),
+        ("chat.files_struct_million_messages", FILES_STRUCT),
     ] {
+        let row = find(rows, table, Form::ThreeThreads);
+        let millions = row.map(|row| row.messages_per_second.median * 1e-6);
+        report.figure(key, millions);
+    }
+    for (form, word) in [
+        (Form::ThreeThreads, ""),
+        (Form::AllInFlight, "in_flight_"),
+        (Form::Classic, "classic_"),
+    ] {
+        let key = |rival| format!("chat.{word}vs_{rival}");
         let row = find(rows, OURS, form);
-        report.ratio(rwlock, row.map(|row| row.times_rwlock_vec));
-        report.ratio(files_struct, row.map(|row| row.times_files_struct));
+        report.ratio(&key("rwlock"), row.map(|row| row.times_rwlock_vec));
+        report.ratio(&key("files_struct"), row.map(|row| row.times_files_struct));
     }
 }
 

@@ -17,10 +17,10 @@ use super::subject::{Hand, Place, Subject};
 use crate::baseline::RwLockVec;
 use crate::lookup::Padded;
 
-#[cfg(feature = "rivals")]
+#[cfg(feature = "experiments")]
 mod theirs;
 
-#[cfg(feature = "rivals")]
+#[cfg(feature = "experiments")]
 pub(super) use theirs::{Dashed, Sharded, Swapped};
 
 type Object = Arc<Padded>;

@@ -22,7 +22,7 @@ use fdtable::{Access, Error, FdFlags, FileRef, Files, Rcu, SuperBlock, rcu};
 use serde::{Deserialize, Serialize};
 
 use super::arcs::Container;
-#[cfg(feature = "rivals")]
+#[cfg(feature = "experiments")]
 use super::arcs::{Dashed, Sharded, Swapped};
 use super::long_run::{self, LongRun, Place, long_run};
 use super::simulation::simulate;
@@ -106,7 +106,7 @@ pub fn run() -> anyhow::Result<String> {
     let mut rows = rows::<Ours>(cpus)?;
     rows.push(SharedTable::<Ours>::with(cpus, SharedTable::long_run)?);
     rows.extend(rows_of_arcs::<RwLockVec<Padded>>(cpus)?);
-    #[cfg(feature = "rivals")]
+    #[cfg(feature = "experiments")]
     {
         rows.extend(rows_of_arcs::<Swapped>(cpus)?);
         rows.extend(rows_of_arcs::<Sharded>(cpus)?);

@@ -42,22 +42,18 @@ pub(super) fn growth(rows: &[Row], subject: &str, state: State) -> Option<Growth
 
 /// Adds the headline figures.
 pub(super) fn figures(rows: &[Row], report: &mut Report) {
-    let mut figure = |key, subject, state| {
-        let growth = growth(rows, subject, state);
-        report.figure(key, growth.map(|growth| growth.ratio()));
-    };
-    figure("fd_scale.hot_growth", BARE, State::Hot);
-    figure("fd_scale.cold_growth", BARE, State::Cold);
-    figure("fd_scale.vfs_hot_growth", VFS, State::Hot);
-    figure("fd_scale.vfs_cold_growth", VFS, State::Cold);
-    figure("fd_scale.files_struct_hot_growth", FILES_STRUCT, State::Hot);
-    figure(
-        "fd_scale.files_struct_cold_growth",
-        FILES_STRUCT,
-        State::Cold,
-    );
-    figure("fd_scale.rwlock_hot_growth", RWLOCK_VEC, State::Hot);
-    figure("fd_scale.rwlock_cold_growth", RWLOCK_VEC, State::Cold);
+    for (name, subject) in [
+        ("", BARE),
+        ("vfs_", VFS),
+        ("files_struct_", FILES_STRUCT),
+        ("rwlock_", RWLOCK_VEC),
+    ] {
+        for (word, state) in [("hot", State::Hot), ("cold", State::Cold)] {
+            let growth = growth(rows, subject, state);
+            let key = format!("fd_scale.{name}{word}_growth");
+            report.figure(&key, growth.map(|growth| growth.ratio()));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -143,14 +143,14 @@ fn figures(rows: &[Row], report: &mut Report) {
     let Some((worst, best)) = extremes(rows) else {
         return;
     };
-    for (key, row) in [
-        ("libmicro.best_vs_locked", best),
-        ("libmicro.worst_vs_locked", worst),
-    ] {
+    for (of, row) in [("best", best), ("worst", worst)] {
         let name = format!(" {}", row.name());
-        report
-            .headline
-            .push(Figure::of_case(key, &row.ratio, &name));
+        let of = |suffix| format!("libmicro.{of}_{suffix}");
+        report.headline.extend([
+            Figure::new(&of("ns"), row.ns.median).and(&name),
+            Figure::new(&of("locked_ns"), row.best_locked_ns()).and(&name),
+            Figure::of_case(&of("vs_locked"), &row.ratio, &name),
+        ]);
     }
     for (key, alone) in [
         ("libmicro.mean_1t_vs_locked", true),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn shown_of(rows: &[Row]) -> Report {
-        shown(|report| show(rows, &LibMicro::new(Effort::Quick), report))
+        shown(|report| show(rows, &LibMicro::new(Effort::default()), report))
     }
 
     #[test]

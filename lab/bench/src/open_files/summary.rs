@@ -174,16 +174,31 @@ fn figures(rows: &[Row], config: &OpenFiles, report: &mut Report) {
     hits("open_files.dbench_node_hits", Kind::Dbench, &clients, node);
     hits("open_files.build_cpu_hits", Kind::Build, "", cpu);
 
+    let two = Case::TwoThreads;
+    let ours = added(rows, PER_CPU, two).map(|ns| median(ns.rounds()));
+    report.figure("open_files.add_remove_2t_ns", ours);
+    let theirs = best_of_one_lock(rows, two).map(|(rival, ns)| {
+        let key = "open_files.add_remove_2t_global_ns";
+        Figure::new(key, median(ns.rounds())).and(&format!(" {rival}"))
+    });
+    report.headline.extend(theirs);
+    for (key, name) in [
+        ("open_files.build_per_second", PER_CPU),
+        ("open_files.build_global_per_second", ONE_LIST),
+    ] {
+        let turns = turns(rows, name, Kind::Build);
+        let rate = turns.map(|turns| median(turns.operations_per_second.rounds()));
+        report.figure(key, rate);
+    }
+
     let against_one_lock = |key, case| {
         let (rival, theirs) = best_of_one_lock(rows, case)?;
         let ratio = theirs.over(added(rows, PER_CPU, case)?);
         Some(Figure::of_case(key, &ratio, &format!(" {rival}")))
     };
-    let two = "open_files.add_remove_2t_vs_global";
+    let shared = "open_files.add_remove_2t_vs_global";
     let crossed = "open_files.cross_cpu_vs_global";
-    report
-        .headline
-        .extend(against_one_lock(two, Case::TwoThreads));
+    report.headline.extend(against_one_lock(shared, two));
     report.headline.extend(net_against_one_lock(rows));
     report
         .headline
@@ -270,7 +285,7 @@ mod tests {
     }
 
     fn config() -> OpenFiles {
-        OpenFiles::new(Effort::Quick)
+        OpenFiles::new(Effort::default())
     }
 
     fn shown_of(rows: &[Row]) -> Report {

@@ -166,12 +166,6 @@ pub(super) fn remarks(rows: &[Row], missing: &[Missing], failures: &[String]) ->
             .map(|Missing { name, reason }| format!("{name} did not take part: {reason}")),
     );
     remarks.extend(failures.iter().map(|failure| format!("failed: {failure}")));
-    if !cfg!(feature = "rivals") {
-        remarks.push(
-            "This program was built without the feature `rivals`: most maps and slabs are missing"
-                .to_owned(),
-        );
-    }
     remarks
 }
 

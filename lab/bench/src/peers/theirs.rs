@@ -14,16 +14,14 @@ use crate::lookup::Padded;
 use crate::subject::locked::{Handles, Locked, Numbered, Slots};
 use crate::subject::{Object, Subject};
 
-#[cfg(feature = "rivals")]
 mod arc_swap_array;
-#[cfg(feature = "rivals")]
 mod maps;
-#[cfg(feature = "rivals")]
 mod slot_map;
 
 /// Lists all of them.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    let mut all = vec![
+    use maps::{Counted, Dash, Hashed, Index, Papaya, Scc};
+    vec![
         theirs::<RwLockVec<Padded>>("RwLock<Vec<Option<Arc>>>, parking_lot"),
         theirs::<Locked<RwLock<Numbered>>>("RwLock<Vec<Option<Arc>>>, std"),
         theirs::<Locked<parking_lot::RwLock<Handles>>>("RwLock<BTreeMap>, parking_lot"),
@@ -33,17 +31,6 @@ pub(super) fn all() -> Vec<Box<dyn Rival>> {
         theirs::<Locked<Mutex<Slots>>>("Mutex<Slab>, std"),
         theirs::<Slab<Object>>("sharded-slab of Arcs"),
         theirs::<Slab<Padded>>("sharded-slab in place"),
-    ];
-    #[cfg(feature = "rivals")]
-    all.extend(behind_the_feature());
-    all
-}
-
-/// Lists those that no other experiment needs.
-#[cfg(feature = "rivals")]
-fn behind_the_feature() -> [Box<dyn Rival>; 8] {
-    use maps::{Counted, Dash, Hashed, Index, Papaya, Scc};
-    [
         theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot"),
         theirs::<Locked<RwLock<Hashed>>>("RwLock<HashMap>, std"),
         theirs::<Counted<Dash>>("dashmap"),

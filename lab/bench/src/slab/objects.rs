@@ -1,16 +1,14 @@
 //! Allocators of objects: our cache, heaps, and slabs that return keys.
 
-use std::alloc::GlobalAlloc;
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use anyhow::Context;
-use fdtable_heap::{Heap, HeapBox};
-use mimalloc::MiMalloc;
 use sharded_slab::Config;
-#[cfg(feature = "jemalloc")]
-use tikv_jemallocator::Jemalloc;
 
+#[cfg(feature = "jemalloc")]
+use super::heaps::Jemalloc;
+#[cfg(feature = "experiments")]
+use super::heaps::{InHeap, MiMalloc};
 use super::work::{Store, Subject};
 use super::{FILE, SMALL};
 use fdtable_slab::{Cache, Object};
@@ -61,6 +59,7 @@ pub(super) fn all() -> anyhow::Result<Vec<Box<dyn Subject>>> {
 fn of_size<const N: usize>() -> anyhow::Result<Vec<Box<dyn Subject>>> {
     Ok(vec![
         Box::new(Store::<Ours<Words<N>>, N>::new()?),
+        #[cfg(feature = "experiments")]
         Box::new(Store::<InHeap<MiMalloc>, N>::new()?),
         #[cfg(feature = "jemalloc")]
         Box::new(Store::<InHeap<Jemalloc>, N>::new()?),
@@ -94,50 +93,6 @@ impl<T: Send + Sync + 'static> Objects<T> for Ours<T> {
 
     fn bytes_taken(&self) -> Option<usize> {
         Some(self.0.info().bytes)
-    }
-}
-
-/// A heap that is measured.
-pub(super) trait Rival: GlobalAlloc + Sync + 'static {
-    const NAME: &'static str;
-    const ALLOCATOR: &'static Self;
-}
-
-impl Rival for MiMalloc {
-    const NAME: &'static str = MIMALLOC;
-    const ALLOCATOR: &'static MiMalloc = &MiMalloc;
-}
-
-#[cfg(feature = "jemalloc")]
-impl Rival for Jemalloc {
-    const NAME: &'static str = JEMALLOC;
-    const ALLOCATOR: &'static Jemalloc = &Jemalloc;
-}
-
-/// Boxes in the heap of a rival.
-pub(super) struct InHeap<R>(PhantomData<R>);
-
-impl<R: Rival> Heap for InHeap<R> {
-    type Allocator = R;
-    const ALLOCATOR: &'static R = R::ALLOCATOR;
-}
-
-impl<T: Send + 'static, R: Rival> Objects<T> for InHeap<R> {
-    type Held<'a> = HeapBox<T, InHeap<R>>;
-    const NAME: &'static str = R::NAME;
-
-    fn new() -> anyhow::Result<Self> {
-        Ok(InHeap(PhantomData))
-    }
-
-    #[inline]
-    fn insert(&self, value: T) -> Option<Self::Held<'_>> {
-        HeapBox::try_new(value).ok()
-    }
-
-    #[inline]
-    fn remove<'a>(&'a self, held: Self::Held<'a>) {
-        drop(held);
     }
 }
 
@@ -256,8 +211,7 @@ mod tests {
     fn every_subject_is_found_by_its_name_and_size() {
         let all = all().unwrap();
         let names: BTreeSet<_> = all.iter().map(|it| (it.name(), it.bytes())).collect();
-        let count = if cfg!(feature = "jemalloc") { 14 } else { 12 };
-        assert_eq!((names.len(), all.len()), (count, count));
+        assert_eq!(names.len(), all.len());
         for (name, bytes) in names {
             let found = find(name, bytes).unwrap();
             assert_eq!((found.name(), found.bytes()), (name, bytes));
@@ -276,6 +230,7 @@ mod tests {
     #[test]
     fn every_allocator_holds_more_than_a_batch() {
         holds_many::<Ours<Words<8>>>();
+        #[cfg(feature = "experiments")]
         holds_many::<InHeap<MiMalloc>>();
         #[cfg(feature = "jemalloc")]
         holds_many::<InHeap<Jemalloc>>();
@@ -283,18 +238,5 @@ mod tests {
         holds_many::<ShardedSlab<Words<8>>>();
         holds_many::<MutexSlab<Words<8>>>();
         holds_many::<Nothing>();
-    }
-
-    #[test]
-    fn a_heap_holds_the_inserted_value() {
-        fn holds<R: Rival>() {
-            let heap = InHeap::<R>(PhantomData);
-            let (one, two) = (heap.insert([7_u64; 13]), heap.insert([8_u64; 13]));
-            assert_eq!(one.as_deref(), Some(&[7; 13]));
-            assert_eq!(two.as_deref(), Some(&[8; 13]));
-        }
-        holds::<MiMalloc>();
-        #[cfg(feature = "jemalloc")]
-        holds::<Jemalloc>();
     }
 }

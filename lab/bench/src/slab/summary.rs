@@ -7,7 +7,7 @@ use super::work::Case;
 use super::{FILE, Row, SMALL};
 use crate::plot::Axis;
 use crate::report::{Figure, Grid, Report, Table, nanoseconds};
-use crate::stats::{Samples, Summary};
+use crate::stats::{Samples, Summary, median};
 
 /// Subjects, in the order of the tables.
 const SUBJECTS: [&str; 7] = [
@@ -151,7 +151,16 @@ fn figures(rows: &[Row], report: &mut Report) {
     figure("slab.cross_thread_vs_jemalloc", Case::Handover, JEMALLOC);
     let written = "slab.cross_thread_written_vs_mimalloc";
     figure(written, Case::HandoverWritten, MIMALLOC);
+    let pair = |name| Some(median(samples(rows, name, FILE, Case::Pair)?.rounds()));
+    report.figure("slab.pair_ns", pair(OURS));
+    report.figure("slab.pair_libc_ns", pair(BOX));
     let walks = walks(rows);
+    let step = |walked: &Walked| median(walked.ns.rounds());
+    report.figure("slab.walk_ns", walks.map(|walks| step(&walks.with)));
+    report.figure(
+        "slab.walk_plain_ns",
+        walks.map(|walks| step(&walks.without)),
+    );
     let misses = |walks: &Walks| Some(walks.with.misses? as f64 / walks.without.misses? as f64);
     report.figure("slab.colour_miss_ratio", walks.and_then(misses));
     let times = walks.map(|walks| walks.with.ns.over(&walks.without.ns));
