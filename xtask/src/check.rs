@@ -12,8 +12,8 @@ use crate::process::{self, End, Finished, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::{
-    Result, budget, cost, kernel, layers, library, no_arguments, package, pool, source, target,
-    tidy, toolchain,
+    Result, budget, cost, figures, kernel, layers, library, no_arguments, package, pool, source,
+    target, tidy, toolchain,
 };
 
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         layers::check,
     )?;
     steps.step("style: comments, documents, subjects", tidy::check)?;
+    steps.step("documents have the figures of one run", figures::check)?;
     steps.step("budgets: lines, conditions, long files", budget::check)?;
     steps.step("the tests build the library as its users do", same_features)?;
     steps.step("lints", lints)?;

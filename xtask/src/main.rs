@@ -13,6 +13,7 @@ mod check;
 mod cost;
 mod degraded;
 mod document;
+mod figures;
 mod foreign;
 mod full;
 mod instructions;
@@ -70,6 +71,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         summary: "test the library without rseq, without membarrier, and on one CPU",
         run: degraded::run,
+    },
+    Command {
+        name: "figures",
+        arguments: "",
+        summary: "write the figures of the run in docs/figures.md into the other documents",
+        run: figures::run,
     },
     Command {
         name: "full",
