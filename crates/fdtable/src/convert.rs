@@ -3,7 +3,9 @@
 use alloc::sync::Arc;
 use core::any::Any;
 use core::borrow::Borrow;
+use core::ptr::NonNull;
 
+pub use fdtable_objects::object::FromRaw;
 use fdtable_objects::object::Ref;
 
 use crate::{Error, FileRef};
@@ -32,6 +34,48 @@ impl<T: ?Sized> FileRef<T> {
     pub fn as_ptr(this: &Self) -> *const T {
         Ref::as_ptr(&this.0)
     }
+
+    /// Converts the reference to an address that keeps the file, for a word of foreign code, as the
+    /// user data of an event or a pointer of C is. [`FromRaw::from_raw`] converts it back; until
+    /// then the file stays open. Neither blocks nor allocates.
+    ///
+    /// It is one word for a `dyn` type too, and all references to a file have the same. It is the
+    /// address of the value that the file was made of, and a multiple of 8 and of the value's
+    /// alignment: the lowest three bits are free for tags, which are cleared before it is converted
+    /// back. For a sized `T` it is [`as_ptr`](Self::as_ptr), so the object can be read there. For a
+    /// `dyn` type it need not be: a file that [holds](Self::into_dyn) another has its object
+    /// elsewhere.
+    ///
+    /// ```
+    /// use std::fmt::Display;
+    /// use std::ptr::{NonNull, with_exposed_provenance_mut};
+    ///
+    /// use fdtable::{FileRef, FromRaw};
+    ///
+    /// let file: FileRef<dyn Display + Send + Sync> = FileRef::new_dyn("motd", |name| name);
+    /// let user_data = FileRef::into_raw(file).as_ptr().expose_provenance() as u64;
+    ///
+    /// // When the event arrives:
+    /// let raw = NonNull::new(with_exposed_provenance_mut(user_data as usize)).expect("a file");
+    /// // SAFETY: it came from a reference of this type, and each event arrives once.
+    /// let file: FileRef<dyn Display + Send + Sync> = unsafe { FileRef::from_raw(raw) };
+    /// assert_eq!((file.to_string(), FileRef::strong_count(&file)), ("motd".to_string(), 1));
+    /// ```
+    #[must_use = "an address that is lost keeps its file forever"]
+    pub fn into_raw(this: Self) -> NonNull<()> {
+        Ref::into_address(this.0)
+    }
+}
+
+/// For [`FromRaw::from_raw`]: the same open file.
+impl<T: ?Sized> From<Ref<T>> for FileRef<T> {
+    fn from(object: Ref<T>) -> Self {
+        Self(object)
+    }
+}
+
+impl<T: ?Sized> FromRaw for FileRef<T> {
+    type Object = T;
 }
 
 impl<T: ?Sized + Send + Sync + 'static> FileRef<T> {

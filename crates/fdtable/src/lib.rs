@@ -156,6 +156,7 @@ pub use fdtable_sync::unwind::contained_panics;
 pub use builder::FileBuilder;
 pub use close::ClosedFile;
 pub use close_range::ClosedFiles;
+pub use convert::FromRaw;
 pub use error::Error;
 pub use fd::{Fd, FdArg, FdData, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};

@@ -67,10 +67,12 @@ pub(crate) mod end;
 pub(crate) mod header;
 pub mod kind;
 pub(crate) mod make;
+mod raw;
 mod weak;
 
 pub use kind::{Kind, Late, Prompt, Rcu};
 pub use make::{Hook, NoHook, try_make, try_make_dyn};
+pub use raw::FromRaw;
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -315,3 +315,63 @@ fn a_drop_that_panics_while_the_thread_unwinds_is_contained() {
     // Other tests contain some meanwhile.
     assert!(unwind::contained_panics() > before);
 }
+
+/// A reference of a crate above.
+struct Holder<T: ?Sized>(Ref<T>);
+
+impl<T: ?Sized> From<Ref<T>> for Holder<T> {
+    fn from(object: Ref<T>) -> Self {
+        Self(object)
+    }
+}
+
+impl<T: ?Sized> FromRaw for Holder<T> {
+    type Object = T;
+}
+
+/// Converted back with its count: of a sized type and a `dyn` one, of both kinds, and with a value
+/// that is wider aligned than the header.
+#[test]
+fn an_address_keeps_the_object_until_it_is_converted_back() {
+    #[repr(align(64))]
+    struct Wide(Probe);
+    impl AsRef<Probe> for Wide {
+        fn as_ref(&self) -> &Probe {
+            &self.0
+        }
+    }
+    fn round_trip<T: ?Sized>(
+        align: usize,
+        make: impl FnOnce(Probe) -> Ref<T>,
+        probe_of: impl Fn(&T) -> &Probe,
+    ) {
+        let (probe, dropped) = Probe::new();
+        let object = make(probe);
+        let other = object.clone();
+        let address = Ref::into_address(object);
+        assert!(address.addr().get().is_multiple_of(align));
+        assert_eq!(Ref::all_references(&other), Some(2), "one is the address");
+        assert_eq!(address, Ref::into_address(other), "it is that of all");
+        // SAFETY: a reference of this type was made the address.
+        let object: Holder<T> = unsafe { FromRaw::from_raw(address) };
+        // SAFETY: and another one.
+        drop(unsafe { Holder::<T>::from_raw(address) });
+        assert_eq!(Ref::all_references(&object.0), Some(1));
+        probe_of(&object.0).look();
+        drop(object);
+        rcu::barrier().expect("outside of sections");
+        assert_eq!(dropped.load(SeqCst), 1);
+    }
+    round_trip(8, Ref::new, |probe| probe);
+    round_trip(8, Ref::new_rcu, |probe| probe);
+    round_trip(64, |probe| Ref::new(Wide(probe)), |wide| &wide.0);
+    let unsized_one = |probe| Ref::<dyn AsRef<Probe>>::coerced(Wide(probe), |wide| wide);
+    round_trip(64, unsized_one, |object| object.as_ref());
+
+    let number = Ref::new(7_u64);
+    let at = Ref::as_ptr(&number);
+    let address = Ref::into_address(number);
+    assert_eq!(address.as_ptr().cast_const().cast(), at);
+    // SAFETY: made of a reference of this type above.
+    drop(unsafe { Holder::<u64>::from_raw(address) });
+}
