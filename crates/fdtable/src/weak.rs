@@ -1,6 +1,7 @@
 //! Weak references to open files: for caches and lists that must not keep a file open.
 
 use core::fmt;
+use core::num::NonZeroU64;
 
 use fdtable_objects::object::{Ref, Weak};
 
@@ -33,7 +34,7 @@ use crate::{Error, FileRef};
 pub struct WeakFile<T: ?Sized>(Weak<T>);
 
 impl<T: ?Sized> FileRef<T> {
-    /// Makes a weak reference to the open file. The first one of a file allocates some 40 bytes,
+    /// Makes a weak reference to the open file. The first one of a file allocates some 50 bytes,
     /// which stay until the file is released and the last weak reference is dropped. It ends the
     /// process if there is no memory. Never blocks. May be called inside a read-side section.
     #[must_use]
@@ -48,6 +49,38 @@ impl<T: ?Sized> FileRef<T> {
     /// [`Error::NoMemory`] (ENOMEM). A file that has a weak reference, or had one, needs no memory.
     pub fn try_downgrade(this: &Self) -> Result<WeakFile<T>, Error> {
         Ok(WeakFile(Ref::try_downgrade(&this.0)?))
+    }
+
+    /// Returns the identity of the open file, which no other file of the process has or will have:
+    /// a key for a list of files that may be closed, where an [address](Self::as_ptr) could come
+    /// again. It is drawn when it is first asked for: other files pay nothing, and the order of
+    /// identities says nothing about the files. A file that [holds](Self::into_dyn) another has an
+    /// identity of its own.
+    ///
+    /// The first call for a file allocates like [`downgrade`](Self::downgrade), and ends the
+    /// process if there is no memory. [`WeakFile::id`] is the same identity without that. Never
+    /// blocks.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("socket"), FdFlags::empty())?;
+    /// let weak = FileRef::try_downgrade(&files.get(fd)?)?;
+    /// let interest = BTreeMap::from([(weak.id(), (weak, "readable"))]);
+    ///
+    /// let ready = FileRef::id(&files.get(fd)?);
+    /// assert_eq!(interest[&Some(ready)].1, "readable");
+    /// drop(files.close(fd)?);
+    /// let other = FileRef::new("socket");
+    /// assert!(!interest.contains_key(&Some(FileRef::id(&other))), "even at its address");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    #[must_use]
+    pub fn id(this: &Self) -> NonZeroU64 {
+        Ref::id(&this.0)
     }
 }
 
@@ -79,6 +112,13 @@ impl<T: ?Sized> WeakFile<T> {
     #[must_use]
     pub fn upgrade(&self) -> Option<FileRef<T>> {
         self.0.upgrade().map(FileRef)
+    }
+
+    /// Returns the [identity](FileRef::id) of the open file, also after it was released, or nothing
+    /// if this refers to no file. Neither blocks nor allocates.
+    #[must_use]
+    pub fn id(&self) -> Option<NonZeroU64> {
+        self.0.id()
     }
 
     /// Returns true if both refer to the same open file, also after it was released, or if neither

@@ -5,6 +5,10 @@
 //! an object share one node. The block has one reference to it too, from the first
 //! [`Ref::downgrade`] to the object's end.
 //!
+//! The node also has the [identity](Ref::id) of the object, drawn when it is first asked for. So an
+//! object whose identity is not asked for pays nothing for it, and weak references have it after
+//! the object's end.
+//!
 //! *The place of a block's node.* It is in the link of the RCU head, which the queue does not use
 //! before the block is released (see [`rcu::Head::owner_word`]). So blocks are no larger. Making
 //! the first weak reference clears the bit [`State::QUIET`], so `release` looks for a node. The
@@ -42,11 +46,13 @@ use alloc::alloc::handle_alloc_error;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::num::NonZeroU64;
 use core::ptr::{self, NonNull};
 
 use fdtable_sync::fallible::OutOfMemory;
-use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64};
+use fdtable_sync::platform::global;
 use fdtable_sync::rcu;
 
 use super::Ref;
@@ -69,6 +75,27 @@ pub struct Weak<T: ?Sized> {
 pub(super) struct Node {
     /// The block, or null after the end of its object.
     block: AtomicPtr<RawObject>,
+    /// The identity of the object, or 0 before it is asked for.
+    id: AtomicU64,
+}
+
+global! {
+    /// How many identities were drawn.
+    pub(super) static IDS: AtomicU64 = AtomicU64::new(0);
+}
+
+impl Node {
+    /// Returns the identity of the object. Draws it if this is the first call.
+    fn id(&self) -> NonZeroU64 {
+        // Relaxed, all: identities only have to differ. They do not run out: 2^64 objects.
+        if let Some(id) = NonZeroU64::new(self.id.load(Relaxed)) {
+            return id;
+        }
+        let new = NonZeroU64::MIN.saturating_add(IDS.fetch_add(1, Relaxed));
+        let first = self.id.compare_exchange(0, new.get(), Relaxed, Relaxed);
+        // weaken: identity-that-two-threads-draw
+        first.err().and_then(NonZeroU64::new).unwrap_or(new)
+    }
 }
 
 impl<T: ?Sized> Ref<T> {
@@ -76,9 +103,7 @@ impl<T: ?Sized> Ref<T> {
     /// is no memory. Never blocks.
     #[must_use]
     pub fn downgrade(this: &Self) -> Weak<T> {
-        Self::try_downgrade(this).unwrap_or_else(|OutOfMemory| {
-            handle_alloc_error(layout::<Node, Node, NoHook, ()>());
-        })
+        Self::try_downgrade(this).unwrap_or_else(|OutOfMemory| no_memory())
     }
 
     /// Makes a weak reference. The first one of an object allocates. Never blocks.
@@ -86,17 +111,34 @@ impl<T: ?Sized> Ref<T> {
     /// # Errors
     /// [`OutOfMemory`]; an object that has a weak reference, or had one, needs no memory.
     pub fn try_downgrade(this: &Self) -> Result<Weak<T>, OutOfMemory> {
-        // SAFETY: the caller's reference lasts for the call.
-        let node = match unsafe { node_of(this.header()) } {
-            Some(node) => node,
-            // SAFETY: as above.
-            None => unsafe { make_node(this.block()) }?,
-        };
         Ok(Weak {
-            node: Some(node),
+            node: Some(Self::node(this)?),
             object: PhantomData,
         })
     }
+
+    /// Returns the identity of the object, which no other object of the process has or will have.
+    /// Allocates like [`downgrade`](Self::downgrade). Never blocks.
+    #[must_use]
+    pub fn id(this: &Self) -> NonZeroU64 {
+        Self::node(this).map_or_else(|OutOfMemory| no_memory(), |node| node.id())
+    }
+
+    /// Returns the node of the object. Makes it if there is none.
+    fn node(this: &Self) -> Result<Ref<Node>, OutOfMemory> {
+        // SAFETY: the caller's reference lasts for the call.
+        match unsafe { node_of(this.header()) } {
+            Some(node) => Ok(node),
+            // SAFETY: as above.
+            None => unsafe { make_node(this.block()) },
+        }
+    }
+}
+
+/// Ends the process, as boxes do.
+#[cold]
+fn no_memory() -> ! {
+    handle_alloc_error(layout::<Node, Node, NoHook, ()>());
 }
 
 /// Returns the node of a block, if it has one.
@@ -122,6 +164,7 @@ unsafe fn make_node(raw: NonNull<RawObject>) -> Result<Ref<Node>, OutOfMemory> {
     let header = unsafe { Header::of(raw) };
     let node = Ref::try_new(Node {
         block: AtomicPtr::new(raw.as_ptr()),
+        id: AtomicU64::new(0),
     })?;
     let node = node.into_raw();
     // Release: pairs with the acquire in `node_of`, so the node is whole there.
@@ -217,6 +260,13 @@ impl<T: ?Sized> Weak<T> {
         // SAFETY: the node is that of a block of a `T`, as `try_downgrade` made it. The block is
         // freed after this section, since its address was found in it: see the head of this file.
         unsafe { Ref::try_from_raw(raw) }
+    }
+
+    /// Returns the [identity](Ref::id) of the object, also if it has ended, or nothing if the weak
+    /// reference was made without one. Neither blocks nor allocates.
+    #[must_use]
+    pub fn id(&self) -> Option<NonZeroU64> {
+        self.node.as_ref().map(|node| node.id())
     }
 
     /// Returns true if both refer to the same object, also if it has ended, or if neither refers to

@@ -33,6 +33,20 @@ fn two_threads_make_the_first_weak_reference() {
     });
 }
 
+/// Two threads ask for the identity of an object at once: they must find one.
+#[test]
+fn two_threads_draw_an_identity() {
+    model::explore(AtMost(3), || {
+        let object = Ref::new(7);
+        let weak = Ref::downgrade(&object);
+        let other = spawn(move || weak.id());
+        let id = Ref::id(&object);
+        assert_eq!(join(other), Some(id));
+        drop(object);
+        assert_eq!(rcu::barrier(), Ok(()));
+    });
+}
+
 /// An upgrade beside the last put finds an object whose hook has not run, or nothing.
 #[test]
 fn an_upgrade_races_with_the_last_put() {

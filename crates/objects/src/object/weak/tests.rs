@@ -2,6 +2,7 @@ use super::*;
 use crate::object::ReleaseReason;
 use crate::percpu_list::{Access, PerCpuList, Refused};
 use fdtable_sync::refcount::RefCount;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -64,6 +65,24 @@ fn all_weak_references_to_an_object_are_equal_and_to_others_are_not() {
     assert!(weak.ptr_eq(&again), "also after the end");
     assert!(Weak::<u8>::new().upgrade().is_none());
     assert_eq!(format!("{weak:?}"), "(Weak)");
+}
+
+#[test]
+fn an_identity_is_never_that_of_another_object() {
+    let object = Ref::new(1);
+    let asked_first = Ref::downgrade(&object).id();
+    let weak = Ref::downgrade(&object);
+    let id = Ref::id(&object.clone());
+    assert_eq!((weak.id(), asked_first), (Some(id), Some(id)));
+    drop(object);
+    assert_eq!(weak.id(), Some(id), "also after the end");
+    drop(weak);
+    let mut ids = BTreeSet::from([id]);
+    for number in 0..200 {
+        assert!(ids.insert(Ref::id(&Ref::new(number))));
+        rcu::barrier().expect("outside of sections");
+    }
+    assert_eq!(Weak::<u8>::new().id(), None);
 }
 
 /// A hook can upgrade in a revocation only, and a reference that it takes is one as any.
