@@ -13,7 +13,7 @@ use crate::open::Wanted;
 use crate::replace::{check_target, store};
 use crate::table::{LeafGuard, LockMode};
 use crate::two_leaves::TwoLeaves;
-use crate::{Error, Fd, FdArg, FdData, FdFlags, Files, RawFd};
+use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files, RawFd};
 
 /// # Duplicating
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -65,14 +65,43 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let data = data.into();
         data.flags.check()?;
         let file = self.get_even_revoked(old.to_raw())?;
-        let min = Fd::new(min.to_raw()).map_err(|_| Error::InvalidArgument)?;
-        if min.index() >= self.free_hint.limit() {
-            return Err(Error::InvalidArgument);
-        }
-        match min {
-            Fd::MIN => self.open(file, data),
-            min => self.open_searching(Wanted::Lowest(min), file.0, data),
-        }
+        self.open_from(min.to_raw(), file, data)
+    }
+
+    /// Duplicates `old` like [`dup_min`](Self::dup_min), with the data that `change` makes of that
+    /// of `old`: the duplicate keeps what it returns of the flags and of the word. `change` is
+    /// called once if `old` is open, outside of locks. Like `dup` of POSIX this is two steps: the
+    /// file and its data are those of one moment, and are opened also if another thread closes
+    /// `old` or changes its word meanwhile. May wait for the lock, and allocates when the table
+    /// grows.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdData, FdFlags, FileRef, Files};
+    ///
+    /// const READ: u64 = 1;
+    /// const WRITE: u64 = 2;
+    /// const LOCKED: u64 = 4;
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("log"), (FdFlags::CLOEXEC, READ | WRITE | LOCKED))?;
+    /// // Rights are duplicated; a lock of the descriptor and close-on-exec are not.
+    /// let kept = |data: FdData| (FdFlags::empty(), data.word & !LOCKED).into();
+    /// let copy = files.dup_with(fd, 0, kept)?;
+    /// assert_eq!(files.get_with_data(copy)?.1, (FdFlags::empty(), READ | WRITE).into());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// EBADF, EINVAL, EMFILE and ENOMEM as for [`dup_min`](Self::dup_min).
+    pub fn dup_with(
+        &self,
+        old: impl FdArg,
+        min: impl FdArg,
+        change: impl FnOnce(FdData) -> FdData,
+    ) -> Result<Fd, Error> {
+        let (file, data) = self.peek(index_of(old.to_raw())).ok_or(Error::BadFd)?;
+        let data = change(data);
+        data.flags.check()?;
+        self.open_from(min.to_raw(), file, data)
     }
 
     /// Duplicates `old` to the descriptor `new`, and closes the file that was open there,
@@ -121,6 +150,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 type Before<T> = Option<ClosedFile<T>>;
 
 impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Opens `file` at the lowest free descriptor that is `min` or more.
+    fn open_from(&self, min: RawFd, file: FileRef<T>, data: FdData) -> Result<Fd, Error> {
+        let min = Fd::new(min).map_err(|_| Error::InvalidArgument)?;
+        if min.index() >= self.free_hint.limit() {
+            return Err(Error::InvalidArgument);
+        }
+        match min {
+            Fd::MIN => self.open(file, data),
+            min => self.open_searching(Wanted::Lowest(min), file.0, data),
+        }
+    }
+
     /// Duplicates `old` to `new`. The caller drops the file that was open there.
     fn open_exact(&self, old: RawFd, new: Fd, data: FdData) -> Result<Before<T>, Error> {
         if new.index() >= self.free_hint.limit() {

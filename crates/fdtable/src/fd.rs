@@ -218,6 +218,7 @@ impl FdFlags {
 /// |---|---|---|
 /// | open, `dup_min`, `dup3`, [`replace`](crate::Files::replace) | as given | as given |
 /// | `dup`, `dup2` | none | 0 |
+/// | [`dup_with`](crate::Files::dup_with) | as it returns | as it returns |
 /// | [`rename`](crate::Files::rename), [`fork`](crate::Files::fork), exec | kept | kept |
 ///
 /// ```

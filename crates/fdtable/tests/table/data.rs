@@ -68,6 +68,7 @@ const OPENS: &[(&str, OpenWith)] = &[
     ("open_at", |files, fd, data| files.open_at(fd, FileRef::new(1), data)),
     ("replace", |files, fd, data| files.replace(fd, FileRef::new(1), data).map(drop)),
     ("dup_min", |files, fd, data| files.dup_min(SOURCE, fd, data).map(drop)),
+    ("dup_with", |files, fd, data| files.dup_with(SOURCE, fd, |_| data).map(drop)),
     ("dup3", |files, fd, data| files.dup3(SOURCE, fd, data).map(drop)),
     ("install_with", |files, fd, data| {
         let reserved = files.reserve_from(fd, NONE)?;
@@ -648,4 +649,30 @@ fn a_reservation_that_is_refused_its_data_ends() {
     let installed = reserved.install_with(FileRef::new(1), (unknown, 1));
     assert_eq!(installed, Err(Error::InvalidArgument));
     assert_eq!(files.open_count(), 0);
+}
+
+/// `dup_with` shows the data of the descriptor, and keeps what is returned; without a lock, so the
+/// caller may close the descriptor meanwhile, and also for a file that was revoked.
+#[test]
+fn a_duplicate_keeps_what_its_caller_chooses() {
+    for &base in BASES {
+        for &kind in KINDS {
+            let files = table();
+            files.open_at(base, FileRef::new(1), kind).expect(ROOM);
+            FileRef::revoke(&files.get(base).expect(OPEN));
+            let kept = FdData::new(kind.flags ^ CLOEXEC, kind.word & 5);
+            let copy = files.dup_with(base, base, |data| {
+                assert_eq!(data, kind);
+                drop(files.close(base).expect(OPEN));
+                kept
+            });
+            assert_eq!(copy.expect(ROOM).raw(), base, "free again");
+            let (_, file, data) = files.iter_from(base).next().expect(OPEN);
+            assert!(*file == 1 && FileRef::is_revoked(&file));
+            assert_eq!(data, kept);
+        }
+    }
+    let unknown = FdData::new(FdFlags::from_bits_retain(2), 0);
+    let refused = table().dup_with(SOURCE, 0, |_| unknown);
+    assert_eq!(refused, Err(Error::InvalidArgument));
 }

@@ -96,6 +96,7 @@ const NEED_OPEN: &[(&str, OnOpen, &str)] = &[
     ("take", |files, fd| files.close(fd).map(drop), "close(2): EBADF fd isn't a valid open file descriptor."),
     ("dup", |files, fd| files.dup(fd).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
     ("dup_min", |files, fd| files.dup_min(fd, 0, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("dup_with", |files, fd| files.dup_with(fd, -1, |_| unreachable!()).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
     ("dup_min with a bad minimum", |files, fd| files.dup_min(fd, -1, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
     ("dup3", |files, fd| files.dup3(fd, 0, NONE).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
     ("dup2", |files, fd| files.dup2(fd, 0).map(drop), "dup(2): If oldfd is not a valid file descriptor, then the call fails, and newfd is not closed."),
@@ -156,6 +157,7 @@ const CASES: &[(Table, &str, Call, &str, &str)] = &[
     (full, "dup", |files| files.dup(0).map(drop), "EMFILE", TOO_MANY_DUPS),
     (lowered, "dup", |files| files.dup(3).map(drop), "EMFILE", TOO_MANY_DUPS),
 
+    (usual, "dup_with(0, -1)", |files| files.dup_with(0, -1, |data| data).map(drop), "EINVAL", BAD_MIN),
     (usual, "dup_min(0, -1)", |files| files.dup_min(0, -1, NONE).map(drop), "EINVAL", BAD_MIN),
     (usual, "dup_min(0, MIN)", |files| files.dup_min(0, RawFd::MIN, NONE).map(drop), "EINVAL", BAD_MIN),
     (usual, "dup_min(0, limit)", |files| files.dup_min(0, LIMIT, NONE).map(drop), "EINVAL", BAD_MIN),
