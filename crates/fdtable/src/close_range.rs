@@ -255,7 +255,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Iterates over the leaves with descriptors from `first` to `last`. Returns the index of each,
     /// and the set of those descriptors.
-    fn leaves(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, u64)> {
+    pub(crate) fn leaves(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, u64)> {
         let mut from = first / BITS;
         core::iter::from_fn(move || {
             let next = {

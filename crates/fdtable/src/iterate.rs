@@ -5,7 +5,6 @@ use core::fmt;
 use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::rcu;
 
-use crate::table::mask;
 use crate::{Fd, FdArg, FdData, FileRef, Files};
 
 /// # Counting and iterating
@@ -62,34 +61,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     pub fn iter_from(&self, from: impl FdArg) -> impl Iterator<Item = (Fd, FileRef<T>, FdData)> {
-        let mut from = from.lower_bound();
-        core::iter::from_fn(move || {
-            loop {
-                let fd = self.next_open_at(from)?;
-                from = fd.index() + 1;
-                // It may have been closed since.
-                if let Some((file, data)) = self.peek(fd.index()) {
-                    return Some((fd, file, data));
-                }
-            }
-        })
-    }
-
-    /// Finds the lowest open descriptor whose index is `from` or more. One that is opened or closed
-    /// meanwhile may be found or not.
-    fn next_open_at(&self, from: usize) -> Option<Fd> {
-        let mut first = from;
-        loop {
+        let leaves = self.leaves(from.lower_bound(), Fd::MAX.index());
+        leaves.flat_map(move |(index, meant)| {
             let section = rcu::read_lock();
-            let (index, leaf) = self.tree.next(first / BITS, &section)?;
-            first = first.max(index * BITS);
-            let candidates = leaf.open.bits() & mask(first % BITS, BITS - 1);
-            let found = bits_of(candidates).find(|&bit| leaf.has(bit));
-            if let Some(bit) = found {
-                return Some(Fd::from_index(index * BITS + bit));
-            }
-            first = (index + 1) * BITS;
-        }
+            let leaf = self.tree.leaf(index, &section);
+            let taken = leaf.map_or(0, |leaf| leaf.open.bits());
+            bits_of(meant & taken).filter_map(move |bit| {
+                let number = index * BITS + bit;
+                // It may have been closed since.
+                let (file, data) = self.peek(number)?;
+                Some((Fd::from_index(number), file, data))
+            })
+        })
     }
 }
 
