@@ -74,6 +74,25 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             })
         })
     }
+
+    /// Iterates like [`iter`](Self::iter), for a table with one owner. Borrows the objects as
+    /// [`get_mut`](Self::get_mut) does: no atomic write, no lock, no reference.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let mut files = Files::new();
+    /// for name in ["in", "out", "err"] {
+    ///     files.open(FileRef::new(name), FdFlags::empty())?;
+    /// }
+    /// let idle: Vec<_> = files.iter_mut().filter(|(_, name, _)| **name != "out").collect();
+    /// assert_eq!(idle.len(), 2);
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Fd, &T, FdData)> {
+        let open = self.tree.iter_mut();
+        open.map(|(number, object, data)| (Fd::from_index(number), object, FdData::from_slot(data)))
+    }
 }
 
 impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for Files<T> {

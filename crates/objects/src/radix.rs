@@ -78,6 +78,7 @@ use fdtable_sync::unwind;
 
 mod cached;
 mod cow;
+mod exclusive;
 pub mod leaf;
 mod node;
 mod node_head;
@@ -197,17 +198,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         from: usize,
         section: &'s Guard<'_>,
     ) -> Option<(usize, LeafRef<'s, T, S>)> {
-        if from == 0 {
-            // SAFETY: the leaf is this tree's, and holds its references for as long.
-            return Some((0, unsafe { LeafRef::new(&self.first, section) }));
-        }
-        let root = self.root();
-        if !root.covers(from) || root.node.is_null() {
-            return None;
-        }
-        // SAFETY: `root` loaded the node with acquire, together with its height; nodes that are
-        // reached stay until the section ends.
-        let (index, leaf) = unsafe { next_leaf(root.node, root.height, from) }?;
+        // SAFETY: nodes that are reached stay until the section ends.
+        let (index, leaf) = unsafe { self.find_next(from) }?;
         // SAFETY: reached above, inside the section.
         Some((index, unsafe { LeafRef::new(leaf, section) }))
     }
@@ -322,6 +314,27 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
         // SAFETY: as above.
         unsafe { walk(root.node, index, root.height) }
+    }
+
+    /// Finds the first leaf whose index is `from` or more.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    unsafe fn find_next<'l>(&self, from: usize) -> Option<(usize, &'l Leaf<T, S>)>
+    where
+        Self: 'l,
+    {
+        if from == 0 {
+            // SAFETY: as in `find`.
+            return Some((0, unsafe { &*ptr::from_ref(&self.first) }));
+        }
+        let root = self.root();
+        if !root.covers(from) || root.node.is_null() {
+            return None;
+        }
+        // SAFETY: `root` loaded the node with acquire, together with its height, and the caller
+        // keeps all below it.
+        unsafe { next_leaf(root.node, root.height, from) }
     }
 }
 
@@ -447,16 +460,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
 
     /// Finds the first leaf whose index is `from` or more.
     pub fn next(&self, from: usize) -> Option<(usize, &Leaf<T, S>)> {
-        let root = self.tree.root();
-        if from == 0 {
-            return Some((0, &self.tree.first));
-        }
-        if !root.covers(from) || root.node.is_null() {
-            return None;
-        }
-        // SAFETY: `root` loaded the node with acquire, together with its height; methods that
-        // unlink leaves borrow `self` mutably.
-        unsafe { next_leaf(root.node, root.height, from) }
+        // SAFETY: methods that unlink leaves borrow `self` mutably.
+        unsafe { self.tree.find_next(from) }
     }
 
     /// Takes a reference to the object of a slot.

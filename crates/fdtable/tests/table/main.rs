@@ -32,6 +32,7 @@ mod fork_stress;
 mod hot;
 mod limits;
 mod made_files;
+mod one_owner;
 mod panicking_hooks;
 mod private;
 mod private_against_map;

@@ -55,7 +55,7 @@ use core::ops::Deref;
 use core::ptr::{self, NonNull};
 use fdtable_sync::hint::cold_path;
 
-use crate::object::header::{RawObject, prefetch_count};
+use crate::object::header::{Header, RawObject, object, prefetch_count};
 use crate::object::{Borrowed, Ref, SlotRef};
 use crate::radix::node_head::NodeHead;
 use crate::radix::place::Place;
@@ -335,6 +335,21 @@ impl<T: ?Sized, S> Leaf<T, S> {
     pub(super) unsafe fn share_object(&self, bit: usize) -> Option<Ref<T>> {
         // SAFETY: as the caller promises.
         unsafe { self.slots.0[bit].share() }
+    }
+
+    /// Borrows the object of a slot without a section. Also returns true if it was revoked.
+    ///
+    /// # Safety
+    /// The caller has borrowed a tree with this leaf mutably, for all of `'l`.
+    #[inline]
+    pub(super) unsafe fn object<'l>(&self, bit: usize) -> Option<(&'l T, bool)> {
+        // Relaxed: the caller has synchronised with the threads that had the tree, and the last one
+        // that stored was one of them.
+        let raw = NonNull::new(self.slots.0[bit].raw.load(Relaxed))?;
+        // SAFETY: the slot's reference keeps the block.
+        let is_revoked = unsafe { Header::of(raw) }.state.is_revoked();
+        // SAFETY: as above; the slot is one of a `T`.
+        Some((unsafe { object(raw) }, is_revoked))
     }
 
     /// Borrows the object of a slot without taking a reference. Neither blocks nor allocates.

@@ -323,6 +323,30 @@ fn both_trees_see_the_same_objects() {
 }
 
 #[test]
+fn the_only_user_of_a_tree_borrows_all_of_it() {
+    let fates = Fates::default();
+    let taken = FAR.map(|index| index * BITS + 63);
+    let mut tree = fates.tree(&taken);
+    let other = share(&tree);
+    // The one below is the tree's own; those above are shared.
+    fates.open(&tree, BITS + 1, 7);
+    fates.close(&tree, BITS + 63);
+    for tree in [&mut tree, &mut { other }] {
+        let expected = slots(tree);
+        let borrowed = tree.iter_mut().map(|(slot, object, _)| (slot, object.name));
+        assert_eq!(borrowed.collect::<BTreeMap<_, _>>(), expected);
+        for (slot, name) in expected {
+            assert_eq!(tree.get_mut(slot).map(|object| object.name), Ok(name));
+        }
+        for vacant in [0, 2 * BITS, INDEXES * BITS, usize::MAX] {
+            assert_eq!(tree.get_mut(vacant).err(), Some(NotFound::Vacant));
+        }
+    }
+    drop(tree);
+    fates.check(taken.len() + 1);
+}
+
+#[test]
 fn flags_and_states_are_shared() {
     let fates = Fates::default();
     let tree = fates.tree(&[3, 70]);
