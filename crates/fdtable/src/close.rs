@@ -127,6 +127,11 @@ impl<T: ?Sized> ClosedFile<T> {
         Self(file)
     }
 
+    /// Takes another reference to the file.
+    pub(crate) fn share(&self) -> FileRef<T> {
+        FileRef(Ref::clone(&self.0))
+    }
+
     /// Returns the reference, to keep the file.
     ///
     /// ```
@@ -196,8 +201,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Closes a descriptor of a locked leaf, unless that makes a report.
     #[inline(always)]
     fn close_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Attempt<T> {
-        // A search has marked it as full, and it is not on a freed-leaf list yet.
-        let is_to_report = leaf.state().mark == Mark::Full;
+        // A search has marked it as full, and it is not on a freed-leaf list yet; or there is a
+        // hook to be called.
+        let is_to_report = leaf.state().mark == Mark::Full || self.is_watched;
         let is_last = || {
             let state = leaf.state();
             state.mark == Mark::Open && leaf.open.bits() & !(1 << bit) == 0
@@ -239,7 +245,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         expected: Option<&Ref<T>>,
     ) -> Option<Result<(Removed<T>, Reports), Error>> {
         let (index, bit) = place_of(index_of(fd));
-        let reader = self.tree.read()?;
+        let reader = self.read_to_remove()?;
         let mut leaf = reader.lock_leaf(index)?;
         let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
         Some(take_file(&mut leaf, bit, expected, free))
@@ -264,7 +270,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if quarantine {
             reports = self.enter_quarantine(&mut writer, number);
         }
-        Self::release_and_wake(writer);
+        Self::release_and_call(writer, Self::release_and_wake, [(number, Some(&removed))]);
         self.drain_if_many(reports);
         Ok(removed)
     }

@@ -20,7 +20,7 @@ use fdtable_sync::{rcu, unwind};
 use crate::fd::index_of;
 use crate::rare::Woken;
 use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, mask, set_flags};
-use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
+use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files, on_close};
 
 /// # Closing many
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -281,11 +281,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let mut closed = ClosedFiles::of_leaf(index);
         let mut writer = self.tree.write();
         let woken = self.close_chosen(&mut writer, index, choose, &mut closed)?;
+        let hook = Self::close_hook(&writer);
         drop(writer);
         // First, since `each` may take long: the descriptors are free.
         drop(woken);
-        if !closed.is_empty() {
-            each(closed);
+        match hook {
+            _ if closed.is_empty() => {}
+            None => each(closed),
+            Some(hook) => {
+                // Before `each` takes the files. None of these references is the last one.
+                let files: ArrayVec<_, BITS> = closed.descriptors().collect();
+                unwind::both(
+                    || on_close::call_for_each(&*hook, files.into_iter()),
+                    || each(closed),
+                );
+            }
         }
         Ok(())
     }

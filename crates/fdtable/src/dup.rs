@@ -3,15 +3,14 @@
 //! At a descriptor that the caller chooses, the file is found and opened atomically: both leaves
 //! are locked, the one with the lower index first.
 
-use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::NewTable;
 use fdtable_sync::bitmap::BITS;
 
-use crate::close::ClosedFile;
+use crate::close::{ClosedFile, Removed};
 use crate::fd::{index_of, place_of};
 use crate::open::Wanted;
 use crate::replace::{check_target, store};
-use crate::table::{LeafGuard, LockMode};
+use crate::table::{LockMode, WriteGuard};
 use crate::two_leaves::TwoLeaves;
 use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files, RawFd};
 
@@ -169,7 +168,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         let (from, to) = (place_of(index_of(old)), place_of(new.index()));
         let mut table = data.new_table()?;
-        if let Some(reader) = self.tree.read()
+        if let Some(reader) = self.read_to_remove()
             && let Some(leaves) = TwoLeaves::lock(|index| reader.lock_leaf(index), from.0, to.0)
         {
             return leaves.open(from.1, to.1, data, &mut table);
@@ -198,14 +197,36 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if writer.is_quarantine_on() {
             self.free_from_quarantine(&mut writer, to);
         }
-        if let Some(leaves) = TwoLeaves::lock(|index| writer.lock_leaf(index), from.0, to.0) {
-            return leaves.open(from.1, to.1, data, table);
-        }
-        // The leaf of the old descriptor is shared, so no thread writes it.
-        let file = writer.get(from.0 * BITS + from.1).ok_or(Error::BadFd)?;
-        let mut leaf = writer.lock_leaf(to.0).ok_or(Error::NoMemory)?;
+        let removed = Self::open_locked(&writer, from, to, data, table)?;
+        let number = to.0 * BITS + to.1;
+        Self::release_and_call(writer, drop, [(number, removed.as_ref())]);
+        Ok(removed.map(|(file, _)| file))
+    }
+
+    /// Duplicates with the lock of the table held. The leaf of the new descriptor is writable.
+    fn open_locked(
+        writer: &WriteGuard<'_, T>,
+        from: (usize, usize),
+        to: (usize, usize),
+        data: FdData,
+        table: &mut Option<NewTable>,
+    ) -> Result<Option<Removed<T>>, Error> {
+        let mut leaves = TwoLeaves::lock(|index| writer.lock_leaf(index), from.0, to.0);
+        let mut alone = None;
+        let (file, leaf) = match &mut leaves {
+            Some(leaves) => (leaves.old().get(from.1), &mut leaves.to),
+            // The leaf of the old descriptor is shared, so no thread writes it.
+            None => (
+                writer.get(from.0 * BITS + from.1),
+                alone.insert(writer.lock_leaf(to.0).ok_or(Error::NoMemory)?),
+            ),
+        };
+        let file = file.ok_or(Error::BadFd)?;
         leaf.add_table(table);
-        open_in(&mut leaf, to.1, file, data)
+        // As in `TwoLeaves::open`.
+        check_target(leaf, to.1)?;
+        let before = FdData::from_slot(leaf.data(to.1));
+        Ok(store(leaf, to.1, file, data).map(|file| (file, before)))
     }
 }
 
@@ -220,18 +241,8 @@ impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {
     ) -> Result<Before<T>, Error> {
         let file = self.old().get(from).ok_or(Error::BadFd)?;
         self.to.add_table(table);
-        open_in(&mut self.to, to, file, data)
+        // If this fails, the file is dropped under the lock: the old descriptor has a reference.
+        check_target(&self.to, to)?;
+        Ok(store(&mut self.to, to, file, data))
     }
-}
-
-/// Opens `file` at a descriptor of a locked leaf. If there is an error, dropping the file under the
-/// lock releases nothing: the old descriptor still holds a reference.
-fn open_in<T: ?Sized>(
-    leaf: &mut LeafGuard<'_, T>,
-    bit: usize,
-    file: Ref<T>,
-    data: FdData,
-) -> Result<Before<T>, Error> {
-    check_target(leaf, bit)?;
-    Ok(store(leaf, bit, file, data))
 }

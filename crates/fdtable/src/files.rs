@@ -48,6 +48,8 @@ pub struct Files<T: ?Sized> {
     pub(crate) tree: Tree<T>,
     /// Hint at free descriptors of the tree.
     pub(crate) free_hint: FreeHint,
+    /// Calls that remove files take the slow path, for the hook of [`on_close`](Self::on_close).
+    pub(crate) is_watched: bool,
     /// Dropped after the tree.
     pub(crate) end: TableEnd,
 }
@@ -73,6 +75,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Self {
             tree: Tree::new(TableState::new()),
             free_hint,
+            is_watched: false,
             end: TableEnd::of(Origin::New),
         }
     }

@@ -20,10 +20,11 @@ use crate::{Error, Fd, FdData, FileRef, Files};
 /// # Fork
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a child's table: the same files at the same descriptors, with the same flags and
-    /// limits. From then on the two are independent. The child does not get reserved descriptors.
-    /// The copy is atomic: changes by other threads wait for it. May wait for the lock, and
-    /// allocates. Takes a reference to each of the first 64 files; the rest of the table is shared,
-    /// and a part of it is copied when either table changes it.
+    /// limits. From then on the two are independent. The child gets neither reserved descriptors
+    /// nor the [hook](Self::on_close) of closes. The copy is atomic: changes by other threads wait
+    /// for it. May wait for the lock, and allocates. Takes a reference to each of the first 64
+    /// files; the rest of the table is shared, and a part of it is copied when either table changes
+    /// it.
     ///
     /// It is also `unshare(2)`, of a table that several processes use: replace the counted pointer
     /// by one to a fork. With [`close_range`](Self::close_range) after it, it is

@@ -67,9 +67,10 @@
 //! [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and one file for
 //! each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`. The rarer
 //! operations follow: `data`, `replace`, `iterate`, `pair`, `any`, `reserve`, `limits`, `wait`,
-//! `quarantine`. Each file has the public functions first, and the mechanism below them, on top of
-//! [`fdtable_objects`]. Then `superblock`, a file system's view of the same files. `private` is
-//! independent of all that: no search, `close_range`, fork or exec touches its descriptors.
+//! `quarantine`, `on_close`. Each file has the public functions first, and the mechanism below
+//! them, on top of [`fdtable_objects`]. Then `superblock`, a file system's view of the same files.
+//! `private` is independent of all that: no search, `close_range`, fork or exec touches its
+//! descriptors.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -121,6 +122,8 @@ mod any;
 mod wait;
 
 mod quarantine;
+
+mod on_close;
 
 // Their parts, and the modules beside them.
 mod builder;

@@ -1,9 +1,10 @@
-//! The state of operations that few tables use: quarantine, and waiters.
+//! The state of operations that few tables use: quarantine, waiters, and the hook of closes.
 //!
-//! A table allocates it with the first quarantine or the first waiter, in one box. The operations
-//! are in [`quarantine`](crate::quarantine) and [`wait`](crate::wait).
+//! A table allocates it when it first uses one of them, in one box. The operations are in
+//! [`quarantine`](crate::quarantine), [`wait`](crate::wait) and [`on_close`](crate::on_close).
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
 
@@ -11,19 +12,40 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::unwind;
 
+use crate::{Fd, FdData, FileRef, Files};
+
 /// The state, with the lock of the table.
-#[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct Rare<T: ?Sized> {
     pub(crate) quarantine: Quarantine,
     pub(crate) waiters: Waiters,
+    pub(crate) on_close: Option<OnClose<T>>,
 }
 
-impl Rare {
-    /// Returns true if the quarantine is off, and nothing is in it or waits.
+impl<T: ?Sized> Rare<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            quarantine: Quarantine::default(),
+            waiters: Waiters::default(),
+            on_close: None,
+        }
+    }
+
+    /// Returns true if the quarantine is off, nothing is in it or waits, and there is no hook.
     pub(crate) fn is_new(&self) -> bool {
         let quarantine = &self.quarantine;
-        !quarantine.is_on() && quarantine.waiting.is_empty() && self.waiters.is_empty()
+        let is_in_use = quarantine.is_on() || !quarantine.waiting.is_empty();
+        !is_in_use && self.waiters.is_empty() && self.on_close.is_none()
     }
+}
+
+/// A hook of closes.
+pub(crate) type Hook<T> = dyn Fn(Fd, &FileRef<T>, FdData) + Send + Sync;
+
+/// The hook of a table.
+pub(crate) struct OnClose<T: ?Sized> {
+    pub(crate) hook: Arc<Hook<T>>,
+    /// Calls it when the table is dropped, which does not know that `T` is `Send` and `Sync`.
+    pub(crate) end: fn(&Files<T>, &Hook<T>),
 }
 
 /// The maximum number of descriptors in quarantine. It bounds the work to free them all, to find

@@ -178,7 +178,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         table: &mut Option<NewTable>,
     ) -> Option<Result<Change<T>, Error>> {
         let (index, bit) = place_of(number);
-        let reader = self.tree.read()?;
+        let reader = self.read_to_remove()?;
         let mut leaf = reader.lock_leaf(index)?;
         leaf.add_table(table);
         Some(put_in(&mut leaf, bit, file, data, expected))
@@ -208,9 +208,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 self.free_from_quarantine(&mut writer, (index, bit));
             }
         }
-        let mut leaf = writer.lock_leaf(index).ok_or(Error::NoMemory)?;
-        leaf.add_table(table);
-        put_in(&mut leaf, bit, file, data, expected)
+        let change = {
+            let mut leaf = writer.lock_leaf(index).ok_or(Error::NoMemory)?;
+            leaf.add_table(table);
+            put_in(&mut leaf, bit, file, data, expected)?
+        };
+        if let Change::Done(removed) = &change {
+            Self::release_and_call(writer, drop, [(number, removed.as_ref())]);
+        }
+        Ok(change)
     }
 
     /// Moves an open descriptor to another one.
@@ -243,7 +249,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         table: &mut Option<NewTable>,
     ) -> Option<Result<Option<Moved<T>>, Error>> {
         let (from, to) = (place_of(from), place_of(to));
-        let reader = self.tree.read()?;
+        let reader = self.read_to_remove()?;
         let leaves = TwoLeaves::lock(|index| reader.lock_leaf(index), from.0, to.0)?;
         let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, from.0, from.1);
         Some(leaves.rename(from.1, to.1, table, free))
@@ -257,7 +263,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         to: usize,
         table: &mut Option<NewTable>,
     ) -> Result<Option<Moved<T>>, Error> {
-        let number = from;
+        let (number, target) = (from, to);
         let (from, to) = (place_of(from), place_of(to));
         let mut writer = self.tree.write();
         self.make_open_writable(&mut writer, number)?;
@@ -291,7 +297,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if quarantine {
             moved.reports = self.enter_quarantine(&mut writer, number);
         }
-        Self::release_and_wake(writer);
+        let removed = [
+            (number, Some(&moved.moved)),
+            (target, moved.before.as_ref()),
+        ];
+        Self::release_and_call(writer, Self::release_and_wake, removed);
         Ok(Some(moved))
     }
 }
@@ -363,8 +373,8 @@ struct Moved<T: ?Sized> {
     /// File that was open at the descriptor before.
     before: Option<Removed<T>>,
     reports: Reports,
-    /// The reference of the old descriptor, which is dropped outside of the locks.
-    _moved: ClosedFile<T>,
+    /// The reference of the old descriptor, which is dropped outside of the locks, and its data.
+    moved: Removed<T>,
 }
 
 impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {
@@ -389,11 +399,11 @@ impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {
         let before = FdData::from_slot(new.data(to));
         let displaced = store(new, to, file, data);
         let old = self.old();
-        let ((moved, _), reports) = take_file(old, from, None, free)?;
+        let (moved, reports) = take_file(old, from, None, free)?;
         Ok(Some(Moved {
             before: displaced.map(|file| (file, before)),
             reports,
-            _moved: moved,
+            moved,
         }))
     }
 }

@@ -17,7 +17,7 @@
 //! | open the lowest | in the first leaf, or the one that the free hint names | search, in `open` |
 //! | open two of the lowest | in the first leaf | search, in `pair` |
 //! | open any | in the leaf that the CPU has claimed | claim, in `any` |
-//! | close, flags, `dup3` | in the descriptor's own leaf | make or copy the leaf |
+//! | close, flags, `dup3` | in the descriptor's own leaf | make or copy the leaf; see `on_close` |
 //! | reserve, install | in the first leaf, or one of the hint with reservations | elsewhere |
 //! | ranges, fork | | always |
 //!
@@ -58,22 +58,22 @@ pub(crate) const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 /// long.
 pub(crate) const AT_ONCE: usize = 256;
 
-pub(crate) type Tree<T> = radix::Tree<T, LeafMeta, TableState>;
-pub(crate) type ReadGuard<'e, T> = radix::ReadGuard<'e, T, LeafMeta, TableState>;
+pub(crate) type Tree<T> = radix::Tree<T, LeafMeta, TableState<T>>;
+pub(crate) type ReadGuard<'e, T> = radix::ReadGuard<'e, T, LeafMeta, TableState<T>>;
 pub(crate) type Leaf<T> = leaf::Leaf<T, LeafMeta>;
 pub(crate) type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, LeafMeta>;
 pub(crate) type NearLeaf<'t, T> = radix::NearLeaf<'t, T, LeafMeta>;
 pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, LeafMeta>;
-pub(crate) type WriteGuard<'t, T> = radix::WriteGuard<'t, T, LeafMeta, TableState>;
+pub(crate) type WriteGuard<'t, T> = radix::WriteGuard<'t, T, LeafMeta, TableState<T>>;
 
 /// The data that the lock of the table guards besides the nodes.
-pub(crate) struct TableState {
+pub(crate) struct TableState<T: ?Sized> {
     /// The leaves with reservations, in ascending order, and some that had reservations once. The
     /// first leaf is not among them: a fork copies what is open there.
     pub(crate) reserved: Vec<usize>,
     pub(crate) idle: Idle,
-    /// Made with the first quarantine or waiter.
-    pub(crate) rare: Option<Box<Rare>>,
+    /// Made with the first quarantine, waiter or hook.
+    pub(crate) rare: Option<Box<Rare<T>>>,
 }
 
 /// The data of the table in each leaf.
@@ -101,7 +101,7 @@ pub(crate) enum Mark {
     FreedSince,
 }
 
-impl TableState {
+impl<T: ?Sized> TableState<T> {
     pub(crate) fn new() -> Self {
         Self {
             reserved: Vec::new(),
@@ -110,7 +110,7 @@ impl TableState {
         }
     }
 
-    /// Returns true if nothing is in quarantine or awaited.
+    /// Returns true if nothing is in quarantine or awaited, and there is no hook.
     pub(crate) fn is_new(&self) -> bool {
         self.rare.as_ref().is_none_or(|rare| rare.is_new())
     }
@@ -126,9 +126,9 @@ impl TableState {
     }
 
     /// Returns the state of rare operations. Makes it if there is none.
-    pub(crate) fn make_rare(&mut self) -> Result<&mut Rare, OutOfMemory> {
+    pub(crate) fn make_rare(&mut self) -> Result<&mut Rare<T>, OutOfMemory> {
         let there = self.rare.take();
-        let rare = there.map_or_else(|| try_box(Rare::default()), Ok)?;
+        let rare = there.map_or_else(|| try_box(Rare::new()), Ok)?;
         Ok(self.rare.insert(rare))
     }
 }

@@ -234,12 +234,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         self.root().node.is_null() && self.first.is_new()
     }
 
-    /// Borrows the data that the tree's lock guards. The tree is borrowed mutably, so no
-    /// other thread can.
-    pub fn data_mut(&mut self) -> &mut D {
-        self.data.get_mut()
-    }
-
     /// Takes the tree's lock if it is free. Never waits.
     pub fn try_write(&self) -> Option<WriteGuard<'_, T, S, D>> {
         Some(WriteGuard {
@@ -510,6 +504,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
 }
 
 impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
+    /// Borrows the data that the tree's lock guards. The tree is borrowed mutably, so no
+    /// other thread can.
+    pub fn data_mut(&mut self) -> &mut D {
+        self.data.get_mut()
+    }
+
     /// Gives up all leaves but the first.
     ///
     /// # Safety

@@ -32,6 +32,7 @@ mod fork_stress;
 mod hot;
 mod limits;
 mod made_files;
+mod on_close;
 mod one_owner;
 mod panicking_hooks;
 mod private;
