@@ -32,6 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 /// Does all that publishing does but the upload; then looks at the archives, and builds the program
 /// on them.
 pub(crate) fn check() -> Result<Verdict> {
+    forget_archives()?;
     // It builds each archive on those of the other crates, and does not keep them.
     cargo("publish --workspace --dry-run --quiet").run()?;
     let packages = library::crates()?;
@@ -84,6 +85,25 @@ pub(crate) fn check() -> Result<Verdict> {
     cargo(&of_crates).arg("--all-features").run()?;
     cargo(&of_crates).arg("--no-default-features").run()?;
     Ok(Verdict::Passed)
+}
+
+/// Removes what cargo unpacked of the archives of earlier runs. It takes them for those of today,
+/// since they have the same versions. Their folder has the name of no registry's host.
+fn forget_archives() -> Result {
+    let home = std::env::var("CARGO_HOME").or_else(|_| {
+        let home = std::env::var("HOME");
+        home.map(|home| format!("{home}/.cargo"))
+    })?;
+    let Ok(folders) = fs::read_dir(format!("{home}/registry/src")) else {
+        return Ok(());
+    };
+    for folder in folders {
+        let folder = folder?;
+        if folder.file_name().as_encoded_bytes().starts_with(b"-") {
+            fs::remove_dir_all(folder.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Cargo, which packages changes only if it is told to. A clean clone has none.

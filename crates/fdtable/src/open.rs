@@ -223,14 +223,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(file);
         };
-        // A search takes over the claim, or goes elsewhere. (e)
+        // (e)
         // weaken: first-leaf-that-is-looked-at-once
-        let permit = |leaf: &LeafGuard<'_, T>| {
-            may(leaf)
-                && leaf.state().claim == 0
-                && self.tree.is_near_full(FIRST, index)
-                && is_confirmed()
-        };
+        let is_first_full = || self.tree.is_near_full(FIRST, index);
+        // A search takes over the claim, or goes elsewhere.
+        let permit = |leaf: &LeafGuard<'_, T>| may(leaf) && leaf.state().claim == 0;
+        let permit = |leaf: &LeafGuard<'_, T>| permit(leaf) && is_first_full() && is_confirmed();
         let leaf = mode.lock_near(&self.tree, SECOND, second);
         self.open_near(leaf, second, permit, file, data)
     }

@@ -303,8 +303,7 @@ ssize_t fdt_readlinkat(int directory, const char *path, char *buf, size_t size);
 // Creates or truncates a file, and opens it for writing: `creat(2)`.
 int fdt_creat(const char *path, mode_t mode);
 
-// Opens a path by a struct: `openat2(2)`. On our side, `resolve` may have only `RESOLVE_CACHED`,
-// which is true of all files in memory.
+// Opens a path by a struct: `openat2(2)`.
 int fdt_openat2(int directory, const char *path, const struct open_how *how, size_t size);
 
 // Moves bytes from or to a pipe: `splice(2)`. Between host files without copying; a file of

@@ -290,7 +290,7 @@ fn find(command: &Command) -> Result<CString, i32> {
     for folder in path.as_bytes().split(|&byte| byte == b':') {
         let folder = if folder.is_empty() { b"." } else { folder };
         let path = whole(&[folder, b"/", program].concat())?;
-        match open(&path, 0) {
+        match open(libc::AT_FDCWD, &path, 0) {
             Ok(fd) => {
                 fdt_close(fd);
                 return Ok(path);

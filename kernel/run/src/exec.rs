@@ -147,8 +147,13 @@ fn name(directory: c_int, path: i64, flags: c_int) -> Result<Name, i32> {
         whole.push(b'/');
         whole.extend(path.as_bytes());
     }
+    let whole = CString::new(whole).map_err(|_| libc::EINVAL)?;
     Ok(Name {
-        path: CString::new(whole).map_err(|_| libc::EINVAL)?,
+        place: match path.is_empty() {
+            true => (libc::AT_FDCWD, whole.clone()),
+            false => (directory, path),
+        },
+        path: whole,
         flags: open_flags,
         is_closed: fd_flags & i64::from(libc::FD_CLOEXEC) != 0,
     })

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
 
-use fdtable_posix::{fdt_close, fdt_fstat, fdt_hostfd, fdt_open, fdt_pread, runner};
+use fdtable_posix::{fdt_close, fdt_fstat, fdt_hostfd, fdt_openat, fdt_pread, runner};
 
 use crate::abi::{address_of, checked, host_now};
 use crate::elf::{self, Headers, Image};
@@ -18,10 +18,10 @@ use crate::{memory, patch};
 /// # Errors
 /// `EACCES` if it may not be run; `EPERM` if it would change the user; `ETXTBSY` if it is the
 /// host's and open for writing; errors of `open`.
-pub(crate) fn open(path: &CString, flags: c_int) -> Result<c_int, i32> {
+pub(crate) fn open(directory: c_int, path: &CString, flags: c_int) -> Result<c_int, i32> {
     // SAFETY: the path is a C string.
-    let fd =
-        checked(unsafe { fdt_open(path.as_ptr(), libc::O_RDONLY | flags, 0) }.into())? as c_int;
+    let fd = unsafe { fdt_openat(directory, path.as_ptr(), libc::O_RDONLY | flags, 0) };
+    let fd = checked(fd.into())? as c_int;
     let checks = || {
         // SAFETY: all zeroes is a valid value of this struct of integers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -65,7 +65,7 @@ fn interpreter(file: &Opened, headers: &Headers) -> Result<Option<(Opened, Heade
         return Ok(None);
     };
     let path = CString::new(path).map_err(|_| libc::ENOEXEC)?;
-    let file = Opened(open(&path, 0)?);
+    let file = Opened(open(libc::AT_FDCWD, &path, 0)?);
     let found = elf::read(file.0, 0, 64).and_then(|start| elf::headers(file.0, &start));
     let headers = found.map_err(|errno| match errno {
         libc::ENOEXEC => libc::ELIBBAD,
@@ -93,7 +93,10 @@ impl Drop for Opened {
 
 /// Name of a program that is executed.
 pub(crate) struct Name {
+    /// The path from everywhere, for the interpreter of a script.
     pub(crate) path: CString,
+    /// The directory, and the path from there.
+    pub(crate) place: (c_int, CString),
     /// `O_NOFOLLOW`, or 0.
     pub(crate) flags: c_int,
     /// The path leads through a descriptor that is closed then, so no interpreter can open it.
@@ -103,6 +106,7 @@ pub(crate) struct Name {
 impl From<CString> for Name {
     fn from(path: CString) -> Self {
         Name {
+            place: (libc::AT_FDCWD, path.clone()),
             path,
             flags: 0,
             is_closed: false,
@@ -130,6 +134,7 @@ impl Program {
     pub(crate) fn open(
         Name {
             mut path,
+            mut place,
             mut flags,
             is_closed,
         }: Name,
@@ -138,7 +143,7 @@ impl Program {
     ) -> Result<Self, i32> {
         let name = path.clone();
         for _ in 0..SCRIPTS {
-            let file = Opened(open(&path, flags)?);
+            let file = Opened(open(place.0, &place.1, flags)?);
             let mut start = vec![0; 4096];
             let (at, size) = (start.as_mut_ptr().cast(), start.len());
             // SAFETY: the buffer has this length.
@@ -181,6 +186,7 @@ impl Program {
             before.push(path);
             arguments.splice(..1.min(arguments.len()), before);
             path = word(interpreter)?;
+            place = (libc::AT_FDCWD, path.clone());
             flags = 0;
         }
         Err(libc::ELOOP)
