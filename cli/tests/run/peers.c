@@ -1,7 +1,8 @@
 /* Sockets of AF_UNIX: credentials of processes that do not exist, and of a socket that listens; a
-   path that does not exist, of a socket that is connected. */
+   path that does not exist, of a socket that is connected; a buffer that shrinks. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -67,6 +68,26 @@ static void listen_with(int kind)
     close(listener), close(early), close(late);
 }
 
+/* A buffer that becomes smaller than what it has. */
+static void shrink(int kind)
+{
+    char bytes[1000];
+    int pair[2], size = 2304;
+
+    socketpair(AF_UNIX, kind, 0, pair);
+    for (int index = 0; index < 20; index++)
+        send(pair[0], bytes, sizeof bytes, 0);
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    struct pollfd room = { pair[0], POLLOUT };
+    printf("room %d\n", poll(&room, 1, 0));
+    show("send", send(pair[0], bytes, 1, MSG_DONTWAIT));
+    while (recv(pair[1], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    printf("room %d\n", poll(&room, 1, 0));
+    show("send", send(pair[0], bytes, 1, MSG_DONTWAIT));
+    close(pair[0]), close(pair[1]);
+}
+
 int main(void)
 {
     struct sockaddr_un missing = { AF_UNIX, "/no/such/folder/name" };
@@ -79,6 +100,8 @@ int main(void)
     claim(pair[0], 0);
     claim(pair[0], 0x3fffff);
     claim(pair[0], getpid());
+    shrink(SOCK_STREAM);
+    shrink(SOCK_SEQPACKET);
     listen_with(SOCK_STREAM);
     listen_with(SOCK_SEQPACKET);
     show("bind", bind(pair[0], (struct sockaddr *)&missing, sizeof missing));

@@ -358,18 +358,19 @@ impl Buffer {
     /// # Errors
     /// `EBUSY` if more bytes than that are in the buffer.
     pub fn set_capacity(&self, capacity: usize) -> Result<(), Errno> {
-        let mut wakeups = Wakeups::default();
+        let _wakeups;
         let mut state = self.state.lock();
-        let capacity = capacity.max(PIPE_BUF);
-        if state.bytes.len() > capacity {
+        if state.bytes.len() > capacity.max(PIPE_BUF) {
             return Err(Errno::EBUSY);
         }
-        state.capacity = capacity;
-        if state.is_writable() {
-            // Also if there was room before: Linux wakes edge-triggered watchers again.
-            wakeups.append(state.writers.wake(Events::WRITABLE));
-        }
+        _wakeups = state.limit(capacity);
         Ok(())
+    }
+
+    /// Sets the capacity like [`set_capacity`](Self::set_capacity), also below what is in the
+    /// buffer: then there is no room until so much is read.
+    pub(crate) fn limit(&self, capacity: usize) {
+        let _wakeups = self.state.lock().limit(capacity);
     }
 
     /// Returns the events of a side: `HUP` or `ERR` if the other side is closed.
@@ -573,6 +574,17 @@ impl State {
         events
     }
 
+    /// Sets the capacity, and collects the writers if there is room then.
+    fn limit(&mut self, capacity: usize) -> Wakeups {
+        self.capacity = capacity.max(PIPE_BUF);
+        let mut wakeups = Wakeups::default();
+        if self.is_writable() {
+            // Also if there was room before: Linux wakes edge-triggered watchers again.
+            wakeups.append(self.writers.wake(Events::WRITABLE));
+        }
+        wakeups
+    }
+
     fn is_readable(&self) -> bool {
         !self.bytes.is_empty()
     }
@@ -582,7 +594,7 @@ impl State {
     }
 
     fn free(&self) -> usize {
-        // Bytes that were put back may be above the capacity.
+        // It may hold more than its capacity: bytes that were put back, or before it shrank.
         self.capacity.saturating_sub(self.bytes.len())
     }
 

@@ -78,8 +78,7 @@ impl Queue {
 
     pub(crate) fn set_capacity(&self, capacity: usize) {
         match self {
-            // If more bytes than that are in the buffer, it keeps its capacity.
-            Queue::Bytes(buffer) => drop(buffer.set_capacity(capacity)),
+            Queue::Bytes(buffer) => buffer.limit(capacity),
             Queue::Messages(recv_queue) => recv_queue.set_capacity(capacity),
         }
     }
