@@ -45,6 +45,7 @@ mod sites;
 mod stubs;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::block::Block;
 use crate::thread;
@@ -69,12 +70,22 @@ pub(crate) fn clear() {
     SITES.lock().clear();
 }
 
+/// True if the program translates the code that it maps, as valgrind does: it would not find the
+/// stubs of changed sites.
+static TRANSLATES: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether a program, which begins, translates code.
+pub(crate) fn begin_program(translates: bool) {
+    TRANSLATES.store(translates, Ordering::SeqCst);
+}
+
 /// Records that the guest has mapped a file, and changes the known sites in it. No thread runs the
 /// code yet.
 pub(crate) fn map(start: u64, length: u64, of: FileMapping) {
     let is_code = of.protection == CODE;
     let is_private = of.flags & libc::MAP_TYPE == libc::MAP_PRIVATE;
-    if !is_code || !is_private || of.flags & libc::MAP_ANONYMOUS != 0 {
+    let is_translated = TRANSLATES.load(Ordering::SeqCst);
+    if !is_code || !is_private || is_translated || of.flags & libc::MAP_ANONYMOUS != 0 {
         return;
     }
     let Some(identity) = Identity::of(of.fd) else {

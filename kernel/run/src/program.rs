@@ -197,6 +197,8 @@ impl Program {
     /// # Errors
     /// As for `execve(2)`. Memory may be left mapped.
     pub(crate) fn load(&self) -> Result<Frame, i32> {
+        let is_of_valgrind = |text: &CString| text.to_bytes().starts_with(b"VALGRIND_LAUNCHER=");
+        patch::begin_program(self.environment.iter().any(is_of_valgrind));
         let image = self.headers.load(self.file.0)?;
         let mut begins_at = image.entry;
         let mut loader = 0;
