@@ -34,11 +34,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// closes no descriptor.
     ///
     /// The hook runs on the thread that closes, outside of all locks, before the call returns and
-    /// thus before the table's reference is dropped. It may use this table and others. The
-    /// descriptor is free by then, or has its next file: a list with descriptors as keys compares
-    /// the file too, or its [`id`](FileRef::id). Only when the table ends are the descriptors still
-    /// open. If the hook panics, the descriptor stays closed and its file is released; calls that
-    /// close many go on, and resume the first panic at the end.
+    /// thus before the table's reference is dropped; inside the caller's read-side section, if it
+    /// has one. It may use this table and others; a hook that owns a reference to this table keeps
+    /// the table from being dropped. Only when the table ends are the descriptors still open. If
+    /// the hook panics, the descriptor stays closed and its file is released; calls that close many
+    /// go on, and resume the first panic at the end.
+    ///
+    /// The descriptor is closed by then, and may have its next file, even the same one again, if
+    /// another thread is fast. A list with descriptors as keys asks
+    /// [`refers_to`](Self::refers_to) with its own lock held, and keeps the entry if that is true;
+    /// or it compares a number that each open puts into the word.
+    ///
+    /// [`rename`](Self::rename) closes the old descriptor, so the hook is called for it, though the
+    /// file is open at the new one. The end of a table that was [unshared](Self::fork) calls the
+    /// hook for descriptors that the new table has too.
     ///
     /// In a table with a hook, calls that close, or open at a given descriptor, take the lock of
     /// the table; lookups and other opens do not. Allocates.
@@ -131,7 +140,9 @@ impl<T: ?Sized> Drop for Files<T> {
     fn drop(&mut self) {
         let rare = self.tree.data_mut().rare.as_mut();
         if let Some(OnClose { hook, end }) = rare.and_then(|rare| rare.on_close.take()) {
-            end(self, &*hook);
+            let (table, shared) = (&*self, Arc::clone(&hook));
+            // The drop of what the hook has captured may panic too.
+            unwind::both(move || end(table, &*shared), move || drop(hook));
         }
     }
 }

@@ -99,6 +99,22 @@ const MODES: &[(&str, Enter)] = &[
 ];
 
 #[test]
+fn a_close_where_opens_look_calls_the_hook() {
+    let log = Log::default();
+    let mut files = Files::with_limit(1000);
+    files.on_close(hook(&log)).expect(MEMORY);
+    for name in 0..70 {
+        let data = (CLOEXEC, 1000 + name as u64);
+        files.open(file(&log, name), data).expect(ROOM);
+    }
+    for fd in [66, 3] {
+        drop(files.close(fd).expect(OPEN));
+    }
+    let lines = log.lock().expect("no panic").clone();
+    assert_eq!(lines, [closed(66), closed(3)].concat());
+}
+
+#[test]
 fn each_call_that_closes_a_descriptor_calls_the_hook_once_before_the_release() {
     for (mode, enter) in MODES {
         for (name, close) in CLOSES.iter().chain(REPLACES) {
