@@ -47,7 +47,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Reserves any free descriptor, of the leaf that [`open_any`](Self::open_any) takes it from.
-    /// Like other reservations it takes the lock of the table, and allocates when the table grows.
+    /// It takes the lock of the table, and allocates when the table grows.
     ///
     /// # Errors
     /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).

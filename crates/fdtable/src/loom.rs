@@ -434,26 +434,21 @@ fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Rcu<Object>>>) {
 }
 
 /// An open takes a descriptor of the second leaf of the hint, though one of the first was closed
-/// before it: in a copy, since a child has the leaf too.
+/// before it.
 #[test]
-fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
+fn an_open_meets_closes_in_both_leaves_where_it_looks() {
     explore(2, || {
         let (fates, files) = table(&[]);
         for fd in 0..12 {
             assert_eq!(open(&files, &fates, 0), fd);
         }
-        // The hint is the last two leaves then, which the tree records.
+        // The hint is the last two leaves then, which the tree caches.
         assert_eq!(
             (files.close(4).map(drop), files.close(8).map(drop)),
             (Ok(()), Ok(()))
         );
         assert_eq!(open(&files, &fates, 0), 4);
         assert_eq!(open(&files, &fates, 0), 8);
-        let child = files.fork().expect("there is memory");
-        // The last leaf is copied, and recorded again.
-        assert_eq!(files.close(8).map(drop), Ok(()));
-        let reservation = files.reserve_from(8, NONE).expect("there is room");
-        assert_eq!(reservation.install(fates.object(0)).raw(), 8);
         let opener = {
             let fates = fates.clone();
             spawn(&files, move |files| open(files, &fates, 0))
@@ -464,7 +459,6 @@ fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
         );
         let fd = join(opener);
         assert!(fd == 4 || fd == 12, "{fd}");
-        drop(child);
         fates.check(files);
     });
 }

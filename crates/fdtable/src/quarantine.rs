@@ -23,7 +23,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Delays the reuse of each closed descriptor until `opens` more opens; 0 turns the mode off.
     /// Descriptors in quarantine count as taken; but when no other is free, the one that has waited
     /// longest is reused. At most 1,024 descriptors wait at once: when another is closed, the one
-    /// that has waited longest is freed, so no call searches more than that.
+    /// that has waited longest is freed.
     /// [`dup3`](Self::dup3) may still target a descriptor in quarantine. Children inherit the
     /// mode, and none of the descriptors. May wait for the lock, and allocates when the mode
     /// begins.

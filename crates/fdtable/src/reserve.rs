@@ -11,9 +11,10 @@
 //! reservation can always be installed or dropped without memory.
 //!
 //! The list is changed with the lock of the table. A leaf knows that it is listed: then, and in the
-//! first leaf, of which a fork copies only what is open, a reservation and its installation take
-//! the lock of the leaf alone. A leaf stays listed when it has no reservations any more, until
-//! there is no room on the list, or a fork.
+//! first leaf, of which a fork copies only what is open, a reservation where opens look takes the
+//! lock of the leaf alone, and so does its installation. A leaf stays listed when it has no
+//! reservations any more, until there is no room on the list, or a fork. Then all that are listed
+//! are looked at.
 
 use core::fmt;
 use core::mem::ManuallyDrop;

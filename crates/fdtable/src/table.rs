@@ -272,16 +272,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Makes room to list `count` more leaves with reservations. Forgets those that have none, if
-    /// there is no room.
+    /// there is no room; then the list gets room for twice as many, so that this is rare.
     pub(crate) fn prepare_reserved(
         writer: &mut WriteGuard<'_, T>,
         count: usize,
     ) -> Result<(), OutOfMemory> {
-        if writer.reserved.capacity() - writer.reserved.len() < count {
-            Self::forget_installed(writer);
+        if writer.reserved.capacity() - writer.reserved.len() >= count {
+            return Ok(());
         }
+        Self::forget_installed(writer);
         let reserved = &mut writer.reserved;
-        reserved.try_reserve(count).map_err(|_| OutOfMemory)
+        let more = reserved.len().max(count);
+        let made = reserved.try_reserve(more);
+        made.or_else(|_| reserved.try_reserve(count))
+            .map_err(|_| OutOfMemory)
     }
 
     /// Forgets the leaves that have no reservations any more.
