@@ -7,6 +7,7 @@
 //! promises.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::process::Process;
 use crate::steps::Verdict;
@@ -34,7 +35,9 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 pub(crate) fn check() -> Result<Verdict> {
     forget_archives()?;
     // It builds each archive on those of the other crates, and does not keep them.
-    cargo("publish --workspace --dry-run --quiet").run()?;
+    let publish = cargo("publish --workspace --dry-run --quiet");
+    let publish = publish.env("CARGO_TARGET_DIR", target().join("publish"));
+    publish.run()?;
     let packages = library::crates()?;
     let names = packages.iter().flat_map(|package| ["-p", &package.name]);
     cargo("package --no-verify --quiet").args(names).run()?;
@@ -87,20 +90,27 @@ pub(crate) fn check() -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// Removes what cargo unpacked of the archives of earlier runs. It takes them for those of today,
-/// since they have the same versions. Their folder has the name of no registry's host.
+/// Removes what cargo has unpacked and built of the archives of earlier runs. It takes them for
+/// those of today, since they have the same versions. They are unpacked in a folder that has the
+/// name of no registry's host.
 fn forget_archives() -> Result {
     let home = std::env::var("CARGO_HOME").or_else(|_| {
         let home = std::env::var("HOME");
         home.map(|home| format!("{home}/.cargo"))
     })?;
-    let Ok(folders) = fs::read_dir(format!("{home}/registry/src")) else {
-        return Ok(());
-    };
-    for folder in folders {
-        let folder = folder?;
-        if folder.file_name().as_encoded_bytes().starts_with(b"-") {
-            fs::remove_dir_all(folder.path())?;
+    let built = target().join("publish/debug/.fingerprint");
+    for (folder, prefix) in [
+        (format!("{home}/registry/src").into(), "-"),
+        (built, "fdtable"),
+    ] {
+        let Ok(entries) = fs::read_dir::<PathBuf>(folder) else {
+            continue;
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(prefix) {
+                fs::remove_dir_all(entry.path())?;
+            }
         }
     }
     Ok(())
