@@ -283,9 +283,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Self::forget_installed(writer);
         let reserved = &mut writer.reserved;
         let more = reserved.len().max(count);
-        let made = reserved.try_reserve(more);
-        made.or_else(|_| reserved.try_reserve(count))
-            .map_err(|_| OutOfMemory)
+        reserved.try_reserve(more).map_err(|_| OutOfMemory)
     }
 
     /// Forgets the leaves that have no reservations any more.
