@@ -541,7 +541,7 @@ impl Process {
     }
 }
 
-/// What breaks if this is wrong: a descriptor that is taken in the child for good.
+/// Looks for a descriptor that is taken in the child for good.
 #[test]
 fn reservations_where_opens_look_stay_with_the_parent_however_they_are_made() {
     for (open, elsewhere) in [(3, 0), (70, 0), (70, 10), (70, 100)] {

@@ -135,7 +135,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     fn try_lock_place(&self, place: usize, index: usize) -> Option<LeafGuard<'_, T, S>> {
         let place = &self.places[place];
         let (found, tag) = place.try_lock(index)?;
-        // SAFETY: the leaf stays while its lock is held.
+        // SAFETY: an empty place is locked, so there is a leaf of this tree. (C) comes before it is
+        // unlinked, and waits for the lock.
         Some(LeafGuard::in_place(unsafe { leaf(found) }, place, tag))
     }
 
@@ -188,12 +189,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     fn lock_found<'s>(&'s self, found: &'s Leaf<T, S>, index: usize) -> LeafGuard<'s, T, S> {
         let mut attempts = 0;
         loop {
-            // If it is another leaf, that was found is no longer in the tree: none writes it.
+            // If another leaf is cached there, the tree leads no more to the one that was found,
+            // and no thread writes it.
             let place = self.place_of(index).filter(|_| index != 0);
             if let Some(guard) = place.and_then(|place| self.try_lock_place(place, index)) {
                 return guard;
             }
-            // SAFETY: it is not written.
+            // SAFETY: the caller only keeps the guard, and writes nothing through it.
             if let Some(guard) = unsafe { found.try_lock(index) } {
                 return guard;
             }
@@ -243,7 +245,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
                 // SAFETY: cached until now, so the tree leads to it.
                 let leaf = unsafe { leaf::<T, S>(self.tree.places[place].clear()) };
                 // (D)
-                // SAFETY: taken in (A).
+                // SAFETY: taken in (A), and no thread that found it taken has used the leaf.
                 unsafe { leaf.head.lock.unlock_inner(LockTag::of(index)) };
             }
         }
