@@ -26,9 +26,9 @@
 //! [`catch_unwind`]: https://doc.rust-lang.org/std/panic/fn.catch_unwind.html
 
 #[cfg(all(feature = "std", not(loom)))]
-pub use caught::{both, contain, contained_panics, finish, run};
+pub use caught::{contain, contained_panics, run};
 #[cfg(any(not(feature = "std"), loom))]
-pub use uncaught::{both, contain, contained_panics, finish, run};
+pub use uncaught::{contain, contained_panics, run};
 
 #[cfg(all(feature = "std", not(loom)))]
 mod caught {
@@ -77,48 +77,6 @@ mod caught {
         }
     }
 
-    /// Runs `work` again after each panic of it, until it returns. Then the first panic propagates
-    /// out of this call, or is contained if the thread unwinds already; the others are contained.
-    ///
-    /// A panic must leave less to do: `work` takes an element off its list before it calls code
-    /// that may panic.
-    ///
-    /// # Panics
-    /// If `work` does.
-    #[inline]
-    pub fn finish(mut work: impl FnMut()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) {
-            go_on(panic, &mut work);
-        }
-    }
-
-    #[cold]
-    fn go_on(first: Payload, work: &mut dyn FnMut()) {
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(&mut *work)) {
-            discard(panic);
-        }
-        raise(first);
-    }
-
-    /// Runs `first`, and then `second`, also if `first` panics. The first panic propagates out of
-    /// this call, or is contained if the thread unwinds already; the second one is contained.
-    ///
-    /// # Panics
-    /// If `first` or `second` does.
-    #[inline]
-    pub fn both(first: impl FnOnce(), second: impl FnOnce()) {
-        let first = catch_unwind(AssertUnwindSafe(first));
-        let second = catch_unwind(AssertUnwindSafe(second));
-        match (first, second) {
-            (Ok(()), Ok(())) => {}
-            (Err(panic), Ok(())) | (Ok(()), Err(panic)) => raise(panic),
-            (Err(panic), Err(another)) => {
-                discard(another);
-                raise(panic);
-            }
-        }
-    }
-
     /// Resumes a caught panic, unless it would meet another one, which would end the process.
     #[cold]
     fn raise(panic: Payload) {
@@ -159,57 +117,59 @@ mod uncaught {
         work();
     }
 
-    /// Runs `work`, whose panic cannot be contained.
-    ///
-    /// # Panics
-    /// If `work` does.
-    #[inline]
-    pub fn contain(work: impl FnOnce()) {
-        work();
-    }
+    pub use self::run as contain;
+}
 
-    /// Runs `work`, and once more if it panics.
-    ///
-    /// # Panics
-    /// If `work` does.
-    #[inline]
-    pub fn finish(work: impl FnMut()) {
-        struct Work<W: FnMut()> {
-            work: W,
-            has_returned: bool,
+/// Runs `work` again after each panic of it, until it returns. Then the first panic propagates out
+/// of this call, or is contained if the thread unwinds already; the others are contained.
+///
+/// A panic must leave less to do: `work` takes an element off its list before it calls code that
+/// may panic.
+///
+/// # Panics
+/// If `work` does.
+#[inline]
+pub fn finish(work: impl FnMut()) {
+    struct Work<W: FnMut()> {
+        work: W,
+        has_returned: bool,
+    }
+    impl<W: FnMut()> Work<W> {
+        fn go_on(&mut self) {
+            (self.work)();
+            self.has_returned = true;
         }
-        impl<W: FnMut()> Drop for Work<W> {
-            fn drop(&mut self) {
-                if !self.has_returned {
-                    (self.work)();
-                }
+    }
+    impl<W: FnMut()> Drop for Work<W> {
+        fn drop(&mut self) {
+            while !self.has_returned {
+                run(|| self.go_on());
             }
         }
-        let mut work = Work {
-            work,
-            has_returned: false,
-        };
-        (work.work)();
-        work.has_returned = true;
     }
+    let has_returned = false;
+    run(|| Work { work, has_returned }.go_on());
+}
 
-    /// Runs `first`, and then `second`, also if `first` panics.
-    ///
-    /// # Panics
-    /// If `first` or `second` does.
-    #[inline]
-    pub fn both(first: impl FnOnce(), second: impl FnOnce()) {
-        struct Second<S: FnOnce()>(Option<S>);
-        impl<S: FnOnce()> Drop for Second<S> {
-            fn drop(&mut self) {
-                if let Some(second) = self.0.take() {
-                    second();
-                }
+/// Runs `first`, and then `second`, also if `first` panics. The first panic propagates out of this
+/// call, or is contained if the thread unwinds already; the second one is contained.
+///
+/// # Panics
+/// If `first` or `second` does.
+#[inline]
+pub fn both(first: impl FnOnce(), second: impl FnOnce()) {
+    struct Second<S: FnOnce()>(Option<S>);
+    impl<S: FnOnce()> Drop for Second<S> {
+        fn drop(&mut self) {
+            if let Some(second) = self.0.take() {
+                run(second);
             }
         }
+    }
+    run(|| {
         let _second = Second(Some(second));
         first();
-    }
+    });
 }
 
 #[cfg(all(test, not(loom), feature = "std"))]
