@@ -1,52 +1,31 @@
-//! `membarrier(2)`, private and expedited. The process registers once, before the first light
-//! fence relies on it.
+//! `membarrier(2)`, private and expedited. The process registers once for each kind,
+//! before it relies on that.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use crate::fence::{self, NotRestarted};
 
-/// Commands that the process has registered for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Registered {
-    /// For nothing: the system call cannot be used.
-    No,
-    /// For fences.
-    Fences,
-    /// For fences, and for those that also restart sequences (Linux ≥ 5.10).
-    Restarting,
-}
+/// True if the process has registered for fences. `fork(2)` passes it on.
+static FENCES: LazyLock<bool> = LazyLock::new(|| {
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+        && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+});
 
-/// The answer of the process's one registration. `fork(2)` passes it on.
-static REGISTRATION: OnceLock<Registered> = OnceLock::new();
-
-/// Registers the process at the first call. Every call gives the same answer.
-fn register() -> Registered {
-    *REGISTRATION.get_or_init(|| {
-        if !membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
-            || !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
-        {
-            Registered::No
-        } else if restarts() {
-            Registered::Restarting
-        } else {
-            Registered::Fences
-        }
-    })
-}
-
-/// Registers for the command that restarts sequences, where there may be some.
-fn restarts() -> bool {
+/// True if it has registered for those that also restart sequences (Linux ≥ 5.10), where there may
+/// be some.
+static RESTARTS: LazyLock<bool> = LazyLock::new(|| {
     cfg!(target_arch = "x86_64")
+        && *FENCES
         && membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ)
         && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ)
-}
+});
 
 pub(crate) fn has_heavy_fence() -> bool {
-    register() != Registered::No
+    *FENCES
 }
 
 pub(crate) fn can_restart() -> bool {
-    register() == Registered::Restarting
+    *RESTARTS
 }
 
 /// Runs a full fence on every CPU that runs a thread of this process. A fence of this thread alone
