@@ -54,17 +54,6 @@ mod areas;
 #[path = "sequence/model.rs"]
 pub mod model;
 
-pub use areas::Area;
+pub use areas::{Area, resume_address};
 #[cfg(loom)]
 use model as areas;
-
-/// Returns where a thread continues that was interrupted at the given address: at the beginning of
-/// the restartable sequence around it, or there. For the interrupt handlers of a kernel that has
-/// [areas](crate::platform::kernel::Platform::sequence_area), before they use the library or switch
-/// threads; and for a process that continues a killed thread of another one with which it shares
-/// memory. Some tens of comparisons; neither blocks nor allocates. Else the operating system does
-/// it.
-#[must_use]
-pub fn resume_address(interrupted: usize) -> usize {
-    areas::resume_address(interrupted)
-}

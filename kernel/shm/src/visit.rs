@@ -249,7 +249,8 @@ mod tests {
         // SAFETY: the thread has its area there. The sequence writes a word of the mapping.
         unsafe {
             fdtable_sync::restartable!(
-                area: area,
+                registers: ("{at}", "{area}"),
+                around: ["", ""],
                 steps: [
                     "mov {at}, qword ptr [{value}]",
                     "mov {left:e}, 1000",
@@ -260,6 +261,8 @@ mod tests {
                     "mov qword ptr [{stored}], {at}",
                 ],
                 otherwise: "",
+                at = out(reg) _,
+                area = in(reg) area.offset(),
                 value = in(reg) &raw const shared.value,
                 stored = in(reg) &raw const shared.stored,
                 left = out(reg) _,

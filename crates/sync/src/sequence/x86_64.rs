@@ -75,8 +75,14 @@ fn section() -> (*const Descriptor, *const Descriptor) {
     (first, end)
 }
 
-/// As [`resume_address`](super::resume_address).
-pub(super) fn resume_address(interrupted: usize) -> usize {
+/// Returns where a thread continues that was interrupted at the given address: at the beginning of
+/// the restartable sequence around it, or there. For the interrupt handlers of a kernel that has
+/// [areas](crate::platform::kernel::Platform::sequence_area), before they use the library or switch
+/// threads; and for a process that continues a killed thread of another one with which it shares
+/// memory. Some tens of comparisons; neither blocks nor allocates. Else the operating system does
+/// it.
+#[must_use]
+pub fn resume_address(interrupted: usize) -> usize {
     let is_inside =
         |sequence: &&Descriptor| interrupted.wrapping_sub(sequence.start) < sequence.length;
     let found = descriptors().iter().find(is_inside);
@@ -117,9 +123,12 @@ macro_rules! segment {
 /// Runs a restartable sequence, in an `asm!` block. The last of its `steps` is one instruction
 /// that commits. To leave without it they jump to label 5, or to label 6 to run `otherwise`
 /// first. They begin again with the input operands as they were, so they must not write these,
-/// nor anything else that other threads or a second run could misread. `at` is a register for
-/// them to use; the area of the thread is at `{area}` in the segment of
-/// [`segment!`](crate::segment), with the index of its CPU at 4.
+/// nor anything else that other threads or a second run could misread.
+///
+/// The first of the `registers` is for the steps to use. The second one has the
+/// [offset](crate::sequence::Area::offset) of the area of the thread, in the segment of
+/// [`segment!`](crate::segment), with the index of its CPU at 4. The instructions `around` the
+/// sequence run once, before it begins and after it is over.
 ///
 /// # Safety
 /// As for the steps. And the calling thread has a registered area there, or its steps leave where
@@ -127,33 +136,6 @@ macro_rules! segment {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! restartable {
-    (
-        area: $area:expr,
-        steps: [$($step:expr),* $(,)?],
-        otherwise: $otherwise:expr,
-        $($operands:tt)*
-    ) => {
-        $crate::restartable_in!(
-            registers: ("{at}", "{area}"),
-            around: ["", ""],
-            steps: [$($step),*],
-            otherwise: $otherwise,
-            at = out(reg) _,
-            area = in(reg) $crate::sequence::Area::offset($area),
-            $($operands)*
-        )
-    };
-}
-
-/// Runs a restartable sequence as [`restartable!`] does, with the given registers for `at` and the
-/// offset of the area. The instructions `around` it run once, before it begins and after it is
-/// over.
-///
-/// # Safety
-/// As for `restartable!`.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! restartable_in {
     (
         registers: ($at:literal, $area:literal),
         around: [$before:literal, $after:literal],
@@ -208,9 +190,12 @@ mod tests {
         // SAFETY: the thread has its area there. The step writes this frame.
         unsafe {
             restartable!(
-                area: area,
+                registers: ("{at}", "{area}"),
+                around: ["", ""],
                 steps: ["mov qword ptr [{to}], 7"],
                 otherwise: "",
+                at = out(reg) _,
+                area = in(reg) area.offset(),
                 to = in(reg) &raw mut answer,
             );
         }

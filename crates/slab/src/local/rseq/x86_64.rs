@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 use crate::local::Local;
 use crate::local::pair::Pair;
 use crate::magazine::{Lack, Rounds};
-use fdtable_sync::{restartable, restartable_in, segment};
+use fdtable_sync::{restartable, segment};
 
 /// The number of copies is the total number of CPUs.
 pub(in crate::local) use fdtable_sync::percpu::copies;
@@ -39,7 +39,8 @@ const LINGER: usize = if cfg!(test) { 40 } else { 0 };
 macro_rules! sequence {
     (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $local:expr, $area:expr, $($operands:tt)*) => {
         restartable!(
-            area: $area,
+            registers: ("{at}", "{area}"),
+            around: ["", ""],
             steps: [
                 // (B) A thread without an area has a negative index.
                 concat!("mov {at:e}, dword ptr ", segment!(), ":[{area} + 4]"),
@@ -49,6 +50,8 @@ macro_rules! sequence {
                 $($step,)*
             ],
             otherwise: $otherwise,
+            at = out(reg) _,
+            area = in(reg) Area::offset($area),
             base = in(reg) $local.pairs.as_slice().as_ptr(),
             limit = in(reg) $local.pairs.as_slice().len(),
             shift = const SHIFT,
@@ -77,7 +80,7 @@ macro_rules! sequence_of_both {
         $lack:expr,
         $($operands:tt)*
     ) => {
-        restartable_in!(
+        restartable!(
             registers: ("r8", "r9"),
             around: ["mov {saved}, rbx", "mov rbx, {saved}"],
             steps: [
