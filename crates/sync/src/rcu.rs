@@ -81,6 +81,7 @@ pub use callbacks::{Barrier, call, call_later, catch_up, defer, end_thread};
 pub use queue::{Effect, Head};
 pub use reader::{Guard, read_lock};
 pub(crate) use reader::{Section, first_record};
+pub use worker::bound_wait;
 #[cfg(feature = "std")]
 pub use worker::use_ticks;
 #[cfg(all(feature = "std", unix, not(loom)))]
@@ -226,8 +227,9 @@ pub fn tick() -> Result<bool, WouldDeadlock> {
     worker::begin_tick();
     callbacks::run_due(|| true);
     let some_queued = callbacks::note_due();
-    if some_queued {
-        worker::end_tick();
+    if some_queued && cfg!(not(feature = "std")) {
+        // Asks for the next one.
+        bound_wait();
     }
     Ok(some_queued)
 }
@@ -267,13 +269,6 @@ pub unsafe fn call_timely(head: NonNull<Head>) {
     // SAFETY: as the caller promises.
     unsafe { call(Effect::RunsCode, head) };
     bound_wait();
-}
-
-/// Bounds the time until what was queued last is run, as [`call_timely`] does: for callers of
-/// [`call_later`].
-#[inline]
-pub fn bound_wait() {
-    worker::note_call();
 }
 
 /// Forgets the records of all other threads, the callbacks that they were invoking, and the worker.

@@ -7,9 +7,10 @@ use crate::platform::system;
 /// A tick was asked for, and has not begun yet.
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Asks for a tick, unless one is asked for.
+/// Bounds the time until what was queued last is run, as [`call_timely`](super::call_timely) does:
+/// for callers of [`call_later`](super::call_later).
 #[inline]
-pub(super) fn note_call() {
+pub fn bound_wait() {
     // Relaxed, both: the locks of the queues order what the tick finds. An exchange that comes
     // before the one of `begin_tick` is of a callback that was queued before that tick looks.
     if !WANTED.load(Relaxed) && !WANTED.swap(true, Relaxed) {
@@ -20,9 +21,4 @@ pub(super) fn note_call() {
 /// Notes that a tick begins: what is queued from now on asks for another one.
 pub(super) fn begin_tick() {
     WANTED.swap(false, Relaxed);
-}
-
-/// Asks for a tick after one that has left callbacks.
-pub(super) fn end_tick() {
-    note_call();
 }

@@ -87,7 +87,7 @@ use crossbeam_utils::CachePadded;
 use super::callbacks;
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::Relaxed;
-use crate::platform::{Mutex, const_fn, futex, own};
+use crate::platform::{Mutex, futex, own};
 
 #[cfg(all(unix, not(loom)))]
 #[path = "worker/unix.rs"]
@@ -163,20 +163,23 @@ enum Next {
 }
 
 own! {
-    pub(super) static WORKER: Worker = Worker::new();
+    pub(super) static WORKER: Worker = Worker {
+        state: CachePadded::new(AtomicU32::new(ABSENT)),
+        thread: Mutex::new(Start { thread: None, skips: 0 }),
+        has_left: AtomicU32::new(0),
+        process: AtomicU32::new(0),
+    };
 }
 
-/// Has the worker run the callback that the caller has just queued.
+/// Bounds the time until what was queued last is run, as [`call_timely`](super::call_timely) does:
+/// for callers of [`call_later`](super::call_later).
 #[inline]
-pub(super) fn note_call() {
+pub fn bound_wait() {
     WORKER.note_call();
 }
 
 /// Does nothing: the caller of ticks makes them.
 pub(super) fn begin_tick() {}
-
-/// Does nothing.
-pub(super) fn end_tick() {}
 
 /// Promises that the program calls [`tick`](super::tick) every few milliseconds: no thread is
 /// started for [`call_timely`](super::call_timely). For programs that may not have further threads.
@@ -205,17 +208,6 @@ pub fn use_ticks() {
 }
 
 impl Worker {
-    const_fn! {
-        fn new() -> Self {
-            Self {
-                state: CachePadded::new(AtomicU32::new(ABSENT)),
-                thread: Mutex::new(Start { thread: None, skips: 0 }),
-                has_left: AtomicU32::new(0),
-                process: AtomicU32::new(0),
-            }
-        }
-    }
-
     #[inline]
     fn note_call(&'static self) {
         // (B) Relaxed: see "No call is missed".
@@ -364,10 +356,13 @@ impl Worker {
         Next::Sleep
     }
 
-    /// Ends the thread, soon, and for good. Returns it if there is one.
+    /// Ends the thread, soon. Returns it if there is one; if not, there is nothing to pause.
     fn stop(&self, state: u32) -> Option<Thread> {
         let mut start = self.thread.lock();
         let thread = start.thread.take();
+        if state == PAUSED && thread.is_none() {
+            return None;
+        }
         // An exchange, which (P) comes before, or meets. Relaxed: as in (B). With the lock, so that
         // no call starts another thread before, which this one would not return.
         self.state.swap(state, Relaxed);
@@ -384,9 +379,7 @@ impl Worker {
     pub(super) fn forget_thread(&self) {
         let mut start = self.thread.lock();
         // Without a word to the C library, which knows that it is gone.
-        if let Some(thread) = start.thread.take() {
-            thread.forget();
-        }
+        start.thread = None;
         self.follow_fork();
         // Relaxed: there is one thread. If it was paused, the thread that would resume it is gone.
         let state = self.state.load(Relaxed);

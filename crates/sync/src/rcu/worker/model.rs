@@ -19,10 +19,6 @@ impl Thread {
     pub(super) fn detach(self) {
         drop(self);
     }
-
-    pub(super) fn forget(self) {
-        core::mem::forget(self);
-    }
 }
 
 impl Worker {

@@ -17,10 +17,6 @@ impl Thread {
     pub(super) fn detach(self) {
         drop(self.0);
     }
-
-    pub(super) fn forget(self) {
-        core::mem::forget(self.0);
-    }
 }
 
 impl Worker {

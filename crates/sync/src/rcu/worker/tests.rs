@@ -4,9 +4,21 @@
 use super::*;
 use core::cell::Cell;
 
+fn new_worker() -> &'static Worker {
+    Box::leak(Box::new(Worker {
+        state: CachePadded::new(AtomicU32::new(ABSENT)),
+        thread: Mutex::new(Start {
+            thread: None,
+            skips: 0,
+        }),
+        has_left: AtomicU32::new(0),
+        process: AtomicU32::new(0),
+    }))
+}
+
 #[test]
 fn a_start_that_fails_is_tried_again_by_a_later_call_but_not_by_each() {
-    let worker: &'static Worker = Box::leak(Box::new(Worker::new()));
+    let worker = new_worker();
     let starts = Cell::new(0);
     let call = || {
         worker.start(|_| {
@@ -28,7 +40,7 @@ fn a_start_that_fails_is_tried_again_by_a_later_call_but_not_by_each() {
 #[cfg(unix)]
 #[test]
 fn the_exit_of_a_child_that_never_had_the_worker_takes_no_lock() {
-    let worker: &'static Worker = Box::leak(Box::new(Worker::new()));
+    let worker = new_worker();
     // As it is in such a child: a thread of the parent was starting the worker.
     worker.process.store(std::process::id() + 1, Relaxed);
     let held = worker.thread.lock();

@@ -8,7 +8,6 @@ use std::time::Instant;
 use super::{CALLED, ENDED, PAUSED, Relaxed, WORKER, Worker, callbacks};
 use crate::announce::inside_callback;
 use crate::host_fork::{blocking_section, freezer};
-use crate::platform::futex;
 use crate::rcu::reader;
 
 /// How long the end of the process waits for a look of the worker, and again for readers.
@@ -55,10 +54,6 @@ impl Thread {
         // SAFETY: as in `join`.
         unsafe { libc::pthread_detach(self.0) };
     }
-
-    /// Forgets a thread that does not exist in this process.
-    #[expect(clippy::unused_self, reason = "it is not used any more")]
-    pub(super) fn forget(self) {}
 }
 
 /// True if the thread blocks signals of faults too.
@@ -142,7 +137,7 @@ fn set_name() {
 pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
     let worker = match inside_callback() {
         true => None,
-        false => WORKER.pause(),
+        false => WORKER.stop(PAUSED),
     };
     let Some(worker) = worker else {
         return body();
@@ -157,36 +152,18 @@ pub fn without_thread<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Starts the thread again, also after a panic.
+/// Starts the thread that was paused, also after a panic, unless it is not wanted any more.
 struct Resumes;
 
 impl Drop for Resumes {
     fn drop(&mut self) {
-        WORKER.resume();
-    }
-}
-
-impl Worker {
-    /// Ends the thread, soon, until [`resume`](Self::resume). Returns it if there is one.
-    fn pause(&self) -> Option<Thread> {
-        let mut start = self.thread.lock();
-        let thread = start.thread.take()?;
-        // With the lock, as in `stop`. Relaxed: as in (B).
-        self.state.swap(PAUSED, Relaxed);
-        drop(start);
-        futex::wake(&self.state, 1);
-        Some(thread)
-    }
-
-    /// Starts the thread that [`pause`](Self::pause) has ended, unless it is not wanted any more.
-    fn resume(&'static self) {
-        let mut start = self.thread.lock();
+        let mut start = WORKER.thread.lock();
         // Relaxed, both: see "Without the thread".
-        let resumed = self
+        let resumed = WORKER
             .state
             .compare_exchange(PAUSED, CALLED, Relaxed, Relaxed);
         if resumed.is_ok() {
-            self.spawn(&mut start, Thread::spawn);
+            WORKER.spawn(&mut start, Thread::spawn);
         }
     }
 }
