@@ -13,7 +13,7 @@ use crate::fence;
 use crate::hint::cold_path;
 use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::{const_fn, global, keep_cpu};
+use crate::platform::{global, keep_cpu};
 
 /// The low bits of a word of a section count the nesting.
 const DEPTH: u64 = (1 << 15) - 1;
@@ -28,41 +28,25 @@ const TRANSIENT: u64 = 1 << 15;
 /// One step of the number of grace periods, in the bits above.
 pub(super) const NUMBER: u64 = 1 << 17;
 
-/// The number of the grace period that began last, [`FENCED`] while readers must take full fences,
-/// and [`BEGUN`].
+/// The number of the grace period that began last, and [`BEGUN`].
 ///
 /// Every reader reads it at every section, so it has its own cache line. The beginning of a grace
-/// period writes it, and one reader that finds that heavy fences work.
+/// period writes it.
 pub(super) struct Started(CachePadded<AtomicU64>);
 
 global! {
     /// The grace period of this process that began last.
-    pub(super) static STARTED: Started = Started::new();
+    pub(super) static STARTED: Started = Started(CachePadded::new(AtomicU64::new(BEGUN)));
 }
 
 impl Started {
-    const_fn! {
-        fn new() -> Self {
-            Self(CachePadded::new(AtomicU64::new(FENCED | BEGUN)))
-        }
-    }
-
     /// Returns the word of a section that begins: the number of the grace period that began last,
-    /// [`BEGUN`], and [`FENCED`] or not.
+    /// and [`BEGUN`].
     #[inline(always)]
     fn now(&self) -> u64 {
         // Acquire: pairs with the release in `start`. A reader that carries the number of a
         // grace period is not waited for by it, so it must see what was unpublished before.
         self.0.load(Acquire)
-    }
-
-    /// Lets readers pass without a fence from now on: heavy fences reach them.
-    fn free_readers_of_fences(&self) {
-        // Relaxed, both: a reader that still sees the bit takes a fence too many. The exchange
-        // has a place among those of `start`, and passes on what they release.
-        if self.0.load(Relaxed) & FENCED != 0 {
-            self.0.fetch_and(!FENCED, Relaxed);
-        }
     }
 
     /// (N) Begins the next grace period.
@@ -204,23 +188,25 @@ impl Record {
 
     #[inline(always)]
     fn begin_counted(&self, marks: u64) {
-        let now = STARTED.now();
         // (A) `now` is an acquire load: a reader that sees the number of a grace period sees what
         // was unpublished for it. An updater that sees this section knows that the one before it
         // has ended, and sees all of that one's reads done.
-        self.words.counted.set(now | marks);
+        self.words.counted.set(STARTED.now() | marks);
         // (B) pairs with the heavy fence (Q) of a grace period.
-        Self::fence(now);
+        self.fence();
     }
 
-    /// Takes the fence that a word asks for.
+    /// Returns true if the thread must take full fences.
     #[inline(always)]
-    fn fence(word: u64) {
-        if word & FENCED != 0 {
+    fn is_fenced(&self) -> bool {
+        self.words.plain.get() == FENCED
+    }
+
+    /// Takes the fence that the thread needs.
+    #[inline(always)]
+    fn fence(&self) {
+        if self.is_fenced() {
             cold_path();
-            if fence::prepare() {
-                STARTED.free_readers_of_fences();
-            }
             fence::full();
         } else {
             fence::light();
@@ -276,14 +262,13 @@ impl Record {
             self.begin_plain();
             return Some(Section::plain(self));
         }
-        let now = STARTED.now();
-        if (self.words.plain.get() | now) & FENCED != 0 || self.words.counted.get() != 0 {
+        if self.is_fenced() || self.words.counted.get() != 0 {
             cold_path();
             return None;
         }
         announce(self);
         // (A), (B) as in `begin_counted`.
-        self.words.counted.set(now);
+        self.words.counted.set(STARTED.now());
         fence::light();
         Some(Section::counted(self))
     }
@@ -298,7 +283,7 @@ impl Record {
                 self.nest(word);
                 // weaken: fence-of-a-reader-without-membarrier
                 // weaken: light-fence-of-a-reader
-                Self::fence(word);
+                self.fence();
             }
         }
         Section::counted(self)
