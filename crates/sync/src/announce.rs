@@ -64,12 +64,6 @@ pub(crate) use thread::{
 pub(crate) struct Word(AtomicU64);
 
 impl Word {
-    const_fn! {
-        fn new(value: u64) -> Self {
-            Self(AtomicU64::new(value))
-        }
-    }
-
     /// Returns the value, for its owner.
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
@@ -133,7 +127,9 @@ pub(crate) struct Records {
 
 global! {
     /// The records of this process.
-    pub(crate) static RECORDS: Records = Records::new();
+    pub(crate) static RECORDS: Records = Records {
+        newest: AtomicPtr::new(ptr::null_mut()),
+    };
 }
 
 own! {
@@ -159,12 +155,9 @@ pub(crate) fn own_record() -> Option<&'static Record> {
 /// A thread needs no fence to see its own stores. Another thread that claims a record passes a full
 /// fence before it stores anything there ([`Records::claim`]): if the search below does not find
 /// its claim, that fence comes after this one, and it sees what the caller stored before.
-pub(crate) fn fence_all() {
-    fence_all_by(|_| true);
-}
-
-/// (Q) As [`fence_all`], for what only the threads order with whose records have a part in it.
-pub(crate) fn fence_all_by(has_part: impl Fn(&Record) -> bool) {
+///
+/// Orders with the threads whose records have a part in it.
+pub(crate) fn fence_all(has_part: impl Fn(&Record) -> bool) {
     fence::full();
     if !RECORDS.only_own_claimed(has_part) {
         fence::heavy();
@@ -176,9 +169,9 @@ impl Record {
         fn new_claimed(plain: u64) -> Self {
             Self {
                 words: CachePadded::new(Words {
-                    plain: Word::new(plain),
-                    counted: Word::new(0),
-                    brlock: Word::new(0),
+                    plain: Word(AtomicU64::new(plain)),
+                    counted: Word(AtomicU64::new(0)),
+                    brlock: Word(AtomicU64::new(0)),
                     further: thread::Further::new(),
                 }),
                 claimed: AtomicBool::new(true),
@@ -249,14 +242,6 @@ fn kept_record() -> &'static Record {
 }
 
 impl Records {
-    const_fn! {
-        fn new() -> Self {
-            Self {
-                newest: AtomicPtr::new(ptr::null_mut()),
-            }
-        }
-    }
-
     /// Iterates over every record that was published before the call.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Record> {
         // Acquire: pairs with the release in `publish`, so that the record is seen whole.

@@ -31,7 +31,7 @@ const ALL: u64 = u64::MAX >> (64 - BITS);
 /// word.set(0);
 /// assert_eq!(word.lowest_clear(0), Some(1));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Word(AtomicU64);
 
 /// The mask of one bit, or of none.
@@ -124,12 +124,6 @@ pub fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
         bits &= bits - 1;
         Some(lowest)
     })
-}
-
-impl Default for Word {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 #[cfg(all(test, not(loom)))]

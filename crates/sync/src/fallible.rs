@@ -52,6 +52,7 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
 }
 
 /// A place for one boxed value. The value is made once, when it is first needed.
+#[derive(Debug)]
 pub struct OnceBox<T> {
     /// Null at first; then a leaked box, for the life of this.
     place: AtomicPtr<T>,
@@ -128,12 +129,6 @@ impl<T> Drop for OnceBox<T> {
             // SAFETY: leaked in `get_or_try_init`, and no thread uses it any more.
             drop(unsafe { Box::from_raw(value.as_ptr()) });
         }
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for OnceBox<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.get().fmt(f)
     }
 }
 

@@ -86,7 +86,7 @@ const SMALL: isize = HOLD / 2;
 /// assert!(count.put(), "the last reference");
 /// assert!(!count.get(), "the dead are not revived");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct RefCount(AtomicIsize);
 
@@ -322,12 +322,6 @@ impl RefCount {
                 return false;
             }
         }
-    }
-}
-
-impl Default for RefCount {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records of threads that end or do not exist, and of processes that share them.
 
 use super::thread::lend;
-use super::{FENCED, RECORDS, Record, Records, Words, forget_own_record, keep, name, own_record};
+use super::{FENCED, RECORDS, Record, Records, forget_own_record, keep, name, own_record};
 use crate::platform::atomic::Ordering::{Acquire, Relaxed};
 
 impl Record {
@@ -38,14 +38,9 @@ impl Record {
     /// Releases the record that a thread borrowed while it was ending. If the thread still
     /// announces something, it keeps the record.
     pub(crate) fn return_lent(&self) {
-        let Words {
-            plain,
-            counted,
-            further,
-            ..
-        } = &*self.words;
-        let is_inside = !matches!(plain.get(), 0 | FENCED) || counted.get() != 0;
-        if !is_inside && further.freezer.get() == 0 {
+        let words = &self.words;
+        let is_inside = !matches!(words.plain.get(), 0 | FENCED) || words.counted.get() != 0;
+        if !is_inside && words.further.freezer.get() == 0 {
             forget_own_record();
             self.unclaim();
         }
@@ -53,17 +48,12 @@ impl Record {
 
     /// Withdraws all that a thread had announced which does not exist any more.
     fn forget(&self) {
-        let Words {
-            plain,
-            counted,
-            brlock,
-            further,
-            ..
-        } = &*self.words;
-        for word in [plain, counted, brlock, &further.freezer] {
-            word.set(0);
-        }
-        further.put_off.store(0, Relaxed);
+        let words = &self.words;
+        words.plain.set(0);
+        words.counted.set(0);
+        words.brlock.set(0);
+        words.further.freezer.set(0);
+        words.further.put_off.store(0, Relaxed);
         self.unclaim();
     }
 }

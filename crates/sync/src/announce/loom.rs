@@ -49,7 +49,7 @@ impl Place {
     fn forbid(&self) {
         // (P)
         self.is_forbidden.store(true, Release);
-        fence_all();
+        fence_all(|_| true);
         for record in RECORDS.iter() {
             // (R)
             while record.words.counted.seen() != 0 {

@@ -41,10 +41,7 @@ pub(crate) fn unowned_sections() -> isize {
 
 /// Counts nothing for a thread without state.
 pub(crate) fn count_unowned_section(change: isize) {
-    with_state(|state| {
-        let unowned = state.unowned.load(Relaxed);
-        state.unowned.store(unowned + change, Relaxed);
-    });
+    with_state(|state| state.unowned.fetch_add(change, Relaxed));
 }
 
 /// Returns true if the calling thread runs a callback, as far as can be known.

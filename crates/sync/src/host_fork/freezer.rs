@@ -83,11 +83,11 @@ use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
 
-use crate::announce::{RECORDS, Record, Word, fence_all_by, name, own_record};
+use crate::announce::{RECORDS, Record, Word, fence_all, name, own_record};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
-use crate::platform::{const_fn, futex, own, shared, wait_while};
+use crate::platform::{futex, own, shared, wait_while};
 
 /// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
@@ -119,7 +119,11 @@ pub(crate) struct Freezer {
 }
 
 own! {
-    pub(crate) static FREEZER: Freezer = Freezer::new();
+    pub(crate) static FREEZER: Freezer = Freezer {
+        word: CachePadded::new(AtomicU32::new(FENCED)),
+        holder: AtomicUsize::new(0),
+        depth: AtomicUsize::new(0),
+    };
 }
 
 /// Proof that the thread is inside: a freeze, and so a host fork, waits until this is dropped. It
@@ -253,14 +257,40 @@ pub fn blocking_section() -> BlockingSection {
 /// ```
 #[doc(alias = "freeze_processes")]
 pub fn freeze() {
-    FREEZER.freeze();
+    if is_frozen_here() {
+        // Relaxed: a thread sees its own stores.
+        FREEZER
+            .depth
+            .store(FREEZER.depth.load(Relaxed) + 1, Relaxed);
+        return;
+    }
+    let own = await_turn_outside(|| FREEZER.take_turn());
+    // (Q), (R)
+    wait_for_others(own);
 }
 
 /// Undoes one [`freeze`] of this thread; the last one wakes all waiting threads. Does nothing for a
 /// thread that has not frozen. Never blocks; enters the operating system.
 #[doc(alias = "thaw_processes")]
 pub fn thaw() {
-    FREEZER.thaw();
+    if !is_frozen_here() {
+        return;
+    }
+    // Relaxed, both: as in `freeze`.
+    let depth = FREEZER.depth.load(Relaxed) - 1;
+    FREEZER.depth.store(depth, Relaxed);
+    if depth > 0 {
+        return;
+    }
+    // (T) Release: pairs with the acquire in (C).
+    // weaken: turn-that-is-given-back-too-early
+    FREEZER.word.fetch_and(!FROZEN, Release);
+    // Release: pairs with the acquire in (P).
+    FREEZER.holder.store(0, Release);
+    // After both: a thread that waits for the turn finds it free.
+    futex::wake(&FREEZER.word, i32::MAX);
+    // After it: a signal handler in between must not wait for this thread.
+    drop(own_record().map(ForkGuard::of));
 }
 
 /// Returns true if the calling thread has frozen the freezer, for example between the handlers of a
@@ -277,7 +307,8 @@ pub fn thaw() {
 /// ```
 #[must_use]
 pub fn is_frozen_here() -> bool {
-    FREEZER.is_held()
+    // Relaxed: a thread sees its own stores, and no other stores its name.
+    FREEZER.holder.load(Relaxed) == name()
 }
 
 /// Function that a thread calls when it is outside, after a handler has put something off.
@@ -320,16 +351,6 @@ pub fn put_off() -> bool {
 }
 
 impl Freezer {
-    const_fn! {
-        fn new() -> Self {
-            Self {
-                word: CachePadded::new(AtomicU32::new(FENCED)),
-                holder: AtomicUsize::new(0),
-                depth: AtomicUsize::new(0),
-            }
-        }
-    }
-
     /// (C) Returns true if a thread may be inside. The thread has announced itself and passed a
     /// light fence.
     #[inline(always)]
@@ -353,7 +374,7 @@ impl Freezer {
             // Acquire: as above, after the fence (B) that counts.
             word = self.word.load(Acquire);
         }
-        word & FROZEN == 0 || self.is_held()
+        word & FROZEN == 0 || is_frozen_here()
     }
 
     /// Waits until the freezer is not frozen. Another freeze may begin at once. Preserves `errno`:
@@ -370,17 +391,6 @@ impl Freezer {
             }
             futex::wait(&self.word, word, None);
         }
-    }
-
-    fn freeze(&self) {
-        if self.is_held() {
-            // Relaxed: a thread sees its own stores.
-            self.depth.store(self.depth.load(Relaxed) + 1, Relaxed);
-            return;
-        }
-        let own = await_turn_outside(|| self.take_turn());
-        // (Q), (R)
-        wait_for_others(own);
     }
 
     /// (P)
@@ -401,33 +411,6 @@ impl Freezer {
         self.depth.store(1, Relaxed);
         // Relaxed: the fence (Q) orders it with what follows.
         self.word.fetch_or(FROZEN, Relaxed);
-    }
-
-    fn thaw(&self) {
-        if !self.is_held() {
-            return;
-        }
-        // Relaxed, both: as in `freeze`.
-        let depth = self.depth.load(Relaxed) - 1;
-        self.depth.store(depth, Relaxed);
-        if depth > 0 {
-            return;
-        }
-        // (T) Release: pairs with the acquire in (C).
-        // weaken: turn-that-is-given-back-too-early
-        self.word.fetch_and(!FROZEN, Release);
-        // Release: pairs with the acquire in (P).
-        self.holder.store(0, Release);
-        // After both: a thread that waits for the turn finds it free.
-        futex::wake(&self.word, i32::MAX);
-        // After it: a signal handler in between must not wait for this thread.
-        drop(own_record().map(ForkGuard::of));
-    }
-
-    /// Returns true if the calling thread has frozen it, or is about to.
-    fn is_held(&self) -> bool {
-        // Relaxed: a thread sees its own stores, and no other stores its name.
-        self.holder.load(Relaxed) == name()
     }
 }
 
@@ -597,7 +580,7 @@ fn wait_for_others(own: &Record) {
     // have no part in it. A claim names the process before its fence, so the same holds of a claim
     // by a thread of this process.
     // weaken: fences-of-a-freeze
-    fence_all_by(|record| record.is_of(process));
+    fence_all(|record| record.is_of(process));
     // (R)
     for record in RECORDS.iter().filter(|record| record.is_of(process)) {
         wait_while(|| !ptr::eq(record, own) && record.freezer().seen() != 0);

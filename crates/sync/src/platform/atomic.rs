@@ -156,6 +156,7 @@ pub fn fence(order: Ordering) {
 /// Wraps the model checker's atomics, each with a list of its further operations.
 macro_rules! atomics {
     ($($name:ident $(<$target:ident>)?, $value:ty: $($operation:ident)*;)*) => {$(
+        #[derive(Default)]
         pub struct $name $(<$target>)? (loom::sync::atomic::$name $(<$target>)?);
 
         #[allow(dead_code)]

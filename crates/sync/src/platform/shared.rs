@@ -54,14 +54,6 @@ pub struct SharedMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRestarted;
 
-impl core::fmt::Display for NotRestarted {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("this thread may not run on a CPU whose sequences are to be restarted")
-    }
-}
-
-impl core::error::Error for NotRestarted {}
-
 /// The hooks, or null.
 static REGISTERED: AtomicPtr<SharedMemory> = AtomicPtr::new(ptr::null_mut());
 

@@ -6,7 +6,7 @@ use super::reader::{NUMBER, STARTED, knows_caller};
 use crate::announce::{RECORDS, fence_all};
 use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Release};
-use crate::platform::{Mutex, const_fn, global, relax};
+use crate::platform::{Mutex, global, relax};
 
 /// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
 /// that readers can store them beside their depth.
@@ -30,7 +30,11 @@ impl Ticket {
 }
 
 global! {
-    pub(super) static GRACE: CachePadded<Grace> = CachePadded::new(Grace::new());
+    pub(super) static GRACE: CachePadded<Grace> = CachePadded::new(Grace {
+        numbered: AtomicU64::new(0),
+        completed: AtomicU64::new(0),
+        running: Mutex::new(false),
+    });
 }
 
 /// Reports a wait that waits for itself, where that was not known at its beginning: in a debug
@@ -50,16 +54,6 @@ pub(super) fn check_progress(attempts: u32) {
 }
 
 impl Grace {
-    const_fn! {
-        fn new() -> Self {
-            Self {
-                numbered: AtomicU64::new(0),
-                completed: AtomicU64::new(0),
-                running: Mutex::new(false),
-            }
-        }
-    }
-
     /// Takes a ticket for what the caller has unpublished before. Never waits.
     pub(super) fn ticket(&self) -> Ticket {
         // An exchange, so that it has a place among those in `start`. Release: the next of
@@ -132,7 +126,7 @@ impl Grace {
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.
         // weaken: fences-of-a-grace-period
-        fence_all();
+        fence_all(|_| true);
     }
 
     /// (S) Ends the grace period that runs, if no reader is in a section that began before it.

@@ -87,8 +87,8 @@ use super::RefCount;
 use crate::percpu;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU16, AtomicUsize};
+use crate::platform::own;
 use crate::platform::shared::is_shared;
-use crate::platform::{const_fn, own};
 use core::ptr::{self, NonNull};
 
 pub(crate) mod pace;
@@ -125,7 +125,7 @@ const SEALED: isize = isize::MIN / 2;
 ///
 /// It belongs to one [`RefCount`], the one that each method gets. Dropping it frees its number for
 /// another count; if it is leaked, no other count gets that number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub struct Spread {
     /// The number of the parts, from 1; 0 if it has none yet. And [`MARK`] while gets and puts are
@@ -169,7 +169,11 @@ const _: () = assert!(size_of::<Parts>() <= 64 || cfg!(loom));
 
 own! {
     /// The parts of this process.
-    pub(super) static PARTS: Parts = Parts::new();
+    pub(super) static PARTS: Parts = Parts {
+        _distance: 0,
+        used: AtomicUsize::new(0),
+        rows: AtomicPtr::new(ptr::null_mut()),
+    };
 }
 
 own! {
@@ -188,16 +192,6 @@ pub fn prepare() {
 }
 
 impl Parts {
-    const_fn! {
-        fn new() -> Self {
-            Self {
-                _distance: 0,
-                used: AtomicUsize::new(0),
-                rows: AtomicPtr::new(ptr::null_mut()),
-            }
-        }
-    }
-
     #[inline]
     fn are_made(&self) -> bool {
         // Acquire: pairs with the release in `make`, so that a thread that reads the mark that
@@ -359,10 +353,7 @@ impl Spread {
     /// Makes what a count has that was never spread.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            home: AtomicU16::new(0),
-            taker: AtomicU16::new(0),
-        }
+        Self::default()
     }
 
     /// Takes a reference like [`RefCount::get`], on the part of this CPU if the count is spread.
@@ -566,12 +557,6 @@ impl Drop for Spread {
         if home != 0 {
             DRAWN.free(home & !MARK);
         }
-    }
-}
-
-impl Default for Spread {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -10,6 +10,7 @@ use std::thread_local;
 use super::super::{Record, no_record};
 use super::ThreadState;
 use crate::announce::{Unmodelled, Word};
+use crate::platform::atomic::AtomicU64;
 use crate::platform::const_fn;
 
 #[cfg(not(loom))]
@@ -41,7 +42,7 @@ impl Further {
     const_fn! {
         pub(in crate::announce) fn new() -> Self {
             Self {
-                freezer: Word::new(0),
+                freezer: Word(AtomicU64::new(0)),
                 put_off: Unmodelled::new(0),
             }
         }
