@@ -10,6 +10,10 @@ fn main() {
         Some(_) => "sequences",
         None => "no sequences",
     };
+    let fences = match fence::prepare() {
+        true => "membarrier",
+        false => "fence",
+    };
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    println!("fences by {}, {sequences}, CPUs: {cpus}.", fence::flavour());
+    println!("fences by {fences}, {sequences}, CPUs: {cpus}.");
 }

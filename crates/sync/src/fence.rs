@@ -103,13 +103,3 @@ pub fn restart(_: Area) -> Result<(), NotRestarted> {
         None => system::restart(),
     }
 }
-
-/// Names the way in which readers are ordered with updaters: `"membarrier"`, `"platform"` or
-/// `"fence"`. For reports.
-pub fn flavour() -> &'static str {
-    match (prepare(), cfg!(feature = "std")) {
-        (true, true) => "membarrier",
-        (true, false) => "platform",
-        (false, _) => "fence",
-    }
-}

@@ -6,6 +6,7 @@ use std::task::{Context, Wake, Waker};
 
 use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 use fdtable_hooks::{WANTS_TICK, entered_locks, taken_in, taken_lines};
+use fdtable_sync::platform::keep_cpu;
 use fdtable_sync::{fence, percpu};
 
 const NONE: FdFlags = FdFlags::empty();
@@ -30,7 +31,10 @@ fn alone(test: impl FnOnce() + Send) {
 fn the_library_is_on_the_platform() {
     alone(|| {
         drop(rcu::read_lock());
-        assert_eq!(fence::flavour(), "platform");
+        assert!(fence::prepare());
+        let kept = keep_cpu();
+        assert_eq!(entered_locks(), 1);
+        drop(kept);
         assert!(percpu::copies() >= std::thread::available_parallelism().map_or(1, usize::from));
     });
 }
