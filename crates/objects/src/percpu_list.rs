@@ -99,7 +99,7 @@ impl<T: ?Sized> PerCpuList<T> {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn try_whole() -> Result<Self, OutOfMemory> {
-        Self::with_parts(LgLock::try_whole(Part::new())?)
+        Self::with_parts(LgLock::try_with_parts(1, |_| Part::new())?)
     }
 
     fn with_parts(parts: LgLock<Part>) -> Result<Self, OutOfMemory> {

@@ -56,23 +56,22 @@ impl<T> LgLock<T> {
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the parts.
-    pub fn try_new(mut make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
-        let part = |cpu| SpinLock::new(make(cpu));
+    pub fn try_new(make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
         // In a model enough for a part of another CPU.
         let count = if cfg!(loom) { 2 } else { percpu::copies() };
-        Ok(Self {
-            parts: PerCpu::try_with_copies(count, part)?,
-        })
+        Self::try_with_parts(count, make)
     }
 
-    /// Makes one part, which all CPUs share, like an ordinary lock. Allocates.
+    /// Makes so many parts, a power of two: one is like an ordinary lock. Allocates.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if there is no memory for the part.
-    pub fn try_whole(value: T) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            parts: PerCpu::try_one(SpinLock::new(value))?,
-        })
+    /// [`OutOfMemory`] if there is no memory for the parts.
+    pub fn try_with_parts(
+        count: usize,
+        mut make: impl FnMut(usize) -> T,
+    ) -> Result<Self, OutOfMemory> {
+        let parts = PerCpu::try_with_copies(count, |cpu| SpinLock::new(make(cpu)))?;
+        Ok(Self { parts })
     }
 
     /// Locks the part of the CPU that runs the thread now. May wait for another holder.

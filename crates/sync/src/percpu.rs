@@ -12,6 +12,11 @@
 //!    tend to have different ones.
 //!
 //! Without `std` a [hook](crate::platform::kernel) of the kernel names it.
+//!
+//! ```
+//! let cpu = fdtable_sync::percpu::current();
+//! assert!(cpu < 1 << 20);
+//! ```
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,53 +25,16 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 
-use crate::fallible::{OutOfMemory, try_box};
+use crate::fallible::OutOfMemory;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 pub use crate::platform::system::rseq;
+pub use crate::platform::system::{
+    cpu as current, know_node, known_node, node as current_node, try_cpu as try_current,
+};
 use crate::platform::{shared, system};
 
 /// The most CPUs for which there are copies. CPUs with higher indexes share them.
 const MAX_CPUS: usize = 1 << 20;
-
-/// Returns the index of the CPU that runs this thread, if the system reports it. Elsewhere it
-/// returns an index that the thread keeps. The index is a hint that may be out of date at once.
-/// Neither blocks nor allocates.
-///
-/// ```
-/// let cpu = fdtable_sync::percpu::current();
-/// assert!(cpu < 1 << 20);
-/// ```
-#[inline]
-pub fn current() -> usize {
-    system::cpu()
-}
-
-/// Returns the memory node of the CPU that runs this thread, if the system reports it, or else one
-/// that no CPU has. The node is a hint, as the CPU of [`current`] is. Neither blocks nor allocates.
-#[doc(alias = "getcpu")]
-#[inline]
-pub fn current_node() -> u16 {
-    system::node()
-}
-
-/// Looks up the memory node of `cpu`, if it is not known yet. This thread has just run on `cpu`.
-/// Asks the kernel once for each CPU.
-#[inline]
-pub fn know_node(cpu: usize) {
-    system::know_node(cpu);
-}
-
-/// Returns the memory node of `cpu` if it is known, or else one that no CPU has.
-pub fn known_node(cpu: usize) -> u16 {
-    system::known_node(cpu)
-}
-
-/// Returns what [`current`] does, but only where the thread's own memory tells it. For paths that
-/// must not call anything.
-#[inline]
-pub fn try_current() -> Option<usize> {
-    system::try_cpu()
-}
 
 /// How many CPUs the machine could have, or are expected; 0 until they are counted. The system
 /// looks it up in a file, and tables are made often.
@@ -108,10 +76,10 @@ fn count_cpus(at_least: usize) -> usize {
 /// false if copies were made before, for fewer CPUs, and for more than 2^20.
 ///
 /// ```
-/// # use fdtable_sync::percpu::{PerCpu, expect_cpus};
+/// # use fdtable_sync::percpu::{copies, expect_cpus};
 /// assert!(!expect_cpus(usize::MAX));
 /// assert!(expect_cpus(6));
-/// assert!(PerCpu::new(|cpu| cpu).iter().count() >= 8);
+/// assert!(copies() >= 8);
 /// ```
 #[must_use]
 pub fn expect_cpus(count: usize) -> bool {
@@ -124,10 +92,11 @@ pub fn expect_cpus(count: usize) -> bool {
 /// use fdtable_sync::percpu::PerCpu;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
-/// let opened = PerCpu::new(|_cpu| AtomicU64::new(0));
+/// let opened = PerCpu::try_new(|_cpu| AtomicU64::new(0))?;
 /// opened.this().fetch_add(1, Ordering::Relaxed);
 /// let sum: u64 = opened.iter().map(|count| count.load(Ordering::Relaxed)).sum();
 /// assert_eq!(sum, 1);
+/// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 /// ```
 #[derive(Debug)]
 pub struct PerCpu<T> {
@@ -137,13 +106,6 @@ pub struct PerCpu<T> {
 impl<T> PerCpu<T> {
     /// Makes a copy for each CPU that the machine could have; `make` gets the index of each, from
     /// 0. Allocates.
-    pub fn new(make: impl FnMut(usize) -> T) -> Self {
-        Self {
-            copies: (0..copies()).map(make).map(CachePadded::new).collect(),
-        }
-    }
-
-    /// As [`new`](Self::new).
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the copies.
@@ -171,15 +133,6 @@ impl<T> PerCpu<T> {
         Ok(Self {
             copies: values.into_boxed_slice(),
         })
-    }
-
-    /// Makes one copy, which all CPUs share. Allocates.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if there is no memory for the copy.
-    pub fn try_one(value: T) -> Result<Self, OutOfMemory> {
-        let copy: Box<[_; 1]> = try_box([CachePadded::new(value)])?;
-        Ok(Self { copies: copy })
     }
 
     /// Returns the index of the copy that `cpu` uses.
@@ -221,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_processor_has_a_copy_on_its_own_line() {
-        let copies = PerCpu::new(|cpu| cpu);
+        let copies = PerCpu::try_new(|cpu| cpu).expect("memory");
         let places: Vec<usize> = copies
             .iter()
             .map(|copy| core::ptr::from_ref(copy).addr())
@@ -232,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_index_past_the_last_copy_wraps_around() {
-        let copies = PerCpu::new(|cpu| cpu);
+        let copies = PerCpu::try_new(|cpu| cpu).expect("memory");
         let count = copies.iter().count();
         assert_eq!(*copies.of(count), 0);
         assert_eq!(*copies.of(usize::MAX), count - 1);
@@ -262,7 +215,7 @@ mod tests {
 
     #[test]
     fn more_processors_cannot_be_expected_once_there_are_copies() {
-        drop(PerCpu::new(|cpu| cpu));
+        drop(PerCpu::try_new(|cpu| cpu));
         assert!(expect_cpus(1));
         assert!(!expect_cpus(1 << 20));
     }

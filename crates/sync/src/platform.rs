@@ -34,33 +34,19 @@ pub use loom::sync::Arc;
 pub use mutex::{Mutex, MutexGuard, let_others};
 #[cfg(feature = "std")]
 pub use system::futex;
+pub use system::relax;
 #[cfg(not(loom))]
 pub use system::{allocate_page, free_page};
+pub(crate) use system::{enter_lock, leave_lock};
 
-/// Keeps other code that uses the library off this CPU until [`leave_lock`], where a kernel
-/// [can](kernel::Platform::enter_lock). Nests. Does nothing with `std`: a thread that waits for a
-/// lock sleeps or yields its CPU.
-#[inline(always)]
-pub fn enter_lock() {
-    system::enter_lock();
-}
-
-/// Undoes one [`enter_lock`].
-///
-/// # Safety
-/// This thread has entered a lock that it did not leave yet.
-#[inline(always)]
-pub unsafe fn leave_lock() {
-    // SAFETY: as the caller promises.
-    unsafe { system::leave_lock() };
-}
-
-/// Keeps the CPU for the holder of a lock, from [`enter_lock`] until this is dropped.
+/// Keeps the CPU for the holder of a lock until this is dropped: see [`keep_cpu`].
 #[derive(Debug)]
 #[must_use = "the CPU is kept until this is dropped"]
 pub struct KeptCpu(PhantomData<*const ()>);
 
-/// Enters a lock as [`enter_lock`] does, and leaves it when the value is dropped.
+/// Keeps other code that uses the library off this CPU until the value is dropped, where a kernel
+/// [can](kernel::Platform::enter_lock). Nests. Does nothing with `std`: a thread that waits for a
+/// lock sleeps or yields its CPU.
 #[inline(always)]
 pub fn keep_cpu() -> KeptCpu {
     enter_lock();
@@ -77,12 +63,6 @@ impl Drop for KeptCpu {
 
 /// From this step on a waiting thread yields its CPU.
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 64 };
-
-/// Lets others run: a busy-wait step. `attempts` counts the caller's steps so far. After a few, the
-/// thread yields its CPU, since the thread that it waits for may need it.
-pub fn relax(attempts: u32) {
-    system::relax(attempts);
-}
 
 /// Waits in busy-wait steps while the condition holds.
 pub(crate) fn wait_while(mut holds: impl FnMut() -> bool) {
@@ -120,25 +100,12 @@ pub fn back_off(attempts: u32) {
 /// Declares a static of the library, in the section that a program can [share](shared) among its
 /// processes. Loom makes it anew for every execution of a model. Elsewhere it is a plain
 /// constant-initialised static.
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-#[macro_export]
-macro_rules! global {
-    ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {
-        $(#[$meta])*
-        #[unsafe(link_section = "fdt_shared")]
-        pub$(($($scope)+))? static $name: $type = $init;
-    };
-}
-
-/// Declares a static of the library, in the section that a program can [share](shared) among its
-/// processes. Loom makes it anew for every execution of a model. Elsewhere it is a plain
-/// constant-initialised static.
-#[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
 #[macro_export]
 macro_rules! global {
     ($(#[$meta:meta])* pub$(($($scope:tt)+))? static $name:ident: $type:ty = $init:expr;) => {
         $crate::own! {
             $(#[$meta])*
+            #[cfg_attr(all(target_os = "linux", not(loom)), unsafe(link_section = "fdt_shared"))]
             pub$(($($scope)+))? static $name: $type = $init;
         }
     };

@@ -17,7 +17,7 @@ use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};
 
 use fdtable::{ClosedFile, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, Reservation, rcu};
-use fdtable_sync::percpu::PerCpu;
+use fdtable_sync::percpu;
 use history::subject::{Subject, answer};
 use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
 use ledger::{Maker, Object, Token};
@@ -656,7 +656,7 @@ fn exec(of: &Process) -> Verdict {
 
 /// How many CPUs claim descriptors of their own.
 fn processors() -> usize {
-    PerCpu::new(|_| ()).iter().count()
+    percpu::copies()
 }
 
 fn next_open(of: &Process, from: RawFd) -> Verdict {

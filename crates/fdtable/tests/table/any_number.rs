@@ -7,7 +7,7 @@ use std::thread;
 
 use fastrand::Rng;
 use fdtable::{Error, FdFlags, FileRef, Files, RawFd};
-use fdtable_sync::percpu::PerCpu;
+use fdtable_sync::percpu;
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -21,7 +21,7 @@ fn lowest(files: &Files<u32>) -> Result<RawFd, Error> {
 
 /// Upper bound of the descriptors while that many are taken.
 fn bound(taken: usize) -> RawFd {
-    let processors = PerCpu::new(|_| ()).iter().count();
+    let processors = percpu::copies();
     (taken + 64 * (processors + 2)) as RawFd
 }
 

@@ -219,7 +219,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
 
     /// Locks a leaf that the caller may write. `index` is the leaf's own. The caller holds the read
     /// side or the lock of the tree, or the leaf is the first one. A kernel keeps the CPU for it:
-    /// else it [enters a lock](fdtable_sync::platform::enter_lock) for as long.
+    /// else it [keeps its CPU](fdtable_sync::platform::keep_cpu) for as long.
     ///
     /// # Safety
     /// The leaf is not frozen, and has not dropped its references, or the caller finds that out

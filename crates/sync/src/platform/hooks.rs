@@ -3,7 +3,7 @@
 
 #[cfg(not(feature = "platform"))]
 use super::kernel::{Defaults, Platform};
-pub(crate) use super::plain::*;
+pub use super::plain::*;
 
 /// Declares the functions that [`set_platform!`](crate::set_platform) defines, and for each of them
 /// one with the name of the hook.

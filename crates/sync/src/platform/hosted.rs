@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 use core::time::Duration;
 use std::thread;
+use std::time::Instant;
 
 use super::YIELDS;
 use super::kernel::{Defaults, Platform};
@@ -28,7 +29,9 @@ pub(crate) fn enter_lock() {}
 #[inline(always)]
 pub(crate) unsafe fn leave_lock() {}
 
-pub(crate) fn relax(attempts: u32) {
+/// Lets others run: a busy-wait step. `attempts` counts the caller's steps so far. After a few, the
+/// thread yields its CPU, since the thread that it waits for may need it.
+pub fn relax(attempts: u32) {
     match attempts {
         ..YIELDS => core::hint::spin_loop(),
         YIELDS..1024 => thread::yield_now(),
@@ -50,6 +53,15 @@ pub fn allocate_page(node: u16) -> Option<NonNull<u8>> {
 pub unsafe fn free_page(page: NonNull<u8>) {
     // SAFETY: as the caller promises.
     unsafe { Defaults::free_page(page) };
+}
+
+/// Returns the time since the first call of the thread. For signal handlers too: it takes no lock.
+pub(crate) fn nanoseconds() -> u64 {
+    std::thread_local! {
+        static START: Instant = Instant::now();
+    }
+    let since = START.try_with(|start| start.elapsed().as_nanos() as u64);
+    since.unwrap_or(0)
 }
 
 /// Returns an index that the thread draws at its first call and keeps.

@@ -216,16 +216,9 @@ pub unsafe trait Platform {
 }
 
 /// The hooks of a program that registers none; with `std`, its pages.
-#[cfg(any(
-    all(feature = "std", not(loom)),
-    not(any(feature = "std", feature = "platform"))
-))]
+#[allow(dead_code, reason = "a program that registers hooks has no use for it")]
 pub(super) struct Defaults;
 
-#[cfg(any(
-    all(feature = "std", not(loom)),
-    not(any(feature = "std", feature = "platform"))
-))]
 // SAFETY: the defaults do what the documentation says.
 unsafe impl Platform for Defaults {}
 

@@ -4,14 +4,18 @@
 use super::system::{cpu, has_heavy_fence, heavy_fence};
 use crate::fence::NotRestarted;
 
+/// Returns what [`current`](crate::percpu::current) does, but only where the thread's own memory
+/// tells it. For paths that must not call anything.
 #[inline(always)]
-pub(crate) fn try_cpu() -> Option<usize> {
+pub fn try_cpu() -> Option<usize> {
     Some(cpu())
 }
 
-pub(crate) fn know_node(_cpu: usize) {}
+/// Does nothing: nodes of other CPUs are unknown.
+pub fn know_node(_cpu: usize) {}
 
-pub(crate) fn known_node(_cpu: usize) -> u16 {
+/// Returns 0: as above.
+pub fn known_node(_cpu: usize) -> u16 {
     0
 }
 

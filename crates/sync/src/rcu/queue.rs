@@ -368,7 +368,8 @@ pub(super) mod queues {
 pub(super) mod queues {
     use super::{PerCpu, Queue, Queues, SpinLock};
     loom::lazy_static! {
-        static ref QUEUES: PerCpu<Queues> = PerCpu::new(|_cpu| Queues::new());
+        static ref QUEUES: PerCpu<Queues> =
+            PerCpu::try_new(|_cpu| Queues::new()).expect("models have memory");
     }
 
     pub(in crate::rcu) fn this() -> &'static Queues {

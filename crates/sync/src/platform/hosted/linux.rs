@@ -6,11 +6,14 @@ mod node;
 pub mod rseq;
 
 pub(crate) use membarrier::{can_restart, has_heavy_fence, heavy_fence, restart};
-pub(crate) use node::{know as know_node, known as known_node};
-pub(crate) use rseq::*;
+pub use node::{know as know_node, known as known_node};
+pub use rseq::*;
 
+/// Returns the index of the CPU that runs this thread, if the system reports it. Elsewhere it
+/// returns an index that the thread keeps. The index is a hint that may be out of date at once.
+/// Neither blocks nor allocates.
 #[inline]
-pub(crate) fn cpu() -> usize {
+pub fn cpu() -> usize {
     cpu_id().unwrap_or_else(system_cpu)
 }
 
@@ -21,24 +24,17 @@ fn system_cpu() -> usize {
     usize::try_from(cpu).unwrap_or_else(|_| super::thread_index())
 }
 
+/// Returns the memory node of the CPU that runs this thread, if the system reports it, or else one
+/// that no CPU has. The node is a hint, as the CPU of [`current`](crate::percpu::current) is.
+/// Neither blocks nor allocates.
+#[doc(alias = "getcpu")]
 #[inline]
-pub(crate) fn node() -> u16 {
+pub fn node() -> u16 {
     let known = known_node(cpu());
     match known {
         node::UNKNOWN => node::ask(),
         known => known,
     }
-}
-
-/// Returns a time. For signal handlers too: it takes no lock.
-pub(crate) fn nanoseconds() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: there is room for the time.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64
 }
 
 /// Returns how many CPUs the machine could have.

@@ -11,17 +11,18 @@ static NODES: [AtomicU16; REMEMBERED] = [const { AtomicU16::new(UNKNOWN) }; REME
 /// The node of the CPU has not been read yet.
 pub(super) const UNKNOWN: u16 = u16::MAX;
 
-/// Reads the node of `cpu`, if the thread is there and it is not known.
+/// Looks up the memory node of `cpu`, if it is not known yet. This thread has just run on `cpu`.
+/// Asks the kernel once for each CPU.
 #[inline]
-pub(crate) fn know(cpu: usize) {
+pub fn know(cpu: usize) {
     if known(cpu) == UNKNOWN && cpu < REMEMBERED {
         ask();
     }
 }
 
-/// Returns the node of `cpu`, or [`UNKNOWN`].
+/// Returns the memory node of `cpu` if it is known, or else one that no CPU has.
 #[inline]
-pub(crate) fn known(cpu: usize) -> u16 {
+pub fn known(cpu: usize) -> u16 {
     // Relaxed: the value is all that is published.
     NODES.get(cpu).map_or(UNKNOWN, |node| node.load(Relaxed))
 }

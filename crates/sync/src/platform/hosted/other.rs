@@ -2,27 +2,21 @@
 
 use core::num::NonZero;
 use std::thread;
-use std::time::Instant;
 
 pub use super::queues as futex;
 use crate::fence;
-pub(crate) use crate::platform::plain::*;
+pub use crate::platform::plain::*;
 
-pub(crate) fn cpu() -> usize {
+/// Returns the index of the CPU that runs this thread, if the system reports it. Elsewhere it
+/// returns an index that the thread keeps. The index is a hint that may be out of date at once.
+/// Neither blocks nor allocates.
+pub fn cpu() -> usize {
     super::thread_index()
 }
 
-pub(crate) fn node() -> u16 {
+/// Returns 0: the node is unknown.
+pub fn node() -> u16 {
     0
-}
-
-/// Returns the time since the first call of the thread.
-pub(crate) fn nanoseconds() -> u64 {
-    std::thread_local! {
-        static START: Instant = Instant::now();
-    }
-    let since = START.try_with(|start| start.elapsed().as_nanos() as u64);
-    since.unwrap_or(0)
 }
 
 pub(crate) fn cpus() -> usize {

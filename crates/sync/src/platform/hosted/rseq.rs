@@ -24,9 +24,10 @@ pub fn cpu_id() -> Option<usize> {
     cpu_id_at(sequence_area()?)
 }
 
-/// As [`cpu_id`], if the area has been looked up before.
+/// Returns what [`current`](crate::percpu::current) does, but only where the thread's own memory
+/// tells it. For paths that must not call anything.
 #[inline]
-pub(crate) fn try_cpu() -> Option<usize> {
+pub fn try_cpu() -> Option<usize> {
     // Relaxed: the value is all that is published.
     match OFFSET.load(Relaxed) {
         offset if IS_LOOKED_FOR && offset != NONE => cpu_id_at(offset),
