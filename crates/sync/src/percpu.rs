@@ -52,12 +52,8 @@ pub fn copies() -> usize {
 }
 
 /// Returns how many copies `cpus` CPUs have: never 0, which has no mask.
-const fn copies_for(cpus: usize) -> usize {
-    match cpus {
-        0 => 1,
-        1..MAX_CPUS => cpus.next_power_of_two(),
-        MAX_CPUS.. => MAX_CPUS,
-    }
+fn copies_for(cpus: usize) -> usize {
+    cpus.clamp(1, MAX_CPUS).next_power_of_two()
 }
 
 /// Counts the CPUs as so many at least, unless they are counted.
