@@ -42,7 +42,7 @@
 //!
 //! `Drop` of an `Rcu` object runs on a thread that
 //!
-//! - drops other files of either kind, if enough of them are queued;
+//! - drops other files of either kind, if enough of them are queued, or some thousands of them;
 //! - drops a table that was not made by a fork, or exits after it has closed a descriptor;
 //! - calls [`rcu::barrier`](crate::rcu::barrier), which waits until all are dropped;
 //! - is the library's own. With `std`, the first such object with something to drop starts it, and

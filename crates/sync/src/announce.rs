@@ -31,6 +31,8 @@
 //! A thread keeps its words in a *record*, which it claims at the first use and returns when it
 //! ends. Records are never freed; another thread may claim them. (R) goes through the records of
 //! all threads, and (Q) needs no heavy fence while no other record is claimed: see [`fence_all`].
+//! A claim takes a heavy fence instead, so that a thread finds out with a light one that it
+//! [is alone](Record::is_alone).
 //!
 //! A thread that is ending, and a kernel without a word for each thread, claim a record for one
 //! use.
@@ -90,6 +92,11 @@ impl Word {
 /// Value of the [plain](Words::plain) word of a thread that takes full fences. It announces
 /// nothing.
 pub(crate) const FENCED: u64 = 1 << 16;
+
+/// True if a claim can take a heavy fence: a thread claims its record once, and only one that is
+/// ending claims one for each section. A kernel may have no word for each thread, and claims one
+/// for each section then.
+const CLAIMS_ARE_RARE: bool = cfg!(feature = "std");
 
 /// The words of a thread, on one cache line of its own.
 #[derive(Debug)]
@@ -195,6 +202,20 @@ impl Record {
                 .is_ok()
     }
 
+    /// Returns true if no other record is claimed: then a thread that claims one sees what the
+    /// caller stored before. For the owner, whose record takes no full fences. Looks at a few
+    /// records, and returns false if there are more, and always where claims are frequent.
+    #[inline(always)]
+    pub(crate) fn is_alone(&self) -> bool {
+        const LOOKS: usize = 4;
+        // Pairs with the heavy fence in `claim`.
+        fence::light();
+        let mut records = RECORDS.iter();
+        // Acquire: as in `only_own_claimed`.
+        let is_free = |record: &Self| ptr::eq(record, self) || !record.claimed.load(Acquire);
+        CLAIMS_ARE_RARE && records.by_ref().take(LOOKS).all(is_free) && records.next().is_none()
+    }
+
     /// Gives the record to other threads.
     pub(crate) fn unclaim(&self) {
         // It is not that of a process until another thread has claimed it. Release: pairs with the
@@ -276,9 +297,14 @@ impl Records {
         record.owner.store(name(), Relaxed);
         // Relaxed: the fence below is before each entry to the freezer, whose holder reads it.
         record.process.store(shared::process(), Relaxed);
-        // Pairs with the fence before the search for other records in `fence_all`: either the
-        // search finds this claim, or this thread's (C) sees what was stored before the search.
-        fence::full();
+        // Pairs with the fence before the search for other records, which is a full one in
+        // `fence_all` and a light one in `Record::is_alone`: either the search finds this claim, or
+        // this thread's (C) sees what was stored before the search.
+        if CLAIMS_ARE_RARE {
+            fence::heavy();
+        } else {
+            fence::full();
+        }
         record
     }
 

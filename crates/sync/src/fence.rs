@@ -26,8 +26,8 @@
 //! [share memory](crate::platform::shared), it restarts those of all, and takes longer.
 //!
 //! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
-//! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for
-//! each operation.
+//! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, or for a thread's
+//! first section, never one for each operation.
 
 #[cfg(loom)]
 pub mod model;

@@ -1,5 +1,17 @@
 //! Callbacks: work that runs after a grace period, without waiting for it.
 //!
+//! # A thread that is alone
+//!
+//! Most programs have one thread that reads, and the memory that it frees need not wait: such a
+//! callback runs at once if no other thread has a record and the caller is outside of sections. The
+//! caller looks after a light fence, since a thread takes the heavy one when it claims its record:
+//! either the look finds the record, or the sections of that thread find what the caller stored
+//! before. So an object that is made and freed costs no lock, and reuses memory that is in the
+//! first-level cache. One in 64 is queued all the same, so that what was queued before, beside
+//! other readers, does not stay.
+//!
+//! # The queues
+//!
 //! Every CPU has two queues, one for each [`Effect`]. A queue has three lists. New callbacks join
 //! `gathering`. When it is long enough, and `waiting` is empty, it becomes `waiting` and takes a
 //! ticket for a grace period. When that is over, it joins `ready`. So one heavy fence serves a
@@ -24,11 +36,12 @@
 //! section. That is why the queues are two: a callback that runs code does not keep back the memory
 //! behind it.
 //!
-//! The threads that queue callbacks do the work, as they queue more. The last callbacks therefore
-//! wait until a thread queues more, ends, or calls [`barrier`](super::barrier),
-//! [`try_barrier`](super::try_barrier), [`tick`](super::tick) or a [`Barrier`](super::Barrier).
-//! [`call_timely`](super::call_timely) is for callbacks that must not wait so long: the
-//! [worker](super::worker), a thread of the library, runs what the other threads leave.
+//! The threads that queue callbacks do the work, as they queue more: also a thread that is alone.
+//! The last callbacks therefore wait until a thread queues more, ends, or calls
+//! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier), [`tick`](super::tick) or a
+//! [`Barrier`](super::Barrier). [`call_timely`](super::call_timely) is for callbacks that must not
+//! wait so long: the [worker](super::worker), a thread of the library, runs what the other threads
+//! leave.
 //!
 //! The backlog is bounded as far as possible. A thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section or
@@ -62,12 +75,13 @@ use core::ptr::NonNull;
 
 use super::grace::{GRACE, check_progress};
 use super::queue::{Effect, Head, LONE_BATCH, List, Queue, Queues, SpinLock, queues};
-use super::reader::{inside_read_lock, inside_section};
+use super::reader::{inside_read_lock, inside_section, is_without_readers};
 use super::{WouldDeadlock, check_outside};
 use crate::announce::{
     RECORDS, forget_own_record, inside_callback, own_record, replace_inside_callback,
 };
 use crate::platform::{relax, shared};
+use crate::unwind;
 
 /// How many callbacks share a grace period; one that holds much memory counts as more. A lone
 /// thread needs no heavy fence, and a short list keeps the memory that it reuses in its first-level
@@ -104,10 +118,11 @@ const INVOKER_LOOKS: u32 = if cfg!(loom) { 2 } else { 512 };
 const ROUNDS: usize = 16;
 
 /// Queues the callback of `head`. It runs once every read-side section that is under way now has
-/// ended. Returns at once, but may run callbacks that are due, and waits briefly if the backlog of
-/// this CPU is too long and the caller is outside of sections and callbacks. Inside a section only
-/// callbacks run that [free memory](Effect::FreesMemory). May allocate at a thread's first
-/// callback.
+/// ended: mostly inside of the call if it [frees memory](Effect::FreesMemory) and no other thread
+/// is a reader. Waits for none of them, but may run callbacks that are due, and waits briefly if
+/// the backlog of this CPU is too long and the caller is outside of sections and callbacks. Inside
+/// a section only callbacks run that [free memory](Effect::FreesMemory). May allocate at a thread's
+/// first callback.
 ///
 /// When a thread that has queued callbacks ends, the callbacks that are still queued run there,
 /// unless a reader is in the way. So a callback may run on any thread that queues callbacks, also
@@ -127,6 +142,24 @@ const ROUNDS: usize = 16;
 #[doc(alias = "call_rcu")]
 #[inline]
 pub unsafe fn call(effect: Effect, head: NonNull<Head>) {
+    if effect == Effect::RunsCode || !is_without_readers() || end::is_turn_to_queue() {
+        // SAFETY: as the caller promises.
+        return unsafe { queue(effect, head) };
+    }
+    let _shared = shared::allocate();
+    // SAFETY: the caller gives the head to the queue, which it does not join.
+    let invoke = unsafe { head.as_ref() }.invoke();
+    // SAFETY: as the caller promises. A grace period would have nothing to wait for: no thread is
+    // inside a section, and none that begins one later finds what was unpublished before.
+    unwind::contain(|| unsafe { invoke(head) });
+}
+
+/// Queues the callback of `head`, whatever other readers there are.
+///
+/// # Safety
+/// As for [`call`].
+#[inline(never)]
+unsafe fn queue(effect: Effect, head: NonNull<Head>) {
     end::note_queued();
     let queues = queues::this();
     let (weight, is_time) = {
@@ -574,8 +607,9 @@ pub fn end_thread() {
 
 #[cfg(all(feature = "std", not(loom)))]
 mod end {
+    use super::super::reader::first_record;
     use super::{drain_briefly, inside_section};
-    use crate::announce::inside_callback;
+    use crate::announce::{RECORDS, inside_callback};
     use crate::host_fork::freezer;
     use crate::platform::shared;
     use core::cell::Cell;
@@ -583,6 +617,7 @@ mod end {
     std::thread_local! {
         // No destructor, so reading it is one load.
         static HAS_QUEUED: Cell<bool> = const { Cell::new(false) };
+        static TURN: Cell<u8> = const { Cell::new(1) };
         static AT_END: AtEnd = const { AtEnd };
     }
 
@@ -629,7 +664,19 @@ mod end {
         let _ = HAS_QUEUED.try_with(|has_queued| has_queued.set(true));
         // The thread local is gone already in a thread that is ending: its callbacks stay queued
         // for the next end.
+        // A thread that is alone needs a record to know it. Before the other thread local, so that
+        // it has the record when that is dropped.
+        if RECORDS.only_own_claimed(|_| true) {
+            first_record();
+        }
         let _ = AT_END.try_with(|_| ());
+    }
+
+    /// Returns true once in 64 calls: for a thread that is alone.
+    #[inline]
+    pub(super) fn is_turn_to_queue() -> bool {
+        let turn = TURN.try_with(|turn| turn.replace(turn.get().wrapping_add(1)));
+        turn.is_ok_and(|turn| turn % 64 == 0)
     }
 }
 
@@ -637,6 +684,10 @@ mod end {
 #[cfg(not(all(feature = "std", not(loom))))]
 mod end {
     pub(super) fn note_queued() {}
+
+    pub(super) fn is_turn_to_queue() -> bool {
+        false
+    }
 
     /// Returns false as the second answer: it is unknown here whether a thread queues callbacks.
     pub(super) fn noting_queued<R>(work: impl FnOnce() -> R) -> (R, bool) {

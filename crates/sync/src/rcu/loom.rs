@@ -137,6 +137,46 @@ fn memory_that_is_freed_inside_a_section_waits_for_readers() {
     });
 }
 
+/// A thread that is alone frees memory at once, while another one becomes a reader or was one.
+#[test]
+fn memory_that_a_lone_thread_frees_has_no_reader() {
+    explore(Any, || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        drop(read_lock());
+        let reader = reader(&place, |place| place.look(&read_lock()));
+        free_later(&place);
+        join(reader);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 1);
+    });
+}
+
+/// The same where readers take full fences: then no thread knows that it is alone.
+#[test]
+fn memory_that_a_lone_thread_frees_has_no_reader_without_membarrier() {
+    without_membarrier(memory_that_a_lone_thread_frees_has_no_reader);
+}
+
+/// A lone thread frees what it still reads itself, in a section that began inside of another one.
+#[test]
+fn memory_that_a_lone_thread_frees_waits_for_its_own_section() {
+    explore(Any, || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        let outer = read_lock();
+        let inner = read_lock();
+        drop(outer);
+        let object = place.find(&inner);
+        free_later(&place);
+        object.inspect(|object| object.look());
+        assert_eq!(drops.count(), 0);
+        drop(inner);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 1);
+    });
+}
+
 /// The end of a section shows only by the beginning of the next one. The grace period must see the
 /// reads of the first done.
 #[test]

@@ -25,7 +25,8 @@ pub(super) const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 pub enum Effect {
     /// Runs code of others, such as `Drop` of an object. It runs outside of sections.
     RunsCode,
-    /// Frees memory, and calls no code of others. It runs anywhere, also inside sections.
+    /// Frees memory, and calls no code of others and none of [`rcu`](crate::rcu). It runs anywhere,
+    /// also inside sections and inside of the call that queues it.
     FreesMemory,
 }
 

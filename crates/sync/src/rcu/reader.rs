@@ -348,8 +348,10 @@ impl Drop for Guard<'_> {
 
 /// Enters a read-side critical section of this thread. Sections nest.
 ///
-/// Never blocks. Allocates only at a thread's first section. Costs a load and a store of the
-/// thread's own memory where `membarrier(2)` works, a full fence more elsewhere.
+/// Never blocks. A thread's first section allocates, and takes a
+/// [heavy fence](crate::fence::heavy), as each section of a thread that is ending does. Others cost
+/// a load and a store of the thread's own memory where `membarrier(2)` works, a full fence more
+/// elsewhere.
 ///
 /// ```
 /// use fdtable_sync::rcu;
@@ -428,6 +430,16 @@ pub(super) fn knows_caller() -> bool {
 /// be known.
 pub(super) fn inside_read_lock() -> bool {
     own_record().is_some_and(Record::is_inside)
+}
+
+/// Returns true if no thread is inside a section, or can still find what the calling thread has
+/// unpublished: it is outside of sections, and the only thread that reads.
+#[inline(always)]
+pub(super) fn is_without_readers() -> bool {
+    let own = own_or_none();
+    // weaken: lone-thread-that-frees-inside-of-a-plain-section
+    // weaken: lone-thread-that-frees-inside-of-a-counted-section
+    own.can_begin_plain() && own.words.counted.get() == 0 && own.is_alone()
 }
 
 /// Returns the number of a grace period that a word carries.
