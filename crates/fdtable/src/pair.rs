@@ -1,7 +1,8 @@
 //! Several descriptors at once: `pipe(2)`, `socketpair(2)`, and the messages of `SCM_RIGHTS`.
 //!
-//! The fast path takes both descriptors of a pair in the first leaf, with its lock. The slow path
-//! first tries the same with the first leaf that has a free descriptor: every leaf below is full.
+//! The fast path takes both descriptors of a pair in the leaf of the free hint, with its lock. The
+//! slow path first tries the same with the first leaf that has a free descriptor: every leaf below
+//! is full.
 //!
 //! If the descriptors are in several leaves, the fast path is closed for the search. Then no thread
 //! is inside a leaf, and every change waits for the lock of the table, which the search holds: it
@@ -24,8 +25,8 @@ use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;
-use crate::open::{Budget, Scan};
-use crate::table::{AT_ONCE, LeafGuard, WriteGuard, take};
+use crate::open::{Budget, FIRST, Scan};
+use crate::table::{AT_ONCE, LeafGuard, LockMode, WriteGuard, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files, Reservations};
 
 type Pair<T> = (Ref<T>, Ref<T>);
@@ -59,7 +60,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flags: FdFlags,
     ) -> Result<(Fd, Fd), Error> {
         flags.check()?;
-        let opened = self.open_pair_in_first((pair.0.0, pair.1.0), flags);
+        let pair = (pair.0.0, pair.1.0);
+        let opened = self
+            .open_pair_hinted(pair, flags, LockMode::Try)
+            .or_else(|pair| self.open_pair_hinted(pair, flags, LockMode::Block));
         opened.or_else(|pair| self.open_pair_searching(pair, flags))
     }
 
@@ -95,22 +99,41 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })
     }
 
-    /// Opens both in the first leaf, if it has room for them, or returns them.
+    /// Opens both in the first leaf of the hint, if it has room for them, or returns them.
     #[inline(always)]
-    fn open_pair_in_first(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Pair<T>> {
-        let Some(first) = self.lock_first_with_room() else {
+    fn open_pair_hinted(
+        &self,
+        pair: Pair<T>,
+        flags: FdFlags,
+        mode: LockMode,
+    ) -> Result<(Fd, Fd), Pair<T>> {
+        let hint = self.free_hint.hint();
+        let hint = hint.filter(|hint| !self.tree.is_near_full(FIRST, hint.leaf()));
+        let locked = hint.and_then(|hint| {
+            let near = mode.lock_near(&self.tree, FIRST, hint.leaf())?;
+            Some((hint, near))
+        });
+        let Some((hint, near)) = locked else {
+            cold_path();
             return Err(pair);
         };
-        let mut leaf = first.leaf;
+        let (mut leaf, index) = (near.leaf, hint.leaf());
         let two_from = |first| Some((first, leaf.open.lowest_clear(first + 1)?));
         let two = leaf.open.lowest_clear(0).and_then(two_from);
-        let Some((first, second)) = two.filter(|two| two.1 < self.free_hint.limit()) else {
+        // The limit first, as in an open. Below the first leaf is nothing.
+        let may = |last| {
+            let is_below_limit = index * BITS + last < self.free_hint.limit();
+            // weaken: pair-that-does-not-confirm-its-hint
+            is_below_limit && (index == 0 || self.free_hint.is_confirmed(hint))
+        };
+        let Some((first, second)) = two.filter(|two| may(two.1)) else {
             cold_path();
             return Err(pair);
         };
         take(&mut leaf, first, flags.into(), Some(pair.0));
         take(&mut leaf, second, flags.into(), Some(pair.1));
-        Ok((Fd::from_index(first), Fd::from_index(second)))
+        let fd_of = |bit| Fd::from_index(index * BITS + bit);
+        Ok((fd_of(first), fd_of(second)))
     }
 
     /// Opens both wherever they are. If there is an error, both are dropped, outside of all locks.

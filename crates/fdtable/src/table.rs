@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | look up | no lock | |
 //! | open the lowest | in the first leaf, or the one that the free hint names | search, in `open` |
-//! | open two of the lowest | in the first leaf | search, in `pair` |
+//! | open two of the lowest | in the leaf that the free hint names | search, in `pair` |
 //! | open any | in the leaf that the CPU has claimed | claim, in `any` |
 //! | close, flags, `dup3` | in the descriptor's own leaf | make or copy the leaf; see `on_close` |
 //! | reserve, install | in the first leaf, or one of the hint with reservations | elsewhere |
