@@ -1,5 +1,6 @@
-//! The descriptor tables of three projects, rebuilt on the library from their documentation.
+//! The descriptor tables of projects, rebuilt on the library from their documentation.
 //!
+//! - `fuse`: the handles of a passthrough FUSE server.
 //! - `lind`: Lind's `fdtables`, one table for each cage, with close handlers.
 //! - `litebox`: a table with objects of several kinds, and data for descriptors and for files.
 //! - `wasi`: WASI preview 1, whose rights belong to the descriptor.
@@ -9,6 +10,7 @@
 
 #![cfg(not(loom))]
 
+mod fuse;
 mod lind;
 mod litebox;
 mod wasi;
