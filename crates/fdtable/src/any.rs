@@ -40,7 +40,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn open_any(&self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.admit(data.flags)?;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = self.open_claimed(file.0, data, LockMode::Try);
         opened.or_else(|file| self.open_any_blocking(file, data))
@@ -53,7 +53,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
     pub fn reserve_any(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.admit(data.flags)?;
         let (_table, fd, mut writer) = self.take_wanted(Wanted::Any, None, data)?;
         Ok(Reservation::new(self, &mut writer, fd))
     }

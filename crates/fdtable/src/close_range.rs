@@ -64,7 +64,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC), and passes the files to
-    /// `each` like [`close_range`](Self::close_range). Reserved descriptors stay reserved. May wait
+    /// `each` like [`close_range`](Self::close_range). Before that, clears
+    /// [`CLOFORK`](FdFlags::CLOFORK) of the others. Reserved descriptors stay reserved. May wait
     /// for the lock, and allocates where a part of the table is shared since a fork.
     ///
     /// A process that shares its table must get one of its own before it executes a program, as
@@ -76,8 +77,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "execve")]
     #[doc(alias = "do_close_on_exec")]
     pub fn close_on_exec(&self, each: impl FnMut(ClosedFiles<T>)) -> Result<(), Error> {
-        let chosen = |leaf: &Leaf<T>, _| leaf.installed_of(leaf.cloexec.bits());
-        self.close_leaves(0, Fd::MAX.index(), chosen, each)
+        if self.has_had(FdFlags::CLOFORK) {
+            let chosen = |leaf: &Leaf<T>, _| flagged(leaf, FdFlags::CLOFORK) & !leaf.cloexec.bits();
+            self.change_flags(0, Fd::MAX.index(), chosen, |flags| flags - FdFlags::CLOFORK)?;
+        }
+        self.close_flagged(FdFlags::CLOEXEC, each)
     }
 
     /// Sets close-on-exec on every open descriptor from `first` to `last`, both included. May wait
@@ -90,21 +94,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "CLOSE_RANGE_CLOEXEC")]
     pub fn set_cloexec_range(&self, first: impl FdArg, last: impl FdArg) -> Result<(), Error> {
         let (first, last) = range_of(first, last)?;
-        let mut leaves = self.leaves(first, last);
-        leaves.try_for_each(|(index, meant)| {
-            let mut writer = self.tree.write();
-            let missing = |leaf: &Leaf<T>| meant & leaf.installed() & !leaf.cloexec.bits();
-            if Self::look(&writer, index, missing).is_none_or(|missing| missing == 0) {
-                return Ok(());
-            }
-            self.make_writable(&mut writer, index)?;
-            if let Some(mut leaf) = writer.lock_leaf(index) {
-                for bit in bits_of(missing(&leaf)) {
-                    set_flags(&mut leaf, bit, FdFlags::CLOEXEC);
-                }
-            }
-            Ok(())
-        })
+        self.admit(FdFlags::CLOEXEC)?;
+        let missing = |leaf: &Leaf<T>, meant| leaf.installed_of(meant & !leaf.cloexec.bits());
+        self.change_flags(first, last, missing, |flags| flags | FdFlags::CLOEXEC)
     }
 }
 
@@ -116,6 +108,19 @@ fn range_of(first: impl FdArg, last: impl FdArg) -> Result<(usize, usize), Error
     } else {
         Ok((first, last))
     }
+}
+
+/// Returns the descriptors of a leaf that are open with a flag.
+fn flagged<T: ?Sized>(leaf: &Leaf<T>, flag: FdFlags) -> u64 {
+    if flag == FdFlags::CLOEXEC {
+        return leaf.installed_of(leaf.cloexec.bits());
+    }
+    if !leaf.has_table() {
+        return 0;
+    }
+    let has_it = |&bit: &usize| FdData::from_slot(leaf.data(bit)).flags.contains(flag);
+    let chosen = bits_of(leaf.installed()).filter(has_it);
+    chosen.fold(0, |chosen, bit| chosen | 1 << bit)
 }
 
 /// Files whose descriptors were closed in one step: 1 to 64. Dropping them drops the references
@@ -212,6 +217,45 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             });
         });
         closed
+    }
+
+    /// Closes every descriptor that is open with a flag, and passes the files to `each`.
+    pub(crate) fn close_flagged(
+        &self,
+        flag: FdFlags,
+        each: impl FnMut(ClosedFiles<T>),
+    ) -> Result<(), Error> {
+        if !self.has_had(flag) {
+            return Ok(());
+        }
+        self.close_leaves(0, Fd::MAX.index(), |leaf, _| flagged(leaf, flag), each)
+    }
+
+    /// Changes the flags of the descriptors from `first` to `last` that `choose` picks in each
+    /// leaf, as [`close_leaves`](Self::close_leaves) closes them.
+    fn change_flags(
+        &self,
+        first: usize,
+        last: usize,
+        choose: impl Fn(&Leaf<T>, u64) -> u64,
+        change: impl Fn(FdFlags) -> FdFlags,
+    ) -> Result<(), Error> {
+        let mut leaves = self.leaves(first, last);
+        leaves.try_for_each(|(index, meant)| {
+            let choose = |leaf: &Leaf<T>| choose(leaf, meant);
+            let mut writer = self.tree.write();
+            if Self::look(&writer, index, choose).is_none_or(|chosen| chosen == 0) {
+                return Ok(());
+            }
+            self.make_writable(&mut writer, index)?;
+            if let Some(mut leaf) = writer.lock_leaf(index) {
+                for bit in bits_of(choose(&leaf)) {
+                    let flags = FdData::from_slot(leaf.data(bit)).flags;
+                    set_flags(&mut leaf, bit, change(flags));
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Closes every open descriptor that is not kept. No other thread uses the table. A panic ends

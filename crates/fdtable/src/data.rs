@@ -9,12 +9,12 @@
 //! lookups.
 
 use fdtable_objects::object::Borrowed;
-use fdtable_objects::radix::leaf::{NeedsLock, NewTable};
+use fdtable_objects::radix::leaf::{NeedsLock, NewTable, SlotData};
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::{index_of, place_of};
 use crate::rcu::{self, Guard};
-use crate::table::LeafGuard;
+use crate::table::{LeafGuard, LeafRef};
 use crate::{BorrowedFile, Error, FdArg, FdData, FileRef, Files, RawFd, Rcu};
 
 /// # Words of the caller's
@@ -153,15 +153,23 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         loop {
             let section = rcu::read_lock();
             let leaf = self.tree.leaf(index, &section)?;
-            let found = leaf
-                .borrow_with_data(bit)
-                .unwrap_or_else(|NeedsLock| self.tree.borrow_with_data_locked(&leaf, index, bit));
-            let (file, data) = found?;
+            let (file, data) = self.find_in(&leaf, index, bit)?;
             // Its last reference may have gone: then the descriptor was closed.
             if let Some(file) = file.upgrade() {
                 return Some((FileRef(file), FdData::from_slot(data)));
             }
         }
+    }
+
+    /// Finds a file with the data of the descriptor in a leaf. Makes no table.
+    pub(crate) fn find_in<'s>(
+        &self,
+        leaf: &LeafRef<'s, T>,
+        index: usize,
+        bit: usize,
+    ) -> Option<(Borrowed<'s, T>, SlotData)> {
+        let found = leaf.borrow_with_data(bit);
+        found.unwrap_or_else(|NeedsLock| self.tree.borrow_with_data_locked(leaf, index, bit))
     }
 
     /// Gives a leaf a table of data, if there is memory and the leaf is not shared. Without one,

@@ -62,7 +62,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         data: impl Into<FdData>,
     ) -> Result<Fd, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.admit(data.flags)?;
         let file = self.get_even_revoked(old.to_raw())?;
         self.open_from(min.to_raw(), file, data)
     }
@@ -99,7 +99,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<Fd, Error> {
         let (file, data) = self.peek(index_of(old.to_raw())).ok_or(Error::BadFd)?;
         let data = change(data);
-        data.flags.check()?;
+        self.admit(data.flags)?;
         self.open_from(min.to_raw(), file, data)
     }
 
@@ -121,7 +121,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         data: impl Into<FdData>,
     ) -> Result<Option<ClosedFile<T>>, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.admit(data.flags)?;
         let (old, new) = (old.to_raw(), new.to_raw());
         if old == new {
             return Err(Error::InvalidArgument);

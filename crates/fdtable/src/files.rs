@@ -1,6 +1,7 @@
 //! The table of one process: how it is made and dropped.
 
 use fdtable_objects::free_hint::FreeHint;
+use fdtable_sync::bitmap::Word;
 
 use crate::table::{MAX_LIMIT, TableState, Tree};
 
@@ -50,6 +51,8 @@ pub struct Files<T: ?Sized> {
     pub(crate) free_hint: FreeHint,
     /// Calls that remove files take the slow path, for the hook of [`on_close`](Self::on_close).
     pub(crate) is_watched: bool,
+    /// Set if a descriptor may have close-on-exec, or close-on-fork, or has had it.
+    pub(crate) flags_noted: [Word; 2],
     /// Dropped after the tree.
     pub(crate) end: TableEnd,
 }
@@ -76,6 +79,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             tree: Tree::new(TableState::new()),
             free_hint,
             is_watched: false,
+            flags_noted: [Word::new(), Word::new()],
             end: TableEnd::of(Origin::New),
         }
     }

@@ -15,30 +15,37 @@ use fdtable_sync::fallible::OutOfMemory;
 
 use crate::files::Origin;
 use crate::table::{Mark, WriteGuard};
-use crate::{Error, Fd, FdData, FileRef, Files};
+use crate::{Error, Fd, FdData, FdFlags, FileRef, Files};
 
 /// # Fork
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a child's table: the same files at the same descriptors, with the same flags and
-    /// limits. From then on the two are independent. The child gets neither reserved descriptors
-    /// nor the [hook](Self::on_close) of closes. The copy is atomic: changes by other threads wait
-    /// for it. May wait for the lock, and allocates. Takes a reference to each of the first 64
-    /// files; the rest of the table is shared, and a part of it is copied when either table changes
-    /// it.
+    /// limits. From then on the two are independent. The child gets neither reserved descriptors,
+    /// nor those with [`CLOFORK`](FdFlags::CLOFORK), nor the [hook](Self::on_close) of closes. The
+    /// copy is atomic: changes by other threads wait for it. May wait for the lock, and allocates.
+    /// Takes a reference to each of the first 64 files; the rest of the table is shared, and a part
+    /// of it is copied when either table changes it.
     ///
-    /// It is also `unshare(2)`, of a table that several processes use: replace the counted pointer
-    /// by one to a fork. With [`close_range`](Self::close_range) after it, it is
-    /// `CLOSE_RANGE_UNSHARE`: descriptors that are closed are not copied.
+    /// If a descriptor has had `CLOFORK`, the fork also looks at each 64 descriptors, and copies
+    /// those where one has it. For a moment it has a reference to the files of these descriptors:
+    /// if other threads close them meanwhile, it may drop the last one. No hook of closes runs.
+    ///
+    /// It is also `unshare(2)`, of a table that several processes use and where no descriptor has
+    /// `CLOFORK`: replace the counted pointer by one to a fork. Where one may, an unshare is a
+    /// [`fork_keeping`](Self::fork_keeping) of everything. With [`close_range`](Self::close_range)
+    /// after it, it is `CLOSE_RANGE_UNSHARE`: descriptors that are closed are not copied.
     ///
     /// ```
-    /// use fdtable::{FdFlags, FileRef, Files};
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
     ///
     /// let parent = Files::new();
     /// let fd = parent.open(FileRef::new("shared"), FdFlags::empty())?;
+    /// let own = parent.open(FileRef::new("own"), FdFlags::CLOFORK)?;
     /// let child = parent.fork()?;
     /// drop(parent.close(fd)?);
     /// assert_eq!(*child.get(fd)?, "shared");
-    /// # Ok::<(), fdtable::Error>(())
+    /// assert_eq!(child.get(own).unwrap_err(), Error::BadFd);
+    /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
@@ -50,7 +57,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "CLOSE_RANGE_UNSHARE")]
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = Self::new();
-        self.fork_into(&mut child)?;
+        self.fork_into_new(&mut child)?;
         Ok(child)
     }
 
@@ -76,12 +83,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if !child.is_new() {
             *child = Self::new();
         }
-        let shared = self.share_with(child);
-        if shared == Ok(0) {
-            return Ok(());
-        }
-        let inherited = shared.and_then(|opens| child.set_quarantine(opens));
-        inherited.inspect_err(|_| *child = Self::new())
+        let forked = self.fork_into_new(child);
+        forked.inspect_err(|_| *child = Self::new())
     }
 
     /// Makes a child's table like [`fork`](Self::fork), with only the descriptors for which `keep`
@@ -89,7 +92,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [data](FdData), on the calling thread and outside of locks. It sees what was open at the
     /// moment of the fork, whatever other threads change in this table meanwhile, before any other
     /// thread can use the child. If it panics, there is no child, and no reference is left behind.
-    /// Descriptors that are not kept are not copied.
+    /// Descriptors that are not kept are not copied. One with [`CLOFORK`](FdFlags::CLOFORK) is kept
+    /// too if `keep` says so.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -124,6 +128,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Makes `child`, which is new, a fork of this table. If there is an error, the contents of
+    /// `child` are unspecified.
+    #[inline(always)]
+    fn fork_into_new(&self, child: &mut Self) -> Result<(), Error> {
+        let quarantine = self.share_with(child)?;
+        if child.has_had(FdFlags::CLOFORK) {
+            child.close_flagged(FdFlags::CLOFORK, drop)?;
+            child.noted(FdFlags::CLOFORK).clear(0);
+        }
+        if quarantine > 0 {
+            child.set_quarantine(quarantine)?;
+        }
+        Ok(())
+    }
+
     /// Makes `child` a copy of this table, except the quarantine. `child` is empty and not shared
     /// yet. Returns the number of opens that a descriptor waits for in this table's quarantine.
     fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
@@ -133,14 +152,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         child.free_hint.set_limit(self.free_hint.limit());
         if !writer.has_nodes() {
             writer.share_with(&mut child.tree, core::iter::empty())?;
-            return Ok(quarantine);
+        } else {
+            writer.exclude_readers();
+            let forked = self.fork_shut(&mut writer, child);
+            writer.admit_readers();
+            drop(writer);
+            // Without the lock: the end of a change runs callbacks, which may use this table.
+            forked?.iter().for_each(|&index| child.drop_reserved(index));
         }
-        writer.exclude_readers();
-        let forked = self.fork_shut(&mut writer, child);
-        writer.admit_readers();
-        drop(writer);
-        // Without the lock: the end of a change runs callbacks, which may use this table.
-        forked?.iter().for_each(|&index| child.drop_reserved(index));
+        // After the copy: it has synchronised with the threads whose flags are in it.
+        for (copy, noted) in child.flags_noted.iter().zip(&self.flags_noted) {
+            copy.replace(noted.bits());
+        }
         Ok(quarantine)
     }
 

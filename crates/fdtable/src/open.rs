@@ -97,7 +97,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn open(&self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.admit(data.flags)?;
         let file = file.0;
         // Nearly always the lock of the leaf is free. Then this makes no calls, but for that at its
         // end: no registers have to be saved.

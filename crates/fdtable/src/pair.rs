@@ -59,7 +59,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         pair: (FileRef<T>, FileRef<T>),
         flags: FdFlags,
     ) -> Result<(Fd, Fd), Error> {
-        flags.check()?;
+        self.admit(flags)?;
+        if flags.contains(FdFlags::CLOFORK) {
+            return self.open_pair_reserved(pair, flags);
+        }
         let pair = (pair.0.0, pair.1.0);
         let opened = self
             .open_pair_hinted(pair, flags, LockMode::Try)
@@ -77,7 +80,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// a call that fails then leaves no trace: no other call sees one of them taken. A larger count
     /// is reserved in steps of that size, each atomic, so that the lock is never held for long. If
     /// such a call fails in a later step, other threads may have found the descriptors of the
-    /// earlier steps taken, and a [quarantine](Self::set_quarantine) counts them as opens.
+    /// earlier steps taken, and a [quarantine](Self::set_quarantine) counts them as opens. So may
+    /// a call with [`CLOFORK`](FdFlags::CLOFORK) that fails with ENOMEM.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
@@ -86,17 +90,37 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the list
     ///   of descriptors.
     pub fn reserve_many(&self, count: usize, flags: FdFlags) -> Result<Reservations<'_, T>, Error> {
-        flags.check()?;
+        self.admit(flags)?;
         let mut fds = Vec::new();
         if count > self.free_hint.limit() {
             return Err(Error::TooManyFiles);
         }
         fds.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
-        self.reserve_in_steps(count, &mut fds, flags)?;
-        Ok(Reservations {
+        self.reserve_in_steps(count, &mut fds, flags - FdFlags::CLOFORK)?;
+        let reserved = Reservations {
             files: self,
             fds: fds.into_iter(),
-        })
+        };
+        if flags.contains(FdFlags::CLOFORK) {
+            let mut each = reserved.fds().iter();
+            each.try_for_each(|&fd| self.set_reserved_data(fd, flags.into()))?;
+        }
+        Ok(reserved)
+    }
+
+    /// Opens both with flags that need tables of data.
+    #[cold]
+    fn open_pair_reserved(
+        &self,
+        pair: (FileRef<T>, FileRef<T>),
+        flags: FdFlags,
+    ) -> Result<(Fd, Fd), Error> {
+        let both = self.reserve_many(2, flags)?;
+        let (first, second) = (both.fds()[0], both.fds()[1]);
+        for (reserved, file) in both.zip([pair.0, pair.1]) {
+            reserved.install(file);
+        }
+        Ok((first, second))
     }
 
     /// Opens both in the first leaf of the hint, if it has room for them, or returns them.

@@ -150,7 +150,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         data: FdData,
         expected: &Expected<'_, T>,
     ) -> Result<Option<Removed<T>>, Error> {
-        data.flags.check()?;
+        self.admit(data.flags)?;
         let number = Fd::new(fd)?.index();
         if number >= self.free_hint.limit() {
             return Err(Error::BadFd);

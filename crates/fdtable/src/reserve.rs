@@ -62,7 +62,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn reserve(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.admit(data.flags)?;
         match self.open_hinted(None, data, LockMode::Try, |leaf| leaf.state().listed) {
             Ok(fd) => Ok(Reservation { files: self, fd }),
             Err(_) => self.reserve_lowest(Fd::MIN, data),
@@ -83,7 +83,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         data: impl Into<FdData>,
     ) -> Result<Reservation<'_, T>, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.admit(data.flags)?;
         let min = Fd::new(min.to_raw()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
@@ -185,7 +185,7 @@ impl<'f, T: ?Sized + Send + Sync> Reservation<'f, T> {
     /// The file is then dropped, and the descriptor is free.
     pub fn install_with(self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
         let data = data.into();
-        data.flags.check()?;
+        self.files.admit(data.flags)?;
         self.files.set_reserved_data(self.fd, data)?;
         Ok(self.install(file))
     }
@@ -249,7 +249,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Sets the data of a descriptor that the caller has reserved.
-    fn set_reserved_data(&self, fd: Fd, data: FdData) -> Result<(), Error> {
+    pub(crate) fn set_reserved_data(&self, fd: Fd, data: FdData) -> Result<(), Error> {
         let (index, bit) = place_of(fd.index());
         let mut table = data.new_table()?;
         let writer = self.tree.write();

@@ -380,15 +380,8 @@ pub(crate) fn take<T: ?Sized>(
     }
 }
 
-pub(crate) fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
-    if leaf.cloexec.test(bit) {
-        FdFlags::CLOEXEC
-    } else {
-        FdFlags::empty()
-    }
-}
-
-/// Sets the flags of an open descriptor, with the leaf locked.
+/// Sets the flags of an open descriptor, with the leaf locked. The leaf has a table of data if a
+/// flag needs one.
 pub(crate) fn set_flags<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags) {
     set_cloexec(leaf, bit, flags);
     if leaf.has_table() {

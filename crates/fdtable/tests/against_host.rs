@@ -119,9 +119,12 @@ struct History {
     calls: Vec<Call>,
 }
 
+/// Flags that Linux has too.
+const FLAGS: &[FdFlags] = &[FdFlags::empty(), FdFlags::CLOEXEC];
+
 fn history(limits: Vec<u32>) -> impl Strategy<Value = History> {
     let open = prop_oneof![3 => Just(0), 1 => 60..4200_u32];
-    let calls = vec(call(limits.clone()), 1..400);
+    let calls = vec(call(limits.clone(), FLAGS), 1..400);
     (select(limits), open, calls).prop_map(|(limit, open, calls)| History { limit, open, calls })
 }
 

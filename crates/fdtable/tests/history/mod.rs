@@ -78,10 +78,10 @@ fn open_number() -> impl Strategy<Value = Number> {
     prop_oneof![0..8, 0..200, select(BOUNDARIES)].prop_map(Number::Open)
 }
 
-/// Flags, and now and then unknown ones, which every call refuses.
-pub(crate) fn flags() -> impl Strategy<Value = FdFlags> {
+/// Some of these flags, and now and then unknown ones, which every call refuses.
+pub(crate) fn flags_of(known: &'static [FdFlags]) -> impl Strategy<Value = FdFlags> + use<> {
     let unknown = (0..=1_u32).prop_map(|less| FdFlags::from_bits_retain(u32::MAX - less));
-    prop_oneof![24 => select(vec![FdFlags::empty(), FdFlags::CLOEXEC]), 1 => unknown]
+    prop_oneof![24 => select(known), 1 => unknown]
 }
 
 /// A call that every table has.
@@ -146,7 +146,11 @@ impl Call {
     }
 }
 
-pub(crate) fn call(limits: Vec<u32>) -> impl Strategy<Value = Call> {
+pub(crate) fn call(
+    limits: Vec<u32>,
+    known: &'static [FdFlags],
+) -> impl Strategy<Value = Call> + use<> {
+    let flags = || flags_of(known);
     let count = prop_oneof![8 => Just(1), 1 => 2..70_u32];
     prop_oneof![
         16 => (count, flags()).prop_map(|(count, flags)| Call::Open(count, flags)),

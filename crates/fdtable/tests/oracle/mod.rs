@@ -281,7 +281,7 @@ impl<F: Clone> Table<F> {
     pub(crate) fn set_cloexec_range(&mut self, first: u32, last: u32) -> Result<(), i32> {
         let meant = Self::range(first, last)?;
         for entry in self.entries.iter_mut().filter(|e| meant(e)) {
-            entry.data.flags = FdFlags::CLOEXEC;
+            entry.data.flags |= FdFlags::CLOEXEC;
         }
         Ok(())
     }
@@ -300,24 +300,30 @@ impl<F: Clone> Table<F> {
         Ok(())
     }
 
-    /// fork(2): "The child inherits copies of the parent's set of open file descriptors."
+    /// fork(2): "The child inherits copies of the parent's set of open file descriptors", but for
+    /// those with `FD_CLOFORK` of POSIX.1-2024.
     pub(crate) fn fork(&self) -> Self {
-        let (limit, mut entries) = (self.limit, self.entries.clone());
-        entries.retain(|entry| entry.file.is_some());
-        Self { limit, entries }
-    }
-
-    /// As [`fork`](Self::fork), with the kept descriptors alone.
-    pub(crate) fn fork_keeping(&self, keep: impl Fn(i32) -> bool) -> Self {
-        let mut child = self.fork();
-        child.entries.retain(|entry| keep(entry.number));
+        let mut child = self.fork_keeping(|_| true);
+        let is_kept = |entry: &Entry<F>| !entry.data.flags.contains(FdFlags::CLOFORK);
+        child.entries.retain(is_kept);
         child
     }
 
-    /// execve(2): "file descriptors that are marked close-on-exec are closed".
+    /// As [`fork`](Self::fork), with the kept descriptors alone, whatever flags they have.
+    pub(crate) fn fork_keeping(&self, keep: impl Fn(i32) -> bool) -> Self {
+        let (limit, mut entries) = (self.limit, self.entries.clone());
+        entries.retain(|entry| entry.file.is_some() && keep(entry.number));
+        Self { limit, entries }
+    }
+
+    /// execve(2): "file descriptors that are marked close-on-exec are closed". The others lose
+    /// `FD_CLOFORK`.
     pub(crate) fn exec(&mut self) {
-        self.entries
-            .retain(|e| e.file.is_none() || e.data.flags.is_empty());
+        let is_closed = |e: &Entry<F>| e.data.flags.contains(FdFlags::CLOEXEC);
+        self.entries.retain(|e| e.file.is_none() || !is_closed(e));
+        for entry in self.entries.iter_mut().filter(|e| e.file.is_some()) {
+            entry.data.flags -= FdFlags::CLOFORK;
+        }
     }
 
     pub(crate) fn next_open(&self, from: i32) -> Option<i32> {
@@ -374,9 +380,8 @@ impl<F: Clone> Table<F> {
 /// dup(2): "EINVAL (dup3()) flags contain an invalid value." So do all other calls.
 fn check(data: impl Into<FdData>) -> Result<FdData, i32> {
     let data = data.into();
-    match data.flags {
-        FdFlags::CLOEXEC => Ok(data),
-        flags if flags.is_empty() => Ok(data),
+    match data.flags.bits() {
+        0..=3 => Ok(data),
         _ => Err(EINVAL),
     }
 }

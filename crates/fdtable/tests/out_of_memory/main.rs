@@ -29,6 +29,7 @@ use oracle::{Oracle, Table};
 
 const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
+const CLOFORK: FdFlags = FdFlags::CLOFORK;
 const WORD: FdData = FdData::new(CLOEXEC, 7);
 
 /// Permission of a call to allocate.
@@ -174,6 +175,15 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("a third fork", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
     ("what is shared since: open", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
     ("what is shared since: dup3", MayGrow, |t, _| t.dup3(0, 20_000_000, CLOEXEC).map(|_| 20_000_000), |t, _| t.dup3(0, 20_000_000, CLOEXEC)),
+    ("close-on-fork: open", MayGrow, |t, f| number(t.open(f, CLOFORK)), |t, f| t.open(Some(f), CLOFORK)),
+    ("close-on-fork: flags", MayGrow, |t, _| t.set_fd_flags(20_000_000, CLOFORK).map(|()| 0), |t, _| t.set_flags(20_000_000, CLOFORK).map(|()| 0)),
+    ("close-on-fork: what it is", NeverNeeded, |t, _| t.fd_flags(20_000_000).map(|flags| flags.bits().cast_signed()), |_, _| Ok(2)),
+    ("close-on-fork: a pair", MayGrow, |t, f| t.open_pair((f.clone(), f), CLOFORK).map(|two| two.0.raw()), |t, f| t.open_pair([f, f], CLOFORK).map(|two| two[0])),
+    ("close-on-fork: many", MayGrow, |t, _| t.reserve_many(200, CLOFORK).map(|many| many.fds()[0].raw()), |t, _| { let n = t.open(None, NONE); cancel_there(t, n) }),
+    ("close-on-fork: dup3", MayGrow, |t, _| t.dup3(0, 600_000, CLOFORK).map(|_| 600_000), |t, _| t.dup3(0, 600_000, CLOFORK)),
+    ("close-on-fork: rename", MayGrow, |t, _| t.rename(600_000, 700_000).map(|_| 0), |t, _| t.rename(600_000, 700_000).map(|_| 0)),
+    ("close-on-fork: fork", MayGrow, |t, _| t.fork().map(|child| child.get(700_000).map_or(0, |_| 1)), |t, _| { t.fork(); Ok(0) }),
+    ("close-on-fork: fork of a part", MayGrow, |t, _| t.fork_keeping(|fd, _, _| fd.raw() > 64).map(|child| child.get(700_000).map_or(0, |_| 1)), |_, _| Ok(1)),
     ("a range of several leaves", MayStop, |t, _| t.close_range(0, 40_000, drop).map(|()| 0), |t, _| t.close_range(0, 40_000).map(|()| 0)),
     ("exec", MayStop, |t, _| t.close_on_exec(drop).map(|()| 0), |t, _| { t.exec(); Ok(0) }),
     ("the rest", MayStop, |t, _| t.close_range(0, u32::MAX, drop).map(|()| 0), |t, _| t.close_range(0, u32::MAX).map(|()| 0)),

@@ -19,7 +19,7 @@ use std::sync::{Arc, MutexGuard};
 use fdtable::{ClosedFile, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, Reservation, rcu};
 use fdtable_sync::percpu;
 use history::subject::{Subject, answer};
-use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
+use history::{Answer, Call, Number, Table, call, flags_of, likely_open, number};
 use ledger::{Maker, Object, Token};
 use oracle::Oracle;
 use proptest::collection::vec;
@@ -43,6 +43,20 @@ const LIMITS: &[u32] = &[
     u32::MAX,
     u32::MAX,
 ];
+
+/// Close-on-fork is rarer, so that children have files.
+const FLAGS: &[FdFlags] = &[
+    FdFlags::empty(),
+    FdFlags::empty(),
+    FdFlags::CLOEXEC,
+    FdFlags::CLOEXEC,
+    FdFlags::CLOFORK,
+    FdFlags::all(),
+];
+
+fn flags() -> impl Strategy<Value = FdFlags> {
+    flags_of(FLAGS)
+}
 
 /// How many processes there may be at once that make reservations, and live to the end.
 const PROCESSES: usize = 4;
@@ -148,7 +162,7 @@ fn with_data() -> impl Strategy<Value = WithData> {
 
 fn child_action() -> impl Strategy<Value = ChildAction> {
     prop_oneof![
-        12 => call(LIMITS.to_vec()).prop_map(ChildAction::Call),
+        12 => call(LIMITS.to_vec(), FLAGS).prop_map(ChildAction::Call),
         6 => with_data().prop_map(ChildAction::WithData),
         2 => (1..70_u32, data()).prop_map(|(count, data)| ChildAction::OpenAny(count, data)),
         1 => Just(ChildAction::Fork),
@@ -163,7 +177,7 @@ fn range_flags() -> impl Strategy<Value = u32> {
 
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        50 => call(LIMITS.to_vec()).prop_map(Action::Call),
+        50 => call(LIMITS.to_vec(), FLAGS).prop_map(Action::Call),
         30 => with_data().prop_map(Action::WithData),
         5 => flags().prop_map(Action::Reserve),
         3 => (number(), flags()).prop_map(|(min, flags)| Action::ReserveFrom(min, flags)),

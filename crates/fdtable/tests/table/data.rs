@@ -392,7 +392,7 @@ const RESERVES: &[(&str, Reserve)] = &[
     ("reserve_from", |files, fd| drop(files.reserve_from(fd, CLOEXEC).expect(ROOM))),
     ("install_with", |files, fd| {
         let reserved = files.reserve_from(fd, CLOEXEC).expect(ROOM);
-        let unknown = FdFlags::from_bits_retain(2);
+        let unknown = FdFlags::from_bits_retain(4);
         let refused = reserved.install_with(FileRef::new(1), (unknown, 7));
         assert_eq!(refused, Err(Error::InvalidArgument));
     }),
@@ -672,7 +672,7 @@ fn a_duplicate_keeps_what_its_caller_chooses() {
             assert_eq!(data, kept);
         }
     }
-    let unknown = FdData::new(FdFlags::from_bits_retain(2), 0);
+    let unknown = FdData::new(FdFlags::from_bits_retain(4), 0);
     let refused = table().dup_with(SOURCE, 0, |_| unknown);
     assert_eq!(refused, Err(Error::InvalidArgument));
 }

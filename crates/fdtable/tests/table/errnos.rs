@@ -255,9 +255,9 @@ fn what_the_man_pages_allow_is_no_error() {
     }
 }
 
-/// Bits of flags that have no name, with and without the one that has.
+/// Bits of flags that have no name, with and without those that have.
 const UNKNOWN: &[FdFlags] = &[
-    FdFlags::from_bits_retain(1 << 1),
+    FdFlags::from_bits_retain(1 << 2),
     FdFlags::from_bits_retain(1 << 31),
     FdFlags::from_bits_retain(u32::MAX - 1),
     FdFlags::from_bits_retain(u32::MAX),

@@ -22,6 +22,7 @@ mod oracle;
 mod against_oracle;
 mod any_number;
 mod callers_code;
+mod clofork;
 mod closed;
 mod conversions;
 mod data;

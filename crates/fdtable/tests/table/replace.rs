@@ -12,7 +12,7 @@ use crate::waiting::{patiently, wait_until_free};
 
 const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
-const UNKNOWN: FdFlags = FdFlags::from_bits_retain(2);
+const UNKNOWN: FdFlags = FdFlags::from_bits_retain(4);
 const OPEN: &str = "it is open";
 const ROOM: &str = "there is room";
 const MEMORY: &str = "there is memory";

@@ -92,7 +92,7 @@ pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong)
         libc::F_GETFD => Ok(system.process.get_flags(fd)?.bits().cast_signed()),
         libc::F_SETFD => {
             // As on Linux, bits other than `FD_CLOEXEC` are ignored.
-            let flags = FdFlags::from_bits_truncate(argument as c_uint);
+            let flags = FdFlags::from_bits_truncate(argument as c_uint) & FdFlags::CLOEXEC;
             system.process.set_flags(fd, flags)?;
             Ok(0)
         }
