@@ -24,7 +24,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl FdArg) -> Result<Fd, Error> {
-        let (old, data) = (old.to_raw(), FdData::default());
+        self.dup_lowest(old.to_raw(), FdData::default())
+    }
+
+    #[inline(always)]
+    fn dup_lowest(&self, old: RawFd, data: FdData) -> Result<Fd, Error> {
         // Two steps, as POSIX has it: first the file, then the descriptor. Under one lock, if both
         // are in the first leaf.
         let opened = if index_of(old) < BITS
@@ -63,6 +67,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<Fd, Error> {
         let data = data.into();
         self.admit(data.flags)?;
+        // With a limit of 0, no minimum is valid.
+        if min.to_raw() == 0 && self.free_hint.limit() > 0 {
+            return self.dup_lowest(old.to_raw(), data);
+        }
         let file = self.get_even_revoked(old.to_raw())?;
         self.open_from(min.to_raw(), file, data)
     }

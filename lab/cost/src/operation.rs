@@ -85,9 +85,12 @@ operations! {
     close_of_mutex_slab, Middle, SIZES;
     close_nothing, Middle, SIZES;
     dup, Random, SIZES;
+    dup_min, Random, SIZES;
     dup2, Random, SIZES;
     replace, Random, SIZES;
     reserve_and_install, Middle, SIZES;
+    close_range_empty, Middle, SIZES;
+    close_on_exec_empty, Middle, SIZES;
     fork, Middle, FORKS;
     new_file_and_drop, Middle, ANY_SIZE;
     listed_file_and_drop, Middle, ANY_SIZE;
@@ -260,6 +263,11 @@ fn dup(tables: &Tables, meter: &mut Meter, fd: RawFd) {
     drop(tables.close(new.raw()));
 }
 
+fn dup_min(tables: &Tables, meter: &mut Meter, fd: RawFd) {
+    let new = meter.measure(|| tables.files.dup_min(fd, 0, FdFlags::empty()));
+    drop(tables.close(new.expect("open").raw()));
+}
+
 fn dup2(tables: &Tables, meter: &mut Meter, fd: RawFd) {
     let own = tables.open();
     drop(meter.measure(|| tables.files.dup2(fd, own)).expect("open"));
@@ -279,6 +287,18 @@ fn reserve_and_install(tables: &Tables, meter: &mut Meter, fd: RawFd) {
         let reserved = tables.files.reserve(FdFlags::empty());
         reserved.expect("there is memory").install(file)
     });
+}
+
+/// Above all descriptors, in the last leaf that has some.
+fn close_range_empty(tables: &Tables, meter: &mut Meter, _: RawFd) {
+    let first = tables.live as u32;
+    let closed = meter.measure(|| tables.files.close_range(first, u32::MAX, drop));
+    closed.expect("there is memory");
+}
+
+fn close_on_exec_empty(tables: &Tables, meter: &mut Meter, _: RawFd) {
+    let closed = meter.measure(|| tables.files.close_on_exec(drop));
+    closed.expect("there is memory");
 }
 
 fn fork(tables: &Tables, meter: &mut Meter, _: RawFd) {
