@@ -30,6 +30,9 @@ pub(super) struct Interior {
     pub(super) head: NodeHead,
     /// How many children there are. Guarded by the tree's lock.
     children_count: AtomicU32,
+    /// No child is at this position or above. Never falls, so a walk over the children of a node
+    /// that has few ends soon.
+    end: AtomicU32,
     /// A bit for each child below which there is nothing free.
     full: [Word; WORDS],
     pub(super) children: [AtomicPtr<Erased>; FANOUT],
@@ -68,6 +71,7 @@ impl Interior {
         Self {
             head: NodeHead::of::<Self>(owner, LockTag::of(0)),
             children_count: AtomicU32::new(0),
+            end: AtomicU32::new(0),
             full: core::array::from_fn(|_| Word::new()),
             children: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
         }
@@ -79,13 +83,15 @@ impl Interior {
         for (new, old) in copy.full.iter().zip(&old.full) {
             new.replace(old.bits());
         }
-        for (new, old) in copy.children.iter().zip(&old.children) {
+        let end = old.end();
+        for (new, old) in copy.children.iter().zip(&old.children[..end]) {
             // Acquire: pairs with the release in `set_child`. Relaxed: the copy is not published.
             new.store(old.load(Acquire), Relaxed);
         }
-        // Relaxed, both: the original is frozen, and the copy not published.
+        // Relaxed, all: the original is frozen, and the copy not published.
         let count = old.children_count.load(Relaxed);
         copy.children_count.store(count, Relaxed);
+        copy.end.store(end as u32, Relaxed);
         copy
     }
 
@@ -108,7 +114,7 @@ impl Interior {
     }
 
     fn children(&self) -> impl Iterator<Item = *mut Erased> {
-        self.children
+        self.children[..self.end()]
             .iter()
             // Acquire: pairs with the release in `set_child`, so the complete child is visible.
             .map(|child| child.load(Acquire))
@@ -123,13 +129,21 @@ impl Interior {
     /// Publishes or removes a child. With the tree's lock held.
     pub(super) fn set_child(&self, index: usize, level: u32, child: *mut Erased) {
         let before = self.child(index, level);
-        // Relaxed, all three: only the holder of the tree's lock writes them.
+        // Relaxed, all: only the holder of the tree's lock writes them.
         let count = self.children_count.load(Relaxed);
         let count =
             count + u32::from(!child.is_null()) - u32::from(!before.load(Relaxed).is_null());
         self.children_count.store(count, Relaxed);
+        let end = self.end().max(child_index(index, level) + 1);
+        self.end.store(end as u32, Relaxed);
         // Release: pairs with the acquire of every walk, so the node is complete there.
         before.store(child, Release);
+    }
+
+    fn end(&self) -> usize {
+        // Relaxed: a thread that has synchronised with the one that published a child finds an end
+        // above it. Another may miss the child, as if it had come before.
+        self.end.load(Relaxed) as usize
     }
 
     pub(super) fn is_childless(&self) -> bool {
@@ -241,7 +255,7 @@ pub(super) unsafe fn next_leaf<'l, T: ?Sized, S>(
     let own = child_index(from, level);
     let span = 1 << (FANOUT_BITS * (level - 1));
     let base = from / (span * FANOUT) * (span * FANOUT);
-    for child in own..FANOUT {
+    for child in own..parent.end() {
         // Acquire: pairs with the release in `set_child`.
         let below = parent.children[child].load(Acquire);
         if below.is_null() {
