@@ -525,16 +525,6 @@ impl<'l, T: ?Sized, S> LeafGuard<'l, T, S> {
         }
     }
 
-    /// Sets the word of a slot. Does nothing if the leaf has no table.
-    ///
-    /// # Panics
-    /// If the slot is not below [`BITS`].
-    pub fn set_word(&mut self, bit: usize, word: u64) {
-        if let Some(table) = self.leaf.table.get() {
-            table.set_word(bit, word);
-        }
-    }
-
     /// Sets the word of a slot, and returns the one before, if the leaf has a table.
     ///
     /// # Panics

@@ -1151,7 +1151,7 @@ mod slot_data {
                 let tree = with_data(&fates, 0);
                 change(&tree, |leaf| {
                     leaf.set_flags(0, before.flags);
-                    leaf.set_word(0, before.word);
+                    leaf.exchange_word(0, before.word);
                 });
                 let first = change(&tree, |leaf| leaf.get(0)).expect("it is open");
                 let (first_is_at, second) = (address(&first), fates.object());
@@ -1231,7 +1231,7 @@ mod slot_data {
     #[test]
     fn a_reader_finds_flags_with_a_word_that_was_set_before() {
         let write = |tree: &Sample, next: Ref<Rcu<Object>>| {
-            change(tree, |leaf| leaf.set_word(0, THREE.word));
+            change(tree, |leaf| _ = leaf.exchange_word(0, THREE.word));
             change(tree, |leaf| leaf.set_flags(0, THREE.flags));
             drop(next);
         };
@@ -1317,7 +1317,7 @@ mod slot_data {
             let tree = with_data(&fates, 0);
             let writer = thread(&tree, |tree| {
                 change(tree, |leaf| leaf.set_flags(0, 2));
-                change(tree, |leaf| leaf.set_word(0, 7));
+                change(tree, |leaf| _ = leaf.exchange_word(0, 7));
                 change(tree, |leaf| leaf.set_flags(0, 4));
             });
             let found = read(&tree).map(|(_, data)| (data.flags, data.word));
@@ -1341,7 +1341,7 @@ mod slot_data {
                     change(tree, |leaf| {
                         leaf.add_table(&mut new);
                         leaf.set_flags(0, 2);
-                        leaf.set_word(0, 7);
+                        leaf.exchange_word(0, 7);
                     });
                 };
                 let check = |tree: &Sample| {

@@ -862,7 +862,7 @@ mod slot_data {
             let mut writer = other.write();
             writer.make_writable(slot / BITS).expect("there is memory");
             let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
-            leaf.set_word(slot % BITS, 7);
+            leaf.exchange_word(slot % BITS, 7);
             leaf.set_flags(slot % BITS, 2);
             drop(leaf);
             drop(writer);
