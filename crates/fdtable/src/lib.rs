@@ -167,5 +167,5 @@ pub use files::Files;
 pub use lookup::Block;
 pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{Reservation, Reservations};
-pub use superblock::{Access, Statistics, SuperBlock, WantWrite};
+pub use superblock::{Access, SuperBlock, WantWrite};
 pub use weak::WeakFile;

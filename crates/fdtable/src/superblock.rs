@@ -9,8 +9,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use fdtable_objects::percpu_list::{Access, Statistics};
-use fdtable_objects::percpu_list::{Iter, PerCpuList, Refused, Writing};
+pub use fdtable_objects::percpu_list::Access;
+use fdtable_objects::percpu_list::{PerCpuList, Refused, Statistics, Writing};
 use fdtable_sync::unwind;
 
 use crate::{Error, FileRef};
@@ -160,16 +160,30 @@ impl<T: ?Sized> SuperBlock<T> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
-    pub fn revoke_where(&self, which: impl FnMut(&T) -> bool) -> Result<usize, Error> {
-        let mut revocation = Revocation {
-            files: self.files.iter()?,
-            which,
-            at: None,
-            is_choosing: false,
-            revoked: 0,
-        };
-        unwind::finish(|| revocation.go_on());
-        Ok(revocation.revoked)
+    pub fn revoke_where(&self, mut which: impl FnMut(&T) -> bool) -> Result<usize, Error> {
+        let mut files = self.files.iter()?;
+        let (mut current, mut is_choosing, mut revoked) = (None, false, 0);
+        // Called again if a hook panics. A panic of `which` ends it.
+        unwind::finish(|| {
+            loop {
+                // May be the last reference, and run the hook.
+                drop(current.take());
+                if is_choosing {
+                    return;
+                }
+                let Some(file) = files.next() else {
+                    return;
+                };
+                let file = current.insert(FileRef(file));
+                is_choosing = true;
+                let is_chosen = which(file);
+                is_choosing = false;
+                if is_chosen {
+                    revoked += usize::from(FileRef::revoke(file));
+                }
+            }
+        });
+        Ok(revoked)
     }
 
     /// Unmounts: no file can be opened any more. Waits for the locks of all CPUs' lists.
@@ -217,7 +231,8 @@ impl<T: ?Sized> SuperBlock<T> {
     }
 
     /// Returns how often files were opened and closed, for each CPU. It reads the lists and locks
-    /// like [`open_files`](Self::open_files).
+    /// like [`open_files`](Self::open_files). For experiments.
+    #[doc(hidden)]
     pub fn statistics(&self) -> Statistics {
         self.files.statistics()
     }
@@ -229,39 +244,6 @@ impl<T: ?Sized> SuperBlock<T> {
 #[doc(alias = "mnt_drop_write")]
 pub struct WantWrite<'s, T: ?Sized> {
     _writing: Writing<'s, T>,
-}
-
-/// A revocation in progress.
-struct Revocation<'s, T: ?Sized, F: FnMut(&T) -> bool> {
-    files: Iter<'s, T>,
-    which: F,
-    /// The current file. Dropping this reference may run its hook.
-    at: Option<FileRef<T>>,
-    /// `which` is running.
-    is_choosing: bool,
-    revoked: usize,
-}
-
-impl<T: ?Sized, F: FnMut(&T) -> bool> Revocation<'_, T, F> {
-    /// Revokes the remaining files, unless `which` has panicked. Called again if a hook panics.
-    fn go_on(&mut self) {
-        loop {
-            drop(self.at.take());
-            if self.is_choosing {
-                return;
-            }
-            self.at = self.files.next().map(FileRef);
-            let Some(file) = &self.at else {
-                return;
-            };
-            self.is_choosing = true;
-            let is_chosen = (self.which)(file);
-            self.is_choosing = false;
-            if is_chosen {
-                self.revoked += usize::from(FileRef::revoke(file));
-            }
-        }
-    }
 }
 
 impl<T: ?Sized> fmt::Debug for SuperBlock<T> {

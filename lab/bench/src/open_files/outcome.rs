@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use fdtable::Statistics;
+use fdtable_objects::percpu_list::Statistics;
 
 use crate::usage::Usage;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use fdtable::rcu;
+use fdtable_objects::percpu_list::Statistics;
 use serde::Serialize;
 
 use super::lists::Lists;
@@ -120,8 +121,8 @@ impl Locality {
     fn of(lists: Lists, outcomes: &[Outcome]) -> Option<Self> {
         let counted: Option<Vec<_>> = outcomes.iter().map(|outcome| outcome.lists).collect();
         let counted = counted?;
-        let hits = |of: fn(&fdtable::Statistics) -> u64| {
-            let rate = |it: &fdtable::Statistics| of(it) as f64 / it.left as f64;
+        let hits = |of: fn(&Statistics) -> u64| {
+            let rate = |it: &Statistics| of(it) as f64 / it.left as f64;
             let rates: Vec<_> = counted.iter().map(rate).collect();
             (lists == Lists::PerCpu).then(|| Summary::of(&rates))
         };
@@ -137,8 +138,6 @@ impl Locality {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use fdtable::Statistics;
 
     use super::*;
     use crate::experiment::Silent;
