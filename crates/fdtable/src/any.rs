@@ -54,8 +54,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn reserve_any(&self, data: impl Into<FdData>) -> Result<Reservation<'_, T>, Error> {
         let data = data.into();
         self.admit(data.flags)?;
-        let (_table, fd, mut writer) = self.take_wanted(Wanted::Any, None, data)?;
-        Ok(Reservation::new(self, &mut writer, fd))
+        self.reserve_wanted(Wanted::Any, data)
     }
 
     /// Opens `file` where [`open_any`](Self::open_any) has to block or to claim a leaf. If there is
@@ -72,14 +71,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` in the leaf that this CPU has claimed, or returns it.
     #[inline(always)]
     fn open_claimed(&self, file: Ref<T>, data: FdData, mode: LockMode) -> Result<Fd, Ref<T>> {
-        let Some(reader) = mode.enter(&self.tree) else {
+        let reader = match mode {
+            LockMode::Try => self.tree.try_read(),
+            LockMode::Block => self.tree.read(),
+        };
+        let Some(reader) = reader else {
             return Err(file);
         };
         let Some((index, cpu)) = self.free_hint.claimed() else {
             cold_path();
             return Err(file);
         };
-        let leaf = mode.lock_by_walk(&reader, index);
+        let leaf = match mode {
+            LockMode::Try => reader.try_lock_by_walk(index, |_| true),
+            LockMode::Block => reader.lock_leaf(index),
+        };
         let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == claim_of(cpu);
         self.open_in(leaf, index, permit, file, data)
     }
@@ -103,39 +109,30 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer: &mut WriteGuard<'_, T>,
         take: &mut Take<'_, T>,
     ) -> Result<Option<Fd>, Error> {
-        match self.take_claimed(writer, take) {
-            None => self.claim(writer, take),
-            taken => Ok(taken),
+        if let Some(fd) = self.take_claimed(writer, take) {
+            return Ok(Some(fd));
         }
-    }
-
-    /// Claims a leaf for this CPU, and takes a descriptor of it.
-    fn claim(
-        &self,
-        writer: &mut WriteGuard<'_, T>,
-        take: &mut Take<'_, T>,
-    ) -> Result<Option<Fd>, Error> {
         self.free_hint.prepare()?;
         let hint = self.drain_freed(writer);
         let claimed = self.claim_above(writer, hint, take);
         // After the claim, so that the hint avoids the claimed leaves.
         self.set_hint(writer, hint);
-        match claimed? {
-            Claimed::Taken(fd) => Ok(Some(fd)),
-            Claimed::Interrupted => Ok(None),
+        match claimed {
             // The remaining descriptors are in leaves that other CPUs have claimed, or at which
             // searches look.
-            Claimed::Nothing => self.search_lowest(writer, take),
+            Err(Error::TooManyFiles) => self.search_lowest(writer, take),
+            claimed => claimed,
         }
     }
 
-    /// Claims the first leaf above `hint` that has room and that no CPU has claimed.
+    /// Claims the first leaf above `hint` that has room and that no CPU has claimed. Returns
+    /// nothing if the budget is used up, and EMFILE if no leaf below the limit is such.
     fn claim_above(
         &self,
         writer: &mut WriteGuard<'_, T>,
         hint: usize,
         take: &mut Take<'_, T>,
-    ) -> Result<Claimed, Error> {
+    ) -> Result<Option<Fd>, Error> {
         let cpu = self.free_hint.cpu();
         self.give_up_claim(writer, cpu)?;
         let mut budget = Budget::of_one_hold();
@@ -143,12 +140,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         while index * BITS < self.free_hint.limit() {
             // Leaves that others have claimed cost nothing: there is one for each CPU.
             if !writer.is_own(index) && !budget.spend() {
-                return Ok(Claimed::Interrupted);
+                return Ok(None);
             }
             self.make_writable(writer, index)?;
             if self.mark_if_full(writer, index)? {
                 if !budget.spend() {
-                    return Ok(Claimed::Interrupted);
+                    return Ok(None);
                 }
             } else if let Some(mut leaf) = writer.lock_leaf(index)
                 && leaf.state().claim == 0
@@ -158,11 +155,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 leaf.state_mut().claim = claim_of(cpu);
                 self.free_hint.set_claimed(cpu, index);
                 take(&mut leaf, bit);
-                return Ok(Claimed::Taken(Fd::from_index(index * BITS + bit)));
+                return Ok(Some(Fd::from_index(index * BITS + bit)));
             }
             index = writer.next_not_full(index + 1);
         }
-        Ok(Claimed::Nothing)
+        Err(Error::TooManyFiles)
     }
 
     /// Gives up the leaf that a CPU has claimed.
@@ -181,16 +178,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         Ok(())
     }
-}
-
-/// How the search for a leaf to claim ended.
-enum Claimed {
-    /// A descriptor of the leaf is taken.
-    Taken(Fd),
-    /// No unclaimed leaf below the limit has room.
-    Nothing,
-    /// The budget is used up.
-    Interrupted,
 }
 
 /// Returns the mark of a CPU in the leaf that it claims.

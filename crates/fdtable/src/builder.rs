@@ -57,10 +57,16 @@ pub struct On<'s, T: ?Sized> {
 impl<S: Send + Sync + 'static> FileRef<S> {
     /// Begins an open file of `object` that has more than an object.
     pub fn builder(object: S) -> FileBuilder<S> {
-        FileBuilder {
+        FileBuilder::of(object, NoHook, NoSuperBlock)
+    }
+}
+
+impl<S, H, P, K> FileBuilder<S, H, P, K> {
+    fn of(object: S, hook: H, place: P) -> Self {
+        Self {
             object,
-            hook: NoHook,
-            place: NoSuperBlock,
+            hook,
+            place,
             kind: PhantomData,
         }
     }
@@ -71,12 +77,7 @@ impl<S, H, P> FileBuilder<S, H, P> {
     /// table of [`Rcu`](crate::Rcu) files. `Drop` of the object then runs after a grace period (see
     /// [`lifetimes`](crate::lifetimes)).
     pub fn rcu(self) -> FileBuilder<S, H, P, Late> {
-        FileBuilder {
-            object: self.object,
-            hook: self.hook,
-            place: self.place,
-            kind: PhantomData,
-        }
+        FileBuilder::of(self.object, self.hook, self.place)
     }
 }
 
@@ -99,12 +100,7 @@ impl<S, P, K> FileBuilder<S, NoHook, P, K> {
     where
         H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
     {
-        FileBuilder {
-            object: self.object,
-            hook,
-            place: self.place,
-            kind: PhantomData,
-        }
+        FileBuilder::of(self.object, hook, self.place)
     }
 }
 
@@ -116,12 +112,7 @@ impl<S, H, K> FileBuilder<S, H, NoSuperBlock, K> {
         superblock: &SuperBlock<T>,
         access: Access,
     ) -> FileBuilder<S, H, On<'_, T>, K> {
-        FileBuilder {
-            object: self.object,
-            hook: self.hook,
-            place: On { superblock, access },
-            kind: PhantomData,
-        }
+        FileBuilder::of(self.object, self.hook, On { superblock, access })
     }
 }
 

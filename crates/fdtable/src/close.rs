@@ -47,7 +47,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn close(&self, fd: impl FdArg) -> Result<ClosedFile<T>, Error> {
         let fd = fd.to_raw();
         match self.try_close(fd) {
-            Attempt::Closed(file) => Ok(ClosedFile::new(file)),
+            Attempt::Closed(file) => Ok(ClosedFile(file)),
             Attempt::NotOpen => Err(Error::BadFd),
             Attempt::Undecided => self.close_expected(fd, None).map(|(file, _)| file),
         }
@@ -119,14 +119,9 @@ enum Attempt<T: ?Sized> {
 /// Dropping it drops the reference, like that of a [`FileRef`] that is probably the last one: one
 /// atomic exchange if it is, and one more if it is not.
 #[must_use = "dropping it releases the file: drop it outside of your locks"]
-pub struct ClosedFile<T: ?Sized>(SlotRef<T>);
+pub struct ClosedFile<T: ?Sized>(pub(crate) SlotRef<T>);
 
 impl<T: ?Sized> ClosedFile<T> {
-    #[inline(always)]
-    pub(crate) fn new(file: SlotRef<T>) -> Self {
-        Self(file)
-    }
-
     /// Takes another reference to the file.
     pub(crate) fn share(&self) -> FileRef<T> {
         FileRef(Ref::clone(&self.0))
@@ -227,33 +222,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fd: RawFd,
         expected: Option<&Ref<T>>,
     ) -> Result<Removed<T>, Error> {
-        match self.close_unshared(fd, expected) {
-            Some(closed) => {
-                let (closed, reports) = closed?;
-                self.drain_if_many(reports);
-                Ok(closed)
-            }
-            None => self.close_shared(fd, expected),
-        }
-    }
-
-    /// Closes on the fast path, if that is open.
-    #[inline(always)]
-    fn close_unshared(
-        &self,
-        fd: RawFd,
-        expected: Option<&Ref<T>>,
-    ) -> Option<Result<(Removed<T>, Reports), Error>> {
         let (index, bit) = place_of(index_of(fd));
-        let reader = self.read_to_remove()?;
-        let mut leaf = reader.lock_leaf(index)?;
-        let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
-        Some(take_file(&mut leaf, bit, expected, free))
+        let (closed, reports) = if let Some(reader) = self.read_to_remove()
+            && let Some(mut leaf) = reader.lock_leaf(index)
+        {
+            let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
+            take_file(&mut leaf, bit, expected, free)?
+        } else {
+            self.close_shared(fd, expected)?
+        };
+        self.drain_if_many(reports);
+        Ok(closed)
     }
 
     /// Closes on the slow path.
     #[cold]
-    fn close_shared(&self, fd: RawFd, expected: Option<&Ref<T>>) -> Result<Removed<T>, Error> {
+    fn close_shared(
+        &self,
+        fd: RawFd,
+        expected: Option<&Ref<T>>,
+    ) -> Result<(Removed<T>, Reports), Error> {
         let number = index_of(fd);
         let (index, bit) = place_of(number);
         let mut writer = self.tree.write();
@@ -271,8 +259,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             reports = self.enter_quarantine(&mut writer, number);
         }
         Self::release_and_call(writer, Self::release_and_wake, [(number, Some(&removed))]);
-        self.drain_if_many(reports);
-        Ok(removed)
+        Ok((removed, reports))
     }
 
     /// Frees a descriptor of a locked leaf that was taken and has no file. Clears the data that it

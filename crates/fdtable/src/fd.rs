@@ -80,52 +80,42 @@ impl Fd {
 /// ```
 pub trait FdArg: Copy + sealed::Sealed {
     /// Returns the descriptor as in C.
-    fn to_raw(self) -> RawFd;
+    #[inline(always)]
+    fn to_raw(self) -> RawFd {
+        // The conversion of C: a number that is too large becomes negative.
+        self.number() as RawFd
+    }
 }
+
+impl FdArg for Fd {}
+impl FdArg for i32 {}
+impl FdArg for u32 {}
 
 mod sealed {
     pub trait Sealed {
-        /// Returns the index of the first descriptor that is not below this number.
-        fn lower_bound(self) -> usize;
+        /// Returns the number that the caller has passed.
+        fn number(self) -> i64;
     }
 
     impl Sealed for super::Fd {
-        fn lower_bound(self) -> usize {
-            self.index()
+        #[inline(always)]
+        fn number(self) -> i64 {
+            self.0.into()
         }
     }
 
     impl Sealed for i32 {
-        fn lower_bound(self) -> usize {
-            self.max(0).unsigned_abs() as usize
+        #[inline(always)]
+        fn number(self) -> i64 {
+            self.into()
         }
     }
 
     impl Sealed for u32 {
-        fn lower_bound(self) -> usize {
-            self as usize
+        #[inline(always)]
+        fn number(self) -> i64 {
+            self.into()
         }
-    }
-}
-
-impl FdArg for Fd {
-    #[inline(always)]
-    fn to_raw(self) -> RawFd {
-        self.raw()
-    }
-}
-
-impl FdArg for i32 {
-    #[inline(always)]
-    fn to_raw(self) -> RawFd {
-        self
-    }
-}
-
-impl FdArg for u32 {
-    #[inline(always)]
-    fn to_raw(self) -> RawFd {
-        self.cast_signed()
     }
 }
 

@@ -80,7 +80,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             free_hint,
             is_watched: false,
             flags_noted: [Word::new(), Word::new()],
-            end: TableEnd::of(Origin::New),
+            end: TableEnd(Origin::New),
         }
     }
 }
@@ -113,26 +113,13 @@ pub(crate) enum Origin {
 /// callbacks, and the table from which all of them come has an end too, or lives as long as the
 /// process. So a table that was made by a fork leaves its callbacks to their batch.
 #[derive(Debug)]
-pub(crate) struct TableEnd {
-    origin: Origin,
-}
-
-impl TableEnd {
-    pub(crate) const fn of(origin: Origin) -> Self {
-        Self { origin }
-    }
-
-    /// Records how the table was created.
-    pub(crate) fn set_origin(&mut self, origin: Origin) {
-        self.origin = origin;
-    }
-}
+pub(crate) struct TableEnd(pub(crate) Origin);
 
 /// The models of tables run their own callbacks; the model of an end is in `fdtable_sync::rcu`.
 #[cfg(not(loom))]
 impl Drop for TableEnd {
     fn drop(&mut self) {
-        if self.origin == Origin::New {
+        if self.0 == Origin::New {
             // Inside a section or a callback, a later call runs them.
             let _ = fdtable_sync::rcu::try_barrier();
         }

@@ -148,7 +148,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
         let mut writer = self.tree.write();
         let quarantine = writer.rare.as_ref().map_or(0, |it| it.quarantine.opens);
-        child.end.set_origin(Origin::Fork);
+        child.end.0 = Origin::Fork;
         child.free_hint.set_limit(self.free_hint.limit());
         if !writer.has_nodes() {
             writer.share_with(&mut child.tree, core::iter::empty())?;

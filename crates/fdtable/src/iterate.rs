@@ -61,7 +61,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     pub fn iter_from(&self, from: impl FdArg) -> impl Iterator<Item = (Fd, FileRef<T>, FdData)> {
-        let leaves = self.leaves(from.lower_bound(), Fd::MAX.index());
+        let first = from.number().max(0) as usize;
+        let leaves = self.leaves(first, Fd::MAX.index());
         leaves.flat_map(move |(index, meant)| {
             let section = rcu::read_lock();
             let leaf = self.tree.leaf(index, &section);

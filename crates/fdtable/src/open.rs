@@ -558,16 +558,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Drains the freed-leaf lists if they are long, unless another thread holds the lock of the
     /// table. Then a later search does.
-    #[inline(always)]
     pub(crate) fn drain_if_many(&self, reports: Reports) {
-        if reports == Reports::Many {
-            self.drain_now();
-        }
-    }
-
-    #[cold]
-    fn drain_now(&self) {
-        if let Some(mut writer) = self.tree.try_write() {
+        if reports == Reports::Many
+            && let Some(mut writer) = self.tree.try_write()
+        {
             self.drain_and_hint(&mut writer);
         }
     }

@@ -168,19 +168,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // Until the files are there, a call that asks for one of them by name finds it reserved.
         self.search_several(&mut writer, &mut fds, flags, |_| Ok(()))?;
         let [first, second] = fds;
-        Self::put_in(&writer, first, pair.0);
-        Self::put_in(&writer, second, pair.1);
+        Self::install_locked(&writer, first, pair.0);
+        Self::install_locked(&writer, second, pair.1);
         Ok((first, second))
-    }
-
-    /// Installs a file at a descriptor that was taken under the lock of the table.
-    fn put_in(writer: &WriteGuard<'_, T>, fd: Fd, file: Ref<T>) {
-        let (index, bit) = place_of(fd.index());
-        let leaf = writer.lock_leaf(index);
-        debug_assert!(leaf.is_some(), "a leaf with a taken descriptor stays");
-        if let Some(mut leaf) = leaf {
-            leaf.put(bit, file);
-        }
     }
 }
 
@@ -201,30 +191,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             }
             // Step by step, so that a count that is refused soon does not write memory for all.
             fds.resize(count.min(reserved + AT_ONCE), Fd::MIN);
-            if let Err(error) = self.reserve_some(&mut writer, &mut fds[reserved..], flags) {
+            let some = &mut fds[reserved..];
+            let count = some.len();
+            if let Err(error) = self.search_several(&mut writer, some, flags, |writer| {
+                Ok(Self::prepare_reserved(writer, count)?)
+            }) {
                 fds.truncate(reserved);
                 self.unreserve_locked(writer, fds);
                 return Err(error);
             }
+            for fd in some {
+                Self::list_reserved(&mut writer, place_of(fd.index()).0);
+            }
         }
         drop(writer);
         fds.sort_unstable();
-        Ok(())
-    }
-
-    /// Reserves the lowest free descriptors atomically, or none.
-    fn reserve_some(
-        &self,
-        writer: &mut WriteGuard<'_, T>,
-        fds: &mut [Fd],
-        flags: FdFlags,
-    ) -> Result<(), Error> {
-        let count = fds.len();
-        self.search_several(writer, fds, flags, |writer| {
-            Ok(Self::prepare_reserved(writer, count)?)
-        })?;
-        fds.iter()
-            .for_each(|fd| Self::list_reserved(writer, place_of(fd.index()).0));
         Ok(())
     }
 

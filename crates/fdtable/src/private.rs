@@ -121,7 +121,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     pub fn with_limit(limit: u32) -> Self {
         Self {
             pool: SlotMap::new(limit),
-            _end: TableEnd::of(Origin::New),
+            _end: TableEnd(Origin::New),
         }
     }
 
@@ -183,7 +183,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     #[inline]
     pub fn close(&self, fd: PrivateFd) -> Result<ClosedFile<T>, Error> {
         let file = self.pool.remove(fd.0);
-        file.map(|file| ClosedFile::new(SlotRef::new(file)))
+        file.map(|file| ClosedFile(SlotRef::new(file)))
             .ok_or(Error::BadFd)
     }
 

@@ -155,33 +155,22 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if number >= self.free_hint.limit() {
             return Err(Error::BadFd);
         }
+        let (index, bit) = place_of(number);
         let mut table = None;
         loop {
-            let change = match self.put_unshared(number, file, data, expected, &mut table) {
-                Some(change) => change?,
-                None => self.put_shared(number, file, data, expected, &mut table)?,
+            let change = if let Some(reader) = self.read_to_remove()
+                && let Some(mut leaf) = reader.lock_leaf(index)
+            {
+                leaf.add_table(&mut table);
+                put_in(&mut leaf, bit, file, data, expected)?
+            } else {
+                self.put_shared(number, file, data, expected, &mut table)?
             };
             match change {
                 Change::Done(before) => return Ok(before),
                 Change::NeedsTable => table = Some(NewTable::try_new()?),
             }
         }
-    }
-
-    /// Puts a file at a descriptor on the fast path, if the fast path is open.
-    fn put_unshared(
-        &self,
-        number: usize,
-        file: &mut Option<Ref<T>>,
-        data: FdData,
-        expected: &Expected<'_, T>,
-        table: &mut Option<NewTable>,
-    ) -> Option<Result<Change<T>, Error>> {
-        let (index, bit) = place_of(number);
-        let reader = self.read_to_remove()?;
-        let mut leaf = reader.lock_leaf(index)?;
-        leaf.add_table(table);
-        Some(put_in(&mut leaf, bit, file, data, expected))
     }
 
     /// Puts a file at a descriptor on the slow path.
@@ -224,12 +213,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if to.index() >= self.free_hint.limit() {
             return Err(Error::BadFd);
         }
-        let (from, to) = (index_of(from), to.index());
+        let (number, target) = (index_of(from), to.index());
+        let (from, to) = (place_of(number), place_of(target));
         let mut table = None;
         loop {
-            let moved = match self.move_unshared(from, to, &mut table) {
-                Some(moved) => moved?,
-                None => self.move_shared(from, to, &mut table)?,
+            let moved = if let Some(reader) = self.read_to_remove()
+                && let Some(leaves) = TwoLeaves::lock(|it| reader.lock_leaf(it), from.0, to.0)
+            {
+                let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, from.0, from.1);
+                leaves.rename(from.1, to.1, &mut table, free)?
+            } else {
+                self.move_shared(number, target, &mut table)?
             };
             match moved {
                 Some(moved) => {
@@ -241,30 +235,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Moves a descriptor on the fast path, if the fast path is open.
-    fn move_unshared(
-        &self,
-        from: usize,
-        to: usize,
-        table: &mut Option<NewTable>,
-    ) -> Option<Result<Option<Moved<T>>, Error>> {
-        let (from, to) = (place_of(from), place_of(to));
-        let reader = self.read_to_remove()?;
-        let leaves = TwoLeaves::lock(|index| reader.lock_leaf(index), from.0, to.0)?;
-        let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, from.0, from.1);
-        Some(leaves.rename(from.1, to.1, table, free))
-    }
-
     /// Moves a descriptor on the slow path.
     #[cold]
     fn move_shared(
         &self,
-        from: usize,
-        to: usize,
+        number: usize,
+        target: usize,
         table: &mut Option<NewTable>,
     ) -> Result<Option<Moved<T>>, Error> {
-        let (number, target) = (from, to);
-        let (from, to) = (place_of(from), place_of(to));
+        let (from, to) = (place_of(number), place_of(target));
         let mut writer = self.tree.write();
         self.make_open_writable(&mut writer, number)?;
         // First, so that a call that fails leaves neither a new leaf nor an earlier end of a
@@ -365,7 +344,7 @@ pub(crate) fn store<T: ?Sized>(
         // One store: lookups find either the one file or the other.
         leaf.exchange(bit, Some(file))
     };
-    displaced.map(ClosedFile::new)
+    displaced.map(ClosedFile)
 }
 
 /// A descriptor that was moved.

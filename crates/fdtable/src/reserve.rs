@@ -65,7 +65,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.admit(data.flags)?;
         match self.open_hinted(None, data, LockMode::Try, |leaf| leaf.state().listed) {
             Ok(fd) => Ok(Reservation { files: self, fd }),
-            Err(_) => self.reserve_lowest(Fd::MIN, data),
+            Err(_) => self.reserve_wanted(Wanted::Lowest(Fd::MIN), data),
         }
     }
 
@@ -88,7 +88,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
-        self.reserve_lowest(min, data)
+        self.reserve_wanted(Wanted::Lowest(min), data)
     }
 }
 
@@ -140,7 +140,10 @@ impl<T: ?Sized + Send + Sync> ExactSizeIterator for Reservations<'_, T> {}
 
 impl<T: ?Sized + Send + Sync> Drop for Reservations<'_, T> {
     fn drop(&mut self) {
-        self.files.unreserve_many(self.fds.as_slice());
+        if !self.fds().is_empty() {
+            let writer = self.files.tree.write();
+            self.files.unreserve_locked(writer, self.fds());
+        }
     }
 }
 
@@ -205,17 +208,14 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Reserves the lowest free descriptor that is `min` or more.
-    fn reserve_lowest(&self, min: Fd, data: FdData) -> Result<Reservation<'_, T>, Error> {
-        let (_table, fd, mut writer) = self.take_wanted(Wanted::Lowest(min), None, data)?;
+    /// Reserves the descriptor that a search finds.
+    pub(crate) fn reserve_wanted(
+        &self,
+        wanted: Wanted,
+        data: FdData,
+    ) -> Result<Reservation<'_, T>, Error> {
+        let (_table, fd, mut writer) = self.take_wanted(wanted, None, data)?;
         Ok(Reservation::new(self, &mut writer, fd))
-    }
-
-    /// Frees descriptors that the caller has reserved.
-    fn unreserve_many(&self, fds: &[Fd]) {
-        if !fds.is_empty() {
-            self.unreserve_locked(self.tree.write(), fds);
-        }
     }
 
     /// Frees descriptors that the caller has reserved, [`AT_ONCE`] in one hold of the lock.
@@ -242,9 +242,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         {
             return near.leaf.put(bit, file);
         }
-        let writer = self.tree.write();
+        Self::install_locked(&self.tree.write(), fd, file);
+    }
+
+    /// Installs a file at a descriptor that is taken and has none, with the lock of the table.
+    pub(crate) fn install_locked(writer: &WriteGuard<'_, T>, fd: Fd, file: Ref<T>) {
+        let (index, bit) = place_of(fd.index());
         let leaf = writer.lock_leaf(index);
-        leaf.expect("a leaf with a reservation stays")
+        leaf.expect("a leaf with a taken descriptor stays")
             .put(bit, file);
     }
 

@@ -163,27 +163,6 @@ pub(crate) enum LockMode {
 }
 
 impl LockMode {
-    #[inline(always)]
-    pub(crate) fn enter<T: ?Sized + Send + Sync>(self, tree: &Tree<T>) -> Option<ReadGuard<'_, T>> {
-        match self {
-            Self::Try => tree.try_read(),
-            Self::Block => tree.read(),
-        }
-    }
-
-    /// Locks a leaf that is not in the hint of the lowest descriptor.
-    #[inline(always)]
-    pub(crate) fn lock_by_walk<'e, T: ?Sized + Send + Sync>(
-        self,
-        reader: &'e ReadGuard<'_, T>,
-        index: usize,
-    ) -> Option<LeafGuard<'e, T>> {
-        match self {
-            Self::Try => reader.try_lock_by_walk(index, |_| true),
-            Self::Block => reader.lock_leaf(index),
-        }
-    }
-
     /// Locks the leaf of an index, if it is the first one or cached at `place`.
     #[inline(always)]
     pub(crate) fn lock_near<T: ?Sized + Send + Sync>(

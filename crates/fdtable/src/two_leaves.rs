@@ -1,5 +1,7 @@
 //! Two leaves under their locks, the one with the lower index first.
 
+use core::cmp::Ordering;
+
 use crate::table::LeafGuard;
 
 /// The locked leaves of two descriptors.
@@ -15,23 +17,13 @@ impl<'l, T: ?Sized + Send + Sync> TwoLeaves<'l, T> {
         from: usize,
         to: usize,
     ) -> Option<Self> {
-        if from == to {
-            return Some(Self {
-                from: None,
-                to: lock_leaf(to)?,
-            });
-        }
         let lower = lock_leaf(from.min(to))?;
-        let upper = lock_leaf(from.max(to))?;
-        let (from, to) = if from < to {
-            (lower, upper)
-        } else {
-            (upper, lower)
+        let (from, to) = match from.cmp(&to) {
+            Ordering::Less => (Some(lower), lock_leaf(to)?),
+            Ordering::Equal => (None, lower),
+            Ordering::Greater => (Some(lock_leaf(from)?), lower),
         };
-        Some(Self {
-            from: Some(from),
-            to,
-        })
+        Some(Self { from, to })
     }
 
     /// Returns the leaf of the old descriptor.
