@@ -23,7 +23,7 @@ pub use crate::passthrough::host_call;
 pub use crate::process::fork::{Child, end};
 pub use crate::process::supervisor::release as release_from_supervisor;
 #[cfg(target_arch = "x86_64")]
-pub use crate::process::supervisor::{Threads, start as start_supervisor};
+pub use crate::process::supervisor::{Threads, begin_tracing, start as start_supervisor};
 pub use crate::process::tree::{must_exit, next_name, reap, request_exit};
 
 /// Creates the process, as the first call does. From then on the host's calls that may block, and

@@ -181,7 +181,11 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     // SAFETY: this thread is the only one, and has called nothing of the kernel, which leaks no
     // guard.
     match unsafe { fdtable_shm::begin() } {
-        Ok(()) => keep_one_heap(),
+        Ok(()) => {
+            keep_one_heap();
+            // The supervisor makes them.
+            rcu::use_ticks();
+        }
         Err(error) => process::refuse_forks(error.to_string()),
     }
     // A signal that all threads of the guest block stays pending.
@@ -215,11 +219,8 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     block.mailbox.block(signals::install());
     runner::tell_threads(thread::is_alone);
     if host_fork::shares_memory() {
-        let is_traced = runner::start_supervisor(thread::layout())
+        runner::start_supervisor(thread::layout())
             .map_err(|errno| of_host(Step::Supervisor)(errno.errno()))?;
-        if !is_traced {
-            process::refuse_forks("the host does not allow ptrace(2)".to_owned());
-        }
     }
     observe::start_lister();
     let frame = program.load().map_err(named)?;

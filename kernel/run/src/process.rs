@@ -305,6 +305,10 @@ fn open_pidfd(process: i32) -> Result<i64, i32> {
 }
 
 fn begin_process(block: &Block, frame: &Frame, start: Start) -> Result<i64, i32> {
+    signals::defer_all(block);
+    if MISSING.get().is_none() && !runner::begin_tracing() {
+        refuse_forks("the host does not allow ptrace(2)".to_owned());
+    }
     if let Some(missing) = MISSING.get() {
         eprintln!("fdtable: the program forks, and its processes cannot share a kernel: {missing}");
         return Ok(exit::end_process(125));
@@ -322,7 +326,6 @@ fn begin_process(block: &Block, frame: &Frame, start: Start) -> Result<i64, i32>
     }
     patch::catch_up();
     code::count_fork();
-    signals::defer_all(block);
     // The table is copied first, and the host's descriptors by the fork: another thread that closes
     // one does that before both, or after them.
     host_fork::freeze();

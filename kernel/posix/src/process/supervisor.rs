@@ -30,6 +30,8 @@ mod threads;
 #[cfg(target_arch = "x86_64")]
 mod tracees;
 
+#[cfg(target_arch = "x86_64")]
+pub use client::begin_tracing;
 pub use client::release;
 pub(crate) use client::{ask_for, is_traced, open_pinned, pin, see, unpin, wake_pinned};
 #[cfg(target_arch = "x86_64")]

@@ -51,23 +51,39 @@ fdtable_sync::global! {
 /// The descriptors that the supervisor itself unpins, until it has followed all messages.
 pub(super) static UNPINNED: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
-/// Has the supervisor trace this process, or watch it if the host does not let it.
+/// True from the first fork on. A child does not take the lock, which another thread may hold.
+static HAS_BEGUN: AtomicCell<bool> = AtomicCell::new(false);
+
+/// Has the supervisor trace this process and all that it makes, before the first fork: no other
+/// process shares the kernel until then, and each signal wakes a tracer. Returns false if the host
+/// does not let it. The calling thread blocks all signals.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn trace_this() {
-    let (id, name) = (host::process_id(), fdtable_shm::process());
+pub fn begin_tracing() -> bool {
+    static BEGINS: Mutex<()> = Mutex::new(());
+    if HAS_BEGUN.load() {
+        return true;
+    }
+    let _alone = BEGINS.lock();
+    if HAS_BEGUN.load() {
+        return true;
+    }
     // Some hosts let a process trace only its children, and processes that allow it.
     // SAFETY: it takes integers.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, ID.load()) };
-    send([TRACE, id, name.cast_signed()], None);
+    let name = fdtable_shm::process().cast_signed();
+    send([TRACE, host::process_id(), name], None);
     let answer = receive(SOCKET.load());
-    IS_TRACED.store(matches!(answer, Some(([TRACE, 1, _], None))).into());
-    see(id, name);
+    let is_traced = matches!(answer, Some(([TRACE, 1, _], None)));
+    IS_TRACED.store(is_traced.into());
+    HAS_BEGUN.store(true);
+    is_traced
 }
 
 /// Has the supervisor release this process for another tracer. Returns when it has done so, or
 /// after ten seconds. From then on the supervisor only watches the process and its later children.
 pub fn release() {
     const LOOKS: u32 = 10_000;
+    HAS_BEGUN.store(true);
     if !is_traced() {
         return;
     }

@@ -110,8 +110,13 @@ pub(super) fn send_with(
 pub(super) fn receive(socket: RawFd) -> Option<(Message, Option<RawFd>)> {
     let (mut message, mut control) = ([0; 3], Control([0; 24]));
     with_head(&mut message, &mut control, |head| {
-        // SAFETY: there is room for these bytes and this control message.
-        let count = unsafe { libc::recvmsg(socket, head, libc::MSG_CMSG_CLOEXEC) };
+        let count = loop {
+            // SAFETY: there is room for these bytes and this control message.
+            let count = unsafe { libc::recvmsg(socket, head, libc::MSG_CMSG_CLOEXEC) };
+            if count >= 0 || errno() != Errno::EINTR {
+                break count;
+            }
+        };
         let has_fd = head.msg_controllen > size_of::<libc::cmsghdr>();
         // SAFETY: the host has written a descriptor there.
         let fd = has_fd.then(|| unsafe {

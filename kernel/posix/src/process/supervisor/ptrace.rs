@@ -14,7 +14,7 @@ use crate::host::{check, done, stored};
 pub(super) fn take_signals(children: RawFd) {
     let mut info = [0_u8; 4 * size_of::<libc::signalfd_siginfo>()];
     // SAFETY: there is room for so many bytes.
-    while unsafe { libc::read(children, info.as_mut_ptr().cast(), info.len()) } > 0 {}
+    unsafe { libc::read(children, info.as_mut_ptr().cast(), info.len()) };
 }
 
 /// Makes a request about a tracee.
@@ -137,6 +137,14 @@ pub(super) fn is_leader(id: c_int) -> bool {
 /// Returns the process of a thread.
 pub(super) fn process_of(thread: c_int) -> c_int {
     number_of(thread, "Tgid:").unwrap_or(thread)
+}
+
+/// Returns the threads of a process.
+pub(super) fn threads_of(process: c_int) -> impl Iterator<Item = c_int> {
+    let all = fs::read_dir(format!("/proc/{process}/task"))
+        .into_iter()
+        .flatten();
+    all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// Returns the process that traces a thread, or 0.

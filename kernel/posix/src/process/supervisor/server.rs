@@ -11,7 +11,7 @@ use std::thread;
 use fdtable_sync::rcu;
 use fdtable_vfs::Errno;
 
-use super::client::{ID, PIN_FDS, SOCKET, UNPINNED, WAKES, is_traced, make_wakes, trace_this};
+use super::client::{ID, PIN_FDS, SOCKET, UNPINNED, WAKES, make_wakes};
 use super::completion::plan::end_of_call;
 use super::messages::{
     BEGUN, GIVE, Message, PIN, RELEASE, TRACE, UNPIN, WAKE, WATCH, receive, send_on, socket_pair,
@@ -40,12 +40,15 @@ fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
 
-/// Starts the supervisor, for this process and all that it makes. Returns true if it traces them.
-/// Call it once, while the process has one thread.
+/// Starts the supervisor, for this process and all that it makes. It [traces](begin_tracing) them
+/// later. Call it once, while the process has one thread. It has called [`rcu::use_ticks`], which
+/// the supervisor inherits.
 ///
 /// # Errors
 /// Errors of the host's `socketpair`; `EAGAIN` if it makes no process.
-pub fn start(threads: Threads) -> Result<bool, Errno> {
+///
+/// [begin_tracing]: super::begin_tracing
+pub fn start(threads: Threads) -> Result<(), Errno> {
     let [ours, theirs] = socket_pair()?;
     fdtable_shm::after_last_calls(end_of_call);
     let limit = host::limit(libc::RLIMIT_NOFILE)?.rlim_max.min(1 << 20) as c_int;
@@ -54,8 +57,6 @@ pub fn start(threads: Threads) -> Result<bool, Errno> {
         let mut fds = PIN_FDS.lock();
         (fds.next, fds.end) = (pinned.start, pinned.end);
     }
-    // The supervisor inherits that.
-    rcu::use_ticks();
     fork_twice(theirs, limit, threads);
     host::close(theirs);
     // Without a supervisor, no process has the other end any more.
@@ -65,8 +66,7 @@ pub fn start(threads: Threads) -> Result<bool, Errno> {
     };
     ID.store(id);
     SOCKET.store(ours);
-    trace_this();
-    Ok(is_traced())
+    Ok(())
 }
 
 /// Makes the supervisor by two forks, so that it is no child of this process.

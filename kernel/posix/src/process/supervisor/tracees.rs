@@ -36,7 +36,7 @@ use super::completion::plan::{Dead, in_frame};
 use super::completion::{Completion, Pages};
 use super::ptrace::{
     is_in_event, is_leader, made, mask, message, noted, process_of, registers, request,
-    take_signals, tracer_of, vectors, words,
+    take_signals, threads_of, tracer_of, vectors, words,
 };
 use super::queue::{Job, Receiver, Request, Sender};
 use super::threads::Threads;
@@ -198,18 +198,26 @@ impl Tracees {
         }
     }
 
-    /// Traces the first process, which has one thread.
+    /// Traces the first process. The host attaches what its traced threads make.
     ///
     /// # Errors
-    /// Errors of the host's `ptrace`.
+    /// Errors of the host's `ptrace` for its first thread.
     fn begin(&mut self, id: c_int, name: u32) -> Result<(), Errno> {
         let options = libc::PTRACE_O_TRACEEXIT
             | libc::PTRACE_O_TRACEFORK
             | libc::PTRACE_O_TRACEVFORK
             | libc::PTRACE_O_TRACECLONE;
-        request(libc::PTRACE_SEIZE, id, options as c_long)?;
+        let seize = |thread| request(libc::PTRACE_SEIZE, thread, options as c_long);
+        seize(id)?;
         self.add(id, id).name = name;
-        Ok(())
+        loop {
+            // Those that are traced already fail.
+            let new: Vec<_> = threads_of(id).filter(|&id| seize(id).is_ok()).collect();
+            if new.is_empty() {
+                return Ok(());
+            }
+            new.into_iter().for_each(|thread| _ = self.add(id, thread));
+        }
     }
 
     /// Lets a process go, so that another one can trace it. Does nothing if it is not traced.
