@@ -15,10 +15,6 @@ use crate::thread;
 /// Pages of the system, in bytes.
 const PAGE: usize = 4096;
 
-/// How much of the range becomes large pages at once, in bytes: what a small tree uses. A process
-/// that is forked maps pages anew, each with a fault, and a large page with one.
-const LARGE: usize = 4 << 20;
-
 /// Makes the shared heap, and shares the statics. To be called once, before the kernel has any
 /// object, while the process has one thread.
 ///
@@ -38,14 +34,6 @@ pub unsafe fn begin() -> io::Result<()> {
     let start = map(aligned_range()?, SIZE)?;
     // SAFETY: as the caller promises; the section is whole pages of statics that may be written.
     unsafe { share(first, end.addr() - first.addr()) }?;
-    // The host makes a large page only where there is a small one.
-    // SAFETY: the mapping was just made, and nothing else knows it.
-    unsafe { start.write(0) };
-    // Not every C library has a name for it.
-    const MADV_COLLAPSE: libc::c_int = 25;
-    // It is advice: a host without large pages has small ones.
-    // SAFETY: the mapping was just made.
-    unsafe { libc::madvise(start.cast(), LARGE, MADV_COLLAPSE) };
     mapping::set_start(start);
     thread::set_shared();
     // Here, so that all processes have one answer: a fork passes it on.

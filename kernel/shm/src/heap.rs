@@ -3,7 +3,8 @@
 //! Sizes up to half a [run](crate::mapping::RUN) are rounded up to a *class*: by 16 bytes up to
 //! 128, and then by a quarter of the power of two below. A block with a larger alignment is of a
 //! class that is a power of two. A run of pages is cut into blocks of one class, which stay in the
-//! class; each class has a list of free blocks and a lock. Larger sizes are runs of their own.
+//! class; each class has a list of free blocks and a lock. Larger sizes are runs of their own. A
+//! page is first touched when a block in it is taken.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{self, NonNull};
@@ -23,14 +24,23 @@ const CLASSES: usize = 8 + 4 * (LARGEST.ilog2() as usize - 7);
 #[derive(Debug)]
 pub struct Heap<A>(pub A);
 
-/// The free blocks of a class.
-pub(crate) struct Free(*mut u8);
+/// The free blocks of a class: a list, and the end of a run that was not used yet.
+pub(crate) struct Free {
+    first: *mut u8,
+    unused: *mut u8,
+    /// How many blocks are there.
+    left: usize,
+}
 
 // SAFETY: free blocks belong to no thread, and the lock of the class guards them.
 unsafe impl Send for Free {}
 
 impl Free {
-    const NONE: Self = Self(ptr::null_mut());
+    const NONE: Self = Self {
+        first: ptr::null_mut(),
+        unused: ptr::null_mut(),
+        left: 0,
+    };
 }
 
 /// The free blocks of all classes, on cache lines of their own.
@@ -83,23 +93,22 @@ fn take(layout: Layout) -> *mut u8 {
         return map_pages(size).map_or(ptr::null_mut(), NonNull::as_ptr);
     };
     let mut free = FREE.0[class].lock();
-    if free.0.is_null() {
+    let block = free.first;
+    if !block.is_null() {
+        // SAFETY: a free block begins with the next one, and the lock is held.
+        free.first = unsafe { block.cast::<*mut u8>().read() };
+        return block;
+    }
+    let size = size_of_class(class);
+    if free.left == 0 {
         let Some(run) = map_pages(RUN) else {
             return ptr::null_mut();
         };
-        let size = size_of_class(class);
-        // From the last to the first, so that the first is taken first.
-        for number in (0..RUN / size).rev() {
-            // SAFETY: the block is inside of the run, which is this thread's.
-            let block = unsafe { run.as_ptr().add(number * size) };
-            // SAFETY: as above; a block has room for an address, and is aligned to 16 bytes.
-            unsafe { block.cast::<*mut u8>().write(free.0) };
-            free.0 = block;
-        }
+        (free.unused, free.left) = (run.as_ptr(), RUN / size);
     }
-    let block = free.0;
-    // SAFETY: a free block begins with the next one, and the lock is held.
-    free.0 = unsafe { block.cast::<*mut u8>().read() };
+    free.left -= 1;
+    let block = free.unused;
+    free.unused = block.wrapping_add(size);
     block
 }
 
@@ -117,8 +126,8 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
     };
     let mut free = FREE.0[class].lock();
     // SAFETY: the block is free, so nothing else uses it, and the lock is held.
-    unsafe { block.cast::<*mut u8>().write(free.0) };
-    free.0 = block.as_ptr();
+    unsafe { block.cast::<*mut u8>().write(free.first) };
+    free.first = block.as_ptr();
 }
 
 // SAFETY: a block is not handed out again before it was given back, and has the size and the

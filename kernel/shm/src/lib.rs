@@ -34,7 +34,7 @@ mod visit;
 pub use begin::begin;
 pub use heap::Heap;
 pub use lock::{Mutex, MutexGuard, RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Threads};
-pub use mapping::{aside, map_pages, unmap_pages};
+pub use mapping::{aside, make_large_pages, map_pages, unmap_pages};
 pub use once::OnceCell;
 pub use thread::{
     FIRST, Noted, Side, after_last_calls, enter, forget_thread, has_died, is_in_call, is_shared,

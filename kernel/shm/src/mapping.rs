@@ -72,6 +72,17 @@ fdtable_sync::global! {
     });
 }
 
+/// Has what a small tree uses become large pages, before the first fork. A process that is forked
+/// maps pages anew, each with a fault, and a large page with one.
+pub fn make_large_pages() {
+    const LARGE: usize = 4 << 20;
+    // Not every C library has a name for it.
+    const MADV_COLLAPSE: libc::c_int = 25;
+    // It is advice: a host without large pages has small ones.
+    // SAFETY: the range is this module's, and its contents stay.
+    unsafe { libc::madvise(START.load(Relaxed).cast(), LARGE, MADV_COLLAPSE) };
+}
+
 /// Sets the first byte of the range. Called once, while there is one thread.
 pub(crate) fn set_start(start: *mut u8) {
     // Relaxed: there is one thread.

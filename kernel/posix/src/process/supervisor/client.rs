@@ -67,6 +67,7 @@ pub fn begin_tracing() -> bool {
     if HAS_BEGUN.load() {
         return true;
     }
+    fdtable_shm::make_large_pages();
     // Some hosts let a process trace only its children, and processes that allow it.
     // SAFETY: it takes integers.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, ID.load()) };
