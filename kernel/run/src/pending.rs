@@ -195,7 +195,9 @@ impl Mailbox {
             mailbox.awaited.store(0, SeqCst);
         }
         let slots = all().flat_map(|mailbox| &mailbox.pending).chain(&PROCESS);
-        slots.for_each(|slot| slot.state.store(EMPTY, SeqCst));
+        // The others are not stored to: that would copy their pages for this process.
+        let used = slots.filter(|slot| slot.state.load(SeqCst) != EMPTY);
+        used.for_each(|slot| slot.state.store(EMPTY, SeqCst));
         PENDING.store(0, SeqCst);
         self.thread.store(thread, SeqCst);
     }

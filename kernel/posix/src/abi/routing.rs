@@ -123,11 +123,6 @@ impl Routes {
         self.here.as_ref()
     }
 
-    /// Returns what keeps the working directory open, as its owner.
-    pub(crate) fn into_here(self) -> Option<FileRef<RcuObject>> {
-        self.here
-    }
-
     /// Returns the side of the working directory.
     pub(crate) fn side(&self) -> Side {
         self.side

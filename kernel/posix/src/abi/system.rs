@@ -54,6 +54,12 @@ impl<T> Own<T> {
         self.0.store(Arc::new(value));
     }
 
+    /// Replaces the value, and returns it.
+    fn replace(&self, value: T) -> Self {
+        let _private = fdtable_shm::leave();
+        Own(ArcSwap::from(self.0.swap(Arc::new(value))))
+    }
+
     /// Replaces the value by what `next` makes of it, which may run more than once.
     pub(crate) fn rcu(&self, mut next: impl FnMut(&T) -> T) {
         let _private = fdtable_shm::leave();
@@ -70,21 +76,16 @@ pub(super) fn install(system: System) -> &'static System {
 }
 
 impl System {
-    /// Continues as another process, whose parent has made this memory.
-    pub(crate) fn become_child(
-        &self,
-        process: &'static Process,
-        routes: Routes,
-        executable: Option<FileRef<RcuObject>>,
-    ) {
+    /// Makes another process that of this memory, in the place of this one.
+    pub(crate) fn become_process(&self, process: &'static Process) {
         process.set_id(host::process_id());
         let _private = fdtable_shm::leave();
         install(System {
             process,
-            routes: Own::new(routes),
+            routes: self.routes.replace(Routes::new(Vec::new())),
             directory: Mutex::new(()),
             trace: self.trace.as_ref().map(|_| Trace::default()),
-            executable: Own::new(executable),
+            executable: self.executable.replace(None),
             mappings: self.mappings.clone(),
         });
     }

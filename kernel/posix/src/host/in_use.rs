@@ -234,7 +234,8 @@ pub(crate) fn after_fork() {
         if is_closed(word) {
             place.store(0);
             host::close(fd);
-        } else {
+        } else if word & COUNT != 0 {
+            // Only then: a store copies the page for this process.
             place.store(word & !COUNT);
         }
     }

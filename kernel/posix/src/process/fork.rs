@@ -19,8 +19,8 @@ use crate::process::tree::{self, Member, OWN, TREE};
 pub struct Child {
     name: u32,
     member: &'static Member,
-    routes: Routes,
-    executable: Option<FileRef<RcuObject>>,
+    /// What the child's copy of this memory refers to: its working directory, and its program.
+    _files: [Option<FileRef<RcuObject>>; 2],
 }
 
 impl Child {
@@ -35,25 +35,22 @@ impl Child {
             let member = Member::leaked(system.process.clone_with(flags)?);
             let name = TREE.lock().add(0, fdtable_shm::process(), member);
             fdtable_shm::name_child(name);
+            let here = system.routes.load().here().cloned();
             let executable = Option::clone(&system.executable.load());
-            let _private = fdtable_shm::leave();
             Ok(Child {
                 name,
                 member,
-                routes: system.routes.load().as_ref().clone(),
-                executable,
+                _files: [here, executable],
             })
         })
     }
 
     /// Becomes the child, after the fork.
-    pub fn begin(mut self) {
-        let executable = self.executable.take();
-        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
+    pub fn begin(self) {
         inside(|| {
             OWN.store(Some(self.member));
             in_use::after_fork();
-            system().become_child(&self.member.process, routes, executable);
+            system().become_process(&self.member.process);
             // A supervisor that traces has noted it, and knows it better: a completion process has
             // another id.
             if !supervisor::is_traced() {
@@ -64,11 +61,7 @@ impl Child {
     }
 
     /// Leaves it to the child with this id, in the parent after the fork.
-    pub fn leave_to(mut self, id: c_int) {
-        mem::forget(self.executable.take());
-        // Without what keeps the working directory open, which is the child's.
-        let routes = mem::replace(&mut self.routes, Routes::new(Vec::new()));
-        mem::forget(routes.into_here());
+    pub fn leave_to(self, id: c_int) {
         inside(|| {
             fdtable_shm::name_child(0);
             // The child may have ended, and its entry with it.
@@ -120,12 +113,7 @@ pub(crate) fn unshare_files() -> Result<(), Errno> {
     }
     drop(tree);
     OWN.store(Some(member));
-    let executable = Option::clone(&system.executable.load());
-    let routes = {
-        let _private = fdtable_shm::leave();
-        system.routes.load().as_ref().clone()
-    };
-    system.become_child(&member.process, routes, executable);
+    system.become_process(&member.process);
     // SAFETY: this thread is the only one of the program in the process, others hold the lock, and
     // it does not use it any more; it is not in the tree.
     unsafe { tree::free(before) };
