@@ -1,6 +1,7 @@
 //! The block of a thread of the guest: its state in the runner, to which `gs` leads.
 
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -52,8 +53,8 @@ pub(crate) struct Block {
     pub(crate) clear_on_exit: Cell<u64>,
     /// The stack pointer with which the child of the current call continues; 0 for the same.
     pub(crate) child_stack: Cell<u64>,
-    /// The alternate stack of the runner's signal handler.
-    pub(crate) handler_stack: Vec<u8>,
+    /// The alternate stack of the runner's signal handler. No page of it is touched before.
+    pub(crate) handler_stack: Box<[MaybeUninit<u8>]>,
     /// The guest's alternate signal stack.
     pub(crate) signal_stack: Cell<libc::stack_t>,
     /// The mask to restore after the next handler, for a call that waits with another mask.
@@ -148,7 +149,7 @@ impl Block {
             exits: AtomicBool::new(false),
             clear_on_exit: Cell::new(0),
             child_stack: Cell::new(0),
-            handler_stack: Vec::new(),
+            handler_stack: Box::default(),
             signal_stack: Cell::new(NO_STACK),
             suspended: Cell::new(None),
             mask_place: Cell::new(MaskPlace::Host),

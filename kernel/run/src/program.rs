@@ -1,10 +1,8 @@
 //! Programs: how one is opened, and put into memory.
 
 use std::ffi::{CString, c_int};
-use std::fs;
 use std::ops::Range;
 use std::ptr;
-use std::sync::OnceLock;
 
 use fdtable_posix::{fdt_close, fdt_fstat, fdt_hostfd, fdt_openat, fdt_pread, runner};
 
@@ -306,20 +304,29 @@ impl Program {
 /// Makes `/proc/self/cmdline`, `environ` and `auxv` show the program, for every process that reads
 /// them. A host kernel without checkpoints refuses; then they show the runner.
 fn describe(arguments: &Range<u64>, environment: &Range<u64>, auxiliary: &[u64]) {
-    let Some([code, code_end, stack, data, data_end, brk_start]) = own_places() else {
-        return;
-    };
+    unsafe extern "C" {
+        // Of the linker: the begin of the runner, and the ends of its code and data.
+        static __executable_start: [u8; 0];
+        static etext: [u8; 0];
+        static edata: [u8; 0];
+    }
     // The host allows no other executable without privilege.
     const NO_EXECUTABLE: u64 = 0xFFFF_FFFF;
-    // SAFETY: it moves nothing.
-    let brk = unsafe { libc::syscall(libc::SYS_brk, 0) }.cast_unsigned();
-    // The words of a `struct prctl_mm_map`.
+    let at = |symbol: *const [u8; 0]| symbol.expose_provenance() as u64;
+    let (code, code_end) = (at(&raw const __executable_start), at(&raw const etext));
+    let data_end = at(&raw const edata);
+    // SAFETY: they move nothing.
+    let (brk, stack) = unsafe {
+        let brk = libc::syscall(libc::SYS_brk, 0).cast_unsigned();
+        (brk, libc::getauxval(libc::AT_RANDOM))
+    };
+    // The words of a `struct prctl_mm_map`. The C library's heap does not shrink below its size.
     let map = [
         code,
         code_end,
-        data,
+        code_end,
         data_end,
-        brk_start,
+        brk,
         brk,
         stack,
         arguments.start,
@@ -332,21 +339,6 @@ fn describe(arguments: &Range<u64>, environment: &Range<u64>, auxiliary: &[u64])
     let (at, size) = (&raw const map, size_of_val(&map));
     // SAFETY: the words are those of the struct. The call changes only what the host shows.
     unsafe { libc::prctl(libc::PR_SET_MM, libc::PR_SET_MM_MAP, at, size, 0) };
-}
-
-/// Returns the addresses of the runner's own code, stack, data and `brk`. They never change, also
-/// in children, so the host is asked once.
-fn own_places() -> Option<[u64; 6]> {
-    static PLACES: OnceLock<Option<[u64; 6]>> = OnceLock::new();
-    *PLACES.get_or_init(|| {
-        let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        let (_, after_name) = stat.rsplit_once(") ")?;
-        let words: Vec<&str> = after_name.split(' ').collect();
-        // The name is the second of the fields that proc_pid_stat(5) counts.
-        let field = |number: usize| words.get(number - 3)?.parse().ok();
-        let [code, code_end, stack, data, data_end, brk] = [26, 27, 28, 45, 46, 47].map(field);
-        Some([code?, code_end?, stack?, data?, data_end?, brk?])
-    })
 }
 
 /// Names the thread after its program, as `ps` shows it.

@@ -35,7 +35,7 @@ impl Block {
         }
         let id = thread_id();
         let mut block = Block::new(id, fs, Mailbox::new(id), serve);
-        block.handler_stack = vec![0; SIGNAL_STACK];
+        block.handler_stack = Box::new_uninit_slice(SIGNAL_STACK);
         set_gs(block.myself)?;
         let stack = block.handler_stack();
         // SAFETY: `end` disables the stack before it frees the block.

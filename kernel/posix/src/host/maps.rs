@@ -1,6 +1,7 @@
 //! Mappings of this process, as the host lists them in `/proc/self/maps`.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 
 /// A line of the list.
@@ -19,7 +20,10 @@ pub struct Mapping<'l> {
 
 /// Returns the list; empty if the host does not show it.
 pub fn read() -> String {
-    fs::read_to_string("/proc/self/maps").unwrap_or_default()
+    // Room for most lists: one that grows takes a call of the host for each size.
+    let mut list = String::with_capacity(16 << 10);
+    let read = File::open("/proc/self/maps").and_then(|mut file| file.read_to_string(&mut list));
+    read.map_or_else(|_| String::new(), |_| list)
 }
 
 /// Returns the lines of a list.
