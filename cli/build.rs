@@ -1,5 +1,6 @@
 //! Links the program so that its processes can share the statics of the kernel, see
-//! `kernel/shm/shared-statics.ld`, and so that its code can be in large pages.
+//! `kernel/shm/shared-statics.ld`, so that its code can be in large pages, and
+//! with few libraries.
 
 use std::path::Path;
 
@@ -9,4 +10,9 @@ fn main() {
     println!("cargo::rerun-if-changed={}", script.display());
     println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
     println!("cargo::rustc-link-arg-bins=-Wl,-z,max-page-size=0x200000");
+    // What unwinds is linked into the program: each start would map and initialize a library more,
+    // and each fork copy its mappings.
+    let out = std::env::var("OUT_DIR").expect("cargo sets it");
+    std::fs::write(Path::new(&out).join("libgcc_s.so"), "INPUT ( -lgcc_eh )\n").expect("a script");
+    println!("cargo::rustc-link-search=native={out}");
 }
