@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
-use super::{OURS, compiled, fill, folder, run, shown};
+use super::{OURS, compiled, fill, folder, is_installed, run, shown};
 
 fn executable(folder: &Path, name: &str, contents: &[u8]) {
     let path = folder.join(name);
@@ -174,6 +175,42 @@ fn a_namespace_of_processes_is_refused() {
         errors.contains("unshare failed: Invalid argument"),
         "{errors}"
     );
+}
+
+#[test]
+fn a_process_that_waits_for_a_tracer_ends_with_a_sentence() {
+    let folder = folder("traced");
+    // As `gdb` finds out what the host can do.
+    let source =
+        "#include <signal.h>\n#include <sys/ptrace.h>\n#include <sys/wait.h>\n#include <unistd.h>
+        int main(void) {
+            int status;
+            if (fork() == 0) {
+                ptrace(PTRACE_TRACEME, 0, 0, 0);
+                kill(getpid(), SIGSTOP);
+                _exit(3);
+            }
+            wait(&status);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+        }\n";
+    fs::write(folder.join("traced.c"), source).expect("a file");
+    let made = run(&["cc"], &["-w", "-o", "traced", "traced.c"], &folder);
+    assert!(made.status.success(), "{}", shown(&made));
+    assert_eq!(shown(&run(&[], &["./traced"], &folder)), "Some(0)\n");
+    let sentence = "fdtable: a debugger cannot trace this process: the supervisor traces it\n";
+    let output = shown(&run(&OURS, &["./traced"], &folder));
+    assert_eq!(output, format!("Some(125)\n{sentence}"));
+    if is_installed("gdb") {
+        let mut sleeps = Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("it is there");
+        let id = sleeps.id().to_string();
+        let output = run(&OURS, &["gdb", "-q", "-batch", "-p", &id], &folder);
+        sleeps.kill().expect("it was started");
+        sleeps.wait().expect("it was killed");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(sentence));
+    }
 }
 
 #[test]

@@ -13,17 +13,18 @@
 //! so that it finds the end of the guest's stack.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
 
 use fdtable_posix::runner;
 
-use crate::block::Block;
+use crate::abi::{on_host, process_id};
+use crate::block::{Block, Request};
 use crate::entry::*;
 use crate::frame::Frame;
 use crate::guarded::Guarded;
 use crate::memory::pointer;
 use crate::patch::{self, TRACER};
-use crate::thread;
+use crate::{exit, signals, thread};
 
 /// The flags of `clone` for a tracer.
 pub(crate) const FLAGS: u64 =
@@ -81,9 +82,38 @@ static BEGINS: Guarded<()> = Guarded::new(());
 /// The size of the stack, in words of 16 bytes.
 const STACK: usize = 4096;
 
+/// True if this process has asked for its parent as the tracer, and the host has refused that.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
 /// Forgets the tracer of the parent, in the child of a fork.
 pub(crate) fn forget() {
     TRACER.store(0, SeqCst);
+    IS_REFUSED.store(false, SeqCst);
+}
+
+/// Serves `ptrace(2)`. The supervisor traces the processes of a tree, so the host refuses others.
+pub(crate) fn trace(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    let result = on_host(r.number, *a);
+    if a[0] == libc::PTRACE_TRACEME.into() && result < 0 {
+        IS_REFUSED.store(true, SeqCst);
+    }
+    result
+}
+
+/// Sends a signal: `kill(2)` or `tgkill(2)`. Ends a process that stops to wait for the tracer that
+/// it was refused: debuggers wait for that stop, which only a tracer sees.
+pub(crate) fn send(r: &mut Request<'_>, a: &[i64; 6]) -> i64 {
+    let signal = if r.number == libc::SYS_kill {
+        a[1]
+    } else {
+        a[2]
+    };
+    let is_stop = signal == libc::SIGSTOP.into() && a[0] == process_id().into();
+    if is_stop && IS_REFUSED.load(SeqCst) {
+        eprintln!("fdtable: a debugger cannot trace this process: the supervisor traces it");
+        return exit::end_process(125);
+    }
+    signals::send(r, a)
 }
 
 /// Starts the process: `clone(2)` with [`FLAGS`].

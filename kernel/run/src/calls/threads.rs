@@ -3,7 +3,7 @@
 use crate::abi::{answer, on_host, thread_id};
 use crate::block::Row;
 use crate::prctl::{prctl, set_base, with_filter};
-use crate::{exec, exit, process, signals};
+use crate::{exec, exit, process, signals, tracer};
 
 pub(super) const ROWS: &[Row] = &[
     (libc::SYS_arch_prctl, set_base),
@@ -47,9 +47,10 @@ pub(super) const ROWS: &[Row] = &[
         answer(signals::timed_wait(r, a))
     }),
     (libc::SYS_rt_sigpending, signals::pending),
-    (libc::SYS_kill, signals::send),
+    (libc::SYS_ptrace, tracer::trace),
+    (libc::SYS_kill, tracer::send),
     (libc::SYS_tkill, signals::send),
-    (libc::SYS_tgkill, signals::send),
+    (libc::SYS_tgkill, tracer::send),
     (libc::SYS_rt_sigqueueinfo, signals::send),
     (libc::SYS_rt_tgsigqueueinfo, signals::send),
 ];
