@@ -35,6 +35,8 @@ pub(crate) enum Command {
     /// Run an unmodified program on the kernel of this library. This is no security boundary.
     #[command(after_help = crate::observing::WARNING)]
     Run(Run),
+    /// Print what `run` finds on this machine, and what each lack means.
+    Doctor,
     #[cfg(feature = "systems")]
     /// Run a part of an experiment for another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]

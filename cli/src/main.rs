@@ -9,6 +9,7 @@ mod arguments;
 mod bench;
 #[cfg(feature = "experiments")]
 mod conflicts;
+mod doctor;
 mod observing;
 #[cfg(feature = "systems")]
 mod progress;
@@ -24,6 +25,7 @@ fn main() -> anyhow::Result<()> {
         #[cfg(feature = "experiments")]
         Some(Command::Conflicts(chosen)) => conflicts::run(&chosen),
         Some(Command::Run(chosen)) => run::run(chosen),
+        Some(Command::Doctor) => doctor::run(),
         #[cfg(feature = "systems")]
         Some(Command::Part(chosen)) => {
             print!("{}", chosen.run()?);

@@ -214,6 +214,30 @@ fn a_process_that_waits_for_a_tracer_ends_with_a_sentence() {
 }
 
 #[test]
+fn the_doctor_names_what_the_host_lacks() {
+    let folder = folder("doctor");
+    let doctor = [OURS[0], "doctor"];
+    let whole = shown(&run(&[], &doctor, &folder));
+    let without = compiled("without", &[]);
+    let without = without.to_str().expect("a path");
+    for (call, name) in [
+        ("memfd_create", "memfd_create(2), "),
+        ("ptrace", "ptrace(2) "),
+    ] {
+        assert!(whole.contains(&format!("\nok       {name}")), "{whole}");
+        let output = shown(&run(&[without, call], &doctor, &folder));
+        assert!(output.starts_with("Some(0)\n"), "{output}");
+        assert!(output.contains(&format!("\nmissing  {name}")), "{output}");
+        assert!(output.contains("Its first fork ends it with exit code 125."));
+    }
+    let output = shown(&run(&OURS, &doctor, &folder));
+    assert!(
+        output.starts_with("Some(125)\nmissing  a process that no"),
+        "{output}"
+    );
+}
+
+#[test]
 fn what_the_host_lacks_is_named() {
     let folder = folder("lacking");
     let ours = |options: &str, words: &str| format!("exec {} run {options} {words}", OURS[0]);

@@ -7,8 +7,8 @@
 //! Reading order: `entry` (from the guest to the runner and back), `block` and `thread` (the state
 //! of a thread), `calls` (the handlers of calls), `patch` (rewritten call sites), `signals` and
 //! `pending`, `command`, `program` and `elf` (loading and starting a program), `process`, `vfork`,
-//! `exec`, `ending` and `exit`, `tracer`, `observe` (reports about the calls). No file uses a file
-//! that uses it.
+//! `exec`, `ending` and `exit`, `tracer`, `observe` (reports about the calls), `doctor`. No file
+//! uses a file that uses it.
 //!
 //! This is no security boundary: the guest can read and write the memory of the runner.
 
@@ -21,6 +21,7 @@ mod block;
 mod calls;
 mod code;
 mod command;
+mod doctor;
 mod elf;
 mod ending;
 mod entry;
@@ -48,4 +49,5 @@ mod vfork;
 static HEAP: fdtable_shm::Heap<std::alloc::System> = fdtable_shm::Heap(std::alloc::System);
 
 pub use command::{Command, Error, prepare_process, run};
+pub use doctor::{Offer, examine};
 pub use options::{Choice, Descriptors, Options, Owners, Report};

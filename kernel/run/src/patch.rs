@@ -63,6 +63,11 @@ pub(crate) use jump::{moving, stub_of};
 /// How many calls of a site trap before it is rewritten.
 const COLD: u32 = 8;
 
+/// Returns true if the host lets a process change its code.
+pub(crate) fn has_code_memory() -> bool {
+    code::code_memory().is_some()
+}
+
 /// Forgets the sites of a program that has ended.
 pub(crate) fn clear() {
     cpuid::end();
