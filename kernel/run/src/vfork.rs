@@ -79,10 +79,6 @@ fn leave_pipes(own: Option<i32>) {
 /// The size of the part of the parent's stack that a child of `vfork` shares, in bytes.
 const SHARED: usize = 16 << 10;
 
-/// A word of the guest's memory, as the child writes it to the pipe: its address, and its values
-/// before and after.
-type ChangedWord = [u64; 3];
-
 /// Wakes the parent that waits in `vfork`.
 pub(crate) fn release_parent() {
     let parent = PARENT.lock().take();
@@ -91,29 +87,24 @@ pub(crate) fn release_parent() {
     }
 }
 
-/// Passes the changes of the stack to a parent in `vfork`. The process exits without a program: by
-/// these words `posix_spawn` reports the reason.
+/// Passes the changes of the stack to a parent in `vfork`: for each changed word its address, and
+/// its values before and after. The process exits without a program: by these words `posix_spawn`
+/// reports the reason.
 pub(crate) fn report_to_parent() {
     let Some(parent) = PARENT.lock().take() else {
         return;
     };
     let now = memory::read(parent.stack_at, parent.stack.len());
-    let words = |bytes: &[u8]| {
-        let words = bytes.as_chunks::<8>().0.iter();
-        words.map(|word| u64::from_ne_bytes(*word)).collect()
-    };
-    let (before, now): (Vec<u64>, Vec<u64>) = (words(&parent.stack), words(&now));
-    let changed = (parent.stack_at..).step_by(8).zip(before.iter().zip(&now));
-    let changed: Vec<ChangedWord> = changed
-        .filter(|(_, (before, now))| before != now)
-        .map(|(at, (before, now))| [at, *before, *now])
-        .collect();
+    let words = parent.stack.as_chunks::<8>().0.iter();
+    let words = (parent.stack_at..)
+        .step_by(8)
+        .zip(words.zip(now.as_chunks::<8>().0));
+    let changed = words.filter(|(_, (before, now))| before != now);
     // The program gets no SIGPIPE of a pipe without a reader.
     signals::defer_all(Block::current());
     let bytes: Vec<u8> = changed
-        .iter()
+        .flat_map(|(at, (before, now))| [at.to_ne_bytes(), *before, *now])
         .flatten()
-        .flat_map(|word| word.to_ne_bytes())
         .collect();
     // SAFETY: the descriptor is open, and stays so until the process ends.
     let mut pipe = ManuallyDrop::new(unsafe { File::from_raw_fd(parent.pipe) });
@@ -131,34 +122,28 @@ pub(crate) fn wait_for_child(block: &Block, [reads, writes]: [i32; 2]) {
 
 /// Reads words until the pipe has no writer, and stores them.
 fn receive_words(block: &Block, fd: i32) {
-    // In the heap: on the stack, each fork would copy it.
-    let mut words: Vec<ChangedWord> = vec![[0; 3]; SHARED / 8];
-    let (mut at, mut left) = (words.as_mut_ptr().cast::<u8>(), size_of_val(&*words));
+    // Mostly there are none, and what is stored here would be a copy of a page.
+    let (mut bytes, mut part) = (Vec::new(), [0_u8; 960]);
     loop {
         // SAFETY: there is room for so many bytes.
-        let count = unsafe { libc::read(fd, at.cast(), left) };
+        let count = unsafe { libc::read(fd, part.as_mut_ptr().cast(), part.len()) };
         match usize::try_from(count) {
             Ok(0) => break,
-            Ok(count) => {
-                // SAFETY: so many bytes were stored there.
-                at = unsafe { at.add(count) };
-                left -= count;
-            }
+            Ok(count) => bytes.extend_from_slice(&part[..count]),
             Err(_) if block.must_exit() => return,
             // A signal of the runner.
             Err(_) => {}
         }
     }
-    let count = (size_of_val(&*words) - left) / size_of::<ChangedWord>();
-    for [at, before, now] in &words[..count] {
-        let bytes = before.to_ne_bytes().into_iter().zip(now.to_ne_bytes());
+    let (words, _) = bytes.as_chunks::<8>();
+    for &[at, before, now] in words.as_chunks::<3>().0 {
+        let at = u64::from_ne_bytes(at);
         // Another thread may have changed the other bytes since.
-        let changed = (*at..)
-            .zip(bytes)
-            .filter(|(_, (before, now))| before != now);
-        for (at, (_, now)) in changed {
-            // The child has written the byte in its copy of the guest's memory.
-            let _ = memory::put(at, now);
+        for (at, (before, now)) in (at..).zip(before.into_iter().zip(now)) {
+            if before != now {
+                // The child has written the byte in its copy of the guest's memory.
+                let _ = memory::put(at, now);
+            }
         }
     }
 }
