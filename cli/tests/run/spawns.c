@@ -189,6 +189,15 @@ static void beside_lasting(void) {
   puts("beside children that last");
 }
 
+// Whether there is a program, before what it gets.
+static void without_words(void) {
+  const char *paths[] = {"/no/such/program", "text", "/bin/true"};
+  for (int i = 0; i < 3; i++) {
+    execve(paths[i], (char **)8, environ);
+    printf("%s without arguments: %s\n", paths[i], strerrorname_np(errno));
+  }
+}
+
 static char stack[1 << 16];
 static int fails(void *at) { *(int *)at = 7; _exit(1); }
 
@@ -201,6 +210,7 @@ int main(void) {
   if (write(fd, "#!/no/such/interpreter\n", 23) != 23) return 1;
   close(fd);
   all();
+  without_words();
   pthread_t thread;
   pthread_create(&thread, 0, on_thread, 0);
   pthread_join(thread, 0);

@@ -213,7 +213,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         .map(|word| CString::new(word.as_bytes()));
     let arguments: Result<Vec<_>, _> = arguments.collect();
     let arguments = arguments.map_err(|_| named(libc::EINVAL))?;
-    let program = Program::open(path.into(), arguments, environment()).map_err(named)?;
+    let program = Program::open(path.into(), || Ok([arguments, environment()])).map_err(named)?;
     let block = Block::prepare(serve).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO));
     let block = block.map_err(of_host(Step::Thread))?;
     block.mailbox.block(signals::install());

@@ -163,12 +163,14 @@ fn name(directory: c_int, path: i64, flags: c_int) -> Result<Name, i32> {
 fn open(directory: c_int, a: [i64; 3], flags: i32) -> Result<Program, i32> {
     let [path, arguments, environment] = a;
     let name = name(directory, path, flags)?;
-    let mut arguments = strings(arguments)?;
-    if arguments.is_empty() {
-        // As Linux does since 5.18.
-        arguments.push(CString::default());
-    }
-    Program::open(name, arguments, strings(environment)?)
+    Program::open(name, || {
+        let mut arguments = strings(arguments)?;
+        if arguments.is_empty() {
+            // As Linux does since 5.18.
+            arguments.push(CString::default());
+        }
+        Ok([arguments, strings(environment)?])
+    })
 }
 
 /// Runs another program in this process: `execve(2)`.

@@ -125,23 +125,24 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Opens a program with flags of `open`, or the interpreter of a script.
+    /// Opens a program with flags of `open`, or the interpreter of a script. `words` returns the
+    /// arguments and the environment. As on the host, they are read once there is a program.
     ///
     /// # Errors
     /// As for `execve(2)`.
     pub(crate) fn open(
         Name {
             mut path,
-            mut place,
-            mut flags,
+            place,
+            flags,
             is_closed,
         }: Name,
-        mut arguments: Vec<CString>,
-        environment: Vec<CString>,
+        words: impl FnOnce() -> Result<[Vec<CString>; 2], i32>,
     ) -> Result<Self, i32> {
+        let mut file = Opened(open(place.0, &place.1, flags)?);
+        let [mut arguments, environment] = words()?;
         let name = path.clone();
         for _ in 0..SCRIPTS {
-            let file = Opened(open(place.0, &place.1, flags)?);
             let mut start = vec![0; 4096];
             let (at, size) = (start.as_mut_ptr().cast(), start.len());
             // SAFETY: the buffer has this length.
@@ -167,7 +168,6 @@ impl Program {
             if is_closed {
                 return Err(libc::ENOENT);
             }
-            drop(file);
             let line = start[2..].split(|&byte| byte == b'\n').next();
             let line = line.unwrap_or_default().trim_ascii();
             let end = line.iter().position(u8::is_ascii_whitespace);
@@ -184,8 +184,7 @@ impl Program {
             before.push(path);
             arguments.splice(..1.min(arguments.len()), before);
             path = word(interpreter)?;
-            place = (libc::AT_FDCWD, path.clone());
-            flags = 0;
+            file = Opened(open(libc::AT_FDCWD, &path, 0)?);
         }
         Err(libc::ELOOP)
     }
