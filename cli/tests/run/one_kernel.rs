@@ -161,6 +161,24 @@ print(os.waitpid(pid, 0)[1])'",
 }
 
 #[test]
+fn nginx_ends_with_its_workers() {
+    same_script(
+        "one-nginx",
+        &["nginx", "curl"],
+        "cat >conf <<END
+           daemon off; worker_processes 2; pid pid; error_log stderr crit; events {}
+           http { access_log off; server { listen unix:socket; return 200 served; } }
+END
+         for signal in QUIT TERM; do
+           rm -f socket pid; nginx -p $PWD -c conf &
+           until [ -S socket ] && [ -s pid ]; do sleep 0.05; done
+           curl -s --unix-socket socket http://x/; echo
+           kill -$signal $(cat pid); wait $!; echo $signal $?
+         done",
+    );
+}
+
+#[test]
 fn pythons_processes_talk() {
     same_script(
         "one-python",
