@@ -43,21 +43,24 @@ pub use capabilities::Capabilities;
 pub use dev::DevFs;
 pub use device_number::fresh as fresh_device;
 pub use fallocate::FallocateFlags;
+pub(crate) use file_system::want_write;
 pub use file_system::{FileSystem, MayRename, Rename, RenameFlags, Renamed, StatFs};
 pub use inode::{
     Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Target, Unlink,
 };
 pub use inode_number::fresh as fresh_inode;
+pub(crate) use locks::LockSet;
 pub use lower::{Lower, LowerBytes, LowerDevice, LowerDirectory, LowerFile, LowerInode, LowerName};
 pub use memfs::{MemFs, MemFsLimits};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};
 pub use mount::{Mount, MountPoint, MountRef, VfsPath};
 pub(crate) use mount::{Mounts, Pinned};
 pub use path_ops::{At, AtFlags, PathContext, ResolveFlags, UnlinkFlags};
-pub(crate) use path_ops::{OpenRequest, inode_path};
+pub(crate) use path_ops::{OpenRequest, inode_path, is_directory};
 pub use proc::ProcFs;
 pub use seals::Seals;
 pub use seek::SeekTo;
 pub use shared_memory::{MemoryUsage, SharedMemory};
+pub(crate) use stat::BLOCK_SIZE;
 pub use stat::{DirEntry, FileKind, Stat};
 pub use timestamp::Timestamp;

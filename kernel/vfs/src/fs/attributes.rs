@@ -1,7 +1,6 @@
 //! Attributes of an inode that can be set.
 
-use super::mode::Mode;
-use super::timestamp::Timestamp;
+use super::{Mode, Timestamp};
 
 /// Attributes to set; `None` leaves an attribute as it is.
 #[doc(alias = "struct iattr")]

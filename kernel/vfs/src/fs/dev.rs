@@ -8,14 +8,11 @@ use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
 
-use super::device_number;
-use super::file_system::{FileSystem, StatFs};
 use super::generated_link::GeneratedLink;
-use super::inode::{Dentry, Inode, Opening, Target};
-use super::inode_number;
-use super::mode::Mode;
-use super::stat::{DirEntry, FileKind, Stat};
-use super::{MountPoint, PathContext};
+use super::{
+    Dentry, DirEntry, FileKind, FileSystem, Inode, Mode, MountPoint, Opening, PathContext, Stat,
+    StatFs, Target, device_number, inode_number,
+};
 use crate::{Errno, RcuObject};
 
 mod device;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use fdtable::{SuperBlock, WantWrite};
 
-use super::inode::Inode;
 use super::path::NAME_MAX;
-use super::stat::BLOCK_SIZE;
+use super::{BLOCK_SIZE, Inode};
 use crate::{Errno, RcuObject};
 
 /// File system that can be mounted.

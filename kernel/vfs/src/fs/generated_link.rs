@@ -1,8 +1,6 @@
 //! Symbolic links whose target is generated when they are followed, in `/dev` and `/proc`.
 
-use super::PathContext;
-use super::inode::{Dentry, Inode, Target};
-use super::stat::Stat;
+use super::{Dentry, Inode, PathContext, Stat, Target};
 use crate::Errno;
 
 /// Symbolic link with a generated target. Each part gets the data of the link.

@@ -12,14 +12,10 @@ use std::sync::Arc;
 
 use fdtable::{Access, FileRef, WantWrite, rcu};
 
-use super::Attributes;
-use super::Capabilities;
-use super::file_system::FileSystem;
-use super::locks::LockSet;
-use super::mode::{Credentials, Mode, Permissions};
-use super::mount::{MountPoint, MountRef, VfsPath};
-use super::path_ops::PathContext;
-use super::stat::{DirEntry, FileKind, Stat};
+use super::{
+    Attributes, Capabilities, Credentials, DirEntry, FileKind, FileSystem, LockSet, Mode,
+    MountPoint, MountRef, PathContext, Permissions, Stat, VfsPath,
+};
 use crate::object::{as_dyn, end, file};
 use crate::{Errno, Object, OpenFlags, RcuObject};
 

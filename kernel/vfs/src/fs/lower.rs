@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use fdtable::FileRef;
 
-use super::mount::VfsPath;
-use super::stat::{FileKind, Stat};
+use super::{FileKind, Stat, VfsPath};
 use crate::{Errno, OpenFlags, RcuObject};
 
 /// Directory below one in memory.

@@ -17,15 +17,11 @@ use fdtable_shm::Mutex;
 use self::directory::Directory;
 use self::limits::FileLimits;
 use self::meta::{Device, Node};
-use super::device_number;
-use super::file_system::{FileSystem, Rename, RenameFlags, StatFs};
-use super::inode::Inode;
-use super::lower::LowerDirectory;
-use super::mode::{Credentials, Mode, Permissions};
-use super::mount::VfsPath;
 use super::namei::Follow;
-use super::path_ops::{At, OpenRequest, PathContext, ResolveFlags};
-use super::stat::Stat;
+use super::{
+    At, Credentials, FileSystem, Inode, LowerDirectory, Mode, OpenRequest, PathContext,
+    Permissions, Rename, RenameFlags, ResolveFlags, Stat, StatFs, VfsPath, device_number,
+};
 use crate::{Errno, OpenFlags, RcuObject};
 
 mod contents;

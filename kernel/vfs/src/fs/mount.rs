@@ -31,9 +31,7 @@ use fdtable_rcu_map::RcuMap;
 use fdtable_shm::{Mutex, OnceCell};
 use foldhash::fast::RandomState;
 
-use super::file_system::FileSystem;
-use super::inode::{Dentry, Inode};
-use super::stat::FileKind;
+use super::{Dentry, FileKind, FileSystem, Inode};
 use crate::Errno;
 
 /// Path in the VFS: an inode, and the mount through which it was reached.

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use fdtable::rcu;
 
-use super::inode::{Inode, RcuLookup, Target};
-use super::mount::{MountPoint, MountRef, VfsPath};
 use super::path::{Last, Path, checked, components};
-use super::path_ops::{At, AtFlags, PathContext, ResolveFlags, is_directory};
-use super::stat::FileKind;
+use super::{
+    At, AtFlags, FileKind, Inode, MountPoint, MountRef, PathContext, RcuLookup, ResolveFlags,
+    Target, VfsPath, is_directory,
+};
 use crate::Errno;
 
 /// Most symbolic links that a walk follows: 40 (Linux `MAXSYMLINKS`).

@@ -11,11 +11,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 use fdtable_shm::Mutex;
 
-use super::inode::{Inode, Opening};
-use super::locks::LockSet;
-use super::mount::VfsPath;
-use super::seek::SeekTo;
-use super::stat::{DirEntry, FileKind, Stat};
+use super::{DirEntry, FileKind, Inode, LockSet, Opening, SeekTo, Stat, VfsPath};
 use crate::{Errno, Object, RcuObject, Status, Transfer};
 
 /// Open directory.

@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use super::inode::Inode;
-use super::mount::VfsPath;
-use super::seek::SeekTo;
-use super::stat::{DirEntry, Stat};
+use super::{DirEntry, Inode, SeekTo, Stat, VfsPath};
 use crate::event::Events;
 use crate::ipc::AnonInode;
 use crate::{Errno, Object, OpenFlags, Transfer};

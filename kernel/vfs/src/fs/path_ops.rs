@@ -8,12 +8,10 @@ use std::borrow::Cow;
 
 use fdtable::{Fd, RawFd};
 
-use super::Capabilities;
-use super::file_system::FileSystem;
-use super::inode::Inode;
-use super::mode::{AccessMode, Credentials, Mode};
-use super::mount::{Mount, Mounts, VfsPath};
-use super::stat::FileKind;
+use super::{
+    AccessMode, Capabilities, Credentials, FileKind, FileSystem, Inode, Mode, Mount, Mounts,
+    VfsPath,
+};
 use crate::{Errno, Object, Process};
 
 mod attributes;

@@ -24,13 +24,11 @@ use std::sync::{Arc, Weak};
 use fdtable::{FileRef, Files};
 use fdtable_slab::{SlabArc, SlabWeak};
 
-use super::PathContext;
-use super::device_number;
-use super::file_system::{FileSystem, StatFs};
 use super::generated_link::GeneratedLink;
-use super::inode::{Inode, Opening, Target};
-use super::mode::{Credentials, Mode};
-use super::stat::{DirEntry, FileKind, Stat};
+use super::{
+    Credentials, DirEntry, FileKind, FileSystem, Inode, Mode, Opening, PathContext, Stat, StatFs,
+    Target, device_number,
+};
 use crate::{Errno, Process, RcuObject};
 
 mod descriptors;

@@ -3,8 +3,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-use super::seals::Seals;
-use super::timestamp::Timestamp;
+use super::{Seals, Timestamp};
 use crate::Errno;
 
 /// Memory that holds the bytes of a file and can be mapped, such as a `memfd` of the host.

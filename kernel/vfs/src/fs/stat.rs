@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::attributes::Attributes;
-use super::mode::{Mode, Permissions};
-use super::timestamp::Timestamp;
+use super::{Attributes, Mode, Permissions, Timestamp};
 
 /// Kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +99,7 @@ pub struct Stat {
 }
 
 /// Best transfer size of all file systems here: 4,096 bytes.
-pub(super) const BLOCK_SIZE: u32 = 4096;
+pub(crate) const BLOCK_SIZE: u32 = 4096;
 
 impl Stat {
     /// Makes the attributes of an inode with one name and otherwise zeros. The timestamps are at

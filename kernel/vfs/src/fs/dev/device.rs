@@ -8,11 +8,7 @@ use std::sync::{Arc, Weak};
 use fdtable::FileRef;
 
 use super::{DevRoot, dentry};
-use crate::fs::inode::{Dentry, Inode, Opening};
-use crate::fs::locks::LockSet;
-use crate::fs::mount::VfsPath;
-use crate::fs::seek::SeekTo;
-use crate::fs::stat::Stat;
+use crate::fs::{Dentry, Inode, LockSet, Opening, SeekTo, Stat, VfsPath};
 use crate::vectored::{gather, scatter};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 

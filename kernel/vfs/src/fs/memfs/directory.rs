@@ -26,15 +26,11 @@ use super::lower::{Below, LowerTree};
 use super::meta::{Device, Meta, Node};
 use super::regular::RegularInode;
 use super::special::{Special, SpecialInode};
-use crate::fs::inode::{
-    Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Unlink,
+use crate::fs::{
+    Attributes, Dentry, DirEntry, FileKind, Inode, LaterName, LockSet, Lower, LowerDirectory,
+    LowerInode, MayUnlink, MountPoint, NewInode, NewKind, Opening, PathContext, Permissions,
+    RcuLookup, Stat, Unlink,
 };
-use crate::fs::locks::LockSet;
-use crate::fs::lower::{Lower, LowerDirectory, LowerInode};
-use crate::fs::mode::Permissions;
-use crate::fs::mount::MountPoint;
-use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{Attributes, PathContext};
 use crate::{Errno, RcuObject};
 
 /// Inode of a directory.

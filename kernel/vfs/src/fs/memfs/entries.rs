@@ -19,9 +19,7 @@ use foldhash::fast::RandomState;
 
 use super::meta::Node;
 use crate::Errno;
-use crate::fs::inode::Inode;
-use crate::fs::lower::LowerName;
-use crate::fs::stat::{DirEntry, FileKind};
+use crate::fs::{DirEntry, FileKind, Inode, LowerName};
 
 /// Names of a directory.
 #[derive(Debug)]

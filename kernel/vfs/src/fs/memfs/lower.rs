@@ -38,8 +38,7 @@ use fdtable_shm::Mutex;
 
 use super::limits::FileLimits;
 use super::meta::{Device, Node};
-use crate::fs::lower::{Lower, LowerDirectory, LowerInode};
-use crate::fs::stat::Stat;
+use crate::fs::{Lower, LowerDirectory, LowerInode, Stat};
 
 /// First number of an inode that does not have that of a lower file.
 pub(super) const FIRST_INODE: u64 = 1 << 52;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::limits::PAGE;
 use crate::Errno;
-use crate::fs::stat::Stat;
-use crate::fs::{LowerBytes, LowerFile, MemoryUsage};
+use crate::fs::{LowerBytes, LowerFile, MemoryUsage, Stat};
 use crate::vectored::zeros;
 
 /// Bytes that a copy reads at a time.

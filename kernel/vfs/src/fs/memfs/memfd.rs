@@ -7,8 +7,7 @@ use fdtable::FileRef;
 use super::MemFs;
 use super::meta::Node;
 use super::regular::{RegularFile, RegularInode};
-use crate::fs::Seals;
-use crate::fs::mode::Permissions;
+use crate::fs::{Permissions, Seals};
 use crate::object::file;
 use crate::{Errno, OpenFlags, RcuObject};
 

@@ -7,11 +7,10 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable_shm::Mutex;
 
 use crate::Errno;
-use crate::fs::inode_number;
-use crate::fs::mode::{Credentials, Mode, Permissions};
-use crate::fs::stat::{FileKind, Stat};
-use crate::fs::timestamp::Timestamp;
-use crate::fs::{Attributes, Dentry, Inode};
+use crate::fs::{
+    Attributes, Credentials, Dentry, FileKind, Inode, Mode, Permissions, Stat, Timestamp,
+    inode_number,
+};
 
 /// Device of a file system in memory, and where its inode numbers begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

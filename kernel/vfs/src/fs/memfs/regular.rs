@@ -29,13 +29,11 @@ use super::limits::{FileLimits, PAGE};
 use super::lower_contents::LowerContents;
 use super::meta::{Device, Meta, Node};
 use super::shared::SharedBytes;
-use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
-use crate::fs::locks::LockSet;
-use crate::fs::mode::{Credentials, Mode, Permissions};
-use crate::fs::mount::{MountRef, VfsPath};
-use crate::fs::seek::SeekTo;
-use crate::fs::stat::{FileKind, Stat};
-use crate::fs::{Attributes, FallocateFlags, LowerBytes, LowerFile, Seals, SharedMemory};
+use crate::fs::{
+    Attributes, Credentials, Dentry, FallocateFlags, FileKind, Inode, LaterName, LockSet,
+    LowerBytes, LowerFile, Mode, MountRef, Opening, Permissions, Seals, SeekTo, SharedMemory, Stat,
+    VfsPath,
+};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
 /// Most bytes that are copied inside a read-side section: 65,536. A grace period waits for that.

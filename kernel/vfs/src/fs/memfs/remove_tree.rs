@@ -8,9 +8,8 @@ use super::MemFs;
 use super::directory::as_directory;
 use super::meta::Node;
 use crate::Errno;
-use crate::fs::file_system::want_write;
 use crate::fs::path::{Last, Path};
-use crate::fs::path_ops::At;
+use crate::fs::{At, want_write};
 
 impl MemFs {
     /// Removes the inode at `path`, and everything below it if it is a directory. Its name goes

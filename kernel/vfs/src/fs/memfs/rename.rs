@@ -23,9 +23,7 @@ use super::directory::{Directory, as_directory};
 use super::entries::{Entries, NewEntry};
 use super::meta::Node;
 use crate::Errno;
-use crate::fs::file_system::{Rename, RenameFlags};
-use crate::fs::inode::Inode;
-use crate::fs::stat::FileKind;
+use crate::fs::{FileKind, Inode, Rename, RenameFlags};
 
 /// Locked directories of a rename.
 enum LockedPair<'a> {

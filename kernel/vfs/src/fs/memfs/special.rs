@@ -7,11 +7,10 @@ use fdtable::FileRef;
 use fdtable_shm::Mutex;
 
 use super::meta::{Device, Meta, Node};
-use crate::fs::inode::{Dentry, Inode, Opening, Target};
-use crate::fs::lower::LowerDevice;
-use crate::fs::mode::Permissions;
-use crate::fs::stat::{FileKind, Stat};
-use crate::fs::{Attributes, PathContext};
+use crate::fs::{
+    Attributes, Dentry, FileKind, Inode, LowerDevice, Opening, PathContext, Permissions, Stat,
+    Target,
+};
 use crate::ipc::fifo::Fifo;
 use crate::{Errno, RcuObject};
 

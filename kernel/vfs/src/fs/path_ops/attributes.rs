@@ -2,15 +2,11 @@
 
 use super::{At, AtFlags, PathContext};
 use crate::Errno;
-use crate::fs::file_system::want_write;
-use crate::fs::inode::Inode;
-use crate::fs::inode::Target;
-use crate::fs::mode::{AccessMode, Mode};
-use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
-use crate::fs::stat::FileKind;
-use crate::fs::timestamp::Timestamp;
-use crate::fs::{Attributes, Capabilities, Time};
+use crate::fs::{
+    AccessMode, Attributes, Capabilities, FileKind, Inode, Mode, Target, Time, Timestamp, VfsPath,
+    want_write,
+};
 
 impl PathContext<'_> {
     /// Returns the target of a symbolic link.

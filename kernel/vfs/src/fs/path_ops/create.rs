@@ -2,13 +2,9 @@
 
 use super::{At, AtFlags, PathContext, is_directory};
 use crate::Errno;
-use crate::fs::file_system::want_write;
-use crate::fs::inode::{Inode, NewKind};
-use crate::fs::mode::{AccessMode, Mode};
-use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::path::{PATH_MAX, Path};
-use crate::fs::stat::FileKind;
+use crate::fs::{AccessMode, FileKind, Inode, Mode, NewKind, VfsPath, want_write};
 
 impl PathContext<'_> {
     /// Makes an empty directory.

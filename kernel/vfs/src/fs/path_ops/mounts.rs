@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use super::{At, PathContext, is_directory};
 use crate::Errno;
-use crate::fs::Capabilities;
-use crate::fs::file_system::{FileSystem, StatFs};
-use crate::fs::mount::{Mounts, VfsPath};
 use crate::fs::namei::Follow;
+use crate::fs::{Capabilities, FileSystem, Mounts, StatFs, VfsPath};
 
 impl PathContext<'_> {
     /// Mounts a file system on a directory.

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use fdtable::FileRef;
 
 use super::{At, PathContext, is_directory};
-use crate::fs::Capabilities;
-use crate::fs::file_system::want_write;
-use crate::fs::inode::{Inode, LaterName, NewInode, NewKind, Opening, Target};
-use crate::fs::mode::{AccessMode, Mode};
-use crate::fs::mount::VfsPath;
 use crate::fs::namei::{Follow, PathWalk};
 use crate::fs::path::{Last, Path};
 use crate::fs::path_file::PathFile;
-use crate::fs::stat::FileKind;
+use crate::fs::{
+    AccessMode, Capabilities, FileKind, Inode, LaterName, Mode, NewInode, NewKind, Opening, Target,
+    VfsPath, want_write,
+};
 use crate::{Errno, OpenFlags, RcuObject};
 
 /// Inode that an open has found or created.

@@ -2,11 +2,9 @@
 
 use super::{At, PathContext};
 use crate::Errno;
-use crate::fs::file_system::want_write;
-use crate::fs::inode::{Inode, Unlink};
-use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::path::{Last, Path};
+use crate::fs::{Inode, Unlink, VfsPath, want_write};
 
 impl PathContext<'_> {
     /// Removes an empty directory.

@@ -2,13 +2,11 @@
 
 use super::{At, PathContext, is_directory};
 use crate::Errno;
-use crate::fs::Capabilities;
-use crate::fs::file_system::{Rename, RenameFlags, Renamed, want_write};
-use crate::fs::inode::Inode;
-use crate::fs::mode::AccessMode;
-use crate::fs::mount::VfsPath;
 use crate::fs::namei::checked_in;
 use crate::fs::path::Path;
+use crate::fs::{
+    AccessMode, Capabilities, Inode, Rename, RenameFlags, Renamed, VfsPath, want_write,
+};
 
 impl PathContext<'_> {
     /// Renames `old` to `new`.

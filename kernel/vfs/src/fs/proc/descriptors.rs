@@ -8,9 +8,10 @@ use super::open_file::OpenFileInode;
 use super::text::{Text, TextInode};
 use super::{ProcInode, ProcessDirectory, ProcessRef, fdinfo, number};
 use crate::fs::generated_link::GeneratedLink;
-use crate::fs::inode::{Dentry, Inode, MayUnlink, Opening, Target, Unlink};
-use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{PathContext, VfsPath};
+use crate::fs::{
+    Dentry, DirEntry, FileKind, Inode, MayUnlink, Opening, PathContext, Stat, Target, Unlink,
+    VfsPath,
+};
 use crate::{Errno, RcuObject};
 
 /// Directory with the descriptors of a process.

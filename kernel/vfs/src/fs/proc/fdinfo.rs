@@ -6,8 +6,8 @@ use fdtable::{FdFlags, FileRef, Files};
 
 use super::ProcessRef;
 use crate::event::{FileId, async_io};
+use crate::fs::SeekTo;
 use crate::fs::locks::{LockKind, Owner, Range, Record};
-use crate::fs::seek::SeekTo;
 use crate::{Errno, Object, OpenFlags, RcuObject};
 
 /// Makes the text of a descriptor: position, flags, mount, inode, the locks set through the open

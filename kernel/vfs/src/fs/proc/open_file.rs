@@ -3,10 +3,7 @@
 use fdtable::FileRef;
 use std::sync::Arc;
 
-use crate::fs::Attributes;
-use crate::fs::inode::{Inode, Opening};
-use crate::fs::mode::Mode;
-use crate::fs::stat::{FileKind, Stat};
+use crate::fs::{Attributes, FileKind, Inode, Mode, Opening, Stat};
 use crate::{Errno, OpenFlags, RcuObject};
 
 /// Inode that stands for an open file: opening it returns that open file.

@@ -7,10 +7,8 @@ use fdtable::FileRef;
 use super::descriptors::Descriptors;
 use super::text::{Text, TextInode};
 use super::{ProcInode, ProcessRef};
-use crate::fs::PathContext;
 use crate::fs::generated_link::GeneratedLink;
-use crate::fs::inode::{Dentry, Inode, Opening, Target};
-use crate::fs::stat::{DirEntry, FileKind, Stat};
+use crate::fs::{Dentry, DirEntry, FileKind, Inode, Opening, PathContext, Stat, Target};
 use crate::{Errno, Limit, Process, RcuObject, Resource};
 
 /// Directory of a process.

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 use fdtable_shm::{Mutex, MutexGuard};
 
-use crate::fs::VfsPath;
-use crate::fs::inode::{Inode, Opening};
-use crate::fs::seek::SeekTo;
-use crate::fs::stat::Stat;
+use crate::fs::{Inode, Opening, SeekTo, Stat, VfsPath};
 use crate::vectored::scatter;
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
