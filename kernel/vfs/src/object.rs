@@ -32,20 +32,19 @@ pub trait Object: Any + Send + Sync {
     }
 
     /// Returns the access mode and the status flags (`O_APPEND`, `O_NONBLOCK`).
+    /// In Linux: `F_GETFL`.
     ///
     /// Must not sleep: it is called inside read-side sections too. After [`release`](Self::release)
     /// any answer is correct, because the call races with a close.
-    #[doc(alias = "F_GETFL")]
     fn status(&self) -> OpenFlags {
         self.status_cell().map_or(OpenFlags::RDONLY, Status::get)
     }
 
     /// Sets the status flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`. Other bits of
-    /// `flags` are ignored.
+    /// `flags` are ignored. In Linux: `F_SETFL`.
     ///
     /// # Errors
     /// `EINVAL` if the object does not support it.
-    #[doc(alias = "F_SETFL")]
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
         self.status_cell().ok_or(Errno::EINVAL)?.set(flags);
         Ok(())
@@ -63,8 +62,7 @@ pub trait Object: Any + Send + Sync {
     }
 
     /// Returns the path under which the file was opened; nothing for an object without a name, such
-    /// as a pipe or a socket (the default).
-    #[doc(alias = "f_path")]
+    /// as a pipe or a socket (the default). In Linux: `f_path`.
     fn path(&self) -> Option<VfsPath> {
         None
     }
@@ -94,8 +92,7 @@ pub trait Object: Any + Send + Sync {
         }
     }
 
-    /// Returns the events that the object is ready for now.
-    #[doc(alias = "poll")]
+    /// Returns the events that the object is ready for now. In Linux: `poll`.
     fn events(&self) -> Events {
         match self.pollee() {
             Some(pollee) => pollee.events(),
@@ -103,11 +100,10 @@ pub trait Object: Any + Send + Sync {
         }
     }
 
-    /// Returns how many bytes a read would find.
+    /// Returns how many bytes a read would find. In Linux: `FIONREAD`.
     ///
     /// # Errors
     /// `ENOTTY` if the object has no such number (the default).
-    #[doc(alias = "FIONREAD")]
     fn readable_bytes(&self) -> Result<usize, Errno> {
         Err(Errno::ENOTTY)
     }
@@ -118,25 +114,23 @@ pub trait Object: Any + Send + Sync {
     }
 
     /// Reads into the buffers, one after another, as a single read. Returns how many bytes it has
-    /// read; 0 is end of file.
+    /// read; 0 is end of file. In Linux: `read_iter`.
     ///
     /// # Errors
     /// `EBADF` if not open for reading; `ESPIPE` at an offset of an object that is not seekable;
     /// `EAGAIN` if it would block, unless it [may](TransferMode); `EINVAL` if the offset is above
     /// `i64::MAX`; `ENOMEM`.
-    #[doc(alias = "read_iter")]
     fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
         how.waits_in_stream().and(Err(Errno::EBADF))
     }
 
     /// Writes the buffers, one after another, as a single write. Returns how many bytes it has
     /// written. An object that may block does not write a part: its blocking form goes on until all
-    /// bytes are written.
+    /// bytes are written. In Linux: `write_iter`.
     ///
     /// # Errors
     /// `EBADF` if not open for writing; `ESPIPE`, `EAGAIN`, `EINVAL`, `ENOMEM` as for
     /// [`read_to`](Self::read_to); `EPIPE`, `EFBIG`, as the object documents.
-    #[doc(alias = "write_iter")]
     fn write_from(&self, _bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
         how.waits_in_stream().and(Err(Errno::EBADF))
     }
@@ -198,37 +192,34 @@ pub trait Object: Any + Send + Sync {
     }
 
     /// Sets the length of the file; new bytes read as zeros. Allocates, and may wait for transfers.
+    /// In Linux: `ftruncate`.
     ///
     /// # Errors
     /// `EINVAL` if it is not a file that is open for writing (the default); `EFBIG` above the size
     /// limit; `ENOMEM`.
-    #[doc(alias = "ftruncate")]
     fn set_len(&self, _length: u64) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
 
     /// Clears the [set-ID bits](crate::fs::Permissions::without_set_ids) of the inode, because a
     /// user without privileges has changed the contents. Called inside read-side sections too. Does
-    /// nothing by default.
-    #[doc(alias = "file_remove_privs")]
+    /// nothing by default. In Linux: `file_remove_privs`.
     fn clear_set_ids(&self, _by: Credentials) {}
 
-    /// Returns the seals of the file. May wait for transfers.
+    /// Returns the seals of the file. May wait for transfers. In Linux: `F_GET_SEALS`.
     ///
     /// # Errors
     /// `EINVAL` if it can have none (the default).
-    #[doc(alias = "F_GET_SEALS")]
     fn seals(&self) -> Result<Seals, Errno> {
         Err(Errno::EINVAL)
     }
 
     /// Adds seals to a file that is open for writing. Permissions to execute that are sealed seal
-    /// the bytes too, as on Linux. May wait for transfers.
+    /// the bytes too, as on Linux. May wait for transfers. In Linux: `F_ADD_SEALS`.
     ///
     /// # Errors
     /// `EINVAL` if it can have none (the default); `EPERM` if it has [`Seals::SEAL`]; `EBUSY` for
     /// [`Seals::WRITE`] if a shared mapping can write.
-    #[doc(alias = "F_ADD_SEALS")]
     fn add_seals(&self, _seals: Seals) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
@@ -246,6 +237,7 @@ pub trait Object: Any + Send + Sync {
     }
 
     /// Returns memory of the embedder with the bytes of the file, which can be mapped.
+    /// In Linux: `mmap`.
     ///
     /// The first call moves the bytes into the memory that `make` returns, which is empty; later
     /// ones return the same. From then on all transfers use it. Records a read. Allocates, and
@@ -253,7 +245,6 @@ pub trait Object: Any + Send + Sync {
     ///
     /// # Errors
     /// `ENODEV` if the file has no such bytes (the default); those of `make` and of the memory.
-    #[doc(alias = "mmap")]
     fn share_memory(
         &self,
         _make: &dyn Fn() -> Result<Arc<dyn SharedMemory>, Errno>,
@@ -261,25 +252,25 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::ENODEV)
     }
 
-    /// Returns the attributes of the inode. May wait for transfers.
+    /// Returns the attributes of the inode. May wait for transfers. In Linux: `fstat`.
     ///
     /// # Errors
     /// `EOPNOTSUPP` if it has none (the default).
-    #[doc(alias = "fstat")]
     fn stat(&self) -> Result<Stat, Errno> {
         Err(Errno::EOPNOTSUPP)
     }
 
     /// Returns a snapshot of all names in a directory, unordered, without `.` and `..`. Allocates.
+    /// In Linux: `getdents`.
     ///
     /// # Errors
     /// `ENOTDIR` if it is not a directory.
-    #[doc(alias = "getdents")]
     fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
         Err(Errno::ENOTDIR)
     }
 
     /// Returns the next names of a directory, in the order of their cookies. Advances the position.
+    /// In Linux: `getdents64`.
     ///
     /// Begins with `.` and `..`; an empty list is the end. Each entry costs `size` of it, and all
     /// together cost at most `max`. Allocates.
@@ -287,7 +278,6 @@ pub trait Object: Any + Send + Sync {
     /// # Errors
     /// `ENOTDIR` if it is not a directory (the default); `EINVAL` if the next name alone costs more
     /// than `max`; `ENOENT` if the directory is removed.
-    #[doc(alias = "getdents64")]
     fn read_dir(
         &self,
         _max: usize,
@@ -296,11 +286,10 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::ENOTDIR)
     }
 
-    /// Waits until written data would survive a crash: in memory, none does.
+    /// Waits until written data would survive a crash: in memory, none does. In Linux: `fsync`.
     ///
     /// # Errors
     /// `EINVAL` if the object does not support it, as pipes and sockets.
-    #[doc(alias = "fsync")]
     fn sync(&self) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
@@ -323,8 +312,7 @@ pub trait Object: Any + Send + Sync {
     }
 
     /// Returns the name that `/proc` shows for an open file without a [path](Self::path).
-    /// Allocates.
-    #[doc(alias = "d_dname")]
+    /// Allocates. In Linux: `d_dname`.
     fn label(&self) -> String {
         match self.stat() {
             Ok(stat) if stat.kind == FileKind::Fifo => format!("pipe:[{}]", stat.inode),
@@ -343,11 +331,10 @@ pub trait Object: Any + Send + Sync {
     /// default.
     fn show_fdinfo(&self, _text: &mut String) {}
 
-    /// Notifies the other side that the last descriptor was closed.
+    /// Notifies the other side that the last descriptor was closed. In Linux: `f_op->release`.
     ///
     /// Runs once, on the thread that closed it, outside all locks of the table. It wakes sleepers
     /// and must not sleep: the caller may be inside a read-side section.
-    #[doc(alias = "f_op->release")]
     fn release(&self) {}
 
     /// Ends the use of an open file that descriptors still refer to. Its sleepers wake, and its
@@ -360,8 +347,7 @@ pub trait Object: Any + Send + Sync {
     }
 }
 
-/// How an object moves bytes.
-#[doc(alias = "kiocb")]
+/// How an object moves bytes. In Linux: `kiocb`.
 #[derive(Clone, Copy)]
 pub struct Transfer<'p> {
     /// Offset of the first byte, for a transfer that leaves the file position alone. `None`: the

@@ -122,8 +122,7 @@ impl Status {
     }
 
     /// Sets the flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`. The rest
-    /// stays.
-    #[doc(alias = "F_SETFL")]
+    /// stays. In Linux: `F_SETFL`.
     pub fn set(&self, flags: OpenFlags) {
         let kept = self.get() - OpenFlags::CHANGEABLE;
         let changed = flags & OpenFlags::CHANGEABLE;

@@ -119,8 +119,7 @@ impl Process {
     }
 
     /// Returns the process ID, at least 1. The first process of a kernel has 1; clones share the
-    /// ID.
-    #[doc(alias = "getpid")]
+    /// ID. In Linux: `getpid`.
     pub fn id(&self) -> i32 {
         self.group.id.load()
     }

@@ -149,8 +149,7 @@ unsafe fn write(
 /// `EOPNOTSUPP`, after all errors of the arguments.
 const NO_CHANGE: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
 
-/// Maximum number of buffers of one call.
-#[doc(alias = "IOV_MAX")]
+/// Maximum number of buffers of one call. In Linux: `IOV_MAX`.
 const UIO_MAXIOV: usize = 1024;
 
 /// Buffers of the caller.

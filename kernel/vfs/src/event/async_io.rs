@@ -23,21 +23,17 @@ use crate::Errno;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum OwnerKind {
-    /// One thread.
-    #[doc(alias = "F_OWNER_TID")]
+    /// One thread. In Linux: `F_OWNER_TID`.
     #[default]
     Thread,
-    /// A process.
-    #[doc(alias = "F_OWNER_PID")]
+    /// A process. In Linux: `F_OWNER_PID`.
     Process,
-    /// A process group.
-    #[doc(alias = "F_OWNER_PGRP")]
+    /// A process group. In Linux: `F_OWNER_PGRP`.
     Group,
 }
 
 /// Owner of an open file: the receiver of its signals. Aligned for an atomic access: another one
-/// would take a lock of one process.
-#[doc(alias = "f_owner_ex")]
+/// would take a lock of one process. In Linux: `f_owner_ex`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(align(8))]
 pub struct Owner {
@@ -50,14 +46,11 @@ pub struct Owner {
 /// Reason of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignalReason {
-    /// There is something to read.
-    #[doc(alias = "POLL_IN")]
+    /// There is something to read. In Linux: `POLL_IN`.
     In,
-    /// There is room to write.
-    #[doc(alias = "POLL_OUT")]
+    /// There is room to write. In Linux: `POLL_OUT`.
     Out,
-    /// The other side is closed.
-    #[doc(alias = "POLL_HUP")]
+    /// The other side is closed. In Linux: `POLL_HUP`.
     Hup,
 }
 
@@ -66,14 +59,11 @@ pub enum SignalReason {
 pub struct IoSignal {
     /// Receiver; its ID is not 0.
     pub owner: Owner,
-    /// Number of the signal; 0 for `SIGIO` without further information.
-    #[doc(alias = "si_signo")]
+    /// Number of the signal; 0 for `SIGIO` without further information. In Linux: `si_signo`.
     pub signal: i32,
-    /// Descriptor through which `O_ASYNC` was set.
-    #[doc(alias = "si_fd")]
+    /// Descriptor through which `O_ASYNC` was set. In Linux: `si_fd`.
     pub fd: RawFd,
-    /// Reason.
-    #[doc(alias = "si_code")]
+    /// Reason. In Linux: `si_code`.
     pub reason: SignalReason,
 }
 
@@ -83,8 +73,7 @@ pub trait SignalSender: fmt::Debug + Send + Sync {
     fn exists(&self, owner: Owner) -> bool;
 
     /// Sends a signal. Runs on the thread that changed the file, outside the file's locks, and does
-    /// not sleep.
-    #[doc(alias = "send_sigio")]
+    /// not sleep. In Linux: `send_sigio`.
     fn send(&self, signal: IoSignal);
 }
 

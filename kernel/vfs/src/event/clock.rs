@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Clock on which a timer runs, as in `clock_gettime(2)`.
+/// Clock on which a timer runs, as in `clock_gettime(2)`. In Linux: `clockid_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[doc(alias = "clockid_t")]
 pub enum Clock {
     /// Time of day since 1970, which can be set (`CLOCK_REALTIME`).
     Realtime,

@@ -46,9 +46,8 @@ bitflags::bitflags! {
     }
 }
 
-/// Setting of a timer.
+/// Setting of a timer. In Linux: `itimerspec`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[doc(alias = "itimerspec")]
 pub struct ITimerSpec {
     /// Time between expirations. Zero: it expires once.
     pub interval: Duration,

@@ -33,8 +33,8 @@ use smallvec::SmallVec;
 use super::{Events, FileId, Watcher};
 
 /// Queue of the waiters of an object. It belongs under the lock of the state that they wait for.
+/// In Linux: `wait_queue_head`.
 #[derive(Default)]
-#[doc(alias = "wait_queue_head")]
 pub struct WaitQueue {
     /// The youngest first, then the exclusive ones, the oldest first. Notifications follow this
     /// order, as on Linux.

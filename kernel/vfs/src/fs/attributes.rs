@@ -2,8 +2,7 @@
 
 use super::{Mode, Timestamp};
 
-/// Attributes to set; `None` leaves an attribute as it is.
-#[doc(alias = "struct iattr")]
+/// Attributes to set; `None` leaves an attribute as it is. In Linux: `struct iattr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Permission bits.
@@ -21,11 +20,9 @@ pub struct Attributes {
 /// Timestamp to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// The current time.
-    #[doc(alias = "UTIME_NOW")]
+    /// The current time. In Linux: `UTIME_NOW`.
     Now,
-    /// Leaves the timestamp as it is.
-    #[doc(alias = "UTIME_OMIT")]
+    /// Leaves the timestamp as it is. In Linux: `UTIME_OMIT`.
     Omit,
     /// This many seconds after the beginning of 1970, and nanoseconds: 0 to 999,999,999.
     At(i64, u32),

@@ -2,8 +2,7 @@
 
 bitflags::bitflags! {
     /// Capabilities that the system calls here check, with the values of Linux. `capabilities(7)`
-    /// describes each of them.
-    #[doc(alias = "kernel_cap_t")]
+    /// describes each of them. In Linux: `kernel_cap_t`.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     pub struct Capabilities: u32 {
         /// Changes owner and group of any file.

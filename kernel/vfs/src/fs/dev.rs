@@ -19,7 +19,7 @@ mod device;
 
 use device::{Device, DeviceInode};
 
-/// File system of devices, to be mounted on `/dev`.
+/// File system of devices, to be mounted on `/dev`. In Linux: `devtmpfs`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,7 +37,6 @@ use device::{Device, DeviceInode};
 /// # }
 /// ```
 #[derive(Debug)]
-#[doc(alias = "devtmpfs")]
 pub struct DevFs {
     root: Arc<DevRoot>,
 }

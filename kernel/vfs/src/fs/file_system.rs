@@ -78,8 +78,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Description of a file system.
-#[doc(alias = "struct statfs")]
+/// Description of a file system. In Linux: `struct statfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatFs {
     /// Magic number of the type of file system.
@@ -103,20 +102,16 @@ pub struct StatFs {
 }
 
 impl StatFs {
-    /// Magic number of file systems in memory.
-    #[doc(alias = "TMPFS_MAGIC")]
+    /// Magic number of file systems in memory. In Linux: `TMPFS_MAGIC`.
     pub const TMPFS: u64 = 0x0102_1994;
-    /// Magic number of `/proc`.
-    #[doc(alias = "PROC_SUPER_MAGIC")]
+    /// Magic number of `/proc`. In Linux: `PROC_SUPER_MAGIC`.
     pub const PROC: u64 = 0x9fa0;
-    /// Magic number of pipes.
-    #[doc(alias = "PIPEFS_MAGIC")]
+    /// Magic number of pipes. In Linux: `PIPEFS_MAGIC`.
     pub const PIPES: u64 = 0x5049_5045;
-    /// Magic number of sockets.
-    #[doc(alias = "SOCKFS_MAGIC")]
+    /// Magic number of sockets. In Linux: `SOCKFS_MAGIC`.
     pub const SOCKETS: u64 = 0x534f_434b;
     /// Magic number of files without an inode of their own: eventfd, timerfd and epoll.
-    #[doc(alias = "ANON_INODE_FS_MAGIC")]
+    /// In Linux: `ANON_INODE_FS_MAGIC`.
     pub const ANONYMOUS: u64 = 0x0904_1934;
 
     /// Makes the description of a file system without limits.

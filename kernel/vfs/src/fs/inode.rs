@@ -44,11 +44,10 @@ pub trait Inode: Any + Send + Sync {
     }
 
     /// Changes permissions, owner, group or timestamps. The caller has checked that this is
-    /// allowed.
+    /// allowed. In Linux: `setattr`.
     ///
     /// # Errors
     /// `EPERM` if they cannot be changed (the default).
-    #[doc(alias = "setattr")]
     fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
@@ -110,11 +109,10 @@ pub trait Inode: Any + Send + Sync {
         !matches!(self.kind(), FileKind::Regular | FileKind::Directory)
     }
 
-    /// Returns the target of a symbolic link.
+    /// Returns the target of a symbolic link. In Linux: `readlink`.
     ///
     /// # Errors
     /// `EINVAL` if it is not a symbolic link (the default).
-    #[doc(alias = "readlink")]
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         Err(Errno::EINVAL)
     }
@@ -155,12 +153,11 @@ pub trait Inode: Any + Send + Sync {
         Err(Errno::ENOTDIR)
     }
 
-    /// Returns the parent directory of the inode, and its name there.
+    /// Returns the parent directory of the inode, and its name there. In Linux: `d_parent`.
     ///
     /// Of several names it is the newest, of a removed inode the last. Nothing for the root, if the
     /// parent itself is freed, and for an inode that does not know (the default). A directory
     /// without a dentry has no `..`.
-    #[doc(alias = "d_parent")]
     fn dentry(&self) -> Option<Dentry> {
         None
     }
@@ -172,22 +169,20 @@ pub trait Inode: Any + Send + Sync {
     }
 
     /// Makes an inode with a name in a directory. [`FileKind::Directory`] may be asked for with a
-    /// mode; the umask has been applied.
+    /// mode; the umask has been applied. In Linux: `mknod`.
     ///
     /// # Errors
     /// `EEXIST` if the name exists; `ENOENT` if the directory is removed; `EPERM` if such an inode
     /// cannot be made here (the default); `ENOMEM`.
-    #[doc(alias = "mknod")]
     fn create(&self, _name: &[u8], _new: &NewInode<'_>) -> Result<Arc<dyn Inode>, Errno> {
         Err(Errno::EPERM)
     }
 
     /// Makes an unnamed regular file on the file system of this directory. `linkat` may name it
-    /// later.
+    /// later. In Linux: `O_TMPFILE`.
     ///
     /// # Errors
     /// `EOPNOTSUPP` if the file system does not support it (the default).
-    #[doc(alias = "O_TMPFILE")]
     fn create_unnamed(
         &self,
         _new: &NewInode<'_>,
@@ -207,13 +202,12 @@ pub trait Inode: Any + Send + Sync {
     }
 
     /// Removes the name of a file, or of an empty directory. The inode that is found is passed to
-    /// `may` before anything changes, under the lock of this directory.
+    /// `may` before anything changes, under the lock of this directory. In Linux: `rmdir`.
     ///
     /// # Errors
     /// `ENOENT` if the name does not exist; those of `may`; `EISDIR`, `ENOTDIR` if the inode is not
     /// what `what` says; `ENOTEMPTY` if a directory is not empty; `EBUSY` if something is mounted
     /// on it; `EPERM` if it is not supported (the default).
-    #[doc(alias = "rmdir")]
     fn unlink(&self, _name: &[u8], _what: Unlink, _may: MayUnlink<'_>) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
@@ -242,8 +236,7 @@ pub enum RcuLookup<'s> {
     Found(&'s Arc<dyn Inode>),
     /// The name does not exist.
     NotFound,
-    /// The inode answers only [`Inode::lookup`].
-    #[doc(alias = "ECHILD")]
+    /// The inode answers only [`Inode::lookup`]. In Linux: `ECHILD`.
     Unsupported,
 }
 
@@ -291,8 +284,7 @@ pub enum Unlink {
 pub enum LaterName {
     /// `linkat` may name it.
     Possible,
-    /// It never gets a name.
-    #[doc(alias = "O_EXCL")]
+    /// It never gets a name. In Linux: `O_EXCL`.
     Never,
 }
 
@@ -323,12 +315,11 @@ pub enum NewKind<'a> {
 
 impl NewInode<'_> {
     /// Returns the permissions that the inode gets in a directory.
+    /// In Linux: `inode_init_owner`, `mode_strip_sgid`.
     ///
     /// If the directory has [`Mode::SET_GID`], the inode takes its group, and a new directory takes
     /// the bit too. A group-executable file loses the bit, unless its maker is in that group or has
     /// [`Capabilities::FSETID`]: a user cannot make a file that runs with a foreign group.
-    #[doc(alias = "inode_init_owner")]
-    #[doc(alias = "mode_strip_sgid")]
     pub fn permissions_in(&self, directory: Permissions) -> Permissions {
         let Credentials { uid, gid, .. } = self.maker;
         let mode = self.mode;

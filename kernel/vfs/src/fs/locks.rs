@@ -34,9 +34,8 @@ pub(crate) use table_locks::TableLocks;
 
 use records::Records;
 
-/// All locks of an inode. Takes one word while empty.
+/// All locks of an inode. Takes one word while empty. In Linux: `file_lock_context`.
 #[derive(Debug, Default)]
-#[doc(alias = "file_lock_context")]
 pub struct LockSet {
     /// Allocated at the first lock.
     locks: OnceCell<Arc<Locks>>,
@@ -44,7 +43,7 @@ pub struct LockSet {
 
 fdtable_sync::global! {
     /// Locks of the inode that all files of `eventfd`, `timerfd` and `epoll` share, as on Linux.
-    #[doc(alias = "anon_inode")]
+    /// In Linux: `anon_inode`.
     pub(crate) static ANONYMOUS: LockSet = LockSet::new();
 }
 

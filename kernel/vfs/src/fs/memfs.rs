@@ -84,12 +84,11 @@ impl Default for MemFs {
 }
 
 impl MemFs {
-    /// Makes an empty file system with limits.
+    /// Makes an empty file system with limits. In Linux: `RLIMIT_FSIZE`.
     ///
     /// Without them a file is as large as on Linux, and takes memory for its pages but not for its
     /// holes. An embedder that runs programs of others limits the memory. Allocates; aborts the
     /// host process if memory runs out, as `Box::new` does.
-    #[doc(alias = "RLIMIT_FSIZE")]
     pub fn with_limits(limits: MemFsLimits) -> Self {
         Self::with_superblock(Some(Self::new_superblock()), limits)
     }
@@ -114,6 +113,7 @@ impl MemFs {
     }
 
     /// Makes a file system that shows a lower directory, and keeps all changes in memory.
+    /// In Linux: `overlayfs`.
     ///
     /// `limits` are for what is in memory. A file that is written is copied to memory whole; a file
     /// that is only read takes none. Inode numbers are those of the lower files where they are
@@ -124,7 +124,6 @@ impl MemFs {
     ///
     /// # Errors
     /// Errors of [`LowerDirectory::stat`]; `ENOTDIR` if it is not a directory.
-    #[doc(alias = "overlayfs")]
     pub fn over(lower: Arc<dyn LowerDirectory>, limits: MemFsLimits) -> Result<Self, Errno> {
         let superblock = Self::new_superblock();
         let limits = FileLimits::new(limits);

@@ -3,8 +3,7 @@
 use super::Capabilities;
 use crate::Errno;
 
-/// Permission bits of an inode, with the values of Linux: 0 to `0o7777`.
-#[doc(alias = "mode_t")]
+/// Permission bits of an inode, with the values of Linux: 0 to `0o7777`. In Linux: `mode_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Mode(u32);
 
@@ -15,14 +14,11 @@ impl Mode {
     pub const DEFAULT_FILE: Self = Mode(0o666);
     /// All access for everyone.
     pub const ALL: Self = Mode(0o777);
-    /// Only the owner of a file may remove it from the directory.
-    #[doc(alias = "S_ISVTX")]
+    /// Only the owner of a file may remove it from the directory. In Linux: `S_ISVTX`.
     pub const STICKY: Self = Mode(0o1000);
-    /// New files in the directory take its group.
-    #[doc(alias = "S_ISGID")]
+    /// New files in the directory take its group. In Linux: `S_ISGID`.
     pub const SET_GID: Self = Mode(0o2000);
-    /// The file runs as its owner.
-    #[doc(alias = "S_ISUID")]
+    /// The file runs as its owner. In Linux: `S_ISUID`.
     pub const SET_UID: Self = Mode(0o4000);
 
     /// Makes a mode of the low twelve bits of a number.
@@ -64,18 +60,14 @@ impl std::fmt::Debug for Mode {
 }
 
 bitflags::bitflags! {
-    /// Access that a caller wants; the empty set asks only if the file exists.
-    #[doc(alias = "F_OK")]
+    /// Access that a caller wants; the empty set asks only if the file exists. In Linux: `F_OK`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct AccessMode: u32 {
-        /// Execute a file, or search a directory.
-        #[doc(alias = "X_OK")]
+        /// Execute a file, or search a directory. In Linux: `X_OK`.
         const EXECUTE = 1;
-        /// Write a file, or change the names of a directory.
-        #[doc(alias = "W_OK")]
+        /// Write a file, or change the names of a directory. In Linux: `W_OK`.
         const WRITE = 2;
-        /// Read a file, or the names of a directory.
-        #[doc(alias = "R_OK")]
+        /// Read a file, or the names of a directory. In Linux: `R_OK`.
         const READ = 4;
     }
 }
@@ -94,8 +86,7 @@ pub struct Permissions {
 impl Permissions {
     /// Returns the mode without the set-ID bits that a change of owner or contents clears. The
     /// set-group-ID bit stays if the group may not execute the file, for members of the group and
-    /// with [`Capabilities::FSETID`].
-    #[doc(alias = "setattr_should_drop_suidgid")]
+    /// with [`Capabilities::FSETID`]. In Linux: `setattr_should_drop_suidgid`.
     pub fn without_set_ids(self, by: Credentials) -> Mode {
         let mode = self.mode.without(Mode::SET_UID);
         let is_member = by.has(Capabilities::FSETID) || by.gid == self.gid;
@@ -106,8 +97,7 @@ impl Permissions {
     }
 }
 
-/// User, group and capabilities on whose behalf a call is made.
-#[doc(alias = "struct cred")]
+/// User, group and capabilities on whose behalf a call is made. In Linux: `struct cred`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// User.
@@ -135,14 +125,13 @@ impl Credentials {
         }
     }
 
-    /// Returns true if these include all of `capabilities`.
-    #[doc(alias = "capable")]
+    /// Returns true if these include all of `capabilities`. In Linux: `capable`.
     pub const fn has(self, capabilities: Capabilities) -> bool {
         self.capabilities.contains(capabilities)
     }
 
     /// Returns true if a file of user `uid` counts as an own one.
-    #[doc(alias = "inode_owner_or_capable")]
+    /// In Linux: `inode_owner_or_capable`.
     pub const fn owns(self, uid: u32) -> bool {
         self.uid == uid || self.has(Capabilities::FOWNER)
     }
@@ -153,7 +142,7 @@ impl Credentials {
         self.capabilities.intersects(either)
     }
 
-    /// Checks that all of `wanted` is allowed.
+    /// Checks that all of `wanted` is allowed. In Linux: `generic_permission`.
     ///
     /// The owner's bits decide for the owner, the group's for its members, and the last ones for
     /// all others. [`Capabilities::DAC_OVERRIDE`] allows everything but to execute a file that no
@@ -162,7 +151,6 @@ impl Credentials {
     ///
     /// # Errors
     /// `EACCES` if it is not allowed.
-    #[doc(alias = "generic_permission")]
     pub fn may(
         self,
         wanted: AccessMode,

@@ -34,8 +34,7 @@ use foldhash::fast::RandomState;
 use super::{Dentry, FileKind, FileSystem, Inode};
 use crate::Errno;
 
-/// Path in the VFS: an inode, and the mount through which it was reached.
-#[doc(alias = "struct path")]
+/// Path in the VFS: an inode, and the mount through which it was reached. In Linux: `struct path`.
 #[derive(Clone, Debug)]
 pub struct VfsPath {
     /// The mount; `None` for the root file system.
@@ -44,8 +43,7 @@ pub struct VfsPath {
     pub inode: Arc<dyn Inode>,
 }
 
-/// File system that is mounted on a directory.
-#[doc(alias = "vfsmount")]
+/// File system that is mounted on a directory. In Linux: `vfsmount`.
 pub struct Mount {
     id: u64,
     fs: Arc<dyn FileSystem>,
@@ -118,8 +116,7 @@ struct Uses {
 #[derive(Debug)]
 pub(crate) struct Pinned(VfsPath);
 
-/// Number of mounts on a directory.
-#[doc(alias = "DCACHE_MOUNTED")]
+/// Number of mounts on a directory. In Linux: `DCACHE_MOUNTED`.
 #[derive(Debug, Default)]
 pub struct MountPoint(AtomicCell<u32>);
 
@@ -158,8 +155,7 @@ impl Mounted {
 }
 
 impl Mount {
-    /// Returns the ID of the mount, at least 1.
-    #[doc(alias = "mnt_id")]
+    /// Returns the ID of the mount, at least 1. In Linux: `mnt_id`.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -255,8 +251,7 @@ impl VfsPath {
         VfsPath { mount, inode }
     }
 
-    /// Returns the ID of the mount: 0 for the root file system.
-    #[doc(alias = "mnt_id")]
+    /// Returns the ID of the mount: 0 for the root file system. In Linux: `mnt_id`.
     pub fn mount_id(&self) -> u64 {
         self.mount.as_ref().map_or(0, |mount| mount.id())
     }
@@ -278,7 +273,7 @@ impl VfsPath {
     }
 
     /// Returns the path from the root. If the name is removed, ` (deleted)` follows, as on Linux.
-    #[doc(alias = "d_path")]
+    /// In Linux: `d_path`.
     pub fn full_path(&self) -> Vec<u8> {
         let mut names = Vec::new();
         let mut here = self.clone();

@@ -32,8 +32,7 @@ struct DirCursor {
     is_at_end: bool,
 }
 
-/// Position that a directory shows at its end.
-#[doc(alias = "DIR_OFFSET_EOD")]
+/// Position that a directory shows at its end. In Linux: `DIR_OFFSET_EOD`.
 const END: u64 = i32::MAX as u64;
 
 impl Opening<'_> {

@@ -33,8 +33,7 @@ pub enum At {
 }
 
 impl At {
-    /// Descriptor value that stands for the working directory.
-    #[doc(alias = "AT_FDCWD")]
+    /// Descriptor value that stands for the working directory. In Linux: `AT_FDCWD`.
     pub const FDCWD: RawFd = -100;
 }
 
@@ -98,8 +97,7 @@ bitflags::bitflags! {
     /// Flags that say what to remove.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct UnlinkFlags: u32 {
-        /// Removes an empty directory instead of a file.
-        #[doc(alias = "AT_REMOVEDIR")]
+        /// Removes an empty directory instead of a file. In Linux: `AT_REMOVEDIR`.
         const REMOVEDIR = 0x200;
     }
 }

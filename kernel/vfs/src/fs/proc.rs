@@ -39,7 +39,7 @@ mod text;
 
 use process::ProcessDirectory;
 
-/// File system that shows each process to itself, to be mounted on `/proc`.
+/// File system that shows each process to itself, to be mounted on `/proc`. In Linux: `procfs`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,7 +56,6 @@ use process::ProcessDirectory;
 /// # }
 /// ```
 #[derive(Debug)]
-#[doc(alias = "procfs")]
 pub struct ProcFs {
     root: Arc<ProcRoot>,
 }

@@ -7,20 +7,16 @@ use crate::Errno;
 /// New position of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTo {
-    /// To this many bytes from the start.
-    #[doc(alias = "SEEK_SET")]
+    /// To this many bytes from the start. In Linux: `SEEK_SET`.
     Start(u64),
-    /// By this many bytes.
-    #[doc(alias = "SEEK_CUR")]
+    /// By this many bytes. In Linux: `SEEK_CUR`.
     Current(i64),
-    /// To this many bytes from the end.
-    #[doc(alias = "SEEK_END")]
+    /// To this many bytes from the end. In Linux: `SEEK_END`.
     End(i64),
-    /// To the first byte of data at or after this position.
-    #[doc(alias = "SEEK_DATA")]
+    /// To the first byte of data at or after this position. In Linux: `SEEK_DATA`.
     Data(u64),
     /// To the first hole at or after this position; every file has one at its end.
-    #[doc(alias = "SEEK_HOLE")]
+    /// In Linux: `SEEK_HOLE`.
     Hole(u64),
 }
 

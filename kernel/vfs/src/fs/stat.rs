@@ -25,7 +25,6 @@ pub enum FileKind {
 
 impl FileKind {
     /// Returns the type bits of `st_mode`: those of `S_IFMT`.
-    #[doc(alias = "S_IFMT")]
     pub const fn bits(self) -> u32 {
         match self {
             FileKind::Fifo => 0o010000,
@@ -38,63 +37,49 @@ impl FileKind {
         }
     }
 
-    /// Returns the type of a directory entry (`DT_REG`, ...).
-    #[doc(alias = "d_type")]
+    /// Returns the type of a directory entry (`DT_REG`, ...). In Linux: `d_type`.
     pub const fn dirent_type(self) -> u8 {
         (self.bits() >> 12) as u8
     }
 }
 
-/// Snapshot of the attributes of an inode.
-#[doc(alias = "struct stat")]
+/// Snapshot of the attributes of an inode. In Linux: `struct stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Device number of the file system, unique in the host process.
-    #[doc(alias = "st_dev")]
+    /// Device number of the file system, unique in the host process. In Linux: `st_dev`.
     pub device: u64,
     /// Inode number, at least 1, unique in the host process; that of a [lower file] is unique on
-    /// its device.
+    /// its device. In Linux: `st_ino`.
     ///
     /// [lower file]: crate::fs::LowerDirectory
-    #[doc(alias = "st_ino")]
     pub inode: u64,
-    /// Kind of the inode.
-    #[doc(alias = "st_mode")]
+    /// Kind of the inode. In Linux: `st_mode`.
     pub kind: FileKind,
     /// Permission bits.
     pub mode: Mode,
-    /// Number of names; for a directory, two plus its subdirectories.
-    #[doc(alias = "st_nlink")]
+    /// Number of names; for a directory, two plus its subdirectories. In Linux: `st_nlink`.
     pub links: u32,
-    /// User that owns it.
-    #[doc(alias = "st_uid")]
+    /// User that owns it. In Linux: `st_uid`.
     pub uid: u32,
-    /// Group that owns it.
-    #[doc(alias = "st_gid")]
+    /// Group that owns it. In Linux: `st_gid`.
     pub gid: u32,
     /// Number of the device that the inode stands for; 0 if it is not a device.
-    #[doc(alias = "st_rdev")]
+    /// In Linux: `st_rdev`.
     pub rdev: u64,
     /// Length in bytes of a regular file or of a link target; the number of names in a directory.
-    #[doc(alias = "st_size")]
+    /// In Linux: `st_size`.
     pub size: u64,
-    /// Best transfer size in bytes.
-    #[doc(alias = "st_blksize")]
+    /// Best transfer size in bytes. In Linux: `st_blksize`.
     pub block_size: u32,
-    /// Allocated memory, in units of 512 bytes.
-    #[doc(alias = "st_blocks")]
+    /// Allocated memory, in units of 512 bytes. In Linux: `st_blocks`.
     pub blocks: u64,
-    /// Access time. Only the first read after a change updates it.
-    #[doc(alias = "st_atim")]
+    /// Access time. Only the first read after a change updates it. In Linux: `st_atim`.
     pub atime: Timestamp,
-    /// Modification time.
-    #[doc(alias = "st_mtim")]
+    /// Modification time. In Linux: `st_mtim`.
     pub mtime: Timestamp,
-    /// Change time: of any attribute or of the contents.
-    #[doc(alias = "st_ctim")]
+    /// Change time: of any attribute or of the contents. In Linux: `st_ctim`.
     pub ctime: Timestamp,
-    /// Creation time.
-    #[doc(alias = "stx_btime")]
+    /// Creation time. In Linux: `stx_btime`.
     pub btime: Timestamp,
 }
 
@@ -156,15 +141,13 @@ impl Stat {
         }
     }
 
-    /// Returns kind and permissions as one number.
-    #[doc(alias = "st_mode")]
+    /// Returns kind and permissions as one number. In Linux: `st_mode`.
     pub const fn mode_bits(&self) -> u32 {
         self.kind.bits() | self.mode.bits()
     }
 }
 
-/// Directory entry: a name, and its inode.
-#[doc(alias = "struct dirent")]
+/// Directory entry: a name, and its inode. In Linux: `struct dirent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     /// The name, without any path: 1 to 255 bytes.
@@ -182,8 +165,7 @@ impl DirEntry {
     /// Position of the first entry after `.` and `..`.
     pub const FIRST_COOKIE: u64 = 2;
 
-    /// Returns the position after this entry.
-    #[doc(alias = "d_off")]
+    /// Returns the position after this entry. In Linux: `d_off`.
     pub const fn next(&self) -> u64 {
         self.cookie + 1
     }

@@ -2,8 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Timestamp, counted from the beginning of 1970 (UTC).
-#[doc(alias = "struct timespec")]
+/// Timestamp, counted from the beginning of 1970 (UTC). In Linux: `struct timespec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp {
     /// Whole seconds, negative before 1970.

@@ -97,6 +97,7 @@ impl Fifo {
 
     /// Opens an end of the FIFO at a path, or of a pipe, whose path is its inode alone. Of `flags`,
     /// only the access mode and `NONBLOCK` matter. `make` makes the open file.
+    /// In Linux: `fifo_open`.
     ///
     /// Without `NONBLOCK`, it blocks until the other direction is opened, if it is not open; the
     /// caller holds no lock and is not in a read-side section. Allocates.
@@ -104,7 +105,6 @@ impl Fifo {
     /// # Errors
     /// `ENXIO` if opened for writing only, with `NONBLOCK`, and there is no reader; `EINVAL` if the
     /// access mode is invalid; `EINTR` if a signal handler runs first; those of `make`.
-    #[doc(alias = "fifo_open")]
     pub(crate) fn open(
         self: &Arc<Self>,
         flags: OpenFlags,

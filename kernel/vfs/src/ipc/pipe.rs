@@ -16,8 +16,7 @@ pub use crate::ipc::buffer::PIPE_CAPACITY as CAPACITY;
 pub const MAX_CAPACITY: usize = 1 << 20;
 
 /// Makes a pipe of [`CAPACITY`] bytes, and returns its reading and its writing end. Of `flags`,
-/// only `O_NONBLOCK` matters.
-#[doc(alias = "pipe2")]
+/// only `O_NONBLOCK` matters. In Linux: `pipe2`.
 pub fn pipe(flags: OpenFlags) -> (FifoEnd, FifoEnd) {
     pipe_of(Credentials::ROOT, flags)
 }

@@ -72,14 +72,11 @@ pub enum SocketType {
 /// Directions that a shutdown ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shutdown {
-    /// Receiving.
-    #[doc(alias = "SHUT_RD")]
+    /// Receiving. In Linux: `SHUT_RD`.
     Read,
-    /// Sending.
-    #[doc(alias = "SHUT_WR")]
+    /// Sending. In Linux: `SHUT_WR`.
     Write,
-    /// Both.
-    #[doc(alias = "SHUT_RDWR")]
+    /// Both. In Linux: `SHUT_RDWR`.
     Both,
 }
 
@@ -112,7 +109,7 @@ pub fn pair(flags: OpenFlags) -> (Socket, Socket) {
 }
 
 /// Makes a pair like [`pair`], with `capacity` bytes each way, and at least 4,096.
-#[doc(alias = "SO_SNDBUF")]
+/// In Linux: `SO_SNDBUF`.
 pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (Socket, Socket) {
     let (near, far) = pair(flags);
     near.core.incoming.set_capacity(capacity);
@@ -121,8 +118,7 @@ pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (Socket, Socket) {
 }
 
 /// Makes a connected pair of sockets of any type, with the credentials of a process. Of `flags`,
-/// only `O_NONBLOCK` matters. Allocates.
-#[doc(alias = "socketpair")]
+/// only `O_NONBLOCK` matters. Allocates. In Linux: `socketpair`.
 pub fn pair_in(
     namespace: &Arc<Namespace>,
     kind: SocketType,
@@ -284,18 +280,16 @@ impl Socket {
         self.core.connect_datagram(None)
     }
 
-    /// Returns the address of the socket.
-    #[doc(alias = "getsockname")]
+    /// Returns the address of the socket. In Linux: `getsockname`.
     pub fn name(&self) -> SocketAddress {
         let name = self.core.name.get();
         name.map_or(SocketAddress::Unnamed, |name| (**name).clone())
     }
 
-    /// Returns the address of the peer.
+    /// Returns the address of the peer. In Linux: `getpeername`.
     ///
     /// # Errors
     /// `ENOTCONN` if there is none.
-    #[doc(alias = "getpeername")]
     pub fn peer_name(&self) -> Result<SocketAddress, Errno> {
         let is_connected = self.core.link.get().is_some() || {
             let state = self.core.state.lock();
@@ -369,8 +363,7 @@ impl Socket {
         self.core.receive(bufs, flags, policy)
     }
 
-    /// Returns how many bytes the peer has not read.
-    #[doc(alias = "SIOCOUTQ")]
+    /// Returns how many bytes the peer has not read. In Linux: `SIOCOUTQ`.
     pub fn unread_bytes(&self) -> usize {
         let link = self.core.link.get();
         link.map_or(0, |link| link.outgoing.weight())

@@ -8,12 +8,10 @@ use crate::{Errno, FileKind, Object, OpenFlags};
 
 impl Process {
     /// Returns the owner of an open file, which receives its signals. Its ID is 0 if the owner does
-    /// not exist any more.
+    /// not exist any more. In Linux: `F_GETOWN`, `F_GETOWN_EX`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`.
-    #[doc(alias = "F_GETOWN")]
-    #[doc(alias = "F_GETOWN_EX")]
     pub fn owner(&self, fd: impl FdArg) -> Result<Owner, Errno> {
         let owner = self.with_file_id(fd, async_io::owner)?;
         match self.owner_exists(owner) {
@@ -23,12 +21,11 @@ impl Process {
     }
 
     /// Sets the owner of an open file. ID 0 removes it. Allocates.
+    /// In Linux: `F_SETOWN`, `F_SETOWN_EX`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `ESRCH` if the owner does not
     /// exist.
-    #[doc(alias = "F_SETOWN")]
-    #[doc(alias = "F_SETOWN_EX")]
     pub fn set_owner(&self, fd: impl FdArg, owner: Owner) -> Result<(), Errno> {
         self.with_file_id(fd, |file| {
             if owner.id < 0 || !self.owner_exists(owner) {
@@ -40,32 +37,30 @@ impl Process {
     }
 
     /// Returns the number of the signal of an open file, or 0 if it is the default: `SIGIO`.
+    /// In Linux: `F_GETSIG`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`.
-    #[doc(alias = "F_GETSIG")]
     pub fn io_signal(&self, fd: impl FdArg) -> Result<i32, Errno> {
         self.with_file_id(fd, async_io::signal)
     }
 
     /// Sets the number of the signal of an open file. 0 means `SIGIO`, without the descriptor and
-    /// the reason. Allocates.
+    /// the reason. Allocates. In Linux: `F_SETSIG`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if there is no such
     /// signal.
-    #[doc(alias = "F_SETSIG")]
     pub fn set_io_signal(&self, fd: impl FdArg, signal: i32) -> Result<(), Errno> {
         self.with_file_id(fd, |file| async_io::set_signal(file, signal))?
     }
 
     /// Starts or stops the signals of a pipe, FIFO or socket, like `ASYNC` in
     /// [`set_status`](Self::set_status). They have this descriptor until they are stopped.
-    /// Allocates.
+    /// Allocates. In Linux: `FIOASYNC`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTTY` if it is another file.
-    #[doc(alias = "FIOASYNC")]
     pub fn set_async(&self, fd: impl FdArg, on: bool) -> Result<(), Errno> {
         let fd = fd.to_raw();
         self.set_async_of(&**self.files.get(fd)?, fd, on)

@@ -10,12 +10,10 @@ use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath, inode_path};
 impl Process {
     /// Returns the attributes of the inode at a path. Flag `SYMLINK_NOFOLLOW` takes a symbolic link
     /// itself, and `EMPTY_PATH` with an empty path the file of the descriptor. May wait for writers
-    /// of the file.
+    /// of the file. In Linux: `newfstatat`, `statx`.
     ///
     /// # Errors
     /// Errors of path lookup; `EINVAL` if `flags` has other bits; those of [`fstat`](Self::fstat).
-    #[doc(alias = "newfstatat")]
-    #[doc(alias = "statx")]
     pub fn fstatat(
         &self,
         at: impl Into<At>,

@@ -21,18 +21,16 @@ bitflags::bitflags! {
     /// Resources that a new process shares with the old one, with the values of Linux.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CloneFlags: u32 {
-        /// The working directory and the umask.
-        #[doc(alias = "CLONE_FS")]
+        /// The working directory and the umask. In Linux: `CLONE_FS`.
         const FS = 0x200;
         /// The table of descriptors, with its soft limit and its record locks.
-        #[doc(alias = "CLONE_FILES")]
+        /// In Linux: `CLONE_FILES`.
         const FILES = 0x400;
     }
 }
 
-/// State that the clones of a process share, apart from its files.
+/// State that the clones of a process share, apart from its files. In Linux: `signal_struct`.
 #[derive(Debug)]
-#[doc(alias = "signal_struct")]
 pub(super) struct ThreadGroup {
     pub(super) id: AtomicCell<i32>,
     /// One for each table. It counts this process as a user unless it has ended.

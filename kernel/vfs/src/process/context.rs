@@ -12,8 +12,7 @@ use super::Process;
 use crate::fs::{Capabilities, Credentials, Mode, PathContext, Pinned, ResolveFlags, VfsPath};
 use crate::{Errno, Object};
 
-/// Working directory and umask, which processes may share.
-#[doc(alias = "fs_struct")]
+/// Working directory and umask, which processes may share. In Linux: `fs_struct`.
 #[derive(Debug)]
 pub(super) struct FsContext {
     /// The working directory, under the one key, unless it is the root: lookups read it under RCU.
@@ -160,26 +159,24 @@ impl Process {
     }
 
     /// Sets user and group, real and effective; all are 0 initially. User 0 has all capabilities,
-    /// and any other none.
-    #[doc(alias = "setresuid")]
+    /// and any other none. In Linux: `setresuid`.
     pub fn set_ids(&self, uid: u32, gid: u32) {
         let credentials = Credentials::new(uid, gid);
         self.set_credentials(credentials, credentials);
     }
 
     /// Sets the effective and the real credentials, for an embedder that has rules of its own.
+    /// In Linux: `capset`.
     ///
     /// The capabilities of `real` are those that [`faccessat`](Self::faccessat) checks: on Linux
     /// the permitted ones if the real user is 0, and otherwise none.
-    #[doc(alias = "capset")]
     pub fn set_credentials(&self, effective: Credentials, real: Credentials) {
         self.ids.real.set(real);
         self.ids.effective.set(effective);
     }
 
     /// Sets the supplementary groups; there are none initially. The permissions that a file has for
-    /// its group hold for a member too, if those for others do not suffice.
-    #[doc(alias = "setgroups")]
+    /// its group hold for a member too, if those for others do not suffice. In Linux: `setgroups`.
     pub fn set_groups(&self, groups: impl Into<Arc<[u32]>>) {
         *self.ids.groups.lock() = groups.into();
     }
@@ -189,15 +186,13 @@ impl Process {
         self.ids.groups.lock().contains(&gid)
     }
 
-    /// Returns the effective user and group, with their capabilities.
-    #[doc(alias = "geteuid")]
+    /// Returns the effective user and group, with their capabilities. In Linux: `geteuid`.
     pub fn credentials(&self) -> Credentials {
         self.ids.effective.get()
     }
 
     /// Returns the real user and group, with the capabilities that [`faccessat`](Self::faccessat)
-    /// checks.
-    #[doc(alias = "getuid")]
+    /// checks. In Linux: `getuid`.
     pub fn real_credentials(&self) -> Credentials {
         self.ids.real.get()
     }

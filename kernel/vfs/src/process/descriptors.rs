@@ -15,11 +15,9 @@ bitflags::bitflags! {
     /// Flags of [`Process::close_range`], with the values of Linux.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct CloseRangeFlags: u32 {
-        /// Refuses to change a table that another process shares.
-        #[doc(alias = "CLOSE_RANGE_UNSHARE")]
+        /// Refuses to change a table that another process shares. In Linux: `CLOSE_RANGE_UNSHARE`.
         const UNSHARE = 1 << 1;
-        /// Sets close-on-exec instead of closing.
-        #[doc(alias = "CLOSE_RANGE_CLOEXEC")]
+        /// Sets close-on-exec instead of closing. In Linux: `CLOSE_RANGE_CLOEXEC`.
         const CLOEXEC = 1 << 2;
     }
 }
@@ -28,17 +26,14 @@ bitflags::bitflags! {
     /// Flags of [`Process::memfd_create`], with the values of Linux.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct MemfdFlags: u32 {
-        /// Closes the descriptor on `exec`.
-        #[doc(alias = "MFD_CLOEXEC")]
+        /// Closes the descriptor on `exec`. In Linux: `MFD_CLOEXEC`.
         const CLOEXEC = 1;
-        /// Allows seals.
-        #[doc(alias = "MFD_ALLOW_SEALING")]
+        /// Allows seals. In Linux: `MFD_ALLOW_SEALING`.
         const ALLOW_SEALING = 2;
         /// Makes a file without permissions to execute, which are sealed, and allows seals.
-        #[doc(alias = "MFD_NOEXEC_SEAL")]
+        /// In Linux: `MFD_NOEXEC_SEAL`.
         const NOEXEC_SEAL = 8;
-        /// Makes a file with permissions to execute, as without any flag.
-        #[doc(alias = "MFD_EXEC")]
+        /// Makes a file with permissions to execute, as without any flag. In Linux: `MFD_EXEC`.
         const EXEC = 16;
     }
 }
@@ -53,12 +48,11 @@ impl Process {
     }
 
     /// Duplicates a descriptor at the lowest free one that is `min` or more.
+    /// In Linux: `F_DUPFD`, `F_DUPFD_CLOEXEC`.
     ///
     /// # Errors
     /// `EBADF` if `old` is not an open descriptor; `EINVAL` if `min` is negative, or not below the
     /// limit, or a flag is unknown; `EMFILE`, `ENOMEM` from the table.
-    #[doc(alias = "F_DUPFD")]
-    #[doc(alias = "F_DUPFD_CLOEXEC")]
     pub fn dup_min(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
         Ok(self.files.dup_min(old, min, flags)?)
     }
@@ -152,30 +146,27 @@ impl Process {
         Ok(self.files.close_range(first, last, each)?)
     }
 
-    /// Returns the flags of a descriptor.
+    /// Returns the flags of a descriptor. In Linux: `F_GETFD`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor.
-    #[doc(alias = "F_GETFD")]
     pub fn get_flags(&self, fd: impl FdArg) -> Result<FdFlags, Errno> {
         Ok(self.files.fd_flags(fd)?)
     }
 
-    /// Sets the flags of a descriptor.
+    /// Sets the flags of a descriptor. In Linux: `F_SETFD`.
     ///
     /// # Errors
     /// `EINVAL` if a flag is unknown, which Linux ignores; `EBADF` if not an open descriptor;
     /// `ENOMEM` from the table.
-    #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl FdArg, flags: FdFlags) -> Result<(), Errno> {
         Ok(self.files.set_fd_flags(fd, flags)?)
     }
 
-    /// Returns the access mode and the status flags of the open file.
+    /// Returns the access mode and the status flags of the open file. In Linux: `F_GETFL`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EIO` if revoked.
-    #[doc(alias = "F_GETFL")]
     pub fn status(&self, fd: impl FdArg) -> Result<OpenFlags, Errno> {
         self.look(fd.to_raw(), |object| {
             let mut status = object.status();
@@ -186,12 +177,11 @@ impl Process {
 
     /// Sets `APPEND` and `NONBLOCK` of the open file, for all its descriptors, and `ASYNC` as
     /// [`set_async`](Self::set_async) does, if the file is of a kind that sends signals. Other bits
-    /// of `flags` are ignored.
+    /// of `flags` are ignored. In Linux: `F_SETFL`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EPERM` for `NOATIME` if the file belongs to another
     /// user; `EINVAL` if the file does not support it; `EIO` if revoked.
-    #[doc(alias = "F_SETFL")]
     pub fn set_status(&self, fd: impl FdArg, flags: OpenFlags) -> Result<(), Errno> {
         let fd = fd.to_raw();
         let file = self.files.get(fd)?;
@@ -217,22 +207,21 @@ impl Process {
     }
 
     /// Returns the seals of a file. A file that can have none has [`Seals::SEAL`].
+    /// In Linux: `F_GET_SEALS`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `O_PATH`; `EINVAL` if it is not a regular
     /// file; `EIO` if revoked.
-    #[doc(alias = "F_GET_SEALS")]
     pub fn seals(&self, fd: impl FdArg) -> Result<Seals, Errno> {
         self.get_opened(fd)?.seals()
     }
 
-    /// Adds seals to a file. May wait for transfers.
+    /// Adds seals to a file. May wait for transfers. In Linux: `F_ADD_SEALS`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `O_PATH`; `EPERM` if not open for writing,
     /// or the file has [`Seals::SEAL`]; `EINVAL` if a seal is unknown, or it is not a regular file;
     /// `EBUSY` for [`Seals::WRITE`] if a shared mapping can write; `EIO` if revoked.
-    #[doc(alias = "F_ADD_SEALS")]
     pub fn add_seals(&self, fd: impl FdArg, seals: Seals) -> Result<(), Errno> {
         let file = self.get_opened(fd)?;
         if !file.status().can_write() {

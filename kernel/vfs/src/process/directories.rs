@@ -41,11 +41,10 @@ impl Process {
     }
 
     /// Returns a snapshot of all names in an open directory, unordered, without `.` and `..`.
-    /// Neither uses nor moves the position. Allocates.
+    /// Neither uses nor moves the position. Allocates. In Linux: `readdir`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `EIO` if revoked.
-    #[doc(alias = "readdir")]
     pub fn getdents(&self, fd: impl FdArg) -> Result<Vec<DirEntry>, Errno> {
         self.files.get(fd)?.entries()
     }
@@ -66,11 +65,10 @@ impl Process {
 
     /// Reads as many names as fit into `max` bytes, otherwise like [`read_dir`](Self::read_dir).
     /// Each name takes `size` of it. For a caller that copies the names to a buffer. `size` runs
-    /// with the position locked, and must not use the descriptor.
+    /// with the position locked, and must not use the descriptor. In Linux: `getdents64`.
     ///
     /// # Errors
     /// Errors of `read_dir`; `EINVAL` if not even the first name fits.
-    #[doc(alias = "getdents64")]
     pub fn read_dir_sized(
         &self,
         fd: impl FdArg,

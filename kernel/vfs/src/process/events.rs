@@ -14,7 +14,7 @@ use crate::object::file;
 
 impl Process {
     /// Makes an eventfd at the lowest free descriptor. Its count starts at `initial`, 0 to 2^64 -
-    /// 2. Allocates.
+    /// 2. Allocates. In Linux: `eventfd2`.
     ///
     /// # Errors
     /// `EINVAL` if `initial` is above that, or `flags` has unknown bits; `EMFILE`, `ENOMEM` from
@@ -36,7 +36,6 @@ impl Process {
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "eventfd2")]
     pub fn eventfd(&self, initial: u64, flags: EventFdFlags) -> Result<Fd, Errno> {
         if EventFdFlags::from_bits(flags.bits()).is_none() {
             return Err(Errno::EINVAL);
@@ -116,11 +115,11 @@ impl Process {
     /// Waits until a member of an epoll is ready, or until `timeout` has passed (`None`: forever).
     /// Writes the events into `events`, and returns how many it wrote. Members that were returned
     /// and are still ready come last the next time. Blocks, and allocates if it does.
+    /// In Linux: `epoll_pwait2`.
     ///
     /// # Errors
     /// `EINVAL` if `events` is empty, or `epfd` is not an epoll; `EBADF` if it is not an open
     /// descriptor; `EIO` if it is revoked.
-    #[doc(alias = "epoll_pwait2")]
     pub fn epoll_wait(
         &self,
         epfd: impl FdArg,

@@ -12,18 +12,15 @@ use crate::{Errno, FileKind, OpenFlags, Stat};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// Upper bound for new descriptors, exclusive. The soft limit is that of the table: unlike on
-    /// Linux, processes that share a table share it.
-    #[doc(alias = "RLIMIT_NOFILE")]
+    /// Linux, processes that share a table share it. In Linux: `RLIMIT_NOFILE`.
     NoFile,
     /// Length in bytes to which the process may write a file. Beyond it, writes return `EFBIG`,
-    /// without a signal.
-    #[doc(alias = "RLIMIT_FSIZE")]
+    /// without a signal. In Linux: `RLIMIT_FSIZE`.
     FileSize,
 }
 
-/// Limit of a resource: a soft one, which a process may set up to the hard one.
+/// Limit of a resource: a soft one, which a process may set up to the hard one. In Linux: `rlimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[doc(alias = "rlimit")]
 pub struct Limit {
     /// The limit in effect.
     pub soft: u64,
@@ -32,13 +29,11 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// No limit.
-    #[doc(alias = "RLIM_INFINITY")]
+    /// No limit. In Linux: `RLIM_INFINITY`.
     pub const INFINITY: u64 = u64::MAX;
 }
 
-/// Upper bound of the hard limit of descriptors: 2^31.
-#[doc(alias = "nr_open")]
+/// Upper bound of the hard limit of descriptors: 2^31. In Linux: `nr_open`.
 pub(super) const NR_OPEN_MAX: u64 = 1 << 31;
 
 /// Limit of the length of files.

@@ -16,17 +16,13 @@ bitflags::bitflags! {
     /// Operation of [`Process::flock`]: one of the three, and whether to block.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct FlockOperation: u32 {
-        /// Sets a shared lock.
-        #[doc(alias = "LOCK_SH")]
+        /// Sets a shared lock. In Linux: `LOCK_SH`.
         const SHARED = 1;
-        /// Sets an exclusive lock.
-        #[doc(alias = "LOCK_EX")]
+        /// Sets an exclusive lock. In Linux: `LOCK_EX`.
         const EXCLUSIVE = 2;
-        /// Returns `EAGAIN` instead of blocking.
-        #[doc(alias = "LOCK_NB")]
+        /// Returns `EAGAIN` instead of blocking. In Linux: `LOCK_NB`.
         const NONBLOCK = 4;
-        /// Releases the lock.
-        #[doc(alias = "LOCK_UN")]
+        /// Releases the lock. In Linux: `LOCK_UN`.
         const UNLOCK = 8;
     }
 }
@@ -34,14 +30,13 @@ bitflags::bitflags! {
 impl Process {
     /// Returns a record lock that conflicts with `lock`, relative to the start of the file. If
     /// there is none, returns `lock` with the kind [`Unlock`](LockKind::Unlock).
+    /// In Linux: `F_GETLK`, `F_OFD_GETLK`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with [`PATH`](OpenFlags::PATH); `EINVAL` if the
     /// kind is `Unlock`, the range begins before the file, the file has no locks (in `/proc`), or
     /// `owner` is the open file and `pid` is not 0; `EOVERFLOW` if an offset is above `i64::MAX`;
     /// `EIO` if revoked.
-    #[doc(alias = "F_GETLK")]
-    #[doc(alias = "F_OFD_GETLK")]
     pub fn fcntl_getlk(
         &self,
         fd: impl FdArg,
@@ -65,6 +60,7 @@ impl Process {
 
     /// Sets a record lock in place of the owner's locks on these bytes. With kind `Unlock`,
     /// releases them. Allocates, and blocks until there is no conflicting lock if `wait` says so.
+    /// In Linux: `F_SETLK`, `F_SETLKW`, `F_OFD_SETLK`.
     ///
     /// A lock of the [process](LockOwner::Process) belongs to its table of descriptors, which
     /// clones share and forks do not. It ends at the first close of any descriptor of the file in
@@ -77,9 +73,6 @@ impl Process {
     /// the range begins before the file, the file has no locks (in `/proc`), or `owner` is
     /// the open file and `pid` is not 0; `EOVERFLOW` if an offset is above `i64::MAX`; `ENOLCK` if
     /// memory runs out; `EIO` if revoked.
-    #[doc(alias = "F_SETLK")]
-    #[doc(alias = "F_SETLKW")]
-    #[doc(alias = "F_OFD_SETLK")]
     pub fn fcntl_setlk(
         &self,
         fd: impl FdArg,

@@ -23,13 +23,13 @@ impl Process {
     }
 
     /// Unmounts the file system whose root is at `path`. None of its files can be opened any more.
+    /// In Linux: `umount2`.
     ///
     /// # Errors
     /// Errors of path lookup; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is
     /// open or being changed (if it has a superblock, which tracks that), a process has its working
     /// directory in it, or something is mounted in it; `EPERM` without
     /// [`Capabilities::SYS_ADMIN`](crate::fs::Capabilities::SYS_ADMIN).
-    #[doc(alias = "umount2")]
     pub fn unmount(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().unmount(path.as_ref())
     }
@@ -61,7 +61,7 @@ impl Process {
     }
 
     /// Returns the paths and file systems of all mounts but the root, the oldest first. Allocates.
-    #[doc(alias = "/proc/self/mounts")]
+    /// In Linux: `/proc/self/mounts`.
     pub fn mounts(&self) -> Vec<(Vec<u8>, StatFs)> {
         let mounts = self.kernel.mounts().list();
         let line = |mount: &crate::fs::MountRef| (mount.on().full_path(), mount.fs().statfs());

@@ -125,11 +125,10 @@ impl Process {
     }
 
     /// Opens the file at a path like [`openat`](Self::openat), without installing a descriptor: for
-    /// an embedder that keeps open files elsewhere.
+    /// an embedder that keeps open files elsewhere. In Linux: `filp_open`.
     ///
     /// # Errors
     /// Errors of `openat`; of the errors of the table, only `EBADF`.
-    #[doc(alias = "filp_open")]
     pub fn open_file(
         &self,
         at: impl Into<At>,
@@ -202,8 +201,7 @@ impl Process {
 
     /// Returns true if the walk of a path meets no symbolic link, whether it finds a file or not.
     /// Flag `SYMLINK_NOFOLLOW` allows one at the end. May return false where it would have to wait,
-    /// at `..`, and in file systems that need more than a name.
-    #[doc(alias = "RESOLVE_NO_SYMLINKS")]
+    /// at `..`, and in file systems that need more than a name. In Linux: `RESOLVE_NO_SYMLINKS`.
     pub fn is_free_of_links(
         &self,
         at: impl Into<At>,
@@ -341,7 +339,6 @@ impl Process {
     /// # Errors
     /// Errors of path lookup; `EADDRINUSE` if the name exists; `EACCES` if the user may not change
     /// the parent directory; `EROFS`; `ENOMEM`.
-    #[doc(alias = "bind")]
     pub fn bind_name(
         &self,
         path: impl AsRef<[u8]>,
@@ -361,7 +358,6 @@ impl Process {
     /// # Errors
     /// Errors of path lookup; `ECONNREFUSED` if it is not a socket; `EACCES` if the user may not
     /// write it.
-    #[doc(alias = "connect")]
     pub fn bound_to(&self, path: impl AsRef<[u8]>) -> Result<Arc<dyn Any + Send + Sync>, Errno> {
         let context = self.path_context();
         let found = context.find(At::Cwd, path.as_ref(), Follow::Yes)?;

@@ -22,24 +22,22 @@ impl Process {
         self.pair(flags, |flags| pipe::pipe_of(maker, flags))
     }
 
-    /// Returns the capacity of a pipe or FIFO in bytes.
+    /// Returns the capacity of a pipe or FIFO in bytes. In Linux: `F_GETPIPE_SZ`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not a pipe; `EIO` if revoked.
-    #[doc(alias = "F_GETPIPE_SZ")]
     pub fn pipe_size(&self, fd: impl FdArg) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
         Ok(buffer(&**file)?.capacity())
     }
 
     /// Sets the capacity of a pipe or FIFO to at least `bytes`, and returns it: the next power of
-    /// two, and at least 4,096.
+    /// two, and at least 4,096. In Linux: `F_SETPIPE_SZ`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not a pipe; `EBUSY` if more bytes are in the pipe;
     /// `EINVAL` if `bytes` is above 2^31; `EPERM` if the capacity grows above 1,048,576, without
     /// [`Capabilities::SYS_RESOURCE`]; `EIO` if revoked.
-    #[doc(alias = "F_SETPIPE_SZ")]
     pub fn set_pipe_size(&self, fd: impl FdArg, bytes: usize) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
         let buffer = buffer(&**file)?;

@@ -12,9 +12,8 @@ use super::Process;
 use crate::Errno;
 use crate::event::{Events, Poll};
 
-/// Events requested of a descriptor, and those found.
+/// Events requested of a descriptor, and those found. In Linux: `pollfd`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(alias = "pollfd")]
 pub struct PollFd {
     /// The descriptor. A negative one is ignored.
     pub fd: RawFd,
@@ -37,7 +36,7 @@ impl PollFd {
 
 impl Process {
     /// Waits until one of `fds` is ready, or until `timeout` has passed (`None`: forever), and
-    /// returns how many are ready, with their events in `revents`.
+    /// returns how many are ready, with their events in `revents`. In Linux: `ppoll`.
     ///
     /// Regular files are always ready. A descriptor that is not open is ready with `NVAL`, a
     /// revoked one with `ERR` and `HUP`. Blocks, and allocates if it does.
@@ -63,7 +62,6 @@ impl Process {
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "ppoll")]
     pub fn poll(&self, fds: &mut [PollFd], timeout: Option<Duration>) -> Result<usize, Errno> {
         if fds.len() > self.files.limit() as usize {
             return Err(Errno::EINVAL);

@@ -13,11 +13,10 @@ use super::polling::events_of_none;
 use crate::Errno;
 use crate::event::{Events, Poll};
 
-/// Set of descriptors for `select`.
+/// Set of descriptors for `select`. In Linux: `fd_set`.
 ///
 /// It grows as needed, beyond 1,024 descriptors too.
 #[derive(Debug, Default, PartialEq, Eq)]
-#[doc(alias = "fd_set")]
 pub struct FdSet {
     words: Vec<u64>,
 }
@@ -45,8 +44,7 @@ const SETS: [Events; 3] = [
 ];
 
 impl FdSet {
-    /// Makes an empty set.
-    #[doc(alias = "FD_ZERO")]
+    /// Makes an empty set. In Linux: `FD_ZERO`.
     pub const fn new() -> Self {
         FdSet { words: Vec::new() }
     }
@@ -64,8 +62,7 @@ impl FdSet {
         &self.words
     }
 
-    /// Adds a descriptor. A negative one is ignored. Allocates.
-    #[doc(alias = "FD_SET")]
+    /// Adds a descriptor. A negative one is ignored. Allocates. In Linux: `FD_SET`.
     pub fn insert(&mut self, fd: impl FdArg) {
         if let Some((word, bit)) = word_and_bit(fd.to_raw()) {
             if word >= self.words.len() {
@@ -75,8 +72,7 @@ impl FdSet {
         }
     }
 
-    /// Removes a descriptor.
-    #[doc(alias = "FD_CLR")]
+    /// Removes a descriptor. In Linux: `FD_CLR`.
     pub fn remove(&mut self, fd: impl FdArg) {
         if let Some((word, bit)) = word_and_bit(fd.to_raw())
             && let Some(word) = self.words.get_mut(word)
@@ -85,8 +81,7 @@ impl FdSet {
         }
     }
 
-    /// Returns true if a descriptor is in the set.
-    #[doc(alias = "FD_ISSET")]
+    /// Returns true if a descriptor is in the set. In Linux: `FD_ISSET`.
     pub fn contains(&self, fd: impl FdArg) -> bool {
         let bits = |(word, bit)| self.words.get(word).is_some_and(|word| word & bit != 0);
         word_and_bit(fd.to_raw()).is_some_and(bits)
@@ -106,6 +101,7 @@ impl Process {
     /// Waits until a descriptor in one of the sets is ready, or until `timeout` has passed. Without
     /// a `timeout`, waits forever. Only descriptors below `nfds` count. Leaves the ready ones in
     /// the sets, and returns how many there are, counted once for each set. Blocks, and allocates.
+    /// In Linux: `pselect`.
     ///
     /// The first set is for reading, for which end of file counts as ready; the second for writing,
     /// the third for exceptional conditions ([`Events::PRI`]).
@@ -128,7 +124,6 @@ impl Process {
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "pselect")]
     #[inline]
     pub fn select(
         &self,

@@ -243,10 +243,10 @@ impl Process {
 
     /// Installs received files at the lowest free descriptors, as many as there are. The rest are
     /// dropped, and [`MsgFlags::CTRUNC`] is returned. Accepts `CLOEXEC`.
+    /// In Linux: `scm_detach_fds`.
     ///
     /// # Errors
     /// `EINVAL` if a flag is unknown; all files are dropped.
-    #[doc(alias = "scm_detach_fds")]
     pub fn install_rights(
         &self,
         rights: Vec<FileRef<RcuObject>>,
@@ -292,11 +292,10 @@ impl Process {
         socket.core().set_option(option, value)
     }
 
-    /// Returns how many bytes the peer of a socket has not read.
+    /// Returns how many bytes the peer of a socket has not read. In Linux: `SIOCOUTQ`.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
-    #[doc(alias = "SIOCOUTQ")]
     pub fn unread_bytes(&self, fd: impl FdArg) -> Result<usize, Errno> {
         Ok(self.socket_file(fd)?.socket()?.unread_bytes())
     }
@@ -305,12 +304,11 @@ impl Process {
         Ok(SocketFile(self.files.get(fd)?))
     }
 
-    /// Checks the credentials of a message, and returns them.
+    /// Checks the credentials of a message, and returns them. In Linux: `scm_check_creds`.
     ///
     /// # Errors
     /// `EPERM` if one is not the caller's, and the capability for it is missing: `SYS_ADMIN`,
     /// `SETUID`, `SETGID`.
-    #[doc(alias = "scm_check_creds")]
     pub fn may_claim(&self, claimed: Ucred) -> Result<Ucred, Errno> {
         let own = [self.credentials(), self.real_credentials()];
         let has = |capability| self.credentials().has(capability);

@@ -120,12 +120,11 @@ impl Process {
     }
 
     /// Writes as many bytes to a pipe as have room. Blocks until there is room, unless `flags` say
-    /// otherwise. Allocates.
+    /// otherwise. Allocates. In Linux: `vmsplice`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not a pipe that is open for writing; `EINVAL` as for
     /// [`writev`](Self::writev); `EAGAIN` if it would block; `EPIPE`; `EIO` if revoked; `ENOMEM`.
-    #[doc(alias = "vmsplice")]
     pub fn vmsplice_to_pipe(
         &self,
         fd: impl FdArg,
@@ -147,12 +146,11 @@ impl Process {
     }
 
     /// Reads bytes from a pipe like [`readv`](Self::readv). Blocks while there are none, unless
-    /// `flags` say otherwise.
+    /// `flags` say otherwise. In Linux: `vmsplice`.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not a pipe that is open for reading; `EAGAIN` if it
     /// would block; `EIO` if revoked.
-    #[doc(alias = "vmsplice")]
     pub fn vmsplice_from_pipe(
         &self,
         fd: impl FdArg,

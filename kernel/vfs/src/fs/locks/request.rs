@@ -6,14 +6,11 @@ use crate::Errno;
 /// Kind of a lock, with the values of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockKind {
-    /// Shared: other owners may have read locks too.
-    #[doc(alias = "F_RDLCK")]
+    /// Shared: other owners may have read locks too. In Linux: `F_RDLCK`.
     Read = 0,
-    /// Exclusive.
-    #[doc(alias = "F_WRLCK")]
+    /// Exclusive. In Linux: `F_WRLCK`.
     Write = 1,
-    /// No lock: releases it.
-    #[doc(alias = "F_UNLCK")]
+    /// No lock: releases it. In Linux: `F_UNLCK`.
     Unlock = 2,
 }
 
@@ -29,11 +26,9 @@ pub enum LockOwner {
 /// Behaviour of a call that meets a conflicting lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockWait {
-    /// It returns `EAGAIN`.
-    #[doc(alias = "F_SETLK")]
+    /// It returns `EAGAIN`. In Linux: `F_SETLK`.
     No,
-    /// It blocks.
-    #[doc(alias = "F_SETLKW")]
+    /// It blocks. In Linux: `F_SETLKW`.
     Yes,
 }
 
@@ -48,24 +43,19 @@ pub enum LockFrom {
     End,
 }
 
-/// Record lock, as passed to and returned by `fcntl`.
-#[doc(alias = "struct flock")]
+/// Record lock, as passed to and returned by `fcntl`. In Linux: `struct flock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLock {
-    /// Kind of the lock.
-    #[doc(alias = "l_type")]
+    /// Kind of the lock. In Linux: `l_type`.
     pub kind: LockKind,
-    /// Base of `start`.
-    #[doc(alias = "l_whence")]
+    /// Base of `start`. In Linux: `l_whence`.
     pub from: LockFrom,
     /// First byte of the lock; with a negative length, the byte after the last one.
-    #[doc(alias = "l_start")]
+    /// In Linux: `l_start`.
     pub start: i64,
-    /// Length in bytes; 0 means up to the end of the file, however it grows.
-    #[doc(alias = "l_len")]
+    /// Length in bytes; 0 means up to the end of the file, however it grows. In Linux: `l_len`.
     pub length: i64,
-    /// Process that holds a conflicting lock; -1 for a lock of an open file.
-    #[doc(alias = "l_pid")]
+    /// Process that holds a conflicting lock; -1 for a lock of an open file. In Linux: `l_pid`.
     pub pid: i32,
 }
 

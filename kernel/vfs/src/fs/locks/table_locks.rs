@@ -12,13 +12,12 @@ use super::{Locks, Owner};
 use crate::event::Wakeups;
 use crate::{Errno, Object, RcuObject};
 
-/// POSIX record locks of a table of descriptors. They end with the table.
+/// POSIX record locks of a table of descriptors. They end with the table. In Linux: `files_struct`.
 ///
 /// A close reads one word that says whether the table has any locks. A lock sets this word and then
 /// looks the descriptor up again, through the lock of the table. So either the close sees the word,
 /// or the thread that sets the lock sees the close (`fdtable::Files::refers_to`).
 #[derive(Debug)]
-#[doc(alias = "files_struct")]
 pub(crate) struct TableLocks {
     /// Set at the first lock, so that forks on many CPUs share no counter.
     owner: OnceCell<Owner>,

@@ -176,8 +176,8 @@ impl Directory {
     }
 
     /// Makes the inode of a name that was taken from the lower directory.
+    /// In Linux: `d_instantiate`.
     #[cold]
-    #[doc(alias = "d_instantiate")]
     fn instantiate(&self, below: &Below, name: &[u8]) -> Result<Arc<dyn Node>, Errno> {
         let lower = below.directory.lookup(name)?;
         let mut names = self.lock()?;

@@ -14,12 +14,11 @@ use crate::fs::{At, want_write};
 impl MemFs {
     /// Removes the inode at `path`, and everything below it if it is a directory. Its name goes
     /// first, atomically; then each directory is emptied and accepts no new names. Keeps its own
-    /// stack, so any depth is possible. Allocates.
+    /// stack, so any depth is possible. Allocates. In Linux: `rm -r`.
     ///
     /// # Errors
     /// Errors of path lookup; `ENOENT` if it does not exist; `EBUSY` for the root; `EINVAL` if the
     /// path ends in `.` or `..`.
-    #[doc(alias = "rm -r")]
     pub fn remove_tree(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         let path = Path::parse(path.as_ref())?;
         let parent = self.path_context().find_parent(At::Cwd, &path)?;

@@ -20,7 +20,7 @@ pub(super) struct TextInode {
 }
 
 /// Open text. A read from the start generates it; the following reads return the same text.
-#[doc(alias = "seq_file")]
+/// In Linux: `seq_file`.
 struct OpenText {
     path: VfsPath,
     stat: Stat,

@@ -31,9 +31,8 @@ pub(super) struct Mark {
     ancillary: Ancillary,
 }
 
-/// Which ends get credentials with the bytes of a stream.
+/// Which ends get credentials with the bytes of a stream. In Linux: `SO_PASSCRED`.
 #[derive(Debug, Default)]
-#[doc(alias = "SO_PASSCRED")]
 pub(super) struct Passing {
     to_reader: bool,
     /// The writer has asked for those of its peer; then its own are sent too.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use fdtable_shm::OnceCell;
 
-/// Address of a socket.
-#[doc(alias = "sockaddr_un")]
+/// Address of a socket. In Linux: `sockaddr_un`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SocketAddress {
     /// None: the socket is not bound.

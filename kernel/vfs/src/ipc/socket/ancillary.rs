@@ -6,7 +6,7 @@ use super::in_flight::{Flights, Rights, discard};
 use crate::RcuObject;
 
 /// Credentials of the sender of a message, or of the maker of a connection.
-#[doc(alias = "struct ucred")]
+/// In Linux: `struct ucred`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ucred {
     /// Process ID, at least 1; 0 if it is not known.
@@ -30,9 +30,9 @@ impl Ucred {
 /// Ancillary data in flight. It must be dropped outside all locks.
 #[derive(Debug, Default)]
 pub(crate) struct Ancillary {
-    #[doc(alias = "SCM_RIGHTS")]
+    /// In Linux: `SCM_RIGHTS`.
     pub(crate) rights: Option<Rights>,
-    #[doc(alias = "SCM_CREDENTIALS")]
+    /// In Linux: `SCM_CREDENTIALS`.
     pub(crate) credentials: Option<Ucred>,
     /// The sender. They become the credentials if the sender or the receiver asks for some.
     pub(crate) sender: Option<Ucred>,

@@ -29,7 +29,6 @@ use crate::fs::fresh_inode;
 use crate::ipc::buffer::{Half, Side};
 
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
-#[doc(alias = "somaxconn")]
 pub const MAX_BACKLOG: usize = 4096;
 
 /// Socket without its open file.

@@ -54,12 +54,11 @@ use super::Socket;
 use crate::event::FileId;
 use crate::{Errno, RcuObject};
 
-/// Most files of one message: 253, as on Linux.
-#[doc(alias = "SCM_MAX_FD")]
+/// Most files of one message: 253, as on Linux. In Linux: `SCM_MAX_FD`.
 pub const MAX_FILES: usize = 253;
 
 /// Files in flight from which a send with files collects garbage first: 16,000.
-#[doc(alias = "UNIX_INFLIGHT_TRIGGER_GC")]
+/// In Linux: `UNIX_INFLIGHT_TRIGGER_GC`.
 pub const THRESHOLD: usize = 16_000;
 
 /// Registry of the files in flight between the processes of a kernel.

@@ -45,19 +45,17 @@ bitflags::bitflags! {
     }
 }
 
-/// Message to be sent.
-#[doc(alias = "struct msghdr")]
+/// Message to be sent. In Linux: `struct msghdr`.
 #[derive(Debug, Default)]
 pub struct SendMessage<'a> {
     /// The bytes.
     pub bytes: &'a [IoSlice<'a>],
     /// Destination, if it is not the peer.
     pub to: Option<&'a SocketAddress>,
-    /// Open files to be passed, at most 253.
-    #[doc(alias = "SCM_RIGHTS")]
+    /// Open files to be passed, at most 253. In Linux: `SCM_RIGHTS`.
     pub rights: Vec<FileRef<RcuObject>>,
     /// Credentials shown to the receiver, if they are not those of the sender.
-    #[doc(alias = "SCM_CREDENTIALS")]
+    /// In Linux: `SCM_CREDENTIALS`.
     pub credentials: Option<Ucred>,
     /// The sending process, if it is not the maker of the socket.
     pub sender: Option<Ucred>,

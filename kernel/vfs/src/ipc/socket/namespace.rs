@@ -15,7 +15,7 @@ use crate::Errno;
 const AUTOMATIC: u32 = 1 << 20;
 
 /// Namespace of sockets. Each type of socket has names of its own, as on Linux.
-#[doc(alias = "netns_unix")]
+/// In Linux: `netns_unix`.
 #[derive(Debug, Default)]
 pub struct Namespace {
     names: Mutex<Names>,
@@ -35,11 +35,10 @@ impl Namespace {
     }
 
     /// Drops the files in the queues of unreachable sockets, and returns the number of such
-    /// sockets.
+    /// sockets. In Linux: `unix_gc`.
     ///
     /// It also runs automatically, as [`in_flight`](super::in_flight) describes. Runs the release
     /// of files; the caller holds no lock.
-    #[doc(alias = "unix_gc")]
     pub fn collect(&self) -> usize {
         self.in_flight.collect()
     }

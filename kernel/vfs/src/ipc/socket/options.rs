@@ -119,19 +119,16 @@ pub enum OptionValue {
     Time(Option<Duration>),
     /// Credentials.
     Credentials(Ucred),
-    /// Linger flag and time in seconds.
-    #[doc(alias = "struct linger")]
+    /// Linger flag and time in seconds. In Linux: `struct linger`.
     Linger(bool, i32),
 }
 
 /// Form of the time of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageTime {
-    /// Seconds and microseconds.
-    #[doc(alias = "SCM_TIMESTAMP")]
+    /// Seconds and microseconds. In Linux: `SCM_TIMESTAMP`.
     Micros,
-    /// Seconds and nanoseconds.
-    #[doc(alias = "SCM_TIMESTAMPNS")]
+    /// Seconds and nanoseconds. In Linux: `SCM_TIMESTAMPNS`.
     Nanos,
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Look {
 pub(crate) struct Reading {
     pub(crate) look: Look,
     /// Where a look without taking begins, if the socket has an offset for it.
-    #[doc(alias = "SO_PEEK_OFF")]
+    /// In Linux: `SO_PEEK_OFF`.
     pub(crate) skip: Option<usize>,
     /// The sender of what was read before, by the same call.
     pub(crate) sender: Option<Ucred>,

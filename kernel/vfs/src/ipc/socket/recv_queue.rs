@@ -28,7 +28,6 @@ pub const OVERHEAD: usize = 256;
 
 /// Number of messages above which a sender that is not the partner blocks: 10, as
 /// `net.unix.max_dgram_qlen` of Linux.
-#[doc(alias = "max_dgram_qlen")]
 pub const BACKLOG: usize = 10;
 
 /// Queue of messages to one socket.
