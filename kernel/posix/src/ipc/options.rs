@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 use fdtable_vfs::Errno;
-use fdtable_vfs::socket::{KeptOption, OptionValue, SocketOption, Ucred};
+use fdtable_vfs::socket::{OptionValue, SocketOption, Ucred};
 use libc::socklen_t;
 
 use crate::abi::uaccess;
@@ -13,53 +13,8 @@ pub(super) fn option(level: c_int, name: c_int) -> Result<SocketOption, Errno> {
     if level != libc::SOL_SOCKET {
         return Err(Errno::EOPNOTSUPP);
     }
-    Ok(match name {
-        libc::SO_TYPE => SocketOption::Type,
-        libc::SO_DOMAIN => SocketOption::Domain,
-        libc::SO_PROTOCOL => SocketOption::Protocol,
-        libc::SO_ERROR => SocketOption::Error,
-        libc::SO_ACCEPTCONN => SocketOption::AcceptConnections,
-        libc::SO_SNDBUF => SocketOption::SendBuffer,
-        libc::SO_RCVBUF => SocketOption::ReceiveBuffer,
-        libc::SO_PASSCRED => SocketOption::PassCredentials,
-        libc::SO_PEERCRED => SocketOption::PeerCredentials,
-        libc::SO_RCVTIMEO => SocketOption::ReceiveTimeout,
-        libc::SO_SNDTIMEO => SocketOption::SendTimeout,
-        libc::SO_LINGER => SocketOption::Linger,
-        libc::SO_COOKIE => SocketOption::Cookie,
-        libc::SO_SNDBUFFORCE => SocketOption::SendBufferForce,
-        libc::SO_RCVBUFFORCE => SocketOption::ReceiveBufferForce,
-        libc::SO_PEEK_OFF => SocketOption::PeekOffset,
-        libc::SO_SNDLOWAT => SocketOption::SendLowWater,
-        libc::SO_REUSEPORT => SocketOption::ReusePort,
-        // These have no effect.
-        libc::SO_DEBUG => SocketOption::Kept(KeptOption::Debug),
-        libc::SO_REUSEADDR => SocketOption::Kept(KeptOption::ReuseAddress),
-        libc::SO_DONTROUTE => SocketOption::Kept(KeptOption::DontRoute),
-        libc::SO_BROADCAST => SocketOption::Kept(KeptOption::Broadcast),
-        libc::SO_KEEPALIVE => SocketOption::Kept(KeptOption::KeepAlive),
-        libc::SO_OOBINLINE => SocketOption::Kept(KeptOption::OobInline),
-        libc::SO_NO_CHECK => SocketOption::Kept(KeptOption::NoCheck),
-        libc::SO_PRIORITY => SocketOption::Kept(KeptOption::Priority),
-        libc::SO_RCVLOWAT => SocketOption::Kept(KeptOption::ReceiveLowWater),
-        libc::SO_TIMESTAMP => SocketOption::Kept(KeptOption::Timestamp),
-        libc::SO_TIMESTAMPNS => SocketOption::Kept(KeptOption::TimestampNanos),
-        libc::SO_PASSSEC => SocketOption::Kept(KeptOption::PassSecurity),
-        libc::SO_MARK => SocketOption::Kept(KeptOption::Mark),
-        libc::SO_RXQ_OVFL => SocketOption::Kept(KeptOption::QueueOverflow),
-        libc::SO_WIFI_STATUS => SocketOption::Kept(KeptOption::WifiStatus),
-        libc::SO_NOFCS => SocketOption::Kept(KeptOption::NoChecksum),
-        libc::SO_SELECT_ERR_QUEUE => SocketOption::Kept(KeptOption::SelectErrorQueue),
-        libc::SO_BUSY_POLL => SocketOption::Kept(KeptOption::BusyPoll),
-        libc::SO_INCOMING_CPU => SocketOption::Kept(KeptOption::IncomingCpu),
-        libc::SO_PREFER_BUSY_POLL => SocketOption::Kept(KeptOption::PreferBusyPoll),
-        SO_RCVMARK => SocketOption::Kept(KeptOption::ReceiveMark),
-        _ => return Err(Errno::ENOPROTOOPT),
-    })
+    SocketOption::of(name).ok_or(Errno::ENOPROTOOPT)
 }
-
-/// Option that the `libc` crate does not define.
-const SO_RCVMARK: c_int = 75;
 
 /// Writes the value of an option to the caller, truncated to the room there is.
 ///

@@ -38,7 +38,7 @@ pub use address::SocketAddress;
 pub use ancillary::Ucred;
 pub use message::{MsgFlags, Received, SendMessage};
 pub use namespace::Namespace;
-pub use options::{KeptOption, MessageTime, OptionValue, SocketOption};
+pub use options::{MessageTime, OptionValue, SocketOption};
 pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::Core;

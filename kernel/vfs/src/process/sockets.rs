@@ -9,7 +9,7 @@ use fdtable::{Fd, FdArg, FdFlags, FileRef};
 use super::Process;
 use crate::fs::Capabilities;
 use crate::ipc::socket::{
-    self, Bound, KeptOption, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
+    self, Bound, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
     SocketAddress, SocketOption, SocketType, Ucred,
 };
 use crate::object::file;
@@ -353,11 +353,9 @@ impl Process {
 /// Checks that the caller may set an option.
 fn may_set(caller: fs::Credentials, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
     let (needed, errno) = match (option, value) {
-        (SocketOption::Kept(KeptOption::Debug), OptionValue::Number(1..)) => {
-            (Capabilities::NET_ADMIN, Errno::EACCES)
-        }
-        (SocketOption::Kept(KeptOption::Priority), OptionValue::Number(0..=6)) => return Ok(()),
-        (SocketOption::Kept(KeptOption::Priority | KeptOption::Mark), _) => (
+        (SocketOption::Debug, OptionValue::Number(1..)) => (Capabilities::NET_ADMIN, Errno::EACCES),
+        (SocketOption::Priority, OptionValue::Number(0..=6)) => return Ok(()),
+        (SocketOption::Priority | SocketOption::Mark, _) => (
             Capabilities::NET_ADMIN | Capabilities::NET_RAW,
             Errno::EPERM,
         ),

@@ -1,9 +1,7 @@
 //! Permission checks by capability: which of them each system call needs.
 
 use fdtable_vfs::fs::{AccessMode, At, AtFlags, Capabilities, Credentials, Time};
-use fdtable_vfs::socket::{
-    KeptOption, MsgFlags, OptionValue, SendMessage, SocketOption, SocketType, Ucred,
-};
+use fdtable_vfs::socket::{MsgFlags, OptionValue, SendMessage, SocketOption, SocketType, Ucred};
 use fdtable_vfs::{Errno, Limit, OpenFlags, Process, Resource};
 
 const NONE: Capabilities = Capabilities::empty();
@@ -233,9 +231,9 @@ fn options_of_sockets_need_capabilities() {
         set(SocketOption::SendBufferForce, 5000)
     });
     assert_needs(&process, admin, Errno::EACCES, || {
-        set(SocketOption::Kept(KeptOption::Debug), 1)
+        set(SocketOption::Debug, 1)
     });
-    let priority = || set(SocketOption::Kept(KeptOption::Priority), 7);
+    let priority = || set(SocketOption::Priority, 7);
     for either in [admin, Capabilities::NET_RAW] {
         have(&process, either);
         assert_eq!(priority(), Ok(()));

@@ -11,102 +11,115 @@ use super::receive::Look;
 use crate::Errno;
 use crate::event::{Limit, Restart};
 
-/// Socket option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SocketOption {
+/// Makes the enum of the options from their numbers.
+macro_rules! socket_options {
+    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)+) => {
+        /// Socket option, with its number in Linux.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum SocketOption {
+            $($(#[doc = $doc])+ $name = $number,)+
+        }
+
+        impl SocketOption {
+            /// Returns the option with a number of Linux, if it is known here.
+            pub const fn of(number: i32) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$name),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+socket_options! {
     /// `SO_TYPE`: 1 stream, 2 datagram, 5 seqpacket. Read-only.
-    Type,
+    Type = 3,
     /// `SO_DOMAIN`: 1, `AF_UNIX`. Read-only.
-    Domain,
+    Domain = 39,
     /// `SO_PROTOCOL`: 0. Read-only.
-    Protocol,
+    Protocol = 38,
     /// `SO_ERROR`: the pending error, or 0. Reading it clears it. Read-only.
-    Error,
+    Error = 4,
     /// `SO_ACCEPTCONN`: whether it listens. Read-only.
-    AcceptConnections,
+    AcceptConnections = 30,
     /// `SO_COOKIE`: a number of the socket that no other has. Read-only.
-    Cookie,
+    Cookie = 57,
     /// `SO_SNDBUF`: size of the send buffer in bytes. As on Linux, twice what was set; at least
     /// 4,608, at most 8,388,608.
-    SendBuffer,
+    SendBuffer = 7,
     /// `SO_SNDBUFFORCE`: like `SendBuffer`, without a largest size. Write-only. Needs a
     /// capability.
-    SendBufferForce,
+    SendBufferForce = 32,
     /// `SO_RCVBUF`: kept and ignored, as on Linux.
-    ReceiveBuffer,
+    ReceiveBuffer = 8,
     /// `SO_RCVBUFFORCE`: like `ReceiveBuffer`, without a largest size. Write-only. Needs a
     /// capability.
-    ReceiveBufferForce,
+    ReceiveBufferForce = 33,
     /// `SO_PASSCRED`: whether messages come with credentials.
-    PassCredentials,
+    PassCredentials = 16,
     /// `SO_PEERCRED`: credentials of the peer's maker. Read-only.
-    PeerCredentials,
+    PeerCredentials = 17,
     /// `SO_RCVTIMEO`: how long a receive or an accept blocks.
-    ReceiveTimeout,
+    ReceiveTimeout = 20,
     /// `SO_SNDTIMEO`: how long a send or a connect blocks.
-    SendTimeout,
+    SendTimeout = 21,
     /// `SO_LINGER`: kept and ignored, as on Linux.
-    Linger,
+    Linger = 13,
     /// `SO_PEEK_OFF`: where the next `MSG_PEEK` begins; -1 for the first byte.
-    PeekOffset,
+    PeekOffset = 42,
     /// `SO_SNDLOWAT`: 1. Read-only.
-    SendLowWater,
+    SendLowWater = 19,
     /// `SO_REUSEPORT`: 0. Nothing else can be set.
-    ReusePort,
-    /// An option that is kept and has no effect.
-    Kept(KeptOption),
-}
-
-/// Socket option that is kept and has no effect on these sockets, as on Linux unless it says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeptOption {
+    ReusePort = 15,
+    // The others are kept and have no effect on these sockets, as on Linux unless they say so.
     /// `SO_DEBUG`.
-    Debug,
+    Debug = 1,
     /// `SO_REUSEADDR`.
-    ReuseAddress,
+    ReuseAddress = 2,
     /// `SO_DONTROUTE`.
-    DontRoute,
+    DontRoute = 5,
     /// `SO_BROADCAST`.
-    Broadcast,
+    Broadcast = 6,
     /// `SO_KEEPALIVE`.
-    KeepAlive,
+    KeepAlive = 9,
     /// `SO_OOBINLINE`.
-    OobInline,
+    OobInline = 10,
     /// `SO_NO_CHECK`.
-    NoCheck,
+    NoCheck = 11,
     /// `SO_PRIORITY`: a number; a user other than 0 may set 0 to 6.
-    Priority,
+    Priority = 12,
     /// `SO_RCVLOWAT`: a number, 1 initially. A receive ignores it.
-    ReceiveLowWater,
+    ReceiveLowWater = 18,
     /// `SO_TIMESTAMP`: for an embedder that adds the time to messages.
-    Timestamp,
+    Timestamp = 29,
     /// `SO_TIMESTAMPNS`: like `SO_TIMESTAMP`, in nanoseconds. Of both, the last one that is set is
     /// on.
-    TimestampNanos,
+    TimestampNanos = 35,
     /// `SO_PASSSEC`: there are no security labels.
-    PassSecurity,
+    PassSecurity = 34,
     /// `SO_MARK`: a number. To set it needs a capability.
-    Mark,
+    Mark = 36,
     /// `SO_RXQ_OVFL`.
-    QueueOverflow,
+    QueueOverflow = 40,
     /// `SO_WIFI_STATUS`.
-    WifiStatus,
+    WifiStatus = 41,
     /// `SO_NOFCS`.
-    NoChecksum,
+    NoChecksum = 43,
     /// `SO_SELECT_ERR_QUEUE`.
-    SelectErrorQueue,
+    SelectErrorQueue = 45,
     /// `SO_BUSY_POLL`: a number of at least 0.
-    BusyPoll,
+    BusyPoll = 46,
     /// `SO_INCOMING_CPU`: a number, -1 initially.
-    IncomingCpu,
+    IncomingCpu = 49,
     /// `SO_PREFER_BUSY_POLL`.
-    PreferBusyPoll,
+    PreferBusyPoll = 69,
     /// `SO_RCVMARK`.
-    ReceiveMark,
+    ReceiveMark = 75,
 }
 
-/// Number of options that are kept.
-const KEPT: usize = KeptOption::ReceiveMark as usize + 1;
+/// Exclusive bound of the numbers of options.
+const NUMBERS: usize = SocketOption::ReceiveMark as usize + 1;
 
 /// Value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +169,7 @@ const _: () = assert!(AtomicCell::<Linger>::is_lock_free());
 /// Options that few sockets set.
 #[derive(Debug)]
 pub(super) struct Rare {
-    kept: [AtomicCell<i32>; KEPT],
+    kept: [AtomicCell<i32>; NUMBERS],
     pub(super) linger: AtomicCell<Linger>,
     pub(super) peek_offset: AtomicCell<i32>,
 }
@@ -176,9 +189,9 @@ impl Default for Options {
 
 impl Default for Rare {
     fn default() -> Self {
-        let kept: [AtomicCell<i32>; KEPT] = Default::default();
-        kept[KeptOption::ReceiveLowWater as usize].store(1);
-        kept[KeptOption::IncomingCpu as usize].store(-1);
+        let kept = [const { AtomicCell::new(0) }; NUMBERS];
+        kept[SocketOption::ReceiveLowWater as usize].store(1);
+        kept[SocketOption::IncomingCpu as usize].store(-1);
         Rare {
             kept,
             linger: AtomicCell::new(Linger::default()),
@@ -236,32 +249,32 @@ impl Options {
     pub(super) fn message_time(&self) -> Option<MessageTime> {
         self.rare.get()?;
         let on = |option| self.kept(option) != 0;
-        let micros = on(KeptOption::Timestamp).then_some(MessageTime::Micros);
-        micros.or(on(KeptOption::TimestampNanos).then_some(MessageTime::Nanos))
+        let micros = on(SocketOption::Timestamp).then_some(MessageTime::Micros);
+        micros.or(on(SocketOption::TimestampNanos).then_some(MessageTime::Nanos))
     }
 
     pub(super) fn rare(&self) -> &Rare {
         self.rare.get_or_init(Box::default)
     }
 
-    pub(super) fn kept(&self, option: KeptOption) -> i32 {
+    pub(super) fn kept(&self, option: SocketOption) -> i32 {
         match self.rare.get() {
             Some(rare) => rare.kept[option as usize].load(),
             None => Rare::default().kept[option as usize].load(),
         }
     }
 
-    pub(super) fn keep(&self, option: KeptOption, value: i32) -> Result<(), Errno> {
+    pub(super) fn keep(&self, option: SocketOption, value: i32) -> Result<(), Errno> {
         let kept = &self.rare().kept;
         let value = match option {
-            KeptOption::Priority | KeptOption::Mark | KeptOption::IncomingCpu => value,
-            KeptOption::BusyPoll if value < 0 => return Err(Errno::EINVAL),
-            KeptOption::BusyPoll => value,
-            KeptOption::ReceiveLowWater if value < 0 => i32::MAX,
-            KeptOption::ReceiveLowWater => value.max(1),
-            KeptOption::Timestamp | KeptOption::TimestampNanos => {
-                kept[KeptOption::Timestamp as usize].store(0);
-                kept[KeptOption::TimestampNanos as usize].store(0);
+            SocketOption::Priority | SocketOption::Mark | SocketOption::IncomingCpu => value,
+            SocketOption::BusyPoll if value < 0 => return Err(Errno::EINVAL),
+            SocketOption::BusyPoll => value,
+            SocketOption::ReceiveLowWater if value < 0 => i32::MAX,
+            SocketOption::ReceiveLowWater => value.max(1),
+            SocketOption::Timestamp | SocketOption::TimestampNanos => {
+                kept[SocketOption::Timestamp as usize].store(0);
+                kept[SocketOption::TimestampNanos as usize].store(0);
                 (value != 0).into()
             }
             _ => (value != 0).into(),

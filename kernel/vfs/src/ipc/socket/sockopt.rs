@@ -50,10 +50,10 @@ impl Core {
                 OptionValue::Number(offset.unwrap_or(-1))
             }
             SocketOption::SendLowWater => OptionValue::Number(1),
-            SocketOption::Kept(option) => OptionValue::Number(options.kept(option)),
             SocketOption::SendBufferForce | SocketOption::ReceiveBufferForce => {
                 return Err(Errno::ENOPROTOOPT);
             }
+            kept => OptionValue::Number(options.kept(kept)),
         })
     }
 
@@ -104,9 +104,6 @@ impl Core {
             }
             (SocketOption::ReusePort, OptionValue::Number(0)) => {}
             (SocketOption::ReusePort, OptionValue::Number(_)) => return Err(Errno::EOPNOTSUPP),
-            (SocketOption::Kept(option), OptionValue::Number(value)) => {
-                return options.keep(option, value);
-            }
             (
                 SocketOption::Type
                 | SocketOption::Domain
@@ -118,6 +115,11 @@ impl Core {
                 | SocketOption::SendLowWater,
                 _,
             ) => return Err(Errno::ENOPROTOOPT),
+            (
+                SocketOption::ReceiveTimeout | SocketOption::SendTimeout | SocketOption::Linger,
+                _,
+            ) => return Err(Errno::EINVAL),
+            (kept, OptionValue::Number(value)) => return options.keep(kept, value),
             _ => return Err(Errno::EINVAL),
         }
         Ok(())
