@@ -384,9 +384,6 @@ ssize_t fdt_preadv2(int fd, const struct iovec *bufs, int count, off_t offset, i
 // Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
 ssize_t fdt_pwritev2(int fd, const struct iovec *bufs, int count, off_t offset, int flags);
 
-// Sends bytes to the peer of a socket: `send(2)`.
-ssize_t fdt_send(int fd, const void *bytes, size_t count, int flags);
-
 // Sends bytes to an address: `sendto(2)`.
 ssize_t fdt_sendto(int fd,
                    const void *bytes,
@@ -397,9 +394,6 @@ ssize_t fdt_sendto(int fd,
 
 // Sends a message: `sendmsg(2)`.
 ssize_t fdt_sendmsg(int fd, const struct msghdr *message, int flags);
-
-// Receives bytes: `recv(2)`.
-ssize_t fdt_recv(int fd, void *buf, size_t count, int flags);
 
 // Receives bytes, and the sender's address: `recvfrom(2)`.
 ssize_t fdt_recvfrom(int fd,
@@ -464,33 +458,11 @@ int fdt_getsockopt(int fd, int level, int name, void *value, unsigned int *lengt
 // Sets an option: `setsockopt(2)`.
 int fdt_setsockopt(int fd, int level, int name, const void *value, unsigned int length);
 
-// Opens a descriptor for a process: `pidfd_open(2)`.
-int fdt_pidfd_open(pid_t process, unsigned int flags);
-
-// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
-int fdt_pidfd_getfd(int pidfd, int fd, unsigned int flags);
-
-// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
-int fdt_pidfd_send_signal(int pidfd, int signal, void *info, unsigned int flags);
-
-// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
-// (`EOPNOTSUPP`).
-int fdt_name_to_handle_at(int directory, const char *path, void *handle, int *mount, int flags);
-
-// Opens a host file by its handle: `open_by_handle_at(2)`.
-int fdt_open_by_handle_at(int mount, void *handle, int flags);
-
 // Sets the user IDs: `setuid(2)`.
 int fdt_setuid(uid_t user);
 
 // Sets the group IDs: `setgid(2)`.
 int fdt_setgid(gid_t group);
-
-// Sets the effective user ID: `seteuid(2)`.
-int fdt_seteuid(uid_t user);
-
-// Sets the effective group ID: `setegid(2)`.
-int fdt_setegid(gid_t group);
 
 // Sets the real and the effective user ID: `setreuid(2)`.
 int fdt_setreuid(uid_t real, uid_t effective);

@@ -38,8 +38,4 @@ pub mod runner;
 pub use event::*;
 pub use fs::*;
 pub use ipc::*;
-pub use passthrough::{
-    fdt_name_to_handle_at, fdt_open_by_handle_at, fdt_pidfd_getfd, fdt_pidfd_open,
-    fdt_pidfd_send_signal,
-};
 pub use process::*;

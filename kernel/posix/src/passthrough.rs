@@ -8,7 +8,7 @@
 //! - All others return `ENOSYS`. Either their descriptors are in structs or in memory shared with
 //!   the kernel, or the number is newer than this library.
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{c_int, c_long};
 use std::ptr;
 
 use fdtable::{FileRef, host_fork};
@@ -20,7 +20,6 @@ use crate::abi::pin::LastLink;
 use crate::abi::routing::Links;
 use crate::abi::system::System;
 use crate::host;
-use crate::host::direct::words;
 use crate::host::file::HostFile;
 use crate::host::in_use::InUse;
 use crate::process::credentials::{copied, prctl};
@@ -455,56 +454,3 @@ impl Shape {
     }
 }
 
-/// Opens a descriptor for a process: `pidfd_open(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_pidfd_open(process: libc::pid_t, flags: c_uint) -> c_int {
-    // SAFETY: the call takes no pointer.
-    unsafe { host_call(libc::SYS_pidfd_open, words!(process, flags)) as c_int }
-}
-
-/// Duplicates a host descriptor of another process: `pidfd_getfd(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int {
-    // SAFETY: the call takes no pointer.
-    unsafe { host_call(libc::SYS_pidfd_getfd, words!(pidfd, fd, flags)) as c_int }
-}
-
-/// Sends a signal to the process of a descriptor: `pidfd_send_signal(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_pidfd_send_signal(
-    pidfd: c_int,
-    signal: c_int,
-    info: *mut c_void,
-    flags: c_uint,
-) -> c_int {
-    let a = words!(pidfd, signal, info, flags);
-    // SAFETY: as the caller promises.
-    unsafe { host_call(libc::SYS_pidfd_send_signal, a) as c_int }
-}
-
-/// Returns a handle of a host file: `name_to_handle_at(2)`. Files of ours have none
-/// (`EOPNOTSUPP`).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_name_to_handle_at(
-    directory: c_int,
-    path: *const c_char,
-    handle: *mut c_void,
-    mount: *mut c_int,
-    flags: c_int,
-) -> c_int {
-    let a = words!(directory, path, handle, mount, flags);
-    // SAFETY: as the caller promises.
-    unsafe { host_call(libc::SYS_name_to_handle_at, a) as c_int }
-}
-
-/// Opens a host file by its handle: `open_by_handle_at(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_open_by_handle_at(
-    mount: c_int,
-    handle: *mut c_void,
-    flags: c_int,
-) -> c_int {
-    let a = words!(mount, handle, flags);
-    // SAFETY: as the caller promises.
-    unsafe { host_call(libc::SYS_open_by_handle_at, a) as c_int }
-}

@@ -3,7 +3,6 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
-use std::ptr;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fdtable::FileRef;
@@ -28,18 +27,6 @@ use crate::ipc::addresses::{check_address, put_address};
 use crate::ipc::scm_rights::{CMSG_HEADER, FD_SIZE, Head, aligned, word};
 use crate::ipc::sockets::descriptor_flags;
 use crate::process::closing::give_up_unless_open;
-
-/// Sends bytes to the peer of a socket: `send(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_send(
-    fd: c_int,
-    bytes: *const c_void,
-    count: usize,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: as the caller promises.
-    unsafe { fdt_sendto(fd, bytes, count, flags, ptr::null(), 0) }
-}
 
 /// Sends bytes to an address: `sendto(2)`.
 #[unsafe(no_mangle)]
@@ -123,18 +110,6 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         };
         system.send(fd, &bufs, message, flags)
     })
-}
-
-/// Receives bytes: `recv(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_recv(
-    fd: c_int,
-    buf: *mut c_void,
-    count: usize,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: as the caller promises.
-    unsafe { fdt_recvfrom(fd, buf, count, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
 /// Receives bytes, and the sender's address: `recvfrom(2)`.

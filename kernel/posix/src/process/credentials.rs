@@ -36,20 +36,6 @@ pub extern "C" fn fdt_setgid(group: gid_t) -> c_int {
     })
 }
 
-/// Sets the effective user ID: `seteuid(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_seteuid(user: uid_t) -> c_int {
-    // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::seteuid(user) })
-}
-
-/// Sets the effective group ID: `setegid(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_setegid(group: gid_t) -> c_int {
-    // SAFETY: the call takes no pointer.
-    follow(|| unsafe { libc::setegid(group) })
-}
-
 /// Sets the real and the effective user ID: `setreuid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setreuid(real: uid_t, effective: uid_t) -> c_int {
