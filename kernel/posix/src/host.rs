@@ -12,7 +12,6 @@ pub(crate) mod file;
 mod files;
 pub(crate) mod in_use;
 pub(crate) mod lower;
-#[cfg(target_arch = "x86_64")]
 pub mod maps;
 pub(crate) mod memfd;
 pub(crate) mod names;

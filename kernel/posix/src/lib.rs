@@ -25,6 +25,7 @@
 #![allow(clippy::missing_safety_doc)]
 // A C call and the pointer to its argument depend on one promise of the caller.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
+#![cfg(target_arch = "x86_64")]
 
 mod abi;
 mod event;

@@ -17,12 +17,10 @@ use crate::process::supervisor;
 
 pub use crate::abi::handlers::{bit, set_of};
 pub use crate::host::direct::{DirectCall, DirectCalls};
-#[cfg(target_arch = "x86_64")]
 pub use crate::host::maps;
 pub use crate::passthrough::host_call;
 pub use crate::process::fork::{Child, end};
 pub use crate::process::supervisor::release as release_from_supervisor;
-#[cfg(target_arch = "x86_64")]
 pub use crate::process::supervisor::{Threads, begin_tracing, start as start_supervisor};
 pub use crate::process::tree::{must_exit, next_name, reap, request_exit};
 
@@ -157,7 +155,6 @@ pub unsafe fn put<T: Copy>(at: *mut T, value: T) -> Result<(), c_int> {
 }
 
 /// Ends the calling thread, which is in no call, if this is a completion process.
-#[cfg(target_arch = "x86_64")]
 pub fn end_completion() {
     if supervisor::is_completion_process() {
         supervisor::end_thread();

@@ -38,7 +38,6 @@ use crate::host;
 // Each routine returns the address at which it stopped: for the copy the end of the target if it
 // copied everything; for a probe the first page (or first byte) that cannot be accessed, or an
 // address at or above `end`.
-#[cfg(target_arch = "x86_64")]
 global_asm!(
     ".pushsection .text.fdtable_user,\"ax\",@progbits",
     ".p2align 4",
@@ -99,68 +98,6 @@ global_asm!(
     "fdtable_user_end:",
     ".popsection",
 );
-
-#[cfg(target_arch = "aarch64")]
-global_asm!(
-    ".pushsection .text.fdtable_user,\"ax\",@progbits",
-    ".p2align 4",
-    ".globl fdtable_user_copy, fdtable_user_load, fdtable_user_store",
-    ".globl fdtable_user_begin, fdtable_user_end, fdtable_user_exit",
-    ".hidden fdtable_user_copy, fdtable_user_load, fdtable_user_store",
-    ".hidden fdtable_user_begin, fdtable_user_end, fdtable_user_exit",
-    ".type fdtable_user_copy, @function",
-    ".type fdtable_user_load, @function",
-    ".type fdtable_user_store, @function",
-    "fdtable_user_begin:",
-    // x0: target, x1: source, x2: count.
-    "fdtable_user_copy:",
-    ".cfi_startproc",
-    "    cmp x2, #8",
-    "    b.lo 3f",
-    "2:  ldr x9, [x1]",
-    "    str x9, [x0]",
-    "    add x1, x1, #8",
-    "    add x0, x0, #8",
-    "    sub x2, x2, #8",
-    "    cmp x2, #8",
-    "    b.hs 2b",
-    "3:  cbz x2, fdtable_user_exit",
-    "4:  ldrb w9, [x1]",
-    "    strb w9, [x0]",
-    "    add x1, x1, #1",
-    "    add x0, x0, #1",
-    "    sub x2, x2, #1",
-    "    cbnz x2, 4b",
-    "fdtable_user_exit:",
-    "    ret",
-    ".cfi_endproc",
-    // x0: first, x1: end.
-    "fdtable_user_load:",
-    ".cfi_startproc",
-    "2:  ldrb w9, [x0]",
-    "    orr x0, x0, #4095",
-    "    add x0, x0, #1",
-    "    cmp x0, x1",
-    "    b.lo 2b",
-    "    ret",
-    ".cfi_endproc",
-    "fdtable_user_store:",
-    ".cfi_startproc",
-    "2:  ldxrb w9, [x0]",
-    "    stxrb w10, w9, [x0]",
-    "    cbnz w10, 2b",
-    "    orr x0, x0, #4095",
-    "    add x0, x0, #1",
-    "    cmp x0, x1",
-    "    b.lo 2b",
-    "    ret",
-    ".cfi_endproc",
-    "fdtable_user_end:",
-    ".popsection",
-);
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-compile_error!("the access routines are written for x86-64 and AArch64");
 
 unsafe extern "C" {
     fn fdtable_user_copy(to: *mut u8, from: *const u8, count: usize) -> usize;
@@ -297,29 +234,16 @@ pub(crate) unsafe fn leave_routine(context: *mut libc::ucontext_t) -> bool {
         &raw const fdtable_user_end,
         &raw const fdtable_user_exit,
     ]
-    .map(|label| label.addr() as u64);
+    .map(|label| label.addr() as libc::greg_t);
     // SAFETY: as the caller promises.
-    let counter = unsafe { program_counter(context) };
+    let counter = unsafe { &raw mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
     // SAFETY: as the caller promises.
-    let at = unsafe { counter.read() } as u64;
-    if !(begin..end).contains(&at) {
+    if !(begin..end).contains(unsafe { &*counter }) {
         return false;
     }
     // SAFETY: as above. The routines have no frame, and their exit needs only the target register.
-    unsafe { counter.write(exit as _) };
+    unsafe { counter.write(exit) };
     true
-}
-
-#[cfg(target_arch = "x86_64")]
-unsafe fn program_counter(context: *mut libc::ucontext_t) -> *mut libc::greg_t {
-    // SAFETY: as the caller promises.
-    unsafe { &raw mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] }
-}
-
-#[cfg(target_arch = "aarch64")]
-unsafe fn program_counter(context: *mut libc::ucontext_t) -> *mut libc::c_ulonglong {
-    // SAFETY: as the caller promises.
-    unsafe { &raw mut (*context).uc_mcontext.pc }
 }
 
 /// Does what the program's action says.

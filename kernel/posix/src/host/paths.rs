@@ -136,11 +136,7 @@ pub(crate) const OPEN_FLAGS: c_int = libc::O_ACCMODE
     | O_LARGEFILE;
 
 /// The kernel's flag, which is 0 in the C library on 64-bit machines.
-#[cfg(target_arch = "x86_64")]
 const O_LARGEFILE: c_int = 0o100_000;
-
-#[cfg(not(target_arch = "x86_64"))]
-const O_LARGEFILE: c_int = 0o400_000;
 
 /// Returns the target of a symbolic link, with a path relative to `directory`. Does not leave the
 /// freezer.

@@ -7,7 +7,6 @@ use fdtable_vfs::Errno;
 
 use super::check::{check, errno, stored};
 use super::direct::{self, Wait};
-#[cfg(target_arch = "x86_64")]
 use super::paths::OwnedHostFd;
 
 /// Returns the process ID.
@@ -17,7 +16,6 @@ pub(crate) fn process_id() -> libc::pid_t {
 }
 
 /// Opens a descriptor for a process or, with flags, for a thread.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn pidfd_open(id: libc::pid_t, flags: c_int) -> Result<OwnedHostFd, Errno> {
     // SAFETY: the call takes no pointer.
     let pidfd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })?;

@@ -16,35 +16,17 @@
 //! ended. A call of a killed process stays incomplete then.
 
 mod client;
-#[cfg(target_arch = "x86_64")]
 mod completion;
 mod messages;
-#[cfg(target_arch = "x86_64")]
 mod ptrace;
-#[cfg(target_arch = "x86_64")]
 mod queue;
-#[cfg(target_arch = "x86_64")]
 mod server;
-#[cfg(target_arch = "x86_64")]
 mod threads;
-#[cfg(target_arch = "x86_64")]
 mod tracees;
 
 #[cfg(target_arch = "x86_64")]
 pub use client::begin_tracing;
 pub use client::release;
 pub(crate) use client::{ask_for, is_traced, open_pinned, pin, see, unpin, wake_pinned};
-#[cfg(target_arch = "x86_64")]
 pub(crate) use completion::plan::{end_of_call, end_thread, is_completion_process};
-#[cfg(target_arch = "x86_64")]
 pub use {server::start, threads::Threads};
-
-/// Returns false: no supervisor is started on machines without a runner.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn is_completion_process() -> bool {
-    false
-}
-
-/// Does nothing, as above.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn end_of_call() {}

@@ -57,7 +57,6 @@ static HAS_BEGUN: AtomicCell<bool> = AtomicCell::new(false);
 /// Has the supervisor trace this process and all that it makes, before the first fork: no other
 /// process shares the kernel until then, and each signal wakes a tracer. Returns false if the host
 /// does not let it. The calling thread blocks all signals.
-#[cfg(target_arch = "x86_64")]
 pub fn begin_tracing() -> bool {
     static BEGINS: Mutex<()> = Mutex::new(());
     if HAS_BEGUN.load() {
