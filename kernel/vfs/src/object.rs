@@ -120,8 +120,8 @@ pub trait Object: Any + Send + Sync {
     /// `EBADF` if not open for reading; `ESPIPE` at an offset of an object that is not seekable;
     /// `EAGAIN` if it would block, unless it [may](TransferMode); `EINVAL` if the offset is above
     /// `i64::MAX`; `ENOMEM`.
-    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
-        how.waits_in_stream().and(Err(Errno::EBADF))
+    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
+        Err(Errno::EBADF)
     }
 
     /// Writes the buffers, one after another, as a single write. Returns how many bytes it has
@@ -131,8 +131,8 @@ pub trait Object: Any + Send + Sync {
     /// # Errors
     /// `EBADF` if not open for writing; `ESPIPE`, `EAGAIN`, `EINVAL`, `ENOMEM` as for
     /// [`read_to`](Self::read_to); `EPIPE`, `EFBIG`, as the object documents.
-    fn write_from(&self, _bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
-        how.waits_in_stream().and(Err(Errno::EBADF))
+    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
+        Err(Errno::EBADF)
     }
 
     /// Reads into one buffer, and blocks if it must.
@@ -258,15 +258,6 @@ pub trait Object: Any + Send + Sync {
     /// `EOPNOTSUPP` if it has none (the default).
     fn stat(&self) -> Result<Stat, Errno> {
         Err(Errno::EOPNOTSUPP)
-    }
-
-    /// Returns a snapshot of all names in a directory, unordered, without `.` and `..`. Allocates.
-    /// In Linux: `getdents`.
-    ///
-    /// # Errors
-    /// `ENOTDIR` if it is not a directory.
-    fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
-        Err(Errno::ENOTDIR)
     }
 
     /// Returns the next names of a directory, in the order of their cookies. Advances the position.

@@ -11,7 +11,7 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
-use fdtable::{FileRef, SuperBlock};
+use fdtable::SuperBlock;
 use fdtable_shm::Mutex;
 
 use self::directory::Directory;
@@ -19,10 +19,10 @@ use self::limits::FileLimits;
 use self::meta::{Device, Node};
 use super::namei::Follow;
 use super::{
-    At, Credentials, FileSystem, Inode, LowerDirectory, Mode, OpenRequest, PathContext,
-    Permissions, Rename, RenameFlags, ResolveFlags, Stat, StatFs, VfsPath, device_number,
+    At, Credentials, FileSystem, Inode, LowerDirectory, Mode, PathContext, Permissions, Rename,
+    ResolveFlags, Stat, StatFs, VfsPath, device_number,
 };
-use crate::{Errno, OpenFlags, RcuObject};
+use crate::{Errno, RcuObject};
 
 mod contents;
 mod data;
@@ -43,26 +43,17 @@ pub use limits::MemFsLimits;
 
 /// File system in memory.
 ///
-/// The operations here need no process: user 0 makes them, all paths begin at the root, with or
-/// without a leading `/`, and mounts are not crossed. A change may wait for another one of the
-/// same directory. The errors of path lookup are
-/// - `ENOENT` if a component does not exist, or the path is empty;
-/// - `ENOTDIR` if a component before the last is not a directory, or the path has a trailing `/`
-///   and does not name a directory;
-/// - `ENAMETOOLONG` if a name has more than [`NAME_MAX`](crate::fs::path::NAME_MAX) bytes, or the
-///   path [`PATH_MAX`](crate::fs::path::PATH_MAX) or more;
-/// - `ELOOP` if there are more than 40 symbolic links on the path.
+/// [`Process`](crate::Process) has its operations. Those here are of user 0, and all paths begin at
+/// the root. A change may wait for another one of the same directory.
 ///
 /// ```
-/// use fdtable_vfs::{FileKind, MemFs, Object, OpenFlags};
+/// use fdtable_vfs::{MemFs, MemFsLimits, OpenFlags, Process};
 ///
-/// let fs = MemFs::default();
-/// fs.mkdir("/log")?;
-/// let log = fs.open("/log/new", OpenFlags::CREAT | OpenFlags::WRONLY)?;
-/// log.write(b"begun")?;
-/// fs.rename("/log/new", "/log/today")?;
-/// assert_eq!(fs.stat("/log/today")?.size, 5);
-/// assert_eq!(fs.stat("/log")?.kind, FileKind::Directory);
+/// let memory = 16 << 20;
+/// let fs = MemFs::with_limits(MemFsLimits { memory, ..MemFsLimits::NONE });
+/// let process = Process::with(fdtable::Files::new(), fs);
+/// let log = process.open("/log", OpenFlags::CREAT | OpenFlags::WRONLY)?;
+/// process.write(log, b"begun")?;
 /// # Ok::<(), fdtable_vfs::Errno>(())
 /// ```
 #[derive(Debug)]
@@ -157,54 +148,12 @@ impl MemFs {
         }
     }
 
-    /// Opens the file at `path`. A file that it creates is readable and writable by everyone.
-    /// Allocates.
-    ///
-    /// # Errors
-    /// Errors of [`Process::openat`](crate::Process::openat), without the errors of the table.
-    pub fn open(
-        &self,
-        path: impl AsRef<[u8]>,
-        flags: OpenFlags,
-    ) -> Result<FileRef<RcuObject>, Errno> {
-        let request = OpenRequest::new(path.as_ref(), flags)?;
-        self.path_context()
-            .open(At::Cwd, &request, Mode::DEFAULT_FILE)
-    }
-
     /// Makes an empty directory with all access for everyone. Allocates.
     ///
     /// # Errors
     /// Errors of path lookup; `EEXIST` if the name exists; `EROFS`; `ENOMEM`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().mkdir(At::Cwd, path.as_ref(), Mode::ALL)
-    }
-
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// Errors of [`Process::unlinkat`](crate::Process::unlinkat) with
-    /// [`REMOVEDIR`](crate::UnlinkFlags::REMOVEDIR).
-    pub fn rmdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        self.path_context().rmdir(At::Cwd, path.as_ref())
-    }
-
-    /// Removes the name of a file. The file is freed when its last name and its last open file are
-    /// gone.
-    ///
-    /// # Errors
-    /// Errors of [`Process::unlinkat`](crate::Process::unlinkat).
-    pub fn unlink(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        self.path_context().unlink(At::Cwd, path.as_ref())
-    }
-
-    /// Renames `old` to `new`, atomically. Allocates.
-    ///
-    /// # Errors
-    /// Errors of [`Process::renameat2`](crate::Process::renameat2).
-    pub fn rename(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> Result<(), Errno> {
-        let (old, new) = ((At::Cwd, old.as_ref()), (At::Cwd, new.as_ref()));
-        self.path_context().rename(old, new, RenameFlags::empty())
     }
 
     /// Returns the attributes of the inode at `path`. May wait for writers of the file.
@@ -222,17 +171,6 @@ impl MemFs {
     /// not tracked.
     pub fn superblock(&self) -> Option<&SuperBlock<RcuObject>> {
         self.superblock.as_ref()
-    }
-
-    /// Revokes all open files of the inode at `path`.
-    ///
-    /// Their descriptors return `EIO` from now on, and threads that sleep in them wake. The name
-    /// stays, and the file can be opened again. Returns how many open files there were. Allocates.
-    ///
-    /// # Errors
-    /// Errors of path lookup; `EOPNOTSUPP` if open files are not tracked; `ENOMEM`.
-    pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
-        self.path_context().revoke(At::Cwd, path.as_ref())
     }
 
     /// Returns the path of the root directory.

@@ -5,7 +5,7 @@
 //! a name that comes or goes meanwhile at most once, and no read searches the directory. At the
 //! end, the position is a fixed one, and reads find nothing until it moves, as on Linux.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::sync::Arc;
 
 use fdtable::FileRef;
@@ -90,15 +90,6 @@ impl Object for OpenDirectory {
 
     fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
         Err(Errno::EISDIR)
-    }
-
-    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
-        Err(Errno::EBADF)
-    }
-
-    fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
-        self.status.check()?;
-        self.path.inode.names()
     }
 
     fn read_dir(

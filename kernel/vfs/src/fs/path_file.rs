@@ -1,14 +1,13 @@
 //! Open files that only refer to a path: `O_PATH`.
 
-use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use super::{DirEntry, Inode, SeekTo, Stat, VfsPath};
+use super::{Inode, SeekTo, Stat, VfsPath};
 use crate::event::Events;
 use crate::ipc::AnonInode;
-use crate::{Errno, Object, OpenFlags, Transfer};
+use crate::{Errno, Object, OpenFlags};
 
 /// Open file that refers to a path, and supports no other operation.
 #[derive(Debug)]
@@ -71,32 +70,12 @@ impl Object for PathFile {
         AnonInode::is(&*self.path.inode).then(|| Arc::clone(&self.path.inode))
     }
 
-    fn read_to(&self, _bufs: &mut [IoSliceMut<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
-        Err(Errno::EBADF)
-    }
-
-    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
-        Err(Errno::EBADF)
-    }
-
     fn set_len(&self, _length: u64) -> Result<(), Errno> {
         Err(Errno::EBADF)
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
         Ok(self.path.inode.stat())
-    }
-
-    fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
-        Err(Errno::EBADF)
-    }
-
-    fn read_dir(
-        &self,
-        _max: usize,
-        _size: &dyn Fn(&DirEntry) -> usize,
-    ) -> Result<Vec<DirEntry>, Errno> {
-        Err(Errno::EBADF)
     }
 
     fn sync(&self) -> Result<(), Errno> {

@@ -46,7 +46,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `EIO` if revoked.
     pub fn getdents(&self, fd: impl FdArg) -> Result<Vec<DirEntry>, Errno> {
-        self.files.get(fd)?.entries()
+        let path = self.get_opened(fd)?.path();
+        path.ok_or(Errno::ENOTDIR)?.inode.names()
     }
 
     /// Returns up to `max` names of an open directory from its position, and advances that. Returns
@@ -60,7 +61,7 @@ impl Process {
     /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `ENOENT` if it is removed;
     /// `EINVAL` if `max` is 0 and there are names; `EIO` if revoked; `ENOMEM`.
     pub fn read_dir(&self, fd: impl FdArg, max: usize) -> Result<Vec<DirEntry>, Errno> {
-        self.files.get(fd)?.read_dir(max, &|_| 1)
+        self.read_dir_sized(fd, max, |_| 1)
     }
 
     /// Reads as many names as fit into `max` bytes, otherwise like [`read_dir`](Self::read_dir).
@@ -75,7 +76,7 @@ impl Process {
         max: usize,
         size: impl Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
-        self.files.get(fd)?.read_dir(max, &size)
+        self.get_opened(fd)?.read_dir(max, &size)
     }
 
     /// Sets the working directory, by path.

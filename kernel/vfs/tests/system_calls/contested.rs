@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::FileRef;
+use fdtable::{FileRef, Files};
 use fdtable_vfs::fs::{
     Attributes, Credentials, FileSystem, Inode, MayUnlink, NewInode, NewKind, Opening, PathContext,
     Permissions, StatFs, Unlink,
@@ -85,8 +85,10 @@ impl FileSystem for ContestedFs {
 /// It makes a file, or finds one. If that is removed meanwhile, it makes another.
 #[test]
 fn an_open_that_creates_gets_a_file_despite_removals_of_the_name() {
-    let fs = MemFs::default();
-    fs.open("a", NEW).unwrap();
+    let fs = Arc::new(MemFs::default());
+    let direct = Process::with(Files::new(), Arc::clone(&fs));
+    let made = direct.open("a", NEW).unwrap();
+    direct.close(made).unwrap();
     let contested = Arc::new(Contested {
         root: fs.root(),
         left: AtomicCell::new(1),
@@ -96,7 +98,7 @@ fn an_open_that_creates_gets_a_file_despite_removals_of_the_name() {
     let mounted = ContestedFs(Arc::clone(&contested));
     process.mount("m", Arc::new(mounted)).unwrap();
     process.open("m/a", NEW).unwrap();
-    fs.unlink("a").unwrap();
+    direct.unlink("a").unwrap();
     contested.left.store(3);
     let fd = process.open("m/a", NEW).unwrap();
     assert_eq!(contested.left.load(), 0);

@@ -12,16 +12,15 @@ pub(super) const PAGE: u64 = 4096;
 /// Limits of a file system in memory.
 ///
 /// ```
-/// use fdtable_vfs::{Errno, MemFs, MemFsLimits, OpenFlags};
+/// use fdtable_vfs::{Errno, MemFs, MemFsLimits, OpenFlags, Process};
 ///
-/// let fs = MemFs::with_limits(MemFsLimits {
-///     memory: 1 << 20,
-///     ..MemFsLimits::NONE
-/// });
-/// let file = fs.open("/sparse", OpenFlags::CREAT | OpenFlags::RDWR)?;
-/// file.set_len(1 << 40)?;
-/// assert_eq!(file.write(&[1; 2 << 20]), Ok(1 << 20));
-/// assert_eq!(file.write(b"more"), Err(Errno::ENOSPC));
+/// let memory = 1 << 20;
+/// let fs = MemFs::with_limits(MemFsLimits { memory, ..MemFsLimits::NONE });
+/// let process = Process::with(fdtable::Files::new(), fs);
+/// let file = process.open("/sparse", OpenFlags::CREAT | OpenFlags::RDWR)?;
+/// process.ftruncate(file, 1 << 40)?;
+/// assert_eq!(process.write(file, &[1; 2 << 20]), Ok(1 << 20));
+/// assert_eq!(process.write(file, b"more"), Err(Errno::ENOSPC));
 /// # Ok::<(), fdtable_vfs::Errno>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Files whose text is generated when they are read.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::sync::Arc;
 
 use fdtable::FileRef;
@@ -112,10 +112,6 @@ impl Object for OpenText {
             }
             Ok(count)
         })
-    }
-
-    fn write_from(&self, _bufs: &[IoSlice<'_>], _how: Transfer<'_>) -> Result<usize, Errno> {
-        Err(Errno::EBADF)
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
