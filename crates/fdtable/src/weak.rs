@@ -114,6 +114,22 @@ impl<T: ?Sized> WeakFile<T> {
         self.0.upgrade().map(FileRef)
     }
 
+    /// Returns true if the open file was released, or this refers to none:
+    /// [`upgrade`](Self::upgrade) fails from now on. Takes no reference, so a list can be swept
+    /// under a lock. Neither blocks nor allocates.
+    ///
+    /// ```
+    /// let file = fdtable::FileRef::new("motd");
+    /// let weak = fdtable::FileRef::downgrade(&file);
+    /// assert!(!weak.is_released());
+    /// drop(file);
+    /// assert!(weak.is_released());
+    /// ```
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.0.has_ended()
+    }
+
     /// Returns the [identity](FileRef::id) of the open file, also after it was released, or nothing
     /// if this refers to no file. Neither blocks nor allocates.
     #[must_use]

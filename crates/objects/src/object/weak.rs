@@ -262,6 +262,15 @@ impl<T: ?Sized> Weak<T> {
         unsafe { Ref::try_from_raw(raw) }
     }
 
+    /// Returns true if there is no object, or no more: no upgrade succeeds from now on. Neither
+    /// blocks nor allocates.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let node = self.node.as_ref();
+        // Relaxed: null comes only once, and nothing is read that it publishes.
+        node.is_none_or(|node| node.block.load(Relaxed).is_null())
+    }
+
     /// Returns the [identity](Ref::id) of the object, also if it has ended, or nothing if the weak
     /// reference was made without one. Neither blocks nor allocates.
     #[must_use]
