@@ -252,7 +252,7 @@ pub(crate) fn build() -> Process {
     Process::cargo("test")
         .words("--package fdtable-sync --package fdtable-slab")
         .words("--package fdtable-objects --package fdtable --package fdtable-rcu-map")
-        .words("--package fdtable-parker")
+        .words("--package fdtable-parker --package fdtable-interests")
         .words("--profile loom --lib")
         .words("--test linearizable --test races")
         .env("RUSTFLAGS", "--cfg loom")
