@@ -165,6 +165,12 @@ impl From<fdtable::Error> for Errno {
     }
 }
 
+impl From<fdtable_interests::Error> for Errno {
+    fn from(error: fdtable_interests::Error) -> Self {
+        Errno::from_raw(error.errno())
+    }
+}
+
 impl From<Errno> for io::Error {
     fn from(errno: Errno) -> Self {
         io::Error::from_raw_os_error(errno.errno())

@@ -9,18 +9,17 @@
 //! Bytes get credentials if their sender says so, or if either side asks for them at that time.
 //! This is the behaviour of Linux. A read without room for the files drops them.
 //!
-//! While there are marks, every read goes through [`receive`].
+//! While there are marks, every read goes through [`Buffer::receive`].
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
 
 use super::{Buffer, Half, State};
 use crate::Errno;
-use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
+use crate::event::{self, Events, Limit, Wakeups};
 use crate::ipc::socket::Ucred;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
-use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
-use crate::ipc::socket::receive::{Carrier, Look, Reading, receive};
+use crate::ipc::socket::in_flight::Rights;
+use crate::ipc::socket::receive::{Look, Reading};
 
 /// Position of a message with ancillary data, as counts of all bytes that ever passed through the
 /// buffer.
@@ -75,7 +74,17 @@ impl Buffer {
         reading: Reading,
         policy: Limit,
     ) -> Result<Taken, Errno> {
-        receive(&self.state, bufs, reading, policy)
+        let mut wakeups = Wakeups::default();
+        event::wait(
+            &self.state,
+            |state| &mut state.readers,
+            Events::IN,
+            policy,
+            |state| {
+                let must_wait = state.reading_must_wait(reading);
+                (!must_wait).then(|| state.take_reached(bufs, reading, &mut wakeups))
+            },
+        )
     }
 
     /// Reads into several slices, and drops the ancillary data. Blocks while there is nothing to
@@ -220,38 +229,31 @@ impl Buffer {
         Ok(written)
     }
 
-    /// Calls `visit` with the files of each message in this buffer. The bytes stay.
-    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
-        for mark in &mut self.state.lock().marks {
-            visit(&mut mark.ancillary.rights);
-        }
+    /// Takes the files of each message in this buffer. The bytes stay.
+    pub(crate) fn take_rights(&self, taken: &mut Vec<Rights>) {
+        let marks = &mut self.state.lock().marks;
+        taken.extend(
+            marks
+                .iter_mut()
+                .filter_map(|mark| mark.ancillary.rights.take()),
+        );
     }
 }
 
-impl Carrier for State {
-    type Found = Taken;
-
-    fn readers(&mut self) -> &mut WaitQueue {
-        &mut self.readers
-    }
-
-    fn read_must_wait(&self, reading: Reading) -> bool {
+impl State {
+    /// Returns true if there is nothing to read now, and more may follow.
+    fn reading_must_wait(&self, reading: Reading) -> bool {
         match reading.skip {
             Some(skip) => self.is_open() && self.bytes.len() <= skip,
-            None => State::read_must_wait(self),
+            None => self.read_must_wait(),
         }
     }
 
-    fn registry(&self, _reading: Reading) -> Option<Arc<InFlight>> {
-        let with_rights = |mark: &Mark| mark.ancillary.rights.as_ref().map(Rights::registry);
-        self.marks.iter().find_map(with_rights)
-    }
-
-    fn take(
+    /// Performs one read.
+    fn take_reached(
         &mut self,
         bufs: &mut [IoSliceMut<'_>],
         reading: Reading,
-        flights: Option<&mut Flights>,
         wakeups: &mut Wakeups,
     ) -> Result<Taken, Errno> {
         self.reader.check()?;
@@ -261,7 +263,7 @@ impl Carrier for State {
         let reach = self.reach(skip, wanted, reading.sender);
         let count = reach.count;
         self.copy(bufs, skip, count);
-        let arrived = self.unload(&reach, look, flights);
+        let arrived = self.unload(&reach, look);
         if look == Look::Take || self.bytes.is_empty() {
             let was_writable = self.is_writable();
             self.advance(count)?;
@@ -274,9 +276,7 @@ impl Carrier for State {
         }
         Ok(Taken { count, arrived })
     }
-}
 
-impl State {
     /// Returns the position after the last byte.
     fn end(&self) -> u64 {
         self.taken + self.bytes.len() as u64
@@ -400,12 +400,12 @@ impl State {
     }
 
     /// Returns the ancillary data of a read.
-    fn unload(&mut self, reach: &Reach, look: Look, flights: Option<&mut Flights>) -> Arrived {
+    fn unload(&mut self, reach: &Reach, look: Look) -> Arrived {
         let mark = reach.rights.and_then(|index| self.marks.get_mut(index));
         let mut arrived = match (mark, look) {
             (None, _) => Arrived::default(),
             (Some(mark), Look::Peek) => mark.ancillary.peek(),
-            (Some(mark), Look::Take) => mark.ancillary.arrive(flights),
+            (Some(mark), Look::Take) => mark.ancillary.arrive(),
         };
         arrived.credentials = reach.sender;
         if look == Look::Take && !self.marks.is_empty() {

@@ -1,10 +1,8 @@
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::thread;
 
 use super::*;
 use crate::call::{Call, within_time};
-use crate::ipc::socket::receive;
 
 fn buffer(capacity: usize) -> Arc<Buffer> {
     Arc::new(Buffer::new(capacity))
@@ -399,15 +397,6 @@ fn small_writes_of_many_writers_stay_whole() {
         });
     };
     within_time(body);
-}
-
-#[test]
-fn a_read_lands_each_file_where_it_is_counted() {
-    let buffer = buffer(PIPE_BUF);
-    receive::tests::a_read_lands_each_file_where_it_is_counted(&buffer.state, |ancillary| {
-        let sent = buffer.send(&[IoSlice::new(b"x")], ancillary, Limit::NOW);
-        assert_eq!(sent, Ok(1));
-    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use fdtable::FileRef;
 
-use super::in_flight::{Flights, Rights, discard};
+use super::in_flight::{Mailbox, Rights, discard};
 use crate::RcuObject;
 
 /// Credentials of the sender of a message, or of the maker of a connection.
@@ -44,8 +44,6 @@ pub(crate) struct Ancillary {
 pub(crate) struct Arrived {
     files: Vec<FileRef<RcuObject>>,
     pub(crate) credentials: Option<Ucred>,
-    /// References of the registry, to be dropped.
-    registered: Vec<FileRef<RcuObject>>,
 }
 
 impl Ancillary {
@@ -58,29 +56,26 @@ impl Ancillary {
         self.rights.is_none() && self.credentials.is_none()
     }
 
-    /// Ends the flight of the files, under the lock of their registry, `flights`. Without that lock
-    /// they stay.
-    pub(crate) fn arrive(&mut self, flights: Option<&mut Flights>) -> Arrived {
-        let mut arrived = Arrived::default();
-        arrived.credentials = self.credentials;
-        if let Some(flights) = flights
-            && let Some(rights) = self.rights.take()
-        {
-            arrived.files = rights.land(flights, &mut arrived.registered);
+    /// Records the socket to which the files go, before they are in its queue.
+    pub(crate) fn send_to(&mut self, receiver: &Mailbox) {
+        if let Some(rights) = &mut self.rights {
+            rights.send_to(receiver);
         }
-        arrived
     }
 
-    /// Returns the files and credentials without taking them, in references of their own. The lock
-    /// of the registry is held.
+    /// Ends the flight of the files.
+    pub(crate) fn arrive(&mut self) -> Arrived {
+        Arrived {
+            files: self.rights.take().map_or_else(Vec::new, Rights::receive),
+            credentials: self.credentials,
+        }
+    }
+
+    /// Returns the files and credentials without taking them, in references of their own.
     pub(crate) fn peek(&self) -> Arrived {
         Arrived {
-            files: self
-                .rights
-                .as_ref()
-                .map_or_else(Vec::new, |rights| rights.files().to_vec()),
+            files: self.rights.as_ref().map_or_else(Vec::new, Rights::peek),
             credentials: self.credentials,
-            registered: Vec::new(),
         }
     }
 }
@@ -99,16 +94,12 @@ impl Arrived {
     /// Adds what came with more bytes of the same sender.
     pub(crate) fn append(&mut self, mut more: Arrived) {
         self.files.append(&mut more.files);
-        self.registered.append(&mut more.registered);
         self.credentials = self.credentials.or(more.credentials);
     }
 }
 
 impl Drop for Arrived {
     fn drop(&mut self) {
-        if !self.files.is_empty() || !self.registered.is_empty() {
-            self.files.append(&mut self.registered);
-            discard(std::mem::take(&mut self.files));
-        }
+        discard(std::mem::take(&mut self.files));
     }
 }

@@ -18,15 +18,15 @@ use fdtable_shm::{Mutex, OnceCell};
 
 use super::address::{Name, SocketAddress};
 use super::ancillary::Ucred;
-use super::in_flight::{Holder, Rights};
+use super::in_flight::{Holder, Mailbox, Rights};
 use super::options::Options;
 use super::queue::Queue;
 use super::recv_queue::{RecvQueue, Sender};
 use super::{Namespace, Shutdown, SocketType};
-use crate::Errno;
 use crate::event::{self, Events, Limit, Sleeper, WaitQueue, Wakeups, Watcher};
 use crate::fs::fresh_inode;
 use crate::ipc::buffer::{Half, Side};
+use crate::{Errno, RcuObject};
 
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
 pub const MAX_BACKLOG: usize = 4096;
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     /// Credentials of the process that made it.
     pub(super) maker: Ucred,
     pub(super) incoming: Queue,
+    /// Identity of `incoming`, for files in flight.
+    mailbox: Mailbox,
     pub(super) link: OnceCell<Link>,
     pub(super) name: Name,
     pub(super) options: Options,
@@ -52,6 +54,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) outgoing: Queue,
+    pub(super) mailbox: Mailbox,
     pub(super) name: Name,
     /// Credentials of the peer's maker.
     pub(super) credentials: Ucred,
@@ -105,6 +108,7 @@ impl State {
 pub(super) struct Partner {
     pub(super) core: Weak<Core>,
     pub(super) recv_queue: Arc<RecvQueue>,
+    pub(super) mailbox: Mailbox,
     pub(super) name: Name,
 }
 
@@ -117,15 +121,22 @@ impl Partner {
 
 impl Core {
     pub(super) fn new(kind: SocketType, namespace: &Arc<Namespace>, maker: Ucred) -> Arc<Self> {
-        Self::named(kind, namespace, maker, Name::default())
+        Self::named(kind, namespace, maker, Name::default(), Mailbox::new())
     }
 
-    fn named(kind: SocketType, namespace: &Arc<Namespace>, maker: Ucred, name: Name) -> Arc<Self> {
+    fn named(
+        kind: SocketType,
+        namespace: &Arc<Namespace>,
+        maker: Ucred,
+        name: Name,
+        mailbox: Mailbox,
+    ) -> Arc<Self> {
         Arc::new(Core {
             kind,
             namespace: Arc::clone(namespace),
             maker,
             incoming: Queue::new(kind),
+            mailbox,
             link: OnceCell::new(),
             name,
             options: Options::default(),
@@ -162,6 +173,7 @@ impl Core {
         // Set once: by the maker, or in the phase `Connecting`, which only one thread enters.
         let link = self.link.get_or_init(|| Link {
             outgoing: far.incoming.clone(),
+            mailbox: far.mailbox.clone(),
             name: Arc::clone(&far.name),
             credentials,
         });
@@ -191,6 +203,7 @@ impl Core {
         Some(Partner {
             core: Arc::downgrade(self),
             recv_queue: Arc::clone(recv_queue),
+            mailbox: self.mailbox.clone(),
             name: Arc::clone(&self.name),
         })
     }
@@ -309,6 +322,7 @@ impl Core {
             wakeups.append(state.changes.pass_on(Events::IN));
         }
         wakeups.append(state.connectors.wake(Events::OUT));
+        embryo.mailbox.accept();
         Some(Ok(Some(embryo)))
     }
 
@@ -392,7 +406,8 @@ impl Core {
         }
         // The other end has the listener's address.
         let name = Arc::clone(&listener.name);
-        let embryo = Core::named(self.kind, &self.namespace, *listeners, name);
+        let mailbox = Mailbox::pending(&listener.mailbox);
+        let embryo = Core::named(self.kind, &self.namespace, *listeners, name, mailbox);
         if listener.options.passes_credentials() {
             embryo.pass_credentials(true);
         }
@@ -558,7 +573,7 @@ impl Core {
         if let Phase::Listening { pending, .. } = phase {
             pending.iter().for_each(|embryo| embryo.end_embryo());
         }
-        self.namespace.in_flight.collect_later();
+        self.namespace.in_flight.collect_after_release();
     }
 
     fn end_queues(&self, file_state: Side) {
@@ -647,13 +662,17 @@ impl Core {
     }
 }
 
-impl Holder for Core {
+impl Holder<RcuObject> for Core {
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
     /// Includes the pending connections in it.
-    fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
-        self.incoming.visit_rights(visit);
+    fn take_files(&self, taken: &mut Vec<Rights>) {
+        self.incoming.take_rights(taken);
         if let Phase::Listening { pending, .. } = &self.state.lock().phase {
             for embryo in pending {
-                embryo.incoming.visit_rights(visit);
+                embryo.incoming.take_rights(taken);
             }
         }
     }

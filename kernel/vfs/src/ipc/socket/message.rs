@@ -7,6 +7,7 @@ use fdtable::FileRef;
 
 use super::ancillary::{Ancillary, Arrived, Ucred};
 use super::core::{Core, Partner};
+use super::in_flight::{Holder, Mailbox};
 use super::options::MessageTime;
 use super::queue::Queue;
 use super::receive::{Look, Reading};
@@ -111,7 +112,7 @@ impl Core {
         }
     }
 
-    fn send_to_peer(&self, request: SendRequest<'_>) -> Result<usize, Errno> {
+    fn send_to_peer(&self, mut request: SendRequest<'_>) -> Result<usize, Errno> {
         let Some(link) = self.link.get() else {
             let named = request.to.is_some() && self.kind == SocketType::Stream;
             return Err(if named {
@@ -122,10 +123,13 @@ impl Core {
         };
         match &link.outgoing {
             Queue::Bytes(_) if request.to.is_some() => Err(Errno::EISCONN),
-            Queue::Bytes(buffer) => buffer.send(request.bytes, request.ancillary, request.policy),
+            Queue::Bytes(buffer) => {
+                request.ancillary.send_to(&link.mailbox);
+                buffer.send(request.bytes, request.ancillary, request.policy)
+            }
             Queue::Messages(recv_queue) => {
                 self.check_sender(request.length())?;
-                let sent = self.deliver(recv_queue, Sender::Partner, request);
+                let sent = self.deliver(recv_queue, &link.mailbox, Sender::Partner, request);
                 // A closed peer of a connection is `EPIPE`, not a refusal. It may have left an
                 // error.
                 sent.map_err(|errno| match errno {
@@ -146,7 +150,10 @@ impl Core {
             None => self.state.lock().partner.clone(),
         };
         let Some(Partner {
-            core, recv_queue, ..
+            core,
+            recv_queue,
+            mailbox,
+            ..
         }) = partner
         else {
             let to = request.to.clone().ok_or(Errno::ENOTCONN)?;
@@ -157,7 +164,7 @@ impl Core {
             Some(other) => self.may_send_to(&other)?,
             None => Sender::Stranger,
         };
-        let sent = self.deliver(&recv_queue, sender, request);
+        let sent = self.deliver(&recv_queue, &mailbox, sender, request);
         if sent == Err(Errno::ECONNREFUSED) {
             self.lose_partner(&recv_queue);
         }
@@ -188,7 +195,7 @@ impl Core {
             return Err(Errno::EPROTOTYPE);
         }
         let sender = self.may_send_to(to)?;
-        self.deliver(recv_queue, sender, request)
+        self.deliver(recv_queue, to.mailbox(), sender, request)
     }
 
     /// Checks that the socket may send a message of this length, to any receiver.
@@ -210,12 +217,14 @@ impl Core {
     fn deliver(
         &self,
         recv_queue: &RecvQueue,
+        mailbox: &Mailbox,
         sender: Sender,
         request: SendRequest<'_>,
     ) -> Result<usize, Errno> {
         let length = request.length();
         let from = Arc::clone(&self.name);
         let mut ancillary = request.ancillary;
+        ancillary.send_to(mailbox);
         if self.options.passes_credentials() {
             ancillary.sign();
         }

@@ -8,7 +8,7 @@ use fdtable_shm::Mutex;
 
 use super::SocketType;
 use super::core::Core;
-use super::in_flight::InFlight;
+use super::in_flight::{self, InFlight};
 use crate::Errno;
 
 /// Number of automatic names: five hexadecimal digits.
@@ -16,7 +16,7 @@ const AUTOMATIC: u32 = 1 << 20;
 
 /// Namespace of sockets. Each type of socket has names of its own, as on Linux.
 /// In Linux: `netns_unix`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Namespace {
     names: Mutex<Names>,
     pub(super) in_flight: Arc<InFlight>,
@@ -26,6 +26,15 @@ pub struct Namespace {
 struct Names {
     bound: HashMap<(SocketType, Vec<u8>), Weak<Core>>,
     next_automatic: u32,
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Namespace {
+            names: Mutex::default(),
+            in_flight: in_flight::registry(),
+        }
+    }
 }
 
 impl Namespace {

@@ -125,7 +125,7 @@ impl Queue {
         wakeups.run();
     }
 
-    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
-        each!(self, visit_rights(visit));
+    pub(crate) fn take_rights(&self, taken: &mut Vec<Rights>) {
+        each!(self, take_rights(taken));
     }
 }

@@ -16,8 +16,8 @@ use fdtable_shm::Mutex;
 
 use super::address::{Name, SocketAddress};
 use super::ancillary::{Ancillary, Arrived};
-use super::in_flight::{Flights, InFlight, Rights};
-use super::receive::{Carrier, Look, Reading, receive};
+use super::in_flight::Rights;
+use super::receive::{Look, Reading};
 use crate::Errno;
 use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
 use crate::ipc::buffer::{Half, Side};
@@ -174,7 +174,17 @@ impl RecvQueue {
         reading: Reading,
         policy: Limit,
     ) -> Result<Delivered, Errno> {
-        receive(&self.state, bufs, reading, policy)
+        let mut wakeups = Wakeups::default();
+        event::wait(
+            &self.state,
+            |state| &mut state.readers,
+            Events::IN,
+            policy,
+            |state| {
+                let must_wait = state.read_must_wait(reading);
+                (!must_wait).then(|| state.take(bufs, reading, &mut wakeups))
+            },
+        )
     }
 
     /// Sets whether the reader gets credentials.
@@ -283,11 +293,14 @@ impl RecvQueue {
         });
     }
 
-    /// Calls `visit` with the files of each message in this queue. The messages stay.
-    pub(crate) fn visit_rights(&self, visit: &mut dyn FnMut(&mut Option<Rights>)) {
-        for message in &mut self.state.lock().messages {
-            visit(&mut message.ancillary.rights);
-        }
+    /// Takes the files of each message in this queue. The messages stay.
+    pub(crate) fn take_rights(&self, taken: &mut Vec<Rights>) {
+        let messages = &mut self.state.lock().messages;
+        taken.extend(
+            messages
+                .iter_mut()
+                .filter_map(|message| message.ancillary.rights.take()),
+        );
     }
 }
 
@@ -349,30 +362,16 @@ impl State {
             }
         }
     }
-}
-
-impl Carrier for State {
-    type Found = Delivered;
-
-    fn readers(&mut self) -> &mut WaitQueue {
-        &mut self.readers
-    }
 
     fn read_must_wait(&self, reading: Reading) -> bool {
         let goes_on = self.reader == Side::Open && !self.ended && self.error.is_none();
         goes_on && self.first(reading).is_none()
     }
 
-    fn registry(&self, reading: Reading) -> Option<Arc<InFlight>> {
-        let (first, _) = self.first(reading)?;
-        first.ancillary.rights.as_ref().map(Rights::registry)
-    }
-
     fn take(
         &mut self,
         bufs: &mut [IoSliceMut<'_>],
         reading: Reading,
-        flights: Option<&mut Flights>,
         wakeups: &mut Wakeups,
     ) -> Result<Delivered, Errno> {
         self.reader.check()?;
@@ -389,7 +388,7 @@ impl Carrier for State {
             }),
             Look::Take => self.messages.pop_front().map(|mut message| {
                 self.weight -= message.weight();
-                let arrived = message.ancillary.arrive(flights);
+                let arrived = message.ancillary.arrive();
                 Delivered::of(&message, 0, bufs, arrived)
             }),
         };
@@ -424,23 +423,5 @@ impl Delivered {
             arrived,
             is_message: true,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ipc::socket::receive;
-
-    #[test]
-    fn a_receive_lands_each_file_where_it_is_counted() {
-        let queue = RecvQueue::new(4096);
-        receive::tests::a_read_lands_each_file_where_it_is_counted(&queue.state, |ancillary| {
-            let bytes = [IoSlice::new(b"x")];
-            let message =
-                Message::new(&bytes, Name::default(), ancillary).expect("there is memory");
-            let sent = queue.send(&mut Some(message), Sender::Partner, || Ok(()), Limit::NOW);
-            assert_eq!(sent, Ok(()));
-        });
     }
 }
