@@ -2,34 +2,26 @@
 //!
 //! # How it works
 //!
-//! Each member of the set is an [`Item`]: a watcher registered with the file. A change puts the
-//! item at the end of the *ready list*, and wakes one waiter. A *collection* takes items from the
-//! front, asks each file for its events, and returns those that were requested. The list has
-//! candidates only: an item that turns out not to be ready leaves it.
-//!
-//! - *Level-triggered*: an item that was returned goes to the end of the list, and the next
-//!   collection asks it again. Going to the end makes the rotation fair.
-//! - *Edge-triggered* (`ET`): it leaves the list. The next change puts it back.
-//! - `ONESHOT`: its requested events are cleared until it is modified.
+//! The set and its ready list are the library's [`Interests`]. The value of each registration is an
+//! [`Item`]: a watcher registered with the file. A change marks the registration as ready, and wakes
+//! one waiter; a collection asks each file for its events, and returns those that were requested.
 //!
 //! # Locks
 //!
 //! 1. The lock of the *members* serialises collections, changes of the set, and polls of the epoll
-//!    itself. Inside it, files are asked for their events; so it comes before the locks of files,
-//!    and before the members of a nested epoll. Sets cannot contain each other ([`nesting`]), so
-//!    the order is acyclic.
-//! 2. The lock of the *ready list* and its waiters comes last. A wake-up takes only this one, so a
-//!    file can notify the epoll during a collection. Only the locks of a [`HostSet`] are inside it.
-//!
-//! A collection marks an item as not listed *before* it asks the file. A change that follows the
-//! answer sees the mark and puts the item back, so none is lost. A change between the mark and the
-//! answer is reported twice, which edge-triggering allows.
+//!    itself, so that no wait returns nothing while another thread has the only ready member in
+//!    hand. Inside it, files are asked for their events; so it comes before the locks of files, and
+//!    before the members of a nested epoll. Sets cannot contain each other ([`nesting`]), so the
+//!    order is acyclic.
+//! 2. The lock of the *waiters*. Only the locks of a [`HostSet`] and of the registrations are inside
+//!    it. A wake-up takes these alone, so a file can notify the epoll during a collection. It marks
+//!    the registration before it takes the lock, and a sleeper looks for marks inside it.
 //!
 //! # Wake-ups
 //!
 //! A change wakes one thread in `epoll_wait`. While the list is not empty and threads wait, one of
-//! them is on its way: a collection that leaves items in the list passes the wake-up on, and so
-//! does a poll of the epoll, which had the first item in hand. So several threads, one after the
+//! them is on its way: a collection that leaves members in the list passes the wake-up on, and so
+//! does a poll of the epoll, which had the first one in hand. So several threads, one after the
 //! other, may return a level-triggered item, as on Linux, and one thread an edge-triggered item.
 //!
 //! # The end of a member or of the epoll
@@ -47,27 +39,27 @@
 //!
 //! An embedder may add files of the host, which the host's own set watches: see [`host`].
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use fdtable::{FileRef, RawFd};
-use fdtable_shm::Mutex;
+use fdtable_interests::{Interest, Interests, Key};
+use fdtable_shm::{Mutex, MutexGuard};
 
-use super::{Events, FileId, Limit, Pollee, Restart, Watcher, wait};
+use super::{Events, FileId, Limit, Pollee, Restart, Wakeups, Watcher, wait};
 use crate::fs::locks::{self, LockSet};
 use crate::{Errno, Object, RcuObject, Status, Transfer};
 use host::Beside;
 use item::Item;
-use ready::Ready;
+use waiters::Waiters;
 
 mod flags;
 mod host;
 mod item;
 mod nesting;
-mod ready;
+mod waiters;
 
 pub use flags::{EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags};
 pub use host::{HostSet, HostWait};
@@ -82,8 +74,9 @@ pub struct Epoll {
 pub(crate) struct Set {
     /// First lock: see the head of this file.
     members: Mutex<Members>,
+    interests: Interests<RcuObject, Member>,
     /// Second lock.
-    ready: Mutex<Ready>,
+    waiters: Mutex<Waiters>,
     /// Sets of which this is a member, for [`nesting`]. Inside this lock, no other is taken.
     parents: Mutex<Vec<Weak<Set>>>,
     /// Members that the host watches.
@@ -92,23 +85,26 @@ pub(crate) struct Set {
 
 #[derive(Default)]
 struct Members {
-    items: BTreeMap<Key, Arc<Item>>,
     /// Members whose events may change with time.
     timed: Vec<Arc<Item>>,
     /// No more members are added.
     released: bool,
 }
 
-/// Key of a member: the descriptor, and the open file that it referred to. One file may be a member
-/// under two descriptors, and one descriptor may have referred to two files that are still open.
-type Key = (RawFd, FileId);
+/// Value of a registration.
+struct Member {
+    item: Arc<Item>,
+    /// Requested events and modes, and user data.
+    event: EpollEvent,
+}
 
 impl Epoll {
     /// Makes an empty set. Allocates.
     pub fn new(flags: EpollCreateFlags) -> Self {
         let set = Set {
             members: Mutex::default(),
-            ready: Mutex::default(),
+            interests: Interests::new(),
+            waiters: Mutex::default(),
             parents: Mutex::default(),
             host: Beside::default(),
         };
@@ -139,10 +135,11 @@ impl Epoll {
         let pollee = self.pollee_of(file)?;
         let child = set_of(file);
         event.events.check_exclusive(child.is_some())?;
-        let item = Item::new(&self.set, (fd, FileId::of(&**file)), pollee, child, event);
+        let item = Item::new(&self.set, Key::new(file, fd), pollee, child, event);
+        let insert = || self.set.insert(fd, file, &item, event.with_always());
         match &item.child {
-            Some(child) => nesting::link(&self.set, child, || self.set.insert(&item)),
-            None => self.set.insert(&item),
+            Some(child) => nesting::link(&self.set, child, insert),
+            None => insert(),
         }
     }
 
@@ -161,7 +158,7 @@ impl Epoll {
         if event.events.contains(EpollFlags::EXCLUSIVE) {
             return Err(Errno::EINVAL);
         }
-        self.set.modify((fd, FileId::of(&**file)), event)
+        self.set.modify(Key::new(file, fd), event.with_always())
     }
 
     /// Removes a member.
@@ -170,13 +167,7 @@ impl Epoll {
     /// `EPERM`, `EINVAL` as for [`add`](Self::add); `ENOENT` if it is not a member.
     pub fn delete(&self, fd: RawFd, file: &FileRef<RcuObject>) -> Result<(), Errno> {
         self.pollee_of(file)?;
-        let key = (fd, FileId::of(&**file));
-        let found = self.set.members.lock().items.get(&key).map(Arc::clone);
-        if self.set.remove(&found.ok_or(Errno::ENOENT)?) {
-            Ok(())
-        } else {
-            Err(Errno::ENOENT)
-        }
+        self.set.remove(Key::new(file, fd))
     }
 
     /// Waits until a member is ready, or until `timeout` has passed (`None`: forever). Writes the
@@ -204,11 +195,15 @@ impl Epoll {
 
     /// Returns the members: descriptor, requested events, user data. Allocates.
     pub fn members(&self) -> Vec<(RawFd, EpollEvent)> {
-        let mut all: Vec<_> = {
-            let members = self.set.members.lock();
-            let items = members.items.iter();
-            items.map(|(&(fd, _), item)| (fd, item.event())).collect()
+        let members = self.set.interests.members();
+        let request = |interest: &Arc<Interest<RcuObject, Member>>| {
+            let (key, mut event) = (interest.key(), interest.value().event);
+            if !self.set.interests.is_armed(key) {
+                event.events &= EpollFlags::MODES;
+            }
+            (key.fd(), event)
         };
+        let mut all: Vec<_> = members.iter().map(request).collect();
         if let Some(host) = self.set.host.get() {
             all.extend(host.members());
         }
@@ -286,103 +281,144 @@ impl Object for Epoll {
 
     fn revoke(&self) {
         self.set.clear();
-        let woken = self.set.ready.lock().revoke();
+        let woken = self.set.waiters.lock().revoke();
         woken.run();
     }
 }
 
 impl Set {
-    /// Registers an item with its file, and puts it into the set.
-    fn insert(&self, item: &Arc<Item>) -> Result<(), Errno> {
+    /// Puts an item into the set, and registers it with its file.
+    fn insert(
+        &self,
+        fd: RawFd,
+        file: &FileRef<RcuObject>,
+        item: &Arc<Item>,
+        event: EpollEvent,
+    ) -> Result<(), Errno> {
         let mut members = self.members.lock();
         if members.released {
             return Err(Errno::EIO);
         }
-        // A revoked member under the same key cannot be named any more: replace it.
-        let left = members.items.get(&item.key).map(Arc::clone);
-        if let Some(left) = &left {
-            if !left.pollee.is_revoked() {
-                return Err(Errno::EEXIST);
-            }
-            self.take(&mut members, left);
-        }
-        members.items.insert(item.key, Arc::clone(item));
+        let member = Member {
+            item: Arc::clone(item),
+            event,
+        };
+        self.interests.add(file, fd, event.events.mode(), member)?;
         self.host.set_alone(false);
         if item.pollee.is_timed() {
             members.timed.push(Arc::clone(item));
         }
-        item.register();
+        item.register(event.events.events(), FileId::of(&**file));
         // It may have been ready before.
         self.check_initially(item);
-        drop(members);
-        if let Some(left) = left {
-            self.detach(&left);
-        }
         Ok(())
     }
 
     fn modify(&self, key: Key, event: EpollEvent) -> Result<(), Errno> {
-        let members = self.members.lock();
-        let item = members.items.get(&key).ok_or(Errno::ENOENT)?;
-        if item.is_shared() {
+        let _members = self.members.lock();
+        let interest = self.interests.get(key).ok_or(Errno::ENOENT)?;
+        let Member { item, event: old } = interest.value();
+        if old.events.contains(EpollFlags::EXCLUSIVE) {
             return Err(Errno::EINVAL);
         }
         // The request is stored before the check: a change in between sees one or the other.
-        item.set_event(event);
+        item.set_asked(event.events);
+        let member = Member {
+            item: Arc::clone(item),
+            event,
+        };
+        self.interests.modify(key, event.events.mode(), member)?;
         self.check_initially(item);
         Ok(())
     }
 
-    /// Puts an item into the list if it is ready, although it did not change. If it is listed
-    /// already, no watcher is notified, as on Linux.
+    /// Marks an item as ready if it is, although it did not change. If it is listed already, no
+    /// watcher is notified, as on Linux.
     fn check_initially(&self, item: &Item) {
-        if !item.ask().is_empty() && !item.listed.load() {
-            self.make_ready(item);
+        if !item.ask().is_empty() && self.interests.mark_found(item.key) {
+            self.wake();
         }
     }
 
-    /// Puts an item into the list. Returns true if that has woken a waiter, which will collect,
+    /// Marks a member as ready. Returns true if that has woken a waiter. Edge-triggering needs the
+    /// wake-up even if it was marked.
+    fn make_ready(&self, key: Key) -> bool {
+        self.interests.mark_ready(key) && self.wake()
+    }
+
+    /// Wakes the watchers and one waiter. Returns true if there was a waiter, which will collect,
     /// even after its deadline. Takes only the second lock.
-    fn make_ready(&self, item: &Item) -> bool {
-        let (notified, woken) = self.ready.lock().make_ready(item);
+    fn wake(&self) -> bool {
+        let (notified, woken) = self.waiters.lock().wake();
         let has_woken = !woken.is_empty();
         notified.and(woken).run();
         has_woken
     }
 
-    /// Removes an item, and returns true if it was a member. The caller holds no lock.
-    fn remove(&self, item: &Arc<Item>) -> bool {
-        let was_member = self.take(&mut self.members.lock(), item);
-        if was_member {
-            self.detach(item);
-        }
-        was_member
+    /// Wakes one more waiter, if members are left in the list.
+    fn pass_on(&self, mut waiters: MutexGuard<'_, Waiters>) {
+        let woken = match self.has_work(&waiters) {
+            true => waiters.wake_one(),
+            false => Wakeups::default(),
+        };
+        drop(waiters);
+        woken.run();
     }
 
-    /// Removes an item, if it is a member. No collection returns it any more.
-    fn take(&self, members: &mut Members, item: &Arc<Item>) -> bool {
-        let was_member = members.take(item);
-        if was_member {
-            self.host.set_alone(members.items.is_empty());
-            self.ready.lock().remove(item);
+    /// Returns true if a waiter has something to do.
+    fn has_work(&self, waiters: &Waiters) -> bool {
+        waiters.is_revoked() || self.interests.is_ready()
+    }
+
+    /// Removes a member. No collection returns it any more. The caller holds no lock.
+    fn remove(&self, key: Key) -> Result<(), Errno> {
+        let mut members = self.members.lock();
+        let interest = self.interests.get(key).ok_or(Errno::ENOENT)?;
+        let item = &interest.value().item;
+        self.take(&mut members, item);
+        drop(members);
+        self.detach(item);
+        Ok(())
+    }
+
+    /// Removes an item, which stays registered with its file.
+    fn take(&self, members: &mut Members, item: &Item) {
+        // The item is dropped later: the caller has it.
+        let _ = self.interests.remove(item.key);
+        self.host.set_alone(self.interests.is_empty());
+        if item.pollee.is_timed() {
+            members.timed.retain(|timed| !std::ptr::eq(&**timed, item));
         }
-        was_member
     }
 
     /// Ends the registration of an item that was removed. The caller holds no lock.
     fn detach(&self, item: &Arc<Item>) {
         item.unregister();
+        self.unlink(item);
+    }
+
+    fn unlink(&self, item: &Item) {
         if let Some(child) = &item.child {
             nesting::unlink(self, child);
         }
     }
 
+    /// Removes an item whose file is released.
+    fn forget_item(&self, item: &Item) {
+        self.take(&mut self.members.lock(), item);
+        self.unlink(item);
+    }
+
     /// Removes all members, permanently.
     fn clear(&self) {
-        let items = self.members.lock().end();
-        for item in items {
-            self.ready.lock().remove(&item);
-            self.detach(&item);
+        let removed = {
+            let mut members = self.members.lock();
+            members.released = true;
+            members.timed = Vec::new();
+            self.interests.clear()
+        };
+        for interest in removed {
+            self.detach(&interest.value().item);
         }
     }
 
@@ -425,11 +461,11 @@ impl Set {
     /// `EINTR`.
     fn sleep(&self, until: Option<Instant>) -> Result<(), Errno> {
         let ended = wait(
-            &self.ready,
-            |ready| ready.waiters(),
+            &self.waiters,
+            |waiters| waiters.queue(),
             Events::IN,
             Limit::new(until, Restart::Never),
-            |ready| (ready.has_work() || self.host.get().is_some()).then_some(Ok(())),
+            |waiters| (self.has_work(waiters) || self.host.get().is_some()).then_some(Ok(())),
         );
         match ended {
             Err(Errno::EAGAIN) => Ok(()),
@@ -442,56 +478,33 @@ impl Set {
         let mut ended = Vec::new();
         let mut members = self.members.lock();
         members.next_change();
-        // Each item once: items added meanwhile are for the next collection.
-        let mut left = self.ready.lock().begin_collect()?;
-        let mut count = 0;
-        while left > 0 && count < events.len() {
-            left -= 1;
-            let Some(item) = self.ready.lock().take_first() else {
-                break;
-            };
-            let found = item.ask();
-            if found.is_empty() {
-                continue;
-            }
-            events[count] = item.found(found);
-            count += 1;
-            if found.contains(Events::ERR) && item.pollee.is_revoked() {
-                self.take(&mut members, &item);
-                ended.push(item);
-            } else if item.stays_listed() {
-                self.ready.lock().put_last(&item);
-            }
+        if self.waiters.lock().is_revoked() {
+            return Err(Errno::EIO);
         }
+        let max = events.len();
+        let mut room = events.iter_mut();
+        let ask = |interest: &Interest<RcuObject, Member>| {
+            let Member { item, event } = interest.value();
+            let found = item.pollee.events() & event.events.events();
+            let revoked = found.contains(Events::ERR) && item.pollee.is_revoked();
+            ended.extend(revoked.then(|| Arc::clone(item)));
+            let found = EpollEvent::new(found.into(), event.data);
+            (!found.events.is_empty()).then_some(found)
+        };
+        let count = self.interests.collect(max, ask, |found| {
+            if let Some(event) = room.next() {
+                *event = found;
+            }
+        });
+        ended.iter().for_each(|item| self.take(&mut members, item));
         drop(members);
-        let woken = self.ready.lock().pass_on();
-        woken.run();
+        self.pass_on(self.waiters.lock());
         ended.iter().for_each(|item| self.detach(item));
         Ok(count)
     }
 }
 
 impl Members {
-    /// Removes an item, if it is a member.
-    fn take(&mut self, item: &Arc<Item>) -> bool {
-        let same = |found: &Arc<Item>| Arc::ptr_eq(found, item);
-        let is_member = self.items.get(&item.key).is_some_and(same);
-        if is_member {
-            self.items.remove(&item.key);
-            if item.pollee.is_timed() {
-                self.timed.retain(|timed| !Arc::ptr_eq(timed, item));
-            }
-        }
-        is_member
-    }
-
-    /// Removes all members, and accepts no more.
-    fn end(&mut self) -> Vec<Arc<Item>> {
-        self.released = true;
-        self.timed = Vec::new();
-        std::mem::take(&mut self.items).into_values().collect()
-    }
-
     /// Lets time-dependent members report what has changed, and returns when they will change
     /// again.
     fn next_change(&self) -> Option<Instant> {
@@ -505,26 +518,25 @@ impl Pollee for Set {
     fn events(&self) -> Events {
         let members = self.members.lock();
         members.next_change();
-        if self.ready.lock().is_revoked() {
+        if self.waiters.lock().is_revoked() {
             return Events::ERR;
         }
-        loop {
-            let Some(item) = self.ready.lock().take_first() else {
-                let host = self.host.get();
-                return host.map_or(Events::empty(), |host| host.events() & Events::READABLE);
-            };
-            if !item.ask().is_empty() {
-                let woken = self.ready.lock().put_first(&item);
-                drop(members);
-                woken.run();
-                return Events::READABLE;
-            }
+        let is_ready = |interest: &Interest<RcuObject, Member>| {
+            (!interest.value().item.ask().is_empty()).then_some(())
+        };
+        if self.interests.first_ready(is_ready).is_some() {
+            drop(members);
+            // A waiter that was woken meanwhile may have found the list empty.
+            self.pass_on(self.waiters.lock());
+            return Events::READABLE;
         }
+        let host = self.host.get();
+        host.map_or(Events::empty(), |host| host.events() & Events::READABLE)
     }
 
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
-        let mut ready = self.ready.lock();
-        ready.waiters().watch(watcher, interest, file);
+        let mut waiters = self.waiters.lock();
+        waiters.queue().watch(watcher, interest, file);
         // Inside the lock: a host set that comes meanwhile is given all watchers.
         if let Some(host) = self.host.get() {
             host.watch(watcher, interest, file);
@@ -532,14 +544,14 @@ impl Pollee for Set {
     }
 
     fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
-        self.ready.lock().waiters().unwatch(watcher);
+        self.waiters.lock().queue().unwatch(watcher);
         if let Some(host) = self.host.get() {
             host.unwatch(watcher);
         }
     }
 
     fn forget(&self, file: FileId) {
-        let wakeups = self.ready.lock().waiters().forget(file);
+        let wakeups = self.waiters.lock().queue().forget(file);
         wakeups.run();
         if let Some(host) = self.host.get() {
             host.forget(file);
@@ -547,7 +559,7 @@ impl Pollee for Set {
     }
 
     fn is_revoked(&self) -> bool {
-        self.ready.lock().is_revoked()
+        self.waiters.lock().is_revoked()
     }
 
     /// A timer may become a member at any time.
@@ -569,7 +581,7 @@ impl Drop for Epoll {
 
 impl std::fmt::Debug for Epoll {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Epoll({} members)", self.set.members.lock().items.len())
+        write!(f, "Epoll({:?})", self.set.interests)
     }
 }
 

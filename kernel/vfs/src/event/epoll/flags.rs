@@ -1,5 +1,7 @@
 //! Events and modes of the members of an epoll, with the values of Linux.
 
+use fdtable_interests::Mode;
+
 use crate::event::Events;
 use crate::{Errno, OpenFlags};
 
@@ -75,6 +77,11 @@ impl EpollEvent {
     pub fn new(events: EpollFlags, data: u64) -> Self {
         EpollEvent { events, data }
     }
+
+    /// Adds the events that are always reported.
+    pub(super) fn with_always(self) -> Self {
+        Self::new(self.events | EpollFlags::ALWAYS, self.data)
+    }
 }
 
 impl EpollFlags {
@@ -99,6 +106,15 @@ impl EpollFlags {
     /// Returns the events without the modes.
     pub fn events(self) -> Events {
         Events::from_bits_truncate(self.bits())
+    }
+
+    /// Returns what happens after a report.
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            _ if self.contains(Self::ONESHOT) => Mode::OneShot,
+            _ if self.contains(Self::ET) => Mode::Edge,
+            _ => Mode::Level,
+        }
     }
 
     /// Checks the flags that come with `EXCLUSIVE`.

@@ -105,7 +105,7 @@ impl Epoll {
 
     /// Wakes a thread that waits in the host's set, if there is one.
     pub fn wake_in_host(&self) {
-        let woken = self.set.ready.lock().in_host().wake_one();
+        let woken = self.set.waiters.lock().in_host().wake_one();
         woken.run();
     }
 
@@ -145,12 +145,10 @@ impl HostWait<'_> {
 impl Drop for HostWait<'_> {
     #[inline]
     fn drop(&mut self) {
-        let mut ready = self.set.ready.lock();
-        ready.in_host().leave();
-        if !self.collects && ready.has_work() {
-            let woken = ready.pass_on();
-            drop(ready);
-            woken.run();
+        let mut waiters = self.set.waiters.lock();
+        waiters.in_host().leave();
+        if !self.collects {
+            self.set.pass_on(waiters);
         }
     }
 }
@@ -227,22 +225,22 @@ impl Set {
             return Ok(host);
         }
         let made = make()?;
-        let mut ready = self.ready.lock();
-        ready.in_host().waker = Some(Arc::clone(&made) as _);
-        for (watcher, interest, file) in ready.waiters().watchers() {
+        let mut waiters = self.waiters.lock();
+        waiters.in_host().waker = Some(Arc::clone(&made) as _);
+        for (watcher, interest, file) in waiters.queue().watchers() {
             made.watch(watcher, interest, file);
         }
         let host = self.host.set.get_or_init(|| made);
         // From here on all threads wait in the host.
         let mut woken = Wakeups::default();
         loop {
-            let next = ready.waiters().pass_on(Events::READABLE);
+            let next = waiters.queue().pass_on(Events::READABLE);
             if next.is_empty() {
                 break;
             }
             woken.append(next);
         }
-        drop(ready);
+        drop(waiters);
         drop(members);
         woken.run();
         Ok(host)
@@ -251,11 +249,11 @@ impl Set {
     /// Begins a wait in the host's set, unless the ready list has work.
     #[inline]
     fn enter_host<'a>(&'a self, host: &'a Arc<dyn HostSet>) -> Option<HostWait<'a>> {
-        let mut ready = self.ready.lock();
-        if ready.has_work() {
+        let mut waiters = self.waiters.lock();
+        if self.has_work(&waiters) {
             return None;
         }
-        ready.in_host().enter();
+        waiters.in_host().enter();
         Some(HostWait {
             set: self,
             host,
@@ -274,7 +272,7 @@ impl Set {
         loop {
             // A thread that was woken may not have looked at the whole list.
             let collected = self.collect_both(&**host, events);
-            self.pass_on();
+            self.pass_on(self.waiters.lock());
             let count = collected?;
             if count > 0 {
                 return Ok(count);
@@ -293,12 +291,6 @@ impl Set {
             }
             waiting.collects = true;
         }
-    }
-
-    /// Wakes one more thread, if there is work left.
-    fn pass_on(&self) {
-        let woken = self.ready.lock().pass_on();
-        woken.run();
     }
 
     /// Takes events from the ready list. If there are any, takes those of the host too, as far as

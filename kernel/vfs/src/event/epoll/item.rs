@@ -1,18 +1,17 @@
-//! Members of an epoll: watchers that put themselves into the ready list.
+//! Members of an epoll: watchers that mark themselves as ready.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
+use fdtable_interests::Key;
 
-use super::{EpollEvent, EpollFlags, Key, Set};
-use crate::event::{Events, Pollee, Watcher};
+use super::{EpollEvent, EpollFlags, Set};
+use crate::event::{Events, FileId, Pollee, Watcher};
 
 /// Member of an epoll. It holds the pollee of a file, and not the open file.
 pub(super) struct Item {
     /// Set and item refer to each other until the item is removed.
     set: Arc<Set>,
-    /// This item.
-    me: Weak<Item>,
     pub(super) key: Key,
     pub(super) pollee: Arc<dyn Pollee>,
     /// The set of the member, if it is an epoll.
@@ -23,11 +22,6 @@ pub(super) struct Item {
     asked: AtomicCell<EpollFlags>,
     /// Interest registered with the file. Guarded by the lock of the members.
     registered: AtomicCell<Events>,
-    data: AtomicCell<u64>,
-    /// True if the item is in the ready list. Guarded by the lock of the list.
-    pub(super) listed: AtomicCell<bool>,
-    /// True if the item was removed from the set. Guarded by the lock of the ready list.
-    pub(super) removed: AtomicCell<bool>,
 }
 
 impl Item {
@@ -38,47 +32,32 @@ impl Item {
         child: Option<Arc<Set>>,
         event: EpollEvent,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|me| Item {
+        Arc::new(Item {
             set: Arc::clone(set),
-            me: Weak::clone(me),
             key,
             pollee,
             child,
-            asked: AtomicCell::new(asked(event)),
+            asked: AtomicCell::new(event.with_always().events),
             registered: AtomicCell::new(Events::empty()),
-            data: AtomicCell::new(event.data),
-            listed: AtomicCell::new(false),
-            removed: AtomicCell::new(false),
         })
     }
 
-    /// Returns a reference, to be put into the ready list; none if it is being dropped.
-    pub(super) fn me(&self) -> Option<Arc<Item>> {
-        self.me.upgrade()
-    }
-
-    /// Returns the requested events and the user data.
-    pub(super) fn event(&self) -> EpollEvent {
-        EpollEvent::new(self.asked.load(), self.data.load())
-    }
-
     /// Changes the requested events.
-    pub(super) fn set_event(self: &Arc<Self>, event: EpollEvent) {
-        self.data.store(event.data);
-        self.asked.store(asked(event));
+    pub(super) fn set_asked(self: &Arc<Self>, asked: EpollFlags) {
+        self.asked.store(asked);
         // A `ONESHOT` that is rearmed most often requests the same again.
-        if !self.registered.load().contains(event.events.events()) {
-            self.register();
+        if !self.registered.load().contains(asked.events()) {
+            self.register(asked.events(), None);
         }
     }
 
-    /// Registers with the file for the requested events. One that is registered keeps its place:
-    /// on Linux, a change of the request does not change the order of notifications.
-    pub(super) fn register(self: &Arc<Self>) {
-        let interest = self.asked.load().events() | self.registered.load();
+    /// Registers with the file for events. One that is registered keeps its place: on Linux, a
+    /// change of the request does not change the order of notifications.
+    pub(super) fn register(self: &Arc<Self>, events: Events, file: impl Into<Option<FileId>>) {
+        let interest = events | self.registered.load();
         self.registered.store(interest);
         let me: Arc<dyn Watcher> = Arc::clone(self) as _;
-        self.pollee.watch(&me, interest, Some(self.key.1));
+        self.pollee.watch(&me, interest, file.into());
     }
 
     pub(super) fn unregister(self: &Arc<Self>) {
@@ -88,35 +67,8 @@ impl Item {
 
     /// Returns those of the requested events that the file is ready for now.
     pub(super) fn ask(&self) -> Events {
-        let asked = self.asked.load().events();
-        if asked.is_empty() {
-            return asked;
-        }
-        self.pollee.events() & asked
+        self.pollee.events() & self.asked.load().events()
     }
-
-    /// Makes the event to return, and clears the request of a `ONESHOT`.
-    pub(super) fn found(&self, events: Events) -> EpollEvent {
-        let asked = self.asked.load();
-        if asked.contains(EpollFlags::ONESHOT) {
-            self.asked.store(asked & EpollFlags::MODES);
-        }
-        EpollEvent::new(events.into(), self.data.load())
-    }
-
-    /// Returns true if the item stays in the ready list after it was returned.
-    pub(super) fn stays_listed(&self) -> bool {
-        !(self.asked.load()).intersects(EpollFlags::ET | EpollFlags::ONESHOT)
-    }
-
-    pub(super) fn is_shared(&self) -> bool {
-        self.asked.load().contains(EpollFlags::EXCLUSIVE)
-    }
-}
-
-/// Returns the request of an event, with the events that are always reported.
-fn asked(event: EpollEvent) -> EpollFlags {
-    event.events | EpollFlags::ALWAYS
 }
 
 impl Watcher for Item {
@@ -125,16 +77,14 @@ impl Watcher for Item {
     }
 
     fn gone(&self) {
-        if let Some(me) = self.me() {
-            self.set.remove(&me);
-        }
+        self.set.forget_item(self);
     }
 
     fn is_exclusive(&self) -> bool {
-        self.is_shared()
+        self.asked.load().contains(EpollFlags::EXCLUSIVE)
     }
 
     fn offer(&self, events: Events) -> bool {
-        self.asked.load().events().intersects(events) && self.set.make_ready(self)
+        self.asked.load().events().intersects(events) && self.set.make_ready(self.key)
     }
 }
