@@ -210,7 +210,7 @@ fn succeeded(finished: &Finished, what: &str) -> Result {
 const WITHOUT_EXPERIMENTS: &str = "--workspace --exclude fdtable-bench --exclude fdtable-hooks \
     --exclude xtask --no-default-features --features \
     fdtable-sync/default,fdtable-slab/default,fdtable-objects/default,fdtable/default,\
-    fdtable-listing/default,fdtable-capi/default";
+    fdtable-listing/default,fdtable-interests/default,fdtable-capi/default";
 
 /// The C programs that use the table, on a library that checks its caller. With the features of the
 /// other tests, only this library is built again.
@@ -224,7 +224,7 @@ const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// The crates of the library, and the memory that processes of the kernel share.
 pub(crate) const LIBRARY: &str = "-p fdtable-shm -p fdtable-sync -p fdtable-slab -p fdtable-objects \
-                       -p fdtable -p fdtable-listing";
+                       -p fdtable -p fdtable-listing -p fdtable-interests";
 
 /// Checks that the tests build each crate of the library with the features that it has where cargo
 /// builds it alone. The members of a workspace that are built together share their features.
@@ -274,6 +274,7 @@ fn lints() -> Result {
         // On the hooks of a platform, without `std`, and without either.
         "-p fdtable-hooks --all-targets",
         "-p fdtable --no-default-features --features slab",
+        "-p fdtable-interests --no-default-features",
         // The table for C in a kernel, which has no unwinding.
         "-p fdtable-capi --no-default-features --features kernel --profile freestanding",
     ] {

@@ -15,6 +15,7 @@ use crate::{Result, no_arguments, root};
 const SAFE: &[&str] = &[
     "crates/fdtable",
     "crates/listing",
+    "crates/interests",
     "kernel/vfs",
     "lab/bench",
     "cli",
@@ -27,6 +28,7 @@ const PROMISE: &str = "lab/bench/src/conflicts/simulation.rs";
 const UNORDERED: &[&str] = &[
     "crates/fdtable",
     "crates/listing",
+    "crates/interests",
     "crates/capi",
     "kernel/vfs",
     "kernel/posix",
@@ -45,6 +47,7 @@ const WITHOUT_TRACER: &[&str] = &[
     "crates/objects",
     "crates/fdtable",
     "crates/listing",
+    "crates/interests",
     "crates/capi",
     "kernel/shm",
     "kernel/parker",

@@ -8,6 +8,7 @@
 //! [tokio_echo]: <https://docs.rs/crate/fdtable/latest/source/examples/tokio_echo.rs>
 //! [WASI host]: <https://docs.rs/crate/fdtable/latest/source/examples/wasi_host.rs>
 //! [leaks]: <https://docs.rs/crate/fdtable-listing/latest/source/examples/leaks.rs>
+//! [passing]: <https://docs.rs/crate/fdtable-interests/latest/source/examples/passing.rs>
 //! [`BorrowedFile`]: crate::BorrowedFile
 //! [`ClosedFile`]: crate::ClosedFile
 //! [`ClosedFiles`]: crate::ClosedFiles

@@ -169,8 +169,8 @@ impl<T: ?Sized + 'static> InFlight<T> {
         self.graph.lock().files
     }
 
-    /// Puts the files of a message in flight. The caller then tells their [receiver], and puts the
-    /// result into its queue.
+    /// Puts the files of a message in flight. The caller then records their [receiver], and puts
+    /// the result into its queue.
     ///
     /// Collects garbage first if at least [`THRESHOLD`] files are in flight, and twice as many as
     /// the last such collection has left: so its cost for each send is small on average. Then, and
@@ -359,6 +359,7 @@ impl<T: ?Sized + 'static> SentFiles<T> {
     #[must_use]
     pub fn peek(&self) -> Vec<FileRef<T>> {
         // A collection has the counts from before, or from after.
+        // weaken: peek-without-the-registry
         let _graph = self.registry.graph.lock();
         self.files.clone()
     }

@@ -150,8 +150,6 @@ enum Place {
 struct Batch<'s, T: ?Sized, V, E> {
     interests: &'s Interests<T, V>,
     asked: ArrayVec<Asked<T, V, E>, BATCH>,
-    /// How many were left in the list.
-    listed: usize,
     /// Those that are ready are not reported, and stay in front.
     only_looks: bool,
 }
@@ -316,8 +314,8 @@ impl<T: ?Sized, V> Interests<T, V> {
     ///
     /// `ask` returns the event to report, or nothing if the file is not ready, or has
     /// [ended](Interest::file). `report` gets the events that count. Each registration is asked at
-    /// most once. Both run without a lock, and may use this set. If one panics, no registration is
-    /// lost.
+    /// most once. Both run without a lock, and may use this set. If `ask` panics, what is in hand
+    /// goes back to the list.
     ///
     /// Threads may collect at the same time, and never report the same wake-up. While one asks, the
     /// others do not find what it has in hand: if a wait must not return nothing meanwhile, take a
@@ -336,20 +334,13 @@ impl<T: ?Sized, V> Interests<T, V> {
         mut report: impl FnMut(E),
     ) -> usize {
         let (mut reported, mut left) = (0, None);
-        loop {
-            let max = (max - reported).min(left.unwrap_or(usize::MAX));
-            let mut batch = Batch::take(self, max, false);
-            if batch.asked.is_empty() {
-                return reported;
-            }
-            // Those that are listed meanwhile are for the next collection.
-            left = Some(left.map_or(batch.listed, |left| left - batch.asked.len()));
-            batch.ask(&mut ask);
-            for event in batch.put_back() {
+        while let Some(events) = self.ask_some(max - reported, &mut left, false, &mut ask) {
+            for event in events {
                 reported += 1;
                 report(event);
             }
         }
+        reported
     }
 
     /// Returns the first answer of `ask`, and leaves that registration in front of the list. Those
@@ -360,16 +351,40 @@ impl<T: ?Sized, V> Interests<T, V> {
     /// # Panics
     /// If `ask` does.
     pub fn first_ready<E>(&self, mut ask: impl FnMut(&Interest<T, V>) -> Option<E>) -> Option<E> {
-        loop {
-            let mut batch = Batch::take(self, 1, true);
-            if batch.asked.is_empty() {
-                return None;
-            }
-            batch.ask(&mut ask);
-            if let Some(event) = batch.put_back().next() {
-                return Some(event);
+        let mut left = None;
+        while let Some(mut events) = self.ask_some(1, &mut left, true, &mut ask) {
+            let event = events.next();
+            if event.is_some() {
+                return event;
             }
         }
+        None
+    }
+
+    /// Asks up to `max` and [`BATCH`] registrations, and returns the events that count; nothing if
+    /// there are no more to ask. `left` is how many there are to ask in all: those that are listed
+    /// meanwhile are for the next collection.
+    fn ask_some<E>(
+        &self,
+        max: usize,
+        left: &mut Option<usize>,
+        only_looks: bool,
+        ask: &mut impl FnMut(&Interest<T, V>) -> Option<E>,
+    ) -> Option<impl Iterator<Item = E>> {
+        let mut batch = Batch {
+            interests: self,
+            asked: self.set.lock().take(max, left),
+            only_looks,
+        };
+        if batch.asked.is_empty() {
+            return None;
+        }
+        for asked in &mut batch.asked {
+            asked.answer = Some(ask(&asked.interest));
+        }
+        batch.put_back();
+        let asked = mem::take(&mut batch.asked).into_iter();
+        Some(asked.filter_map(|asked| asked.answer.flatten().filter(|_| asked.counts)))
     }
 
     /// Returns true if the ready list is not empty: a collection may find something. Takes a lock
@@ -491,13 +506,28 @@ impl<T: ?Sized, V> Set<T, V> {
         let place = member.place;
         match place {
             Place::Idle => self.list(key, LAST),
+            // weaken: wake-up-in-hand-that-is-not-noted
             Place::InHand => member.place = Place::Woken,
             Place::Listed | Place::Woken | Place::Disarmed => {}
         }
         Some(place)
     }
 
-    /// Takes the first member out of the list, into the hand of the caller.
+    /// Takes members from the front of the list, into the hand of the caller.
+    fn take<E>(&mut self, max: usize, left: &mut Option<usize>) -> ArrayVec<Asked<T, V, E>, BATCH> {
+        let left = left.get_or_insert(self.listed);
+        let max = max.min(BATCH).min(*left);
+        let taken = core::iter::from_fn(|| self.take_first()).take(max);
+        let asked = taken.map(|interest| Asked {
+            interest,
+            answer: None,
+            counts: false,
+        });
+        let asked: ArrayVec<_, BATCH> = asked.collect();
+        *left -= asked.len();
+        asked
+    }
+
     fn take_first(&mut self) -> Option<Arc<Interest<T, V>>> {
         let key = self.ends[FIRST]?;
         self.unlist(key);
@@ -511,6 +541,7 @@ impl<T: ?Sized, V> Set<T, V> {
         let key = asked.interest.key;
         let member = self.members.get_mut(&key);
         let is_it = |member: &&mut Member<T, V>| Arc::ptr_eq(&member.interest, &asked.interest);
+        // weaken: answer-of-a-registration-that-was-modified
         let Some(member) = member.filter(is_it) else {
             return false;
         };
@@ -526,38 +557,8 @@ impl<T: ?Sized, V> Set<T, V> {
     }
 }
 
-impl<'s, T: ?Sized, V, E> Batch<'s, T, V, E> {
-    fn take(interests: &'s Interests<T, V>, max: usize, only_looks: bool) -> Self {
-        let mut set = interests.set.lock();
-        let taken = core::iter::from_fn(|| set.take_first());
-        let asked = taken.take(max.min(BATCH)).map(|interest| Asked {
-            interest,
-            answer: None,
-            counts: false,
-        });
-        let asked = asked.collect();
-        Self {
-            interests,
-            asked,
-            listed: set.listed,
-            only_looks,
-        }
-    }
-
-    fn ask(&mut self, mut ask: impl FnMut(&Interest<T, V>) -> Option<E>) {
-        for asked in &mut self.asked {
-            asked.answer = Some(ask(&asked.interest));
-        }
-    }
-
-    /// Puts all back. Returns the events that count.
-    fn put_back(mut self) -> impl Iterator<Item = E> + use<T, V, E> {
-        self.put_all_back();
-        let asked = mem::take(&mut self.asked).into_iter();
-        asked.filter_map(|asked| asked.answer.flatten().filter(|_| asked.counts))
-    }
-
-    fn put_all_back(&mut self) {
+impl<T: ?Sized, V, E> Batch<'_, T, V, E> {
+    fn put_back(&mut self) {
         let mut set = self.interests.set.lock();
         for asked in &mut self.asked {
             asked.counts = set.put_back(asked, self.only_looks);
@@ -568,7 +569,7 @@ impl<'s, T: ?Sized, V, E> Batch<'s, T, V, E> {
 impl<T: ?Sized, V, E> Drop for Batch<'_, T, V, E> {
     fn drop(&mut self) {
         if !self.asked.is_empty() {
-            self.put_all_back();
+            self.put_back();
         }
     }
 }

@@ -42,29 +42,21 @@ mod thread {
 
 #[cfg(all(feature = "std", not(loom)))]
 mod thread {
-    use std::any::Any;
     use std::boxed::Box;
     use std::cell::RefCell;
+    use std::collections::BTreeMap;
 
     use super::{Arc, FileRef, InFlight, Vec};
+
+    type Job = Box<dyn FnOnce()>;
 
     /// Drops in progress on a thread.
     #[derive(Default)]
     struct Pending {
         is_busy: bool,
-        files: Vec<Box<dyn Any>>,
-        /// Registries in which a socket was released.
-        registries: Vec<Arc<dyn Collect>>,
-    }
-
-    trait Collect {
-        fn collect_garbage(&self);
-    }
-
-    impl<T: ?Sized + 'static> Collect for InFlight<T> {
-        fn collect_garbage(&self) {
-            self.collect();
-        }
+        drops: Vec<Job>,
+        /// Collections after the drops, by the addresses of their registries.
+        collections: BTreeMap<usize, Job>,
     }
 
     std::thread_local! {
@@ -79,62 +71,53 @@ mod thread {
     }
 
     pub(super) fn drop_later<T: ?Sized + 'static>(files: Vec<FileRef<T>>) {
-        let mut files = Some(files);
-        with_pending(|pending| {
-            pending
-                .files
-                .extend(files.take().map(|files| Box::new(files) as _));
-        });
         // A thread that exits drops them recursively.
-        drop(files);
-        work();
+        add(move |pending| pending.drops.push(Box::new(move || drop(files))));
     }
 
     pub(super) fn collect_later<T: ?Sized + Send + Sync + 'static>(registry: &Arc<InFlight<T>>) {
-        let address = Arc::as_ptr(registry).addr();
-        let added = with_pending(|pending| {
-            let mut registries = pending.registries.iter();
-            if !registries.any(|other| Arc::as_ptr(other).addr() == address) {
-                pending.registries.push(Arc::clone(registry) as _);
-            }
+        let (address, registry) = (Arc::as_ptr(registry).addr(), Arc::clone(registry));
+        let collect = move || {
+            registry.collect();
+        };
+        add(move |pending| {
+            pending.collections.insert(address, Box::new(collect));
         });
-        match added {
-            Some(()) => work(),
-            None => registry.collect_garbage(),
-        }
     }
 
-    /// Does all that is pending, unless a caller of this thread does.
-    fn work() {
-        struct Busy;
-
-        impl Drop for Busy {
-            fn drop(&mut self) {
-                // Without the memory of the lists too, which a fork would give to the child as well.
-                with_pending(|pending| match pending.files.is_empty() {
-                    true => *pending = Pending::default(),
-                    // A hook has panicked: the next call goes on.
-                    false => pending.is_busy = false,
-                });
+    /// Adds to what is pending, and does all of it, unless a caller on this thread does.
+    fn add(job: impl FnOnce(&mut Pending)) {
+        let is_busy = with_pending(|pending| {
+            job(pending);
+            std::mem::replace(&mut pending.is_busy, true)
+        });
+        if is_busy == Some(false) {
+            let _busy = Busy;
+            while let Some(job) = with_pending(Pending::next).flatten() {
+                job();
             }
         }
+    }
 
-        let is_busy = with_pending(|pending| std::mem::replace(&mut pending.is_busy, true));
-        if is_busy != Some(false) {
-            return;
-        }
-        let _busy = Busy;
-        while let Some(next) = with_pending(next).flatten() {
-            next();
+    impl Pending {
+        fn next(&mut self) -> Option<Job> {
+            let collection = || self.collections.pop_first().map(|(_, collect)| collect);
+            self.drops.pop().or_else(collection)
         }
     }
 
-    /// Takes the next file to drop, or collection to do when there is none.
-    fn next(pending: &mut Pending) -> Option<Box<dyn FnOnce()>> {
-        if let Some(files) = pending.files.pop() {
-            return Some(Box::new(move || drop(files)));
+    struct Busy;
+
+    /// After a hook that panics, the next call goes on.
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            with_pending(|pending| {
+                pending.is_busy = false;
+                if pending.drops.is_empty() {
+                    // Without the memory of the list, which a fork would give to the child as well.
+                    pending.drops = Vec::new();
+                }
+            });
         }
-        let registry = pending.registries.pop()?;
-        Some(Box::new(move || registry.collect_garbage()))
     }
 }

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::cmp::Ordering;
 use core::fmt;
 
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable_sync::platform::Mutex;
 
 /// The identity of the receive queue of a socket, and a reference to it. The queue itself is the
@@ -15,10 +16,16 @@ use fdtable_sync::platform::Mutex;
 #[derive(Clone)]
 pub struct Mailbox(Arc<Identity>);
 
-/// Its address is the identity, while a reference exists.
 struct Identity {
+    /// Drawn once: an order by addresses would not be the same in each execution of a model.
+    number: u64,
     /// The listener in whose backlog the socket waits.
     listener: Mutex<Option<Mailbox>>,
+}
+
+fdtable_sync::global! {
+    /// How many mailboxes were made.
+    static NUMBERS: AtomicCell<u64> = AtomicCell::new(0);
 }
 
 impl Mailbox {
@@ -50,6 +57,7 @@ impl Mailbox {
 
     fn within(listener: Option<Mailbox>) -> Self {
         Self(Arc::new(Identity {
+            number: NUMBERS.fetch_add(1),
             listener: Mutex::new(listener),
         }))
     }
@@ -63,7 +71,7 @@ impl Default for Mailbox {
 
 impl Ord for Mailbox {
     fn cmp(&self, other: &Self) -> Ordering {
-        Arc::as_ptr(&self.0).cmp(&Arc::as_ptr(&other.0))
+        self.0.number.cmp(&other.0.number)
     }
 }
 
@@ -75,7 +83,7 @@ impl PartialOrd for Mailbox {
 
 impl PartialEq for Mailbox {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.number == other.0.number
     }
 }
 
@@ -83,6 +91,6 @@ impl Eq for Mailbox {}
 
 impl fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mailbox({:p})", Arc::as_ptr(&self.0))
+        write!(f, "Mailbox({})", self.0.number)
     }
 }

@@ -133,10 +133,10 @@ impl Epoll {
         event: EpollEvent,
     ) -> Result<(), Errno> {
         let pollee = self.pollee_of(file)?;
-        let child = set_of(file);
-        event.events.check_exclusive(child.is_some())?;
-        let item = Item::new(&self.set, Key::new(file, fd), pollee, child, event);
-        let insert = || self.set.insert(fd, file, &item, event.with_always());
+        event.events.check_exclusive(as_epoll(&***file).is_some())?;
+        let event = event.with_always();
+        let item = Item::new(&self.set, Key::new(file, fd), file, pollee, event.events);
+        let insert = || self.set.insert(file, &item, event);
         match &item.child {
             Some(child) => nesting::link(&self.set, child, insert),
             None => insert(),
@@ -290,7 +290,6 @@ impl Set {
     /// Puts an item into the set, and registers it with its file.
     fn insert(
         &self,
-        fd: RawFd,
         file: &FileRef<RcuObject>,
         item: &Arc<Item>,
         event: EpollEvent,
@@ -303,12 +302,13 @@ impl Set {
             item: Arc::clone(item),
             event,
         };
-        self.interests.add(file, fd, event.events.mode(), member)?;
+        self.interests
+            .add(file, item.key.fd(), event.events.mode(), member)?;
         self.host.set_alone(false);
         if item.pollee.is_timed() {
             members.timed.push(Arc::clone(item));
         }
-        item.register(event.events.events(), FileId::of(&**file));
+        item.register();
         // It may have been ready before.
         self.check_initially(item);
         Ok(())

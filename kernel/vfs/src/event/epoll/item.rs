@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
+use fdtable::FileRef;
 use fdtable_interests::Key;
 
-use super::{EpollEvent, EpollFlags, Set};
+use super::{EpollFlags, Set, set_of};
+use crate::RcuObject;
 use crate::event::{Events, FileId, Pollee, Watcher};
 
 /// Member of an epoll. It holds the pollee of a file, and not the open file.
@@ -13,6 +15,7 @@ pub(super) struct Item {
     /// Set and item refer to each other until the item is removed.
     set: Arc<Set>,
     pub(super) key: Key,
+    file: FileId,
     pub(super) pollee: Arc<dyn Pollee>,
     /// The set of the member, if it is an epoll.
     pub(super) child: Option<Arc<Set>>,
@@ -28,16 +31,17 @@ impl Item {
     pub(super) fn new(
         set: &Arc<Set>,
         key: Key,
+        file: &FileRef<RcuObject>,
         pollee: Arc<dyn Pollee>,
-        child: Option<Arc<Set>>,
-        event: EpollEvent,
+        asked: EpollFlags,
     ) -> Arc<Self> {
         Arc::new(Item {
             set: Arc::clone(set),
             key,
+            file: FileId::of(&**file),
             pollee,
-            child,
-            asked: AtomicCell::new(event.with_always().events),
+            child: set_of(file),
+            asked: AtomicCell::new(asked),
             registered: AtomicCell::new(Events::empty()),
         })
     }
@@ -47,17 +51,17 @@ impl Item {
         self.asked.store(asked);
         // A `ONESHOT` that is rearmed most often requests the same again.
         if !self.registered.load().contains(asked.events()) {
-            self.register(asked.events(), None);
+            self.register();
         }
     }
 
-    /// Registers with the file for events. One that is registered keeps its place: on Linux, a
-    /// change of the request does not change the order of notifications.
-    pub(super) fn register(self: &Arc<Self>, events: Events, file: impl Into<Option<FileId>>) {
-        let interest = events | self.registered.load();
+    /// Registers with the file for the requested events. One that is registered keeps its place:
+    /// on Linux, a change of the request does not change the order of notifications.
+    pub(super) fn register(self: &Arc<Self>) {
+        let interest = self.asked.load().events() | self.registered.load();
         self.registered.store(interest);
         let me: Arc<dyn Watcher> = Arc::clone(self) as _;
-        self.pollee.watch(&me, interest, file.into());
+        self.pollee.watch(&me, interest, Some(self.file));
     }
 
     pub(super) fn unregister(self: &Arc<Self>) {
