@@ -84,7 +84,7 @@ impl fmt::Display for Screen<'_> {
         writeln!(
             f,
             "\nThen: what was reported, on a machine of that time. Ratio: how many times as good ours is as\n\
-             what it replaced, by medians. Goals are those of docs/figures.md, most of them of ratios within a round.\n\n\
+             what it replaced, by medians. Goals are those of docs/figures.md, most of ratios within a round.\n\n\
              Full tables: {folder}/tables.txt\n\
              Plots:       {folder}/index.html\n\n\
              It took {:.0} s. All experiments in full, with two dozen other tables as rivals, take 15 minutes\n\
