@@ -20,7 +20,6 @@ use fdtable_bench::slab::Slab;
 use fdtable_bench::systems::Screen;
 #[cfg(feature = "experiments")]
 use fdtable_bench::{
-    alloc::Alloc,
     fork::Fork,
     grow::Grow,
     lmbench::Lmbench,
@@ -166,8 +165,6 @@ fn every() -> Vec<Experiment> {
     vec![
         Experiment::Lookup,
         Experiment::FdScale,
-        #[cfg(feature = "experiments")]
-        Experiment::Alloc,
         Experiment::Slab,
         Experiment::OpenFiles(OpenFilesArguments::default()),
         #[cfg(feature = "experiments")]
@@ -193,8 +190,6 @@ fn configured(chosen: &Experiment, effort: Effort) -> Box<dyn experiment::Experi
     match chosen {
         Experiment::Lookup => Box::new(Lookup::new(effort)),
         Experiment::FdScale => Box::new(FdScale::new(effort)),
-        #[cfg(feature = "experiments")]
-        Experiment::Alloc => Box::new(Alloc::new(effort)),
         Experiment::Slab => Box::new(Slab::new(effort)),
         Experiment::OpenFiles(load) => Box::new(open_files(effort, load)),
         #[cfg(feature = "experiments")]
@@ -274,7 +269,6 @@ mod tests {
         let all = [
             "lookup",
             "fd-scale",
-            "alloc",
             "slab",
             "open-files",
             "grow",
@@ -346,7 +340,6 @@ mod tests {
         #[cfg(feature = "experiments")]
         {
             let rounds = [
-                Alloc::new(effort).rounds,
                 Grow::new(effort).rounds,
                 Fork::new(effort).rounds,
                 Peers::new(effort).rounds,
@@ -354,7 +347,7 @@ mod tests {
                 Ports::new(effort).rounds,
                 run_programs(Programs::Trees, effort).rounds,
             ];
-            assert_eq!(rounds, [3; 7]);
+            assert_eq!(rounds, [3; 6]);
         }
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),

@@ -83,9 +83,6 @@ pub(crate) enum Experiment {
     Lookup,
     /// The cost of an open while up to a million descriptors are open, cache hot and cold.
     FdScale,
-    /// A descriptor allocated and freed: pairs per thread, and bytes per slot.
-    #[cfg(feature = "experiments")]
-    Alloc,
     /// An object allocated and freed, beside mimalloc, jemalloc and others: time, memory, colours.
     Slab,
     /// Lists of open files, for each CPU and under one lock: dbench, a build, and their parts.

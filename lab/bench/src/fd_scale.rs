@@ -12,8 +12,8 @@
 //! the mean of a batch of single opens, each timed alone (the error of the resolution averages
 //! out), and an empty batch is measured with every other: the clock's own cost. Rows hold the
 //! clock's reading, and beside it the cost without the clock. Growth is computed *without* the
-//! clock, since a constant on both sides would make it look smaller. `alloc` has a
-//! close and an open together, in batches without a clock inside.
+//! clock, since a constant on both sides would make it look smaller. A *pair* is a close
+//! and an open in the middle, in batches without a clock inside.
 //!
 //! In the last step each table with N = 1 runs again, in the same rounds as the largest, so that
 //! growth compares samples that were taken side by side. Only the host's table has no twin.
@@ -30,9 +30,9 @@ use crate::report::Report;
 use crate::stats::{Summary, order};
 
 mod growth;
-mod opener;
 mod plots;
 mod range;
+mod ranges;
 mod summary;
 
 use range::{Measured, Place};
@@ -54,12 +54,17 @@ pub struct FdScale {
     pub last_step_times: usize,
 }
 
+/// How many pairs are timed together, for each open of a batch.
+const PAIRS: u32 = 16;
+
 /// State of the cache before an `open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
     Hot,
     Cold,
+    /// Hot, and a close is timed too.
+    Pair,
 }
 
 /// The times of one subject at one place of one step.
@@ -88,6 +93,7 @@ struct Entry<'a> {
     hot: [Vec<f64>; 2],
     /// Samples of the middle and the end.
     cold: [Vec<f64>; 2],
+    pairs: Vec<f64>,
 }
 
 impl FdScale {
@@ -177,11 +183,11 @@ impl Experiment for FdScale {
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
-        let mut ranges = opener::all(self.most).context("making the tables")?;
-        let host = opener::host().context("raising the limit of the host's descriptors")?;
+        let mut ranges = ranges::all(self.most).context("making the tables")?;
+        let host = ranges::host().context("raising the limit of the host's descriptors")?;
         let host_most = host.most().min(self.most);
         ranges.push(host);
-        let mut twins = opener::all(1).context("making the tables")?;
+        let mut twins = ranges::all(1).context("making the tables")?;
         grow(&mut twins, 1)?;
         let rows = affinity::on_one_cpu(|| self.measure_steps(&mut ranges, &mut twins, progress))?;
         let config = json!({
@@ -195,7 +201,7 @@ impl Experiment for FdScale {
         growth::figures(&rows, &mut report);
         report.tables = summary::tables(&rows, self.most);
         report.plots = plots::plots(&rows);
-        report.remarks = summary::remarks(&rows, self.most, host_most);
+        report.remarks = summary::remarks(self.most, host_most);
         Ok(report)
     }
 }
@@ -207,6 +213,7 @@ impl<'a> Entry<'a> {
             open,
             hot: Default::default(),
             cold: Default::default(),
+            pairs: Vec::new(),
         }
     }
 
@@ -214,6 +221,7 @@ impl<'a> Entry<'a> {
         for (samples, ns) in self.hot.iter_mut().zip(self.range.hot(batch)?) {
             samples.push(ns);
         }
+        self.pairs.push(self.range.pairs(PAIRS * batch)?);
         Ok(())
     }
 

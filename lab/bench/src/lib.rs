@@ -8,7 +8,7 @@
 //! 3. [`baseline`]: the tables that programs use without this project; [`any_free`]: ours, where
 //!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
-//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
+//! 4. [`lookup`], [`fd_scale`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
 //!    [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`] and [`run`]: the experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
@@ -27,8 +27,6 @@
 mod named;
 
 pub mod affinity;
-#[cfg(feature = "experiments")]
-pub mod alloc;
 #[cfg(feature = "experiments")]
 pub mod any_free;
 pub mod baseline;
@@ -57,6 +55,7 @@ pub mod markdown;
 #[cfg(feature = "experiments")]
 pub mod memory;
 pub mod open_files;
+mod opener;
 #[cfg(feature = "experiments")]
 pub mod peers;
 pub mod plot;

@@ -8,9 +8,6 @@
 
 use fdtable_slab::{self as slab, Info};
 
-/// Why a report has no memory of tables.
-pub(crate) const UNKNOWN: &str = "Memory was not measured: only glibc reports its memory in use.";
-
 /// Returns the bytes of the heap and of slabs that are in use. None if the C library is not glibc.
 ///
 /// First runs callbacks that wait for readers, so that freed memory counts as free. Blocks.

@@ -1,4 +1,4 @@
-//! The `Subject` trait: a table of this process as the loops of `peers` and `alloc` see it.
+//! The `Subject` trait: a table of this process as the loops of `peers` see it.
 //!
 //! The loops are generic over it, so that each table has its own copy of them with its operations
 //! inlined.

@@ -1,8 +1,9 @@
 //! Ratio of the cost of an open with many descriptors to that with one.
 
-use super::opener::{BARE, FILES_STRUCT, RWLOCK_VEC, VFS};
 use super::range::Place;
+use super::ranges::VFS;
 use super::{Row, State};
+use crate::opener::{FILES_STRUCT, OURS, RWLOCK_VEC};
 use crate::report::Report;
 
 /// Cost at one descriptor and at the most, without the clock, measured side by side.
@@ -43,7 +44,7 @@ pub(super) fn growth(rows: &[Row], subject: &str, state: State) -> Option<Growth
 /// Adds the headline figures.
 pub(super) fn figures(rows: &[Row], report: &mut Report) {
     for (name, subject) in [
-        ("", BARE),
+        ("", OURS),
         ("vfs_", VFS),
         ("files_struct_", FILES_STRUCT),
         ("rwlock_", RWLOCK_VEC),
@@ -54,6 +55,8 @@ pub(super) fn figures(rows: &[Row], report: &mut Report) {
             report.figure(&key, growth.map(|growth| growth.ratio()));
         }
     }
+    let pairs = growth(rows, OURS, State::Pair).map(|growth| growth.ratio());
+    report.figure("alloc.lowest_pair_ns_ratio_1M_vs_1", pairs);
 }
 
 #[cfg(test)]
@@ -63,7 +66,7 @@ mod tests {
 
     fn row(open: u32, step: u32, place: Place, ns: f64) -> Row {
         let summary = Summary::of(&[ns + 20.0]);
-        let subject = BARE;
+        let subject = OURS;
         Row {
             subject,
             open,
@@ -84,7 +87,7 @@ mod tests {
             row(100, 100, Place::Middle, 12.0),
             row(100, 100, Place::End, 15.0),
         ];
-        assert_eq!(growth(&rows, BARE, State::Hot).unwrap().ratio(), 1.5);
+        assert_eq!(growth(&rows, OURS, State::Hot).unwrap().ratio(), 1.5);
     }
 
     #[test]
@@ -94,6 +97,6 @@ mod tests {
             row(100, 100, Place::End, 12.0),
             row(1, 100, Place::End, 10.0),
         ];
-        assert_eq!(growth(&rows, BARE, State::Hot).unwrap().ratio(), 1.2);
+        assert_eq!(growth(&rows, OURS, State::Hot).unwrap().ratio(), 1.2);
     }
 }

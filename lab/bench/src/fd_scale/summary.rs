@@ -1,9 +1,10 @@
 //! The summary of `fd-scale`: rows, tables, figures, and remarks.
 
 use super::growth::{Growth, growth};
-use super::opener::{BARE, CLOCK, FILES_STRUCT, HOST, RWLOCK_VEC, VFS};
 use super::range::Place;
+use super::ranges::VFS;
 use super::{Entry, Row, State};
+use crate::opener::{CLOCK, FILES_STRUCT, HOST, OURS, RWLOCK_VEC};
 use crate::report::{Table, line, nanoseconds, ratio};
 use crate::stats::{Summary, median};
 
@@ -15,8 +16,8 @@ const LINUX_2007_COLD: f64 = 3.0;
 /// Most rows of a table on the terminal; the JSON form has every step.
 const LINES: usize = 11;
 
-/// Subjects that have a column in the tables.
-const SUBJECTS: [&str; 5] = [BARE, VFS, FILES_STRUCT, RWLOCK_VEC, HOST];
+/// Subjects that have a column in the tables, and a curve in the plots.
+pub(super) const SUBJECTS: [&str; 5] = [OURS, VFS, FILES_STRUCT, RWLOCK_VEC, HOST];
 
 /// Makes the rows of one step.
 pub(super) fn rows(step: u32, entries: &[Entry<'_>]) -> Vec<Row> {
@@ -26,7 +27,7 @@ pub(super) fn rows(step: u32, entries: &[Entry<'_>]) -> Vec<Row> {
 }
 
 /// Makes the rows of one entry, with the clock's own cost beside each.
-fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 4] {
+fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 5] {
     let row = |state, place, ns: &[f64], clock_ns| Row {
         subject: entry.range.name(),
         open: entry.open,
@@ -46,19 +47,24 @@ fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 4] {
         row(State::Hot, Place::End, end, clock_end),
         row(State::Cold, Place::Middle, cold_middle, clock_cold_middle),
         row(State::Cold, Place::End, cold_end, clock_cold_end),
+        row(State::Pair, Place::Middle, &entry.pairs, 0.0),
     ]
 }
 
 /// Makes a table of hot costs, one of cold costs, and one of growth.
 pub(super) fn tables(rows: &[Row], most: u32) -> Vec<Table> {
     vec![
-        costs(rows, State::Hot),
-        costs(rows, State::Cold),
+        costs(rows, State::Hot, "hot (the mean of a batch)"),
+        costs(
+            rows,
+            State::Cold,
+            "cold (one open after the whole cache was overwritten)",
+        ),
         growths(rows, most),
     ]
 }
 
-fn costs(rows: &[Row], state: State) -> Table {
+fn costs(rows: &[Row], state: State, cache: &str) -> Table {
     let find = |open, subject, place| {
         rows.iter().find(|row| {
             row.open == open && row.subject == subject && row.state == state && row.place == place
@@ -78,13 +84,9 @@ fn costs(rows: &[Row], state: State) -> Table {
         let cells = SUBJECTS.iter().map(|subject| cell(open, subject));
         line(open.to_string(), cells.chain([clock(open)]))
     };
-    let (word, how) = match state {
-        State::Hot => ("hot", "the mean of a batch"),
-        State::Cold => ("cold", "one open after the whole cache was overwritten"),
-    };
     Table {
         caption: format!(
-            "Nanoseconds of one open, cache {word} ({how}), without the clock's own, which is the \
+            "Nanoseconds of one open, cache {cache}, without the clock's own, which is the \
              last column: median from the middle | from the end"
         ),
         header: line(
@@ -138,49 +140,19 @@ fn growth_cells(growth: Option<Growth>) -> [String; 2] {
 }
 
 /// Draws conclusions from the tables.
-pub(super) fn remarks(rows: &[Row], most: u32, host_most: u32) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if let Some(spread) = spread(rows, most) {
-        remarks.push(spread);
-    }
-    remarks.push(format!(
-        "The original measured Linux in 2007: {LINUX_2007_HOT} times the cost at 1,000,000 hot, \
-         {LINUX_2007_COLD} times cold. Each open had to return the descriptor that was just closed, or \
-         the run would have failed."
-    ));
-    remarks.push(format!(
-        "The host's own table takes part as far as its limit allows: {host_most} descriptors. \
-         It is measured through a system call, and its two ends at different times; the others at \
-         {most} and at 1 take turns in the same rounds."
-    ));
-    remarks
-}
-
-/// Describes best, median and worst of the headline's subject.
-fn spread(rows: &[Row], most: u32) -> Option<String> {
-    let of = |open, state, place| {
-        let mut last = rows.iter().rev();
-        let row = last.find(|row| {
-            row.subject == BARE && row.open == open && row.state == state && row.place == place
-        })?;
-        let Summary {
-            min, median, max, ..
-        } = row.ns;
-        Some(format!(
-            "{} / {} / {}",
-            nanoseconds(min),
-            nanoseconds(median),
-            nanoseconds(max)
-        ))
-    };
-    Some(format!(
-        "Best / median / worst of {BARE} at the end of the range, the clock included, in ns: hot {} \
-         at 1 and {} at {most}; cold {} at 1 and {} at {most}.",
-        of(1, State::Hot, Place::End)?,
-        of(most, State::Hot, Place::End)?,
-        of(1, State::Cold, Place::End)?,
-        of(most, State::Cold, Place::End)?,
-    ))
+pub(super) fn remarks(most: u32, host_most: u32) -> Vec<String> {
+    vec![
+        format!(
+            "The original measured Linux in 2007: {LINUX_2007_HOT} times the cost at 1,000,000 \
+             hot, {LINUX_2007_COLD} times cold. Each open had to return the descriptor that was \
+             just closed, or the run would have failed."
+        ),
+        format!(
+            "The host's own table takes part as far as its limit allows: {host_most} descriptors. \
+             It is measured through a system call, and its two ends at different times; the others \
+             at {most} and at 1 take turns in the same rounds."
+        ),
+    ]
 }
 
 #[cfg(test)]
@@ -189,7 +161,7 @@ mod tests {
 
     fn row(open: u32, step: u32, place: Place, ns: f64) -> Row {
         let summary = Summary::of(&[ns + 20.0]);
-        let subject = BARE;
+        let subject = OURS;
         Row {
             subject,
             open,

@@ -1,7 +1,6 @@
 //! One run: a thread that opens, and one that looks up.
 
 use std::hint::black_box;
-use std::os::fd::RawFd;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::thread;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, ensure};
 
 use crate::affinity;
+use crate::opener::Opener;
 use crate::tail::Durations;
 
 /// Longest idle time of the reader after a lookup.
@@ -21,17 +21,6 @@ const CLOCK: Duration = Duration::from_nanos(10);
 /// Opens between two announcements to the reader. An announcement of each open would disturb the
 /// opener.
 const ANNOUNCED: u32 = 64;
-
-/// A growing table.
-pub(super) trait Growing: Sync {
-    /// Input of an open, prepared before the clock starts.
-    type Ready: Send;
-
-    fn prepare(&self) -> Self::Ready;
-    fn open(&self, ready: Self::Ready) -> anyhow::Result<RawFd>;
-    /// Returns true if `fd` was found.
-    fn look_up(&self, fd: RawFd) -> bool;
-}
 
 /// The durations of each step of one run.
 #[derive(Debug)]
@@ -51,7 +40,7 @@ struct Announced {
 }
 
 /// Opens `most` descriptors, at least 1, while another thread looks them up.
-pub(super) fn grow<G: Growing>(growing: &G, most: u32) -> anyhow::Result<Run> {
+pub(super) fn grow<G: Opener>(growing: &G, most: u32) -> anyhow::Result<Run> {
     let announced = Announced {
         numbers: (0..most).map(|_| AtomicI32::new(0)).collect(),
         count: AtomicU32::new(0),
@@ -75,7 +64,7 @@ pub(super) fn grow<G: Growing>(growing: &G, most: u32) -> anyhow::Result<Run> {
 }
 
 impl Announced {
-    fn open_all<G: Growing>(&self, growing: &G, ready: Vec<G::Ready>) -> anyhow::Result<Durations> {
+    fn open_all<G: Opener>(&self, growing: &G, ready: Vec<G::Ready>) -> anyhow::Result<Durations> {
         affinity::pin(0);
         self.start.wait();
         let opened = self.open_each(growing, ready);
@@ -84,11 +73,7 @@ impl Announced {
         opened
     }
 
-    fn open_each<G: Growing>(
-        &self,
-        growing: &G,
-        ready: Vec<G::Ready>,
-    ) -> anyhow::Result<Durations> {
+    fn open_each<G: Opener>(&self, growing: &G, ready: Vec<G::Ready>) -> anyhow::Result<Durations> {
         let mut durations = Durations::new()?;
         let mut count = 0;
         for ready in ready {
@@ -110,7 +95,7 @@ impl Announced {
 
     /// Looks up until everything is open. After each lookup it is idle for as long as that took, so
     /// that the machine interrupts both equally often.
-    fn look_up_all<G: Growing>(&self, growing: &G) -> anyhow::Result<[Durations; 2]> {
+    fn look_up_all<G: Opener>(&self, growing: &G) -> anyhow::Result<[Durations; 2]> {
         affinity::pin(1);
         let (mut idle, mut look_ups) = (Durations::new()?, Durations::new()?);
         let mut random = fastrand::Rng::with_seed(1);
@@ -154,6 +139,7 @@ fn stand_idle(duration: Duration, steps: &mut Durations) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::RawFd;
     use std::sync::Mutex;
 
     use super::*;
@@ -165,7 +151,7 @@ mod tests {
         refuses_from: RawFd,
     }
 
-    impl Growing for Slow {
+    impl Opener for Slow {
         type Ready = ();
 
         fn prepare(&self) {}

@@ -1,7 +1,8 @@
 //! The summary of `grow`: tables, figures, and remarks.
 
 use super::Row;
-use super::subject::{ANY, CLOCK, FILES_STRUCT, HOST, OURS, RWLOCK_VEC};
+use super::subject::ANY;
+use crate::opener::{CLOCK, FILES_STRUCT, HOST, OURS, RWLOCK_VEC};
 use crate::report::{Report, Table, nanoseconds};
 use crate::stats::{Summary, median};
 use crate::tail::Tail;

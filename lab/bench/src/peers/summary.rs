@@ -2,11 +2,14 @@
 
 use super::Row;
 use super::case::{Case, Work};
+use super::ours::{ANY, LOWEST};
 use super::rival::{Missing, Side};
+use super::theirs::{MUTEX_SLAB, SHARDED_SLAB};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
 use crate::report::{Figure, Grid, Report, Table, line, nanoseconds, ratio};
 use crate::stats::{Samples, Summary, median};
 use crate::tail::Tail;
+use crate::turn::busy_cpus;
 
 /// The work that is compared side by side, in one table each.
 const KINDS: [(&str, &[Work]); 2] = [
@@ -80,6 +83,27 @@ pub(super) fn show(rows: &[Row], most: u32, report: &mut Report) {
                 Figure::of_case(key, &ratios, &format!(" {} ÷ {}", theirs.name, ours.name))
             }));
     }
+    allocation(rows, report);
+}
+
+/// Adds the figures of our table as an allocator of descriptors.
+fn allocation(rows: &[Row], report: &mut Report) {
+    let find = |name: &str| rows.iter().find(|row| row.name == name);
+    let pairs = |name, threads| find(name)?.ns(Case::of(Work::OpenClose, threads));
+    // Nanoseconds are those of one CPU: the same on two CPUs are twice the operations.
+    let both = pairs(ANY, 1).zip(pairs(ANY, 2));
+    let scaling = both.map(|(one, two)| one.over(two).times(busy_cpus(2) as f64));
+    report.ratio("alloc.any_2t_scaling", scaling);
+    for (key, rival, threads) in [
+        ("alloc.any_pair_vs_slab_1t", MUTEX_SLAB, 1),
+        ("alloc.any_pair_vs_slab_2t", MUTEX_SLAB, 2),
+        ("alloc.any_pair_vs_sharded_slab_2t", SHARDED_SLAB, 2),
+    ] {
+        let both = pairs(rival, threads).zip(pairs(ANY, threads));
+        report.ratio(key, both.map(|(theirs, ours)| theirs.over(ours)));
+    }
+    let bytes = find(LOWEST).and_then(|row| row.bytes_per_descriptor);
+    report.figure("alloc.bytes_per_slot", bytes);
 }
 
 fn ratios(rows: &[Row], kind: &str, cases: &[Case]) -> Table {
@@ -226,4 +250,43 @@ fn size_ahead(rows: &[Row]) -> Option<String> {
 fn title(case: Case) -> String {
     let plural = if case.threads == 1 { "" } else { "s" };
     format!("{}, {} thread{plural}", case.work, case.threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::Timing;
+    use crate::report::shown;
+
+    fn row(name: &'static str, threads: usize, rounds: &[f64]) -> Row {
+        let timing = Timing {
+            case: Case::of(Work::OpenClose, threads),
+            ns: rounds.to_vec().into(),
+        };
+        Row {
+            name,
+            side: Side::Ours,
+            timings: vec![timing],
+            growths: Vec::new(),
+            bytes_per_descriptor: None,
+        }
+    }
+
+    #[test]
+    fn two_threads_that_do_not_disturb_each_other_scale_with_the_cpus() {
+        let mut both = row(ANY, 1, &[10.0, 20.0]);
+        both.timings.extend(row(ANY, 2, &[10.0, 20.0]).timings);
+        let report = shown(|report| allocation(&[both], report));
+        assert_eq!(report.headline[0].key, "alloc.any_2t_scaling");
+        assert_eq!(report.headline[0].value, busy_cpus(2) as f64);
+    }
+
+    #[test]
+    fn figures_without_a_measurement_are_left_out() {
+        let rows = [row(MUTEX_SLAB, 1, &[30.0]), row(ANY, 1, &[10.0])];
+        let report = shown(|report| allocation(&rows, report));
+        let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
+        assert_eq!(keys, ["alloc.any_pair_vs_slab_1t"]);
+        assert_eq!(report.headline[0].value, 3.0);
+    }
 }

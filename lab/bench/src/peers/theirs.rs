@@ -18,6 +18,9 @@ mod arc_swap_array;
 mod maps;
 mod slot_map;
 
+pub(super) const MUTEX_SLAB: &str = "Mutex<Slab>, parking_lot";
+pub(super) const SHARDED_SLAB: &str = "sharded-slab of Arcs";
+
 /// Lists all of them.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
     use maps::{Counted, Dash, Hashed, Index, Papaya, Scc};
@@ -27,9 +30,9 @@ pub(super) fn all() -> Vec<Box<dyn Rival>> {
         theirs::<Locked<parking_lot::RwLock<Handles>>>("RwLock<BTreeMap>, parking_lot"),
         theirs::<Locked<RwLock<Handles>>>("RwLock<BTreeMap>, std"),
         theirs::<Locked<parking_lot::RwLock<Slots>>>("RwLock<Slab>, parking_lot"),
-        theirs::<Locked<parking_lot::Mutex<Slots>>>("Mutex<Slab>, parking_lot"),
+        theirs::<Locked<parking_lot::Mutex<Slots>>>(MUTEX_SLAB),
         theirs::<Locked<Mutex<Slots>>>("Mutex<Slab>, std"),
-        theirs::<Slab<Object>>("sharded-slab of Arcs"),
+        theirs::<Slab<Object>>(SHARDED_SLAB),
         theirs::<Slab<Padded>>("sharded-slab in place"),
         theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot"),
         theirs::<Locked<RwLock<Hashed>>>("RwLock<HashMap>, std"),

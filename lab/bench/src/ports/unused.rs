@@ -6,7 +6,7 @@
 //! its other leaf, one has none: the ratio is the figure. In a third table the same leaf has words.
 //! All run the same code. So the ratio shows that words cost nothing in leaves without
 //! them, and cannot show what the code for words costs. A comparison with a build from before words
-//! shows that: the rows of `lookup`, `alloc` and `slab`.
+//! shows that: the rows of `lookup`, `peers` and `slab`.
 
 use std::hint::black_box;
 
@@ -110,7 +110,7 @@ pub(super) fn show(rows: &[Row], report: &mut Report) {
     report.headline.extend(cost);
     report.remarks.push(
         "ports.unused_word_cost compares tables within one build. What the code for words costs is \
-         shown by --compare with a run of a build from before words: rows of lookup, alloc and slab."
+         shown by --compare with a run of a build from before words: rows of lookup, peers and slab."
             .to_owned(),
     );
 }

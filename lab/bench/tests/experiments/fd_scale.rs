@@ -44,6 +44,7 @@ fn a_tiny_run_has_hot_and_cold_rows_for_every_table() {
             ("hot", "end"),
             ("cold", "middle"),
             ("cold", "end"),
+            ("pair", "middle"),
         ] {
             for open in [1, 20] {
                 assert!(
@@ -58,6 +59,7 @@ fn a_tiny_run_has_hot_and_cold_rows_for_every_table() {
         "fd_scale.hot_growth",
         "fd_scale.cold_growth",
         "fd_scale.vfs_hot_growth",
+        "alloc.lowest_pair_ns_ratio_1M_vs_1",
     ] {
         assert!(keys.contains(&key), "{key} is missing");
     }

@@ -3,7 +3,6 @@
 //! They measure what a process has once: the size of its heap, its descriptors, its forks. So this
 //! program starts itself for each of them: see [`alone`].
 
-mod alloc;
 mod alone;
 mod fd_scale;
 mod fork;
