@@ -1,7 +1,7 @@
 //! Plots as SVG, drawn by `plotters`.
 //!
 //! Our curves have the same colour everywhere and lie on top; floors are grey; the others differ in
-//! colour, dash and marker, so that a reader need not distinguish colours. The colours in a picture
+//! colour and dash, so that a reader need not distinguish colours. The colours in a picture
 //! are those for a light page; the style sheet replaces each for a dark one.
 //!
 //! 1. [`scale`]: from values to positions along an axis, and its ticks.
@@ -9,11 +9,9 @@
 //! 3. [`curves`] and [`bars`]: the kinds of plots.
 
 use std::io;
-use std::ops::Range;
 
 use maud::{Markup, PreEscaped, html};
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
 
 use crate::plot::{Kind, Plot};
@@ -22,6 +20,8 @@ mod bars;
 mod curves;
 mod scale;
 mod style;
+
+use scale::{Ruler, short};
 
 /// Colours of everything in a plot on a dark page.
 pub(crate) const STYLE: &str = include_str!("svg/style.css");
@@ -36,49 +36,8 @@ const WIDTH: i32 = 720;
 const AXIS_HEIGHT: i32 = 24;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Labels, Labels>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ruler, Ruler>>;
 type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<io::Error>>;
-
-/// Content of a plot, before it is drawn.
-struct Drawing<'a> {
-    height: i32,
-    /// The plot in words, for readers who do not see it.
-    words: String,
-    draw: Box<dyn Fn(&Area<'_>) -> Drawn + 'a>,
-}
-
-/// Label of an axis, at a position from 0 to 1.
-type Label = (f64, String);
-
-/// Axis from 0 to 1.
-#[derive(Clone)]
-struct Labels(Vec<Label>);
-
-impl Ranged for Labels {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, place: &f64, (low, high): (i32, i32)) -> i32 {
-        low + (f64::from(high - low) * place).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        let is_bold = !hint.weight().allow_light_points();
-        let places = self.0.iter().map(|(place, _)| *place);
-        places.filter(|_| is_bold).collect()
-    }
-
-    fn range(&self) -> Range<f64> {
-        0.0..1.0
-    }
-}
-
-impl ValueFormatter<f64> for Labels {
-    fn format_ext(&self, place: &f64) -> String {
-        let label = self.0.iter().find(|(other, _)| other == place);
-        label.map_or(String::new(), |(_, text)| text.clone())
-    }
-}
 
 /// Draws a plot as the text of a self-contained SVG file, which follows the reader's theme.
 pub fn file(plot: &Plot) -> String {
@@ -92,23 +51,18 @@ pub(crate) fn inline(plot: &Plot) -> Markup {
 }
 
 fn picture(plot: &Plot, namespace: Option<&str>, style: &Markup) -> Markup {
-    let Drawing {
-        height,
-        words,
-        draw,
-    } = match &plot.kind {
-        Kind::Curves { x, y, curves } => curves::drawing(x, y, curves),
-        Kind::Bars { value, groups } => bars::drawing(value, groups),
+    let (height, words) = match &plot.kind {
+        Kind::Curves { x, y, curves } => (curves::height(curves), curves::words(x, y, curves)),
+        Kind::Bars { value, groups } => (bars::height(groups), bars::words(value, groups)),
     };
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, (WIDTH as u32, height as u32));
     let area = area.into_drawing_area();
-    let ground = match namespace {
-        Some(_) => area.fill(&style::GROUND),
-        None => Ok(()),
+    let drawn = match &plot.kind {
+        Kind::Curves { x, y, curves } => curves::draw(&area, x, y, curves),
+        Kind::Bars { value, groups } => bars::draw(&area, value, groups),
     };
-    ground
-        .and_then(|()| draw(&area))
+    drawn
         .and_then(|()| area.present())
         .expect("a string takes everything");
     drop(area);
@@ -125,38 +79,24 @@ fn picture(plot: &Plot, namespace: Option<&str>, style: &Markup) -> Markup {
     }
 }
 
-/// Draws axes with labels and lines, `left` pixels from the left edge.
-fn chart<'a, 'b>(
-    area: &'a Area<'b>,
-    left: i32,
-    [across, up]: [Labels; 2],
-    has_lines: [bool; 2],
-) -> Drawn<Chart<'a, 'b>> {
+/// Draws axes with labels and lines, `left` pixels from the left edge. Rows have neither.
+fn chart<'a, 'b>(area: &'a Area<'b>, left: i32, across: Ruler, up: Ruler) -> Drawn<Chart<'a, 'b>> {
+    let is_rows = up.range().end < up.range().start;
     let mut chart = ChartBuilder::on(area)
         .x_label_area_size(AXIS_HEIGHT)
         .y_label_area_size(left)
         .build_cartesian_2d(across, up)?;
-    let mut mesh = chart.configure_mesh();
-    if !has_lines[0] {
-        mesh.disable_x_mesh();
-    }
-    if !has_lines[1] {
-        mesh.disable_y_mesh();
-    }
-    mesh.bold_line_style(style::GRID)
+    chart
+        .configure_mesh()
+        .y_labels(if is_rows { 0 } else { 7 })
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
+        .bold_line_style(style::GRID)
         .axis_style(style::AXIS)
-        .label_style(style::text(style::TEXT))
+        .label_style(style::text())
         .set_all_tick_mark_size(4)
         .draw()?;
     Ok(chart)
-}
-
-/// Returns a label for each row, from top to bottom.
-fn rows<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Labels {
-    let number = names.len() as f64;
-    let place = |nth: usize| 1.0 - (nth as f64 + 0.5) / number;
-    let row = |(nth, name): (usize, &str)| (place(nth), name.to_owned());
-    Labels(names.enumerate().map(row).collect())
 }
 
 #[cfg(test)]

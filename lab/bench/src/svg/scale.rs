@@ -1,139 +1,77 @@
 //! From values to positions along an axis, and its ticks.
 
-use super::Labels;
+use std::ops::Range;
+
+use plotters::coord::combinators::LogCoord;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
 use crate::plot::Scale;
 
-/// Steps of a decade that make round ticks.
-const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
-
-/// A part of an axis, with its two ends.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ruler {
-    scale: Scale,
-    /// Ends, as positions.
-    low: f64,
-    high: f64,
-}
-
-/// Position of a ruler's lower end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Foot {
-    /// At the smallest value, or the round one below: for points.
-    AtSmallest,
-    /// Well below it: bars have a length.
-    Below,
+/// Axis in one of the two scales.
+pub(super) enum Ruler {
+    Linear(RangedCoordf64),
+    Log(LogCoord<f64>),
 }
 
 impl Ruler {
-    /// Makes a ruler for `values`, without those that have no position.
-    pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, foot: Foot) -> Self {
+    /// Makes a ruler for those of `values` that have a position: from 0, or for whole decades.
+    pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
+        let values = values.filter(|value| has_position(scale, *value));
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
+            (low.min(it), high.max(it))
+        });
         match scale {
-            Scale::Linear => Self::linear(values),
-            Scale::Log => Self::log(values, foot),
+            Scale::Linear if low <= high => {
+                Ruler::Linear((low.min(0.0)..high.max(f64::MIN_POSITIVE) * 1.02).into())
+            }
+            Scale::Linear => Ruler::Linear((0.0..1.0).into()),
+            Scale::Log if low <= high => {
+                // A value at the lower end would have no length as a bar.
+                let [low, high] = [(low * 0.9).log10().floor(), high.log10().ceil()];
+                Ruler::Log((10_f64.powf(low)..10_f64.powf(high)).log_scale().into())
+            }
+            Scale::Log => Ruler::Log((1.0..10.0).log_scale().into()),
         }
     }
 
-    fn linear(values: impl Iterator<Item = f64>) -> Self {
-        let (low, high) = ends(values.filter(|it| it.is_finite()).chain([0.0]));
-        let high = if high > low { high } else { low + 1.0 };
-        let step = round_above((high - low) / 5.0);
-        Ruler {
-            scale: Scale::Linear,
-            low: (low / step).floor() * step,
-            high: (high / step).ceil() * step,
-        }
-    }
-
-    fn log(values: impl Iterator<Item = f64>, foot: Foot) -> Self {
-        let (low, high) = ends(values.filter(|it| it.is_finite() && *it > 0.0));
-        let (low, high) = if low <= high {
-            (low, high)
-        } else {
-            (1.0, 10.0)
-        };
-        let low = match foot {
-            Foot::AtSmallest => low,
-            Foot::Below => low / 1.5,
-        };
-        let (low, mut high) = (round_below(low), round_above(high));
-        if high <= low {
-            high = low * 10.0;
-        }
-        Ruler {
-            scale: Scale::Log,
-            low: low.log10(),
-            high: high.log10(),
-        }
-    }
-
-    /// Returns the position of `value`: 0 is the lower end, 1 the upper one. None if it has no
-    /// position.
-    pub(super) fn place(&self, value: f64) -> Option<f64> {
-        let position = match self.scale {
-            Scale::Linear => value,
-            Scale::Log => value.log10(),
-        };
-        let place = (position - self.low) / (self.high - self.low);
-        place.is_finite().then(|| place.clamp(0.0, 1.0))
-    }
-
-    /// Lists at most about `most` ticks.
-    pub(super) fn labels(&self, most: usize) -> Labels {
-        let ticks = match self.scale {
-            Scale::Linear => self.linear_ticks(most),
-            Scale::Log => self.log_ticks(most),
-        };
-        let label = |value| Some((self.place(value)?, short(value)));
-        Labels(ticks.into_iter().filter_map(label).collect())
-    }
-
-    fn linear_ticks(&self, most: usize) -> Vec<f64> {
-        let step = round_above((self.high - self.low) / most.max(1) as f64);
-        let first = (self.low / step).ceil() as i64;
-        let last = (self.high / step + 1e-9).floor() as i64;
-        (first..=last).map(|nth| nth as f64 * step).collect()
-    }
-
-    fn log_ticks(&self, most: usize) -> Vec<f64> {
-        let decades = self.low.floor() as i32..=self.high.ceil() as i32;
-        let inside = |value: &f64| (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10());
-        let fine: Vec<f64> = decades
-            .clone()
-            .flat_map(|decade| ROUND.map(|step| step * 10_f64.powi(decade)))
-            .filter(inside)
-            .collect();
-        if fine.len() <= most {
-            return fine;
-        }
-        let whole: Vec<f64> = decades
-            .map(|decade| 10_f64.powi(decade))
-            .filter(inside)
-            .collect();
-        let every = whole.len().div_ceil(most.max(1)).max(1);
-        whole.into_iter().step_by(every).collect()
+    /// Makes a ruler for rows, from top to bottom.
+    pub(super) fn rows(number: usize) -> Self {
+        Ruler::Linear((number as f64..0.0).into())
     }
 }
 
-fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
-        (low.min(it), high.max(it))
-    })
+impl Ranged for Ruler {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        match self {
+            Ruler::Linear(axis) => axis.map(value, limit),
+            Ruler::Log(axis) => axis.map(value, limit),
+        }
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self {
+            _ if hint.weight().allow_light_points() => Vec::new(),
+            Ruler::Linear(axis) => axis.key_points(hint),
+            Ruler::Log(axis) => axis.key_points(hint),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        match self {
+            Ruler::Linear(axis) => axis.range(),
+            Ruler::Log(axis) => axis.range(),
+        }
+    }
 }
 
-/// Returns the round value that is at least `value`.
-fn round_above(value: f64) -> f64 {
-    let decade = 10_f64.powf(value.log10().floor());
-    let step = ROUND
-        .into_iter()
-        .find(|it| it * decade >= value * (1.0 - 1e-9));
-    step.unwrap_or(10.0) * decade
-}
-
-fn round_below(value: f64) -> f64 {
-    let decade = 10_f64.powf(value.log10().floor());
-    let steps = ROUND.into_iter().rev();
-    let mut fitting = steps.filter(|it| it * decade <= value * (1.0 + 1e-9));
-    fitting.next().unwrap_or(1.0) * decade
+/// Returns true if a value has a position in this scale.
+pub(super) fn has_position(scale: Scale, value: f64) -> bool {
+    value.is_finite() && (scale == Scale::Linear || value > 0.0)
 }
 
 /// Formats a value with at most three significant digits, and with k, M and G for thousands.
@@ -163,48 +101,33 @@ pub(super) fn short(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn labels(ruler: &Ruler, most: usize) -> Vec<String> {
-        ruler.labels(most).0.into_iter().map(|it| it.1).collect()
-    }
-
-    fn log(values: &[f64]) -> Ruler {
-        Ruler::new(Scale::Log, values.iter().copied(), Foot::AtSmallest)
+    fn range(scale: Scale, values: &[f64]) -> Range<f64> {
+        Ruler::new(scale, values.iter().copied()).range()
     }
 
     #[test]
-    fn equal_ratios_are_equally_far_apart_on_a_log_ruler() {
-        let ruler = log(&[1.0, 1e6]);
-        let places = [1.0, 1e3, 1e6].map(|it| ruler.place(it).unwrap());
-        assert_eq!(places, [0.0, 0.5, 1.0]);
-        assert_eq!(
-            labels(&ruler, 7),
-            ["1", "10", "100", "1k", "10k", "100k", "1M"]
-        );
-        assert_eq!(labels(&ruler, 4), ["1", "100", "10k", "1M"]);
-        assert_eq!(labels(&log(&[3.0, 40.0]), 8), ["2", "5", "10", "20", "50"]);
+    fn a_log_ruler_has_whole_decades() {
+        let wide = range(Scale::Log, &[3.0, 4000.0]);
+        assert_eq!((wide.start, wide.end), (1.0, 10_000.0));
     }
 
     #[test]
     fn values_without_a_logarithm_have_no_position() {
-        let ruler = log(&[0.0, -1.0, f64::NAN, 1.0, 10.0]);
-        assert_eq!(labels(&ruler, 3), ["1", "10"]);
-        assert_eq!(ruler.place(0.0), None);
-        assert_eq!(ruler.place(-1.0), None);
-        assert_eq!(log(&[]).place(10.0), Some(1.0));
+        let some = range(Scale::Log, &[0.0, -1.0, f64::NAN, 2.0, 9.0]);
+        assert_eq!((some.start, some.end), (1.0, 10.0));
+        let none = range(Scale::Log, &[]);
+        assert_eq!((none.start, none.end), (1.0, 10.0));
     }
 
     #[test]
     fn a_bar_of_the_smallest_value_has_a_length() {
-        let ruler = Ruler::new(Scale::Log, [1.0, 100.0].into_iter(), Foot::Below);
-        assert!(ruler.place(1.0).unwrap() > 0.05);
+        assert!(range(Scale::Log, &[1.0, 100.0]).start < 1.0);
     }
 
     #[test]
-    fn a_linear_ruler_begins_at_nothing_and_ends_at_a_round_value() {
-        let ruler = Ruler::new(Scale::Linear, [3.0, 9.4].into_iter(), Foot::Below);
-        assert_eq!(labels(&ruler, 5), ["0", "2", "4", "6", "8", "10"]);
-        let none = Ruler::new(Scale::Linear, [0.0].into_iter(), Foot::Below);
-        assert_eq!(none.place(0.0), Some(0.0));
+    fn a_linear_ruler_begins_at_nothing() {
+        assert_eq!(range(Scale::Linear, &[3.0, 9.4]).start, 0.0);
+        assert!(range(Scale::Linear, &[0.0]).end > 0.0);
     }
 
     #[test]

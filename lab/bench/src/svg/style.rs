@@ -6,7 +6,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::plot::Role;
 
 pub(super) const TEXT: RGBColor = RGBColor(0x24, 0x29, 0x2f);
-pub(super) const GROUND: RGBColor = RGBColor(0xff, 0xff, 0xff);
 pub(super) const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
 pub(super) const AXIS: RGBColor = RGBColor(0x6e, 0x77, 0x81);
 const OURS: RGBColor = RGBColor(0x0b, 0x61, 0xa4);
@@ -25,15 +24,15 @@ pub(super) const RIVALS: [RGBColor; 5] = [
 /// Distance of two lines of text in pixels.
 pub(super) const LINE: i32 = 16;
 
-/// Returns the style of text, left of its position and above it.
-pub(super) fn text(colour: RGBColor) -> TextStyle<'static> {
+/// Returns the style of text, below its position and right of it.
+pub(super) fn text() -> TextStyle<'static> {
     // The backend divides it by 1.24.
-    ("sans-serif", 12.0 * 1.24).into_font().color(&colour)
+    ("sans-serif", 12.0 * 1.24).into_font().color(&TEXT)
 }
 
 /// Returns the style of text whose middle is at the height of its position.
 pub(super) fn beside(position: HPos) -> TextStyle<'static> {
-    text(TEXT).pos(Pos::new(position, VPos::Center))
+    text().pos(Pos::new(position, VPos::Center))
 }
 
 /// Returns an upper bound for the width of `text` in pixels, in whatever font the reader has.
@@ -47,11 +46,6 @@ pub(super) fn width(text: &str) -> i32 {
         _ => 0.63,
     };
     (text.chars().map(em).sum::<f64>() * 12.0).ceil() as i32
-}
-
-/// Returns the width of the widest text.
-pub(super) fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> i32 {
-    texts.map(width).max().unwrap_or(0)
 }
 
 /// Returns the colour of a subject whose name is beside it, so all rivals may have one.
