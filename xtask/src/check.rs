@@ -143,20 +143,16 @@ fn run_tests(binaries: &mut [TestBinary], tally: &mut Tally) -> Result {
     });
     let documentation = tests(WITHOUT_EXPERIMENTS).arg("--doc");
     let of_documentation = ("documentation".to_owned(), documentation);
-    let ended = pool::each(
-        of_binaries.chain([of_documentation]),
-        |(name, process)| -> Result<(String, Finished)> {
-            let start = Instant::now();
-            let finished = process.quiet().finish()?;
-            let seconds = start.elapsed().as_secs_f64();
-            // One print: another thread prints too.
-            println!("\n{name}, {seconds:.1} s:\n{}", finished.output);
-            Ok((name, finished))
-        },
-    );
+    let ended = pool::each(of_binaries.chain([of_documentation]), |(name, process)| {
+        let start = Instant::now();
+        let finished = process.quiet().finish()?;
+        let seconds = start.elapsed().as_secs_f64();
+        // One print: another thread prints too.
+        println!("\n{name}, {seconds:.1} s:\n{}", finished.output);
+        Ok((name, finished))
+    })?;
     let mut failed = Vec::new();
-    for ended in ended {
-        let (name, finished) = ended?;
+    for (name, finished) in ended {
         tally.add(&finished.output);
         if finished.end != End::Success {
             failed.push(name);

@@ -137,7 +137,7 @@ impl Form {
         if chosen.is_empty() {
             return Err("there are no tests".into());
         }
-        let ended = pool::each(chosen, |binary| -> Result<(String, Finished)> {
+        let ended = pool::each(chosen, |binary| {
             let mut process = self.program(&binary.path).directory(&binary.package);
             if extent == Extent::Short {
                 process = process.env("PROPTEST_CASES", "8");
@@ -147,10 +147,9 @@ impl Form {
             }
             let line = process.line();
             Ok((line, process.limit(LIMIT).quiet().finish()?))
-        });
+        })?;
         let mut failed = Vec::new();
-        for ended in ended {
-            let (line, Finished { end, output }) = ended?;
+        for (line, Finished { end, output }) in ended {
             tally.add(&output);
             for skipped in output.lines().filter(|line| line.contains("skipped: ")) {
                 println!("{skipped}");

@@ -106,16 +106,16 @@ impl Exploration {
         }
         let count = models.len();
         let end = self.limit_of_all.map(|limit| Instant::now() + limit);
-        let explored = pool::each(models, |model| self.explore_one(model, self.first(), end));
-        let mut explored = explored.into_iter().collect::<Result<Vec<Explored>>>()?;
-        if self.first() != self.limit {
+        let first = self.first();
+        let mut explored = pool::each(models, |model| self.explore_one(model, first, end))?;
+        if first != self.limit {
             // The long ones come last: they take no time from those that end.
             let is_long = |model: &Explored| model.end == End::TimedOut;
             let long: Vec<Explored> = explored
                 .extract_if(.., |explored| is_long(explored))
                 .collect();
-            let again = pool::each(long, |long| self.explore_one(long.model, self.limit, end));
-            explored.extend(again.into_iter().collect::<Result<Vec<Explored>>>()?);
+            let again = |long: Explored| self.explore_one(long.model, self.limit, end);
+            explored.extend(pool::each(long, again)?);
         }
         let with = |wanted: fn(End) -> bool| -> Vec<&str> {
             let ended = explored.iter().filter(|model| wanted(model.end));

@@ -46,99 +46,50 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
+macro_rules! commands {
+    ($($name:literal $arguments:literal $run:path: $summary:literal,)+) => {
+        &[$(Command {
+            name: $name,
+            arguments: $arguments,
+            summary: $summary,
+            run: $run,
+        },)+]
+    };
+}
+
 /// All subcommands, in the order in which the help lists them.
-const COMMANDS: &[Command] = &[
-    Command {
-        name: "budget",
-        arguments: "",
-        summary: "count the code, and compare it with the budgets",
-        run: budget::run,
-    },
-    Command {
-        name: "check",
-        arguments: "",
-        summary: "run everything that continuous integration runs",
-        run: check::run,
-    },
-    Command {
-        name: "cost",
-        arguments: "[--write | --show OPERATION OPEN]",
-        summary: "count instructions and cache lines of operations, against the budgets",
-        run: cost::run,
-    },
-    Command {
-        name: "degraded",
-        arguments: "",
-        summary: "test the library without rseq, without membarrier, and on one CPU",
-        run: degraded::run,
-    },
-    Command {
-        name: "figures",
-        arguments: "",
-        summary: "write the figures of the run in docs/figures.md into the other documents",
-        run: figures::run,
-    },
-    Command {
-        name: "full",
-        arguments: "[--list | --only STEP...]",
-        summary: "run the checks that take hours",
-        run: full::run,
-    },
-    Command {
-        name: "instructions",
-        arguments: "[--write]",
-        summary: "count the instructions of operations on each architecture, under QEMU",
-        run: instructions::run,
-    },
-    Command {
-        name: "kernel",
-        arguments: "[--cpus N] [--debug] | --c",
-        summary: "boot the example kernel in QEMU, with 4 CPUs, or the one in C",
-        run: kernel::run,
-    },
-    Command {
-        name: "layers",
-        arguments: "",
-        summary: "check that `unsafe` and memory orderings stay in the lowest layer",
-        run: layers::run,
-    },
-    Command {
-        name: "loom",
-        arguments: "[NAME] [--preemptions N]",
-        summary: "explore all models, or those whose path contains NAME",
-        run: loom::run,
-    },
-    Command {
-        name: "mutate",
-        arguments: "[--list] [WORD]",
-        summary: "weaken each ordering and fence: a model must fail",
-        run: mutate::mutate,
-    },
-    Command {
-        name: "package",
-        arguments: "",
-        summary: "make the archives that are published, and build a program on them",
-        run: package::run,
-    },
-    Command {
-        name: "platform",
-        arguments: "[--write]",
-        summary: "time the library on the hooks of a platform, beside `std`",
-        run: platform::run,
-    },
-    Command {
-        name: "programs",
-        arguments: "[NAME [ARGUMENTS]]",
-        summary: "run programs that others wrote on fdtable",
-        run: programs::run,
-    },
-    Command {
-        name: "tidy",
-        arguments: "[--lower | --list [PART]]",
-        summary: "check the style of comments, documents and commit subjects",
-        run: tidy::run,
-    },
-];
+const COMMANDS: &[Command] = commands! {
+    "budget" "" budget::run:
+        "count the code, and compare it with the budgets",
+    "check" "" check::run:
+        "run everything that continuous integration runs",
+    "cost" "[--write | --show OPERATION OPEN]" cost::run:
+        "count instructions and cache lines of operations, against the budgets",
+    "degraded" "" degraded::run:
+        "test the library without rseq, without membarrier, and on one CPU",
+    "figures" "" figures::run:
+        "write the figures of the run in docs/figures.md into the other documents",
+    "full" "[--list | --only STEP...]" full::run:
+        "run the checks that take hours",
+    "instructions" "[--write]" instructions::run:
+        "count the instructions of operations on each architecture, under QEMU",
+    "kernel" "[--cpus N] [--debug] | --c" kernel::run:
+        "boot the example kernel in QEMU, with 4 CPUs, or the one in C",
+    "layers" "" layers::run:
+        "check that `unsafe` and memory orderings stay in the lowest layer",
+    "loom" "[NAME] [--preemptions N]" loom::run:
+        "explore all models, or those whose path contains NAME",
+    "mutate" "[--list] [WORD]" mutate::mutate:
+        "weaken each ordering and fence: a model must fail",
+    "package" "" package::run:
+        "make the archives that are published, and build a program on them",
+    "platform" "[--write]" platform::run:
+        "time the library on the hooks of a platform, beside `std`",
+    "programs" "[NAME [ARGUMENTS]]" programs::run:
+        "run programs that others wrote on fdtable",
+    "tidy" "[--lower | --list [PART]]" tidy::run:
+        "check the style of comments, documents and commit subjects",
+};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

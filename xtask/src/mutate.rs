@@ -14,12 +14,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::process::{End, Finished, Process, test_binaries};
-use crate::{Result, root, target};
+use crate::{Result, pool, root, target};
 
 mod allowed;
 mod source;
@@ -65,9 +63,6 @@ const TOO_MANY_STEPS: &str = "Model exceeded maximum number of branches";
 
 /// Beginning of the last line of a record; milliseconds follow.
 const TIME: &str = "time: ";
-
-/// How many models run at a time.
-const WORKERS: usize = 2;
 
 /// One site with one weaker ordering, or without its fence.
 struct Mutation {
@@ -242,13 +237,13 @@ fn weaken(
     let models = models()?;
     let total: Duration = models.iter().map(|model| model.time).sum();
     println!(
-        "{} models pass on the source as it is, in {:.0} s of {WORKERS} at a time",
+        "{} models pass on the source as it is, in {:.0} s of {} at a time",
         models.len(),
-        total.as_secs_f64()
+        total.as_secs_f64(),
+        pool::cpus()
     );
     require_known(&models, known)?;
-    let verdicts = in_parallel(mutations.len(), |index| {
-        let mutation = &mutations[index];
+    let verdicts = pool::each(mutations, |mutation| {
         let start = Instant::now();
         let listed = allowed.contains_key(&mutation.key);
         let patience = if listed {
@@ -440,10 +435,7 @@ fn models() -> Result<Vec<Model>> {
             }
         }
     }
-    let mut models = in_parallel(models.len(), |index| {
-        let (binary, name) = &models[index];
-        Model::observe(binary, name)
-    })?;
+    let mut models = pool::each(models, |(binary, name)| Model::observe(&binary, &name))?;
     models.sort_by_key(|model| model.time);
     Ok(models)
 }
@@ -528,36 +520,6 @@ fn scratch() -> PathBuf {
     target().join("mutate")
 }
 
-/// Calls `f` with each number below `count`, on [`WORKERS`] threads; stops at the first error.
-fn in_parallel<T: Send>(count: usize, f: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let left = Mutex::new(0..count);
-    let results = Mutex::new(BTreeMap::new());
-    let work = || {
-        loop {
-            let next = locked(&left).next();
-            let Some(index) = next else {
-                return;
-            };
-            let result = f(index);
-            if result.is_err() {
-                *locked(&left) = 0..0;
-            }
-            locked(&results).insert(index, result);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(work);
-        }
-    });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.into_values().collect()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -593,21 +555,5 @@ mod tests {
         assert!(judged("exec sleep 100").unwrap() == Outcome::Stopped);
         assert!(judged("echo panicked at a:; exec sleep 100").unwrap() == Outcome::Caught);
         assert!(judged("echo no such file; exit 1").is_err());
-    }
-
-    #[test]
-    fn work_in_parallel_has_its_results_in_order_or_the_first_error() {
-        assert_eq!(
-            in_parallel(5, |index| Ok(index * 2)).unwrap(),
-            [0, 2, 4, 6, 8]
-        );
-        let fails = in_parallel(5, |index| {
-            if index == 1 {
-                Err("one".into())
-            } else {
-                Ok(())
-            }
-        });
-        assert_eq!(fails.unwrap_err().to_string(), "one");
     }
 }

@@ -1,29 +1,41 @@
 //! Work that runs beside other work: as many pieces at a time as there are CPUs.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::thread;
 
-/// Calls `work` with each item, on as many threads as the machine has CPUs, in the order of the
-/// items. The results come in the order in which the calls end.
+use crate::Result;
+
+/// Does the work on each item, and returns the results in the order of the items. After a failure
+/// no other item is begun.
+///
+/// # Errors
+///
+/// Those of the work: the first in the order of the items.
 pub(crate) fn each<T: Send, R: Send>(
     items: impl IntoIterator<Item = T, IntoIter: Send>,
-    work: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
-    let items = Mutex::new(items.into_iter());
-    let results = Mutex::new(Vec::new());
-    // A statement of its own, so that the lock is not held while the item is worked on.
-    let next = || items.lock().expect("no iterator panics").next();
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let items = Mutex::new(items.into_iter().enumerate());
+    let results = Mutex::new(BTreeMap::new());
+    let left = || items.lock().expect("no iterator panics");
+    let next = || left().next();
     thread::scope(|scope| {
         for _ in 0..cpus() {
             scope.spawn(|| {
-                while let Some(item) = next() {
+                while let Some((nth, item)) = next() {
                     let result = work(item);
-                    results.lock().expect("a push does not panic").push(result);
+                    if result.is_err() {
+                        left().by_ref().for_each(drop);
+                    }
+                    let mut results = results.lock().expect("an insert does not panic");
+                    results.insert(nth, result);
                 }
             });
         }
     });
-    results.into_inner().expect("a push does not panic")
+    let results = results.into_inner().expect("an insert does not panic");
+    results.into_values().collect()
 }
 
 /// The number of CPUs that this process may use.
@@ -36,9 +48,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_item_is_worked_on_once() {
-        let mut results = each(0..100, |item| item * 2);
-        results.sort_unstable();
+    fn results_are_in_order() {
+        let results = each(0..100, |item| Ok(item * 2)).unwrap();
         assert_eq!(results, (0..100).map(|item| item * 2).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_first_error_is_the_result_and_ends_the_work() {
+        let fails = each(0..1000, |item| match item {
+            1 => Err("one".into()),
+            _ => Ok(()),
+        });
+        assert_eq!(fails.unwrap_err().to_string(), "one");
     }
 }

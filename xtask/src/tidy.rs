@@ -117,10 +117,10 @@ fn findings() -> Result<Vec<Finding>> {
         };
         for (index, line) in prose.into_iter().enumerate() {
             for rule in RULES {
-                for _ in 0..(rule.count)(&line) {
+                for _ in 0..(rule.1)(&line) {
                     found.push(Finding {
                         part: part.clone(),
-                        rule: rule.name,
+                        rule: rule.0,
                         file: source::shown(&path),
                         line: index + 1,
                         text: line.text.clone(),

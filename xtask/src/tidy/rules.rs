@@ -33,45 +33,24 @@ enum Width {
     Free,
 }
 
-pub(super) struct Rule {
-    pub(super) name: &'static str,
-    /// The number of findings in a line.
-    pub(super) count: fn(&Prose) -> usize,
-}
+/// A rule: its name, and the number of findings in a line.
+pub(super) type Rule = (&'static str, fn(&Prose) -> usize);
 
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        name: "who",
-        count: headless_who,
-    },
-    Rule {
-        name: "tells-whether",
-        count: |line| pairs(line, "tells", "whether"),
-    },
-    Rule {
-        name: "processor",
-        count: |line| words(line, &["processor", "processors"]),
-    },
-    Rule {
-        name: "for-ever",
-        count: |line| pairs(line, "for", "ever"),
-    },
-    Rule {
-        name: "somebody",
-        count: |line| words(line, &["somebody", "nobody", "everybody"]),
-    },
-    Rule {
-        name: "headless",
-        count: headless_sentences,
-    },
-    Rule {
-        name: "is-to-be",
-        count: |line| triples(line, &["is", "are", "was", "were"], "to", "be"),
-    },
-    Rule {
-        name: "width",
-        count: too_wide,
-    },
+    ("who", headless_who),
+    ("tells-whether", |line| pairs(line, "tells", "whether")),
+    ("processor", |line| {
+        words(line, &["processor", "processors"])
+    }),
+    ("for-ever", |line| pairs(line, "for", "ever")),
+    ("somebody", |line| {
+        words(line, &["somebody", "nobody", "everybody"])
+    }),
+    ("headless", headless_sentences),
+    ("is-to-be", |line| {
+        triples(line, &["is", "are", "was", "were"], "to", "be")
+    }),
+    ("width", too_wide),
 ];
 
 /// Persons: `who` is no finding where it follows one of these words.
@@ -258,12 +237,8 @@ mod tests {
     use super::*;
 
     fn findings(prose: &[Prose]) -> Vec<&'static str> {
-        let of_line = |line| RULES.iter().filter(move |rule| (rule.count)(line) > 0);
-        prose
-            .iter()
-            .flat_map(of_line)
-            .map(|rule| rule.name)
-            .collect()
+        let of_line = |line| RULES.iter().filter(move |rule| (rule.1)(line) > 0);
+        prose.iter().flat_map(of_line).map(|rule| rule.0).collect()
     }
 
     #[test]
