@@ -23,7 +23,7 @@ mod row;
 
 pub use old::Old;
 use old::{experiments, headline};
-use row::{Change, Direction, Row, rows};
+use row::{Change, Measured, rows};
 
 /// The comparison with an earlier run, as text for people.
 #[derive(Debug)]
@@ -37,6 +37,9 @@ pub struct Comparison {
     /// The number of unchanged medians, and the rows that could not be compared.
     pub remarks: Vec<String>,
 }
+
+/// Header of every table.
+const HEADER: [&str; 4] = ["", "before", "now", "now ÷ before"];
 
 /// The result over all rows.
 #[derive(Default)]
@@ -105,17 +108,14 @@ fn differences(experiment: &str, old: &Value, new: &Value) -> Vec<String> {
         let (old, new) = (old.pointer(pointer), new.pointer(pointer));
         (old != new).then(|| format!("{what}: {} → {}", shown(old), shown(new)))
     };
-    let mut found: Vec<_> = parts
-        .into_iter()
-        .filter_map(|(what, pointer)| differ(what, pointer))
-        .map(|it| format!("The {it}."))
-        .collect();
+    let found = parts.into_iter();
+    let found = found.filter_map(|(what, pointer)| differ(what, pointer));
+    let mut found: Vec<_> = found.map(|it| format!("The {it}.")).collect();
+    let what = "distance of a cache line to the other CPU";
+    let distance = differ(what, "/machine/line_round_trip/distance");
     found.extend(
-        differ(
-            "distance of a cache line to the other CPU",
-            "/machine/line_round_trip/distance",
-        )
-        .map(|it| format!("{experiment}, {it}: contended figures differ by up to 4 times.")),
+        distance
+            .map(|it| format!("{experiment}, {it}: contended figures differ by up to 4 times.")),
     );
     found.extend(differ("configuration", "/config").map(|it| format!("{experiment}, {it}.")));
     found
@@ -123,32 +123,31 @@ fn differences(experiment: &str, old: &Value, new: &Value) -> Vec<String> {
 
 impl Tally {
     fn compare(&mut self, experiment: &str, old: &Value, new: &Value) {
-        let mut before: Vec<Option<Row>> = rows(old).into_iter().map(Some).collect();
-        for row in rows(new) {
-            let name = format!("{experiment}: {}", row.name());
-            let same = |it: &&mut Option<Row>| it.as_ref().is_some_and(|it| it.is(&row));
-            match before.iter_mut().find(same).and_then(Option::take) {
-                Some(old) => self.compare_rows(&name, &old, &row),
-                None => self.new.push(name),
+        let mut before = rows(old);
+        for (name, now) in rows(new) {
+            let full = format!("{experiment}: {name}");
+            match before.remove(&name) {
+                Some(old) => self.compare_rows(&full, old, &now),
+                None => self.new.push(full),
             }
         }
-        let gone = before.iter().flatten();
+        let gone = before.into_keys();
         self.gone
-            .extend(gone.map(|row| format!("{experiment}: {}", row.name())));
+            .extend(gone.map(|name| format!("{experiment}: {name}")));
     }
 
-    fn compare_rows(&mut self, name: &str, old: &Row, new: &Row) {
-        for (field, before) in old.measured() {
-            match new
-                .summary(field)
-                .map(|after| Change::of(field, before, after))
-            {
-                Some(Some(change)) if change.is_beyond_noise() => {
+    fn compare_rows(&mut self, name: &str, old: Measured, new: &Measured) {
+        for (field, before) in old {
+            let Some(after) = new.get(&field) else {
+                self.gone.push(format!("{name}, {field}"));
+                continue;
+            };
+            match Change::of(field, before, *after) {
+                Some(change) if change.is_beyond_noise() => {
                     self.changes.push((name.to_owned(), change));
                 }
-                Some(Some(_)) => self.within_noise += 1,
-                Some(None) => self.not_judged += 1,
-                None => self.gone.push(format!("{name}, {field}")),
+                Some(_) => self.within_noise += 1,
+                None => self.not_judged += 1,
             }
         }
     }
@@ -157,40 +156,29 @@ impl Tally {
         let largest = |change: &Change| -change.size();
         self.changes
             .sort_by(|(_, one), (_, other)| largest(one).total_cmp(&largest(other)));
-        let directions = [
-            (Direction::Slower, "Slower, beyond the noise"),
-            (Direction::Faster, "Faster, beyond the noise"),
-            (Direction::Other, "Changed, beyond the noise"),
-        ];
-        let mut tables: Vec<_> = directions
-            .into_iter()
-            .map(|(direction, caption)| self.changed(direction, caption))
-            .collect();
+        let directions = ["Slower", "Faster", "Changed"];
+        let mut tables: Vec<_> = directions.map(|it| self.changed(it)).into();
         tables.push(headlines(old, new));
         tables.retain(|table| !table.rows.is_empty());
         tables
     }
 
-    fn changed(&self, direction: Direction, caption: &str) -> Table {
+    fn changed(&self, direction: &str) -> Table {
         let line = |(name, change): &(String, Change)| {
-            vec![
+            [
                 format!("{name}, {}", change.field),
                 spread(&change.old),
                 spread(&change.new),
                 ratio(change.ratio()),
             ]
         };
-        let fitting = self
-            .changes
-            .iter()
-            .filter(|(_, it)| it.direction() == direction);
-        Table {
-            caption: format!("{caption}: median (10th–90th percentile)"),
-            header: ["", "before", "now", "now ÷ before"]
-                .map(str::to_owned)
-                .to_vec(),
-            rows: fitting.map(line).collect(),
-        }
+        let fitting = self.changes.iter();
+        let fitting = fitting.filter(|(_, it)| it.direction() == direction);
+        Table::new(
+            format!("{direction}, beyond the noise: median (10th–90th percentile)"),
+            HEADER,
+            fitting.map(line),
+        )
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -233,16 +221,10 @@ fn headlines(old: &Old, new: &Value) -> Table {
             let shown = |value: Option<&f64>| value.map_or("-".to_owned(), |it| ratio(*it));
             let quotient = old.zip(new).map(|(old, new)| new / old);
             let key = key.clone();
-            rows.push(vec![key, shown(old), shown(new), shown(quotient.as_ref())]);
+            rows.push([key, shown(old), shown(new), shown(quotient.as_ref())]);
         }
     }
-    Table {
-        caption: "Headline figures".to_owned(),
-        header: ["", "before", "now", "now ÷ before"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows,
-    }
+    Table::new("Headline figures", HEADER, rows)
 }
 
 impl fmt::Display for Comparison {
