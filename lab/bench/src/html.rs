@@ -106,9 +106,8 @@ fn contents(reports: &[Report], compared: Option<&Comparison>) -> Markup {
                 @for report in reports {
                     li {
                         a href={ "#" (report.experiment) } { (report.experiment) }
-                        @if let Some((reached, all)) = score(report) {
-                            " " span.note { (reached) "/" (all) }
-                        }
+                        @let (reached, all) = score(report.headline.iter());
+                        @if all > 0 { " " span.note { (reached) "/" (all) } }
                     }
                 }
             }
@@ -116,29 +115,24 @@ fn contents(reports: &[Report], compared: Option<&Comparison>) -> Markup {
     }
 }
 
-/// Counts the reached goals and all goals; none if there are no goals.
-fn score(report: &Report) -> Option<(usize, usize)> {
-    let judged = |figure: &Figure| figure.goal.reached(figure.value);
-    let judged: Vec<bool> = report.headline.iter().filter_map(judged).collect();
-    let reached = judged.iter().filter(|&&reached| reached).count();
-    (!judged.is_empty()).then_some((reached, judged.len()))
+/// Counts the reached goals, and all goals.
+fn score<'a>(figures: impl Iterator<Item = &'a Figure>) -> (usize, usize) {
+    let judged = figures.filter_map(|it| it.goal.reached(it.value));
+    judged.fold((0, 0), |(reached, all), is_reached| {
+        (reached + usize::from(is_reached), all + 1)
+    })
 }
 
 /// Lists every figure that has a goal.
 fn goals(reports: &[Report]) -> Markup {
-    let figures = reports.iter().flat_map(|report| &report.headline);
-    let judged: Vec<_> = figures
-        .filter(|it| it.goal.reached(it.value).is_some())
-        .collect();
-    let reached = judged
-        .iter()
-        .filter(|it| it.goal.reached(it.value) == Some(true))
-        .count();
+    let figures = || reports.iter().flat_map(|report| &report.headline);
+    let (reached, all) = score(figures());
+    let judged = figures().filter(|it| !it.outcome().is_empty());
     html! {
         section id="goals" {
             h2 { "Goals" }
-            p { (reached) " of " (judged.len()) " goals are reached." }
-            (figures_table(&judged, "Every figure that has a goal"))
+            p { (reached) " of " (all) " goals are reached." }
+            (grid(&figures_table(judged, "Every figure that has a goal")))
         }
     }
 }
@@ -148,8 +142,7 @@ fn section(report: &Report) -> Markup {
         section id=(report.experiment) {
             h2 { (report.experiment) ": " (report.title) }
             div.plots { @for plot in &report.plots { (figure(plot)) } }
-            h3 { "Headline figures" }
-            (figures_table(&report.headline.iter().collect::<Vec<_>>(), "Headline figures"))
+            (grid(&figures_table(report.headline.iter(), "Headline figures")))
             @if !report.remarks.is_empty() {
                 h3 { "What this shows" }
                 ul.remarks { @for remark in &report.remarks { li { (remark) } } }
@@ -178,37 +171,28 @@ fn figure(plot: &Plot) -> Markup {
     }
 }
 
-fn figures_table(figures: &[&Figure], caption: &str) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(caption) {
-            table.figures {
-                thead {
-                    tr {
-                        th scope="col" { "Figure" }
-                        th.number scope="col" { "Value" }
-                        th.number scope="col" { "Goal" }
-                        th scope="col" { "Outcome" }
-                    }
-                }
-                tbody { @for figure in figures { (figure_row(figure)) } }
-            }
-        }
-    }
-}
-
-fn figure_row(figure: &Figure) -> Markup {
-    html! {
-        tr {
-            th scope="row" { code { (figure.key) } " " span.meaning { (figure.meaning) } }
-            td.number { (ratio(figure.value)) }
-            td.number { (figure.goal) }
-            @match figure.goal.reached(figure.value) {
-                Some(true) => td.reached { "✓ reached" },
-                Some(false) => td.missed { "✗ not reached" },
-                None => td.note { "no goal" },
-            }
-        }
-    }
+fn figures_table<'a>(figures: impl Iterator<Item = &'a Figure>, caption: &str) -> Table {
+    let line = |figure: &Figure| {
+        let outcome = match figure.goal.reached(figure.value) {
+            Some(true) => "✓ reached",
+            Some(false) => "✗ not reached",
+            None => "no goal",
+        };
+        let Figure {
+            key,
+            value,
+            goal,
+            meaning,
+        } = figure;
+        [
+            format!("{meaning}: {key}"),
+            ratio(*value),
+            goal.to_string(),
+            outcome.to_owned(),
+        ]
+    };
+    let header = ["Figure", "Value", "Goal", "Outcome"];
+    Table::new(caption, header, figures.map(line))
 }
 
 fn grid(table: &Table) -> Markup {
@@ -222,6 +206,8 @@ fn grid(table: &Table) -> Markup {
                         tr {
                             @for (column, cell) in row.iter().enumerate() {
                                 @if column == 0 { th scope="row" { (cell) } }
+                                @else if cell.starts_with('✓') { td.reached { (cell) } }
+                                @else if cell.starts_with('✗') { td.missed { (cell) } }
                                 @else { td.number { (cell) } }
                             }
                         }

@@ -39,17 +39,10 @@ impl fmt::Display for FiguresMarkdown<'_> {
 const HEADER: &str = "|  | key | value | goal | outcome |\n| --- | ---: | ---: | ---: | ---: |";
 
 fn row(figure: &Figure) -> String {
-    let outcome = match figure.goal.reached(figure.value) {
-        Some(true) => "reached",
-        Some(false) => "not reached",
-        None => "",
-    };
     let [meaning, key] = [&figure.meaning, figure.key].map(text);
-    let value = ratio(figure.value);
-    format!(
-        "| {meaning} | {key} | {value} | {} | {outcome} |",
-        figure.goal
-    )
+    let (value, outcome) = (ratio(figure.value), figure.outcome());
+    let goal = figure.goal;
+    format!("| {meaning} | {key} | {value} | {goal} | {outcome} |")
 }
 
 /// Escapes characters that are markup in Markdown or would end a cell.

@@ -109,6 +109,15 @@ impl Figure {
         figure.and(&format!("{case} (p10–p90 {low}–{high})"))
     }
 
+    /// Says in words if the goal is reached. Empty without one.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match self.goal.reached(self.value) {
+            Some(true) => "reached",
+            Some(false) => "not reached",
+            None => "",
+        }
+    }
+
     /// Adds to the meaning.
     #[must_use]
     pub fn and(mut self, more: &str) -> Self {
@@ -120,12 +129,10 @@ impl Figure {
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} = {}", self.meaning, self.key, ratio(self.value))?;
-        let outcome = match self.goal.reached(self.value) {
-            Some(true) => "reached",
-            Some(false) => "not reached",
-            None => return Ok(()),
-        };
-        write!(f, " (goal {}: {outcome})", self.goal)
+        match self.outcome() {
+            "" => Ok(()),
+            outcome => write!(f, " (goal {}: {outcome})", self.goal),
+        }
     }
 }
 
