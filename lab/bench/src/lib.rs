@@ -33,6 +33,7 @@ pub mod baseline;
 mod cache;
 pub mod calls;
 pub mod chat;
+mod child;
 pub mod compare;
 #[cfg(feature = "conflicts")]
 pub mod conflicts;

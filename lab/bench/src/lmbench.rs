@@ -47,7 +47,6 @@ mod work;
 
 use configuration::Configuration;
 use row::Row;
-use subject::Subject;
 
 /// Experiment that measures rows of lmbench.
 #[derive(Clone, Debug, Serialize)]
@@ -96,12 +95,12 @@ impl Lmbench {
             if round % self.renewed_after == 0 {
                 // The old ones end first, so that the new ones have the memory to themselves.
                 subjects.clear();
-                let begun = Configuration::ALL.map(|it| Subject::begin(&program, it));
+                let begun = Configuration::ALL.map(|it| subject::start(&program, it));
                 subjects = begun.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
             }
             for row in order(Row::ALL.len(), round) {
                 for place in order(subjects.len(), round * Row::ALL.len() + row) {
-                    ns[row][place].push(subjects[place].turn(Row::ALL[row], turn)?);
+                    ns[row][place].push(subject::turn(&mut subjects[place], Row::ALL[row], turn)?);
                 }
             }
             progress.step();

@@ -21,19 +21,19 @@
 //! ([`sampler`]).
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use fdtable::Files;
 use fdtable_vfs::{Object, RcuObject};
 use serde::{Deserialize, Serialize};
-use serde_json::{from_slice, from_str, to_string};
+use serde_json::{from_str, to_string};
 
 use super::conversation::{Conversation, Run};
 use super::descriptors::Descriptors;
 use crate::baseline::{RwLockBitmap, RwLockVec};
+use crate::child::Program;
 
 mod lookup;
 #[cfg(not(feature = "profile"))]
@@ -171,38 +171,24 @@ fn subject_of(table: &str) -> anyhow::Result<Hold> {
 /// # Errors
 /// If the process fails, or does not end.
 pub(super) fn take(program: &Path, request: &Request) -> anyhow::Result<Profile> {
-    let child = Command::new(program)
-        .args(["part", COMMAND, &to_string(request)?])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("starting {}", program.display()))?;
-    let printed = output_within(child, TIME_LIMIT)?;
-    from_slice(&printed).with_context(|| format!("{}: what its process printed", request.table))
+    let mut command = Command::new(program);
+    command.args(["part", COMMAND, &to_string(request)?]);
+    printed_by(&mut command).with_context(|| format!("{}: what its process printed", request.table))
 }
 
-/// Returns the output of a process, which is less than a pipe holds. Kills the process if it takes
-/// too long. The error of a process that fails has the reason that it printed.
-fn output_within(mut child: Child, limit: Duration) -> anyhow::Result<Vec<u8>> {
-    let began = Instant::now();
-    while child.try_wait()?.is_none() {
-        if began.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            bail!("the process did not end within {limit:?}");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    let output = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let reason = said.split("Stack backtrace:").next().unwrap_or_default();
-    ensure!(
-        output.status.success(),
-        "the process ended with {}: {}",
-        output.status,
-        reason.trim()
-    );
-    Ok(output.stdout)
+fn printed_by(command: &mut Command) -> anyhow::Result<Profile> {
+    let printed = Program::start("the profile", command)?.ask("", TIME_LIMIT);
+    let printed = printed.map_err(|error| {
+        let said = error.to_string();
+        anyhow!(
+            "{}",
+            said.split("Stack backtrace:")
+                .next()
+                .unwrap_or(&said)
+                .trim()
+        )
+    });
+    Ok(from_str(&printed?)?)
 }
 
 #[cfg(test)]
@@ -240,24 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_end_is_killed() {
-        let child = Command::new("sleep")
-            .arg("1000")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let error = output_within(child, Duration::from_millis(10)).unwrap_err();
-        assert!(error.to_string().contains("did not end"), "{error}");
-    }
-
-    #[test]
     fn the_error_of_a_process_that_fails_is_its_reason_without_a_stack_trace() {
         let script = "echo 'Error: no timer' >&2; echo 'Stack backtrace: main' >&2; exit 1";
-        let mut shell = Command::new("sh");
-        let piped = shell.args(["-c", script]).stderr(Stdio::piped());
-        let child = piped.stdout(Stdio::piped()).spawn().unwrap();
-        let error = output_within(child, TIME_LIMIT).unwrap_err().to_string();
-        assert!(error.ends_with("Error: no timer"), "{error}");
+        let error = printed_by(Command::new("sh").args(["-c", script])).unwrap_err();
+        assert!(error.to_string().ends_with("Error: no timer"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The configurations: with slabs and blocks, and without.
 
-use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{anyhow, ensure};
@@ -27,21 +26,12 @@ named! {
         NoColours = "no colours",
         /// The heap of the C library.
         NoSlabs = "no slabs",
-        /// The heap, and an array and bitmaps under a lock for descriptors.
+        /// That heap, and an array and bitmaps under a lock.
         Plain = "no slabs, no blocks",
     }
 }
 
 impl Configuration {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::NoColours => "no-colours",
-            Self::NoSlabs => "no-slabs",
-            Self::Plain => "plain",
-        }
-    }
-
     fn backing(self) -> Backing {
         match self {
             Self::Ours => Backing::Coloured,
@@ -61,24 +51,19 @@ impl Configuration {
         let wants_slabs = self.backing() != Backing::GlobalHeap;
         ensure!(
             has_slabs == wants_slabs,
-            "{self}: the process has another memory configuration"
+            "{}: the process has another memory configuration",
+            self.name()
         );
         Ok(works)
     }
 }
 
-/// Formats the word on the command line.
-impl fmt::Display for Configuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
+/// Parses the word on the command line.
 impl FromStr for Configuration {
     type Err = anyhow::Error;
 
     fn from_str(word: &str) -> anyhow::Result<Self> {
-        let found = Self::ALL.into_iter().find(|it| it.word() == word);
+        let found = Self::ALL.into_iter().find(|it| it.name() == word);
         found.ok_or_else(|| anyhow!("no configuration is called {word}"))
     }
 }
@@ -91,7 +76,7 @@ mod tests {
     fn every_configuration_matches_its_name() {
         for configuration in Configuration::ALL {
             assert_eq!(
-                configuration.to_string().parse::<Configuration>().unwrap(),
+                configuration.name().parse::<Configuration>().unwrap(),
                 configuration
             );
         }

@@ -1,7 +1,7 @@
 //! Processes that pass a token over pipes in a ring, each a thread.
 
 use std::os::fd::RawFd;
-use std::thread::{JoinHandle, spawn};
+use std::thread::spawn;
 
 use fdtable_vfs::Errno;
 
@@ -16,10 +16,7 @@ const GO: u8 = 1;
 const LEAVE: u8 = 0;
 
 /// A ring of processes. The first is the caller; the others wait for the token.
-pub(super) struct Ring<P: Calls> {
-    first: Member<P>,
-    others: Vec<JoinHandle<()>>,
-}
+pub(super) struct Ring<P: Calls>(Member<P>);
 
 struct Member<P: Calls> {
     process: P,
@@ -65,40 +62,31 @@ impl<P: Calls> Ring<P> {
             from: pipes[nth].0,
             to: pipes[(nth + 1) % members].1,
         };
-        let join = |nth| {
+        for nth in 1..members {
             let member = member(process.fork()?, nth);
-            let thread = spawn(move || {
+            spawn(move || {
                 affinity::pin(cpu);
                 // A member leaves a broken ring; the first member reports it.
                 member.take_part();
             });
-            Ok(thread)
-        };
-        let others = (1..members).map(join).collect::<Result<_, Errno>>()?;
-        Ok(Ring {
-            first: member(process, 0),
-            others,
-        })
+        }
+        Ok(Ring(member(process, 0)))
     }
 
     /// Passes the token around the ring `times` times.
     #[inline(never)]
     pub(super) fn go_round(&self, laps: usize) -> Option<()> {
         for _ in 0..laps {
-            self.first.pass(GO)?;
-            self.first.wait()?;
+            self.0.pass(GO)?;
+            self.0.wait()?;
         }
         Some(())
     }
 }
 
 impl<P: Calls> Drop for Ring<P> {
+    /// Ends the threads of the others.
     fn drop(&mut self) {
-        if self.first.pass(LEAVE).is_some() {
-            for other in self.others.drain(..) {
-                // A panic of another was reported when it happened.
-                let _ = other.join();
-            }
-        }
+        self.0.pass(LEAVE);
     }
 }

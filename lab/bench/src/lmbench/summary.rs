@@ -80,16 +80,17 @@ pub(super) fn show(rows: &[Measured], report: &mut Report) {
 }
 
 fn of_group(rows: &[Measured], group: Group) -> Table {
+    let rows_of = || Row::ALL.into_iter().filter(|row| row.group() == group);
     let of = |configuration: Configuration| {
         let cell = |row| {
             let ns = find(rows, row, configuration);
             ns.map_or("-".to_owned(), |ns| number(shown(row, ns.summary().median)))
         };
-        line(configuration.name(), group.rows().map(cell))
+        line(configuration.name(), rows_of().map(cell))
     };
     Table {
-        caption: group.heading().to_owned(),
-        header: line("", group.rows().map(|row| row.name().to_owned())),
+        caption: group.name().to_owned(),
+        header: line("", rows_of().map(|row| row.name().to_owned())),
         rows: Configuration::ALL.map(of).into(),
     }
 }

@@ -15,14 +15,12 @@ use serde::Serialize;
 
 use super::case::{Case, Work};
 use super::rival::{Missing, Rival};
+use crate::child::Program;
 use crate::experiment::Progress;
 use crate::tail::Tail;
 
 mod gvisor;
 mod liburcu;
-mod process;
-
-use process::Program;
 
 /// Time limit for a turn beside its length, for busy machines.
 const TURN_LIMIT: Duration = Duration::from_secs(60);

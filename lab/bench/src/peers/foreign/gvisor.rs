@@ -4,16 +4,14 @@
 //! only full runs build it, before any measurement, and the program stays in the user's cache;
 //! short runs take it from there.
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use super::process::Program;
 use super::{Foreign, Missing, SlowBuilds};
+use crate::child::Program;
 use crate::experiment::Progress;
 
 pub(super) const NAME: &str = "gVisor FDTable, in Go";
@@ -28,12 +26,6 @@ const SOURCES: [(&str, &str); 7] = [
     ("turn.go", include_str!("../../../rivals/gvisor/turn.go")),
     ("size.go", include_str!("../../../rivals/gvisor/size.go")),
 ];
-
-/// Time limit for a build.
-const BUILD_LIMIT: Duration = Duration::from_secs(15 * 60);
-
-/// Interval between checks of a build.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Starts the program, and builds it first if allowed.
 pub(super) fn rival(slow: SlowBuilds, progress: &dyn Progress) -> Result<Foreign, Missing> {
@@ -83,56 +75,30 @@ fn fingerprint() -> u64 {
     hasher.finish()
 }
 
-/// Builds in `directory`. The program gets its name when it is complete.
+/// Writes the sources into the directory and builds the program there. Blocks for minutes. Another
+/// process may do the same: the program gets its name when it is complete.
 fn build(go: &str, directory: &Path, program: &Path) -> Result<(), String> {
     let in_part = directory.join(format!("rival.{}", std::process::id()));
-    let log = directory.join(format!("build.{}.log", std::process::id()));
-    let written = write_sources(directory).and_then(|()| File::create(&log));
-    let log_file = written.map_err(|error| format!("the cache cannot be written: {error}"))?;
-    let child = Command::new(go)
+    let written = fs::create_dir_all(directory).and_then(|()| {
+        let mut sources = SOURCES.iter();
+        sources.try_for_each(|(name, source)| fs::write(directory.join(name), source))
+    });
+    written.map_err(|error| format!("the cache cannot be written: {error}"))?;
+    let output = Command::new(go)
         .args(["build", "-o"])
         .args([&in_part, Path::new(".")])
         .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log_file)
-        .spawn();
-    let outcome = match child {
-        Ok(child) => finish(child, &log),
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            fs::rename(&in_part, program).map_err(|error| format!("no program was built: {error}"))
+        }
+        Ok(output) => Err(refusal(&String::from_utf8_lossy(&output.stderr))),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err("Go was not found; it is at https://go.dev/dl".to_owned())
         }
         Err(error) => Err(format!("Go did not start: {error}")),
-    };
-    // A log that remains does no harm.
-    let _ = fs::remove_file(&log);
-    outcome.and_then(|()| {
-        fs::rename(&in_part, program).map_err(|error| format!("no program was built: {error}"))
-    })
-}
-
-fn write_sources(directory: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(directory)?;
-    SOURCES
-        .iter()
-        .try_for_each(|(name, source)| fs::write(directory.join(name), source))
-}
-
-/// Waits for the build, and kills it if it takes too long.
-fn finish(mut child: Child, log: &Path) -> Result<(), String> {
-    let began = Instant::now();
-    while began.elapsed() < BUILD_LIMIT {
-        match child.try_wait() {
-            Ok(None) => thread::sleep(POLL_INTERVAL),
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(_)) => return Err(refusal(&fs::read_to_string(log).unwrap_or_default())),
-            Err(error) => return Err(format!("the build is lost: {error}")),
-        }
     }
-    // Fails if it has just ended; the wait below reaps it in both cases.
-    let _ = child.kill();
-    let _ = child.wait();
-    Err(format!("the build took longer than {BUILD_LIMIT:?}"))
 }
 
 /// Extracts the reason from Go's output: the last line; those before it are progress.

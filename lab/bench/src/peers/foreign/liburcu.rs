@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use super::process::Program;
 use super::{Foreign, Missing};
+use crate::child::Program;
 
 /// Sources of the programs: one unit with its parts.
 const SOURCES: [(&str, &str); 9] = [

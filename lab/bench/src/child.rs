@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const STDERR_LIMIT: u64 = 4096;
 
 /// Program that answers requests.
-pub(super) struct Program {
+pub(crate) struct Program {
     name: &'static str,
     child: Child,
     /// None after its input was closed.
@@ -36,7 +36,7 @@ impl Program {
     ///
     /// # Errors
     /// If the system cannot start it.
-    pub(super) fn start(name: &'static str, command: &mut Command) -> anyhow::Result<Self> {
+    pub(crate) fn start(name: &'static str, command: &mut Command) -> anyhow::Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -61,7 +61,7 @@ impl Program {
     /// # Errors
     /// If the program died, does not answer in time, or answers that it failed. It is killed,
     /// except in the last case.
-    pub(super) fn ask(&mut self, request: &str, limit: Duration) -> anyhow::Result<String> {
+    pub(crate) fn ask(&mut self, request: &str, limit: Duration) -> anyhow::Result<String> {
         let asked = self
             .requests
             .as_mut()
@@ -89,7 +89,8 @@ impl Program {
     ///
     /// # Errors
     /// Errors of [`Program::ask`], and another kind of answer.
-    pub(super) fn ask_numbers<const N: usize>(
+    #[cfg(feature = "experiments")]
+    pub(crate) fn ask_numbers<const N: usize>(
         &mut self,
         request: &str,
         word: &str,
@@ -166,6 +167,7 @@ fn collect(mut errors: ChildStderr) -> JoinHandle<String> {
     })
 }
 
+#[cfg(feature = "experiments")]
 /// Parses `word` and numbers, none of which is negative.
 fn numbers<const N: usize>(answer: &str, word: &str) -> Option<[f64; N]> {
     let mut words = answer.split_whitespace();
@@ -179,7 +181,7 @@ fn numbers<const N: usize>(answer: &str, word: &str) -> Option<[f64; N]> {
     numbers.try_into().ok().filter(|_| sane)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "experiments"))]
 mod tests {
     use super::*;
 
