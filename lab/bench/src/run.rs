@@ -5,8 +5,8 @@
 //! their calls themselves, so that their start is not in the figure; of the others the whole
 //! process is timed. A program that is not installed has no row.
 //!
-//! `run/program.rs` lists the programs, `run/server.rs` measures a server under load. The
-//! experiment `tree` does the same with programs that make processes, which are in `run/tree.rs`.
+//! `run/programs.txt` lists the programs, `run/server.rs` measures a server under load. The
+//! experiment `tree` does the same with programs that make processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,6 @@ use crate::stats::{Samples, median, order};
 
 mod program;
 mod server;
-mod tree;
 
 use program::{Bound, Clock, Program};
 
@@ -196,10 +195,8 @@ impl Experiment for Run {
             "`fdtable run` is for Linux on x86-64"
         );
         let folder = tempfile::tempdir()?;
-        let (programs, missing) = match self.programs {
-            Programs::Single => program::all(self.work, folder.path()),
-            Programs::Trees => tree::all(self.work, folder.path()),
-        };
+        fs::create_dir(folder.path().join("overlay"))?;
+        let (programs, missing) = program::all(self.name(), self.work, folder.path())?;
         let pairs = self.rows(&programs, progress)?;
         let title = match self.programs {
             Programs::Single => "unmodified programs beside the host",

@@ -1,75 +1,59 @@
-//! The programs of `run`: packaged ones as they are, and two that time single calls.
+//! The programs of `run` and `tree`: packaged ones as they are, and some that time single calls.
+//! `programs.txt` lists them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Measure of a run.
+use anyhow::{Context, bail};
+
+/// The list.
+const LIST: &str = include_str!("programs.txt");
+
+/// The texts of our own.
+const TEXTS: [(&str, &str); 4] = [
+    ("calls.c", include_str!("../../programs/calls.c")),
+    ("calls.py", include_str!("../../programs/calls.py")),
+    ("scripts.sh", include_str!("../../programs/scripts.sh")),
+    ("tree.c", include_str!("../../programs/tree.c")),
+];
+
+/// Where the time comes from.
 #[derive(Clone, Copy)]
 pub(super) enum Clock {
-    /// The time of the process.
+    /// The duration of the whole process.
     Process,
-    /// The last word that it prints, in a unit of so many nanoseconds.
+    /// The last word on the standard output, in this many nanoseconds.
     Printed { last_word_in_ns: f64 },
 }
 
-/// The headline figure of a program, by its key.
+/// The headline figure of a program.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
-    /// The host's time ÷ ours.
     TimesFaster(&'static str),
-    /// Our time ÷ the host's.
     TimesSlower(&'static str),
-    /// Our time in nanoseconds.
     Nanoseconds(&'static str),
-    /// Our time beyond the host's, in milliseconds.
     MillisecondsMore(&'static str),
 }
 
+/// One program with its arguments.
 pub(super) struct Program {
     pub(super) name: &'static str,
     pub(super) file: PathBuf,
-    /// Its arguments. `{}` is the folder for its files.
-    pub(super) words: Vec<String>,
-    /// A directory of the host that we show with an overlay, as the folder for its files.
+    words: Vec<String>,
+    /// The folder of the host that it sees through an overlay.
     pub(super) overlay: Option<PathBuf>,
     pub(super) clock: Clock,
     pub(super) bound: Bound,
 }
 
 impl Program {
-    /// Makes a program whose words are separated by spaces.
-    pub(super) fn new(
-        name: &'static str,
-        file: &Path,
-        words: &str,
-        clock: Clock,
-        bound: Bound,
-    ) -> Self {
-        Program {
-            name,
-            file: file.to_owned(),
-            words: words.split_whitespace().map(str::to_owned).collect(),
-            overlay: None,
-            clock,
-            bound,
-        }
-    }
-
     /// Lists its arguments for a folder.
     pub(super) fn words(&self, folder: &str) -> impl Iterator<Item = String> {
-        self.words
-            .iter()
-            .map(move |word| word.replace("{}", folder))
+        let words = self.words.iter();
+        words.map(move |word| word.replace("{}", folder))
     }
 }
-
-pub(super) const NANOSECONDS: Clock = Clock::Printed {
-    last_word_in_ns: 1.0,
-};
-pub(super) const SECONDS: Clock = Clock::Printed {
-    last_word_in_ns: 1e9,
-};
 
 /// Finds an installed program.
 pub(super) fn installed(name: &str) -> Option<PathBuf> {
@@ -78,162 +62,154 @@ pub(super) fn installed(name: &str) -> Option<PathBuf> {
     paths.find(|path| path.is_file())
 }
 
-/// Lists the programs with so many percent of their work, and a sentence for each that is missing.
-/// Compiles those in C into `folder`. Blocks for a second.
-pub(super) fn all(work: u32, folder: &Path) -> (Vec<Program>, Vec<String>) {
-    let mut programs = Vec::new();
-    let mut missing = Vec::new();
-    match compiled(folder, "calls", include_str!("../../programs/calls.c")) {
-        Ok(file) => programs.extend(calls_in_c(work, &file)),
-        Err(reason) => missing.push(format!("No calls in C: {reason}.")),
-    }
-    let script = folder.join("calls.py");
-    match installed("python3") {
-        Some(file) if fs::write(&script, include_str!("../../programs/calls.py")).is_ok() => {
-            programs.extend(calls_in_python(work, &file, &script));
-        }
-        _ => missing.push(absent("python3", "python3")),
-    }
-    let keys = ["run.hackbench_pipe_vs_host", "run.hackbench_socket_vs_host"];
-    for (name, package, some) in [
-        ("dd", "coreutils", dd(work).into_iter().collect()),
-        (
-            "sqlite3",
-            "sqlite3",
-            sqlite(work, folder).into_iter().collect(),
-        ),
-        ("hackbench", HACKBENCH_PACKAGE, hackbench(work, "-T", keys)),
-        (
-            "true",
-            "coreutils",
-            just_true().into_iter().collect::<Vec<_>>(),
-        ),
-    ] {
-        if some.is_empty() {
-            missing.push(absent(name, package));
-        }
-        programs.extend(some);
-    }
-    (programs, missing)
-}
-
-/// The package of Debian with `hackbench`.
-pub(super) const HACKBENCH_PACKAGE: &str = "rt-tests";
-
-/// Says that a program is not installed, and which package of Debian has it.
-pub(super) fn absent(name: &str, package: &str) -> String {
-    format!("No row for {name}, which is not installed: `apt-get install {package}`.")
-}
-
-/// Compiles a program in C into `folder`. Blocks for a second.
-pub(super) fn compiled(folder: &Path, name: &str, text: &str) -> Result<PathBuf, String> {
-    let file = folder.join(name);
-    let source = file.with_extension("c");
-    fs::write(&source, text).map_err(|error| error.to_string())?;
-    let mut compiler = Command::new("cc");
-    compiler.arg("-O2").arg(&source).arg("-o").arg(&file);
-    match compiler.output() {
-        Ok(output) if output.status.success() => Ok(file),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(error) => Err(format!("no C compiler ({error}): `apt-get install gcc`")),
-    }
-}
-
-/// So many percent of a number.
-pub(super) fn part(work: u32, of: u64) -> String {
-    (of * u64::from(work) / 100).max(1).to_string()
-}
-
-fn calls_in_c(work: u32, file: &Path) -> Vec<Program> {
-    let program = |name, what: &str, count, folder: &str, bound| {
-        let words = format!("{what} {} {folder}", part(work, count));
-        Program::new(name, file, &words, NANOSECONDS, bound)
-    };
-    let faster = Bound::TimesFaster;
-    let call = Bound::Nanoseconds("run.call_ns");
-    let (open, stat) = ("run.open_close_vs_host", "run.stat_vs_host");
-    let (create, read) = ("run.create_unlink_vs_host", "run.host_file_overhead");
-    // The last is in memory of the host on both sides.
-    let host = "pread, 4 KiB of a host file";
-    vec![
-        program("fcntl(F_GETFD)", "getfd", 5_000_000, "{}", call),
-        program("open and close", "open_close", 400_000, "{}", faster(open)),
-        program("stat", "stat", 400_000, "{}", faster(stat)),
-        program(
-            "create and unlink",
-            "create_unlink",
-            100_000,
-            "{}",
-            faster(create),
-        ),
-        program(
-            host,
-            "pread",
-            1_000_000,
-            "/dev/shm",
-            Bound::TimesSlower(read),
-        ),
-    ]
-}
-
-fn calls_in_python(work: u32, file: &Path, script: &Path) -> Vec<Program> {
-    let program = |name, what: &str, count, bound| {
-        let words = format!("{} {what} {} {{}}", script.display(), part(work, count));
-        Program::new(name, file, &words, NANOSECONDS, bound)
-    };
-    let pwrite = Bound::TimesFaster("run.python_pwrite_vs_host");
-    let pipe = Bound::TimesFaster("run.pipe_vs_host");
-    let compute = Bound::TimesSlower("run.compute_overhead");
-    vec![
-        program("python: pwrite", "pwrite", 500_000, pwrite),
-        program("python: pipe", "pipe", 300_000, pipe),
-        program("python: compute", "compute", 50_000, compute),
-    ]
-}
-
-fn dd(work: u32) -> Option<Program> {
-    let count = part(work, 2_000_000);
-    let words = format!("if=/dev/zero of=/dev/null bs=1 status=none count={count}");
-    let bound = Bound::TimesFaster("run.dd_vs_host");
-    let name = "dd bs=1, zero to null";
-    let dd = installed("dd")?;
-    Some(Program::new(name, &dd, &words, Clock::Process, bound))
-}
-
-fn sqlite(work: u32, folder: &Path) -> Option<Program> {
-    let rows: usize = part(work, 20_000).parse().ok()?;
-    let script = folder.join("inserts.sql");
+/// Lists the programs of an experiment with so many percent of their work, and a sentence for each
+/// that is missing. Writes and compiles into `own`. Blocks for a second.
+///
+/// # Errors
+/// If `own` cannot be written, or the list is wrong.
+pub(super) fn all(
+    experiment: &str,
+    work: u32,
+    own: &Path,
+) -> anyhow::Result<(Vec<Program>, Vec<String>)> {
     let insert = "INSERT INTO t(a, b) VALUES (random(), 'some words of text');\n";
+    let inserts = insert.repeat((200 * work).max(1) as usize);
     let text = format!(
-        "DROP TABLE IF EXISTS t;\nCREATE TABLE t(a, b);\n{}SELECT count(*) FROM t;\n",
-        insert.repeat(rows)
+        "DROP TABLE IF EXISTS t;\nCREATE TABLE t(a, b);\n{inserts}SELECT count(*) FROM t;\n"
     );
-    fs::write(&script, text).ok()?;
-    let bound = Bound::TimesFaster("run.sqlite_insert_vs_host");
-    let sqlite = installed("sqlite3")?;
-    let read = format!(".read {}", script.display());
+    fs::write(own.join("inserts.sql"), text)?;
+    let (mut programs, mut missing) = (Vec::new(), Vec::new());
+    for line in LIST.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&'static str> = line.split('|').map(str::trim).collect();
+        match fields[..] {
+            [of, _, file, package, ..] if of == experiment => match find(file, own)? {
+                Some(found) => programs.push(program(&fields, found, work, own).context(line)?),
+                None => {
+                    missing.push(format!("No row for {file}: `apt-get install {package}`."));
+                }
+            },
+            _ => {}
+        }
+    }
+    missing.dedup();
+    Ok((programs, missing))
+}
+
+/// Finds the program that runs a file, and the script that is its first argument. None if it is not
+/// installed.
+fn find(name: &str, own: &Path) -> anyhow::Result<Option<(PathBuf, Option<PathBuf>)>> {
+    let path = own.join(name);
+    if let Some((_, text)) = TEXTS.iter().find(|(other, _)| *other == name) {
+        fs::write(&path, text)?;
+    }
+    let interpreter = match name.split_once('.') {
+        Some((_, "py")) => "python3",
+        Some((_, "sh")) => "bash",
+        Some((program, _)) => return compiled(&path, &own.join(program)),
+        None => return Ok(installed(name).map(|file| (file, None))),
+    };
+    Ok(installed(interpreter).map(|file| (file, Some(path))))
+}
+
+/// Compiles a program in C, unless it is there. Blocks for a second.
+fn compiled(source: &Path, file: &Path) -> anyhow::Result<Option<(PathBuf, Option<PathBuf>)>> {
+    let compiled = || Ok(Some((file.to_owned(), None)));
+    if file.is_file() {
+        return compiled();
+    }
+    let mut compiler = Command::new("cc");
+    match compiler.arg("-O2").arg(source).arg("-o").arg(file).output() {
+        Ok(output) if output.status.success() => compiled(),
+        Ok(output) => bail!(
+            "{}: {}",
+            source.display(),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Reads a line of the list. None if it has another form.
+fn program(
+    fields: &[&'static str],
+    (file, script): (PathBuf, Option<PathBuf>),
+    work: u32,
+    own: &Path,
+) -> Option<Program> {
+    let [_, name, _, _, arguments, count, time, figure] = fields[..] else {
+        return None;
+    };
+    let count = (count.parse::<u64>().ok()? * u64::from(work) / 100).max(1);
+    let arguments = arguments
+        .replace('#', &count.to_string())
+        .replace("{own}", own.to_str()?);
+    let arguments = arguments.split_whitespace();
+    let arguments = arguments.map(|word| word.replace("%20", " "));
+    let script = script.map(|script| script.display().to_string());
+    let figure: Vec<&'static str> = figure.split_whitespace().collect();
     Some(Program {
-        words: vec!["{}/fdtable-run.db".to_owned(), read],
-        ..Program::new("sqlite3: inserts", &sqlite, "", Clock::Process, bound)
+        name,
+        file,
+        words: script.into_iter().chain(arguments).collect(),
+        overlay: figure.contains(&"--overlay").then(|| own.join("overlay")),
+        clock: match time {
+            "process" => Clock::Process,
+            "ns" => Clock::Printed {
+                last_word_in_ns: 1.0,
+            },
+            "s" => Clock::Printed {
+                last_word_in_ns: 1e9,
+            },
+            _ => return None,
+        },
+        bound: match figure[..] {
+            ["faster", key, ..] => Bound::TimesFaster(key),
+            ["slower", key, ..] => Bound::TimesSlower(key),
+            ["ns", key, ..] => Bound::Nanoseconds(key),
+            ["ms", key, ..] => Bound::MillisecondsMore(key),
+            _ => return None,
+        },
     })
 }
 
-/// Makes both runs of hackbench, with threads (`-T`) or processes (`-P`).
-pub(super) fn hackbench(work: u32, of: &str, [pipes, sockets]: [&'static str; 2]) -> Vec<Program> {
-    let Some(file) = installed("hackbench") else {
-        return Vec::new();
-    };
-    let words = format!("{of} -g 10 -l {}", part(work, 1000));
-    let program =
-        |name, words: &str, key| Program::new(name, &file, words, SECONDS, Bound::TimesFaster(key));
-    vec![
-        program("hackbench, pipes", &format!("{words} -p"), pipes),
-        program("hackbench, sockets", &words, sockets),
-    ]
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn just_true() -> Option<Program> {
-    let bound = Bound::MillisecondsMore("run.start_ms");
-    let file = installed("true")?;
-    Some(Program::new("true", &file, "", Clock::Process, bound))
+    #[test]
+    fn every_line_of_the_list_is_a_program_with_a_figure() {
+        let own = Path::new("/own");
+        let lines = LIST.lines().filter(|line| !line.starts_with('#'));
+        for line in lines.filter(|line| !line.is_empty()) {
+            let fields: Vec<_> = line.split('|').map(str::trim).collect();
+            let read = program(&fields, ("/bin/it".into(), None), 20, own);
+            let read = read.unwrap_or_else(|| panic!("{line}"));
+            let (Bound::TimesFaster(key)
+            | Bound::TimesSlower(key)
+            | Bound::Nanoseconds(key)
+            | Bound::MillisecondsMore(key)) = read.bound;
+            assert!(key.starts_with(fields[0]), "{line}");
+            assert!(
+                read.words("/f").all(|word| !word.contains(['{', '#'])),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_blank_in_an_argument_separates_nothing() {
+        let fields = [
+            "run",
+            "it",
+            "it",
+            "it",
+            "{}/a b%20{own} #",
+            "50",
+            "s",
+            "ns it",
+        ];
+        let read = program(&fields, ("/it".into(), None), 10, Path::new("/own")).unwrap();
+        let words: Vec<_> = read.words("/fdt").collect();
+        assert_eq!(words, ["/fdt/a", "b /own", "5"]);
+    }
 }
