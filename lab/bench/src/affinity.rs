@@ -1,8 +1,9 @@
 //! Pins threads to CPUs.
 
+use std::sync::Barrier;
 use std::thread;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -35,6 +36,36 @@ pub fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> a
     };
     thread::scope(|scope| scope.spawn(pinned).join())
         .unwrap_or_else(|_| Err(anyhow!("the measuring thread panicked")))
+}
+
+/// Runs two pieces of work at the same time, each on a CPU of its own.
+///
+/// # Errors
+/// If one of them panics.
+pub(crate) fn on_two_cpus<A: Send, B: Send>(
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+) -> anyhow::Result<(A, B)> {
+    let start = &Barrier::new(2);
+    let ready = move |nth| {
+        pin(nth);
+        start.wait();
+    };
+    let both = thread::scope(|scope| {
+        let first = scope.spawn(move || {
+            ready(0);
+            first()
+        });
+        let second = scope.spawn(move || {
+            ready(1);
+            second()
+        });
+        (first.join(), second.join())
+    });
+    match both {
+        (Ok(first), Ok(second)) => Ok((first, second)),
+        _ => bail!("a measuring thread panicked"),
+    }
 }
 
 /// Lists the CPUs that the calling thread may use.

@@ -5,12 +5,11 @@
 //! in the kernel: a wakeup costs more than a batch.
 
 use std::hint::spin_loop;
-use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 
 use crate::affinity;
 
@@ -41,24 +40,14 @@ pub(crate) fn turn<H: Send>(
         let sent = empty.try_send(Vec::with_capacity(BATCH));
         sent.ok().context("there is a place for each batch")?;
     }
-    let start = &Barrier::new(2);
-    let ends = thread::scope(|scope| {
-        let producer = scope.spawn(move || {
-            affinity::pin(0);
-            start.wait();
+    let (began, (removed, ended)) = affinity::on_two_cpus(
+        move || {
             let began = Instant::now();
             produce(insert, began + turn, &returning, &full);
             began
-        });
-        let consumer = scope.spawn(move || {
-            affinity::pin(1);
-            start.wait();
-            let removed = consume(remove, &arriving, &empty);
-            (removed, Instant::now())
-        });
-        producer.join().ok().zip(consumer.join().ok())
-    });
-    let (began, (removed, ended)) = ends.context(anyhow!("a measuring thread panicked"))?;
+        },
+        move || (consume(remove, &arriving, &empty), Instant::now()),
+    )?;
     Ok(ended.duration_since(began).as_nanos() as f64 / removed as f64)
 }
 

@@ -1,10 +1,8 @@
 //! One run of the chat on one table.
 
 use std::os::fd::RawFd;
-use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
 use fdtable_vfs::ipc::buffer::Buffer;
 use fdtable_vfs::{OpenFlags, socket};
 use serde::{Deserialize, Serialize};
@@ -12,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::descriptors::Descriptors;
 use super::form::Form;
 use super::role::{Part, Share};
-use crate::start::Start;
+use crate::start::together;
 use crate::usage::Usage;
 
 /// Stack of each thread in bytes.
@@ -51,9 +49,6 @@ pub(super) struct Connection {
     pub(super) queue: Buffer,
 }
 
-/// Thread of the chat: its result, or none if the run was called off.
-type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Option<Share>>>;
-
 impl Conversation {
     /// Counts the threads of a run.
     pub(super) fn threads(&self) -> usize {
@@ -77,16 +72,20 @@ impl Conversation {
     pub(super) fn hold<D: Descriptors>(&self) -> anyhow::Result<Run> {
         let descriptors = D::with_limit(2 * self.rooms * self.users);
         let rooms = self.connect_users(&descriptors)?;
-        let start = Start::default();
-        let (before, shares) = thread::scope(|scope| {
-            let mut go = start.hold();
-            let running = self.spawn(scope, &descriptors, &rooms, &start)?;
-            start.wait_for(running.len());
-            let before = Usage::now()?;
-            *go = true;
-            drop(go);
-            anyhow::Ok((before, join(running)?))
-        })?;
+        let roles = self.form.roles();
+        let part = |nth: usize| {
+            let (user, role) = (nth / roles.len(), roles[nth % roles.len()]);
+            let part = Part {
+                conversation: self,
+                descriptors: &descriptors,
+                room: &rooms[user / self.users as usize],
+                user: user as u32 % self.users,
+                lookups: 0,
+            };
+            (part, role)
+        };
+        let play = |(part, role): (Part<'_, D>, _)| part.play(role);
+        let (before, shares) = together(self.threads(), STACK, Usage::now, part, play)?;
         Ok(Run {
             wall: wall(&shares),
             usage: Usage::now()?.since(&before),
@@ -111,47 +110,6 @@ impl Conversation {
             .map(|_| (0..self.users).map(connection).collect())
             .collect()
     }
-
-    /// Starts every thread of every user.
-    fn spawn<'scope, 'env, D: Descriptors>(
-        &'env self,
-        scope: &'scope Scope<'scope, 'env>,
-        descriptors: &'env D,
-        rooms: &'env [Vec<Connection>],
-        start: &'env Start,
-    ) -> anyhow::Result<Vec<Running<'scope>>> {
-        let mut running = Vec::with_capacity(self.threads());
-        for room in rooms {
-            for user in 0..self.users {
-                for &role in self.form.roles() {
-                    let part = Part {
-                        conversation: self,
-                        descriptors,
-                        room,
-                        user,
-                        lookups: 0,
-                    };
-                    let builder = thread::Builder::new().stack_size(STACK);
-                    let thread = builder.spawn_scoped(scope, move || match start.wait() {
-                        true => part.play(role).map(Some),
-                        false => Ok(None),
-                    });
-                    running.push(thread.context("starting a thread")?);
-                }
-            }
-        }
-        Ok(running)
-    }
-}
-
-fn join(running: Vec<Running<'_>>) -> anyhow::Result<Vec<Share>> {
-    let share = |thread: Running<'_>| {
-        thread
-            .join()
-            .map_err(|_| anyhow!("a thread of the chat panicked"))?
-    };
-    let shares: anyhow::Result<Vec<Option<Share>>> = running.into_iter().map(share).collect();
-    Ok(shares?.into_iter().flatten().collect())
 }
 
 fn wall(shares: &[Share]) -> Duration {

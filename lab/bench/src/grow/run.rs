@@ -1,12 +1,10 @@
 //! One run: a thread that opens, and one that looks up.
 
 use std::hint::black_box;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, ensure};
+use anyhow::ensure;
 
 use crate::affinity;
 use crate::opener::Opener;
@@ -36,7 +34,6 @@ struct Announced {
     /// Number of open descriptors.
     count: AtomicU32,
     done: AtomicBool,
-    start: Barrier,
 }
 
 /// Opens `most` descriptors, at least 1, while another thread looks them up.
@@ -45,17 +42,13 @@ pub(super) fn grow<G: Opener>(growing: &G, most: u32) -> anyhow::Result<Run> {
         numbers: (0..most).map(|_| AtomicI32::new(0)).collect(),
         count: AtomicU32::new(0),
         done: AtomicBool::new(false),
-        start: Barrier::new(2),
     };
     let ready: Vec<_> = (0..most).map(|_| growing.prepare()).collect();
-    let (opened, looked_up) = thread::scope(|scope| {
-        let reader = scope.spawn(|| announced.look_up_all(growing));
-        let opener = scope.spawn(|| announced.open_all(growing, ready));
-        (opener.join(), reader.join())
-    });
-    let panicked = |_| anyhow!("a thread panicked");
-    let opens = opened.map_err(panicked)??;
-    let [look_ups, idle] = looked_up.map_err(panicked)??;
+    let (opened, looked_up) = affinity::on_two_cpus(
+        || announced.open_all(growing, ready),
+        || announced.look_up_all(growing),
+    )?;
+    let (opens, [look_ups, idle]) = (opened?, looked_up?);
     Ok(Run {
         opens,
         look_ups,
@@ -65,8 +58,6 @@ pub(super) fn grow<G: Opener>(growing: &G, most: u32) -> anyhow::Result<Run> {
 
 impl Announced {
     fn open_all<G: Opener>(&self, growing: &G, ready: Vec<G::Ready>) -> anyhow::Result<Durations> {
-        affinity::pin(0);
-        self.start.wait();
         let opened = self.open_each(growing, ready);
         // Also after an error: the reader must not run forever.
         self.done.store(true, Ordering::Release);
@@ -96,11 +87,9 @@ impl Announced {
     /// Looks up until everything is open. After each lookup it is idle for as long as that took, so
     /// that the machine interrupts both equally often.
     fn look_up_all<G: Opener>(&self, growing: &G) -> anyhow::Result<[Durations; 2]> {
-        affinity::pin(1);
         let (mut idle, mut look_ups) = (Durations::new()?, Durations::new()?);
         let mut random = fastrand::Rng::with_seed(1);
         let mut missing = 0;
-        self.start.wait();
         loop {
             // Before the count: the end comes after the last count.
             let is_done = self.done.load(Ordering::Acquire);
@@ -141,6 +130,7 @@ fn stand_idle(duration: Duration, steps: &mut Durations) {
 mod tests {
     use std::os::fd::RawFd;
     use std::sync::Mutex;
+    use std::thread;
 
     use super::*;
 

@@ -3,9 +3,7 @@
 //! Virtual machines migrate. The same two CPUs may be 60 to 120 ns apart in one run and 400 ns in
 //! the next, and all contended results change with that.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -64,24 +62,15 @@ impl RoundTrip {
 /// One sample in nanoseconds: two threads increment one counter in turns.
 fn sample() -> f64 {
     let ball = AtomicU64::new(0);
-    let start = Barrier::new(2);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            affinity::pin(1);
-            start.wait();
-            return_balls(&ball, 1);
-        });
-        let first = scope.spawn(|| {
-            affinity::pin(0);
-            start.wait();
+    let both = affinity::on_two_cpus(
+        || {
             let began = Instant::now();
             return_balls(&ball, 0);
             began.elapsed()
-        });
-        first
-            .join()
-            .map_or(f64::NAN, |time| time.as_nanos() as f64 / TRIPS as f64)
-    })
+        },
+        || return_balls(&ball, 1),
+    );
+    both.map_or(f64::NAN, |(time, ())| time.as_nanos() as f64 / TRIPS as f64)
 }
 
 /// Waits for each value of this side's parity and stores the next one.
@@ -97,6 +86,8 @@ fn return_balls(ball: &AtomicU64, parity: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]

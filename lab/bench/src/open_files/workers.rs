@@ -1,20 +1,15 @@
 //! Threads that start together, and end early when one of them fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
 
-use anyhow::{Context, anyhow};
 use fdtable::SuperBlock;
 use fdtable_vfs::MemFs;
 
 use super::outcome::{Outcome, Snapshot, Tally};
-use crate::start::Start;
+use crate::start::together;
 
 /// Stack of each thread in bytes.
 const STACK: usize = 256 << 10;
-
-/// Thread of a workload.
-type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Tally>>;
 
 /// Flag that is raised when a thread of the workload failed.
 #[derive(Default)]
@@ -45,49 +40,23 @@ pub(super) fn run<W>(
     work: impl Fn(W, &FailureFlag) -> anyhow::Result<Tally> + Sync,
 ) -> anyhow::Result<Outcome> {
     let lists = || fs.superblock().map(SuperBlock::statistics);
-    let (start, failure) = (Start::default(), FailureFlag::default());
-    let take_part = |place| {
-        let prepared = prepare(place);
-        if !start.wait() {
-            return Ok(Tally::default());
-        }
-        work(prepared, &failure).inspect_err(|_| failure.raise())
-    };
-    thread::scope(|scope| {
-        let mut go = start.hold();
-        let spawn = |place| {
-            let take_part = &take_part;
-            let builder = thread::Builder::new().stack_size(STACK);
-            builder.spawn_scoped(scope, move || take_part(place))
-        };
-        let running: Result<Vec<_>, _> = (0..threads).map(spawn).collect();
-        let running = running.context("starting a thread")?;
-        start.wait_for(threads);
-        let began = Snapshot::now(lists())?;
-        *go = true;
-        drop(go);
-        let tally = join(running)?;
-        tally.since(&began, lists())
-    })
-}
-
-/// Waits for all threads, and adds up their tallies.
-fn join(running: Vec<Running<'_>>) -> anyhow::Result<Tally> {
-    let tally = |thread: Running<'_>| {
-        let joined = thread.join();
-        joined.map_err(|_| anyhow!("a thread of the workload panicked"))?
-    };
-    // All of them, also after one that failed.
-    let tallies: Vec<_> = running.into_iter().map(tally).collect();
+    let failure = FailureFlag::default();
+    let (began, tallies) = together(
+        threads,
+        STACK,
+        || Snapshot::now(lists()),
+        prepare,
+        |prepared| work(prepared, &failure).inspect_err(|_| failure.raise()),
+    )?;
     let mut all = Tally::default();
-    for tally in tallies {
-        all.add(&tally?);
-    }
-    Ok(all)
+    tallies.iter().for_each(|tally| all.add(tally));
+    all.since(&began, lists())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use anyhow::bail;
 
     use super::*;
