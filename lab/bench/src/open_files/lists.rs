@@ -1,5 +1,6 @@
 //! The kinds of lists of open files: ours in parts, ours under one lock, slabs, and none.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
@@ -124,56 +125,39 @@ struct Apart<L>(L);
 /// The addresses of all open files.
 type Addresses = slab::Slab<usize>;
 
-/// The usual list of a program: a global one, to which a file needs no pointer.
-static ADDRESSES: Apart<parking_lot::Mutex<Addresses>> =
-    Apart(parking_lot::Mutex::new(Addresses::new()));
+/// Makes the usual list of a program: a global one under a lock, to which a file needs no pointer.
+macro_rules! list_under_mutex {
+    ($List:ident, $LIST:ident: $Mutex:ty $(, .$unpoisoned:ident($into:path))?) => {
+        pub(super) struct $List;
 
-/// The same with the standard library's lock.
-static STD_ADDRESSES: Apart<std::sync::Mutex<Addresses>> =
-    Apart(std::sync::Mutex::new(Addresses::new()));
+        static $LIST: Apart<$Mutex> = Apart(<$Mutex>::new(Addresses::new()));
 
-pub(super) struct MutexSlab;
+        impl FileList for $List {
+            type File = Keyed;
 
-impl FileList for MutexSlab {
-    type File = Keyed;
-
-    #[inline]
-    fn open(&self) -> Option<FileRef<Keyed>> {
-        let file = FileRef::builder(Keyed::default())
-            .on_release(|file, _| {
-                ADDRESSES.0.lock().try_remove(file.key());
-            })
-            .try_build();
-        let file = file.ok()?;
-        let address = Keyed::address(&file);
-        let key = ADDRESSES.0.lock().insert(address);
-        file.keep(key);
-        Some(file)
-    }
+            #[inline]
+            fn open(&self) -> Option<FileRef<Keyed>> {
+                let file = FileRef::builder(Keyed::default())
+                    .on_release(|file, _| {
+                        $LIST.0.lock()$(.$unpoisoned($into))?.try_remove(file.key());
+                    })
+                    .try_build();
+                let file = file.ok()?;
+                let key = $LIST.0.lock()$(.$unpoisoned($into))?.insert(Keyed::address(&file));
+                file.keep(key);
+                Some(file)
+            }
+        }
+    };
 }
 
-pub(super) struct StdMutexSlab;
-
-impl FileList for StdMutexSlab {
-    type File = Keyed;
-
-    #[inline]
-    fn open(&self) -> Option<FileRef<Keyed>> {
-        let file = FileRef::builder(Keyed::default())
-            .on_release(|file, _| {
-                // No thread panics while it holds the lock.
-                if let Ok(mut addresses) = STD_ADDRESSES.0.lock() {
-                    addresses.try_remove(file.key());
-                }
-            })
-            .try_build();
-        let file = file.ok()?;
-        let address = Keyed::address(&file);
-        let key = STD_ADDRESSES.0.lock().ok()?.insert(address);
-        file.keep(key);
-        Some(file)
-    }
-}
+list_under_mutex!(MutexSlab, ADDRESSES: parking_lot::Mutex<Addresses>);
+// The same with the standard library's lock. No thread panics while it holds the lock.
+list_under_mutex!(
+    StdMutexSlab,
+    STD_ADDRESSES: std::sync::Mutex<Addresses>,
+    .unwrap_or_else(PoisonError::into_inner)
+);
 
 impl Keyed {
     fn address(&self) -> usize {
