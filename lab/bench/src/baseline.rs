@@ -11,6 +11,8 @@ use std::sync::Arc;
 use fdtable::{Error, FdFlags};
 use parking_lot::{RwLock, RwLockReadGuard};
 
+use crate::table::Table;
+
 mod files_struct;
 mod vector;
 
@@ -85,23 +87,6 @@ pub trait State: Clone + Send + Sync + 'static {
 }
 
 impl<S: State> RwLocked<S> {
-    /// Creates an empty table for descriptors below `limit`.
-    pub fn with_limit(limit: u32) -> Self {
-        RwLocked {
-            state: RwLock::new(S::new()),
-            limit,
-        }
-    }
-
-    /// Installs `file` at the lowest free descriptor.
-    ///
-    /// # Errors
-    /// `EMFILE` if every descriptor below the limit is open.
-    #[inline]
-    pub fn open(&self, file: S::Ref) -> Result<RawFd, Error> {
-        self.state.write().open(file, self.limit)
-    }
-
     /// Installs two files at the two lowest free descriptors, or none of them.
     ///
     /// # Errors
@@ -132,47 +117,10 @@ impl<S: State> RwLocked<S> {
         state.open(file, self.limit)
     }
 
-    /// Returns a reference of the caller's own, taken under the read lock.
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is not open.
-    #[inline]
-    pub fn get(&self, fd: RawFd) -> Result<S::Ref, Error> {
-        self.state.read().file(fd).cloned()
-    }
-
     /// Takes the read lock for several lookups.
     #[inline]
     pub fn hold(&self) -> Held<'_, S> {
         Held(self.state.read())
-    }
-
-    /// Empties the slot and returns its reference.
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is not open.
-    #[inline]
-    pub fn take(&self, fd: RawFd) -> Result<S::Ref, Error> {
-        self.state.write().take(fd)
-    }
-
-    /// Empties the slot, and drops its reference after it has released the lock.
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is not open.
-    #[inline]
-    pub fn close(&self, fd: RawFd) -> Result<(), Error> {
-        self.take(fd).map(drop)
-    }
-
-    /// Copies the table, with a reference to each open file, under the read lock.
-    #[must_use]
-    pub fn fork(&self) -> Self {
-        let state = self.state.read().clone();
-        RwLocked {
-            state: RwLock::new(state),
-            limit: self.limit,
-        }
     }
 
     /// Returns the flags of a descriptor.
@@ -223,6 +171,59 @@ impl<S: State> RwLocked<S> {
         }
         drop(state);
         drop(closed);
+    }
+}
+
+impl<S: State> Table<<S::Ref as Deref>::Target> for RwLocked<S> {
+    type Ref = S::Ref;
+    const NAME: &'static str = S::NAME;
+
+    fn with_limit(limit: u32) -> Self {
+        RwLocked {
+            state: RwLock::new(S::new()),
+            limit,
+        }
+    }
+
+    #[inline]
+    fn open(&self, file: S::Ref) -> Result<RawFd, Error> {
+        self.state.write().open(file, self.limit)
+    }
+
+    /// Takes the reference under the read lock.
+    #[inline]
+    fn get(&self, fd: RawFd) -> Result<S::Ref, Error> {
+        self.state.read().file(fd).cloned()
+    }
+
+    #[inline]
+    fn with<R>(
+        &self,
+        fd: RawFd,
+        f: impl FnOnce(&<S::Ref as Deref>::Target) -> R,
+    ) -> Result<R, Error> {
+        self.hold().file(fd).map(f)
+    }
+
+    /// Drops the reference after it has released the lock.
+    #[inline]
+    fn close(&self, fd: RawFd) -> Result<(), Error> {
+        self.take(fd).map(drop)
+    }
+
+    #[inline]
+    fn take(&self, fd: RawFd) -> Result<S::Ref, Error> {
+        self.state.write().take(fd)
+    }
+
+    /// Copies the table, with a reference to each open file, under the read lock.
+    #[inline]
+    fn fork(&self) -> Result<Self, Error> {
+        let state = self.state.read().clone();
+        Ok(RwLocked {
+            state: RwLock::new(state),
+            limit: self.limit,
+        })
     }
 }
 

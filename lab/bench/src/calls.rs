@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Process that makes system calls.
 ///
-/// The calls return the same results as those of [`Process`].
+/// By default the calls are those of the vfs on our table. Others return the same results.
 #[allow(clippy::missing_errors_doc)]
 pub trait Calls: Send + Sync + Sized + 'static {
     /// Name of the table in reports.
@@ -43,56 +43,115 @@ pub trait Calls: Send + Sync + Sized + 'static {
     fn names(&self) -> &Process;
 
     /// Installs an open file at the lowest free descriptor.
-    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno>;
+    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno> {
+        Ok(self.names().files().open(file, flags)?.raw())
+    }
 
     /// Opens a path (`open`).
-    fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno>;
+    #[inline]
+    fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno> {
+        Ok(Process::open(self.names(), path, flags)?.raw())
+    }
 
     /// Closes a descriptor (`close`).
-    fn close(&self, fd: RawFd) -> Result<(), Errno>;
+    #[inline]
+    fn close(&self, fd: RawFd) -> Result<(), Errno> {
+        Process::close(self.names(), fd)
+    }
 
     /// Duplicates a descriptor (`dup`).
-    fn dup(&self, fd: RawFd) -> Result<RawFd, Errno>;
+    #[inline]
+    fn dup(&self, fd: RawFd) -> Result<RawFd, Errno> {
+        Ok(Process::dup(self.names(), fd)?.raw())
+    }
 
     /// Returns the flags of a descriptor (`F_GETFD`).
-    fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno>;
+    #[inline]
+    fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno> {
+        Process::get_flags(self.names(), fd)
+    }
 
     /// Sets the flags of a descriptor (`F_SETFD`).
-    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno>;
+    #[inline]
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno> {
+        Process::set_flags(self.names(), fd, flags)
+    }
 
     /// Returns the status flags of an open file (`F_GETFL`): a lookup, and one read of the object.
-    fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno>;
+    #[inline]
+    fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno> {
+        Process::status(self.names(), fd)
+    }
 
     /// Moves the file position to `offset` bytes from the start (`lseek`).
-    fn seek(&self, fd: RawFd, offset: u64) -> Result<u64, Errno>;
+    #[inline]
+    fn seek(&self, fd: RawFd, offset: u64) -> Result<u64, Errno> {
+        Process::lseek(self.names(), fd, fdtable_vfs::SeekTo::Start(offset))
+    }
 
     /// Reads at the file position (`read`).
-    fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno>;
+    #[inline]
+    fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
+        Process::read(self.names(), fd, buf)
+    }
 
     /// Writes at the file position (`write`).
-    fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno>;
+    #[inline]
+    fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+        Process::write(self.names(), fd, bytes)
+    }
 
     /// Reads at `offset` (`pread`).
-    fn pread(&self, fd: RawFd, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
+    #[inline]
+    fn pread(&self, fd: RawFd, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        Process::pread(self.names(), fd, buf, offset)
+    }
 
     /// Writes at `offset` (`pwrite`).
-    fn pwrite(&self, fd: RawFd, bytes: &[u8], offset: u64) -> Result<usize, Errno>;
+    #[inline]
+    fn pwrite(&self, fd: RawFd, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        Process::pwrite(self.names(), fd, bytes, offset)
+    }
 
     /// Writes several buffers as one (`writev`).
-    fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno>;
+    #[inline]
+    fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        Process::writev(self.names(), fd, bufs)
+    }
 
     /// Creates a pipe, and returns its reading and its writing end (`pipe`).
-    fn pipe(&self) -> Result<(RawFd, RawFd), Errno>;
+    #[inline]
+    fn pipe(&self) -> Result<(RawFd, RawFd), Errno> {
+        let (reader, writer) = self.names().pipe2(OpenFlags::empty())?;
+        Ok((reader.raw(), writer.raw()))
+    }
 
     /// Creates a connected pair of stream sockets (`socketpair`).
-    fn socketpair(&self) -> Result<(RawFd, RawFd), Errno>;
+    #[inline]
+    fn socketpair(&self) -> Result<(RawFd, RawFd), Errno> {
+        let (one, other) = Process::socketpair(self.names(), OpenFlags::empty())?;
+        Ok((one.raw(), other.raw()))
+    }
 
     /// Polls each descriptor without blocking, and returns how many are ready (`poll`).
-    fn poll(&self, fds: &mut [PollFd]) -> Result<usize, Errno>;
+    #[inline]
+    fn poll(&self, fds: &mut [PollFd]) -> Result<usize, Errno> {
+        Process::poll(self.names(), fds, Some(Duration::ZERO))
+    }
 
     /// Polls each descriptor of a set without blocking. Leaves the readable ones in the set, and
     /// returns how many they are (`select`).
-    fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno>;
+    #[inline]
+    fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno> {
+        Process::select(
+            self.names(),
+            nfds,
+            Some(read),
+            None,
+            None,
+            Some(Duration::ZERO),
+        )
+    }
 
     /// Creates a child with a table of its own (`fork`).
     fn fork(&self) -> Result<Self, Errno>;
@@ -119,92 +178,6 @@ impl Calls for Process {
 
     fn names(&self) -> &Process {
         self
-    }
-
-    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno> {
-        Ok(self.files().open(file, flags)?.raw())
-    }
-
-    #[inline]
-    fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno> {
-        Ok(Process::open(self, path, flags)?.raw())
-    }
-
-    #[inline]
-    fn close(&self, fd: RawFd) -> Result<(), Errno> {
-        Process::close(self, fd)
-    }
-
-    #[inline]
-    fn dup(&self, fd: RawFd) -> Result<RawFd, Errno> {
-        Ok(Process::dup(self, fd)?.raw())
-    }
-
-    #[inline]
-    fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno> {
-        Process::get_flags(self, fd)
-    }
-
-    #[inline]
-    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno> {
-        Process::set_flags(self, fd, flags)
-    }
-
-    #[inline]
-    fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno> {
-        Process::status(self, fd)
-    }
-
-    #[inline]
-    fn seek(&self, fd: RawFd, offset: u64) -> Result<u64, Errno> {
-        Process::lseek(self, fd, fdtable_vfs::SeekTo::Start(offset))
-    }
-
-    #[inline]
-    fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
-        Process::read(self, fd, buf)
-    }
-
-    #[inline]
-    fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
-        Process::write(self, fd, bytes)
-    }
-
-    #[inline]
-    fn pread(&self, fd: RawFd, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        Process::pread(self, fd, buf, offset)
-    }
-
-    #[inline]
-    fn pwrite(&self, fd: RawFd, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        Process::pwrite(self, fd, bytes, offset)
-    }
-
-    #[inline]
-    fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        Process::writev(self, fd, bufs)
-    }
-
-    #[inline]
-    fn pipe(&self) -> Result<(RawFd, RawFd), Errno> {
-        let (reader, writer) = self.pipe2(OpenFlags::empty())?;
-        Ok((reader.raw(), writer.raw()))
-    }
-
-    #[inline]
-    fn socketpair(&self) -> Result<(RawFd, RawFd), Errno> {
-        let (one, other) = Process::socketpair(self, OpenFlags::empty())?;
-        Ok((one.raw(), other.raw()))
-    }
-
-    #[inline]
-    fn poll(&self, fds: &mut [PollFd]) -> Result<usize, Errno> {
-        Process::poll(self, fds, Some(Duration::ZERO))
-    }
-
-    #[inline]
-    fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno> {
-        Process::select(self, nfds, Some(read), None, None, Some(Duration::ZERO))
     }
 
     fn fork(&self) -> Result<Self, Errno> {

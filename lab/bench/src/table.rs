@@ -153,49 +153,6 @@ impl<O: Object> NewFile<dyn Object, O> for Files<RcuObject> {
     }
 }
 
-/// Every baseline, for references of any kind.
-impl<S: State> Table<Target<S>> for RwLocked<S> {
-    type Ref = S::Ref;
-    const NAME: &'static str = S::NAME;
-
-    fn with_limit(limit: u32) -> Self {
-        RwLocked::with_limit(limit)
-    }
-
-    #[inline]
-    fn open(&self, file: S::Ref) -> Result<RawFd, Error> {
-        RwLocked::open(self, file)
-    }
-
-    #[inline]
-    fn get(&self, fd: RawFd) -> Result<S::Ref, Error> {
-        RwLocked::get(self, fd)
-    }
-
-    #[inline]
-    fn with<R>(&self, fd: RawFd, f: impl FnOnce(&Target<S>) -> R) -> Result<R, Error> {
-        self.hold().file(fd).map(f)
-    }
-
-    #[inline]
-    fn close(&self, fd: RawFd) -> Result<(), Error> {
-        RwLocked::close(self, fd)
-    }
-
-    #[inline]
-    fn take(&self, fd: RawFd) -> Result<S::Ref, Error> {
-        RwLocked::take(self, fd)
-    }
-
-    #[inline]
-    fn fork(&self) -> Result<Self, Error> {
-        Ok(RwLocked::fork(self))
-    }
-}
-
-/// The open files of a baseline.
-type Target<S> = <<S as State>::Ref as Deref>::Target;
-
 impl<T: Send + Sync + 'static, S: State<Ref = Arc<T>>> NewFile<T, T> for RwLocked<S> {
     fn new_file(value: T) -> Arc<T> {
         Arc::new(value)

@@ -131,6 +131,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::RwLockBitmap;
+    use crate::table::Table;
 
     fn filled(count: u64) -> RwLockBitmap<u64> {
         let table = RwLockBitmap::with_limit(1 << 20);

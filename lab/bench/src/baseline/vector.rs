@@ -85,6 +85,7 @@ mod tests {
 
     use super::super::RwLockVec;
     use super::*;
+    use crate::table::Table;
 
     #[test]
     fn the_heap_holds_exactly_the_empty_slots() {

@@ -67,7 +67,7 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
 
     fn with_limit(limit: u32) -> Result<Self, Errno> {
         Ok(Locked {
-            table: RwLocked::with_limit(limit),
+            table: Table::with_limit(limit),
             names: with_devices(Files::new())?,
         })
     }
@@ -220,7 +220,7 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
 
     fn fork(&self) -> Result<Self, Errno> {
         Ok(Locked {
-            table: self.table.fork(),
+            table: self.table.fork()?,
             // The state of a process beside its table is copied as ours is.
             names: self.names.clone_with(CloneFlags::FILES)?,
         })

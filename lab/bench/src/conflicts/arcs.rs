@@ -16,6 +16,7 @@ use super::specification::{Places, Response, State};
 use super::subject::{Hand, Place, Subject};
 use crate::baseline::RwLockVec;
 use crate::lookup::Padded;
+use crate::table::Table;
 
 #[cfg(feature = "experiments")]
 mod theirs;
@@ -70,27 +71,27 @@ impl Container for RwLockVec<Padded> {
     ];
 
     fn with_limit(limit: u64) -> Self {
-        RwLockVec::with_limit(limit as u32)
+        Table::with_limit(limit as u32)
     }
 
     #[inline]
     fn open(&self, file: Object) -> Result<u64, Error> {
-        self.open(file).map(|fd| fd as u64)
+        Table::open(self, file).map(|fd| fd as u64)
     }
 
     #[inline]
     fn get(&self, key: u64) -> Result<Object, Error> {
-        self.get(key as i32)
+        Table::get(self, key as i32)
     }
 
     #[inline]
     fn with<R>(&self, key: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
-        self.hold().file(key as i32).map(look)
+        Table::with(self, key as i32, look)
     }
 
     #[inline]
     fn close(&self, key: u64) -> Result<(), Error> {
-        self.close(key as i32)
+        Table::close(self, key as i32)
     }
 
     #[inline]
