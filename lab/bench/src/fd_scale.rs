@@ -199,8 +199,10 @@ impl Experiment for FdScale {
         let title = "the cost of one open while N descriptors are open";
         let mut report = Report::new(self, title, config, &rows, machine)?;
         growth::figures(&rows, &mut report);
-        report.tables = summary::tables(&rows, self.most);
-        report.plots = plots::plots(&rows);
+        for plot in plots::plots(&rows) {
+            report.curves(plot);
+        }
+        report.tables.push(summary::growths(&rows, self.most));
         report.remarks = summary::remarks(self.most, host_most);
         Ok(report)
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::experiment::Experiment;
 use crate::machine::Machine;
-use crate::plot::Plot;
+use crate::plot::{Curve, Kind, Plot};
 use crate::stats::Summary;
 
 mod figure;
@@ -124,6 +124,15 @@ impl Report {
             .extend(ratios.map(|ratios| Figure::of_ratio(key, &ratios)));
     }
 
+    /// Adds a plot of curves, and a table of some of their points.
+    pub(crate) fn curves(&mut self, plot: Plot) {
+        if let Kind::Curves { x, y, curves } = &plot.kind {
+            let caption = format!("{}: {}", plot.caption, y.label);
+            self.tables.push(points(caption, &x.label, curves));
+            self.plots.push(plot);
+        }
+    }
+
     /// Shows measured values as a table and as a plot, if there are any.
     pub(crate) fn grid(&mut self, grid: Grid) {
         if !grid.is_empty() {
@@ -187,6 +196,33 @@ impl Table {
             );
         }
         grid
+    }
+}
+
+/// Most rows of a table of points; the JSON form has every point.
+const POINTS: usize = 11;
+
+/// Makes a table of points that are evenly spread, with the first and the last.
+fn points(caption: String, x: &str, curves: &[Curve]) -> Table {
+    let mut all: Vec<f64> = Vec::new();
+    for curve in curves {
+        all.extend(curve.points.iter().map(|point| point.x));
+    }
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    let (last, lines) = (all.len().saturating_sub(1), POINTS.min(all.len()));
+    let rows = (0..lines).map(|nth| {
+        let at = all[last * nth / (lines - 1).max(1)];
+        let cell = |curve: &Curve| {
+            let point = curve.points.iter().find(|point| point.x == at);
+            point.map_or("-".to_owned(), |point| nanoseconds(point.y))
+        };
+        line(at.to_string(), curves.iter().map(cell))
+    });
+    Table {
+        caption,
+        header: line(x, curves.iter().map(|curve| curve.name.clone())),
+        rows: rows.collect(),
     }
 }
 
@@ -285,7 +321,7 @@ pub(crate) fn shown(show: impl FnOnce(&mut Report)) -> Report {
 /// Makes a report with all kinds of content, and names that look like markup.
 #[cfg(test)]
 pub(crate) fn example() -> Report {
-    use crate::plot::{Axis, Bar, Group, Kind};
+    use crate::plot::{Axis, Bar, Group};
 
     let words = |words: &[&str]| words.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
     let name = "RwLock<Vec<Option<Arc>>> & others";
@@ -321,7 +357,13 @@ pub(crate) fn example() -> Report {
                 value: Axis::log("ns"),
                 groups: vec![Group {
                     label: "1 thread".to_owned(),
-                    bars: vec![Bar::exact("fdtable", 1.1), Bar::exact(name, 8.9)],
+                    bars: [("fdtable", 1.1), (name, 8.9)]
+                        .map(|(name, value)| Bar {
+                            name: name.to_owned(),
+                            value,
+                            spread: None,
+                        })
+                        .to_vec(),
                 }],
             },
         }],
@@ -332,6 +374,26 @@ pub(crate) fn example() -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::Point;
+
+    #[test]
+    fn a_table_of_points_has_the_first_and_the_last() {
+        let point = |x: u32| Point {
+            x: f64::from(x),
+            y: f64::from(2 * x),
+            spread: None,
+        };
+        let curve = |name: &str, to| Curve {
+            name: name.to_owned(),
+            points: (1..=to).map(point).collect(),
+        };
+        let table = points("it".to_owned(), "n", &[curve("a", 40), curve("b", 20)]);
+        assert_eq!(table.header, ["n", "a", "b"]);
+        assert_eq!(table.rows.len(), POINTS);
+        assert_eq!(table.rows[0], ["1", "2.00", "2.00"]);
+        assert_eq!(table.rows[POINTS - 1], ["40", "80.0", "-"]);
+        assert_eq!(points("it".to_owned(), "n", &[curve("a", 1)]).rows.len(), 1);
+    }
 
     #[test]
     fn a_table_keeps_every_cell() {

@@ -100,7 +100,7 @@ impl Allowed {
 
 fn conflicts(matrix: &Matrix) -> impl Iterator<Item = &Case> {
     let trials = matrix.trials.iter();
-    trials.filter_map(|(case, trial)| match trial.verdict {
+    trials.filter_map(|(case, verdict)| match verdict {
         Verdict::Shared(_) => Some(case),
         Verdict::Ordered | Verdict::Free => None,
     })
@@ -177,7 +177,6 @@ fn named<V: Copy>(text: &str, all: &[V], name: fn(V) -> &'static str) -> anyhow:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conflicts::verdict::Trial;
 
     fn call(operation: Operation, argument: Argument) -> Call {
         Call {
@@ -192,12 +191,7 @@ mod tests {
         let put = call(Operation::Put, Argument::Own);
         let trial = |calls, verdict| {
             let setup = Setup::Steady;
-            let instructions = [1, 1];
-            let trial = Trial {
-                verdict,
-                instructions,
-            };
-            (Case { setup, calls }, trial)
+            (Case { setup, calls }, verdict)
         };
         Matrix {
             subject: "a table",

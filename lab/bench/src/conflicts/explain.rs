@@ -23,8 +23,8 @@ pub(super) fn concerns(case: &Case, named: &[String]) -> bool {
 pub(super) fn text(matrix: &Matrix) -> String {
     let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut places = Places::default();
-    for (case, trial) in &matrix.trials {
-        let Verdict::Shared(all) = &trial.verdict else {
+    for (case, verdict) in &matrix.trials {
+        let Verdict::Shared(all) = verdict else {
             continue;
         };
         for shared in all {

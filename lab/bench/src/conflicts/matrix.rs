@@ -4,15 +4,15 @@ use conflict_tracer::Cpus;
 use serde::Serialize;
 
 use super::operation::Operation;
-use super::setup::{Case, Setup};
+use super::setup::Case;
 use super::subject::Subject;
-use super::verdict::{Trial, Verdict, judge};
+use super::verdict::{Verdict, judge};
 use crate::experiment::Progress;
 
 /// The result of every case of a subject.
 pub(super) struct Matrix {
     pub(super) subject: &'static str,
-    pub(super) trials: Vec<(Case, Trial)>,
+    pub(super) trials: Vec<(Case, Verdict)>,
 }
 
 /// Cases of two operations, or of more.
@@ -53,9 +53,9 @@ impl Matrix {
         cases.retain(wanted);
         progress.begin(S::NAME, cases.len() as u64);
         let trial = |case: Case| {
-            let trial = judge::<S>(cpus, &case)?;
+            let verdict = judge::<S>(cpus, &case)?;
             progress.step();
-            Ok((case, trial))
+            Ok((case, verdict))
         };
         Ok(Matrix {
             subject: S::NAME,
@@ -88,22 +88,10 @@ impl Matrix {
         Operation::ALL.into_iter().filter(has).collect()
     }
 
-    /// Returns the median of the instructions of an operation in steady state.
-    pub(super) fn instructions(&self, operation: Operation) -> u32 {
-        let is_steady = |case: &Case| matches!(case.setup, Setup::Steady | Setup::Beside);
-        let steady = self.trials.iter().filter(|(case, _)| is_steady(case));
-        let counts =
-            steady.flat_map(|(case, trial)| case.calls.into_iter().zip(trial.instructions));
-        let own = counts.filter(|(call, _)| call.operation == operation);
-        let mut counts: Vec<_> = own.map(|(_, count)| count).collect();
-        counts.sort_unstable();
-        counts.get(counts.len() / 2).copied().unwrap_or(0)
-    }
-
     fn count(&self, which: impl Fn(&Case) -> bool) -> Cell {
         let mut cell = Cell::default();
-        for (_, trial) in self.trials.iter().filter(|(case, _)| which(case)) {
-            cell.add(&trial.verdict);
+        for (_, verdict) in self.trials.iter().filter(|(case, _)| which(case)) {
+            cell.add(verdict);
         }
         cell
     }

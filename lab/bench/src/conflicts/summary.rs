@@ -46,7 +46,6 @@ pub(super) fn show(matrices: &[Matrix], allowed: &Allowed, report: &mut Report) 
     report.tables.extend(matrices.iter().map(matrix_table));
     let remaining = matrices.first().map(|ours| reasons(ours, allowed));
     report.tables.extend(remaining);
-    report.tables.push(instructions(matrices));
     let cases = matrices.first().map(|ours| ours.sum().commutative as f64);
     for (nth, key) in KEYS.into_iter().enumerate() {
         let free = matrices.get(nth).and_then(|matrix| matrix.sum().ratio());
@@ -85,24 +84,6 @@ fn reasons(ours: &Matrix, allowed: &Allowed) -> Table {
     );
     let counted = allowed.counted(ours);
     Table::new(caption, ["", "cases"], counted.into_iter().map(row))
-}
-
-/// Instructions of the calls on one CPU: a call without conflicts may still be slow.
-fn instructions(matrices: &[Matrix]) -> Table {
-    let row = |operation: &Operation| {
-        let count = |matrix: &Matrix| match matrix.instructions(*operation) {
-            0 => "-".to_owned(),
-            count => count.to_string(),
-        };
-        line(operation.name(), matrices.iter().map(count))
-    };
-    let subjects = matrices.iter().map(|matrix| matrix.subject.to_owned());
-    Table {
-        caption: "Instructions of one call in steady state, those of the tracer included: medians"
-            .to_owned(),
-        header: line("", subjects),
-        rows: Operation::ALL.iter().map(row).collect(),
-    }
 }
 
 fn summary(matrices: &[Matrix]) -> Table {

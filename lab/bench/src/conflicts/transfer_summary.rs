@@ -5,77 +5,49 @@ use conflict_tracer::MAX_CPUS;
 use super::long_run::Place;
 use super::transfers::{Row, Work, steps};
 use crate::plot::{Axis, Curve, Kind, Plot, Point};
-use crate::report::{Report, Table, line};
+use crate::report::{Report, Table};
 
 const OURS: &str = "fdtable";
 
-/// The other tables, with the keys of their figures: owned lookups of separate files, of the same
-/// file, and opens and closes.
-const OTHERS: [(&str, [&str; 3]); 4] = [
-    (
-        "RwLock<Vec<Option<Arc>>>",
-        [
-            "conflicts.transfers_rwlock_vec_own",
-            "conflicts.transfers_rwlock_vec_one",
-            "conflicts.transfers_rwlock_vec_open_close",
-        ],
-    ),
-    (
-        "array of ArcSwapOption",
-        [
-            "conflicts.transfers_arc_swap_own",
-            "conflicts.transfers_arc_swap_one",
-            "conflicts.transfers_arc_swap_open_close",
-        ],
-    ),
-    (
-        "sharded-slab",
-        [
-            "conflicts.transfers_sharded_slab_own",
-            "conflicts.transfers_sharded_slab_one",
-            "conflicts.transfers_sharded_slab_open_close",
-        ],
-    ),
-    (
-        "dashmap",
-        [
-            "conflicts.transfers_dashmap_own",
-            "conflicts.transfers_dashmap_one",
-            "conflicts.transfers_dashmap_open_close",
-        ],
-    ),
+/// The other tables, and how keys name them.
+const OTHERS: [(&str, &str); 4] = [
+    ("RwLock<Vec<Option<Arc>>>", "rwlock_vec"),
+    ("array of ArcSwapOption", "arc_swap"),
+    ("sharded-slab", "sharded_slab"),
+    ("dashmap", "dashmap"),
 ];
 
-/// The work that each of the three keys measures, with the name of its plot.
-const COMPARED: [(Work, &str); 3] = [
-    (Work::OwnedOwn, "transfers-owned"),
-    (Work::OwnedCommon, "transfers-owned-one"),
-    (Work::OpenClose, "transfers-open-close"),
+/// How keys and plots name each kind of work.
+const WORKS: [(Work, &str, &str); 5] = [
+    (Work::BorrowedOwn, "borrowed_own", "transfers-borrowed"),
+    (
+        Work::BorrowedCommon,
+        "borrowed_one",
+        "transfers-borrowed-one",
+    ),
+    (Work::OwnedOwn, "owned_own", "transfers-owned"),
+    (Work::OwnedCommon, "owned_one", "transfers-owned-one"),
+    (Work::OpenClose, "open_close", "transfers-open-close"),
 ];
 
 /// Shows transfers, and the places of each long run.
 pub(super) fn show(rows: &[Row], report: &mut Report) {
-    report.tables.push(transfers(rows));
+    for (work, _, name) in WORKS {
+        report.curves(plot(rows, name, work));
+    }
     let long_runs = rows.iter().filter(|row| row.long);
     report.tables.extend(long_runs.map(places));
-    let plots = COMPARED.map(|(work, name)| plot(rows, name, work));
-    report.plots.extend(plots);
-    let mut most = |key, subject, work| {
+    let mut most = |key: &str, subject, work| {
         let row = find(rows, subject, work, MAX_CPUS);
         report.figure(key, row.map(|row| row.per_operation));
     };
-    for (key, work) in [
-        ("conflicts.transfers_borrowed_own", Work::BorrowedOwn),
-        ("conflicts.transfers_borrowed_one", Work::BorrowedCommon),
-        ("conflicts.transfers_owned_own", Work::OwnedOwn),
-        ("conflicts.transfers_owned_one", Work::OwnedCommon),
-        ("conflicts.transfers_open_close", Work::OpenClose),
-    ] {
-        most(key, OURS, work);
+    for (work, of, _) in WORKS {
+        most(&format!("conflicts.transfers_{of}"), OURS, work);
     }
-    for (subject, keys) in OTHERS {
-        for (key, (work, _)) in keys.into_iter().zip(COMPARED) {
-            most(key, subject, work);
+    for (subject, other) in OTHERS {
+        for (work, of, _) in &WORKS[2..] {
+            let of = of.trim_start_matches("owned_");
+            most(&format!("conflicts.transfers_{other}_{of}"), subject, *work);
         }
     }
     let ours = rows.iter().find(|row| row.long && row.subject == OURS);
@@ -112,38 +84,6 @@ fn subjects(rows: &[Row]) -> Vec<&str> {
 fn find<'r>(rows: &'r [Row], subject: &str, work: Work, cpus: usize) -> Option<&'r Row> {
     let is_it = |row: &&Row| (row.work, row.cpus, row.long) == (work, cpus, false);
     rows.iter().filter(is_it).find(|row| row.subject == subject)
-}
-
-/// Makes a row for each subject and work, and a column for each number of CPUs.
-fn transfers(rows: &[Row]) -> Table {
-    let mut lines = Vec::new();
-    for subject in subjects(rows) {
-        for work in Work::ALL {
-            let cell = |cpus| {
-                let row = find(rows, subject, work, cpus);
-                row.map_or_else(String::new, |row| format!("{:.2}", row.per_operation))
-            };
-            lines.push(line(
-                format!("{subject}: {}", work.name()),
-                steps().map(cell),
-            ));
-        }
-    }
-    for row in rows.iter().filter(|row| row.long) {
-        let cell = |cpus| match cpus {
-            2 => format!("{:.3}", row.per_operation),
-            _ => String::new(),
-        };
-        let name = format!("{}: open any and close, a long run", row.subject);
-        lines.push(line(name, steps().map(cell)));
-    }
-    Table {
-        caption: "Lines that travel between caches for each operation, by the number of CPUs, in \
-                  steady state"
-            .to_owned(),
-        header: line("", steps().map(|cpus| cpus.to_string())),
-        rows: lines,
-    }
 }
 
 /// Draws the transfers over the number of CPUs.

@@ -22,14 +22,6 @@ pub(super) enum Verdict {
     Shared(Vec<Shared>),
 }
 
-/// Result of a case.
-#[derive(Clone, Debug)]
-pub(super) struct Trial {
-    pub(super) verdict: Verdict,
-    /// Instructions of each call.
-    pub(super) instructions: [u32; 2],
-}
-
 /// Reason why two calls are not free of conflicts.
 #[derive(Clone, Debug)]
 pub(super) enum Shared {
@@ -58,13 +50,13 @@ impl Verdict {
 ///
 /// # Errors
 /// If the subject cannot be set up, or returns a wrong result.
-pub(super) fn judge<S: Subject>(cpus: &mut Cpus, case: &Case) -> anyhow::Result<Trial> {
+pub(super) fn judge<S: Subject>(cpus: &mut Cpus, case: &Case) -> anyhow::Result<Verdict> {
     let forth = run::<S>(cpus, case, [0, 1])?;
     let back = match forth.commutes {
         true => Some(run::<S>(cpus, case, [1, 0])?),
         false => None,
     };
-    let verdict = match back {
+    Ok(match back {
         Some(back) if back.commutes => {
             let shared: Vec<_> = forth.shared.into_iter().chain(back.shared).collect();
             match shared.is_empty() {
@@ -73,10 +65,6 @@ pub(super) fn judge<S: Subject>(cpus: &mut Cpus, case: &Case) -> anyhow::Result<
             }
         }
         _ => Verdict::Ordered,
-    };
-    Ok(Trial {
-        verdict,
-        instructions: forth.instructions,
     })
 }
 
@@ -84,7 +72,6 @@ pub(super) fn judge<S: Subject>(cpus: &mut Cpus, case: &Case) -> anyhow::Result<
 struct Run {
     commutes: bool,
     shared: Vec<Shared>,
-    instructions: [u32; 2],
 }
 
 fn run<S: Subject>(cpus: &mut Cpus, case: &Case, order: [usize; 2]) -> anyhow::Result<Run> {
@@ -114,7 +101,6 @@ fn run<S: Subject>(cpus: &mut Cpus, case: &Case, order: [usize; 2]) -> anyhow::R
     Ok(Run {
         commutes: commute(&state, case.calls, responses),
         shared: lines.chain(unseen).collect(),
-        instructions: [left.instructions(), right.instructions()],
     })
 }
 

@@ -14,8 +14,8 @@ const LINUX_2007_COLD: [(f64, f64); 2] = [(1.0, 4_600.0), (1e6, 13_600.0)];
 const LITERATURE: &str = "Linux 2.6.21, sys_open, 2007 (literature)";
 
 /// Draws the hot cost, and the cold one.
-pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
-    vec![
+pub(super) fn plots(rows: &[Row]) -> [Plot; 2] {
+    [
         plot(rows, State::Hot, "hot", LINUX_2007_HOT),
         plot(rows, State::Cold, "cold", LINUX_2007_COLD),
     ]
