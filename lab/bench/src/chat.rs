@@ -244,7 +244,7 @@ impl Experiment for Chat {
         let mut report = Report::new(self, title, config, &rows, machine)?;
         report.add_rows(&profiled)?;
         summary::show(&rows, &profiled, &mut report);
-        report.remarks = summary::remarks(&rows, &usual);
+        report.remarks = summary::remarks(&usual);
         report.remarks.extend(failure);
         Ok(report)
     }

@@ -25,8 +25,6 @@ mod host_table;
 mod parent;
 mod summary;
 
-use parent::Forked;
-
 /// Descriptors of a small table.
 const FEW: u32 = 10;
 
@@ -50,6 +48,9 @@ enum Step {
     /// The same after the cache was overwritten.
     FirstCloseCold,
 }
+
+/// The steps of one sample, in their order.
+const STEPS: [Step; 3] = [Step::Fork, Step::FirstClose, Step::FirstCloseCold];
 
 /// The times of one subject for one operation.
 #[derive(Clone, Debug, Serialize)]
@@ -84,19 +85,13 @@ impl Fork {
 
     /// Measures tables with `open` descriptors.
     fn measure_tables(&self, open: u32, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
-        const STEPS: [Step; 3] = [Step::Fork, Step::FirstClose, Step::FirstCloseCold];
         let parents = parent::all(open)?;
         progress.begin(&format!("fork, {open} open"), self.rounds as u64);
         let mut cache = Cache::new();
         let mut ns = vec![[const { Vec::new() }; STEPS.len()]; parents.len()];
         for round in 0..self.rounds {
             for place in order(parents.len(), round) {
-                let Forked {
-                    fork,
-                    first_close,
-                    first_close_cold,
-                } = parents[place].sample(&mut cache)?;
-                let samples = [fork, first_close, first_close_cold];
+                let samples = parents[place].sample(&mut cache)?;
                 for (to, sample) in ns[place].iter_mut().zip(samples) {
                     to.push(sample);
                 }

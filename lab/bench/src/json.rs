@@ -6,22 +6,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json, to_value};
 
 use crate::report::{Report, headline_map};
-
-/// Several experiments as one object: `experiment` is `all`, and the head and the headline cover
-/// all of them.
-#[derive(Serialize)]
-struct All<'a> {
-    experiment: &'static str,
-    machine: Value,
-    config: Value,
-    rows: [Value; 0],
-    experiments: &'a [Report],
-    headline: BTreeMap<&'static str, f64>,
-}
 
 /// Returns the JSON object for `reports`. One report is its own object; several are in one object,
 /// with a joint headline.
@@ -30,8 +17,8 @@ struct All<'a> {
 /// If a report has no JSON form, which no report of this crate lacks.
 pub fn document(reports: &[Report]) -> serde_json::Result<Value> {
     match reports {
-        [one] => serde_json::to_value(one),
-        several => serde_json::to_value(all(several)?),
+        [one] => to_value(one),
+        several => all(several),
     }
 }
 
@@ -48,32 +35,23 @@ pub fn write(path: &Path, reports: &[Report]) -> anyhow::Result<()> {
         .with_context(to)
 }
 
-fn all(reports: &[Report]) -> serde_json::Result<All<'_>> {
-    let machine = reports
-        .last()
-        .map(|report| serde_json::to_value(&report.machine))
-        .transpose()?;
-    let configs: serde_json::Map<_, _> = reports
-        .iter()
-        .map(|it| (it.experiment.to_owned(), it.config.clone()))
-        .collect();
-    Ok(All {
-        experiment: "all",
-        machine: machine.unwrap_or_default(),
-        config: configs.into(),
-        rows: [],
-        experiments: reports,
-        headline: reports
-            .iter()
-            .flat_map(|report| headline_map(&report.headline))
-            .collect(),
-    })
+/// Several experiments as one object: `experiment` is `all`, and the head and the headline cover
+/// all of them.
+fn all(reports: &[Report]) -> serde_json::Result<Value> {
+    let configs = reports.iter().map(|it| (it.experiment, &it.config));
+    let headlines = reports.iter().map(|it| headline_map(&it.headline));
+    Ok(json!({
+        "experiment": "all",
+        "machine": to_value(reports.last().map(|it| &it.machine))?,
+        "config": configs.collect::<BTreeMap<_, _>>(),
+        "rows": [],
+        "experiments": to_value(reports)?,
+        "headline": headlines.flatten().collect::<BTreeMap<_, _>>(),
+    }))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::machine::Machine;
     use crate::report::{Figure, Goal};

@@ -102,7 +102,7 @@ impl Experiment for Lookup {
         let mut report = Report::new(self, title, config, &rows, machine)?;
         summary::show(&rows, &mut report);
         summary::figures(&rows, &mut report);
-        report.remarks = summary::remarks(&rows, &report.machine);
+        report.remarks = summary::remarks(&report.machine);
         Ok(report)
     }
 }

@@ -145,25 +145,10 @@ impl Axis {
 impl Bar {
     /// Makes a bar of a median with its spread.
     pub fn of(name: impl Into<String>, summary: &Summary) -> Self {
-        Self::times(name, summary, 1.0)
-    }
-
-    /// Makes a bar of a median with its spread in another unit: `factor` of it are one of the
-    /// samples' unit.
-    pub fn times(name: impl Into<String>, summary: &Summary, factor: f64) -> Self {
         Bar {
             name: name.into(),
-            value: summary.median * factor,
-            spread: Some((summary.p10 * factor, summary.p90 * factor)),
-        }
-    }
-
-    /// Makes a bar without a spread.
-    pub fn exact(name: impl Into<String>, value: f64) -> Self {
-        Bar {
-            name: name.into(),
-            value,
-            spread: None,
+            value: summary.median,
+            spread: Some((summary.p10, summary.p90)),
         }
     }
 }
@@ -185,11 +170,5 @@ mod tests {
             roles,
             [Role::Ours, Role::Floor, Role::Literature, Role::Rival]
         );
-    }
-
-    #[test]
-    fn a_bar_in_another_unit_has_its_spread_in_it_too() {
-        let bar = Bar::times("a", &Summary::of(&[1000.0, 2000.0, 3000.0]), 0.5);
-        assert_eq!((bar.value, bar.spread), (1000.0, Some((600.0, 1400.0))));
     }
 }

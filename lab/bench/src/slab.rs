@@ -55,7 +55,7 @@ mod work;
 use colour::Walks;
 use footprint::Footprint;
 use part::Program;
-use work::{CASES, Case, Subject};
+use work::{Case, Subject};
 
 /// Bytes of a small object.
 const SMALL: usize = 64;
@@ -120,7 +120,7 @@ impl Slab {
         let subjects = objects::all()?;
         let entries: Vec<_> = subjects
             .iter()
-            .flat_map(|subject| CASES.map(|case| (&**subject, case)))
+            .flat_map(|subject| Case::ALL.map(|case| (&**subject, case)))
             .collect();
         progress.begin("slab", self.rounds as u64);
         let ns = alternate(entries.len(), self.rounds, progress, |place, _| {

@@ -7,7 +7,7 @@ use super::form::Form;
 use super::profile::Profile;
 use super::{FILES_STRUCT, OURS, Profiled, RWLOCK_VEC, Subject, TABLES};
 use crate::plot::Axis;
-use crate::report::{Grid, Report, Table, ratio};
+use crate::report::{Grid, Report, Table};
 use crate::stats::{Summary, median, paired_ratio};
 
 /// Results of one table in one form.
@@ -116,16 +116,18 @@ pub(super) fn profile_rows(tables: &[Profiled]) -> Vec<ProfileRow> {
 
 /// Shows throughput, CPU time, and profiles.
 pub(super) fn show(rows: &[Row], profiles: &[ProfileRow], report: &mut Report) {
-    report.tables = vec![throughput(rows), processor(rows)];
     let rates = Grid::new(
         "throughput",
-        "Messages that the users of a chat receive, by the table in which all sockets are",
+        "Messages that the users of a chat receive, by the table in which all sockets are. \"All in \
+         flight\": buffers as large as the whole traffic, so that no thread waits for room. \
+         \"Classic\": four threads for each user, and a queue in memory between the two of the server",
         Axis::linear("million messages/s"),
         Form::ALL.map(|form| (form.name(), form)),
         TABLES.map(|table| (table, table)),
         |table, form| Some(find(rows, table, *form)?.messages_per_second.times(1e-6)),
     );
-    report.plots.push(rates.plot());
+    report.grid(rates);
+    report.tables.push(processor(rows));
     figures(rows, report);
     if !profiles.is_empty() {
         profile(profiles, report);
@@ -134,29 +136,6 @@ pub(super) fn show(rows: &[Row], profiles: &[ProfileRow], report: &mut Report) {
 
 fn name(row: &Row) -> String {
     format!("{}: {}", row.form.name(), row.table)
-}
-
-fn throughput(rows: &[Row]) -> Table {
-    let line = |row: &Row| {
-        let thousands = |rate: f64| format!("{:.0}", rate / 1000.0);
-        [
-            name(row),
-            row.messages_per_second.spread(thousands),
-            row.times_rwlock_vec.spread(ratio),
-            row.times_files_struct.spread(ratio),
-        ]
-    };
-    let header = [
-        "form and table",
-        "1000 messages/s",
-        "times RwLock<Vec>",
-        "times files_struct",
-    ];
-    let caption = "Messages received per second, and how many times as many as with a baseline in \
-                   the same round: median (10th–90th percentile). \"All in flight\": buffers as \
-                   large as the whole traffic, so that no thread waits for room. \"Classic\": four \
-                   threads for each user, and a queue in memory between the two of the server";
-    Table::new(caption, header, rows.iter().map(line))
 }
 
 fn processor(rows: &[Row]) -> Table {
@@ -238,7 +217,7 @@ fn figures(rows: &[Row], report: &mut Report) {
 }
 
 /// Draws conclusions from the tables.
-pub(super) fn remarks(rows: &[Row], usual: &Conversation) -> Vec<String> {
+pub(super) fn remarks(usual: &Conversation) -> Vec<String> {
     let Conversation {
         rooms,
         users,
@@ -247,7 +226,7 @@ pub(super) fn remarks(rows: &[Row], usual: &Conversation) -> Vec<String> {
         buffer_bytes,
         ..
     } = usual;
-    let mut remarks = vec![format!(
+    vec![format!(
         "{rooms} rooms of {users} users, each of whom sends {messages} messages of {message_bytes} \
          bytes: {} deliveries a run by {} threads, or {} in the classic form. A socket's buffer \
          holds {} messages. The original was judged by +31.8 % on 4 CPUs and +6.2 % on 2, and by \
@@ -260,28 +239,7 @@ pub(super) fn remarks(rows: &[Row], usual: &Conversation) -> Vec<String> {
         }
         .threads(),
         buffer_bytes / message_bytes
-    )];
-    for form in [Form::ThreeThreads, Form::Classic] {
-        let both = find(rows, RWLOCK_VEC, form).zip(find(rows, OURS, form));
-        remarks.extend(both.map(|(baseline, ours)| what_limits(baseline, ours)));
-    }
-    remarks
-}
-
-/// Describes the part of the time that no table can reduce.
-fn what_limits(baseline: &Row, ours: &Row) -> String {
-    let seconds = baseline.user_seconds + baseline.system_seconds;
-    let switches =
-        baseline.voluntary_switches_per_message + baseline.involuntary_switches_per_message;
-    format!(
-        "{}: on RwLock<Vec> {:.0} % of the CPU time is in the kernel, where threads are put \
-         to sleep and woken ({switches:.3} context switches per message). User time, where lookups \
-         are, is {:.2} s a run on RwLock<Vec> and {:.2} s on fdtable.",
-        baseline.form.name(),
-        baseline.system_seconds / seconds * 100.0,
-        baseline.user_seconds,
-        ours.user_seconds,
-    )
+    )]
 }
 
 #[cfg(test)]

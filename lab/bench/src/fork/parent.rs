@@ -7,65 +7,47 @@ use std::time::Instant;
 use anyhow::Context;
 use fdtable::{Files, Rcu, rcu};
 
+use super::STEPS;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::cache::Cache;
 use crate::table::NewFile;
-
-pub(super) const OURS: &str = "fdtable";
-pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
-pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 
 /// Least descriptors that one sample copies: a small table is forked often enough to make the cost
 /// of the clock negligible.
 const COPIED: u32 = 640;
 
-/// Nanoseconds of each step.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Forked {
-    pub(super) fork: f64,
-    pub(super) first_close: f64,
-    pub(super) first_close_cold: f64,
-}
-
 /// A table as the experiment sees it.
 pub(super) trait Forking {
     fn name(&self) -> &'static str;
-    /// Forks and closes in the children. All children are dropped at the end.
-    fn sample(&self, cache: &mut Cache) -> anyhow::Result<Forked>;
+    /// Forks and closes in the children, and returns the nanoseconds of each step. All children are
+    /// dropped at the end.
+    fn sample(&self, cache: &mut Cache) -> anyhow::Result<[f64; STEPS.len()]>;
 }
 
 /// A table with open descriptors.
 struct Parent<Tb> {
     table: Tb,
-    name: &'static str,
     open: u32,
-    /// The descriptor in the middle of the range.
-    middle: RawFd,
 }
 
 /// Creates every table, with `open` descriptors.
 pub(super) fn all(open: u32) -> anyhow::Result<Vec<Box<dyn Forking>>> {
     Ok(vec![
-        Box::new(Parent::<Files<Rcu<u64>>>::new(OURS, open)?),
-        Box::new(Parent::<RwLockVec<u64>>::new(RWLOCK_VEC, open)?),
-        Box::new(Parent::<RwLockBitmap<u64>>::new(FILES_STRUCT, open)?),
+        Box::new(Parent::<Files<Rcu<u64>>>::new(open)?),
+        Box::new(Parent::<RwLockVec<u64>>::new(open)?),
+        Box::new(Parent::<RwLockBitmap<u64>>::new(open)?),
     ])
 }
 
 impl<Tb: NewFile<u64, u64>> Parent<Tb> {
-    fn new(name: &'static str, open: u32) -> anyhow::Result<Self> {
+    fn new(open: u32) -> anyhow::Result<Self> {
         let table = Tb::with_limit(open);
         for value in 0..open {
             table
                 .open(Tb::new_file(u64::from(value)))
-                .with_context(|| format!("{name}: {open} open"))?;
+                .with_context(|| format!("{}: {open} open", Tb::NAME))?;
         }
-        Ok(Parent {
-            table,
-            name,
-            open,
-            middle: (open / 2) as RawFd,
-        })
+        Ok(Parent { table, open })
     }
 
     /// Forks a batch, and returns the nanoseconds of one fork and one of the children.
@@ -86,7 +68,7 @@ impl<Tb: NewFile<u64, u64>> Parent<Tb> {
         // The clock has to be warm; the measured code need not be.
         black_box(Instant::now());
         let began = Instant::now();
-        let closed = black_box(child.close(self.middle));
+        let closed = black_box(child.close((self.open / 2) as RawFd));
         let took = began.elapsed().as_nanos() as f64;
         closed?;
         Ok(took)
@@ -95,10 +77,10 @@ impl<Tb: NewFile<u64, u64>> Parent<Tb> {
 
 impl<Tb: NewFile<u64, u64>> Forking for Parent<Tb> {
     fn name(&self) -> &'static str {
-        self.name
+        Tb::NAME
     }
 
-    fn sample(&self, cache: &mut Cache) -> anyhow::Result<Forked> {
+    fn sample(&self, cache: &mut Cache) -> anyhow::Result<[f64; STEPS.len()]> {
         let (fork, child) = self.fork()?;
         let first_close = self.first_close(&child)?;
         forget(child)?;
@@ -106,11 +88,7 @@ impl<Tb: NewFile<u64, u64>> Forking for Parent<Tb> {
         cache.trash();
         let first_close_cold = self.first_close(&child)?;
         forget(child)?;
-        Ok(Forked {
-            fork,
-            first_close,
-            first_close_cold,
-        })
+        Ok([fork, first_close, first_close_cold])
     }
 }
 
@@ -126,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_close_in_the_child_leaves_the_parent_as_it_was() {
-        let parent = Parent::<Files<Rcu<u64>>>::new(OURS, 200).unwrap();
+        let parent = Parent::<Files<Rcu<u64>>>::new(200).unwrap();
         let (ns, child) = parent.fork().unwrap();
         assert!(ns > 0.0);
         parent.first_close(&child).unwrap();

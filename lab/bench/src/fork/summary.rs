@@ -1,10 +1,10 @@
 //! The summary of `fork`: tables, figures, and remarks.
 
 use super::host_table::{FORK, UNSHARE};
-use super::parent::{FILES_STRUCT, OURS, RWLOCK_VEC};
 use super::{FEW, Row, Step};
+use crate::opener::{FILES_STRUCT, OURS, RWLOCK_VEC};
 use crate::plot::Axis;
-use crate::report::{Grid, Report, nanoseconds};
+use crate::report::{Grid, Report};
 
 /// Subjects, in the order of the tables.
 const SUBJECTS: [&str; 5] = [OURS, RWLOCK_VEC, FILES_STRUCT, UNSHARE, FORK];
@@ -68,33 +68,16 @@ fn figures(rows: &[Row], most: u32, report: &mut Report) {
     report.figure("fork.rwlock_million_us", us(RWLOCK_VEC, Step::Fork));
 }
 
-/// Draws conclusions from the tables.
 fn remarks(rows: &[Row]) -> Vec<String> {
     let mut remarks = vec![
         "Each open file is an object of its own, so a copy that takes a reference to each writes \
-         to as many lines of the cache. Children are dropped outside of the timing."
+         to as many lines of the cache. Children are dropped outside of the timing. fork(2) copies \
+         the address space of this process too."
             .to_owned(),
     ];
-    let host = |subject, wanted: fn(u32) -> bool| {
-        let row = rows
-            .iter()
-            .find(|row| row.subject == subject && wanted(row.open))?;
-        let us = nanoseconds(row.ns.summary().median / 1e3);
-        Some(format!("{us} µs with {}", row.open))
-    };
-    let few = |open| open == FEW;
-    let more = |open| open != FEW;
-    let described = || {
-        Some(format!(
-            "The host copies its table alone in {} and {} open; fork(2) copies the address space \
-             of this process too, and takes {} and {}.",
-            host(UNSHARE, few)?,
-            host(UNSHARE, more)?,
-            host(FORK, few)?,
-            host(FORK, more)?,
-        ))
-    };
-    remarks.push(described().unwrap_or_else(|| crate::host::REFUSED.to_owned()));
+    if !rows.iter().any(|row| row.subject == UNSHARE) {
+        remarks.push(crate::host::REFUSED.to_owned());
+    }
     remarks
 }
 

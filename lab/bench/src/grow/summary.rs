@@ -47,7 +47,7 @@ fn excess_us(row: &Row) -> f64 {
 
 /// Shows everything that follows from the rows.
 pub(super) fn show(rows: &[Row], report: &mut Report) {
-    report.tables = vec![opens(rows), look_ups(rows)];
+    report.tables.push(table(rows));
     figures(rows, report);
     report.remarks.push(
         "A pause by the machine can only add to a maximum, so the headline is the smallest of \
@@ -64,67 +64,37 @@ pub(super) fn show(rows: &[Row], report: &mut Report) {
     }));
 }
 
-fn opens(rows: &[Row]) -> Table {
-    let line = |row: &Row| {
-        let [median, p9999, max, smallest] = tail_cells(&row.open);
-        let name = format!("{} (to {})", row.subject, row.most);
-        [name, median, p9999, max, smallest]
-    };
-    Table::new(
-        "One open, the clock included: medians over the runs; of the maximum with the \
-         10th–90th percentile, and the smallest of five runs",
-        ["", "median, ns", "99.99 %, µs", "max, µs", "smallest max"],
-        rows.iter().map(line),
-    )
-}
-
-fn look_ups(rows: &[Row]) -> Table {
-    let line = |row: &Row| {
-        let [median, p9999, max, smallest] = tail_cells(&row.look_up);
-        let [_, idle_p9999, idle_max, idle_smallest] = tail_cells(&row.idle);
-        let name = row.subject.to_owned();
+fn table(rows: &[Row]) -> Table {
+    let lines = |row: &Row| {
+        let open = format!("{}: open, to {}", row.subject, row.most);
+        let look_up = format!("{}: lookup", row.subject);
+        let idle = "beside it: idle step".to_owned();
         [
-            name,
-            median,
-            p9999,
-            max,
-            smallest,
-            idle_p9999,
-            idle_max,
-            idle_smallest,
+            line(open, &row.open),
+            line(look_up, &row.look_up),
+            line(idle, &row.idle),
         ]
     };
     Table::new(
-        "One lookup on the other CPU meanwhile, and an idle step between two of them",
-        [
-            "",
-            "lookup: median, ns",
-            "99.99 %, µs",
-            "max, µs",
-            "smallest max",
-            "idle: 99.99 %, µs",
-            "max, µs",
-            "smallest max",
-        ],
-        rows.iter().map(line),
+        "One open, one lookup on the other CPU meanwhile, and an idle step between two of them, \
+         the clock included: medians over the runs; of the maximum with the 10th–90th percentile, \
+         and the smallest of five runs",
+        ["", "median, ns", "99.99 %, µs", "max, µs", "smallest max"],
+        rows.iter().flat_map(lines),
     )
 }
 
-fn tail_cells(tails: &[Tail]) -> [String; 4] {
+fn line(name: String, tails: &[Tail]) -> [String; 5] {
     let of = |pick: fn(&Tail) -> u64| {
-        Summary::of(
-            &tails
-                .iter()
-                .map(|tail| pick(tail) as f64)
-                .collect::<Vec<_>>(),
-        )
+        let picked: Vec<_> = tails.iter().map(|tail| pick(tail) as f64).collect();
+        Summary::of(&picked)
     };
     let us = |ns: f64| nanoseconds(ns / 1e3);
-    let max = of(|tail| tail.max_ns);
     [
+        name,
         nanoseconds(of(|tail| tail.median_ns).median),
         us(of(|tail| tail.p9999_ns).median),
-        format!("{} ({}–{})", us(max.median), us(max.p10), us(max.p90)),
+        of(|tail| tail.max_ns).spread(us),
         nanoseconds(smallest_maximum_us(tails)),
     ]
 }
@@ -134,22 +104,28 @@ fn find<'a>(rows: &'a [Row], subject: &str) -> Option<&'a Row> {
 }
 
 fn figures(rows: &[Row], report: &mut Report) {
-    let ours = find(rows, OURS);
-    let open = |name| Some(smallest_maximum_us(&find(rows, name)?.open));
-    report.figure("grow.max_us", open(OURS));
-    let both = ours.zip(find(rows, CLOCK));
-    let over = both.map(|(ours, clock)| over_clock_us(ours, clock));
+    for (key, subject) in [
+        ("grow.max_us", OURS),
+        ("grow.any_max_us", ANY),
+        ("grow.rwlock_max_us", RWLOCK_VEC),
+        ("grow.files_struct_max_us", FILES_STRUCT),
+        ("grow.host_max_us", HOST),
+        ("grow.clock_max_us", CLOCK),
+    ] {
+        let row = find(rows, subject);
+        report.figure(key, row.map(|row| smallest_maximum_us(&row.open)));
+    }
+    let Some(ours) = find(rows, OURS) else {
+        return;
+    };
+    let clock = find(rows, CLOCK);
+    let over = clock.map(|clock| over_clock_us(ours, clock));
     report.figure("grow.max_over_clock_us", over);
-    let look_up = ours.map(|row| smallest_maximum_us(&row.look_up));
-    report.figure("grow.lookup_max_us", look_up);
-    let idle = ours.map(|row| smallest_maximum_us(&row.idle));
-    report.figure("grow.idle_max_us", idle);
-    report.figure("grow.lookup_excess_us", ours.map(excess_us));
-    report.figure("grow.any_max_us", open(ANY));
-    report.figure("grow.rwlock_max_us", open(RWLOCK_VEC));
-    report.figure("grow.files_struct_max_us", open(FILES_STRUCT));
-    report.figure("grow.host_max_us", open(HOST));
-    report.figure("grow.clock_max_us", open(CLOCK));
+    let look_up = smallest_maximum_us(&ours.look_up);
+    report.figure("grow.lookup_max_us", Some(look_up));
+    let idle = smallest_maximum_us(&ours.idle);
+    report.figure("grow.idle_max_us", Some(idle));
+    report.figure("grow.lookup_excess_us", Some(excess_us(ours)));
 }
 
 #[cfg(test)]

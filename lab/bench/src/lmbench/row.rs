@@ -17,56 +17,34 @@ named! {
         Select1000 = "select, 1000 fds",
         ForkExit = "fork, exit",
         ForkExec = "fork, exec, exit",
-        Ring2 = "2p/0K",
-        Ring8 = "8p/0K",
-        PipeLatency = "pipe",
+        Ring2 = "context switch, 2p/0K",
+        Ring8 = "context switch, 8p/0K",
+        PipeLatency = "latency, pipe",
         /// With a thread on each of two CPUs.
-        PipeLatencyApart = "pipe, 2 CPUs",
-        PipeBandwidth = "pipe",
-        FileReread = "file reread",
-    }
-}
-
-named! {
-    /// The table of lmbench to which a row belongs, named by its heading.
-    pub(super) enum Group {
-        Processes = "Processor, processes: times in microseconds, smaller is better",
-        ContextSwitches =
-            "Context switching, a pipe included: times in microseconds, smaller is better",
-        Latencies =
-            "Local communication latencies: round trips in microseconds, smaller is better",
-        Bandwidths = "Local communication bandwidths in MB/s, bigger is better",
+        PipeLatencyApart = "latency, pipe, 2 CPUs",
+        PipeBandwidth = "bandwidth, pipe",
+        FileReread = "bandwidth, file reread",
     }
 }
 
 impl Row {
-    /// Returns the key of its figure, and its table.
-    fn key_and_group(self) -> (&'static str, Group) {
-        use Group::{Bandwidths, ContextSwitches, Latencies, Processes};
-        match self {
-            Self::NullCall => ("lmbench.null_call_vs_plain", Processes),
-            Self::OpenClose => ("lmbench.open_close_vs_plain", Processes),
-            Self::Select10 => ("lmbench.select_10_vs_plain", Processes),
-            Self::Select100 => ("lmbench.select_100_vs_plain", Processes),
-            Self::Select1000 => ("lmbench.select_1000_vs_plain", Processes),
-            Self::ForkExit => ("lmbench.fork_exit_vs_plain", Processes),
-            Self::ForkExec => ("lmbench.fork_exec_vs_plain", Processes),
-            Self::Ring2 => ("lmbench.ring_2_vs_plain", ContextSwitches),
-            Self::Ring8 => ("lmbench.ring_8_vs_plain", ContextSwitches),
-            Self::PipeLatency => ("lmbench.pipe_latency_vs_plain", Latencies),
-            Self::PipeLatencyApart => ("lmbench.pipe_latency_2_cpus_vs_plain", Latencies),
-            Self::PipeBandwidth => ("lmbench.pipe_bandwidth_vs_plain", Bandwidths),
-            Self::FileReread => ("lmbench.file_reread_vs_plain", Bandwidths),
-        }
-    }
-
     /// Returns the key of its figure, which is also its name in a request.
     pub(super) fn key(self) -> &'static str {
-        self.key_and_group().0
-    }
-
-    pub(super) fn group(self) -> Group {
-        self.key_and_group().1
+        match self {
+            Self::NullCall => "lmbench.null_call_vs_plain",
+            Self::OpenClose => "lmbench.open_close_vs_plain",
+            Self::Select10 => "lmbench.select_10_vs_plain",
+            Self::Select100 => "lmbench.select_100_vs_plain",
+            Self::Select1000 => "lmbench.select_1000_vs_plain",
+            Self::ForkExit => "lmbench.fork_exit_vs_plain",
+            Self::ForkExec => "lmbench.fork_exec_vs_plain",
+            Self::Ring2 => "lmbench.ring_2_vs_plain",
+            Self::Ring8 => "lmbench.ring_8_vs_plain",
+            Self::PipeLatency => "lmbench.pipe_latency_vs_plain",
+            Self::PipeLatencyApart => "lmbench.pipe_latency_2_cpus_vs_plain",
+            Self::PipeBandwidth => "lmbench.pipe_bandwidth_vs_plain",
+            Self::FileReread => "lmbench.file_reread_vs_plain",
+        }
     }
 }
 

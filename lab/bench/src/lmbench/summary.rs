@@ -2,10 +2,10 @@
 
 use super::Measured;
 use super::configuration::Configuration;
-use super::row::{Group, Row};
+use super::row::Row;
 use super::work::bytes;
 use crate::plot::Axis;
-use crate::report::{Figure, Grid, Report, Table, line};
+use crate::report::{Figure, Grid, Report};
 use crate::stats::{Samples, Summary};
 
 /// The configurations that are compared with the plain one.
@@ -34,24 +34,13 @@ fn shown(row: Row, ns: f64) -> f64 {
     }
 }
 
-/// Formats it with the width of lmbench, but with digits below a hundredth.
-fn number(value: f64) -> String {
-    match value {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
-/// Shows each of lmbench's tables, ratios, figures, and remarks.
+/// Shows ratios and values, figures, and remarks.
 pub(super) fn show(rows: &[Measured], report: &mut Report) {
-    report.tables = Group::ALL.map(|group| of_group(rows, group)).into();
     report.grid(Grid::new(
         "ratios",
         "Times as fast as without slabs and blocks",
         Axis::linear("times as fast"),
-        Row::ALL.map(|row| (title(row), row)),
+        Row::ALL.map(|row| (row.name(), row)),
         COMPARED.map(|it| (it.name(), it)),
         |configuration, row| against_plain(rows, *row, *configuration),
     ));
@@ -65,7 +54,7 @@ pub(super) fn show(rows: &[Measured], report: &mut Report) {
             name,
             format!("The rows of lmbench that are {what}, with slabs and blocks and without"),
             unit,
-            of.into_iter().map(|row| (title(row), row)),
+            of.into_iter().map(|row| (row.name(), row)),
             Configuration::ALL.map(|it| (it.name(), it)),
             |configuration, row| {
                 let ns = find(rows, *row, *configuration)?.rounds().iter();
@@ -73,36 +62,10 @@ pub(super) fn show(rows: &[Measured], report: &mut Report) {
                 Some(Summary::of(&shown))
             },
         );
-        report.plots.push(values.plot());
+        report.grid(values);
     }
     figures(rows, report);
     report.remarks = remarks(rows);
-}
-
-fn of_group(rows: &[Measured], group: Group) -> Table {
-    let rows_of = || Row::ALL.into_iter().filter(|row| row.group() == group);
-    let of = |configuration: Configuration| {
-        let cell = |row| {
-            let ns = find(rows, row, configuration);
-            ns.map_or("-".to_owned(), |ns| number(shown(row, ns.summary().median)))
-        };
-        line(configuration.name(), rows_of().map(cell))
-    };
-    Table {
-        caption: group.name().to_owned(),
-        header: line("", rows_of().map(|row| row.name().to_owned())),
-        rows: Configuration::ALL.map(of).into(),
-    }
-}
-
-/// Names a row where no heading shows its kind.
-fn title(row: Row) -> String {
-    match row.group() {
-        Group::Processes => row.name().to_owned(),
-        Group::ContextSwitches => format!("context switch, {}", row.name()),
-        Group::Latencies => format!("latency, {}", row.name()),
-        Group::Bandwidths => format!("bandwidth, {}", row.name()),
-    }
 }
 
 /// Picks the headline figures: the worst row, how many are slower beyond the noise, and each row.
@@ -115,7 +78,7 @@ fn figures(rows: &[Measured], report: &mut Report) {
     let Some((row, worst)) = worst else {
         return;
     };
-    let name = format!(" {}", title(*row));
+    let name = format!(" {}", row.name());
     let worst = Figure::of_case("lmbench.worst_vs_plain", worst, &name);
     report.headline.push(worst);
     report.figure("lmbench.rows_slower", Some(slower(rows).len() as f64));
@@ -154,7 +117,7 @@ fn remarks(rows: &[Measured]) -> Vec<String> {
          lmbench takes off."
             .to_owned(),
     ];
-    let slower: Vec<_> = slower(rows).into_iter().map(title).collect();
+    let slower: Vec<_> = slower(rows).into_iter().map(Row::name).collect();
     remarks.push(if slower.is_empty() {
         "No row is slower with slabs and blocks than without by more than chance explains."
             .to_owned()

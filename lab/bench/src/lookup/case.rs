@@ -1,6 +1,5 @@
 //! The cases: which descriptors each thread looks up.
 
-use std::fmt;
 use std::os::fd::RawFd;
 
 use serde::Serialize;
@@ -16,46 +15,33 @@ pub(super) struct Case {
     pub(super) pattern: Pattern,
 }
 
-/// Sharing of descriptors between threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pattern {
-    /// All threads look up one descriptor.
-    Same,
-    /// Each thread has a part of the live descriptors to itself, and looks them up at random.
-    Different,
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Pattern::Same => "same",
-            Pattern::Different => "different",
-        })
+named! {
+    /// Sharing of descriptors between threads.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Pattern {
+        /// All threads look up one descriptor.
+        Same = "same",
+        /// Each thread has a part of the live descriptors to itself, and looks them up at random.
+        Different = "different",
     }
 }
 
 impl Case {
     /// Lists the cases for `live` descriptors. A single thread shares with no other: only one case.
     pub(super) fn all(live: u32, threads: &[usize]) -> Vec<Case> {
-        let patterns = |threads| match threads {
-            1 => &[Pattern::Different][..],
-            _ => &[Pattern::Same, Pattern::Different],
+        let case = |(threads, pattern)| Case {
+            live,
+            threads,
+            pattern,
         };
-        let of = |&threads| {
-            patterns(threads)
-                .iter()
-                .map(move |&pattern| (threads, pattern))
-        };
-        threads
-            .iter()
-            .flat_map(of)
-            .map(|(threads, pattern)| Case {
-                live,
-                threads,
-                pattern,
-            })
-            .collect()
+        let all = threads.iter().flat_map(|&threads| {
+            let patterns = Pattern::ALL.into_iter();
+            // One thread shares nothing.
+            let patterns = patterns.filter(move |it| threads > 1 || *it == Pattern::Different);
+            patterns.map(move |pattern| (threads, pattern))
+        });
+        all.map(case).collect()
     }
 }
 

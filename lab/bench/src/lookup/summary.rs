@@ -8,7 +8,7 @@ use super::subject::{
 };
 use crate::machine::Machine;
 use crate::plot::Axis;
-use crate::report::{Grid, Report, Table, line, nanoseconds, ratio};
+use crate::report::{Grid, Report};
 use crate::stats::{Samples, Summary};
 use crate::turn::busy_cpus;
 
@@ -49,33 +49,17 @@ pub(super) fn show(rows: &[Row], report: &mut Report) {
             name,
             format!("Nanoseconds per lookup with {live} open descriptors"),
             Axis::log("ns"),
-            cases.clone(),
+            cases,
             NAMES.map(|name| (name, name)),
             |name, case| Some(find(name, case)?.ns),
         ));
-        let compared = [BORROWED, BATCHED, QUIESCENT, OWNED, FILES_STRUCT].map(|name| {
-            let cells = cases.iter().filter_map(|(_, case)| find(name, case));
-            let cells = cells.map(|row| {
-                let ratios = [row.times_load, row.faster_than_rwlock_vec];
-                ratios.map(|it| ratio(it.median)).join(" | ")
-            });
-            line(name, cells)
-        });
-        report.tables.push(Table {
-            caption: format!(
-                "The same with {live} open, as medians of ratios within a round: \
-                 times the array load | times faster than {RWLOCK_VEC}"
-            ),
-            header: line("", cases.iter().map(|(label, _)| label.clone())),
-            rows: compared.to_vec(),
-        });
     }
 }
 
 fn label(case: &Case) -> String {
     match (case.threads, case.pattern) {
         (1, _) => "1 thread".to_owned(),
-        (threads, pattern) => format!("{threads} threads, {pattern}"),
+        (threads, pattern) => format!("{threads} threads, {}", pattern.name()),
     }
 }
 
@@ -113,45 +97,21 @@ pub(super) fn figures(rows: &[Row], report: &mut Report) {
     report.figure("lookup.owned_2t_same_fd_vs_diff_fd", slower);
 }
 
-/// Draws conclusions from the tables.
-pub(super) fn remarks(rows: &[Row], machine: &Machine) -> Vec<String> {
+/// Explains the tables.
+pub(super) fn remarks(machine: &Machine) -> Vec<String> {
     let mut remarks = vec![format!(
         "Nanoseconds are those of one CPU: duration × busy CPUs (up to {}) ÷ lookups of all \
          threads. A borrowed lookup takes no reference; an owned one takes and drops one; with \
          \"lock held\" the object is read under the table's read lock.",
         busy_cpus(usize::MAX)
     )];
-    remarks.extend(scaling(rows));
-    if let Some(trip) = &machine.line_round_trip {
-        remarks.push(format!(
-            "Each write to a line that two threads share waits for the line to arrive from the other \
-             CPU, which is {} now: the contended figures of a near and of a far pair of CPUs \
+    remarks.extend(machine.line_round_trip.as_ref().map(|trip| {
+        format!(
+            "Each write to a line that two threads share waits for the line to arrive from the \
+             other CPU, which is {} now: the contended figures of a near and of a far pair of CPUs \
              differ by up to 4 times.",
             trip.distance
-        ));
-    }
+        )
+    }));
     remarks
-}
-
-/// Compares one thread with two.
-fn scaling(rows: &[Row]) -> Option<String> {
-    let cost =
-        |subject, threads, pattern| find(rows, subject, threads, pattern).map(|row| row.ns.median);
-    let change = |subject, pattern| {
-        let alone = cost(subject, 1, Pattern::Different)?;
-        Some(format!(
-            "{} → {} ns",
-            nanoseconds(alone),
-            nanoseconds(cost(subject, 2, pattern)?)
-        ))
-    };
-    Some(format!(
-        "From one thread to two on the same descriptor, a lookup changes {} borrowed and {} under \
-         RwLock<Vec>: readers that write nothing do not slow each other down. An owned lookup \
-         changes {} on descriptors of their own and {} on one, whose count is by CPU.",
-        change(BORROWED, Pattern::Same)?,
-        change(RWLOCK_VEC, Pattern::Same)?,
-        change(OWNED, Pattern::Different)?,
-        change(OWNED, Pattern::Same)?,
-    ))
 }

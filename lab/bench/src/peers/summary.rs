@@ -6,7 +6,7 @@ use super::ours::{ANY, LOWEST};
 use super::rival::{Missing, Side};
 use super::theirs::{MUTEX_SLAB, SHARDED_SLAB};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
-use crate::report::{Figure, Grid, Report, Table, line, nanoseconds, ratio};
+use crate::report::{Figure, Grid, Report, Table, nanoseconds, ratio};
 use crate::stats::{Samples, Summary, median};
 use crate::tail::Tail;
 use crate::turn::busy_cpus;
@@ -71,7 +71,6 @@ pub(super) fn show(rows: &[Row], most: u32, report: &mut Report) {
             rows.iter().map(|row| (row.name, row)),
             |row, case| row.ns(*case).map(Samples::summary),
         ));
-        report.tables.push(ratios(rows, kind, &cases));
     }
     report.tables.push(sizes(rows, most));
     report.plots.push(growths(rows, most));
@@ -104,23 +103,6 @@ fn allocation(rows: &[Row], report: &mut Report) {
     }
     let bytes = find(LOWEST).and_then(|row| row.bytes_per_descriptor);
     report.figure("alloc.bytes_per_slot", bytes);
-}
-
-fn ratios(rows: &[Row], kind: &str, cases: &[Case]) -> Table {
-    let slower = |row: &Row, case: Case| {
-        let ours = best(rows, Side::Ours, case)?;
-        Some(ratio(row.ns(case)?.over(ours.ns(case)?).median))
-    };
-    let of = |row: &Row| {
-        let cell = |case: &Case| slower(row, *case).unwrap_or("-".to_owned());
-        line(row.name, cases.iter().map(cell))
-    };
-    let takes_part = |row: &&Row| cases.iter().any(|case| row.ns(*case).is_some());
-    Table {
-        caption: format!("Times slower than the best of ours, {kind}: medians of the rounds"),
-        header: line("times", cases.iter().map(|case| title(*case))),
-        rows: rows.iter().filter(takes_part).map(of).collect(),
-    }
 }
 
 fn sizes(rows: &[Row], most: u32) -> Table {
@@ -180,70 +162,32 @@ fn growths(rows: &[Row], most: u32) -> Plot {
     }
 }
 
-/// Lists where a rival is faster than ours, which rivals are missing, and which failed.
+/// Reports where a rival is ahead, what is missing, and what has failed.
 pub(super) fn remarks(rows: &[Row], missing: &[Missing], failures: &[String]) -> Vec<String> {
-    let mut remarks: Vec<String> = Case::ALL.iter().map(|&case| ahead(rows, case)).collect();
-    remarks.extend(size_ahead(rows));
+    let mut remarks: Vec<String> = Case::ALL
+        .iter()
+        .filter_map(|&case| ahead(rows, case))
+        .collect();
+    let missing = missing.iter();
     remarks.extend(
-        missing
-            .iter()
-            .map(|Missing { name, reason }| format!("{name} did not take part: {reason}")),
+        missing.map(|Missing { name, reason }| format!("{name} did not take part: {reason}")),
     );
     remarks.extend(failures.iter().map(|failure| format!("failed: {failure}")));
     remarks
 }
 
-/// Lists the rivals that are faster than the best of ours in a case. If there are none, returns by
-/// how much the best rival is slower.
-fn ahead(rows: &[Row], case: Case) -> String {
-    let what = title(case);
-    let Some((ours, median)) =
-        best(rows, Side::Ours, case).and_then(|row| Some((row.name, row.median(case)?)))
-    else {
-        return format!("{what}: not measured");
-    };
+/// Names the rivals that are faster than the best of ours.
+fn ahead(rows: &[Row], case: Case) -> Option<String> {
+    let ours = best(rows, Side::Ours, case)?;
+    let median = ours.median(case)?;
     let theirs = rows.iter().filter(|row| row.side == Side::Theirs);
-    let faster: Vec<String> = theirs
-        .filter_map(|row| Some((row.name, row.median(case)?)))
-        .filter(|&(_, theirs)| theirs < median)
-        .map(|(name, theirs)| {
-            let [theirs, behind] = [nanoseconds(theirs), ratio(median / theirs)];
-            format!("{name} takes {theirs} ns ({behind} times faster)")
-        })
-        .collect();
-    let ours = format!("{ours} takes {} ns", nanoseconds(median));
-    if !faster.is_empty() {
-        return format!("{what}: a rival is ahead. {ours}, {}", faster.join(", "));
-    }
-    match against_best(rows, case) {
-        Some((_, theirs, ratios)) => format!(
-            "{what}: {ours}, the best rival, {}, {} times as much",
-            theirs.name,
-            ratio(ratios.median)
-        ),
-        None => format!("{what}: {ours}, no rival supports it"),
-    }
-}
-
-/// Lists the rivals that take less memory than the leanest of ours.
-fn size_ahead(rows: &[Row]) -> Option<String> {
-    let bytes = |side: Side| {
-        rows.iter()
-            .filter(move |row| row.side == side)
-            .filter_map(|row| Some((row.name, row.bytes_per_descriptor?)))
-    };
-    let (_, ours) = bytes(Side::Ours).min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let leaner: Vec<String> = bytes(Side::Theirs)
-        .filter(|&(_, theirs)| theirs < ours)
-        .map(|(name, theirs)| format!("{name} has {theirs:.1}"))
-        .collect();
-    Some(match leaner.is_empty() {
-        true => format!("memory: no rival has less than our {ours:.1} bytes per descriptor"),
-        false => format!(
-            "memory: ours has {ours:.1} bytes per descriptor, {}",
-            leaner.join(", ")
-        ),
-    })
+    let faster = theirs.filter_map(|row| {
+        let times = median / row.median(case)?;
+        (times > 1.0).then(|| format!("{} is {} times as fast", row.name, ratio(times)))
+    });
+    let faster: Vec<String> = faster.collect();
+    let (title, name) = (title(case), ours.name);
+    (!faster.is_empty()).then(|| format!("{title}: {} as {name}", faster.join(", ")))
 }
 
 /// Names a case in a table and in a sentence.

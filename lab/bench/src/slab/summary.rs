@@ -56,21 +56,11 @@ fn walks(rows: &[Row]) -> Option<&Walks> {
 
 /// Shows everything that follows from the rows.
 pub(super) fn show(rows: &[Row], report: &mut Report) {
-    let one = [
-        ("1 thread", Case::Pair),
-        ("1 thread, written", Case::PairWritten),
-        ("2 threads", Case::PairTwoThreads),
-    ];
-    let many = [
-        ("1,000 in order", Case::Batch),
-        ("1,000 shuffled", Case::BatchShuffled),
-        ("handover", Case::Handover),
-        ("handover, written", Case::HandoverWritten),
-    ];
+    let (one, many) = Case::ALL.split_at(3);
     for (size, [pairs, batches]) in SIZES.into_iter().zip(PLOTS) {
-        let times = |name, caption: String, cases: &[(&'static str, Case)]| {
+        let times = |name, caption: String, cases: &[Case]| {
             let subjects = SUBJECTS.map(|name| (name, name));
-            let cases = cases.iter().copied();
+            let cases = cases.iter().map(|case| (case.name(), *case));
             Grid::new(
                 name,
                 caption,
@@ -81,11 +71,11 @@ pub(super) fn show(rows: &[Row], report: &mut Report) {
             )
         };
         let caption = format!("Nanoseconds to allocate and free an object of {size} bytes");
-        report.grid(times(pairs, caption, &one));
+        report.grid(times(pairs, caption, one));
         let caption = format!(
             "Nanoseconds per object of {size} bytes, where many are alive or another thread frees"
         );
-        report.grid(times(batches, caption, &many));
+        report.grid(times(batches, caption, many));
     }
     report.tables.extend(memory(rows));
     report.tables.extend(walks(rows).map(colours));
@@ -134,23 +124,25 @@ fn colours(walks: &Walks) -> Table {
 }
 
 fn figures(rows: &[Row], report: &mut Report) {
-    let mut figure = |key, case, rival| {
-        let worst = worst_ratio(rows, case, rival);
-        let of = |(size, ratio)| Figure::of_case(key, &ratio, &format!(", {size} bytes"));
-        report.headline.extend(worst.map(of));
-    };
-    figure("slab.pair_vs_mimalloc", Case::Pair, MIMALLOC);
-    figure("slab.pair_vs_jemalloc", Case::Pair, JEMALLOC);
-    let written = "slab.pair_written_vs_mimalloc";
-    figure(written, Case::PairWritten, MIMALLOC);
-    figure("slab.pair_2t_vs_mimalloc", Case::PairTwoThreads, MIMALLOC);
-    figure("slab.batch_vs_mimalloc", Case::Batch, MIMALLOC);
-    let shuffled = "slab.batch_shuffled_vs_mimalloc";
-    figure(shuffled, Case::BatchShuffled, MIMALLOC);
-    figure("slab.cross_thread_vs_mimalloc", Case::Handover, MIMALLOC);
-    figure("slab.cross_thread_vs_jemalloc", Case::Handover, JEMALLOC);
-    let written = "slab.cross_thread_written_vs_mimalloc";
-    figure(written, Case::HandoverWritten, MIMALLOC);
+    for (name, case) in [
+        ("pair", Case::Pair),
+        ("pair_written", Case::PairWritten),
+        ("pair_2t", Case::PairTwoThreads),
+        ("batch", Case::Batch),
+        ("batch_shuffled", Case::BatchShuffled),
+        ("cross_thread", Case::Handover),
+        ("cross_thread_written", Case::HandoverWritten),
+    ] {
+        let mut figure = |key: &str, rival| {
+            let worst = worst_ratio(rows, case, rival);
+            let of = |(size, ratio)| Figure::of_case(key, &ratio, &format!(", {size} bytes"));
+            report.headline.extend(worst.map(of));
+        };
+        figure(&format!("slab.{name}_vs_mimalloc"), MIMALLOC);
+        if let Case::Pair | Case::Handover = case {
+            figure(&format!("slab.{name}_vs_jemalloc"), JEMALLOC);
+        }
+    }
     let pair = |name| Some(median(samples(rows, name, FILE, Case::Pair)?.rounds()));
     report.figure("slab.pair_ns", pair(OURS));
     report.figure("slab.pair_libc_ns", pair(BOX));

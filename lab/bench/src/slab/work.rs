@@ -20,36 +20,27 @@ const BATCH: usize = 1000;
 /// Seed of the order in which a batch is freed: the same one for all subjects.
 const SEED: u64 = 7;
 
-/// The work of the threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Case {
-    /// One thread allocates and frees.
-    Pair,
-    /// The same, with the object written in between.
-    PairWritten,
-    /// Two threads do pairs.
-    PairTwoThreads,
-    /// One thread allocates 1,000 and frees them in that order.
-    Batch,
-    /// The same in a shuffled order.
-    BatchShuffled,
-    /// One thread allocates, another frees.
-    Handover,
-    /// The same, with the object written by the first.
-    HandoverWritten,
+named! {
+    /// The work of the threads, named as in tables.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Case {
+        /// One thread allocates and frees.
+        Pair = "1 thread",
+        /// The same, with the object written in between.
+        PairWritten = "1 thread, written",
+        /// Two threads do pairs.
+        PairTwoThreads = "2 threads",
+        /// One thread allocates 1,000 and frees them in that order.
+        Batch = "1,000 in order",
+        /// The same in a shuffled order.
+        BatchShuffled = "1,000 shuffled",
+        /// One thread allocates, another frees.
+        Handover = "handover",
+        /// The same, with the object written by the first.
+        HandoverWritten = "handover, written",
+    }
 }
-
-/// Every case.
-pub(super) const CASES: [Case; 7] = [
-    Case::Pair,
-    Case::PairWritten,
-    Case::PairTwoThreads,
-    Case::Batch,
-    Case::BatchShuffled,
-    Case::Handover,
-    Case::HandoverWritten,
-];
 
 /// An allocator as the experiment sees it.
 pub(super) trait Subject {
@@ -196,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_case_frees_what_it_allocates() {
-        for case in CASES {
+        for case in Case::ALL {
             let store = Store::<Counted<{ usize::MAX }>, 8>::new().unwrap();
             let ns = store.turn(case, Duration::from_millis(1)).unwrap();
             assert!(ns > 0.0, "{case:?}");
@@ -206,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_allocator_without_memory_is_an_error() {
-        for case in CASES {
+        for case in Case::ALL {
             let store = Store::<Counted<0>, 8>::new().unwrap();
             let turned = store.turn(case, Duration::from_millis(1));
             assert!(turned.is_err(), "{case:?}");
