@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::{Result, no_arguments, root, source};
+use crate::{Result, fail_with, no_arguments, root, source};
 
 mod shape;
 
@@ -104,11 +104,7 @@ pub(crate) fn check() -> Result {
             );
         }
     }
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("\n").into())
-    }
+    fail_with(&wrong)
 }
 
 /// Each name, and what was found for it.

@@ -17,10 +17,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::process::{self, End, Process};
-use crate::steps::Verdict;
+use crate::steps::{Verdict, sum_up};
 use crate::tally::Tally;
 use crate::toolchain::{self, Standard};
-use crate::{Result, target};
+use crate::{Result, fail_with, target};
 
 /// An architecture, and what builds and runs its programs.
 pub(crate) struct Machine {
@@ -126,15 +126,9 @@ pub(crate) fn run(log: &Path) -> Result<Verdict> {
             }
         }
     }
-    let missing = format!("not available here: {}", missing.join("; "));
-    if !failed.is_empty() {
-        Err(failed.join("; ").into())
-    } else if tested == MACHINES.len() {
-        Ok(Verdict::Passed)
-    } else if tested > 0 {
-        Ok(Verdict::NotFinished(missing))
-    } else {
-        Ok(Verdict::Skipped(missing))
+    match sum_up(&failed, &missing)? {
+        Verdict::NotFinished(why) if tested == 0 => Ok(Verdict::Skipped(why)),
+        verdict => Ok(verdict),
     }
 }
 
@@ -187,11 +181,7 @@ impl Machine {
                 SKIPPED.len()
             ));
         }
-        if failed.is_empty() {
-            Ok(())
-        } else {
-            Err(failed.join("; ").into())
-        }
+        fail_with(&failed)
     }
 
     fn tests(&self, compiler: &Compiler) -> Process {

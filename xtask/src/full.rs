@@ -25,10 +25,15 @@ use crate::{
     Result, check, degraded, foreign, instructions, library, package, programs, root, source,
 };
 
+/// The list of all steps.
+const LIST: &str = include_str!("../full-steps.txt");
+
 struct Step {
     name: &'static str,
     summary: &'static str,
-    run: fn() -> Result<Verdict>,
+    commands: Vec<&'static str>,
+    /// What runs it instead of commands.
+    function: Option<fn() -> Result<Verdict>>,
 }
 
 /// The steps that run beside all others.
@@ -41,62 +46,65 @@ const BESIDE: &[&str] = &[
     "foreign",
 ];
 
-/// Makes the list of steps: names, and what each runs.
-macro_rules! steps {
-    ($($name:literal $run:path: $summary:literal,)+) => {
-        &[$(Step { name: $name, summary: $summary, run: $run },)+]
-    };
+fn steps() -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for line in LIST.lines() {
+        if let (Some(command), Some(step)) = (line.strip_prefix("    "), steps.last_mut()) {
+            step.commands.push(command);
+        } else if let Some((name, summary)) =
+            line.split_once(": ").filter(|_| !line.starts_with('#'))
+        {
+            steps.push(Step {
+                name,
+                summary,
+                commands: Vec::new(),
+                function: function(name),
+            });
+        }
+    }
+    steps
 }
 
-const STEPS: &[Step] = steps! {
-    "models" models:
-        "long models to their own bounds, then all with up to 4 preemptions, an hour in all",
-    "protocol" protocol:
-        "models of how the supervisor of a tree follows ends of processes, and of its locks",
-    "mutations" mutations: "every weakened ordering makes a model fail",
-    "stress" stress:
-        "each test of threads for a minute, programs that start threads, and 20,000 kills",
-    "properties" properties: "20,000 cases of each property",
-    "random-calls" random_calls:
-        "1,000 scripts of random calls of C, beside the host, and in threads",
-    "leaks" leaks: "address and leak sanitizer, with nightly",
-    "threads" threads: "thread sanitizer: see the reason",
-    "allocations" allocations: "an allocator that fails, and no slabs",
-    "slab-debug" slab_debug: "red zones around every block",
-    "conflicts" conflicts: "of the code of a release build",
-    "platform" platform: "the tests of tables on the hooks of a platform, without `std`",
-    "kernel" kernel:
-        "the example kernels: with 1, 2 and 16 CPUs and without optimizations, and in C",
-    "bare-metal" bare_metal: "targets without an operating system",
-    "targets" targets: "the library for other systems and architectures, without warnings",
-    "musl" musl: "the tests of the library with the C library musl",
-    "degraded" degraded:
-        "the tests of the library without rseq, without membarrier, and on one CPU",
-    "foreign" foreign:
-        "the tests of the library for aarch64 and riscv64, and its instructions, under QEMU",
-    "package" package::check: "the archives of all crates that are published, and a program on them",
-    "experiments" experiments: "tests of the experiments, and lints of the program without them",
-    "jemalloc" jemalloc:
-        "lints and tests with the rival heap and the profiler, which take long to build",
-    "programs" others: "programs that others wrote, which are fetched",
-};
+fn function(step: &str) -> Option<fn() -> Result<Verdict>> {
+    Some(match step {
+        "models" => models,
+        "leaks" => leaks,
+        "threads" => threads,
+        "kernel" => kernel,
+        "bare-metal" => bare_metal,
+        "targets" => targets,
+        "musl" => musl,
+        "degraded" => degraded,
+        "foreign" => foreign,
+        "package" => package::check,
+        "programs" => others,
+        _ => return None,
+    })
+}
+
+impl Step {
+    fn run(&self) -> Result<Verdict> {
+        match self.function {
+            Some(function) => function(),
+            None => all(self.commands.iter().map(|line| self.command(line))),
+        }
+    }
+
+    /// A command of the list: variables, `cargo`, and its words.
+    fn command(&self, line: &str) -> Process {
+        let (variables, words) = line.split_once("cargo ").unwrap_or(("", line));
+        let variables = variables.split_whitespace();
+        let variables = variables.filter_map(|word| word.split_once('='));
+        variables.fold(cargo(self.name, words), |process, (name, value)| {
+            process.env(name, value)
+        })
+    }
+}
 
 /// The deeper bound of preemptions.
 const PREEMPTIONS: u32 = 4;
 const LIMIT_OF_A_MODEL: Duration = Duration::from_secs(10 * 60);
 const LIMIT_OF_ALL_MODELS: Duration = Duration::from_secs(60 * 60);
-
-/// How long each test of threads runs. There are about 20 of them, of which `cargo test` runs two
-/// at a time on two CPUs.
-const STRESS_SECONDS: &str = "60";
-
-/// How many processes are killed at random instants, in each of two trees that share one kernel.
-const KILLS: &str = "10000";
-
-const CASES: &str = "20000";
-
-/// Seeds of random calls, from the first to the last.
-const RANDOM_SEEDS: &str = "1-1000";
 
 /// Targets for builds without `std`: the host, and one without an operating system of each
 /// architecture that the table knows.
@@ -141,7 +149,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let chosen = match &words[..] {
         ["--list"] => {
-            for step in STEPS {
+            for step in steps() {
                 println!("{:<14} {}", step.name, step.summary);
             }
             return Ok(());
@@ -155,7 +163,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             fs::remove_file(&log)?;
         }
     }
-    let steps = run_lanes(&chosen)?;
+    let steps = run_lanes(&chosen.iter().collect::<Vec<_>>())?;
     print!("{}", steps.table());
     steps.finish()
 }
@@ -189,27 +197,26 @@ fn run_lane<'a>(lane: impl Iterator<Item = &'a Step>) -> Result<Steps> {
             step.name,
             source::shown(&log_of(step.name))
         );
-        steps.judge(step.name, step.run)?;
+        steps.judge(step.name, || step.run())?;
     }
     Ok(steps)
 }
 
 /// The steps that the arguments ask for, in the order of the table.
-fn chosen(words: &[&str]) -> Result<Vec<&'static Step>> {
+fn chosen(words: &[&str]) -> Result<Vec<Step>> {
+    let mut steps = steps();
     let mut names = Vec::new();
     for pair in words.chunks(2) {
         let ["--only", name] = pair else {
             return Err("it takes --list, or --only STEP once or more".into());
         };
-        if !STEPS.iter().any(|step| step.name == *name) {
+        if !steps.iter().any(|step| step.name == *name) {
             return Err(format!("no step is called {name}; --list names them").into());
         }
         names.push(*name);
     }
-    Ok(STEPS
-        .iter()
-        .filter(|step| names.is_empty() || names.contains(&step.name))
-        .collect())
+    steps.retain(|step| names.is_empty() || names.contains(&step.name));
+    Ok(steps)
 }
 
 fn log_of(step: &str) -> PathBuf {
@@ -258,62 +265,6 @@ fn models() -> Result<Verdict> {
     exploration.explore()
 }
 
-fn mutations() -> Result<Verdict> {
-    all([Process::cargo("xtask")
-        .arg("mutate")
-        .log(log_of("mutations"))])
-}
-
-fn protocol() -> Result<Verdict> {
-    let tests = "test --manifest-path lab/protocol/Cargo.toml --locked";
-    let directory = root().join("target/protocol");
-    all([cargo("protocol", tests).env("CARGO_TARGET_DIR", directory)])
-}
-
-fn stress() -> Result<Verdict> {
-    let table = cargo("stress", "test --profile ci --no-fail-fast -p fdtable")
-        .words("--test table -- stress:: reserve_many::");
-    let judges = cargo("stress", "test --profile ci --no-fail-fast -p fdtable")
-        .words("--test linearizable --test races --test lowest_judge");
-    let slabs = cargo(
-        "stress",
-        "test --profile ci --no-fail-fast -p fdtable-slab --lib stress",
-    );
-    let runner = cargo("stress", "test --no-fail-fast -p fdtable-cli --test run")
-        .words("-- threads_meet a_program_that_a_thread");
-    let deaths = cargo(
-        "stress",
-        "test --profile ci --no-fail-fast -p fdtable-cli --test run killed",
-    );
-    let deaths = deaths.env("FDTABLE_KILLS", KILLS);
-    let in_threads = [table, judges, slabs, runner];
-    let in_threads =
-        in_threads.map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS));
-    all(in_threads.into_iter().chain([deaths]))
-}
-
-fn properties() -> Result<Verdict> {
-    let suites = [
-        "-p fdtable-slab -p fdtable-objects --lib histories",
-        "-p fdtable --test against_host",
-        "-p fdtable --test table -- against_oracle:: private_against_map:: quarantine::",
-        "-p fdtable-vfs --test system_calls against_host",
-        "-p fdtable-vfs --lib",
-    ];
-    all(suites.map(|suite| {
-        let process = cargo("properties", "test --profile ci --no-fail-fast").words(suite);
-        process.env("PROPTEST_CASES", CASES)
-    }))
-}
-
-fn random_calls() -> Result<Verdict> {
-    let tests = "test --profile ci --no-fail-fast -p fdtable-cli --no-default-features --test posix \
-        fuzz::";
-    // The reason of a comparison that is skipped goes to the log.
-    let process = cargo("random-calls", tests).words("-- --nocapture");
-    all([process.env("FDTABLE_FUZZ_SEEDS", RANDOM_SEEDS)])
-}
-
 /// The tests of the two lower layers under the sanitizers of addresses and of leaks, which are one
 /// on Linux.
 ///
@@ -345,36 +296,6 @@ fn threads() -> Result<Verdict> {
     Ok(Verdict::Skipped(
         "it knows no fences, on which grace periods stand: see models".to_owned(),
     ))
-}
-
-fn allocations() -> Result<Verdict> {
-    all([cargo(
-        "allocations",
-        "test --no-fail-fast -p fdtable --no-default-features --features std",
-    )])
-}
-
-fn slab_debug() -> Result<Verdict> {
-    all([cargo(
-        "slab-debug",
-        "test --no-fail-fast -p fdtable-slab -p fdtable-objects -p fdtable --features fdtable-slab/debug",
-    )])
-}
-
-fn conflicts() -> Result<Verdict> {
-    all([cargo(
-        "conflicts",
-        "run --release --features experiments -- conflicts --check",
-    )])
-}
-
-/// The stress of threads is that of the step of this name, on hooks.
-fn platform() -> Result<Verdict> {
-    let tests = cargo(
-        "platform",
-        "test --profile ci --no-fail-fast -p fdtable-hooks",
-    );
-    all([tests.env("FDTABLE_STRESS_SECONDS", "10")])
 }
 
 fn kernel() -> Result<Verdict> {
@@ -434,28 +355,6 @@ fn foreign() -> Result<Verdict> {
     Ok(verdict)
 }
 
-/// Tests and lints that `check` leaves out.
-fn experiments() -> Result<Verdict> {
-    let test = "test --no-fail-fast -p fdtable-bench -p fdtable-cli --features experiments";
-    let lint = "clippy -p fdtable-cli --no-default-features --all-targets -- -D warnings";
-    all([
-        cargo("experiments", test).words("--lib --bins --examples --test experiments"),
-        cargo("experiments", "test --no-fail-fast --doc -p fdtable-bench"),
-        cargo("experiments", lint),
-    ])
-}
-
-fn jemalloc() -> Result<Verdict> {
-    let packages =
-        "-p fdtable-bench -p fdtable-cli --features fdtable-cli/jemalloc,fdtable-cli/profile";
-    let lints = cargo("jemalloc", "clippy").words(packages);
-    let tests = cargo("jemalloc", "test --no-fail-fast").words(packages);
-    all([
-        lints.words("--all-targets -- -D warnings"),
-        tests.words("--lib --test experiments -- slab chat"),
-    ])
-}
-
 fn others() -> Result<Verdict> {
     let mut failed = Vec::new();
     let mut missing = Vec::new();
@@ -484,18 +383,35 @@ mod tests {
         let names = |words: &[&str]| -> Result<Vec<&str>> {
             Ok(chosen(words)?.iter().map(|step| step.name).collect())
         };
-        assert_eq!(names(&[]).unwrap().len(), STEPS.len());
+        assert_eq!(names(&[]).unwrap().len(), steps().len());
         let two = names(&["--only", "stress", "--only", "models"]).unwrap();
         assert_eq!(two, ["models", "stress"]);
         assert!(names(&["--only", "nothing"]).is_err());
         assert!(names(&["--only"]).is_err());
     }
 
+    #[test]
+    fn every_step_has_a_function_or_commands() {
+        for step in steps() {
+            let has_function = step.function.is_some();
+            assert!(has_function == step.commands.is_empty(), "{}", step.name);
+        }
+        assert!(steps().iter().any(|step| BESIDE.contains(&step.name)));
+    }
+
+    #[test]
+    fn a_command_has_its_variables() {
+        let step = step("it", || Ok(Verdict::Passed));
+        let line = "A=1 B=x/y cargo test -p it -- it::";
+        assert_eq!(step.command(line).line(), line);
+    }
+
     fn step(name: &'static str, run: fn() -> Result<Verdict>) -> Step {
         Step {
             name,
             summary: "",
-            run,
+            commands: Vec::new(),
+            function: Some(run),
         }
     }
 

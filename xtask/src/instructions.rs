@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::foreign::{Compiler, MACHINES, Machine};
-use crate::{Result, document, target};
+use crate::{Result, document, target, writes};
 
 /// The machine that the others are compared with, which is the usual host.
 const HOST: Machine = Machine {
@@ -40,11 +40,7 @@ const DOCUMENT: &str = "docs/porting.md";
 const BEGIN: &str = "<!-- written by `cargo xtask instructions --write` -->";
 
 pub(crate) fn run(arguments: &[String]) -> Result {
-    let writes = match arguments {
-        [] => false,
-        [flag] if flag == "--write" => true,
-        _ => return Err("usage: cargo xtask instructions [--write]".into()),
-    };
+    let writes = writes(arguments)?;
     let mut columns = Vec::new();
     for machine in [&HOST].into_iter().chain(MACHINES) {
         let compiler = machine

@@ -123,6 +123,23 @@ fn usage() -> String {
     text
 }
 
+/// Fails with these lines, if there are any.
+fn fail_with(lines: &[String]) -> Result {
+    match lines {
+        [] => Ok(()),
+        lines => Err(lines.join("\n").into()),
+    }
+}
+
+/// Returns true for the one argument `--write`, and false for none.
+fn writes(arguments: &[String]) -> Result<bool> {
+    match arguments {
+        [] => Ok(false),
+        [flag] if flag == "--write" => Ok(true),
+        _ => Err("it takes --write, or nothing".into()),
+    }
+}
+
 /// Fails if a command that takes no arguments is given one.
 fn no_arguments(arguments: &[String]) -> Result {
     match arguments.first() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::process::Process;
-use crate::{Result, document, target};
+use crate::{Result, document, target, writes};
 
 /// How many turns each program has in each case.
 const ROUNDS: usize = 41;
@@ -55,11 +55,7 @@ struct Comparison {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result {
-    let writes = match arguments {
-        [] => false,
-        [flag] if flag == "--write" => true,
-        _ => return Err("usage: cargo xtask platform [--write]".into()),
-    };
+    let writes = writes(arguments)?;
     let hooks = build("platform", "")?;
     let std = build("std", "--no-default-features --features std")?;
     let tables = format!("{}\n{}", beside_std(&hooks, &std)?, without(&hooks)?);

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::process::{End, Process};
-use crate::{Result, root, source};
+use crate::{Result, fail_with, root, source};
 
 mod rules;
 
@@ -60,11 +60,7 @@ pub(crate) fn check() -> Result {
         }
     }
     wrong.extend(bad_subjects()?);
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("\n").into())
-    }
+    fail_with(&wrong)
 }
 
 /// Writes the numbers that have fallen.
