@@ -25,7 +25,7 @@ struct Identity {
 
 fdtable_sync::global! {
     /// How many mailboxes were made.
-    static NUMBERS: AtomicCell<u64> = AtomicCell::new(0);
+    pub(super) static NUMBERS: AtomicCell<u64> = AtomicCell::new(0);
 }
 
 impl Mailbox {
