@@ -99,7 +99,7 @@ static void operations(void)
 
     struct fdt_section section = fdt_read_lock();
     CHECK(fdt_table_borrow(table, 7, &section) == second);
-    CHECK(fdt_table_close_range(table, 0, ~0u) == 0);
+    CHECK(fdt_table_close_range(table, 0, ~0u, 0) == 0);
     CHECK(all(second, 1, 1, 0));
     FAILS(fdt_barrier(), EDEADLK);
     fdt_read_unlock(section);
@@ -135,7 +135,7 @@ static void reservations_and_private_descriptors(void)
     CHECK(fdt_table_reserve(table, 0, &reservation) == 0);
     CHECK(fdt_table_open(table, second, 0) == 1);
     CHECK(fdt_table_install(table, &reservation, first) == 0);
-    CHECK(fdt_table_close_range(table, 0, ~0u) == 0);
+    CHECK(fdt_table_close_range(table, 0, ~0u, 0) == 0);
 
     uint64_t handle = fdt_private_open(private, &objects[172]);
     CHECK(handle && fdt_private_close(private, handle) == 0);

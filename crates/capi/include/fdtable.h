@@ -21,14 +21,17 @@ struct fdt_private;
 
 // Table of descriptors.
 //
-// A null pointer to a table, reference, reservation or section, or to a place for a result that is
-// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined, and end
-// the process in a library that is built with the feature `debug`: to use what was freed, put,
-// ended before, or a copy of a reservation that was installed or cancelled; to use a reservation
-// with another table than its own; to end a section on another thread, or before one inside it; to
-// end a thread inside a section. Such a library also ends the process where `EINVAL` says that a
-// reservation was used before, and no handler of a signal may call it.
+// A null pointer to a table, reference, reservation, section or function, or to a place for a
+// result that is not optional, is `EFAULT`. Functions that return nothing ignore it. These are
+// undefined, and end the process in a library that is built with the feature `debug`: to use what
+// was freed, put, ended before, or a copy of a reservation that was installed or cancelled; to use
+// a reservation with another table than its own; to end a section on another thread, or before one
+// inside it; to end a thread inside a section. Such a library also ends the process where `EINVAL`
+// says that a reservation was used before, and no handler of a signal may call it.
 struct fdt_table;
+
+// Weak reference to an open file: keeps neither the file open nor its object.
+struct fdt_weak;
 
 // Callback of a table, with the pointer of an open file and the table's `user` pointer.
 typedef void (*fdt_callback)(void *object, void *user);
@@ -46,6 +49,19 @@ struct fdt_section {
     // Opaque to the caller.
     size_t opaque[2];
 };
+
+// Function of `fdt_table_acquire`: takes a reference to the object, in a count that the object has
+// itself. Returns 0 if it cannot, because the last reference is gone.
+typedef int (*fdt_take)(void *object, void *argument);
+
+// Call that waits for sections. It is usually in the object that the call frees.
+struct fdt_deferred {
+    // Opaque to the caller.
+    size_t opaque[3];
+};
+
+// Function of `fdt_defer`.
+typedef void (*fdt_deferred_call)(struct fdt_deferred *deferred);
 
 // Data of a descriptor besides its object.
 //
@@ -126,11 +142,27 @@ struct fdt_file *fdt_file_clone(struct fdt_file *file);
 // Returns the object of an open file, valid as long as the reference.
 void *fdt_file_object(struct fdt_file *file);
 
+// Revokes an open file: lookups of its descriptors return `EIO` from now on.
+//
+// `release` is called here if no call has revoked the file before, and not again with the last
+// reference. The descriptors stay, and are closed and duplicated like others. Threads with a
+// reference, or inside a section, may still use the object, which decides what its operations
+// return; `free` is called after them. Returns 1 if this call revoked the file, and 0 if another
+// one did.
+int fdt_file_revoke(struct fdt_file *file);
+
 // Closes a descriptor. Returns 0, or -1 with `EBADF` or `ENOMEM`.
 int fdt_table_close(const struct fdt_table *table, int fd);
 
-// Closes all descriptors from `first` to `last`. Returns 0, or -1 with `EINVAL` or `ENOMEM`.
-int fdt_table_close_range(const struct fdt_table *table, unsigned int first, unsigned int last);
+// Closes all descriptors from `first` to `last`, or sets `FD_CLOEXEC` on them: `close_range(2)`.
+//
+// `flags` is `CLOSE_RANGE_CLOEXEC` or 0; for `CLOSE_RANGE_UNSHARE` see `fdt_table_unshare`.
+// Returns 0, or -1 with `EINVAL` for other flags, or if `first` is greater than `last`, or
+// `ENOMEM`.
+int fdt_table_close_range(const struct fdt_table *table,
+                          unsigned int first,
+                          unsigned int last,
+                          unsigned int flags);
 
 // Duplicates `old` to the lowest free descriptor: `dup(2)`.
 int fdt_table_dup(const struct fdt_table *table, int old);
@@ -168,12 +200,22 @@ int fdt_table_install(const struct fdt_table *table,
 // marked, are ignored. Does not change errno.
 void fdt_table_cancel(struct fdt_reservation *reservation);
 
-// Creates a table with the same open files at the same descriptors: `fork(2)`. Returns null with
-// `ENOMEM`.
+// Creates a table with the same open files at the same descriptors: `fork(2)`, and `unshare(2)`
+// with `CLONE_FILES`. Returns null with `ENOMEM`.
 struct fdt_table *fdt_table_fork(const struct fdt_table *table);
+
+// Creates a table like `fdt_table_fork`, without the descriptors from `first` to `last`, for a
+// caller that replaces the table which it shares: `close_range(2)` with `CLOSE_RANGE_UNSHARE`.
+// Returns null with `EINVAL` if `first` is greater than `last`, or `ENOMEM`.
+struct fdt_table *fdt_table_unshare(const struct fdt_table *table,
+                                    unsigned int first,
+                                    unsigned int last);
 
 // Closes the descriptors that have `FD_CLOEXEC`: `execve(2)`. Returns 0, or -1 with `ENOMEM`.
 int fdt_table_exec(const struct fdt_table *table);
+
+// Stores the exclusive upper bound for new descriptors in `limit`. Returns 0.
+int fdt_table_get_limit(const struct fdt_table *table, unsigned int *limit);
 
 // Sets the exclusive upper bound for new descriptors. Returns 0.
 int fdt_table_set_limit(const struct fdt_table *table, unsigned int limit);
@@ -189,11 +231,55 @@ void fdt_read_unlock(struct fdt_section section);
 // `EBADF`.
 void *fdt_table_borrow(const struct fdt_table *table, int fd, const struct fdt_section *section);
 
+// Takes a reference to the object of a descriptor in the object's own count, by calling
+// `take(object, argument)` inside a section. This library counts no reference then, and the caller
+// drops the one that it got without this library.
+//
+// `take` must be as short as a section. `release` and `free` of the table are called as for other
+// lookups, so there are two ways to keep the count:
+// - The table's own reference is dropped in `free`. Until then the count is not 0, so `take` is an
+//   increment, and always returns 1.
+// - It is dropped in `release`. `take` does not increment a count of 0, and returns 0. The memory
+//   of an object whose count has become 0 is freed by `fdt_defer`.
+//
+// Returns the object, or null with `EBADF` if the descriptor is not open, or `take` has returned 0
+// for an object that is still open there. If another file was opened there meanwhile, calls `take`
+// for that one.
+void *fdt_table_acquire(const struct fdt_table *table, int fd, fdt_take take, void *argument);
+
+// Calls `call(deferred)` when no section that is under way now can see what the caller has made
+// unreachable: `call_rcu` of Linux. Needs no memory but `*deferred`, which belongs to this library
+// until the call.
+//
+// The call comes when `free` would for an object that is released now, on the same threads, and
+// with the same rules for locks. `fdt_barrier` waits for it. Returns 0, or -1 with `EFAULT`.
+int fdt_defer(struct fdt_deferred *deferred, fdt_deferred_call call);
+
 // Opens `object` at the lowest free descriptor, with data.
 //
 // Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`. After an
 // error the object belongs to the caller again, and no function is called for it.
 int fdt_table_open_data(const struct fdt_table *table, void *object, const struct fdt_data *data);
+
+// Opens `object` at the lowest free descriptor that is `min` or more. `data` may be null.
+//
+// Returns the descriptor, or -1 with `EINVAL` for unknown flags, or if `min` is negative or at or
+// above the limit, `EMFILE` or `ENOMEM`. After an error the object belongs to the caller again,
+// and no function is called for it.
+int fdt_table_open_min(const struct fdt_table *table,
+                       int min,
+                       void *object,
+                       const struct fdt_data *data);
+
+// Duplicates `old` to the lowest free descriptor that is `min` or more: `fcntl(2)` with `F_DUPFD`.
+// `data` may be null.
+//
+// Returns the descriptor, or -1 with `EBADF` if `old` is not open, `EINVAL` as for
+// `fdt_table_open_min`, `EMFILE` or `ENOMEM`.
+int fdt_table_dup_min(const struct fdt_table *table,
+                      int old,
+                      int min,
+                      const struct fdt_data *data);
 
 // Opens the file of a reference at the lowest free descriptor, as `fdt_table_dup` opens that of a
 // descriptor. `data` may be null.
@@ -315,6 +401,40 @@ int fdt_table_rename(const struct fdt_table *table,
                      int to,
                      struct fdt_file **displaced,
                      struct fdt_data *displaced_data);
+
+// Opens two objects at the two lowest free descriptors, atomically: `pipe(2)`.
+//
+// `flags` is `FD_CLOEXEC` or 0. Stores the descriptors in `fds`. Returns 0, or -1 with `EINVAL`
+// for other flags, `EMFILE` or `ENOMEM`. After an error both objects belong to the caller again,
+// no function is called for them, and nothing is stored.
+int fdt_table_open_pair(const struct fdt_table *table,
+                        void *first,
+                        void *second,
+                        unsigned int flags,
+                        int *fds);
+
+// Reserves the `count` lowest free descriptors: for the files of a message, up to 256 atomically,
+// and more in steps of 256.
+//
+// `flags` is `FD_CLOEXEC` or 0. Fills in as many `reservations`, and stores the descriptors in
+// `fds`, unless that is null, in ascending order. Returns 0; or marks all reservations as used,
+// and returns -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
+int fdt_table_reserve_many(const struct fdt_table *table,
+                           size_t count,
+                           unsigned int flags,
+                           struct fdt_reservation *reservations,
+                           int *fds);
+
+// Makes a weak reference to an open file, to be dropped by `fdt_weak_put`. Returns null with
+// `ENOMEM`.
+struct fdt_weak *fdt_file_downgrade(struct fdt_file *file);
+
+// Returns a reference to the open file of a weak one, or null with `ESTALE` if the last reference
+// was dropped. The caller keeps the weak reference.
+struct fdt_file *fdt_weak_upgrade(const struct fdt_weak *weak);
+
+// Drops a weak reference. Null is ignored.
+void fdt_weak_put(struct fdt_weak *weak);
 
 // Creates an empty table of private descriptors, at most `limit` open ones.
 //

@@ -15,9 +15,11 @@ impl Errno {
     pub(crate) const EIO: Self = Self(5);
     #[cfg(feature = "std")]
     pub(crate) const ENOMEM: Self = Self(12);
+    pub(crate) const EBADF: Self = Self(9);
     pub(crate) const EFAULT: Self = Self(14);
     pub(crate) const EINVAL: Self = Self(22);
     pub(crate) const EDEADLK: Self = Self(35);
+    pub(crate) const ESTALE: Self = Self(116);
 
     /// Returns the number.
     pub(crate) fn number(self) -> c_int {

@@ -5,8 +5,10 @@
 //! returned. When the last one is dropped, the thread that drops it calls the table's `release`
 //! function with the pointer, once.
 //!
-//! `table/at.rs` has the operations at a descriptor that the caller chooses, `table/data.rs` those
-//! on the [data](fdt_data) of a descriptor, and `table/private.rs` a table of private descriptors.
+//! `table/sections.rs` has lookups without a reference and calls that wait for them, `table/at.rs`
+//! the operations at a descriptor that the caller chooses, `table/data.rs` those on the
+//! [data](fdt_data) of a descriptor, `table/several.rs` those on several descriptors,
+//! `table/weak.rs` weak references, and `table/private.rs` a table of private descriptors.
 //! `table/handles.rs` passes tables, references, reservations and sections to the caller and takes
 //! them back; with the feature `debug`, `table/checked_handles.rs` does that, and finds misuses.
 //! `hosted.rs` is the entry and the exit of every call in a process, and `freestanding.rs` in a
@@ -25,7 +27,10 @@
 //! [`fdt_table_borrow`] returns the pointer. If another thread closes the descriptor meanwhile,
 //! `release` may already have been called for the object. So memory that `release` would free must
 //! outlive the section: free it in the table's `free` function, which is called when no section can
-//! see the object any more.
+//! see the object any more. Memory that no table has is freed by [`fdt_defer`] in the same way.
+//!
+//! Objects that count their references themselves need no count of this library:
+//! [`fdt_table_acquire`] calls the embedder's increment inside a section.
 //!
 //! # Lifetime of objects and of `user`
 //!
@@ -57,7 +62,7 @@
 //!
 //! # Safety
 //! A table is valid from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` until its one
-//! [`fdt_file_put`]; a reservation until its one [`fdt_table_install`], [`fdt_table_install_data`]
+//! [`fdt_file_put`], and an `fdt_weak` until its one [`fdt_weak_put`]; a reservation until its one [`fdt_table_install`], [`fdt_table_install_data`]
 //! or [`fdt_table_cancel`], and its table outlives it. The functions that are passed to a table are
 //! called on any thread, and do not unwind.
 

@@ -5,6 +5,9 @@ mod data;
 #[cfg(not(feature = "debug"))]
 mod handles;
 mod private;
+mod sections;
+mod several;
+mod weak;
 
 #[cfg(feature = "debug")]
 use checked_handles as handles;
@@ -14,7 +17,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use fdtable::{Error, FdFlags, FileRef, Files, Rcu};
+use fdtable::{FdFlags, FileRef, Files, Rcu};
 
 use crate::environment::{guarded, prepare, set_errno, wait_for_callbacks};
 use crate::errno::{Errno, ReturnValue};
@@ -23,10 +26,16 @@ use crate::memory;
 pub use at::*;
 pub use data::*;
 use handles::{
-    check_reservation, file_from_raw, file_into_raw, file_ref, mark_as_used, store_reservation,
-    table_from_raw, table_into_raw, table_ref, take_reservation,
+    box_from_raw, box_into_raw, box_ref, check_reservation, file_from_raw, file_into_raw, file_ref,
+    mark_as_used, store_reservation, take_reservation,
 };
 pub use private::*;
+pub use sections::*;
+pub use several::*;
+pub use weak::*;
+
+/// Flag of `fdt_table_close_range`, as on Linux and FreeBSD.
+const CLOSE_RANGE_CLOEXEC: c_uint = 4;
 
 /// Callback of a table, with the pointer of an open file and the table's `user` pointer.
 #[allow(non_camel_case_types)]
@@ -34,13 +43,13 @@ pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *
 
 /// Table of descriptors.
 ///
-/// A null pointer to a table, reference, reservation or section, or to a place for a result that is
-/// not optional, is `EFAULT`. Functions that return nothing ignore it. These are undefined, and end
-/// the process in a library that is built with the feature `debug`: to use what was freed, put,
-/// ended before, or a copy of a reservation that was installed or cancelled; to use a reservation
-/// with another table than its own; to end a section on another thread, or before one inside it; to
-/// end a thread inside a section. Such a library also ends the process where `EINVAL` says that a
-/// reservation was used before, and no handler of a signal may call it.
+/// A null pointer to a table, reference, reservation, section or function, or to a place for a
+/// result that is not optional, is `EFAULT`. Functions that return nothing ignore it. These are
+/// undefined, and end the process in a library that is built with the feature `debug`: to use what
+/// was freed, put, ended before, or a copy of a reservation that was installed or cancelled; to use
+/// a reservation with another table than its own; to end a section on another thread, or before one
+/// inside it; to end a thread inside a section. Such a library also ends the process where `EINVAL`
+/// says that a reservation was used before, and no handler of a signal may call it.
 #[allow(non_camel_case_types)]
 pub struct fdt_table {
     files: Files<Rcu<Object>>,
@@ -53,14 +62,6 @@ pub struct fdt_table {
 pub struct fdt_file {
     /// Never constructed: a pointer to an `fdt_file` is a `FileRef`.
     _none: PhantomData<Object>,
-}
-
-/// Read-side section of a thread: returned by [`fdt_read_lock`], passed to [`fdt_read_unlock`].
-#[allow(non_camel_case_types)]
-#[repr(C)]
-pub struct fdt_section {
-    /// Opaque to the caller.
-    opaque: [MaybeUninit<usize>; 2],
 }
 
 /// Reserved descriptor that has no file yet. It may be kept across calls, copied, and installed or
@@ -96,10 +97,21 @@ struct Object {
 
 // SAFETY: the embedder promises that its functions and pointers may be used on any thread.
 unsafe impl Send for Object {}
-// SAFETY: as above; this module never dereferences the pointers. The one release writes the cell
-// `is_released`, and the one drop after it reads the cell. `is_returned` is written before that, by
-// a thread that has all references.
+// SAFETY: as above; this module never dereferences the pointers. The one release, by the thread
+// that revokes the file or drops the last reference, writes the cell `is_released`, and the one
+// drop after it reads the cell. `is_returned` is written before that, by a thread that has all
+// references.
 unsafe impl Sync for Object {}
+
+impl fdt_table {
+    fn fork(&self) -> Result<Self, Errno> {
+        Ok(Self {
+            files: self.files.fork()?,
+            callbacks: self.callbacks,
+            family: self.family.clone(),
+        })
+    }
+}
 
 impl Object {
     fn release(&self) {
@@ -139,15 +151,18 @@ impl Callbacks {
 
     /// Makes a file of `object`, and opens it. If that fails, the object belongs to the caller
     /// again, and no callback is called for it.
-    fn open<R>(
+    fn open<R, E: Into<Errno>>(
         self,
         object: *mut c_void,
-        open: impl FnOnce(FileRef<Rcu<Object>>) -> Result<R, Error>,
+        open: impl FnOnce(FileRef<Rcu<Object>>) -> Result<R, E>,
     ) -> Result<R, Errno> {
         let file = self.file(object)?;
         // Until it is marked, the file that could not be opened must not be released.
         let kept = file.clone();
-        Ok(open(file).inspect_err(|_| kept.is_returned.set(true))?)
+        open(file).map_err(|error| {
+            kept.is_returned.set(true);
+            error.into()
+        })
     }
 }
 
@@ -174,7 +189,7 @@ pub extern "C" fn fdt_table_new(
 ) -> *mut fdt_table {
     with_errno(|| {
         prepare()?;
-        table_into_raw(fdt_table {
+        box_into_raw(fdt_table {
             files: Files::with_limit(limit),
             callbacks: Callbacks {
                 release,
@@ -201,7 +216,7 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
     }
     let is_last = with_errno(|| {
         // SAFETY: the caller got it from this library, and does not use it any more.
-        let fdt_table { files, family, .. } = unsafe { table_from_raw(table) };
+        let fdt_table { files, family, .. } = unsafe { box_from_raw(table) };
         drop(files);
         // `into_inner` returns `None` if another thread is freeing another table: that one is the
         // last then.
@@ -248,7 +263,7 @@ pub unsafe extern "C" fn fdt_table_open(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;
         let file = table.callbacks.file(object)?;
         Ok(reserved.install(file).raw())
@@ -261,7 +276,7 @@ pub unsafe extern "C" fn fdt_table_open(
 pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *mut fdt_file {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         Ok(file_into_raw(table.files.get(fd)?))
     })
 }
@@ -300,28 +315,49 @@ pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
     })
 }
 
+/// Revokes an open file: lookups of its descriptors return `EIO` from now on.
+///
+/// `release` is called here if no call has revoked the file before, and not again with the last
+/// reference. The descriptors stay, and are closed and duplicated like others. Threads with a
+/// reference, or inside a section, may still use the object, which decides what its operations
+/// return; `free` is called after them. Returns 1 if this call revoked the file, and 0 if another
+/// one did.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_file_revoke(file: *mut fdt_file) -> c_int {
+    // SAFETY: as the caller promises.
+    with_errno(|| Ok(FileRef::revoke(&*unsafe { file_ref(file) }?).into()))
+}
+
 /// Closes a descriptor. Returns 0, or -1 with `EBADF` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_close(table: *const fdt_table, fd: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        drop(unsafe { table_ref(table) }?.files.close(fd)?);
+        drop(unsafe { box_ref(table) }?.files.close(fd)?);
         Ok(0)
     })
 }
 
-/// Closes all descriptors from `first` to `last`. Returns 0, or -1 with `EINVAL` or `ENOMEM`.
+/// Closes all descriptors from `first` to `last`, or sets `FD_CLOEXEC` on them: `close_range(2)`.
+///
+/// `flags` is `CLOSE_RANGE_CLOEXEC` or 0; for `CLOSE_RANGE_UNSHARE` see `fdt_table_unshare`.
+/// Returns 0, or -1 with `EINVAL` for other flags, or if `first` is greater than `last`, or
+/// `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_close_range(
     table: *const fdt_table,
     first: c_uint,
     last: c_uint,
+    flags: c_uint,
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?
-            .files
-            .close_range(first, last, drop)?;
+        let files = &unsafe { box_ref(table) }?.files;
+        match flags {
+            0 => files.close_range(first, last, drop)?,
+            CLOSE_RANGE_CLOEXEC => files.set_cloexec_range(first, last)?,
+            _ => return Err(Errno::EINVAL),
+        }
         Ok(0)
     })
 }
@@ -330,7 +366,7 @@ pub unsafe extern "C" fn fdt_table_close_range(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup(table: *const fdt_table, old: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    with_errno(|| Ok(unsafe { table_ref(table) }?.files.dup(old)?.raw()))
+    with_errno(|| Ok(unsafe { box_ref(table) }?.files.dup(old)?.raw()))
 }
 
 /// Duplicates `old` to the descriptor `new`: `dup2(2)`.
@@ -338,7 +374,7 @@ pub unsafe extern "C" fn fdt_table_dup(table: *const fdt_table, old: c_int) -> c
 pub unsafe extern "C" fn fdt_table_dup2(table: *const fdt_table, old: c_int, new: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        drop(unsafe { table_ref(table) }?.files.dup2(old, new)?);
+        drop(unsafe { box_ref(table) }?.files.dup2(old, new)?);
         Ok(new)
     })
 }
@@ -354,7 +390,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
     with_errno(|| {
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         drop(table.files.dup3(old, new, flags)?);
         Ok(new)
     })
@@ -365,7 +401,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
 pub unsafe extern "C" fn fdt_table_get_flags(table: *const fdt_table, fd: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         Ok(table.files.fd_flags(fd)?.bits().cast_signed())
     })
 }
@@ -380,7 +416,7 @@ pub unsafe extern "C" fn fdt_table_set_flags(
     with_errno(|| {
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?.files.set_fd_flags(fd, flags)?;
+        unsafe { box_ref(table) }?.files.set_fd_flags(fd, flags)?;
         Ok(0)
     })
 }
@@ -400,7 +436,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
         // SAFETY: as the caller promises, there is room.
         unsafe { mark_as_used(reservation) };
         // SAFETY: as the caller promises.
-        let files = &unsafe { table_ref(table) }?.files;
+        let files = &unsafe { box_ref(table) }?.files;
         let reserved = files.reserve(descriptor_flags(flags)?)?;
         let fd = reserved.fd().raw();
         // SAFETY: as the caller promises, there is room.
@@ -422,7 +458,7 @@ pub unsafe extern "C" fn fdt_table_install(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let callbacks = unsafe { table_ref(table) }?.callbacks;
+        let callbacks = unsafe { box_ref(table) }?.callbacks;
         // SAFETY: as the caller promises, it was filled in.
         unsafe { check_reservation(reservation, table) }?;
         let file = callbacks.file(object)?;
@@ -446,18 +482,28 @@ pub unsafe extern "C" fn fdt_table_cancel(reservation: *mut fdt_reservation) {
     });
 }
 
-/// Creates a table with the same open files at the same descriptors: `fork(2)`. Returns null with
-/// `ENOMEM`.
+/// Creates a table with the same open files at the same descriptors: `fork(2)`, and `unshare(2)`
+/// with `CLONE_FILES`. Returns null with `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_table {
+    // SAFETY: as the caller promises.
+    with_errno(|| box_into_raw(unsafe { box_ref(table) }?.fork()?))
+}
+
+/// Creates a table like `fdt_table_fork`, without the descriptors from `first` to `last`, for a
+/// caller that replaces the table which it shares: `close_range(2)` with `CLOSE_RANGE_UNSHARE`.
+/// Returns null with `EINVAL` if `first` is greater than `last`, or `ENOMEM`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_unshare(
+    table: *const fdt_table,
+    first: c_uint,
+    last: c_uint,
+) -> *mut fdt_table {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
-        table_into_raw(fdt_table {
-            files: table.files.fork()?,
-            callbacks: table.callbacks,
-            family: table.family.clone(),
-        })
+        let child = unsafe { box_ref(table) }?.fork()?;
+        child.files.close_range(first, last, drop)?;
+        box_into_raw(child)
     })
 }
 
@@ -466,7 +512,18 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
 pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?.files.close_on_exec(drop)?;
+        unsafe { box_ref(table) }?.files.close_on_exec(drop)?;
+        Ok(0)
+    })
+}
+
+/// Stores the exclusive upper bound for new descriptors in `limit`. Returns 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_get_limit(table: *const fdt_table, limit: *mut c_uint) -> c_int {
+    with_errno(|| {
+        memory::check(limit)?;
+        // SAFETY: as the caller promises, also that there is room.
+        unsafe { limit.write_unaligned(box_ref(table)?.files.limit()) };
         Ok(0)
     })
 }
@@ -476,40 +533,8 @@ pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
 pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_uint) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?.files.set_limit(limit);
+        unsafe { box_ref(table) }?.files.set_limit(limit);
         Ok(0)
-    })
-}
-
-/// Begins a read-side section of the calling thread. It must be short, and must not block. Sections
-/// nest. A fork of the host process waits for its end.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_read_lock() -> fdt_section {
-    handles::begin_section()
-}
-
-/// Ends a section, on the thread that began it. Nested sections end in reverse order.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_read_unlock(section: fdt_section) {
-    handles::begin_call(&fdt_read_unlock);
-    // SAFETY: `fdt_read_lock` returned it on this thread, and the caller passes it in once.
-    unsafe { handles::end_section(&section) };
-}
-
-/// Returns the object of a descriptor, valid until the section of this thread ends, or null with
-/// `EBADF`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_table_borrow(
-    table: *const fdt_table,
-    fd: c_int,
-    section: *const fdt_section,
-) -> *mut c_void {
-    without_freezer(|| {
-        // SAFETY: `fdt_read_lock` returned it, and the section lasts, as the caller promises.
-        let guard = unsafe { handles::section_guard(section) }?;
-        // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
-        Ok(table.files.get_rcu(fd, guard)?.pointer)
     })
 }
 

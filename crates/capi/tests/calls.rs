@@ -41,7 +41,7 @@ fn an_object_is_released_once_with_its_last_reference() {
         let file = fdt_table_get(table, 1);
         let again = fdt_file_clone(file);
         assert_eq!(fdt_file_object(again), object(1));
-        assert_eq!(fdt_table_close_range(table, 0, 7), 0);
+        assert_eq!(fdt_table_close_range(table, 0, 7, 0), 0);
         assert!(fdt_table_get(table, 0).is_null());
         assert_eq!(errno(), libc::EBADF);
         fdt_file_put(file);

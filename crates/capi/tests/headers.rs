@@ -7,7 +7,15 @@ use std::process::Command;
 use std::{env, fs};
 
 /// The sources whose functions and types the header of the table has.
-const TABLE: &[&str] = &["table", "table/data", "table/at", "table/private"];
+const TABLE: &[&str] = &[
+    "table",
+    "table/sections",
+    "table/data",
+    "table/at",
+    "table/several",
+    "table/weak",
+    "table/private",
+];
 
 /// The source of the header for kernels.
 const PLATFORM: &[&str] = &["freestanding"];

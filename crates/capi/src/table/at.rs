@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use super::data::{fdt_data, pass, read};
-use super::{fdt_file, fdt_table, file_ref, table_ref, with_errno};
+use super::{box_ref, fdt_file, fdt_table, file_ref, with_errno};
 use crate::memory::check_if_any;
 
 /// Opens `object` at the descriptor `fd`, open or free, in place of what was there, atomically.
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn fdt_table_replace(
         check_if_any(displaced)?;
         check_if_any(displaced_data)?;
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         // SAFETY: as above.
         let data = unsafe { read(data) }?;
         let replace = |file| table.files.replace(fd, file, data);
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn fdt_table_open_at(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         // SAFETY: as above.
         let data = unsafe { read(data) }?;
         let open = |file| table.files.open_at(fd, file, data);
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fdt_table_replace_if(
     with_errno(|| {
         check_if_any(displaced_data)?;
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         // SAFETY: as above.
         let expected = unsafe { file_ref(expected) }?;
         // SAFETY: as above.
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn fdt_table_close_if(
     with_errno(|| {
         check_if_any(data)?;
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         // SAFETY: as above.
         let expected = unsafe { file_ref(expected) }?;
         let closed = table.files.close_if(fd, Some(&expected))?;
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn fdt_table_rename(
         check_if_any(displaced)?;
         check_if_any(displaced_data)?;
         // SAFETY: as the caller promises.
-        let closed = unsafe { table_ref(table) }?.files.rename(from, to)?;
+        let closed = unsafe { box_ref(table) }?.files.rename(from, to)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { pass(closed, displaced, displaced_data) };
         Ok(0)

@@ -20,18 +20,19 @@ use fdtable::rcu::Guard;
 use fdtable::{FileRef, Rcu, Reservation, rcu};
 use fdtable_sync::fallible::try_box;
 
-use super::{Object, fdt_file, fdt_private, fdt_reservation, fdt_section, fdt_table};
+use super::{Object, fdt_file, fdt_private, fdt_reservation, fdt_section, fdt_table, fdt_weak};
 use crate::environment::{Entry, enter};
 use crate::errno::Errno;
 use crate::memory::check;
 
 /// Name of each kind of handle, and what ends one.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("table", "freed"),
     ("private table", "freed"),
     ("reference", "put"),
     ("reservation", "installed or cancelled"),
     ("section", "ended"),
+    ("weak reference", "put"),
 ];
 
 /// Numbers are this far apart. A number modulo this is an index of [`KINDS`], plus 1.
@@ -50,16 +51,17 @@ pub(super) trait Handle: Sized {
 pub(super) struct Handles {
     /// How many handles there have been.
     count: usize,
-    tables: BTreeMap<usize, Table<fdt_table>>,
-    private_tables: BTreeMap<usize, Table<fdt_private>>,
+    tables: BTreeMap<usize, Boxed<fdt_table>>,
+    private_tables: BTreeMap<usize, Boxed<fdt_private>>,
     references: BTreeMap<usize, Reference>,
     reservations: BTreeMap<usize, Reserved>,
     sections: BTreeMap<usize, Section>,
+    weak_references: BTreeMap<usize, Boxed<fdt_weak>>,
 }
 
-/// Table, made by `Box::into_raw`.
+/// Table or weak reference, made by `Box::into_raw`.
 #[derive(Clone, Copy)]
-pub(super) struct Table<T>(*mut T);
+pub(super) struct Boxed<T>(*mut T);
 
 /// Reference of the caller to an open file.
 type Reference = FileRef<Rcu<Object>>;
@@ -99,46 +101,29 @@ static HANDLES: Mutex<Handles> = Mutex::new(Handles {
     references: BTreeMap::new(),
     reservations: BTreeMap::new(),
     sections: BTreeMap::new(),
+    weak_references: BTreeMap::new(),
 });
 
-impl Handle for Table<fdt_table> {
-    const KIND: usize = 0;
+/// Says in which map each kind of handle is.
+macro_rules! kinds {
+    ($($kind:literal: $handle:ty, $map:ident;)*) => {$(
+        impl Handle for $handle {
+            const KIND: usize = $kind;
 
-    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
-        &mut handles.tables
-    }
+            fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
+                &mut handles.$map
+            }
+        }
+    )*};
 }
 
-impl Handle for Table<fdt_private> {
-    const KIND: usize = 1;
-
-    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
-        &mut handles.private_tables
-    }
-}
-
-impl Handle for Reference {
-    const KIND: usize = 2;
-
-    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
-        &mut handles.references
-    }
-}
-
-impl Handle for Reserved {
-    const KIND: usize = 3;
-
-    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
-        &mut handles.reservations
-    }
-}
-
-impl Handle for Section {
-    const KIND: usize = 4;
-
-    fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
-        &mut handles.sections
-    }
+kinds! {
+    0: Boxed<fdt_table>, tables;
+    1: Boxed<fdt_private>, private_tables;
+    2: Reference, references;
+    3: Reserved, reservations;
+    4: Section, sections;
+    5: Boxed<fdt_weak>, weak_references;
 }
 
 /// Runs `action` on the handles, inside the freezer: a child of a fork finds them unlocked.
@@ -212,49 +197,49 @@ fn stop(fault: &str) -> ! {
     std::process::abort()
 }
 
-/// Passes a table to the caller.
+/// Passes a table or a weak reference to the caller.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub(super) fn table_into_raw<T>(table: T) -> Result<*mut T, Errno>
+pub(super) fn box_into_raw<T>(handle: T) -> Result<*mut T, Errno>
 where
-    Table<T>: Handle,
+    Boxed<T>: Handle,
 {
-    let table = Table(Box::into_raw(try_box(table)?));
-    Ok(ptr::without_provenance_mut(add(table)))
+    let handle = Boxed(Box::into_raw(try_box(handle)?));
+    Ok(ptr::without_provenance_mut(add(handle)))
 }
 
-/// Takes a table back from the caller.
+/// Takes a table or a weak reference back from the caller.
 ///
 /// # Safety
-/// No other call uses the table.
-pub(super) unsafe fn table_from_raw<T>(table: *mut T) -> T
+/// No other call uses it.
+pub(super) unsafe fn box_from_raw<T>(handle: *mut T) -> T
 where
-    Table<T>: Handle,
+    Boxed<T>: Handle,
 {
-    let Table(table) = remove(table.addr());
-    // SAFETY: `table_into_raw` made it, and the handle was there, so it is taken back once.
-    *unsafe { Box::from_raw(table) }
+    let Boxed(value) = remove(handle.addr());
+    // SAFETY: `box_into_raw` made it, and the handle was there, so it is taken back once.
+    *unsafe { Box::from_raw(value) }
 }
 
-/// Returns a reference to a table of the caller.
+/// Returns a reference to a table or a weak reference of the caller.
 ///
 /// # Errors
 /// `EFAULT` if it is null.
 ///
 /// # Safety
-/// The table is not freed during the call.
-pub(super) unsafe fn table_ref<'t, T>(table: *const T) -> Result<&'t T, Errno>
+/// It is not freed during the call.
+pub(super) unsafe fn box_ref<'t, T>(handle: *const T) -> Result<&'t T, Errno>
 where
-    Table<T>: Handle,
+    Boxed<T>: Handle,
 {
-    if table.is_null() {
+    if handle.is_null() {
         return Err(Errno::EFAULT);
     }
-    let table = with(table.addr(), |&Table(table)| table);
-    // SAFETY: the handle was there, so the table was not freed before; the rest as the caller
+    let value = with(handle.addr(), |&Boxed(value)| value);
+    // SAFETY: the handle was there, so the value was not freed before; the rest as the caller
     // promises.
-    Ok(unsafe { &*table })
+    Ok(unsafe { &*value })
 }
 
 /// Passes a reference to the caller.

@@ -6,8 +6,8 @@ use core::ptr;
 use fdtable::{ClosedFile, FdData, FileRef, Rcu};
 
 use super::{
-    Object, check_reservation, descriptor_flags, fdt_file, fdt_reservation, fdt_table,
-    file_into_raw, file_ref, table_ref, take_reservation, with_errno,
+    Object, box_ref, check_reservation, descriptor_flags, fdt_file, fdt_reservation, fdt_table,
+    file_into_raw, file_ref, take_reservation, with_errno,
 };
 use crate::errno::Errno;
 use crate::memory::{check, check_if_any, get_if_any, put_if_any};
@@ -48,11 +48,53 @@ pub unsafe extern "C" fn fdt_table_open_data(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         // SAFETY: as above.
         let data = unsafe { read(data) }?;
         let open = |file| table.files.open(file, data);
         Ok(table.callbacks.open(object, open)?.raw())
+    })
+}
+
+/// Opens `object` at the lowest free descriptor that is `min` or more. `data` may be null.
+///
+/// Returns the descriptor, or -1 with `EINVAL` for unknown flags, or if `min` is negative or at or
+/// above the limit, `EMFILE` or `ENOMEM`. After an error the object belongs to the caller again,
+/// and no function is called for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_open_min(
+    table: *const fdt_table,
+    min: c_int,
+    object: *mut c_void,
+    data: *const fdt_data,
+) -> c_int {
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        let table = unsafe { box_ref(table) }?;
+        // SAFETY: as above.
+        let reserved = table.files.reserve_from(min, unsafe { read(data) }?)?;
+        let file = table.callbacks.file(object)?;
+        Ok(reserved.install(file).raw())
+    })
+}
+
+/// Duplicates `old` to the lowest free descriptor that is `min` or more: `fcntl(2)` with `F_DUPFD`.
+/// `data` may be null.
+///
+/// Returns the descriptor, or -1 with `EBADF` if `old` is not open, `EINVAL` as for
+/// `fdt_table_open_min`, `EMFILE` or `ENOMEM`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_dup_min(
+    table: *const fdt_table,
+    old: c_int,
+    min: c_int,
+    data: *const fdt_data,
+) -> c_int {
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        let files = &unsafe { box_ref(table) }?.files;
+        // SAFETY: as above.
+        Ok(files.dup_min(old, min, unsafe { read(data) }?)?.raw())
     })
 }
 
@@ -71,7 +113,7 @@ pub unsafe extern "C" fn fdt_table_open_file(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         // SAFETY: as above.
         let file = unsafe { file_ref(file) }?;
         // SAFETY: as above.
@@ -94,7 +136,7 @@ pub unsafe extern "C" fn fdt_table_install_data(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let callbacks = unsafe { table_ref(table) }?.callbacks;
+        let callbacks = unsafe { box_ref(table) }?.callbacks;
         // SAFETY: as above.
         let data = unsafe { read(data) }?;
         // SAFETY: as the caller promises, it was filled in.
@@ -117,7 +159,7 @@ pub unsafe extern "C" fn fdt_table_get_data(
     with_errno(|| {
         check(data)?;
         // SAFETY: as the caller promises.
-        let (file, found) = unsafe { table_ref(table) }?.files.get_with_data(fd)?;
+        let (file, found) = unsafe { box_ref(table) }?.files.get_with_data(fd)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { put_if_any(data, found.into()) };
         Ok(file_into_raw(file))
@@ -137,7 +179,7 @@ pub unsafe extern "C" fn fdt_table_set_word(
     with_errno(|| {
         check_if_any(before)?;
         // SAFETY: as the caller promises.
-        let was = unsafe { table_ref(table) }?.files.set_word(fd, word)?;
+        let was = unsafe { box_ref(table) }?.files.set_word(fd, word)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { put_if_any(before, was) };
         Ok(0)
@@ -159,7 +201,7 @@ pub unsafe extern "C" fn fdt_table_exchange_word(
         // SAFETY: as the caller promises.
         let wanted = unsafe { expected.read_unaligned() };
         // SAFETY: as above.
-        let files = &unsafe { table_ref(table) }?.files;
+        let files = &unsafe { box_ref(table) }?.files;
         let was = files.exchange_word(fd, wanted, new)?;
         // SAFETY: as above.
         unsafe { expected.write_unaligned(was) };
@@ -182,7 +224,7 @@ pub unsafe extern "C" fn fdt_table_close_data(
         check_if_any(file)?;
         check_if_any(data)?;
         // SAFETY: as the caller promises.
-        let closed = unsafe { table_ref(table) }?.files.close_if(fd, None)?;
+        let closed = unsafe { box_ref(table) }?.files.close_if(fd, None)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { pass(Some(closed), file, data) };
         Ok(0)
@@ -205,7 +247,7 @@ pub unsafe extern "C" fn fdt_table_next(
         check_if_any(file)?;
         check_if_any(data)?;
         // SAFETY: as the caller promises.
-        let files = &unsafe { table_ref(table) }?.files;
+        let files = &unsafe { box_ref(table) }?.files;
         let Some((fd, found, its)) = files.iter_from(from).next() else {
             return Ok(-1);
         };

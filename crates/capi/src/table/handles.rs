@@ -29,34 +29,34 @@ const _: () = assert!(size_of::<Unused<'_>>() <= size_of::<fdt_reservation>());
 #[inline(always)]
 pub(super) fn begin_call<F>(_body: &F) {}
 
-/// Passes a table to the caller.
+/// Passes a table or a weak reference to the caller.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub(super) fn table_into_raw<T>(table: T) -> Result<*mut T, Errno> {
-    Ok(Box::into_raw(try_box(table)?))
+pub(super) fn box_into_raw<T>(handle: T) -> Result<*mut T, Errno> {
+    Ok(Box::into_raw(try_box(handle)?))
 }
 
-/// Takes a table back from the caller.
+/// Takes a table or a weak reference back from the caller.
 ///
 /// # Safety
-/// The pointer came from [`table_into_raw`], and is taken back once.
-pub(super) unsafe fn table_from_raw<T>(table: *mut T) -> T {
+/// The pointer came from [`box_into_raw`], and is taken back once.
+pub(super) unsafe fn box_from_raw<T>(handle: *mut T) -> T {
     // SAFETY: as the caller promises.
-    *unsafe { Box::from_raw(table) }
+    *unsafe { Box::from_raw(handle) }
 }
 
-/// Returns a reference to a table of the caller.
+/// Returns a reference to a table or a weak reference of the caller.
 ///
 /// # Errors
 /// `EFAULT` if it is null.
 ///
 /// # Safety
-/// A table that is not null is not freed yet.
+/// What is not null is not freed yet.
 #[inline(always)]
-pub(super) unsafe fn table_ref<'t, T>(table: *const T) -> Result<&'t T, Errno> {
+pub(super) unsafe fn box_ref<'t, T>(handle: *const T) -> Result<&'t T, Errno> {
     // SAFETY: as the caller promises.
-    unsafe { table.as_ref() }.ok_or(Errno::EFAULT)
+    unsafe { handle.as_ref() }.ok_or(Errno::EFAULT)
 }
 
 /// Passes a reference to the caller.

@@ -8,8 +8,8 @@ use core::ffi::{c_int, c_uint, c_void};
 use fdtable::{FileRef, PrivateFd, PrivateFiles, Rcu};
 
 use super::{
-    Callbacks, Object, fdt_callback, fdt_file, file_into_raw, file_ref, prepare, table_from_raw,
-    table_into_raw, table_ref, wait_for_callbacks, with_errno,
+    Callbacks, Object, box_from_raw, box_into_raw, box_ref, fdt_callback, fdt_file, file_into_raw,
+    file_ref, prepare, wait_for_callbacks, with_errno,
 };
 
 /// Table of private descriptors.
@@ -32,7 +32,7 @@ pub extern "C" fn fdt_private_new(
 ) -> *mut fdt_private {
     with_errno(|| {
         prepare()?;
-        table_into_raw(fdt_private {
+        box_into_raw(fdt_private {
             files: PrivateFiles::with_limit(limit),
             callbacks: Callbacks {
                 release,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn fdt_private_free(table: *mut fdt_private) {
     }
     with_errno(|| {
         // SAFETY: the caller got it from this library, and does not use it any more.
-        drop(unsafe { table_from_raw(table) });
+        drop(unsafe { box_from_raw(table) });
         Ok(0)
     });
     // Fails inside a section or a callback, as documented.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn fdt_private_free(table: *mut fdt_private) {
 pub unsafe extern "C" fn fdt_private_open(table: *const fdt_private, object: *mut c_void) -> u64 {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         let open = |file| table.files.open(file);
         Ok(table.callbacks.open(object, open)?.to_bits())
     })
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn fdt_private_open_file(
 ) -> u64 {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { table_ref(table) }?;
+        let table = unsafe { box_ref(table) }?;
         // SAFETY: as above.
         let file = unsafe { file_ref(file) }?;
         Ok(table.files.open(FileRef::clone(&file))?.to_bits())
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn fdt_private_open_file(
 pub unsafe extern "C" fn fdt_private_get(table: *const fdt_private, fd: u64) -> *mut fdt_file {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let files = &unsafe { table_ref(table) }?.files;
+        let files = &unsafe { box_ref(table) }?.files;
         Ok(file_into_raw(files.get(PrivateFd::from_bits(fd))?))
     })
 }
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn fdt_private_get(table: *const fdt_private, fd: u64) -> 
 pub unsafe extern "C" fn fdt_private_close(table: *const fdt_private, fd: u64) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let files = &unsafe { table_ref(table) }?.files;
+        let files = &unsafe { box_ref(table) }?.files;
         drop(files.close(PrivateFd::from_bits(fd))?);
         Ok(0)
     })

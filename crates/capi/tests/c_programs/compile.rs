@@ -8,20 +8,32 @@ const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// Compiles a program of one source in `tests/c_table`. Fails with the output of the compiler.
 pub(crate) fn with_table(source: &str, arguments: &[&str]) -> Result<PathBuf, String> {
-    let tag = arguments.concat().replace(['-', '='], "_");
+    let tag = arguments.concat().replace(['-', '=', '+'], "_");
     let program = Path::new(BUILT).join(format!("table_{source}{tag}"));
     let source = format!("{CRATE}/tests/c_table/{source}.c");
     let library = static_library();
+    let standard = match arguments.contains(&"-xc++") {
+        true => "-std=gnu++17",
+        false => "-std=gnu11",
+    };
     let fixed = [
-        "-std=gnu11",
+        standard,
         "-g",
         "-O1",
         "-Wall",
+        "-Wextra",
         "-Werror",
         "-D_GNU_SOURCE",
     ];
     let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
-    let files = [include, &source, text(&library), "-o", text(&program)];
+    let files = [
+        include,
+        &source,
+        "-xnone",
+        text(&library),
+        "-o",
+        text(&program),
+    ];
     let libraries = ["-pthread", "-ldl", "-lm"];
     try_run("cc", &[&fixed, arguments, &files, &libraries].concat())?;
     Ok(program)

@@ -38,6 +38,14 @@ const MISUSES: &[(&str, &str)] = &[
         "fdt_file_put: this is not a reference of the library",
     ),
     (
+        "put_of_a_weak_reference_twice",
+        "fdt_weak_put: this weak reference was put before",
+    ),
+    (
+        "upgrade_of_a_reference",
+        "fdt_weak_upgrade: this is a reference, not a weak reference",
+    ),
+    (
         "install_twice",
         "fdt_table_install: this reservation was installed or cancelled before",
     ),

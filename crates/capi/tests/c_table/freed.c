@@ -350,7 +350,7 @@ static void cancel(void)
     pthread_t thread;
     void *answer;
     struct fdt_section section = fdt_read_lock();
-    fdt_table_close_range(table, 0, ~0u);
+    fdt_table_close_range(table, 0, ~0u, 0);
     pthread_create(&thread, NULL, wait_until_cancelled, table);
     while (!arrived)
         usleep(100);

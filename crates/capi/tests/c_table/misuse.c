@@ -85,6 +85,19 @@ static void put_of_an_object(void)
     fdt_file_put((struct fdt_file *)&user);
 }
 
+static void put_of_a_weak_reference_twice(void)
+{
+    struct fdt_file *file = fdt_table_get(with_object(), 0);
+    struct fdt_weak *weak = fdt_file_downgrade(file);
+    fdt_weak_put(weak);
+    fdt_weak_put(weak);
+}
+
+static void upgrade_of_a_reference(void)
+{
+    fdt_weak_upgrade((struct fdt_weak *)fdt_table_get(with_object(), 0));
+}
+
 static void install_twice(void)
 {
     struct fdt_table *table = new_table();
@@ -337,6 +350,8 @@ static const struct {
     MISUSE(displaced_put_twice),
     MISUSE(put_of_a_table),
     MISUSE(put_of_an_object),
+    MISUSE(put_of_a_weak_reference_twice),
+    MISUSE(upgrade_of_a_reference),
     MISUSE(install_twice),
     MISUSE(install_of_a_copy),
     MISUSE(install_after_cancel),

@@ -367,7 +367,7 @@ static void nulls(void)
     FAILS(fdt_table_open(NULL, mine, 0), EFAULT);
     NONE_FAILS(fdt_table_get(NULL, 0), EFAULT);
     FAILS(fdt_table_close(NULL, 0), EFAULT);
-    FAILS(fdt_table_close_range(NULL, 0, 1), EFAULT);
+    FAILS(fdt_table_close_range(NULL, 0, 1, 0), EFAULT);
     FAILS(fdt_table_dup(NULL, 0), EFAULT);
     FAILS(fdt_table_dup2(NULL, 0, 1), EFAULT);
     FAILS(fdt_table_dup3(NULL, 0, 1, 0), EFAULT);
