@@ -14,6 +14,9 @@ const SUCCESS: i32 = 33;
 /// How long the machine may run. It needs some seconds with 4 CPUs, half a minute with 16.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// The most bytes of code and constants in a program with the table for C: nearly all are its own.
+const MOST_TEXT: u64 = 300_000;
+
 /// The target of kernels, and the one that every machine has.
 const BARE: &str = "x86_64-unknown-none";
 const HOST: &str = "x86_64-unknown-linux-gnu";
@@ -48,8 +51,9 @@ pub(crate) fn boot(cpus: u32, profile: &str) -> Result<Verdict> {
     boot_in_qemu(cpus, || build(profile))
 }
 
-/// Builds the kernel in C and boots it. Skipped where there is no QEMU.
+/// Builds the small program, and the kernel in C, and boots it. Skipped where there is no QEMU.
 pub(crate) fn boot_in_c() -> Result<Verdict> {
+    small_program()?;
     boot_in_qemu(1, build_in_c)
 }
 
@@ -92,13 +96,7 @@ fn build(profile: &str) -> Result<PathBuf> {
 
 /// Builds the table for C without `std`, and links it with the kernel in C.
 fn build_in_c() -> Result<PathBuf> {
-    let target = if is_installed(BARE) { BARE } else { HOST };
-    cargo("rustc", target)
-        .directory(root())
-        .words("-p fdtable-capi --lib --crate-type staticlib")
-        .words("--no-default-features --features kernel --profile freestanding")
-        .run()?;
-    let library = folder().join(target).join("freestanding/libfdtable_capi.a");
+    let library = library_in_c(if is_installed(BARE) { BARE } else { HOST })?;
     let kernel = folder().join("c-kernel");
     Process::new("cc")
         .directory(root().join("examples/c-kernel"))
@@ -108,6 +106,38 @@ fn build_in_c() -> Result<PathBuf> {
         .args([&library, Path::new("-o"), &kernel])
         .run()?;
     Ok(kernel)
+}
+
+/// Runs a program with the table for C without `std`. Fails if it is larger than promised.
+fn small_program() -> Result {
+    let library = library_in_c(HOST)?;
+    let program = folder().join("small-program");
+    Process::new("cc")
+        .directory(root().join("crates/capi/tests/c_table"))
+        .words("-O2 -Wall -Wextra -Werror -I../../include -Wl,--gc-sections")
+        .words("rarer.c libc_platform.c")
+        .args([&library, Path::new("-o"), &program])
+        .run()?;
+    Process::new(&program).run()?;
+    let sizes = Process::new("size").arg(&program).read()?;
+    // The second line begins with the bytes of text.
+    let line = sizes.lines().nth(1).unwrap_or_default();
+    let text: u64 = line.split_whitespace().next().unwrap_or("none").parse()?;
+    println!("a program with the table for C: {text} bytes of text, {MOST_TEXT} allowed");
+    if text > MOST_TEXT {
+        return Err("the table for C is too large".into());
+    }
+    Ok(())
+}
+
+/// Builds the table for C without `std`.
+fn library_in_c(target: &str) -> Result<PathBuf> {
+    cargo("rustc", target)
+        .directory(root())
+        .words("-p fdtable-capi --lib --crate-type staticlib")
+        .words("--no-default-features --features kernel --profile freestanding")
+        .run()?;
+    Ok(folder().join(target).join("freestanding/libfdtable_capi.a"))
 }
 
 /// `cargo` for the kernel, which is a workspace of its own.
