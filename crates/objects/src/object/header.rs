@@ -17,8 +17,9 @@ use fdtable_sync::refcount::spread::{Place, Spread};
 /// behind pointers.
 pub(crate) enum RawObject {}
 
-/// The header, directly in front of every value.
-#[repr(C)]
+/// The header, directly in front of every value. Aligned so that an [address](super::raw) has room
+/// for tags, also where a pointer has 32 bits.
+#[repr(C, align(8))]
 pub(crate) struct Header {
     /// First, so that its address is that of the header. Its function takes the next step to the
     /// object's end: see `destroy_step` in [`make`].
