@@ -243,8 +243,8 @@ void *fdt_table_borrow(const struct fdt_table *table, int fd, const struct fdt_s
 //   of an object whose count has become 0 is freed by `fdt_defer`.
 //
 // Returns the object, or null with `EBADF` if the descriptor is not open, or `take` has returned 0
-// for an object that is still open there. If another file was opened there meanwhile, calls `take`
-// for that one.
+// twice for the same object. After the first time the descriptor is looked up again, because
+// another file may have been opened there meanwhile.
 void *fdt_table_acquire(const struct fdt_table *table, int fd, fdt_take take, void *argument);
 
 // Calls `call(deferred)` when no section that is under way now can see what the caller has made

@@ -22,7 +22,6 @@ use crate::errno::{Errno, ReturnValue as _};
 /// other; `docs/porting.md` has the order, and the documentation of `Platform` in
 /// `crates/sync/src/platform/kernel.rs` says what each may assume. No function may call the
 /// library, but for `panic`, which does not return.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_platform {
     /// Allocates `size` bytes at a multiple of `align`, a power of two. Null if there is no memory.

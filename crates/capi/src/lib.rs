@@ -67,6 +67,8 @@
 //! called on any thread, and do not unwind.
 
 #![cfg_attr(not(feature = "std"), no_std)]
+// The names are those of C.
+#![allow(non_camel_case_types)]
 // The requirements are the same for all functions: see above.
 #![allow(clippy::missing_safety_doc)]
 // A C call and the pointer to its argument depend on one promise of the caller.

@@ -1,3 +1,25 @@
+/// Runs the body of a function of C on what a pointer of its caller refers to: the argument with
+/// this name, a table or a weak reference. An error is stored in errno.
+macro_rules! on {
+    ($handle:ident, $body:expr) => {
+        $crate::table::with_errno(|| {
+            // SAFETY: the caller of the function frees it neither before nor during the call.
+            let $handle = unsafe { $crate::table::box_ref($handle) }?;
+            $body
+        })
+    };
+}
+
+/// Runs a body like `on`, and returns 0 instead of its result, which is dropped.
+macro_rules! done_on {
+    ($handle:ident, $body:expr) => {
+        on!($handle, {
+            let _ = $body?;
+            Ok(0)
+        })
+    };
+}
+
 mod at;
 #[cfg(feature = "debug")]
 mod checked_handles;
@@ -17,7 +39,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use fdtable::{FdFlags, FileRef, Files, Rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu};
 
 use crate::environment::{guarded, prepare, set_errno, wait_for_callbacks};
 use crate::errno::{Errno, ReturnValue};
@@ -38,7 +60,6 @@ pub use weak::*;
 const CLOSE_RANGE_CLOEXEC: c_uint = 4;
 
 /// Callback of a table, with the pointer of an open file and the table's `user` pointer.
-#[allow(non_camel_case_types)]
 pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *mut c_void)>;
 
 /// Table of descriptors.
@@ -50,7 +71,6 @@ pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *
 /// a reservation with another table than its own; to end a section on another thread, or before one
 /// inside it; to end a thread inside a section. Such a library also ends the process where `EINVAL`
 /// says that a reservation was used before, and no handler of a signal may call it.
-#[allow(non_camel_case_types)]
 pub struct fdt_table {
     files: Files<Rcu<Object>>,
     callbacks: Callbacks,
@@ -58,7 +78,6 @@ pub struct fdt_table {
 }
 
 /// Reference to an open file.
-#[allow(non_camel_case_types)]
 pub struct fdt_file {
     /// Never constructed: a pointer to an `fdt_file` is a `FileRef`.
     _none: PhantomData<Object>,
@@ -67,7 +86,6 @@ pub struct fdt_file {
 /// Reserved descriptor that has no file yet. It may be kept across calls, copied, and installed or
 /// cancelled once, by any thread; its table outlives it. To cancel one that is marked as used, or
 /// is all zero, does nothing.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_reservation {
     /// Opaque to the caller.
@@ -242,13 +260,7 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
 /// section.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_barrier() -> c_int {
-    match wait_for_callbacks() {
-        Ok(()) => 0,
-        Err(errno) => {
-            set_errno(errno);
-            -1
-        }
-    }
+    or_errno(wait_for_callbacks().map(|()| 0))
 }
 
 /// Opens `object` at the lowest free descriptor, with `FD_CLOEXEC` or 0.
@@ -261,9 +273,7 @@ pub unsafe extern "C" fn fdt_table_open(
     object: *mut c_void,
     flags: c_uint,
 ) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
+    on!(table, {
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;
         let file = table.callbacks.file(object)?;
         Ok(reserved.install(file).raw())
@@ -274,25 +284,15 @@ pub unsafe extern "C" fn fdt_table_open(
 /// open file may have different addresses: `fdt_file_object` names it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *mut fdt_file {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        Ok(file_into_raw(table.files.get(fd)?))
-    })
+    on!(table, Ok(file_into_raw(table.files.get(fd)?)))
 }
 
 /// Drops a reference. Null is ignored. If it was the last one, `release` is called here, and `free`
 /// later: see `fdt_barrier`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
-    if file.is_null() {
-        return;
-    }
-    with_errno(|| {
-        // SAFETY: the caller got it from this library, and does not use it any more.
-        drop(unsafe { file_from_raw(file) });
-        Ok(0)
-    });
+    // SAFETY: the caller got it from this library, and does not use it any more.
+    unless_null(file, || drop(unsafe { file_from_raw(file) }));
 }
 
 /// Returns one more reference to the same open file.
@@ -331,11 +331,7 @@ pub unsafe extern "C" fn fdt_file_revoke(file: *mut fdt_file) -> c_int {
 /// Closes a descriptor. Returns 0, or -1 with `EBADF` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_close(table: *const fdt_table, fd: c_int) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        drop(unsafe { box_ref(table) }?.files.close(fd)?);
-        Ok(0)
-    })
+    done_on!(table, table.files.close(fd))
 }
 
 /// Closes all descriptors from `first` to `last`, or sets `FD_CLOEXEC` on them: `close_range(2)`.
@@ -350,31 +346,27 @@ pub unsafe extern "C" fn fdt_table_close_range(
     last: c_uint,
     flags: c_uint,
 ) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let files = &unsafe { box_ref(table) }?.files;
+    done_on!(
+        table,
         match flags {
-            0 => files.close_range(first, last, drop)?,
-            CLOSE_RANGE_CLOEXEC => files.set_cloexec_range(first, last)?,
-            _ => return Err(Errno::EINVAL),
+            0 => table.files.close_range(first, last, drop),
+            CLOSE_RANGE_CLOEXEC => table.files.set_cloexec_range(first, last),
+            _ => Err(Error::InvalidArgument),
         }
-        Ok(0)
-    })
+    )
 }
 
 /// Duplicates `old` to the lowest free descriptor: `dup(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup(table: *const fdt_table, old: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    with_errno(|| Ok(unsafe { box_ref(table) }?.files.dup(old)?.raw()))
+    on!(table, Ok(table.files.dup(old)?.raw()))
 }
 
 /// Duplicates `old` to the descriptor `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup2(table: *const fdt_table, old: c_int, new: c_int) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        drop(unsafe { box_ref(table) }?.files.dup2(old, new)?);
+    on!(table, {
+        drop(table.files.dup2(old, new)?);
         Ok(new)
     })
 }
@@ -387,11 +379,8 @@ pub unsafe extern "C" fn fdt_table_dup3(
     new: c_int,
     flags: c_uint,
 ) -> c_int {
-    with_errno(|| {
-        let flags = descriptor_flags(flags)?;
-        // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        drop(table.files.dup3(old, new, flags)?);
+    on!(table, {
+        drop(table.files.dup3(old, new, descriptor_flags(flags)?)?);
         Ok(new)
     })
 }
@@ -399,11 +388,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
 /// Returns the flags of a descriptor, 0 or `FD_CLOEXEC`, or -1 with `EBADF`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_get_flags(table: *const fdt_table, fd: c_int) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        Ok(table.files.fd_flags(fd)?.bits().cast_signed())
-    })
+    on!(table, Ok(table.files.fd_flags(fd)?.bits().cast_signed()))
 }
 
 /// Sets the flags of a descriptor. Returns 0, or -1 with `EBADF`, `EINVAL` or `ENOMEM`.
@@ -413,12 +398,10 @@ pub unsafe extern "C" fn fdt_table_set_flags(
     fd: c_int,
     flags: c_uint,
 ) -> c_int {
-    with_errno(|| {
-        let flags = descriptor_flags(flags)?;
-        // SAFETY: as the caller promises.
-        unsafe { box_ref(table) }?.files.set_fd_flags(fd, flags)?;
-        Ok(0)
-    })
+    done_on!(
+        table,
+        table.files.set_fd_flags(fd, descriptor_flags(flags)?)
+    )
 }
 
 /// Reserves the lowest free descriptor for a file that is installed later.
@@ -456,12 +439,11 @@ pub unsafe extern "C" fn fdt_table_install(
     reservation: *mut fdt_reservation,
     object: *mut c_void,
 ) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let callbacks = unsafe { box_ref(table) }?.callbacks;
+    let of = table;
+    on!(table, {
         // SAFETY: as the caller promises, it was filled in.
-        unsafe { check_reservation(reservation, table) }?;
-        let file = callbacks.file(object)?;
+        unsafe { check_reservation(reservation, of) }?;
+        let file = table.callbacks.file(object)?;
         // SAFETY: as the caller promises, no copy of it was used.
         let reserved = unsafe { take_reservation(reservation) }?;
         Ok(reserved.install(file).raw())
@@ -472,13 +454,9 @@ pub unsafe extern "C" fn fdt_table_install(
 /// marked, are ignored. Does not change errno.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_cancel(reservation: *mut fdt_reservation) {
-    if reservation.is_null() {
-        return;
-    }
-    with_errno(|| {
+    unless_null(reservation, || {
         // SAFETY: as the caller promises, it was filled in, and no copy of it was used.
         drop(unsafe { take_reservation(reservation) });
-        Ok(0)
     });
 }
 
@@ -486,8 +464,7 @@ pub unsafe extern "C" fn fdt_table_cancel(reservation: *mut fdt_reservation) {
 /// with `CLONE_FILES`. Returns null with `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_table {
-    // SAFETY: as the caller promises.
-    with_errno(|| box_into_raw(unsafe { box_ref(table) }?.fork()?))
+    on!(table, box_into_raw(table.fork()?))
 }
 
 /// Creates a table like `fdt_table_fork`, without the descriptors from `first` to `last`, for a
@@ -499,9 +476,8 @@ pub unsafe extern "C" fn fdt_table_unshare(
     first: c_uint,
     last: c_uint,
 ) -> *mut fdt_table {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let child = unsafe { box_ref(table) }?.fork()?;
+    on!(table, {
+        let child = table.fork()?;
         child.files.close_range(first, last, drop)?;
         box_into_raw(child)
     })
@@ -510,20 +486,16 @@ pub unsafe extern "C" fn fdt_table_unshare(
 /// Closes the descriptors that have `FD_CLOEXEC`: `execve(2)`. Returns 0, or -1 with `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        unsafe { box_ref(table) }?.files.close_on_exec(drop)?;
-        Ok(0)
-    })
+    done_on!(table, table.files.close_on_exec(drop))
 }
 
 /// Stores the exclusive upper bound for new descriptors in `limit`. Returns 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_get_limit(table: *const fdt_table, limit: *mut c_uint) -> c_int {
-    with_errno(|| {
+    on!(table, {
         memory::check(limit)?;
-        // SAFETY: as the caller promises, also that there is room.
-        unsafe { limit.write_unaligned(box_ref(table)?.files.limit()) };
+        // SAFETY: as the caller promises, there is room.
+        unsafe { limit.write_unaligned(table.files.limit()) };
         Ok(0)
     })
 }
@@ -531,9 +503,8 @@ pub unsafe extern "C" fn fdt_table_get_limit(table: *const fdt_table, limit: *mu
 /// Sets the exclusive upper bound for new descriptors. Returns 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_uint) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        unsafe { box_ref(table) }?.files.set_limit(limit);
+    on!(table, {
+        table.files.set_limit(limit);
         Ok(0)
     })
 }
@@ -543,6 +514,17 @@ pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_u
 fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
     handles::begin_call(&body);
     or_errno(guarded(body))
+}
+
+/// Runs the body of a function that returns nothing, unless the function gets null.
+fn unless_null<T>(handle: *const T, body: impl FnOnce()) {
+    handles::begin_call(&body);
+    if !handle.is_null() {
+        or_errno(guarded(|| {
+            body();
+            Ok(0)
+        }));
+    }
 }
 
 /// Runs the body of a function that takes no lock, or that a section keeps from forks. An error is

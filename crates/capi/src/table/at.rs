@@ -4,8 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use super::data::{fdt_data, pass, read};
-use super::{box_ref, fdt_file, fdt_table, file_ref, with_errno};
-use crate::memory::check_if_any;
+use super::{fdt_file, fdt_table, file_ref};
 
 /// Opens `object` at the descriptor `fd`, open or free, in place of what was there, atomically.
 ///
@@ -25,18 +24,13 @@ pub unsafe extern "C" fn fdt_table_replace(
     displaced: *mut *mut fdt_file,
     displaced_data: *mut fdt_data,
 ) -> c_int {
-    with_errno(|| {
-        check_if_any(displaced)?;
-        check_if_any(displaced_data)?;
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let data = unsafe { read(data) }?;
         let replace = |file| table.files.replace(fd, file, data);
-        let closed = table.callbacks.open(object, replace)?;
+        let open = || table.callbacks.open(object, replace);
         // SAFETY: as the caller promises, there is room.
-        unsafe { pass(closed, displaced, displaced_data) };
-        Ok(0)
+        unsafe { pass(displaced, displaced_data, open) }
     })
 }
 
@@ -52,10 +46,8 @@ pub unsafe extern "C" fn fdt_table_open_at(
     object: *mut c_void,
     data: *const fdt_data,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let data = unsafe { read(data) }?;
         let open = |file| table.files.open_at(fd, file, data);
         table.callbacks.open(object, open)?;
@@ -78,19 +70,15 @@ pub unsafe extern "C" fn fdt_table_replace_if(
     data: *const fdt_data,
     displaced_data: *mut fdt_data,
 ) -> c_int {
-    with_errno(|| {
-        check_if_any(displaced_data)?;
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let expected = unsafe { file_ref(expected) }?;
-        // SAFETY: as above.
+        // SAFETY: as the caller promises.
         let data = unsafe { read(data) }?;
-        let replace = |file| table.files.replace_if(fd, &expected, file, data);
-        let closed = table.callbacks.open(object, replace)?;
+        let replace = |file| table.files.replace_if(fd, &expected, file, data).map(Some);
+        let open = || table.callbacks.open(object, replace);
         // SAFETY: as the caller promises, there is room.
-        unsafe { pass(Some(closed), ptr::null_mut(), displaced_data) };
-        Ok(0)
+        unsafe { pass(ptr::null_mut(), displaced_data, open) }
     })
 }
 
@@ -106,16 +94,12 @@ pub unsafe extern "C" fn fdt_table_close_if(
     expected: *mut fdt_file,
     data: *mut fdt_data,
 ) -> c_int {
-    with_errno(|| {
-        check_if_any(data)?;
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let expected = unsafe { file_ref(expected) }?;
-        let closed = table.files.close_if(fd, Some(&expected))?;
+        let close = || Ok(Some(table.files.close_if(fd, Some(&expected))?));
         // SAFETY: as the caller promises, there is room.
-        unsafe { pass(Some(closed), ptr::null_mut(), data) };
-        Ok(0)
+        unsafe { pass(ptr::null_mut(), data, close) }
     })
 }
 
@@ -136,13 +120,9 @@ pub unsafe extern "C" fn fdt_table_rename(
     displaced: *mut *mut fdt_file,
     displaced_data: *mut fdt_data,
 ) -> c_int {
-    with_errno(|| {
-        check_if_any(displaced)?;
-        check_if_any(displaced_data)?;
-        // SAFETY: as the caller promises.
-        let closed = unsafe { box_ref(table) }?.files.rename(from, to)?;
+    on!(table, {
+        let rename = || Ok(table.files.rename(from, to)?);
         // SAFETY: as the caller promises, there is room.
-        unsafe { pass(closed, displaced, displaced_data) };
-        Ok(0)
+        unsafe { pass(displaced, displaced_data, rename) }
     })
 }

@@ -25,16 +25,6 @@ use crate::environment::{Entry, enter};
 use crate::errno::Errno;
 use crate::memory::check;
 
-/// Name of each kind of handle, and what ends one.
-const KINDS: [(&str, &str); 6] = [
-    ("table", "freed"),
-    ("private table", "freed"),
-    ("reference", "put"),
-    ("reservation", "installed or cancelled"),
-    ("section", "ended"),
-    ("weak reference", "put"),
-];
-
 /// Numbers are this far apart. A number modulo this is an index of [`KINDS`], plus 1.
 const SPACING: usize = 16;
 
@@ -45,18 +35,6 @@ pub(super) trait Handle: Sized {
 
     /// Returns the map of the handles that have not ended.
     fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self>;
-}
-
-/// All handles that have not ended.
-pub(super) struct Handles {
-    /// How many handles there have been.
-    count: usize,
-    tables: BTreeMap<usize, Boxed<fdt_table>>,
-    private_tables: BTreeMap<usize, Boxed<fdt_private>>,
-    references: BTreeMap<usize, Reference>,
-    reservations: BTreeMap<usize, Reserved>,
-    sections: BTreeMap<usize, Section>,
-    weak_references: BTreeMap<usize, Boxed<fdt_weak>>,
 }
 
 /// Table or weak reference, made by `Box::into_raw`.
@@ -94,36 +72,44 @@ const ENDS: u32 = 4;
 // pointers of the embedder, who promises that any thread may use these.
 unsafe impl Send for Handles {}
 
-static HANDLES: Mutex<Handles> = Mutex::new(Handles {
-    count: 0,
-    tables: BTreeMap::new(),
-    private_tables: BTreeMap::new(),
-    references: BTreeMap::new(),
-    reservations: BTreeMap::new(),
-    sections: BTreeMap::new(),
-    weak_references: BTreeMap::new(),
-});
-
-/// Says in which map each kind of handle is.
+/// Defines the kinds: the name of its map and the type of each, its name, and what ends one.
 macro_rules! kinds {
-    ($($kind:literal: $handle:ty, $map:ident;)*) => {$(
-        impl Handle for $handle {
-            const KIND: usize = $kind;
+    ($($map:ident: $handle:ty, $name:literal, $ended:literal;)*) => {
+        /// Indices in [`KINDS`].
+        enum Kind { $($map),* }
+
+        /// Name of each kind of handle, and what ends one.
+        const KINDS: &[(&str, &str)] = &[$(($name, $ended)),*];
+
+        /// All handles that have not ended.
+        pub(super) struct Handles {
+            /// How many handles there have been.
+            count: usize,
+            $($map: BTreeMap<usize, $handle>),*
+        }
+
+        static HANDLES: Mutex<Handles> = Mutex::new(Handles {
+            count: 0,
+            $($map: BTreeMap::new()),*
+        });
+
+        $(impl Handle for $handle {
+            const KIND: usize = Kind::$map as usize;
 
             fn live(handles: &mut Handles) -> &mut BTreeMap<usize, Self> {
                 &mut handles.$map
             }
-        }
-    )*};
+        })*
+    };
 }
 
 kinds! {
-    0: Boxed<fdt_table>, tables;
-    1: Boxed<fdt_private>, private_tables;
-    2: Reference, references;
-    3: Reserved, reservations;
-    4: Section, sections;
-    5: Boxed<fdt_weak>, weak_references;
+    tables: Boxed<fdt_table>, "table", "freed";
+    private_tables: Boxed<fdt_private>, "private table", "freed";
+    references: Reference, "reference", "put";
+    reservations: Reserved, "reservation", "installed or cancelled";
+    sections: Section, "section", "ended";
+    weak_references: Boxed<fdt_weak>, "weak reference", "put";
 }
 
 /// Runs `action` on the handles, inside the freezer: a child of a fork finds them unlocked.

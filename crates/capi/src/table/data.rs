@@ -6,8 +6,8 @@ use core::ptr;
 use fdtable::{ClosedFile, FdData, FileRef, Rcu};
 
 use super::{
-    Object, box_ref, check_reservation, descriptor_flags, fdt_file, fdt_reservation, fdt_table,
-    file_into_raw, file_ref, take_reservation, with_errno,
+    Object, check_reservation, descriptor_flags, fdt_file, fdt_reservation, fdt_table,
+    file_into_raw, file_ref, take_reservation,
 };
 use crate::errno::Errno;
 use crate::memory::{check, check_if_any, get_if_any, put_if_any};
@@ -17,7 +17,6 @@ use crate::memory::{check, check_if_any, get_if_any, put_if_any};
 /// It belongs to the descriptor, as `FD_CLOEXEC` does: `fdt_table_dup` and `fdt_table_dup2` do not
 /// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags
 /// and the word 0.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fdt_data {
@@ -36,6 +35,9 @@ impl From<FdData> for fdt_data {
     }
 }
 
+/// What was closed or replaced.
+type Closed = (ClosedFile<Rcu<Object>>, FdData);
+
 /// Opens `object` at the lowest free descriptor, with data.
 ///
 /// Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`. After an
@@ -46,10 +48,8 @@ pub unsafe extern "C" fn fdt_table_open_data(
     object: *mut c_void,
     data: *const fdt_data,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let data = unsafe { read(data) }?;
         let open = |file| table.files.open(file, data);
         Ok(table.callbacks.open(object, open)?.raw())
@@ -68,10 +68,8 @@ pub unsafe extern "C" fn fdt_table_open_min(
     object: *mut c_void,
     data: *const fdt_data,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let reserved = table.files.reserve_from(min, unsafe { read(data) }?)?;
         let file = table.callbacks.file(object)?;
         Ok(reserved.install(file).raw())
@@ -90,11 +88,10 @@ pub unsafe extern "C" fn fdt_table_dup_min(
     min: c_int,
     data: *const fdt_data,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         // SAFETY: as the caller promises.
-        let files = &unsafe { box_ref(table) }?.files;
-        // SAFETY: as above.
-        Ok(files.dup_min(old, min, unsafe { read(data) }?)?.raw())
+        let data = unsafe { read(data) }?;
+        Ok(table.files.dup_min(old, min, data)?.raw())
     })
 }
 
@@ -111,12 +108,10 @@ pub unsafe extern "C" fn fdt_table_open_file(
     file: *mut fdt_file,
     data: *const fdt_data,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let file = unsafe { file_ref(file) }?;
-        // SAFETY: as above.
+        // SAFETY: as the caller promises.
         let data = unsafe { read(data) }?;
         Ok(table.files.open(FileRef::clone(&file), data)?.raw())
     })
@@ -134,17 +129,16 @@ pub unsafe extern "C" fn fdt_table_install_data(
     object: *mut c_void,
     data: *const fdt_data,
 ) -> c_int {
-    with_errno(|| {
+    let of = table;
+    on!(table, {
         // SAFETY: as the caller promises.
-        let callbacks = unsafe { box_ref(table) }?.callbacks;
-        // SAFETY: as above.
         let data = unsafe { read(data) }?;
         // SAFETY: as the caller promises, it was filled in.
-        unsafe { check_reservation(reservation, table) }?;
+        unsafe { check_reservation(reservation, of) }?;
         // SAFETY: as the caller promises, no copy of it was used.
         let reserved = unsafe { take_reservation(reservation) }?;
         let install = |file| reserved.install_with(file, data);
-        Ok(callbacks.open(object, install)?.raw())
+        Ok(table.callbacks.open(object, install)?.raw())
     })
 }
 
@@ -156,10 +150,9 @@ pub unsafe extern "C" fn fdt_table_get_data(
     fd: c_int,
     data: *mut fdt_data,
 ) -> *mut fdt_file {
-    with_errno(|| {
+    on!(table, {
         check(data)?;
-        // SAFETY: as the caller promises.
-        let (file, found) = unsafe { box_ref(table) }?.files.get_with_data(fd)?;
+        let (file, found) = table.files.get_with_data(fd)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { put_if_any(data, found.into()) };
         Ok(file_into_raw(file))
@@ -176,10 +169,9 @@ pub unsafe extern "C" fn fdt_table_set_word(
     word: u64,
     before: *mut u64,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         check_if_any(before)?;
-        // SAFETY: as the caller promises.
-        let was = unsafe { box_ref(table) }?.files.set_word(fd, word)?;
+        let was = table.files.set_word(fd, word)?;
         // SAFETY: as the caller promises, there is room.
         unsafe { put_if_any(before, was) };
         Ok(0)
@@ -196,14 +188,12 @@ pub unsafe extern "C" fn fdt_table_exchange_word(
     expected: *mut u64,
     new: u64,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         check(expected)?;
         // SAFETY: as the caller promises.
         let wanted = unsafe { expected.read_unaligned() };
-        // SAFETY: as above.
-        let files = &unsafe { box_ref(table) }?.files;
-        let was = files.exchange_word(fd, wanted, new)?;
-        // SAFETY: as above.
+        let was = table.files.exchange_word(fd, wanted, new)?;
+        // SAFETY: as the caller promises.
         unsafe { expected.write_unaligned(was) };
         Ok(c_int::from(was == wanted))
     })
@@ -220,14 +210,10 @@ pub unsafe extern "C" fn fdt_table_close_data(
     file: *mut *mut fdt_file,
     data: *mut fdt_data,
 ) -> c_int {
-    with_errno(|| {
-        check_if_any(file)?;
-        check_if_any(data)?;
-        // SAFETY: as the caller promises.
-        let closed = unsafe { box_ref(table) }?.files.close_if(fd, None)?;
+    on!(table, {
+        let close = || Ok(Some(table.files.close_if(fd, None)?));
         // SAFETY: as the caller promises, there is room.
-        unsafe { pass(Some(closed), file, data) };
-        Ok(0)
+        unsafe { pass(file, data, close) }
     })
 }
 
@@ -243,12 +229,10 @@ pub unsafe extern "C" fn fdt_table_next(
     file: *mut *mut fdt_file,
     data: *mut fdt_data,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         check_if_any(file)?;
         check_if_any(data)?;
-        // SAFETY: as the caller promises.
-        let files = &unsafe { box_ref(table) }?.files;
-        let Some((fd, found, its)) = files.iter_from(from).next() else {
+        let Some((fd, found, its)) = table.files.iter_from(from).next() else {
             return Ok(-1);
         };
         // SAFETY: as the caller promises, there is room.
@@ -277,23 +261,28 @@ pub(super) unsafe fn read(at: *const fdt_data) -> Result<FdData, Errno> {
     Ok(FdData::new(descriptor_flags(data.flags)?, data.word))
 }
 
-/// Passes a descriptor that was closed or replaced to the caller, if there is one. If there is
-/// none, the file is null, and the data is 0. Drops a file for which there is no place.
+/// Runs `close`, and passes what it has closed or replaced to the caller: without any, a null file,
+/// and 0 as data. Drops a file for which there is no place. Returns 0.
+///
+/// # Errors
+/// `EFAULT`, before `close` is called; errors of `close`.
 ///
 /// # Safety
-/// As for [`put_if_any`], for both places.
+/// If they can be addresses, there is room at both places.
 pub(super) unsafe fn pass(
-    closed: Option<(ClosedFile<Rcu<Object>>, FdData)>,
     file: *mut *mut fdt_file,
     data: *mut fdt_data,
-) {
-    let (closed, its) = closed.unzip();
+    close: impl FnOnce() -> Result<Option<Closed>, Errno>,
+) -> Result<c_int, Errno> {
+    check_if_any(file)?;
+    check_if_any(data)?;
+    let (closed, its) = close()?.unzip();
     // SAFETY: as the caller promises.
     unsafe { put_if_any(data, its.unwrap_or_default().into()) };
-    if file.is_null() {
-        return drop(closed);
+    if !file.is_null() {
+        let raw = closed.map_or(ptr::null_mut(), |it| file_into_raw(it.into_file()));
+        // SAFETY: as the caller promises.
+        unsafe { put_if_any(file, raw) };
     }
-    let raw = closed.map_or(ptr::null_mut(), |it| file_into_raw(it.into_file()));
-    // SAFETY: as the caller promises.
-    unsafe { put_if_any(file, raw) };
+    Ok(0)
 }

@@ -8,12 +8,11 @@ use core::ffi::{c_int, c_uint, c_void};
 use fdtable::{FileRef, PrivateFd, PrivateFiles, Rcu};
 
 use super::{
-    Callbacks, Object, box_from_raw, box_into_raw, box_ref, fdt_callback, fdt_file, file_into_raw,
-    file_ref, prepare, wait_for_callbacks, with_errno,
+    Callbacks, Object, box_from_raw, box_into_raw, fdt_callback, fdt_file, file_into_raw, file_ref,
+    prepare, wait_for_callbacks, with_errno,
 };
 
 /// Table of private descriptors.
-#[allow(non_camel_case_types)]
 pub struct fdt_private {
     files: PrivateFiles<Rcu<Object>>,
     callbacks: Callbacks,
@@ -67,9 +66,7 @@ pub unsafe extern "C" fn fdt_private_free(table: *mut fdt_private) {
 /// caller again, and no function is called for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_private_open(table: *const fdt_private, object: *mut c_void) -> u64 {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
+    on!(table, {
         let open = |file| table.files.open(file);
         Ok(table.callbacks.open(object, open)?.to_bits())
     })
@@ -83,10 +80,8 @@ pub unsafe extern "C" fn fdt_private_open_file(
     table: *const fdt_private,
     file: *mut fdt_file,
 ) -> u64 {
-    with_errno(|| {
+    on!(table, {
         // SAFETY: as the caller promises.
-        let table = unsafe { box_ref(table) }?;
-        // SAFETY: as above.
         let file = unsafe { file_ref(file) }?;
         Ok(table.files.open(FileRef::clone(&file))?.to_bits())
     })
@@ -95,20 +90,14 @@ pub unsafe extern "C" fn fdt_private_open_file(
 /// Returns a reference to the open file of a private descriptor, or null with `EBADF`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_private_get(table: *const fdt_private, fd: u64) -> *mut fdt_file {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let files = &unsafe { box_ref(table) }?.files;
-        Ok(file_into_raw(files.get(PrivateFd::from_bits(fd))?))
+    on!(table, {
+        let file = table.files.get(PrivateFd::from_bits(fd))?;
+        Ok(file_into_raw(file))
     })
 }
 
 /// Closes a private descriptor. Returns 0, or -1 with `EBADF`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_private_close(table: *const fdt_private, fd: u64) -> c_int {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let files = &unsafe { box_ref(table) }?.files;
-        drop(files.close(PrivateFd::from_bits(fd))?);
-        Ok(0)
-    })
+    done_on!(table, table.files.close(PrivateFd::from_bits(fd)))
 }

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::fence;
 
@@ -14,7 +14,6 @@ use crate::errno::Errno;
 use crate::memory::check;
 
 /// Read-side section of a thread: returned by [`fdt_read_lock`], passed to [`fdt_read_unlock`].
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_section {
     /// Opaque to the caller.
@@ -23,12 +22,10 @@ pub struct fdt_section {
 
 /// Function of `fdt_table_acquire`: takes a reference to the object, in a count that the object has
 /// itself. Returns 0 if it cannot, because the last reference is gone.
-#[allow(non_camel_case_types)]
 pub type fdt_take =
     Option<unsafe extern "C" fn(object: *mut c_void, argument: *mut c_void) -> c_int>;
 
 /// Call that waits for sections. It is usually in the object that the call frees.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_deferred {
     /// Opaque to the caller.
@@ -36,7 +33,6 @@ pub struct fdt_deferred {
 }
 
 /// Function of `fdt_defer`.
-#[allow(non_camel_case_types)]
 pub type fdt_deferred_call = Option<unsafe extern "C" fn(deferred: *mut fdt_deferred)>;
 
 /// Content of an [`fdt_deferred`] that is queued.
@@ -93,8 +89,8 @@ pub unsafe extern "C" fn fdt_table_borrow(
 ///   of an object whose count has become 0 is freed by `fdt_defer`.
 ///
 /// Returns the object, or null with `EBADF` if the descriptor is not open, or `take` has returned 0
-/// for an object that is still open there. If another file was opened there meanwhile, calls `take`
-/// for that one.
+/// twice for the same object. After the first time the descriptor is looked up again, because
+/// another file may have been opened there meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_acquire(
     table: *const fdt_table,
@@ -109,37 +105,21 @@ pub unsafe extern "C" fn fdt_table_acquire(
         // A fork of the host process waits for the end of the section.
         let _inside = enter();
         let section = rcu::read_lock();
-        let object = files.get_rcu(fd, &section)?.pointer;
-        // SAFETY: the function gets an object that `free` was not called for, as the section lasts.
-        if unsafe { take(object, argument) } != 0 {
-            return Ok(object);
+        let mut refused = ptr::null_mut();
+        loop {
+            let object = files.get_rcu(fd, &section)?.pointer;
+            // SAFETY: the object is one that `free` was not called for, as the section lasts.
+            if unsafe { take(object, argument) } != 0 {
+                return Ok(object);
+            }
+            if object == refused {
+                return Err(Errno::EBADF);
+            }
+            refused = object;
+            // Acquire: the slot was emptied before the table's reference to the object was dropped.
+            fence(Acquire);
         }
-        // SAFETY: as above.
-        let take = |object| unsafe { take(object, argument) } != 0;
-        acquire_again(object, take, || Ok(files.get_rcu(fd, &section)?.pointer))
     })
-}
-
-/// Takes another object than one that was refused, until the same one is found twice.
-#[cold]
-#[inline(never)]
-fn acquire_again(
-    mut refused: *mut c_void,
-    take: impl Fn(*mut c_void) -> bool,
-    find: impl Fn() -> Result<*mut c_void, Errno>,
-) -> Result<*mut c_void, Errno> {
-    loop {
-        // Acquire: the slot was emptied before the table's reference to the object was dropped.
-        fence(Acquire);
-        let found = find()?;
-        if found == refused {
-            return Err(Errno::EBADF);
-        }
-        if take(found) {
-            return Ok(found);
-        }
-        refused = found;
-    }
 }
 
 /// Calls `call(deferred)` when no section that is under way now can see what the caller has made

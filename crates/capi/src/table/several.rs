@@ -21,15 +21,12 @@ pub unsafe extern "C" fn fdt_table_open_pair(
     flags: c_uint,
     fds: *mut c_int,
 ) -> c_int {
-    with_errno(|| {
+    on!(table, {
         check(fds)?;
-        // SAFETY: as the caller promises.
-        let fdt_table {
-            files, callbacks, ..
-        } = unsafe { box_ref(table) }?;
         let flags = descriptor_flags(flags)?;
-        let opened = callbacks.open(first, |one| {
-            callbacks.open(second, |other| files.open_pair((one, other), flags))
+        let open = |pair| table.files.open_pair(pair, flags);
+        let opened = table.callbacks.open(first, |one| {
+            table.callbacks.open(second, |other| open((one, other)))
         })?;
         // SAFETY: as the caller promises, there is room for two.
         unsafe {

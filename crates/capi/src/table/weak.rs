@@ -3,12 +3,11 @@
 use fdtable::{FileRef, Rcu, WeakFile};
 
 use super::{
-    Object, box_from_raw, box_into_raw, box_ref, fdt_file, file_into_raw, file_ref, with_errno,
+    Object, box_from_raw, box_into_raw, fdt_file, file_into_raw, file_ref, unless_null, with_errno,
 };
 use crate::errno::Errno;
 
 /// Weak reference to an open file: keeps neither the file open nor its object.
-#[allow(non_camel_case_types)]
 pub struct fdt_weak(WeakFile<Rcu<Object>>);
 
 /// Makes a weak reference to an open file, to be dropped by `fdt_weak_put`. Returns null with
@@ -26,22 +25,15 @@ pub unsafe extern "C" fn fdt_file_downgrade(file: *mut fdt_file) -> *mut fdt_wea
 /// was dropped. The caller keeps the weak reference.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_weak_upgrade(weak: *const fdt_weak) -> *mut fdt_file {
-    with_errno(|| {
-        // SAFETY: as the caller promises.
-        let fdt_weak(weak) = unsafe { box_ref(weak) }?;
-        Ok(file_into_raw(weak.upgrade().ok_or(Errno::ESTALE)?))
+    on!(weak, {
+        let file = weak.0.upgrade().ok_or(Errno::ESTALE)?;
+        Ok(file_into_raw(file))
     })
 }
 
 /// Drops a weak reference. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_weak_put(weak: *mut fdt_weak) {
-    if weak.is_null() {
-        return;
-    }
-    with_errno(|| {
-        // SAFETY: the caller got it from this library, and does not use it any more.
-        drop(unsafe { box_from_raw(weak) });
-        Ok(0)
-    });
+    // SAFETY: the caller got it from this library, and does not use it any more.
+    unless_null(weak, || drop(unsafe { box_from_raw(weak) }));
 }

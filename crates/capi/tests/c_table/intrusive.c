@@ -19,7 +19,6 @@ struct file {
 };
 
 /* First the kernel's own part: the count. */
-
 static int file_take(void *file, void *unused)
 {
     int *count = &((struct file *)file)->count, before;

@@ -231,7 +231,7 @@ static void acquire(void)
     fdt_table_open(table, one, 0);
     CHECK(fdt_table_acquire(table, 0, take, objects) == one && one->taken == 1);
     NONE_FAILS(fdt_table_acquire(table, 0, take, NULL), EBADF);
-    CHECK(one->taken == 2);
+    CHECK(one->taken == 3);
     NONE_FAILS(fdt_table_acquire(table, 1, take, objects), EBADF);
     NONE_FAILS(fdt_table_acquire(table, -1, take, objects), EBADF);
     NONE_FAILS(fdt_table_acquire(NULL, 0, take, objects), EFAULT);
