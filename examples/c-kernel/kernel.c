@@ -1,7 +1,7 @@
 /* A kernel in C with a descriptor table. It opens, looks up, duplicates and closes, checks each
  * answer, and prints a verdict: `cargo xtask kernel --c` boots it in QEMU. */
 
-#include <fdtable.h>
+#include <fdtable/table.h>
 #include <fdtable/platform.h>
 
 #include "machine.h"

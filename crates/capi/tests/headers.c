@@ -1,5 +1,5 @@
 /* Includes the headers first, and uses each. */
-#include <fdtable.h>
+#include <fdtable/table.h>
 #include <fdtable/platform.h>
 
 int free_table(struct fdt_table *table)

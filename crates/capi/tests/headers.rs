@@ -22,7 +22,7 @@ const PLATFORM: &[&str] = &["freestanding"];
 
 #[test]
 fn headers_are_those_of_the_sources() {
-    compare("include/fdtable.h", &header("cbindgen.toml", TABLE));
+    compare("include/fdtable/table.h", &header("cbindgen.toml", TABLE));
     let platform = header("cbindgen-platform.toml", PLATFORM);
     compare("include/fdtable/platform.h", &platform);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::compile::{run, shared_library, static_library, text};
 
-pub(crate) const HEADER: &str = include_str!("../../include/fdtable.h");
+pub(crate) const HEADER: &str = include_str!("../../include/fdtable/table.h");
 
 /// Returns the functions that the header declares.
 pub(crate) fn declared() -> BTreeSet<&'static str> {

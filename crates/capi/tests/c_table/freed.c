@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fdtable.h"
+#include "fdtable/table.h"
 
 enum { OBJECTS = 100 };
 

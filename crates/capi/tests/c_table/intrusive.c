@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fdtable.h"
+#include "fdtable/table.h"
 
 struct file {
     int count;                    /* References, of tables and of the kernel. */

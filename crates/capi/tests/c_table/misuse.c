@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "fdtable.h"
+#include "fdtable/table.h"
 
 static char user;
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fdtable.h"
+#include "fdtable/table.h"
 
 static atomic_int made, released, freed;
 static char user;

@@ -7,8 +7,8 @@
  *
  * Generated from the Rust sources: FDTABLE_BLESS=1 cargo test -p fdtable-capi --test headers */
 
-#ifndef FDTABLE_H
-#define FDTABLE_H
+#ifndef FDTABLE_TABLE_H
+#define FDTABLE_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -472,4 +472,4 @@ int fdt_private_close(const struct fdt_private *table, uint64_t fd);
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* FDTABLE_H */
+#endif  /* FDTABLE_TABLE_H */
