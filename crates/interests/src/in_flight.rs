@@ -128,7 +128,8 @@ struct Graph<T: ?Sized> {
     files: usize,
     /// Number of files in flight that triggers the next collection.
     enough: usize,
-    sockets: BTreeMap<Mailbox, Flight<T>>,
+    /// By the numbers of their mailboxes.
+    sockets: BTreeMap<u64, Flight<T>>,
 }
 
 /// Socket in flight.
@@ -136,8 +137,8 @@ struct Flight<T: ?Sized> {
     file: WeakFile<T>,
     /// How often it is in flight to receivers that are known.
     count: usize,
-    /// The same for each receiver.
-    receivers: BTreeMap<Mailbox, usize>,
+    /// The same for each receiver, by its number.
+    receivers: BTreeMap<u64, (Mailbox, usize)>,
 }
 
 /// Files in flight, counted while this exists. Dropping it drops them, like [`discard`].
@@ -269,21 +270,23 @@ impl<T: ?Sized> Graph<T> {
             (FileRef::exact_strong_count(&file) == Some(flight.count + 1)).then_some(file)
         };
         let sockets = self.sockets.iter();
-        let mut unreached: BTreeMap<&Mailbox, FileRef<T>> = sockets
-            .filter_map(|(socket, flight)| Some((socket, candidate(flight)?)))
+        let mut unreached: BTreeMap<u64, FileRef<T>> = sockets
+            .filter_map(|(&socket, flight)| Some((socket, candidate(flight)?)))
             .collect();
         // After the counts: a thread that accepts a connection holds the listener until it has.
-        let mut queues: BTreeMap<Mailbox, Vec<&Mailbox>> = BTreeMap::new();
-        for (socket, flight) in &self.sockets {
-            for receiver in flight.receivers.keys() {
-                queues.entry(receiver.socket()).or_default().push(socket);
+        let mut queues: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (&socket, flight) in &self.sockets {
+            for (receiver, _) in flight.receivers.values() {
+                queues.entry(receiver.through()).or_default().push(socket);
             }
         }
-        let is_reached = |socket: &&Mailbox| !unreached.contains_key(socket);
-        let mut reached: Vec<&Mailbox> = queues.keys().filter(is_reached).collect();
+        let receivers = queues.keys().copied();
+        let mut reached: Vec<u64> = receivers
+            .filter(|receiver| !unreached.contains_key(receiver))
+            .collect();
         while let Some(socket) = reached.pop() {
-            let inside = queues.get(socket).into_iter().flatten();
-            reached.extend(inside.filter(|inner| unreached.remove(*inner).is_some()));
+            let inside = queues.get(&socket).into_iter().flatten().copied();
+            reached.extend(inside.filter(|inner| unreached.remove(inner).is_some()));
         }
         unreached.into_values().collect()
     }
@@ -292,31 +295,34 @@ impl<T: ?Sized> Graph<T> {
     fn add(&mut self, files: &[FileRef<T>], receiver: &Mailbox, holder: AsHolder<T>) -> usize {
         for file in files {
             let Some(socket) = holder(file) else { continue };
-            let mailbox = socket.mailbox().clone();
-            let flight = self.sockets.entry(mailbox).or_insert_with(|| Flight {
+            let flight = self.sockets.entry(socket.mailbox().number());
+            let flight = flight.or_insert_with(|| Flight {
                 file: FileRef::downgrade(file),
                 count: 0,
                 receivers: BTreeMap::new(),
             });
             flight.count += 1;
-            *flight.receivers.entry(receiver.clone()).or_default() += 1;
+            let receivers = flight.receivers.entry(receiver.number());
+            receivers.or_insert_with(|| (receiver.clone(), 0)).1 += 1;
         }
         self.sockets.len()
     }
 
     /// Undoes [`add`](Self::add).
     fn remove(&mut self, files: &[FileRef<T>], receiver: &Mailbox, holder: AsHolder<T>) -> usize {
+        let receiver = receiver.number();
         for socket in files.iter().filter_map(|file| holder(file)) {
-            let Some(flight) = self.sockets.get_mut(socket.mailbox()) else {
+            let number = socket.mailbox().number();
+            let Some(flight) = self.sockets.get_mut(&number) else {
                 continue;
             };
             flight.count -= 1;
             if flight.count == 0 {
-                self.sockets.remove(socket.mailbox());
-            } else if let Some(count) = flight.receivers.get_mut(receiver) {
+                self.sockets.remove(&number);
+            } else if let Some((_, count)) = flight.receivers.get_mut(&receiver) {
                 *count -= 1;
                 if *count == 0 {
-                    flight.receivers.remove(receiver);
+                    flight.receivers.remove(&receiver);
                 }
             }
         }

@@ -1,26 +1,22 @@
 //! Mailboxes: what the registry knows of a receive queue.
 
 use alloc::sync::Arc;
-use core::cmp::Ordering;
-use core::fmt;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable_sync::platform::Mutex;
 
-/// The identity of the receive queue of a socket, and a reference to it. The queue itself is the
-/// embedder's.
+/// The identity of the receive queue of a socket. The queue itself is the embedder's.
 ///
 /// Each socket has one from the start. The other end of a connection that was not accepted yet has
-/// no open file: its mailbox is [part of](Self::pending) that of the listener until
+/// no open file: its messages count as in the queue of the [listener](Self::pending) until
 /// [`accept`](Self::accept).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Mailbox(Arc<Identity>);
 
+#[derive(Debug)]
 struct Identity {
-    /// Drawn once: an order by addresses would not be the same in each execution of a model.
     number: u64,
-    /// The listener in whose backlog the socket waits.
-    listener: Mutex<Option<Mailbox>>,
+    /// Number of the socket through which a message here is received.
+    through: AtomicCell<u64>,
 }
 
 fdtable_sync::global! {
@@ -32,65 +28,40 @@ impl Mailbox {
     /// Makes the mailbox of a socket. Allocates.
     #[must_use]
     pub fn new() -> Self {
-        Self::within(None)
+        let number = NUMBERS.fetch_add(1);
+        Self(Arc::new(Identity {
+            number,
+            through: AtomicCell::new(number),
+        }))
     }
 
     /// Makes the mailbox of a connection that waits in the backlog of a listener. Allocates.
     #[must_use]
     pub fn pending(listener: &Mailbox) -> Self {
-        Self::within(Some(listener.clone()))
+        let mailbox = Self::new();
+        mailbox.0.through.store(listener.number());
+        mailbox
     }
 
     /// Separates the mailbox from that of the listener. The thread that takes the connection out of
-    /// the backlog calls this while it holds a reference to the listener. Takes a lock briefly;
-    /// does not allocate.
+    /// the backlog calls this while it holds a reference to the listener. Neither blocks nor
+    /// allocates.
     pub fn accept(&self) {
-        let listener = self.0.listener.lock().take();
-        drop(listener);
+        self.0.through.store(self.number());
     }
 
-    /// Returns the mailbox of the socket through which a message here is received.
-    pub(super) fn socket(&self) -> Self {
-        let listener = self.0.listener.lock().clone();
-        listener.unwrap_or_else(|| self.clone())
+    pub(super) fn number(&self) -> u64 {
+        self.0.number
     }
 
-    fn within(listener: Option<Mailbox>) -> Self {
-        Self(Arc::new(Identity {
-            number: NUMBERS.fetch_add(1),
-            listener: Mutex::new(listener),
-        }))
+    /// Returns the number of the socket through which a message here is received.
+    pub(super) fn through(&self) -> u64 {
+        self.0.through.load()
     }
 }
 
 impl Default for Mailbox {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Ord for Mailbox {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.number.cmp(&other.0.number)
-    }
-}
-
-impl PartialOrd for Mailbox {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Mailbox {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.number == other.0.number
-    }
-}
-
-impl Eq for Mailbox {}
-
-impl fmt::Debug for Mailbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mailbox({})", self.0.number)
     }
 }
