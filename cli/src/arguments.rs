@@ -1,8 +1,9 @@
 //! The command line as types.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "experiments")]
 use fdtable_bench::lmbench::{configuration::Configuration, subject};
 #[cfg(feature = "systems")]
@@ -37,6 +38,10 @@ pub(crate) enum Command {
     Run(Run),
     /// Print what `run` finds on this machine, and what each lack means.
     Doctor,
+    /// Run a program, and report faults in its use of descriptors: double closes, uses after close,
+    /// descriptors that are left open. This is no security boundary.
+    #[command(after_help = crate::observing::WARNING)]
+    Check(Check),
     #[cfg(feature = "systems")]
     /// Run a part of an experiment for another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
@@ -50,9 +55,54 @@ pub(crate) enum Command {
     },
 }
 
-/// A program and its arguments.
+/// A program, and the options of its run.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) observing: crate::observing::Observing,
+    #[command(flatten)]
+    pub(crate) guest: Guest,
+}
+
+/// A program, and what is reported about it.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Exit with N instead of the code of the program if there are findings, in any of its processes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) error_exitcode: Option<u8>,
+    /// Report descriptors that a process has opened and leaves open at its end: each place in the
+    /// program that has opened some, their number, or nothing.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Leaks::Summary)]
+    pub(crate) leaks: Leaks,
+    /// Do not report findings that FILE names: a line KIND:PATTERN for each. Can be given several
+    /// times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) suppressions: Vec<PathBuf>,
+    /// Write a line of JSON for each finding, and one for the summary.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write to FILE, and not to standard error.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Reuse a closed descriptor only after N more opens: so long a double close or a use after close is
+    /// found.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) quarantine: u32,
+    #[command(flatten)]
+    pub(crate) guest: Guest,
+}
+
+/// How descriptors are reported that are open at the end of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Leaks {
+    Full,
+    Summary,
+    No,
+}
+
+/// A program and its arguments, and the files that it sees.
+#[derive(Debug, Args)]
+pub(crate) struct Guest {
     /// Show the program HOSTDIR as /, and keep its changes in memory. /proc, /dev and /sys stay the
     /// host's.
     #[arg(long, value_name = "HOSTDIR")]
@@ -64,8 +114,6 @@ pub(crate) struct Run {
     /// Keep the files below PATH in memory, as below /fdt. Can be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) mount: Vec<OsString>,
-    #[command(flatten)]
-    pub(crate) observing: crate::observing::Observing,
     /// The program, as a shell finds it, and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) words: Vec<OsString>,

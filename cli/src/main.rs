@@ -7,6 +7,7 @@ use clap::Parser;
 mod arguments;
 #[cfg(feature = "systems")]
 mod bench;
+mod check;
 #[cfg(feature = "experiments")]
 mod conflicts;
 mod doctor;
@@ -26,6 +27,7 @@ fn main() -> anyhow::Result<()> {
         Some(Command::Conflicts(chosen)) => conflicts::run(&chosen),
         Some(Command::Run(chosen)) => run::run(chosen),
         Some(Command::Doctor) => doctor::run(),
+        Some(Command::Check(chosen)) => check::run(chosen),
         #[cfg(feature = "systems")]
         Some(Command::Part(chosen)) => {
             print!("{}", chosen.run()?);
@@ -42,12 +44,14 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Ends the program with help, or with the error of its command line: for `run` with the exit code
-/// of `env(1)`.
+/// Ends the program with help, or with the error of its command line: for `run` and `check` with the
+/// exit code of `env(1)`.
 fn refuse(error: &clap::Error) -> ! {
     // An error has no receiver.
     let _ = error.print();
-    let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    let is_run = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "run" || word == "check");
     std::process::exit(match error.exit_code() {
         code if code != 0 && is_run => 125,
         code => code,

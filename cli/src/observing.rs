@@ -40,6 +40,11 @@ pub(crate) struct Observing {
 }
 
 impl Observing {
+    /// Returns true if uses after close are reported.
+    pub(crate) fn has_findings(&self) -> bool {
+        self.quarantine > 0 || self.owner
+    }
+
     /// Returns the options of the runner.
     pub(crate) fn options(self) -> Options {
         let report = |chosen: Option<Option<PathBuf>>| match chosen {
@@ -63,6 +68,7 @@ impl Observing {
                 true => Owners::Recorded,
                 false => Owners::Unknown,
             },
+            findings: None,
         }
     }
 }

@@ -128,19 +128,16 @@ fn a_use_after_close_is_reported_with_both_stacks() {
         double.contains("fdtable: double close of descriptor"),
         "{report}"
     );
-    for (part, call) in [(double, "close"), (used, "read")] {
+    for (part, what) in [(double, "closed again by close"), (used, "used by read")] {
         let places = |what: &str| {
-            let after = part.split_once(&format!("  {what} by ")).expect(what).1;
+            let after = part.split_once(&format!("  {what} ")).expect(what).1;
             let stack = after.lines().skip(1);
-            let stack = stack.take_while(|line| line.starts_with("    at "));
+            let stack = stack.take_while(|line| line.starts_with("    #"));
             stack.collect::<Vec<_>>().join("\n")
         };
-        assert!(
-            part.contains(&format!("  used by {call} in thread")),
-            "{report}"
-        );
-        for what in ["used", "closed", "opened"] {
+        for what in [what, "closed by close", "opened by openat"] {
             assert!(places(what).contains("/stranger+0x"), "{what}: {report}");
+            assert!(places(what).contains(" main "), "{what}: {report}");
         }
     }
 }
@@ -199,7 +196,11 @@ fn a_child_reports_a_double_close_of_what_its_parent_has_opened() {
     assert_eq!(text, "-1 9\n0\n", "{}", shown(&output));
     assert_eq!(output.status.code(), Some(4));
     let report = errors(&output);
-    assert_eq!(report.matches("fdtable: ").count(), 1, "{report}");
+    assert_eq!(report.matches("fdtable: ").count(), 2, "{report}");
+    assert!(
+        report.ends_with("fdtable: 1 finding: 1 double close\n"),
+        "{report}"
+    );
     let (used, opened) = report.split_once("  opened by openat ").expect("an open");
     assert!(used.starts_with("fdtable: double close of "), "{report}");
     assert!(opened.contains("/stranger+0x"), "{report}");

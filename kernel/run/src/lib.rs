@@ -17,6 +17,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod abi;
+mod beside;
 mod block;
 mod calls;
 mod code;
@@ -48,6 +49,7 @@ mod vfork;
 #[global_allocator]
 static HEAP: fdtable_shm::Heap<std::alloc::System> = fdtable_shm::Heap(std::alloc::System);
 
+pub use beside::start_beside;
 pub use command::{Command, Error, prepare_process, run};
 pub use doctor::{Offer, examine};
-pub use options::{Choice, Descriptors, Options, Owners, Report};
+pub use options::{Choice, Descriptors, Findings, Options, Owners, Report};

@@ -9,13 +9,23 @@
 //! reports, and then lets the host's default end the process, so that the exit status is the same.
 //! SIGKILL, and signals that the host raises in calls of the runner, leave no report.
 
+mod call;
+mod descriptors;
+mod event;
 mod files;
+mod findings;
+mod list;
+mod locks;
+mod names;
 mod observers;
-mod place;
+mod sink;
 mod statistics;
 mod trace;
+mod unwind;
+mod waits;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -23,10 +33,13 @@ use fdtable_posix::runner;
 
 use crate::block::Block;
 use crate::frame::Frame;
-use crate::options::{Choice, Options, Owners, Report};
+use crate::options::{Choice, Options, Report};
 
-pub(crate) use files::{ask_for_list, start_lister};
-use observers::{Call, OBSERVERS, Observers, Serve, Sink};
+use call::Call;
+use findings::Findings;
+pub(crate) use list::{ask_for_list, start_lister};
+use observers::{OBSERVERS, Observers, Serve};
+use sink::Sink;
 
 /// True once this process has begun to make its reports.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -52,23 +65,23 @@ pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, i
     }
     let set = runner::set_quarantine(options.descriptors.quarantine);
     set.map_err(|errno| ("a quarantine".to_owned(), errno.into()))?;
-    let watches_closes = options.descriptors.quarantine > 0 || options.owners == Owners::Recorded;
-    let closes = match watches_closes {
-        true => Report::StandardError,
-        false => Report::Off,
-    };
     let observers = Observers {
         statistics: open(&options.statistics)?,
         trace: open(&options.trace)?,
         list: open(&options.list)?,
-        closes: open(&closes)?,
+        findings: options.findings.as_ref().map(|asked| Findings {
+            socket: Arc::clone(&asked.receiver),
+            first: std::process::id(),
+            leaks: asked.leaks,
+            quarantine: options.descriptors.quarantine,
+        }),
         owners: options.owners,
         serve,
     };
     let is_used = observers.statistics.is_some()
         || observers.trace.is_some()
         || observers.list.is_some()
-        || observers.closes.is_some();
+        || observers.findings.is_some();
     if !is_used {
         return Ok(serve);
     }
@@ -94,7 +107,11 @@ extern "C" fn observed(frame: &mut Frame) {
         has_trapped: site != 0,
         rip: frame.rip,
         rsp: frame.rsp,
+        rbp: frame.rbp,
     };
+    if let Some(findings) = &observers.findings {
+        files::prepare(findings, &call);
+    }
     // These calls do not return here.
     let leaves = matches!(
         call.number,
@@ -107,17 +124,18 @@ extern "C" fn observed(frame: &mut Frame) {
         return serve(frame);
     }
     let line = observers.trace.as_ref().map(|_| trace::begin(&call));
-    let begun = Instant::now();
+    let begun = observers.statistics.is_some().then(Instant::now);
+    let wait = observers.findings.as_ref().map(|_| waits::begin(&call));
     serve(frame);
-    let time = begun.elapsed();
+    drop(wait);
     let result = frame.rax.cast_signed();
-    if observers.statistics.is_some() {
-        statistics::count(&call, result, time.as_nanos() as u64);
+    if let Some(begun) = begun {
+        statistics::count(&call, result, begun.elapsed().as_nanos() as u64);
     }
     if let (Some(sink), Some(line)) = (&observers.trace, line) {
         trace::end(sink, line, &call, result);
     }
-    if observers.closes.is_some() || observers.list.is_some() {
+    if observers.findings.is_some() || observers.list.is_some() {
         files::record(observers, &call, result);
     }
 }
@@ -132,18 +150,23 @@ pub(crate) fn at_end() {
         return;
     }
     if let Some(sink) = &observers.list {
-        files::list(sink);
+        list::write(sink);
     }
     if let Some(sink) = &observers.statistics {
         sink.write(&statistics::report());
     }
+    if let Some(findings) = &observers.findings {
+        files::at_end(findings);
+        findings.end();
+    }
 }
 
-/// Returns the exit code of a process whose own is `code`: 125 if a report is incomplete.
+/// Returns the exit code of a process whose own is `code`: 125 if a report is incomplete, or what
+/// was asked for if there are findings.
 pub(crate) fn exit_code(code: i32) -> i32 {
-    match observers::HAS_FAILED.load(Ordering::Relaxed) {
+    match sink::HAS_FAILED.load(Ordering::Relaxed) {
         true => 125,
-        false => code,
+        false => findings::exit_code(code),
     }
 }
 
@@ -153,14 +176,15 @@ pub(crate) fn in_child() {
         // Relaxed: the child has one thread.
         IS_REPORTED.store(false, Ordering::Relaxed);
         statistics::clear();
+        files::in_child();
         start_lister();
     }
 }
 
-/// Forgets places in memory, when another program begins.
+/// Forgets what concerns the program before, when another one begins.
 pub(crate) fn in_program() {
-    if OBSERVERS.get().is_some() {
-        files::in_program();
+    if let Some(observers) = OBSERVERS.get() {
+        files::in_program(observers.findings.as_ref());
     }
 }
 

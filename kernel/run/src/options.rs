@@ -1,6 +1,8 @@
 //! Options of a run: reports about the program, and its table of descriptors.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Options of a run. The default reports nothing, and leaves the table as the host's limits say.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +18,17 @@ pub struct Options {
     pub descriptors: Descriptors,
     /// Record of the places of opens.
     pub owners: Owners,
+    /// Receiver of findings: uses after close and double closes, and what else it asks for.
+    pub findings: Option<Findings>,
+}
+
+/// Receiver of findings about descriptors.
+#[derive(Debug, Clone)]
+pub struct Findings {
+    /// The socket that [`start_beside`](crate::start_beside) has returned.
+    pub receiver: Arc<OwnedFd>,
+    /// True if descriptors that are open at the end of a process are findings.
+    pub leaks: bool,
 }
 
 /// Destination of a report.
@@ -33,8 +46,7 @@ pub enum Report {
 /// The table of descriptors.
 #[derive(Debug, Clone, Default)]
 pub struct Descriptors {
-    /// How many opens a closed descriptor waits for before it is reused. If it is not 0, each use
-    /// of a descriptor after its close is reported on standard error.
+    /// How many opens a closed descriptor waits for before it is reused.
     pub quarantine: u32,
     /// Which free descriptor a new file takes.
     pub choice: Choice,

@@ -247,3 +247,8 @@ pub(crate) fn return_to(block: &Block, at: u64) -> u64 {
     block.returns.set(1);
     sites.copy_of(at).unwrap_or(at)
 }
+
+/// Returns the address in the guest's code of an instruction whose copy is at `at`, for reports.
+pub(crate) fn original(at: u64) -> Option<u64> {
+    SITES.lock().original(at)
+}

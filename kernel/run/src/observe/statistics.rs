@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::observers::Call;
+use super::call::Call;
 use super::trace;
 
 /// Numbers of calls that are counted one by one; all others share the last place.

@@ -7,7 +7,8 @@ use std::io;
 
 use fdtable_posix::runner;
 
-use super::observers::{Call, Sink};
+use super::call::Call;
+use super::sink::Sink;
 use crate::memory::pointer;
 
 /// Kind of an argument, which decides how it is printed.

@@ -108,6 +108,12 @@ impl Sites {
         self.moved.get(&at).copied().filter(is_there)
     }
 
+    /// Returns where the instruction was whose copy is at an address, if there is one.
+    pub(super) fn original(&self, at: u64) -> Option<u64> {
+        let mut moved = self.moved.iter();
+        moved.find_map(|(&from, &copy)| (copy == at).then_some(from))
+    }
+
     /// Makes changes of a file that are not made yet. No thread runs the code.
     pub(super) fn change_all(&mut self, start: u64, mapped: &Mapped, changes: &[Change]) {
         let by = start.wrapping_sub(mapped.place);
