@@ -80,11 +80,13 @@ pub(super) fn without_file(call: &Call, result: i64) -> Vec<i32> {
     }
 }
 
-/// Returns true if a call asks whether a descriptor is open, as programs do with all of a range.
+/// Returns true if a call asks whether a descriptor is open, as programs do with all of a range, or
+/// by `fstat` with the standard ones.
 fn only_asks(call: &Call) -> bool {
     const COMMANDS: [i32; 3] = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
-    let argument = call.arguments[1];
+    let [fd, argument, ..] = call.arguments;
     match call.number {
+        libc::SYS_fstat | libc::SYS_newfstatat => fd as i32 <= libc::STDERR_FILENO,
         libc::SYS_fcntl => COMMANDS.contains(&(argument as i32)),
         libc::SYS_ioctl => [libc::FIOCLEX, libc::FIONCLEX].contains(&argument.cast_unsigned()),
         _ => false,

@@ -68,12 +68,13 @@ static HAS_UNUSED: AtomicBool = AtomicBool::new(false);
 /// True once the process had no descriptor left.
 static HAS_REACHED_LIMIT: AtomicBool = AtomicBool::new(false);
 
-/// Prepares for a call: notes the name of a descriptor that it closes, reports faults that are there
-/// before it, and ends the series of the thread if it is no close.
+/// Prepares for a call: notes the name of a descriptor that it closes, reports what the close does
+/// to others, and ends the series of the thread if it is no close.
 pub(super) fn prepare(findings: &Findings, call: &Call) {
     if let Some(fd) = descriptors::closed(call) {
         let known = |known: &Opened| !names::changes(&known.name);
         if !KNOWN.lock().opened.get(&fd).is_some_and(known)
+            && is_open(fd)
             && let Some(name) = names::of(fd)
         {
             let mut all = KNOWN.lock();
