@@ -45,6 +45,7 @@ fn built(name: &str, folder: &Path, options: &[&str]) -> Vec<String> {
     let program = folder.join(stem);
     let mut compiler = match kind {
         "rs" => Command::new("rustc"),
+        "cc" => Command::new("c++"),
         _ => Command::new("cc"),
     };
     match kind {
@@ -179,6 +180,8 @@ gallery! {
     a_double_close_in_python_is_found: "double_close.py",
     a_use_after_close_in_a_shell_is_found: "use_after_close.sh",
     a_double_close_in_rust_is_found: "double_close.rs",
+    a_double_close_in_cpp_is_found: "double_close.cc",
+    a_double_close_in_a_handler_is_found: "close_in_handler.c",
 }
 
 #[test]

@@ -146,6 +146,18 @@ fn lines_are_found_without_pie_and_in_a_separate_debug_file() {
 }
 
 #[test]
+fn functions_that_are_inlined_are_frames() {
+    let folder = folder("inlined");
+    let program = built("double_close.c", &folder, &["-O2", "-finline"]);
+    let report = errors(&check(&[], &program, &folder));
+    for function in ["end_request", "end_connection"] {
+        let mut lines = report.lines().filter(|line| line.contains(function));
+        let is_inlined = |line: &str| line.ends_with(" (inlined)") && line.contains(".c:");
+        assert!(lines.next().is_some_and(is_inlined), "{report}");
+    }
+}
+
+#[test]
 fn a_program_gets_the_standard_descriptor_that_it_has_closed() {
     if !is_installed("python3") {
         return;
