@@ -156,7 +156,7 @@ fn received_files_are_dropped_when_a_flag_of_their_numbers_is_unknown() {
     process.close(writer).unwrap();
     let received = receive(&process, far, 9, MsgFlags::empty()).unwrap();
     assert_held(&process, reader);
-    let unknown = FdFlags::from_bits_retain(2);
+    let unknown = FdFlags::from_bits_retain(4);
     assert_eq!(
         process.install_rights(received.rights, unknown),
         Err(Errno::EINVAL)
