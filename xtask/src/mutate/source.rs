@@ -5,6 +5,8 @@
 //! `core::panic::Location::caller` reports for the call. Code under a `cfg` that names `test` is
 //! left out.
 
+use std::mem;
+
 use crate::source::{Line, lines};
 
 /// The orderings that can be weakened.
@@ -57,229 +59,178 @@ impl Part {
 ///
 /// If brackets do not match, or an ordering is not an argument of a call.
 pub(super) fn sites(source: &str) -> Result<Vec<Site>, String> {
-    let lines = lines(source);
-    let tokens = tokens(&lines);
-    let partners = partners(&tokens)?;
-    let mut scan = Scan {
-        tokens: &tokens,
-        partners: &partners,
-        sites: Vec::new(),
-    };
-    scan.items(0, tokens.len(), "")?;
-    Ok(scan.sites)
+    let mut sites = Vec::new();
+    scan(&tokens(&lines(source))?, "", None, &mut sites)?;
+    Ok(sites)
 }
 
-struct Scan<'a> {
-    tokens: &'a [Token<'a>],
-    /// For a bracket, the index of the bracket that closes or opens it.
-    partners: &'a [usize],
-    sites: Vec<Site>,
-}
-
-impl<'a> Scan<'a> {
-    /// Looks at the tokens from `start` on and before `end`, which are in `function`.
-    fn items(&mut self, start: usize, end: usize, function: &str) -> Result<(), String> {
-        let mut at = start;
-        while at < end {
-            match self.text(at) {
-                "#" if self.is_test_only(at) => at = self.end_of_item(self.partners[at + 1] + 1),
-                "use" => at = self.end_of_item(at),
-                "fn" if self.tokens[at + 1].is_word() => {
-                    let name = self.text(at + 1);
-                    let body = self.find(at, &["{", ";"]);
-                    if self.text(body) == "{" {
-                        let close = self.partners[body];
-                        self.items(body + 1, close, name)?;
-                        at = close;
-                    } else {
-                        at = body;
-                    }
+/// Adds the sites among some tokens of `function`. If a bracket is around them, it is the last of
+/// the tokens `call`.
+fn scan(
+    tokens: &[Token<'_>],
+    function: &str,
+    call: Option<&[Token<'_>]>,
+    sites: &mut Vec<Site>,
+) -> Result<(), String> {
+    let text = |at: usize| text(tokens, at);
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        match token.text {
+            "#" if tokens.get(at + 1).is_some_and(is_test_only) => at = end_of_item(tokens, at + 2),
+            "use" => at = end_of_item(tokens, at),
+            "fn" if tokens.get(at + 1).is_some_and(Token::is_word) => {
+                let name = text(at + 1);
+                at = find(tokens, at, &["{", ";"]);
+                if let Some(body) = tokens.get(at) {
+                    scan(&body.inside, name, None, sites)?;
                 }
-                "fence" if self.is_fence(at) => self.add_fence(at, function),
-                word if ORDERINGS.contains(&word) => self.add_ordering(at, function)?,
-                _ => {}
             }
-            at += 1;
-        }
-        Ok(())
-    }
-
-    fn text(&self, at: usize) -> &'a str {
-        self.tokens.get(at).map_or("", |token| token.text)
-    }
-
-    /// Returns the next token from `start` on that is one of `texts`, outside of `()` and `[]`.
-    fn find(&self, start: usize, texts: &[&str]) -> usize {
-        let mut at = start;
-        while at < self.tokens.len() && !texts.contains(&self.text(at)) {
-            if matches!(self.text(at), "(" | "[") {
-                at = self.partners[at];
+            "fence"
+                if text(at + 1) == "::"
+                    && FENCES.contains(&text(at + 2))
+                    && text(at + 3) == "(" =>
+            {
+                let call = &tokens[..at + 4];
+                sites.push(Site::new(call, Part::Fence, function));
             }
-            at += 1;
+            word if ORDERINGS.contains(&word) => {
+                let is_argument = matches!(text(at + 1), "" | ",");
+                let call = call.filter(|call| is_argument && is_call(call));
+                let astray = || format!("line {}: {word} is not an argument of a call", token.line);
+                let call = call.ok_or_else(astray)?;
+                let is_ordering =
+                    |token: &Token<'_>| token.text == "Relaxed" || ORDERINGS.contains(&token.text);
+                let part = if tokens[..at].iter().any(is_ordering) {
+                    Part::Second
+                } else {
+                    Part::First
+                };
+                sites.push(Site {
+                    weaker: weaker(word, call[call.len() - 2].text),
+                    strength: word.to_owned(),
+                    ..Site::new(call, part, function)
+                });
+            }
+            _ => scan(&token.inside, function, Some(&tokens[..=at]), sites)?,
         }
-        at
+        at += 1;
     }
+    Ok(())
+}
 
-    /// Returns true for an attribute `#[cfg(...)]` that names `test`, but for `not(test)` and
-    /// `any(test, ...)`.
-    fn is_test_only(&self, at: usize) -> bool {
-        let end = match self.text(at + 1) {
-            "[" => self.partners[at + 1],
-            _ => return false,
-        };
-        self.text(at + 2) == "cfg"
-            && (at..end)
-                .any(|at| self.text(at) == "test" && !["not", "any"].contains(&self.text(at - 2)))
+fn weaker(ordering: &str, method: &str) -> Vec<&'static str> {
+    match (ordering, method) {
+        ("Acquire" | "Release", _) => vec!["Relaxed"],
+        ("AcqRel", _) => vec!["Acquire", "Release"],
+        (_, "load") => vec!["Acquire"],
+        (_, "store") => vec!["Release"],
+        _ => vec!["AcqRel"],
     }
+}
 
-    /// Returns the last token of the item, statement or field that begins at `at`.
-    fn end_of_item(&self, at: usize) -> usize {
-        let end = self.find(at, &["{", ";", ","]);
-        if self.text(end) == "{" {
-            self.partners[end]
-        } else {
-            end
-        }
-    }
-
-    /// Returns true for the first token of `fence::full()` and the like.
-    fn is_fence(&self, at: usize) -> bool {
-        self.text(at + 1) == "::" && FENCES.contains(&self.text(at + 2)) && self.text(at + 3) == "("
-    }
-
-    fn add_fence(&mut self, at: usize, function: &str) {
-        let start = self.start_of_operation(at);
-        let operation = self.join(start, at + 4);
-        self.add(start, Part::Fence, function, operation, vec!["nothing"]);
-    }
-
-    /// Adds the site of the ordering at `at`.
-    fn add_ordering(&mut self, at: usize, function: &str) -> Result<(), String> {
-        let Token { line, text, .. } = self.tokens[at];
-        let astray = || format!("line {line}: {text} is not an argument of a call");
-        // The bracket around it, with the method or function before that.
-        let open = (0..at)
-            .rev()
-            .find(|&open| matches!(self.text(open), "(" | "[" | "{") && self.partners[open] > at);
-        let open = open.filter(|&open| open > 0 && self.text(open) == "(");
-        let open = open.ok_or_else(astray)?;
-        if !self.tokens[open - 1].is_word() || !matches!(self.text(at + 1), "," | ")") {
-            return Err(astray());
-        }
-        let part = if self.orderings(open + 1, at) == 0 {
-            Part::First
-        } else {
-            Part::Second
-        };
-        let start = self.start_of_operation(open - 1);
-        let operation = self.join(start, self.partners[open]);
-        let method = self.text(open - 1);
-        let weaker = match (text, method) {
-            ("Acquire" | "Release", _) => vec!["Relaxed"],
-            ("AcqRel", _) => vec!["Acquire", "Release"],
-            (_, "load") => vec!["Acquire"],
-            (_, "store") => vec!["Release"],
-            _ => vec!["AcqRel"],
-        };
+impl Site {
+    /// Makes a site of the call at the end of some tokens, as if it were of a fence.
+    fn new(tokens: &[Token<'_>], part: Part, function: &str) -> Self {
+        let name = tokens.len() - 2;
+        let start = start_of_operation(tokens, name);
         // A method's place is that of its name, a function's that of its path.
-        let is_method = self.text(open - 2) == ".";
-        let place = if is_method { open - 1 } else { start };
-        self.add(place, part, function, operation, weaker);
-        self.sites.last_mut().expect("it was added").strength = text.to_owned();
-        Ok(())
-    }
-
-    fn add(
-        &mut self,
-        place: usize,
-        part: Part,
-        function: &str,
-        operation: String,
-        weaker: Vec<&'static str>,
-    ) {
-        let Token { line, column, .. } = self.tokens[place];
-        self.sites.push(Site {
+        let is_method = name > 0 && tokens[name - 1].text == ".";
+        let Token { line, column, .. } = tokens[if is_method { name } else { start }];
+        Site {
             line,
             column,
             part,
             function: function.to_owned(),
-            operation,
-            weaker,
+            operation: join(&tokens[start..]),
+            weaker: vec!["nothing"],
             strength: "fence".to_owned(),
-        });
-    }
-
-    /// Counts the orderings between two tokens of one list of arguments, `Relaxed` among them.
-    fn orderings(&self, start: usize, end: usize) -> usize {
-        let mut count = 0;
-        let mut at = start;
-        while at < end {
-            match self.text(at) {
-                "(" | "[" | "{" => at = self.partners[at],
-                "Relaxed" => count += 1,
-                word if ORDERINGS.contains(&word) => count += 1,
-                _ => {}
-            }
-            at += 1;
         }
-        count
     }
+}
 
-    /// Returns the first token of the path or of the chain of fields and methods that ends at `at`.
-    fn start_of_operation(&self, at: usize) -> usize {
-        let mut start = at;
-        while start >= 2 && matches!(self.text(start - 1), "." | "::") {
-            let mut before = start - 2;
-            while matches!(self.text(before), ")" | "]" | "?") {
-                before = self.partners[before].saturating_sub(1);
-            }
-            start = before;
-        }
-        start
-    }
+fn text<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
+    tokens.get(at).map_or("", |token| token.text)
+}
 
-    /// Joins tokens into one line, without what is in `{}`.
-    fn join(&self, start: usize, last: usize) -> String {
-        let mut line = String::new();
-        let mut before = "";
-        let mut at = start;
-        while at <= last {
-            let text = self.text(at);
-            if before == "," && text == ")" {
-                line.truncate(line.len() - 1);
-            } else if needs_space(before, text) {
-                line.push(' ');
-            }
-            line.push_str(text);
-            before = text;
-            at = if text == "{" {
-                self.partners[at]
-            } else {
-                at + 1
-            };
-        }
-        line
+/// Returns the next token from `start` on that is one of `texts`.
+fn find(tokens: &[Token<'_>], start: usize, texts: &[&str]) -> usize {
+    let is_it = |&at: &usize| texts.contains(&text(tokens, at));
+    (start..tokens.len()).find(is_it).unwrap_or(tokens.len())
+}
+
+/// Returns the last token of the item, statement or field that begins at `at`.
+fn end_of_item(tokens: &[Token<'_>], at: usize) -> usize {
+    find(tokens, at, &["{", ";", ","])
+}
+
+/// Returns true if the last of the tokens is the bracket of a call.
+fn is_call(tokens: &[Token<'_>]) -> bool {
+    matches!(tokens, [.., name, open] if open.text == "(" && name.is_word())
+}
+
+/// Returns true for the bracket of an attribute `#[cfg(...)]` that names `test`, but for
+/// `not(test)` and `any(test, ...)`.
+fn is_test_only(token: &Token<'_>) -> bool {
+    fn names_test(tokens: &[Token<'_>], around: &str) -> bool {
+        let is_alone = |nth| nth == 0 && ["not", "any"].contains(&around);
+        (0..tokens.len()).any(|nth| match tokens[nth].text {
+            "test" => !is_alone(nth),
+            _ => nth > 0 && names_test(&tokens[nth].inside, tokens[nth - 1].text),
+        })
     }
+    token.text == "[" && text(&token.inside, 0) == "cfg" && names_test(&token.inside, "")
+}
+
+/// Returns the first token of the path or of the chain of fields and methods that ends at `at`.
+fn start_of_operation(tokens: &[Token<'_>], at: usize) -> usize {
+    let mut start = at;
+    while start >= 2 && matches!(tokens[start - 1].text, "." | "::") {
+        start -= 2;
+        while start > 0 && matches!(tokens[start].text, "(" | "[" | "?") {
+            start -= 1;
+        }
+    }
+    start
+}
+
+/// Joins tokens into one line, without what is in `{}`.
+fn join(tokens: &[Token<'_>]) -> String {
+    let mut line = String::new();
+    let mut before = "";
+    for Token { text, inside, .. } in tokens {
+        if needs_space(before, text) {
+            line.push(' ');
+        }
+        line += text;
+        match *text {
+            "(" => line += &format!("{})", join(inside).trim_end_matches(',')),
+            "[" => line += &format!("{}]", join(inside)),
+            "{" => line.push('}'),
+            _ => {}
+        }
+        before = text;
+    }
+    line
 }
 
 /// Returns true if a space stands between two tokens on one line.
 fn needs_space(before: &str, text: &str) -> bool {
-    if matches!(before, "" | "." | "::" | "(" | "[" | "!" | "&") {
-        return false;
-    }
     match text {
-        "." | "::" | ")" | "]" | "}" | "?" | "!" | "," => false,
+        _ if matches!(before, "" | "." | "::" | "!" | "&") => false,
+        "." | "::" | "?" | "!" | "," => false,
         "(" | "[" => before == ",",
         _ => true,
     }
 }
 
 /// A token and its place. Columns count characters from 1, as the compiler does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Token<'a> {
     text: &'a str,
     line: usize,
     column: usize,
+    /// What an opening bracket and its partner have between them. The partner is left out.
+    inside: Vec<Token<'a>>,
 }
 
 impl Token<'_> {
@@ -293,8 +244,10 @@ fn is_word(character: char) -> bool {
 }
 
 /// Splits code into words and marks.
-fn tokens(lines: &[Line]) -> Vec<Token<'_>> {
-    let mut tokens = Vec::new();
+fn tokens(lines: &[Line]) -> Result<Vec<Token<'_>>, String> {
+    let mut tokens: Vec<Token<'_>> = Vec::new();
+    // The tokens before and with each bracket that is open.
+    let mut around = Vec::new();
     for (line, Line { code, .. }) in (1..).zip(lines) {
         let (mut column, mut rest) = (1, code.as_str());
         while let Some(first) = rest.chars().next() {
@@ -304,42 +257,39 @@ fn tokens(lines: &[Line]) -> Vec<Token<'_>> {
                 _ => first.len_utf8(),
             };
             let (text, after) = rest.split_at(length);
-            if !first.is_whitespace() {
-                tokens.push(Token { text, line, column });
+            if let Some(opening) = opening(text) {
+                let inside = mem::replace(&mut tokens, around.pop().unwrap_or_default());
+                let open = tokens.last_mut().filter(|token| token.text == opening);
+                let astray = || format!("line {line}: nothing opens {text}");
+                open.ok_or_else(astray)?.inside = inside;
+            } else if !first.is_whitespace() {
+                tokens.push(Token {
+                    text,
+                    line,
+                    column,
+                    inside: Vec::new(),
+                });
+                if matches!(text, "(" | "[" | "{") {
+                    around.push(mem::take(&mut tokens));
+                }
             }
             column += text.chars().count();
             rest = after;
         }
     }
-    tokens
+    match around.last().and_then(|tokens| tokens.last()) {
+        Some(open) => Err(format!("line {}: nothing closes it", open.line)),
+        None => Ok(tokens),
+    }
 }
 
-/// Returns the other bracket of each bracket.
-fn partners(tokens: &[Token<'_>]) -> Result<Vec<usize>, String> {
-    let mut partners: Vec<usize> = (0..tokens.len()).collect();
-    let mut open = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        match token.text {
-            "(" | "[" | "{" => open.push(at),
-            ")" | "]" | "}" => {
-                let partner = open.pop().filter(|&partner| {
-                    matches!(
-                        (tokens[partner].text, token.text),
-                        ("(", ")") | ("[", "]") | ("{", "}")
-                    )
-                });
-                let partner = partner
-                    .ok_or_else(|| format!("line {}: nothing opens {}", token.line, token.text))?;
-                partners[partner] = at;
-                partners[at] = partner;
-            }
-            _ => {}
-        }
-    }
-    match open.pop() {
-        Some(at) => Err(format!("line {}: nothing closes it", tokens[at].line)),
-        None => Ok(partners),
-    }
+fn opening(closing: &str) -> Option<&'static str> {
+    Some(match closing {
+        ")" => "(",
+        "]" => "[",
+        "}" => "{",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
