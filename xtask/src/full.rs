@@ -32,7 +32,7 @@ struct Step {
     name: &'static str,
     summary: &'static str,
     commands: Vec<&'static str>,
-    /// What runs it instead of commands.
+    /// Runs it instead of commands.
     function: Option<fn() -> Result<Verdict>>,
 }
 

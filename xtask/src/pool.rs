@@ -11,7 +11,7 @@ use crate::Result;
 ///
 /// # Errors
 ///
-/// Those of the work: the first in the order of the items.
+/// The first error of the work, in the order of the items.
 pub(crate) fn each<T: Send, R: Send>(
     items: impl IntoIterator<Item = T, IntoIter: Send>,
     work: impl Fn(T) -> Result<R> + Sync,

@@ -229,7 +229,7 @@ struct Token<'a> {
     text: &'a str,
     line: usize,
     column: usize,
-    /// What an opening bracket and its partner have between them. The partner is left out.
+    /// The tokens between an opening bracket and its partner, which is left out.
     inside: Vec<Token<'a>>,
 }
 

@@ -3,8 +3,9 @@
 //! # How it works
 //!
 //! The set and its ready list are the library's [`Interests`]. The value of each registration is an
-//! [`Item`]: a watcher registered with the file. A change marks the registration as ready, and wakes
-//! one waiter; a collection asks each file for its events, and returns those that were requested.
+//! [`Item`]: a watcher registered with the file. A change marks the registration as ready, and
+//! wakes one waiter; a collection asks each file for its events, and returns those that were
+//! requested.
 //!
 //! # Locks
 //!
@@ -13,9 +14,9 @@
 //!    hand. Inside it, files are asked for their events; so it comes before the locks of files, and
 //!    before the members of a nested epoll. Sets cannot contain each other ([`nesting`]), so the
 //!    order is acyclic.
-//! 2. The lock of the *waiters*. Only the locks of a [`HostSet`] and of the registrations are inside
-//!    it. A wake-up takes these alone, so a file can notify the epoll during a collection. It marks
-//!    the registration before it takes the lock, and a sleeper looks for marks inside it.
+//! 2. The lock of the *waiters*. Only the locks of a [`HostSet`] and of the registrations are
+//!    inside it. A wake-up takes these alone, so a file can notify the epoll during a collection. It
+//!    marks the registration before it takes the lock, and a sleeper looks for marks inside it.
 //!
 //! # Wake-ups
 //!

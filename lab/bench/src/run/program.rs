@@ -18,7 +18,7 @@ const TEXTS: [(&str, &str); 4] = [
     ("tree.c", include_str!("../../programs/tree.c")),
 ];
 
-/// Where the time comes from.
+/// Source of a time.
 #[derive(Clone, Copy)]
 pub(super) enum Clock {
     /// The duration of the whole process.
