@@ -1,8 +1,9 @@
 //! System calls that only the host has, by number.
 //!
 //! Descriptors and paths are translated: a host file of our table becomes its host descriptor, and
-//! a new host descriptor moves into our table. `ENOSYS` is the result of calls whose descriptors are
-//! in structs or in memory shared with the kernel, and of calls that are newer than this library.
+//! a new host descriptor moves into our table. `ENOSYS` is the result of calls whose descriptors
+//! are in structs or in memory shared with the kernel, and of calls that are newer than this
+//! library.
 //! A test of the runner has the list of the calls without descriptors, which are passed on.
 
 use std::ffi::{c_int, c_long};

@@ -1,4 +1,4 @@
-//! What this machine offers to a run, by the checks that a run makes.
+//! Examination of the machine for a run, by the checks that a run makes.
 
 use fdtable::rcu;
 use fdtable_posix::runner;

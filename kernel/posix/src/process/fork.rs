@@ -19,7 +19,7 @@ use crate::process::tree::{self, Member, OWN, TREE};
 pub struct Child {
     name: u32,
     member: &'static Member,
-    /// What the child's copy of this memory refers to: its working directory, and its program.
+    /// References of the child's copy of this memory: its working directory, and its program.
     _files: [Option<FileRef<RcuObject>>; 2],
 }
 

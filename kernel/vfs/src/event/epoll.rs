@@ -15,8 +15,8 @@
 //!    before the members of a nested epoll. Sets cannot contain each other ([`nesting`]), so the
 //!    order is acyclic.
 //! 2. The lock of the *waiters*. Only the locks of a [`HostSet`] and of the registrations are
-//!    inside it. A wake-up takes these alone, so a file can notify the epoll during a collection. It
-//!    marks the registration before it takes the lock, and a sleeper looks for marks inside it.
+//!    inside it. A wake-up takes these alone, so a file can notify the epoll during a collection.
+//!    It marks the registration before it takes the lock, and a sleeper looks for marks inside it.
 //!
 //! # Wake-ups
 //!

@@ -211,7 +211,7 @@ impl Tracees {
         seize(id)?;
         self.add(id, id).name = name;
         loop {
-            // Those that are traced already fail.
+            // It fails for a thread that is traced already.
             let new: Vec<_> = threads_of(id).filter(|&id| seize(id).is_ok()).collect();
             if new.is_empty() {
                 return Ok(());
