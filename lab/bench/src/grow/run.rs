@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_is_not_found_is_an_error() {
-        let error = grow(&slow(0, 100), 100).unwrap_err().to_string();
+        let error = grow(&slow(0, 1), 1).unwrap_err().to_string();
         assert!(error.contains("not found"), "{error}");
     }
 
