@@ -57,13 +57,16 @@ struct Counter(AtomicU64);
 pub(super) trait Shared: Default + Send + Sync + 'static {
     fn insert(&self, key: u64, file: Object) -> Option<()>;
     fn remove(&self, key: u64) -> Option<Object>;
-    fn delete(&self, key: u64) -> Option<()>;
-    fn read(&self, key: u64) -> Option<u64>;
-    fn get(&self, key: u64) -> Option<Object>;
+    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R>;
+
+    #[inline]
+    fn delete(&self, key: u64) -> Option<()> {
+        self.remove(key).map(drop)
+    }
 
     #[inline]
     fn sum(&self, keys: &[u64]) -> u64 {
-        sum(keys, |key| self.read(key))
+        sum(keys, |key| self.with(key, |object| object.value))
     }
 }
 
@@ -101,12 +104,12 @@ impl<M: Shared> Subject for Counted<M> {
 
     #[inline]
     fn borrowed(&self, key: u64) -> Option<u64> {
-        self.map.read(key)
+        self.map.with(key, |object| object.value)
     }
 
     #[inline]
     fn owned(&self, key: u64) -> Option<u64> {
-        let object = self.map.get(key)?;
+        let object = self.map.with(key, Object::clone)?;
         Some(object.value)
     }
 
@@ -131,18 +134,8 @@ impl Shared for Dash {
     }
 
     #[inline]
-    fn delete(&self, key: u64) -> Option<()> {
-        DashMap::remove(self, &key).map(|_| ())
-    }
-
-    #[inline]
-    fn read(&self, key: u64) -> Option<u64> {
-        DashMap::get(self, &key).map(|object| object.value)
-    }
-
-    #[inline]
-    fn get(&self, key: u64) -> Option<Object> {
-        DashMap::get(self, &key).map(|object| Object::clone(&object))
+    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+        DashMap::get(self, &key).map(|object| read(&object))
     }
 }
 
@@ -166,13 +159,8 @@ impl Shared for Papaya {
     }
 
     #[inline]
-    fn read(&self, key: u64) -> Option<u64> {
-        self.pin().get(&key).map(|object| object.value)
-    }
-
-    #[inline]
-    fn get(&self, key: u64) -> Option<Object> {
-        self.pin().get(&key).cloned()
+    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+        self.pin().get(&key).map(read)
     }
 
     #[inline]
@@ -197,18 +185,8 @@ impl Shared for Scc {
     }
 
     #[inline]
-    fn delete(&self, key: u64) -> Option<()> {
-        self.remove_sync(&key).map(|_| ())
-    }
-
-    #[inline]
-    fn read(&self, key: u64) -> Option<u64> {
-        self.read_sync(&key, |_, object| object.value)
-    }
-
-    #[inline]
-    fn get(&self, key: u64) -> Option<Object> {
-        self.read_sync(&key, |_, object| Object::clone(object))
+    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+        self.read_sync(&key, |_, object| read(object))
     }
 }
 
@@ -236,13 +214,8 @@ impl Shared for Index {
     }
 
     #[inline]
-    fn read(&self, key: u64) -> Option<u64> {
-        self.peek_with(&key, |_, object| object.value)
-    }
-
-    #[inline]
-    fn get(&self, key: u64) -> Option<Object> {
-        self.peek_with(&key, |_, object| Object::clone(object))
+    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+        self.peek_with(&key, |_, object| read(object))
     }
 
     #[inline]
