@@ -3,8 +3,8 @@
 use super::Row;
 use super::case::{Case, Pattern};
 use super::subject::{
-    BATCHED, BORROWED, FILES_STRUCT, LOAD, NAMES, OWNED, QUIESCENT, RWLOCK_VEC, RWLOCK_VEC_HELD,
-    Subject, TWO_ADDS,
+    BATCHED, BORROWED, FILES_STRUCT, LOAD, OWNED, QUIESCENT, RWLOCK_VEC, RWLOCK_VEC_HELD, Subject,
+    TWO_ADDS,
 };
 use crate::machine::Machine;
 use crate::plot::Axis;
@@ -41,6 +41,8 @@ pub(super) fn show(rows: &[Row], report: &mut Report) {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.case.live == live).collect();
         let cases = rows.iter().filter(|row| row.subject == LOAD);
         let cases: Vec<_> = cases.map(|row| (label(&row.case), row.case)).collect();
+        let of_one_case = rows.iter().filter(|row| row.case == rows[0].case);
+        let subjects = of_one_case.map(|row| (row.subject, row.subject));
         let find = |subject: &str, case: &Case| {
             let is_it = |row: &&&Row| row.subject == subject && row.case == *case;
             rows.iter().find(is_it)
@@ -50,7 +52,7 @@ pub(super) fn show(rows: &[Row], report: &mut Report) {
             format!("Nanoseconds per lookup with {live} open descriptors"),
             Axis::log("ns"),
             cases,
-            NAMES.map(|name| (name, name)),
+            subjects,
             |name, case| Some(find(name, case)?.ns),
         ));
     }
