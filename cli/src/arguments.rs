@@ -4,10 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-#[cfg(feature = "experiments")]
-use fdtable_bench::lmbench::{configuration::Configuration, subject};
 #[cfg(feature = "systems")]
-use fdtable_bench::slab::part;
+use fdtable_bench::part;
 
 #[cfg(feature = "systems")]
 mod experiments;
@@ -44,14 +42,10 @@ pub(crate) enum Command {
     Check(Check),
     #[cfg(feature = "systems")]
     /// Run a part of an experiment for another process.
-    #[command(name = part::COMMAND, subcommand, hide = true)]
-    Part(Part),
-    #[cfg(feature = "experiments")]
-    /// Serve one configuration of `lmbench`, turn by turn.
-    #[command(name = subject::COMMAND, hide = true)]
-    LmbenchSubject {
-        /// With slabs and blocks, or without.
-        configuration: Configuration,
+    #[command(name = part::COMMAND, hide = true)]
+    Part {
+        /// The part, as JSON.
+        part: String,
     },
 }
 

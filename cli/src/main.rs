@@ -29,13 +29,9 @@ fn main() -> anyhow::Result<()> {
         Some(Command::Doctor) => doctor::run(),
         Some(Command::Check(chosen)) => check::run(chosen),
         #[cfg(feature = "systems")]
-        Some(Command::Part(chosen)) => {
-            print!("{}", chosen.run()?);
+        Some(Command::Part { part }) => {
+            print!("{}", fdtable_bench::part::run(&part)?);
             Ok(())
-        }
-        #[cfg(feature = "experiments")]
-        Some(Command::LmbenchSubject { configuration }) => {
-            fdtable_bench::lmbench::subject::serve(configuration)
         }
         #[cfg(feature = "systems")]
         None => bench::first(),

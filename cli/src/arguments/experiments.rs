@@ -5,12 +5,10 @@ use std::path::PathBuf;
 #[cfg(feature = "experiments")]
 use clap::builder::PossibleValuesParser;
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Subcommand, ValueEnum};
-use fdtable_bench::chat::profile;
+use clap::{Args, Subcommand};
 #[cfg(feature = "experiments")]
-use fdtable_bench::conflicts::{self, transfers};
+use fdtable_bench::conflicts;
 use fdtable_bench::experiment::Effort;
-use fdtable_bench::slab::part::{self, Colouring};
 #[cfg(not(feature = "experiments"))]
 use fdtable_bench::systems::EVERYTHING;
 
@@ -142,85 +140,6 @@ pub(crate) struct OpenFilesArguments {
     pub(crate) clients: Option<usize>,
 }
 
-/// Parts of experiments.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Part {
-    #[command(flatten)]
-    Slab(SlabPart),
-    /// Profile a chat and print the samples by kind.
-    #[command(name = profile::COMMAND)]
-    ChatProfile {
-        /// The request, as JSON.
-        request: String,
-    },
-    /// Trace tables on 256 simulated CPUs and print the transfers between their caches.
-    #[cfg(feature = "experiments")]
-    #[command(name = transfers::COMMAND)]
-    ConflictTransfers,
-}
-
-impl Part {
-    /// Runs the part in this process, and returns the text to print.
-    pub(crate) fn run(self) -> anyhow::Result<String> {
-        match self {
-            Part::Slab(part) => part::Part::from(part).run(),
-            Part::ChatProfile { request } => profile::run(&request),
-            #[cfg(feature = "experiments")]
-            Part::ConflictTransfers => transfers::run(),
-        }
-    }
-}
-
-/// Parts of the slab experiment.
-#[derive(Debug, Subcommand)]
-pub(crate) enum SlabPart {
-    /// Fill an allocator and print its memory.
-    Footprint {
-        /// Name in reports.
-        subject: String,
-        /// Size of an object.
-        bytes: usize,
-        /// Live objects.
-        live: usize,
-    },
-    /// Walk over the objects of many slabs.
-    Walk {
-        /// Whether slabs have colours.
-        colours: Colours,
-        /// Number of laps.
-        rounds: usize,
-    },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Colours {
-    On,
-    Off,
-}
-
-impl From<SlabPart> for part::Part {
-    fn from(part: SlabPart) -> Self {
-        match part {
-            SlabPart::Footprint {
-                subject,
-                bytes,
-                live,
-            } => part::Part::Footprint {
-                subject,
-                bytes,
-                live,
-            },
-            SlabPart::Walk { colours, rounds } => part::Part::Walk {
-                colouring: match colours {
-                    Colours::On => Colouring::On,
-                    Colours::Off => Colouring::Off,
-                },
-                rounds,
-            },
-        }
-    }
-}
-
 /// Accepts numbers from 1 to a million.
 fn at_least_one<N: TryFrom<u64>>() -> RangedU64ValueParser<N> {
     RangedU64ValueParser::new().range(1..=1_000_000)
@@ -238,14 +157,6 @@ mod tests {
         match parsed.command {
             Some(Command::Bench(bench)) => Ok(bench),
             other => panic!("not an experiment: {other:?}"),
-        }
-    }
-
-    fn parse_part(part: &part::Part) -> Option<part::Part> {
-        let words = std::iter::once("fdtable".to_owned()).chain(part.arguments());
-        match Arguments::try_parse_from(words).ok()?.command? {
-            Command::Part(Part::Slab(parsed)) => Some(parsed.into()),
-            _ => None,
         }
     }
 
@@ -291,22 +202,6 @@ mod tests {
         assert_eq!(common.form.json, Some(PathBuf::from("new.json")));
         let common = parse("fdtable bench").unwrap().common;
         assert!(common.form.html.is_none() && common.compare.is_none());
-    }
-
-    #[test]
-    fn a_part_is_the_one_that_the_experiment_requested() {
-        let footprint = part::Part::Footprint {
-            subject: "a name of words".to_owned(),
-            bytes: 104,
-            live: 1000,
-        };
-        let walk = |colouring| part::Part::Walk {
-            colouring,
-            rounds: 7,
-        };
-        for part in [footprint, walk(Colouring::On), walk(Colouring::Off)] {
-            assert_eq!(parse_part(&part).as_ref(), Some(&part));
-        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn a_small_run_has_a_profile_of_every_table() {
 #[test]
 fn an_invalid_profile_request_is_an_error() {
     let output = Command::new(PROGRAM)
-        .args(["part", "chat-profile", "nothing"])
+        .args(["part", r#"{"chat":"nothing"}"#])
         .output()
         .expect("the program starts");
     assert!(!output.status.success());

@@ -47,6 +47,7 @@ use serde_json::json;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
+use crate::part::Part;
 use crate::report::Report;
 use crate::stats::order;
 
@@ -79,7 +80,7 @@ pub struct Chat {
     /// Profiles of the classic form on each table; 0 for none.
     pub profiles: usize,
     /// Program to run for profiles; the running one if none. It must have the command
-    /// [`profile::COMMAND`].
+    /// [`part::COMMAND`](crate::part::COMMAND).
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
@@ -182,7 +183,8 @@ impl Chat {
             conversation: self.conversation(Form::Classic),
             times: 1,
         };
-        profile::take(program, &request).with_context(|| format!("a profile of {table}"))
+        let profile = Part::Chat(request).ask("the profile", program);
+        profile.with_context(|| format!("a profile of {table}"))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::baseline::RwLockVec;
 use crate::experiment::{Experiment, Progress};
 use crate::lookup::Padded;
 use crate::machine::Machine;
+use crate::part::Part;
 use crate::report::Report;
 
 mod allowed;
@@ -123,7 +124,7 @@ impl Experiment for Conflicts {
         let program = self.program.clone().map_or_else(current_exe, Ok)?;
         let matrices = matrices(progress)?;
         progress.begin("transfers", 1);
-        let transfers = transfers::run_program(&program)?;
+        let transfers: Vec<transfers::Row> = Part::Transfers.ask("the trace", &program)?;
         progress.step();
         let config = json!({ "line": 64, "cpus_of_a_case": 2 });
         let title = "which operations share cache lines";

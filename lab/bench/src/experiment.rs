@@ -4,10 +4,6 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Samples, order};
 
-/// Internal command that runs a part of an experiment in a process of its own. Only the program
-/// itself uses it.
-pub const PART: &str = "part";
-
 /// Measurement of something that `fdtable` does, beside rivals that do the same.
 pub trait Experiment {
     /// Returns the name on the command line and in the report.

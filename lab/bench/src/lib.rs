@@ -57,6 +57,7 @@ pub mod markdown;
 pub mod memory;
 pub mod open_files;
 mod opener;
+pub mod part;
 #[cfg(feature = "experiments")]
 pub mod peers;
 pub mod plot;

@@ -35,13 +35,14 @@ use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
+use crate::part::Part;
 use crate::report::Report;
 use crate::stats::{Samples, order};
 
-pub mod configuration;
+pub(crate) mod configuration;
 mod ring;
 mod row;
-pub mod subject;
+pub(crate) mod subject;
 mod summary;
 mod work;
 
@@ -58,7 +59,7 @@ pub struct Lmbench {
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
     /// Program to run for the configurations; the running one if none. It must have the command
-    /// [`subject::COMMAND`].
+    /// [`part::COMMAND`](crate::part::COMMAND).
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
@@ -95,7 +96,8 @@ impl Lmbench {
             if round % self.renewed_after == 0 {
                 // The old ones end first, so that the new ones have the memory to themselves.
                 subjects.clear();
-                let begun = Configuration::ALL.map(|it| subject::start(&program, it));
+                let begun =
+                    Configuration::ALL.map(|it| Part::Lmbench(it).start(it.name(), &program));
                 subjects = begun.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
             }
             for row in order(Row::ALL.len(), round) {

@@ -30,7 +30,7 @@
 //! a fixed geometry, and again without a step; the difference is the walk's.
 
 use std::env::current_exe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -39,6 +39,7 @@ use serde_json::json;
 
 use crate::experiment::{Effort, Experiment, Progress, alternate};
 use crate::machine::Machine;
+use crate::part::Part;
 use crate::report::Report;
 use crate::stats::Samples;
 
@@ -48,13 +49,12 @@ mod footprint;
 #[cfg(feature = "experiments")]
 mod heaps;
 mod objects;
-pub mod part;
 mod summary;
 mod work;
 
 use colour::Walks;
-use footprint::Footprint;
-use part::Program;
+pub(crate) use colour::walk;
+pub(crate) use footprint::Footprint;
 use work::{Case, Subject};
 
 /// Bytes of a small object.
@@ -73,7 +73,7 @@ pub struct Slab {
     /// Live objects while memory is measured, at least 1.
     pub live: usize,
     /// Program to run for parts in a process of their own; the running one if none. It must have
-    /// the command [`part::COMMAND`].
+    /// the command [`part::COMMAND`](crate::part::COMMAND).
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
@@ -110,11 +110,6 @@ impl Slab {
         }
     }
 
-    fn program(&self) -> anyhow::Result<Program> {
-        let path = self.program.clone().map_or_else(current_exe, Ok)?;
-        Ok(Program(path))
-    }
-
     /// Gives every subject its turn in every case of every round.
     fn measure_times(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
         let subjects = objects::all()?;
@@ -143,16 +138,17 @@ impl Slab {
     }
 
     /// Measures every subject's memory in a process of its own.
-    fn measure_memory(
-        &self,
-        program: &Program,
-        progress: &dyn Progress,
-    ) -> anyhow::Result<Vec<Row>> {
+    fn measure_memory(&self, program: &Path, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
         let subjects = objects::all()?;
         progress.begin("slab, memory", subjects.len() as u64);
         let mut rows = Vec::new();
         for subject in &subjects {
-            let footprint = program.footprint(subject.name(), subject.bytes(), self.live)?;
+            let part = Part::Footprint {
+                subject: subject.name().to_owned(),
+                bytes: subject.bytes(),
+                live: self.live,
+            };
+            let footprint: Option<Footprint> = part.ask(subject.name(), program)?;
             rows.extend(footprint.map(|footprint| Row::Memory {
                 subject: subject.name(),
                 footprint,
@@ -163,13 +159,25 @@ impl Slab {
     }
 }
 
+/// Measures the memory of an allocator in this process.
+///
+/// # Errors
+/// If there is no such allocator, or no memory.
+pub(crate) fn footprint(
+    subject: &str,
+    bytes: usize,
+    live: usize,
+) -> anyhow::Result<Option<Footprint>> {
+    objects::find(subject, bytes)?.measure_memory(live)
+}
+
 impl Experiment for Slab {
     fn name(&self) -> &'static str {
         "slab"
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
-        let program = self.program()?;
+        let program = self.program.clone().map_or_else(current_exe, Ok)?;
         let mut rows = self.measure_times(progress)?;
         rows.extend(self.measure_memory(&program, progress)?);
         progress.begin("slab, colours", 1);

@@ -20,20 +20,14 @@
 //! the first is sent before there are other threads, by a thread that allocates nothing
 //! ([`sampler`]).
 
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use fdtable::Files;
 use fdtable_vfs::{Object, RcuObject};
 use serde::{Deserialize, Serialize};
-use serde_json::{from_str, to_string};
 
 use super::conversation::{Conversation, Run};
 use super::descriptors::Descriptors;
 use crate::baseline::{RwLockBitmap, RwLockVec};
-use crate::child::Program;
 
 mod lookup;
 #[cfg(not(feature = "profile"))]
@@ -45,15 +39,9 @@ mod subject;
 
 use subject::{Borrowing, Owning};
 
-/// Internal command that takes a profile and prints it. Only the program itself uses it.
-pub const COMMAND: &str = "chat-profile";
-
-/// Time limit for a profile: a hundred times the usual duration.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
-
 /// Request for a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Name of the table in reports.
     pub(super) table: String,
     pub(super) conversation: Conversation,
@@ -63,7 +51,7 @@ pub(super) struct Request {
 
 /// Samples of a chat by the code that they hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Profile {
+pub(crate) struct Profile {
     /// Finds the file of a descriptor, keeps it, or releases it.
     pub(super) lookup: u64,
     /// Copies into buffers and out of them, and takes their locks.
@@ -125,13 +113,12 @@ fn kind(stack: &[String]) -> Kind {
     }
 }
 
-/// Takes a profile in this process, and returns it in the printed form. Blocks for seconds.
+/// Takes a profile in this process. Blocks for seconds.
 ///
 /// # Errors
-/// If the request is invalid, the chat fails, the system has no timer, or the program has no debug
-/// information (line tables are enough).
-pub fn run(request: &str) -> anyhow::Result<String> {
-    let request: Request = from_str(request).context("what is to be profiled")?;
+/// If the chat fails, the system has no timer, or the program has no debug information (line tables
+/// are enough).
+pub(crate) fn run(request: &Request) -> anyhow::Result<Profile> {
     let hold = subject_of(&request.table)?;
     let stacks = sampler::sample(|| {
         (0..request.times).try_for_each(|_| hold(&request.conversation).map(drop))
@@ -145,7 +132,7 @@ pub fn run(request: &str) -> anyhow::Result<String> {
         profile.unknown * 2 < profile.samples(),
         "most samples hit what has no source file, is there debug information? {profile:?}"
     );
-    Ok(to_string(&profile)?)
+    Ok(profile)
 }
 
 type Hold = fn(&Conversation) -> anyhow::Result<Run>;
@@ -164,31 +151,6 @@ fn subject_of(table: &str) -> anyhow::Result<Hold> {
     found
         .map(|&(_, hold)| hold)
         .with_context(|| format!("no table is {table}"))
-}
-
-/// Takes a profile in a process of `program`. Blocks for seconds.
-///
-/// # Errors
-/// If the process fails, or does not end.
-pub(super) fn take(program: &Path, request: &Request) -> anyhow::Result<Profile> {
-    let mut command = Command::new(program);
-    command.args(["part", COMMAND, &to_string(request)?]);
-    printed_by(&mut command).with_context(|| format!("{}: what its process printed", request.table))
-}
-
-fn printed_by(command: &mut Command) -> anyhow::Result<Profile> {
-    let printed = Program::start("the profile", command)?.ask("", TIME_LIMIT);
-    let printed = printed.map_err(|error| {
-        let said = error.to_string();
-        anyhow!(
-            "{}",
-            said.split("Stack backtrace:")
-                .next()
-                .unwrap_or(&said)
-                .trim()
-        )
-    });
-    Ok(from_str(&printed?)?)
 }
 
 #[cfg(test)]
@@ -223,13 +185,6 @@ mod tests {
         ];
         assert_eq!(kind_of(&sleeps), Kind::Sleep);
         assert_eq!(kind_of(&sleeps[2..]), Kind::Buffers);
-    }
-
-    #[test]
-    fn the_error_of_a_process_that_fails_is_its_reason_without_a_stack_trace() {
-        let script = "echo 'Error: no timer' >&2; echo 'Stack backtrace: main' >&2; exit 1";
-        let error = printed_by(Command::new("sh").args(["-c", script])).unwrap_err();
-        assert!(error.to_string().ends_with("Error: no timer"), "{error}");
     }
 
     #[test]

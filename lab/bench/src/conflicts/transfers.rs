@@ -12,11 +12,8 @@
 //! number once. So this runs in a process of its own: the program runs itself.
 
 use std::hint::black_box;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
 use conflict_tracer::{Cpus, Directory, LineSize, MAX_CPUS, Trace, Transfers};
 use fdtable::{Access, Error, FdFlags, FileRef, Files, Rcu, SuperBlock, rcu};
 use serde::{Deserialize, Serialize};
@@ -27,11 +24,7 @@ use super::arcs::{Dashed, Sharded, Swapped};
 use super::long_run::{self, LongRun, Place, long_run};
 use super::simulation::simulate;
 use crate::baseline::RwLockVec;
-use crate::experiment::PART;
 use crate::lookup::Padded;
-
-/// Internal command of the process.
-pub const COMMAND: &str = "conflict-transfers";
 
 /// Traced rounds of all CPUs, of which the first is not counted.
 const ROUNDS: usize = 2;
@@ -60,7 +53,7 @@ named! {
 
 /// Result of some work on a number of CPUs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub(super) subject: String,
     pub(super) work: Work,
     pub(super) cpus: usize,
@@ -79,29 +72,11 @@ pub(super) fn steps() -> impl Iterator<Item = usize> {
         .take_while(|cpus| *cpus <= MAX_CPUS)
 }
 
-/// Traces all tables with the program at `program`.
-///
-/// # Errors
-/// If the program fails.
-pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
-    let output = Command::new(program)
-        .args([PART, COMMAND])
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("starting {}", program.display()))?;
-    ensure!(
-        output.status.success(),
-        "tracing transfers: {}",
-        output.status
-    );
-    serde_json::from_slice(&output.stdout).context("what the tracing process printed")
-}
-
-/// Traces all tables in this process, and returns the rows as JSON.
+/// Traces all tables in this process.
 ///
 /// # Errors
 /// If operations cannot be traced here, or a table fails.
-pub fn run() -> anyhow::Result<String> {
+pub(crate) fn run() -> anyhow::Result<Vec<Row>> {
     let cpus = &mut simulate(MAX_CPUS)?;
     let mut rows = rows::<Ours>(cpus)?;
     rows.push(SharedTable::<Ours>::with(cpus, SharedTable::long_run)?);
@@ -112,7 +87,7 @@ pub fn run() -> anyhow::Result<String> {
         rows.extend(rows_of_arcs::<Sharded>(cpus)?);
         rows.extend(rows_of_arcs::<Dashed>(cpus)?);
     }
-    Ok(serde_json::to_string(&rows)?)
+    Ok(rows)
 }
 
 fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {

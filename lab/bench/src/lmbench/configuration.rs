@@ -1,11 +1,9 @@
 //! The configurations: with slabs and blocks, and without.
 
-use std::str::FromStr;
-
-use anyhow::{anyhow, ensure};
+use anyhow::ensure;
 use fdtable_slab::{self as slab, Backing};
 use fdtable_vfs::{Object, Process};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::work::PreparedRows;
 use crate::baseline::FilesStruct;
@@ -17,9 +15,9 @@ pub(super) type Plain = Locked<FilesStruct<RcuFile<dyn Object>>>;
 
 named! {
     /// Measured configuration. Each runs in a process of its own.
-    #[derive(Serialize)]
+    #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Configuration {
+    pub(crate) enum Configuration {
         /// Coloured slabs, and descriptors in blocks.
         Ours = "slabs and blocks",
         /// Slabs that all begin alike.
@@ -55,31 +53,5 @@ impl Configuration {
             self.name()
         );
         Ok(works)
-    }
-}
-
-/// Parses the word on the command line.
-impl FromStr for Configuration {
-    type Err = anyhow::Error;
-
-    fn from_str(word: &str) -> anyhow::Result<Self> {
-        let found = Self::ALL.into_iter().find(|it| it.name() == word);
-        found.ok_or_else(|| anyhow!("no configuration is called {word}"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_configuration_matches_its_name() {
-        for configuration in Configuration::ALL {
-            assert_eq!(
-                configuration.name().parse::<Configuration>().unwrap(),
-                configuration
-            );
-        }
-        assert!("none".parse::<Configuration>().is_err());
     }
 }

@@ -4,8 +4,6 @@
 //! with nanoseconds. Between its turns the process and all its threads wait for a request.
 
 use std::io::{BufRead, Write, stdin, stdout};
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,9 +12,6 @@ use super::configuration::Configuration;
 use super::row::Row;
 use crate::child::Program;
 
-/// Internal command of the program that serves. Only the program itself uses it.
-pub const COMMAND: &str = "lmbench-subject";
-
 /// A turn takes milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -24,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// If this process has another memory configuration, or a row fails.
-pub fn serve(configuration: Configuration) -> anyhow::Result<()> {
+pub(crate) fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let works = configuration.prepare()?;
     for line in stdin().lock().lines() {
         let line = line?;
@@ -36,12 +31,6 @@ pub fn serve(configuration: Configuration) -> anyhow::Result<()> {
         out.flush()?;
     }
     Ok(())
-}
-
-/// Starts a process for one configuration. `program` has the [`COMMAND`].
-pub(super) fn start(program: &Path, configuration: Configuration) -> anyhow::Result<Program> {
-    let name = configuration.name();
-    Program::start(name, Command::new(program).args([COMMAND, name]))
 }
 
 /// Runs a row there, and returns the nanoseconds of one operation.

@@ -5,13 +5,14 @@
 //! steps of constant length.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::ptr::from_ref;
 use std::time::Instant;
 
 use serde::Serialize;
 
-use super::cachegrind::{FIRST, Geometry};
-use super::part::Program;
+use super::cachegrind::{self, FIRST, Geometry};
+use crate::part::Part;
 use crate::stats::{Samples, order};
 use fdtable_slab::{Cache, Colouring, Object};
 
@@ -82,7 +83,7 @@ impl Ring<'_> {
 ///
 /// # Errors
 /// If there is no memory, or the counting fails.
-pub(super) fn measure(rounds: usize, program: &Program) -> anyhow::Result<Walks> {
+pub(super) fn measure(rounds: usize, program: &Path) -> anyhow::Result<Walks> {
     let mut ns = [const { Vec::new() }; 2];
     let colours = with_ring(Colouring::On, |with, colours| {
         with_ring(Colouring::Off, |without, _| {
@@ -101,16 +102,28 @@ pub(super) fn measure(rounds: usize, program: &Program) -> anyhow::Result<Walks>
         colours,
         counted: COUNTED,
         simulated: FIRST,
-        with: Walked::new(with, Colouring::On, program)?,
-        without: Walked::new(without, Colouring::Off, program)?,
+        with: Walked::new(with, true, program)?,
+        without: Walked::new(without, false, program)?,
     })
 }
 
 impl Walked {
-    fn new(rounds: Vec<f64>, colouring: Colouring, program: &Program) -> anyhow::Result<Self> {
+    /// Counts the misses too: those of the program with the walk, minus those of the program
+    /// without a step.
+    fn new(ns: Vec<f64>, has_colours: bool, program: &Path) -> anyhow::Result<Self> {
+        let count = |rounds| {
+            let part = Part::Walk {
+                has_colours,
+                rounds,
+            };
+            cachegrind::count(program, &part.arguments()?)
+        };
+        let (walked, stood) = (count(COUNTED)?, count(0)?);
         Ok(Walked {
-            ns: rounds.into(),
-            misses: program.misses(colouring, COUNTED)?,
+            ns: ns.into(),
+            misses: walked
+                .zip(stood)
+                .map(|(walked, stood)| walked.first.saturating_sub(stood.first)),
         })
     }
 }
@@ -119,7 +132,12 @@ impl Walked {
 ///
 /// # Errors
 /// If there is no memory.
-pub(super) fn walk(colouring: Colouring, rounds: usize) -> anyhow::Result<()> {
+pub(crate) fn walk(has_colours: bool, rounds: usize) -> anyhow::Result<()> {
+    let colouring = if has_colours {
+        Colouring::On
+    } else {
+        Colouring::Off
+    };
     with_ring(colouring, |ring, _| {
         ring.walk(rounds);
         Ok(())
