@@ -9,7 +9,7 @@ use super::objects::{Objects, Words};
 
 /// Memory of many objects.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Footprint {
+pub(crate) struct Footprint {
     /// Size of an object, in bytes.
     pub bytes: usize,
     /// Live objects.
