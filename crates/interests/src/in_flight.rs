@@ -2,7 +2,7 @@
 //!
 //! A message with files (`SCM_RIGHTS`) holds references to them: [`SentFiles`]. A socket in a
 //! message may itself hold messages, so sockets can keep each other alive forever after their last
-//! descriptors are closed. The registry, [`InFlight`], knows which socket is in flight to which, and
+//! descriptors are closed. The registry, [`InFlight`], knows which socket is in flight to which.
 //! [`InFlight::collect`] finds those that nothing else holds, and empties their queues.
 //!
 //! ```
@@ -47,8 +47,8 @@
 //! # Which sockets are garbage
 //!
 //! 1. A socket in flight is a *candidate* if all its references are in messages.
-//! 2. A candidate is reachable if a message with it is to be received by a socket that is reachable
-//!    or is no candidate.
+//! 2. A candidate is reachable if a message with it goes to a socket that is reachable, or is no
+//!    candidate.
 //! 3. The other candidates are garbage. Only they hold each other.
 //!
 //! The registry has this graph at any time, as Linux has it since 6.10: a collection looks at no
@@ -59,7 +59,7 @@
 //! The lock of the registry is held while the counts are read one after the other. A thread that
 //! gets at a candidate meanwhile without that lock would not be noticed: it could take a reference
 //! to one socket whose count was read, and give up that to another whose count was not. To receive
-//! from a candidate, the thread holds a reference to it, and keeps that until the files are its own.
+//! from a candidate, the thread holds a reference to it, and keeps it until the files are its own.
 //! So it has gained a reference to a candidate by [`SentFiles::receive`] or [`SentFiles::peek`],
 //! which take the lock, or before the collection, and then the count shows it. (Linux has had this
 //! wrong with `MSG_PEEK` twice.) Lookups in tables go on: a descriptor holds a reference.
@@ -73,8 +73,8 @@
 //! # When to collect
 //!
 //! When a socket is released ([`InFlight::collect_after_release`]), and before a send while very
-//! many files are in flight ([`InFlight::launch`] does that). Closing the last descriptor of a cycle
-//! releases nothing: the cycle stays until the next collection.
+//! many files are in flight ([`InFlight::launch`] does that). Closing the last descriptor of a
+//! cycle releases nothing: the cycle stays until the next collection.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -335,8 +335,8 @@ impl<T: ?Sized + 'static> SentFiles<T> {
     /// queue. Until then the files are reachable, and from then on only as far as their receiver
     /// is.
     ///
-    /// Takes a lock briefly, which comes after all locks of sockets. Allocates, and ends the process
-    /// if there is no memory. May be called inside a read-side section.
+    /// Takes a lock briefly, which comes after all locks of sockets. Allocates, and ends the
+    /// process if there is no memory. May be called inside a read-side section.
     pub fn send_to(&mut self, receiver: &Mailbox) {
         self.forget_receiver(0);
         let registry = &self.registry;

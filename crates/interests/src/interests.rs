@@ -6,11 +6,11 @@
 //!
 //! # What a collection holds
 //!
-//! A collection takes the lock once for up to [`BATCH`] registrations, asks without it, and takes it
-//! once more to put back what stays. Meanwhile they are *in hand*: another collection does not find
-//! them, so one event is never reported by two. A wake-up of one in hand is noted, and puts it back
-//! into the list at the end. So none is lost; a change between the take and the answer is reported
-//! twice, which edge-triggering allows.
+//! A collection takes the lock once for up to [`BATCH`] registrations, asks without it, and takes
+//! it once more to put back what stays. Meanwhile they are *in hand*: another collection does not
+//! find them, so one event is never reported by two. A wake-up of one in hand is noted, and puts it
+//! back into the list at the end. So none is lost; a change between the take and the answer is
+//! reported twice, which edge-triggering allows.
 //!
 //! An answer counts only if the registration is still the one that was asked, which the second look
 //! under the lock decides: what was removed or modified meanwhile is not reported.
@@ -103,7 +103,7 @@ pub struct Key {
     file: NonZeroU64,
 }
 
-/// What happens to a registration that was reported.
+/// The place of a registration after it was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Mode {
@@ -150,7 +150,7 @@ enum Place {
 struct Batch<'s, T: ?Sized, V, E> {
     interests: &'s Interests<T, V>,
     asked: ArrayVec<Asked<T, V, E>, BATCH>,
-    /// Those that are ready are not reported, and stay in front.
+    /// Ready ones are not reported, and stay in front.
     only_looks: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a kernel keeps about open files outside of its tables: interest sets and files in flight.
+//! Interest sets and files in flight: the lists of open files that a kernel has beside its tables.
 //!
 //! A table of [`fdtable`] needs neither.
 //!

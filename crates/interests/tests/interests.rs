@@ -203,8 +203,8 @@ fn a_panic_loses_no_registration() {
     assert_eq!(ready(&set), ["a", "b"]);
 }
 
-/// Threads write to files while others collect them by edges. Each byte is found, and no two threads
-/// ever have one registration in hand.
+/// Threads write to files while others collect them by edges. Each byte is found, and no two
+/// threads ever have one registration in hand.
 #[test]
 fn every_edge_is_collected_by_one_thread() {
     const WRITES: usize = 5_000;

@@ -29,7 +29,7 @@ pub(super) fn collect_later<T: ?Sized + Send + Sync + 'static>(registry: &Arc<In
 
 #[cfg(any(loom, not(feature = "std")))]
 mod thread {
-    use super::{Arc, FileRef, InFlight, Vec};
+    use super::{FileRef, InFlight, Vec};
 
     pub(super) fn drop_later<T: ?Sized>(files: Vec<FileRef<T>>) {
         drop(files);

@@ -266,9 +266,8 @@ impl<T: ?Sized> Weak<T> {
     /// blocks nor allocates.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        let node = self.node.as_ref();
         // Relaxed: null comes only once, and nothing is read that it publishes.
-        node.is_none_or(|node| node.block.load(Relaxed).is_null())
+        (self.node.as_ref()).is_none_or(|node| node.block.load(Relaxed).is_null())
     }
 
     /// Returns the [identity](Ref::id) of the object, also if it has ended, or nothing if the weak
@@ -282,11 +281,7 @@ impl<T: ?Sized> Weak<T> {
     /// one.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        match (&self.node, &other.node) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Ref::ptr_eq(one, other),
-            _ => false,
-        }
+        self.node.as_ref().map(Ref::as_ptr) == other.node.as_ref().map(Ref::as_ptr)
     }
 }
 
