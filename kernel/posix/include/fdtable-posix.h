@@ -198,9 +198,8 @@ ssize_t fdt_copy_file_range(int from,
 // Allocates or frees space for a range of a file: `fallocate(2)`.
 int fdt_fallocate(int fd, int how, off_t offset, off_t length);
 
-// Announces how a file will be used, and returns the error number: `posix_fadvise(2)`. It has no
-// effect on fdtable's files.
-int fdt_posix_fadvise(int fd, off_t offset, off_t length, int advice);
+// Announces how a file will be used: `fadvise64(2)`. It has no effect on fdtable's files.
+int fdt_fadvise64(int fd, off_t offset, off_t length, int advice);
 
 // Reads ahead: `readahead(2)`. It has no effect on fdtable's files.
 ssize_t fdt_readahead(int fd, off_t _offset, size_t _count);
@@ -222,9 +221,8 @@ int fdt_chdir(const char *path);
 // Changes the working directory to an open directory: `fchdir(2)`.
 int fdt_fchdir(int fd);
 
-// Returns the path of the working directory: `getcwd(3)`. Without a buffer, allocates one with
-// `malloc`.
-char *fdt_getcwd(char *buf, size_t size);
+// Stores the path of the working directory, and returns its length with the null: `getcwd(2)`.
+ssize_t fdt_getcwd(char *buf, size_t size);
 
 // Reads directory entries: `getdents64(2)`.
 ssize_t fdt_getdents64(int fd, void *buf, size_t size);

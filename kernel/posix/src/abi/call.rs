@@ -1,6 +1,6 @@
 //! The entry and exit of every C function: the process, and errno.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_int, c_long, c_void};
 
 use fdtable::Fd;
 use fdtable_vfs::Errno;
@@ -43,9 +43,10 @@ return_values! {
     c_long => c_long: word => word;
 }
 
-impl<T> ReturnValue for *mut T {
+/// Address of a mapping.
+impl ReturnValue for *mut c_void {
     type Word = Self;
-    const FAILED: Self = std::ptr::null_mut();
+    const FAILED: Self = libc::MAP_FAILED;
 
     fn word(self) -> Self {
         self
@@ -69,15 +70,5 @@ pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>
             host::set_errno(errno);
             R::FAILED
         }
-    }
-}
-
-/// Runs the body of a call that returns the error number. errno is left unchanged.
-pub(crate) fn call_returning_errno(
-    body: impl FnOnce(&'static System) -> Result<(), Errno>,
-) -> c_int {
-    match guarded(|| body(system())) {
-        Ok(()) => 0,
-        Err(errno) => errno.errno(),
     }
 }

@@ -1,5 +1,5 @@
 //! Copies between files, allocation and write-back: `sendfile`, `copy_file_range`, `fallocate`,
-//! `posix_fadvise`, `sync`.
+//! `fadvise64`, `sync`.
 
 use std::ffi::{c_int, c_uint};
 
@@ -7,7 +7,7 @@ use fdtable::FileRef;
 use fdtable_vfs::{Errno, FallocateFlags, FileKind, RcuObject};
 use libc::{off_t, ssize_t};
 
-use crate::abi::call::{call, call_returning_errno};
+use crate::abi::call::call;
 use crate::abi::uaccess;
 use crate::fs::transfers::to_unsigned;
 use crate::host;
@@ -84,24 +84,17 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
     })
 }
 
-/// Announces how a file will be used, and returns the error number: `posix_fadvise(2)`. It has no
-/// effect on fdtable's files.
+/// Announces how a file will be used: `fadvise64(2)`. It has no effect on fdtable's files.
 #[unsafe(no_mangle)]
-pub extern "C" fn fdt_posix_fadvise(
-    fd: c_int,
-    offset: off_t,
-    length: off_t,
-    advice: c_int,
-) -> c_int {
-    call_returning_errno(|system| {
+pub extern "C" fn fdt_fadvise64(fd: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int {
+    call(|system| {
         let file = system.opened_file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
-            let host_fd = host_file.fd();
+            let fd = host_file.fd();
             // SAFETY: the call takes no pointer.
-            return match unsafe { libc::posix_fadvise(host_fd.get(), offset, length, advice) } {
-                0 => Ok(()),
-                errno => Err(Errno::from_raw(errno)),
-            };
+            return host::done(unsafe {
+                libc::syscall(libc::SYS_fadvise64, fd.get(), offset, length, advice)
+            });
         }
         if is_pipe(&file) {
             return Err(Errno::ESPIPE);

@@ -54,34 +54,23 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
     })
 }
 
-/// Returns the path of the working directory: `getcwd(3)`. Without a buffer, allocates one with
-/// `malloc`.
+/// Stores the path of the working directory, and returns its length with the null: `getcwd(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_char {
+pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> ssize_t {
     call(|system| {
         if system.routes.load().side() == Side::Host {
             // SAFETY: as the caller promises.
-            return host::check_pointer(unsafe { libc::getcwd(buf, size) });
+            return host::check(unsafe { libc::syscall(libc::SYS_getcwd, buf, size) })
+                .map(|length| length as usize);
         }
         let mut path = system.process.getcwd()?;
         path.push(0);
-        let is_given = !buf.is_null();
-        if is_given && size == 0 {
-            return Err(Errno::EINVAL);
-        }
-        if (is_given || size != 0) && size < path.len() {
+        if size < path.len() {
             return Err(Errno::ERANGE);
         }
-        let place = if is_given {
-            buf.cast()
-        } else {
-            // SAFETY: any size is valid.
-            host::check_pointer(unsafe { libc::malloc(size.max(path.len())) })?
-        };
-        // SAFETY: as the caller promises, or allocated above.
-        let copy = unsafe { uaccess::bytes_mut(place, path.len()) }?;
-        copy.copy_from_slice(&path);
-        Ok(place.cast())
+        // SAFETY: as the caller promises.
+        unsafe { uaccess::bytes_mut(buf.cast(), path.len()) }?.copy_from_slice(&path);
+        Ok(path.len())
     })
 }
 

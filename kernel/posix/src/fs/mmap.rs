@@ -65,13 +65,7 @@ pub unsafe extern "C" fn fdt_mmap(
         flags,
         offset,
     };
-    let place = call(|system| system.map(fd, &mapping));
-    // Unlike other calls, it does not report an error by null.
-    if place.is_null() {
-        libc::MAP_FAILED
-    } else {
-        place
-    }
+    call(|system| system.map(fd, &mapping))
 }
 
 impl System {

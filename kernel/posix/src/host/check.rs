@@ -19,15 +19,6 @@ pub(crate) fn done<N: Copy + PartialEq + From<i8>>(result: N) -> Result<(), Errn
     check(result).map(drop)
 }
 
-/// Converts a pointer that may be null to a result.
-pub(crate) fn check_pointer<T>(result: *mut T) -> Result<*mut T, Errno> {
-    if result.is_null() {
-        Err(errno())
-    } else {
-        Ok(result)
-    }
-}
-
 /// Returns the value that a call stores, if it succeeds.
 ///
 /// # Safety

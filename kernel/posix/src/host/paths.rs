@@ -1,12 +1,13 @@
 //! Calls of the host on paths, and host descriptors that are closed at their end.
 
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, CString, OsStr, c_int};
 use std::os::fd::RawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
-use super::check::{check_pointer, done, stored, without_cancellation};
+use super::check::{done, stored, without_cancellation};
 use super::direct::{direct, words};
 
 /// Host descriptor, which is closed at the end.
@@ -151,18 +152,13 @@ pub(crate) fn readlinkat(directory: RawFd, path: &CStr) -> Result<Vec<u8>, Errno
 
 /// Returns the absolute path without symbolic links.
 pub(crate) fn real_path(path: &CStr) -> Result<CString, Errno> {
-    // SAFETY: the path is a C string, and the result is allocated.
-    let found = check_pointer(unsafe { libc::realpath(path.as_ptr(), std::ptr::null_mut()) })?;
-    // SAFETY: the call returned a C string.
-    let path = unsafe { CStr::from_ptr(found) }.to_owned();
-    // SAFETY: `realpath` has allocated it, and nothing else uses it.
-    unsafe { libc::free(found.cast()) };
-    Ok(path)
+    let found = std::fs::canonicalize(OsStr::from_bytes(path.to_bytes()))
+        .map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
+    CString::new(found.into_os_string().into_vec()).map_err(|_| Errno::EINVAL)
 }
 
 /// Returns the working directory, or the root if it has no path.
 pub(crate) fn current_directory() -> Vec<u8> {
-    use std::os::unix::ffi::OsStringExt;
     std::env::current_dir().map_or_else(|_| b"/".to_vec(), |path| path.into_os_string().into_vec())
 }
 

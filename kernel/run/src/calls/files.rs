@@ -1,10 +1,8 @@
 //! Calls that `fdtable-posix` serves, of which each has a function of the C interface.
 
-use std::ffi::CStr;
-
 use fdtable_posix::*;
 
-use crate::abi::{address_of, call, errno};
+use crate::abi::{address_of, call};
 use crate::block::Row;
 use crate::memory::{self, pointer};
 
@@ -50,6 +48,7 @@ pub(super) const DESCRIPTORS: &[Row] = rows![
     SYS_fdatasync => fdt_fdatasync(0),
     SYS_syncfs => fdt_syncfs(0),
     SYS_sync_file_range => fdt_sync_file_range(0, 1, 2, 3),
+    SYS_fadvise64 => fdt_fadvise64(0, 1, 2, 3),
     SYS_readahead => fdt_readahead(0, 1, 2),
 ];
 
@@ -93,6 +92,7 @@ pub(super) const PATHS: &[Row] = rows![
     SYS_readlinkat => fdt_readlinkat(0, 1, 2, 3),
     SYS_chdir => fdt_chdir(0),
     SYS_fchdir => fdt_fchdir(0),
+    SYS_getcwd => fdt_getcwd(0, 1),
     SYS_getdents64 => fdt_getdents64(0, 1, 2),
 ];
 
@@ -149,9 +149,6 @@ pub(super) const LIMITS: &[Row] = rows![
 
 /// Calls that differ from the functions of the C interface.
 pub(super) const OTHERS: &[Row] = &[
-    (libc::SYS_fadvise64, |_, a| {
-        -call!(fdt_posix_fadvise(a[0], a[1], a[2], a[3]))
-    }),
     (libc::SYS_sync, |_, _| {
         fdt_sync();
         0
@@ -165,7 +162,6 @@ pub(super) const OTHERS: &[Row] = &[
         call!(fdt_fchmodat(a[0], a[1], a[2], 0))
     }),
     (libc::SYS_getdents, |_, a| old_entries(a)),
-    (libc::SYS_getcwd, |_, a| working_directory(a)),
     (libc::SYS_eventfd, |_, a| call!(fdt_eventfd(a[0], 0))),
     (libc::SYS_signalfd, |_, a| signal_descriptor(a, 0)),
     (libc::SYS_signalfd4, |_, a| signal_descriptor(a, a[3])),
@@ -187,27 +183,6 @@ fn signal_descriptor(a: &[i64; 6], flags: i64) -> i64 {
     // SAFETY: the set begins with the 64 signals of the kernel.
     unsafe { (&raw mut mask).cast::<u64>().write_unaligned(signals) };
     call!(fdt_signalfd(a[0], address_of(&mask), flags))
-}
-
-/// Returns the length of the working directory's path with the null, unlike the C library.
-fn working_directory(a: &[i64; 6]) -> i64 {
-    // The C library has another error for the first, and allocates for the second.
-    let mut own = [0; libc::PATH_MAX as usize];
-    let (place, size) = match (a[1] as usize, a[0]) {
-        (0, _) => return -i64::from(libc::ERANGE),
-        (size, 0) => (own.as_mut_ptr(), size.min(own.len())),
-        (size, place) => (pointer(place.cast_unsigned()), size),
-    };
-    // SAFETY: the guest's own call, with what it passed, or there is room for so many bytes.
-    let path = unsafe { fdt_getcwd(place, size) };
-    if path.is_null() {
-        return -i64::from(errno());
-    }
-    if a[0] == 0 {
-        return -i64::from(libc::EFAULT);
-    }
-    // SAFETY: the call has written a C string.
-    unsafe { CStr::from_ptr(path) }.count_bytes() as i64 + 1
 }
 
 /// Reads directory entries in the old layout, where the type is the last byte of a record. Records
