@@ -15,7 +15,7 @@ use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::{Ref, SlotRef};
 use fdtable_objects::radix;
 use fdtable_sync::bitmap::{BITS, bits_of};
-use fdtable_sync::{rcu, unwind};
+use fdtable_sync::{fence, rcu, unwind};
 
 use crate::fd::index_of;
 use crate::rare::Woken;
@@ -225,6 +225,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flag: FdFlags,
         each: impl FnMut(ClosedFiles<T>),
     ) -> Result<(), Error> {
+        // Pairs with the fence of a look for a free descriptor: a thread that has found another one
+        // free, after it set a flag, is not later than this call.
+        fence::full();
         if !self.has_had(flag) {
             return Ok(());
         }

@@ -29,8 +29,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
         // A thread that finds the file also finds the flags of its open: they were written before.
         leaf.borrow(bit).ok_or(Error::BadFd)?;
-        let is_cloexec = leaf.cloexec.test(bit);
-        // After the look: a call that sets both flags has noted them before.
+        // A call that sets both flags has noted them before: then the note is visible.
+        let is_cloexec = leaf.cloexec.test_acquire(bit);
         if self.has_had(FdFlags::CLOFORK) {
             let found = self.find_in(&leaf, index, bit);
             let (_, data) = found.ok_or(Error::BadFd)?;

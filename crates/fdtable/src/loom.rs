@@ -878,3 +878,42 @@ fn an_open_after_ebadf_from_a_range_takes_no_higher_descriptor() {
         fates.check(files);
     });
 }
+
+/// An exec leaves a descriptor open that had the flag before the exec: a close found another
+/// descriptor free, and so came before an open that the exec followed.
+#[test]
+fn an_exec_meets_the_first_flag_of_a_table() {
+    explore(2, || {
+        let (fates, files) = table(&[0, 4]);
+        let other = spawn(&files, |files| {
+            let flagged = files.dup3(4, 5, FdFlags::CLOEXEC).map(drop);
+            assert_eq!(flagged, Ok(()));
+            files.close(1).map(drop)
+        });
+        assert_eq!(files.dup3(0, 1, NONE).map(drop), Ok(()));
+        assert_eq!(files.close_on_exec(drop), Ok(()));
+        if join(other) == Err(Error::BadFd) {
+            assert_eq!(get(&files, 5), Err(Error::BadFd));
+        }
+        fates.check(files);
+    });
+}
+
+/// A look finds one of two flags that were set at once, before the table had either.
+#[test]
+fn a_look_meets_a_call_that_sets_both_flags() {
+    explore(2, || {
+        let (fates, files) = table(&[0]);
+        assert_eq!(files.set_word(0, 7), Ok(0));
+        assert_eq!(files.fd_flags(0), Ok(NONE));
+        let setter = spawn(&files, |files| {
+            // The first section of a thread takes a fence.
+            drop(rcu::read_lock());
+            files.set_fd_flags(0, FdFlags::all())
+        });
+        let flags = files.fd_flags(0);
+        assert!([Ok(NONE), Ok(FdFlags::all())].contains(&flags), "{flags:?}");
+        assert_eq!(join(setter), Ok(()));
+        fates.check(files);
+    });
+}

@@ -380,7 +380,8 @@ pub(crate) fn set_cloexec<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags)
     if before {
         leaf.cloexec.clear(bit);
     } else {
-        leaf.cloexec.set(bit);
+        // With the notes of flags, for a thread that finds it.
+        leaf.cloexec.set_release(bit);
     }
 }
 

@@ -63,17 +63,26 @@ impl Word {
         self.bits() & mask(bit) != 0
     }
 
+    /// Returns true if `bit` is set. If true, writes before [`set_release`](Self::set_release) set
+    /// it are visible.
+    #[inline]
+    pub fn test_acquire(&self, bit: usize) -> bool {
+        // Acquire: pairs with the release in `set_release`.
+        self.0.load(Acquire) & mask(bit) != 0
+    }
+
     /// Sets `bit`. For words that a lock guards: a concurrent change may be lost.
     #[inline]
     pub fn set(&self, bit: usize) {
         self.0.store(self.bits() | mask(bit), Relaxed);
     }
 
-    /// Like [`set`](Self::set), and releases earlier writes to a thread that finds the word full by
+    /// Like [`set`](Self::set), and releases earlier writes to a thread that finds the bit by
+    /// [`test_acquire`](Self::test_acquire), or the word full by
     /// [`is_full_acquire`](Self::is_full_acquire).
     #[inline]
     pub fn set_release(&self, bit: usize) {
-        // Release: pairs with the acquire in `is_full_acquire`.
+        // Release: pairs with the acquire in `test_acquire` and `is_full_acquire`.
         self.0.store(self.bits() | mask(bit), Release);
     }
 
