@@ -30,6 +30,7 @@ const COUNTS: &[(&str, &[&str], Kind)] = &[
     ("crates/objects", &["crates/objects"], Kind::Lines),
     ("crates/fdtable", &["crates/fdtable"], Kind::Lines),
     ("crates/listing", &["crates/listing"], Kind::Lines),
+    ("crates/interests", &["crates/interests"], Kind::Lines),
     ("crates/capi", &["crates/capi"], Kind::Lines),
     ("kernel", &["kernel"], Kind::Lines),
     ("lab+xtask", &["lab", "xtask"], Kind::Lines),

@@ -123,7 +123,7 @@ impl Process {
     pub fn unshare(&mut self, flags: CloneFlags) -> Result<(), Errno> {
         check(flags)?;
         if flags.contains(CloneFlags::FILES) && self.shares_files() {
-            self.files = fork(&self.files)?;
+            self.files = copy(&self.files)?;
             let locks = Arc::new(TableLocks::new());
             self.group = Arc::new(self.group.with(self.id(), locks));
         }
@@ -174,6 +174,14 @@ impl Process {
 /// Forks a table into a slab: allocating and freeing it is fast there.
 fn fork(files: &Files<RcuObject>) -> Result<SlabArc<Files<RcuObject>>, Error> {
     SlabArc::try_new_with(Files::new(), |child| files.fork_into(child))
+}
+
+/// Copies a table, also the descriptors that no fork keeps.
+fn copy(files: &Files<RcuObject>) -> Result<SlabArc<Files<RcuObject>>, Error> {
+    SlabArc::try_new_with(Files::new(), |copy| {
+        *copy = files.fork_keeping(|_, _, _| true)?;
+        Ok(())
+    })
 }
 
 fn check(flags: CloneFlags) -> Result<(), Errno> {
