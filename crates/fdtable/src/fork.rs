@@ -51,6 +51,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory for the child's table; no reference is
     /// left behind.
+    ///
+    /// # Panics
+    /// If the hook or `Drop` of a file does whose last reference it drops, which has had `CLOFORK`.
     #[doc(alias = "dup_fd")]
     #[doc(alias = "unshare")]
     #[doc(alias = "CLONE_FILES")]
@@ -79,6 +82,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork); `child` is empty.
+    ///
+    /// # Panics
+    /// As [`fork`](Self::fork); `child` is the fork then, without the quarantine.
     pub fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
         if !child.is_new() {
             *child = Self::new();

@@ -35,7 +35,8 @@ type Pair<T> = (Ref<T>, Ref<T>);
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens two files at the two lowest free descriptors, or neither, like `pipe(2)` and
     /// `socketpair(2)`. Both descriptors are taken atomically, and a call that fails leaves no
-    /// trace: no other call sees one of them taken. A lookup may find the first before the second.
+    /// trace: no other call sees one of them taken, unless there is no memory for
+    /// [`CLOFORK`](FdFlags::CLOFORK). A lookup may find the first before the second.
     /// May wait for the lock, and allocates when the table grows.
     ///
     /// ```

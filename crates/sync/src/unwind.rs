@@ -5,6 +5,9 @@
 //! nothing else. The loop continues, the second step is done, and then the panic propagates to the
 //! caller, as in `Vec` when the drop of one of its elements panics.
 //!
+//! The rest is done while the thread unwinds, as there: code that asks `thread::panicking` is told
+//! so.
+//!
 //! At most one panic propagates out of a call. Each other one is *contained*: the panic hook of
 //! `std` has reported it, its payload is dropped, and it is counted ([`contained_panics`]). So
 //! every panic either propagates out of a call or is counted. These are contained:

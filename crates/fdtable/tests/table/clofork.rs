@@ -216,6 +216,15 @@ fn exec_clears_it_and_keeps_the_descriptor() {
     }
 }
 
+/// Sets a flag when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// One descriptor in each leaf has the flag all the time, one never, and one now and then: then
 /// together with close-on-exec. No fork and no look finds a half of a change.
 #[test]
@@ -229,6 +238,8 @@ fn forks_and_looks_beside_changes_see_each_change_at_once() {
     }
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        // Also if an assertion fails, or the threads go on.
+        let _ends = Ends(&done);
         for base in LEAVES {
             let (files, done) = (&files, &done);
             scope.spawn(move || {
@@ -256,7 +267,6 @@ fn forks_and_looks_beside_changes_see_each_change_at_once() {
                 assert!([Ok(NONE), Err(Error::BadFd)].contains(&child.fd_flags(base + 2)));
             }
         }
-        done.store(true, Relaxed);
     });
     assert_eq!(files.open_count(), 9);
 }
