@@ -62,9 +62,10 @@
 //!
 //! # Safety
 //! A table is valid from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` until its one
-//! [`fdt_file_put`], and an `fdt_weak` until its one [`fdt_weak_put`]; a reservation until its one [`fdt_table_install`], [`fdt_table_install_data`]
-//! or [`fdt_table_cancel`], and its table outlives it. The functions that are passed to a table are
-//! called on any thread, and do not unwind.
+//! [`fdt_file_put`], and an `fdt_weak` until its one [`fdt_weak_put`]; a reservation until its one
+//! [`fdt_table_install`], [`fdt_table_install_data`] or [`fdt_table_cancel`], and its table
+//! outlives it. The functions that are passed to a table are called on any thread, and do not
+//! unwind.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 // The names are those of C.

@@ -6,7 +6,7 @@
 //! [`InFlight::collect`] finds those that nothing else holds, and empties their queues.
 //!
 //! ```
-//! use std::sync::{Arc, Mutex};
+//! use std::sync::Mutex;
 //!
 //! use fdtable::{FdFlags, FileRef, Files};
 //! use fdtable_interests::in_flight::{Holder, InFlight, Mailbox, SentFiles};

@@ -50,7 +50,7 @@ const LAST: usize = 1;
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
 /// use fdtable::{FdFlags, FileRef, Files};
-/// use fdtable_interests::{Error, Interests, Key, Mode};
+/// use fdtable_interests::{Error, Interests, Mode};
 ///
 /// struct Pipe(AtomicUsize);
 ///

@@ -35,7 +35,7 @@ impl From<FdData> for fdt_data {
     }
 }
 
-/// What was closed or replaced.
+/// File and data of a descriptor that was closed or replaced.
 type Closed = (ClosedFile<Rcu<Object>>, FdData);
 
 /// Opens `object` at the lowest free descriptor, with data.

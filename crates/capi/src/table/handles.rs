@@ -52,7 +52,7 @@ pub(super) unsafe fn box_from_raw<T>(handle: *mut T) -> T {
 /// `EFAULT` if it is null.
 ///
 /// # Safety
-/// What is not null is not freed yet.
+/// A value that is not null is not freed yet.
 #[inline(always)]
 pub(super) unsafe fn box_ref<'t, T>(handle: *const T) -> Result<&'t T, Errno> {
     // SAFETY: as the caller promises.

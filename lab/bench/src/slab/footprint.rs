@@ -11,13 +11,13 @@ use super::objects::{Objects, Words};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Footprint {
     /// Size of an object, in bytes.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
     /// Live objects.
-    pub live: usize,
+    pub(crate) live: usize,
     /// Bytes by which the resident set has grown.
-    pub resident: usize,
+    pub(crate) resident: usize,
     /// Bytes that the heap has from the system, if it reports them.
-    pub taken: Option<usize>,
+    pub(crate) taken: Option<usize>,
 }
 
 impl Footprint {
