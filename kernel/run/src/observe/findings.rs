@@ -72,7 +72,7 @@ impl Finding {
         let call = trace::name(event.call);
         let (process, thread) = (event.process, event.thread);
         let _ = writeln!(self.events, "event {call} {process} {thread} {what}");
-        for &place in &event.stack {
+        for &place in event.stack.iter() {
             let file = unwind::file(place).unwrap_or_default();
             let _ = writeln!(self.events, "at {:x} {file}", place.address);
         }

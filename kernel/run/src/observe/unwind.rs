@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
+use std::sync::Arc;
 
 use fdtable_posix::runner::maps;
 use gimli::{
@@ -34,7 +35,7 @@ const ROWS: usize = 1 << 16;
 const TABLE: u64 = 64 << 20;
 
 /// The frames of a stack, the innermost first.
-pub(super) type Stack = Box<[Place]>;
+pub(super) type Stack = Arc<[Place]>;
 
 /// Code of the guest. It stays valid when the file is unmapped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +110,8 @@ struct Unwinder {
     is_current: bool,
     rows: HashMap<u64, (Place, Option<Row>)>,
     context: UnwindContext<usize>,
+    /// The stack that is being recorded.
+    stack: Vec<Place>,
 }
 
 static UNWINDER: Guarded<Option<Unwinder>> = Guarded::new(None);
@@ -121,6 +124,7 @@ fn with<R>(f: impl FnOnce(&mut Unwinder) -> R) -> R {
         is_current: false,
         rows: HashMap::new(),
         context: UnwindContext::new(),
+        stack: Vec::new(),
     }))
 }
 
@@ -136,7 +140,10 @@ pub(super) fn file(place: Place) -> Option<String> {
 
 /// Notes that the guest may have mapped code.
 pub(super) fn map_code() {
-    with(|unwinder| unwinder.is_current = false);
+    with(|unwinder| {
+        unwinder.is_current = false;
+        unwinder.rows.retain(|_, (place, _)| place.file.is_some());
+    });
 }
 
 /// Notes that the guest has unmapped a range.
@@ -154,7 +161,7 @@ pub(super) fn unmap(unmapped: &Range<u64>) {
 
 impl Unwinder {
     fn stack(&mut self, call: &Call) -> Stack {
-        let mut stack = Vec::with_capacity(DEPTH);
+        self.stack.clear();
         let mut registers = Registers {
             rip: call.rip,
             rsp: call.rsp,
@@ -162,9 +169,9 @@ impl Unwinder {
         };
         // The address of a caller is behind its call, which may be the last of its function.
         let mut behind = 0;
-        while stack.len() < DEPTH {
+        while self.stack.len() < DEPTH {
             let (place, row) = self.row(registers.rip - behind);
-            stack.push(place);
+            self.stack.push(place);
             behind = match row {
                 Some(row) if row.is_signal => 0,
                 _ => 1,
@@ -174,7 +181,7 @@ impl Unwinder {
                 _ => break,
             }
         }
-        stack.into()
+        Arc::from(&*self.stack)
     }
 
     /// Returns the place of an address, and its row if it has one.
@@ -184,29 +191,23 @@ impl Unwinder {
         }
         // A call at a rewritten site continues in its stub.
         let at = patch::original(address).unwrap_or(address);
-        let found = match self.module(at) {
-            Some(index) => {
-                let module = &mut self.modules[index];
-                let place = Place {
-                    file: Some(module.name),
-                    address: at - module.bias,
-                };
-                let path = &self.names[module.name as usize];
-                (place, module.row(at, path, &mut self.context))
-            }
-            None => {
-                let place = Place {
-                    file: None,
-                    address: at,
-                };
-                (place, None)
-            }
+        let mut place = Place {
+            file: None,
+            address: at,
         };
+        let mut row = None;
+        if let Some(index) = self.module(at) {
+            let module = &mut self.modules[index];
+            place.file = Some(module.name);
+            place.address = at.wrapping_sub(module.bias);
+            let path = &self.names[module.name as usize];
+            row = module.row(at, path, &mut self.context);
+        }
         if self.rows.len() >= ROWS {
             self.rows.clear();
         }
-        self.rows.insert(address, found);
-        found
+        self.rows.insert(address, (place, row));
+        (place, row)
     }
 
     /// Returns the index of the module with an address.
