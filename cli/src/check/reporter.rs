@@ -16,9 +16,6 @@ use crate::arguments::Leaks;
 /// The most bytes of a message: more than a socket takes by default.
 const MESSAGE: usize = 1 << 20;
 
-/// The function at which the stack of a program ends for a person.
-const MAIN: &str = "main";
-
 /// Identity of a finding that occurs again: its kind, and its stacks.
 type Key = (String, Vec<Vec<String>>);
 
@@ -205,7 +202,7 @@ impl Reporter {
     }
 }
 
-/// Returns the functions of a stack, up to `main`.
+/// Returns the functions of a stack, up to the first one of the program.
 fn stack(symbols: &mut Symbols, event: &Event) -> Vec<Frame> {
     let mut all = Vec::new();
     for place in &event.places {
@@ -213,9 +210,14 @@ fn stack(symbols: &mut Symbols, event: &Event) -> Vec<Frame> {
         let last = all
             .last()
             .and_then(|frame: &Frame| frame.function.as_deref());
-        if last == Some(MAIN) {
+        if last.is_some_and(is_main) {
             break;
         }
     }
     all
+}
+
+/// Returns true for the first function of a program in C, Go or Rust: its callers are of the language.
+fn is_main(function: &str) -> bool {
+    ["main", "main.main"].contains(&function) || function.ends_with("::main")
 }

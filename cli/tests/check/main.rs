@@ -25,7 +25,8 @@ fn bug(name: &str) -> PathBuf {
 }
 
 fn is_installed(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output();
+    let script = format!("command -v {program}");
+    let found = Command::new("sh").args(["-c", &script]).output();
     found.is_ok_and(|output| output.status.success())
 }
 
@@ -44,15 +45,18 @@ fn built(name: &str, folder: &Path, options: &[&str]) -> Vec<String> {
     }
     let program = folder.join(stem);
     let mut compiler = match kind {
+        "go" => Command::new("go"),
         "rs" => Command::new("rustc"),
         "cc" => Command::new("c++"),
         _ => Command::new("cc"),
     };
     match kind {
         "rs" => compiler.args(["-g", "-C", "opt-level=1"]),
+        // Without inlined functions.
+        "go" => compiler.args(["build", "-gcflags=-l"]),
         _ => compiler.args(["-g", "-O1", "-fno-inline", "-w", "-pthread"]),
     };
-    compiler.args(options).arg(&source).arg("-o").arg(&program);
+    compiler.args(options).arg("-o").arg(&program).arg(&source);
     let output = compiler.output().expect("a compiler");
     assert!(output.status.success(), "{output:?}");
     vec![text(&program)]
@@ -125,6 +129,14 @@ fn portable(report: &str, folder: &Path, name: &str) -> String {
 /// Fails unless a program with a fault has the findings that are written beside it.
 #[track_caller]
 fn finds(name: &str) {
+    let needs = match name.rsplit('.').next() {
+        Some("go") => "go",
+        Some("py") => "python3",
+        _ => "sh",
+    };
+    if !is_installed(needs) {
+        return eprintln!("skipped: {needs} is not installed");
+    }
     let folder = folder(&name.replace('.', "-"));
     let program = built(name, &folder, &[]);
     let leaks = match name {
@@ -180,6 +192,7 @@ gallery! {
     a_double_close_in_python_is_found: "double_close.py",
     a_use_after_close_in_a_shell_is_found: "use_after_close.sh",
     a_double_close_in_rust_is_found: "double_close.rs",
+    a_double_close_in_go_is_found: "double_close.go",
     a_double_close_in_cpp_is_found: "double_close.cc",
     a_double_close_in_a_handler_is_found: "close_in_handler.c",
 }
@@ -226,10 +239,7 @@ fn nothing_is_found_in_programs_without_faults() {
             "+",
         ],
     ];
-    for program in programs
-        .iter()
-        .filter(|words| words[0] == "sh" || is_installed(words[0]))
-    {
+    for program in programs.iter().filter(|words| is_installed(words[0])) {
         let words: Vec<String> = program.iter().map(|word| (*word).to_owned()).collect();
         let output = check(&["--leaks=no"], &words, &folder);
         let report = errors(&output);
