@@ -3,10 +3,9 @@
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::Acquire;
-use core::sync::atomic::fence;
 
 use fdtable::rcu::{self, Effect, Head};
+use fdtable_sync::fence;
 
 use super::{box_ref, fdt_table, handles, with_errno, without_freezer};
 use crate::environment::enter;
@@ -116,8 +115,9 @@ pub unsafe extern "C" fn fdt_table_acquire(
                 return Err(Errno::EBADF);
             }
             refused = object;
-            // Acquire: the slot was emptied before the table's reference to the object was dropped.
-            fence(Acquire);
+            // The slot was emptied before the table's reference to the object was dropped: the next
+            // look finds that.
+            fence::full();
         }
     })
 }
