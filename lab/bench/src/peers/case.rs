@@ -36,6 +36,8 @@ pub(super) enum Work {
     /// Opens an object of the thread's own and closes it: the same counted reference moves in and
     /// out, where the table holds references.
     OpenClose,
+    /// Takes one more reference to an object of the thread's own, opens it, and closes it.
+    OpenCloseClone,
     /// Creates an object, opens it, and closes it, which frees it.
     OpenCloseNew,
     /// Of 20 operations 9 lookups, an open, 9 lookups, and a close of the opened descriptor.
@@ -49,13 +51,14 @@ pub(super) const LOOKUPS_BETWEEN: usize = 9;
 
 impl Case {
     /// Every case, in the order of the report.
-    pub(super) const ALL: [Case; 9] = [
+    pub(super) const ALL: [Case; 10] = [
         Case::of(Work::Borrowed, 1),
         Case::of(Work::Borrowed, 2),
         Case::of(Work::Owned, 1),
         Case::of(Work::Owned, 2),
         Case::of(Work::OpenClose, 1),
         Case::of(Work::OpenClose, 2),
+        Case::of(Work::OpenCloseClone, 1),
         Case::of(Work::OpenCloseNew, 1),
         Case::of(Work::OpenCloseNew, 2),
         Case::of(Work::Mixed, 2),
@@ -69,7 +72,7 @@ impl Case {
     pub(super) fn open(self) -> u32 {
         match self.work {
             Work::Owned | Work::Mixed => LIVE * self.threads as u32,
-            Work::Borrowed | Work::OpenClose | Work::OpenCloseNew => LIVE,
+            _ => LIVE,
         }
     }
 
@@ -100,6 +103,7 @@ impl fmt::Display for Work {
             Work::Borrowed => "borrowed",
             Work::Owned => "owned",
             Work::OpenClose => "open and close",
+            Work::OpenCloseClone => "open and close, clone",
             Work::OpenCloseNew => "open and close, new",
             Work::Mixed => "mixed",
         })

@@ -92,9 +92,11 @@ impl Rival for Foreign {
 
     fn turn(&mut self, case: Case, length: Duration, round: usize) -> anyhow::Result<Option<f64>> {
         self.send_sequences(case)?;
+        let Some(word) = word(case.work) else {
+            return Ok(None);
+        };
         let request = format!(
-            "turn {} {} {} {} {round}",
-            word(case.work),
+            "turn {word} {} {} {} {round}",
             case.threads,
             case.open(),
             length.as_nanos()
@@ -122,15 +124,16 @@ impl Rival for Foreign {
     }
 }
 
-/// Returns the word for it in a request.
-fn word(work: Work) -> &'static str {
-    match work {
+/// Returns the word for it in a request, if programs do it.
+fn word(work: Work) -> Option<&'static str> {
+    Some(match work {
         Work::Borrowed => "borrowed",
         Work::Owned => "owned",
         Work::OpenClose => "open_close",
         Work::OpenCloseNew => "open_close_new",
         Work::Mixed => "mixed",
-    }
+        Work::OpenCloseClone => return None,
+    })
 }
 
 #[cfg(test)]

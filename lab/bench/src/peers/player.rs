@@ -138,6 +138,10 @@ impl<S: Subject> Filled<S> {
                 file = file.take().and_then(|it| self.move_pairs(it));
                 counted(file.is_some(), PAIRS)
             }),
+            Work::OpenCloseClone => Box::new(move || {
+                let pairs = file.as_ref().and_then(|it| self.clone_pairs(it));
+                counted(pairs.is_some(), PAIRS)
+            }),
             Work::OpenCloseNew => {
                 Box::new(move || counted(self.new_pairs(round as u64).is_some(), PAIRS))
             }
@@ -175,6 +179,16 @@ impl<S: Subject> Filled<S> {
             file = self.table.take(black_box(key))?;
         }
         Some(file)
+    }
+
+    /// Opens a further reference and closes it: the measured loop.
+    #[inline(never)]
+    fn clone_pairs(&self, file: &S::File) -> Option<()> {
+        for _ in 0..PAIRS {
+            let key = self.table.open(file.another())?;
+            self.table.close(black_box(key))?;
+        }
+        Some(())
     }
 
     /// Creates an object, opens it, and closes it: the measured loop.

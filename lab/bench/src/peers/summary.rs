@@ -16,7 +16,12 @@ const KINDS: [(&str, &[Work]); 2] = [
     ("lookups", &[Work::Borrowed, Work::Owned]),
     (
         "changes",
-        &[Work::OpenClose, Work::OpenCloseNew, Work::Mixed],
+        &[
+            Work::OpenClose,
+            Work::OpenCloseClone,
+            Work::OpenCloseNew,
+            Work::Mixed,
+        ],
     ),
 ];
 
@@ -101,6 +106,10 @@ fn allocation(rows: &[Row], report: &mut Report) {
         let both = pairs(rival, threads).zip(pairs(ANY, threads));
         report.ratio(key, both.map(|(theirs, ours)| theirs.over(ours)));
     }
+    let clones = |name| find(name)?.ns(Case::of(Work::OpenCloseClone, 1));
+    let both = clones(MUTEX_SLAB).zip(clones(LOWEST));
+    let ratio = both.map(|(theirs, ours)| theirs.over(ours));
+    report.ratio("alloc.clone_pair_vs_slab_1t", ratio);
     let bytes = find(LOWEST).and_then(|row| row.bytes_per_descriptor);
     report.figure("alloc.bytes_per_slot", bytes);
 }

@@ -50,6 +50,7 @@ fn a_tiny_run_has_every_table_and_every_figure() {
         "alloc.any_pair_vs_slab_1t",
         "alloc.any_pair_vs_slab_2t",
         "alloc.any_pair_vs_sharded_slab_2t",
+        "alloc.clone_pair_vs_slab_1t",
     ];
     assert_eq!(keys[..expected.len()], expected);
     assert_eq!(
