@@ -40,7 +40,7 @@ fn shares(limit: c_int) -> Range<c_int> {
     limit / 2..limit
 }
 
-/// Starts the supervisor, for this process and all that it makes. It [traces](begin_tracing) them
+/// Starts the supervisor, for this process and all that it makes. It [traces][begin_tracing] them
 /// later. Call it once, while the process has one thread. It has called [`rcu::use_ticks`], which
 /// the supervisor inherits.
 ///
