@@ -10,8 +10,8 @@ fn main() {
     println!("cargo::rerun-if-changed={}", script.display());
     println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
     println!("cargo::rustc-link-arg-bins=-Wl,-z,max-page-size=0x200000");
-    // What unwinds is linked into the program: each start would map and initialize a library more,
-    // and each fork copy its mappings.
+    // The program has the unwinder in itself: as a library, each start would map and initialize it,
+    // and each fork would copy its mappings.
     let out = std::env::var("OUT_DIR").expect("cargo sets it");
     std::fs::write(Path::new(&out).join("libgcc_s.so"), "INPUT ( -lgcc_eh )\n").expect("a script");
     println!("cargo::rustc-link-search=native={out}");

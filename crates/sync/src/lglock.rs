@@ -62,10 +62,13 @@ impl<T> LgLock<T> {
         Self::try_with_parts(count, make)
     }
 
-    /// Makes so many parts, a power of two: one is like an ordinary lock. Allocates.
+    /// Makes `count` parts, a power of two: one is like an ordinary lock. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the parts.
+    ///
+    /// # Panics
+    /// If `count` is not a power of two.
     pub fn try_with_parts(
         count: usize,
         mut make: impl FnMut(usize) -> T,
