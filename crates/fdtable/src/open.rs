@@ -352,7 +352,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Finds the first leaf at or after `index` that has room. Makes sure that it can be written,
     /// and leaves `index` there, or where it failed or was interrupted: all leaves from the first
     /// one on up to there are full.
-    fn find_free(
+    pub(crate) fn find_free(
         &self,
         writer: &mut WriteGuard<'_, T>,
         index: &mut usize,

@@ -166,6 +166,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
         let mut fds = [Fd::MIN; 2];
         let mut writer = self.tree.write();
+        // While this thread waited for the lock, another one may have moved the hint.
+        let pair = match self.open_pair_hinted(pair, flags, LockMode::Try) {
+            Ok(fds) => return Ok(fds),
+            Err(pair) => pair,
+        };
         // Until the files are there, a call that asks for one of them by name finds it reserved.
         self.search_several(&mut writer, &mut fds, flags, |_| Ok(()))?;
         let [first, second] = fds;
@@ -225,7 +230,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             self.free_due(writer);
             prepare(writer)?;
             let taken = match self.take_in_one_leaf(writer, fds, flags) {
-                Ok(Some(Taken::TooFew)) => self.take_in_leaves(writer, fds, flags, &mut budget),
+                Ok(Some(Taken::TooFew)) => match self.take_in_two_leaves(writer, fds, flags) {
+                    Ok(Some(Taken::TooFew)) => self.take_in_leaves(writer, fds, flags, &mut budget),
+                    taken => taken,
+                },
                 // Descriptors in quarantine are given out before the table counts as full.
                 Err(Error::TooManyFiles) if self.can_free_one(writer) => {
                     self.take_in_leaves(writer, fds, flags, &mut budget)
@@ -258,6 +266,41 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             take_some(leaf, index, free, fds, flags);
             Taken::All
         })
+    }
+
+    /// Takes all in the leaf of the hint and the next one with a free descriptor, if these have
+    /// enough. Returns nothing if the search has to begin anew.
+    fn take_in_two_leaves(
+        &self,
+        writer: &mut WriteGuard<'_, T>,
+        fds: &mut [Fd],
+        flags: FdFlags,
+    ) -> Result<Option<Taken>, Error> {
+        let first = self.free_hint.hinted();
+        let mut next = writer.next_not_full(first + 1);
+        match self.find_free(writer, &mut next, &mut Budget::of_one_hold()) {
+            Ok(Scan::Found) => {}
+            Ok(Scan::Interrupted) => return Ok(None),
+            Err(Error::TooManyFiles) => return Ok(Some(Taken::TooFew)),
+            Err(error) => return Err(error),
+        }
+        // With both locked, the check of the lists: what is below them and between them is taken.
+        let leaves = [writer.lock_leaf(first), writer.lock_leaf(next)];
+        // weaken: two-leaves-whose-lists-are-not-checked
+        if self.free_hint.is_marked() {
+            return Ok(None);
+        }
+        let [Some(mut first_leaf), Some(mut next_leaf)] = leaves else {
+            return Ok(None);
+        };
+        let free_of = |leaf: &LeafGuard<'_, T>, index| !leaf.open.bits() & self.below_limit(index);
+        let free = [free_of(&first_leaf, first), free_of(&next_leaf, next)];
+        if ((free[0].count_ones() + free[1].count_ones()) as usize) < fds.len() {
+            return Ok(Some(Taken::TooFew));
+        }
+        let taken = take_some(&mut first_leaf, first, free[0], fds, flags);
+        take_some(&mut next_leaf, next, free[1], &mut fds[taken..], flags);
+        Ok(Some(Taken::All))
     }
 
     /// Takes all, wherever they are, while no other thread can change the table. Returns nothing if
