@@ -66,15 +66,6 @@ extern "C" {
 // Creates a counter: `eventfd(2)`.
 int fdt_eventfd(unsigned int initial, int flags);
 
-// Creates a timer: `timerfd_create(2)`.
-int fdt_timerfd_create(int clock, int flags);
-
-// Sets a timer: `timerfd_settime(2)`.
-int fdt_timerfd_settime(int fd, int flags, const struct itimerspec *new_, struct itimerspec *old);
-
-// Returns the setting of a timer: `timerfd_gettime(2)`.
-int fdt_timerfd_gettime(int fd, struct itimerspec *spec);
-
 // Creates an epoll: `epoll_create(2)`.
 int fdt_epoll_create(int size);
 
@@ -100,6 +91,15 @@ int fdt_epoll_pwait2(int epfd,
                      int most,
                      const struct timespec *timeout,
                      const sigset_t *mask);
+
+// Creates a timer: `timerfd_create(2)`.
+int fdt_timerfd_create(int clock, int flags);
+
+// Sets a timer: `timerfd_settime(2)`.
+int fdt_timerfd_settime(int fd, int flags, const struct itimerspec *new_, struct itimerspec *old);
+
+// Returns the setting of a timer: `timerfd_gettime(2)`.
+int fdt_timerfd_gettime(int fd, struct itimerspec *spec);
 
 // Creates a file that reports changes of host files: `inotify_init(2)`.
 int fdt_inotify_init(void);

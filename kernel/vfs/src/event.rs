@@ -1,20 +1,15 @@
-//! Readiness: wait queues, `poll`, `epoll`, `eventfd` and `timerfd`, and signals about it.
+//! Readiness: wait queues, `poll`, `epoll` and `eventfd`, and signals about it.
 
 pub(crate) mod async_io;
-mod clock;
-mod count_file;
 mod epoll;
 mod eventfd;
 mod events;
 mod poll;
 mod pollee;
 mod sleeper;
-mod timerfd;
 mod wait_queue;
 
 pub use async_io::{IoSignal, Owner, OwnerKind, SignalReason, SignalSender};
-pub use clock::Clock;
-pub use count_file::{Count, CountFile};
 pub(crate) use epoll::as_epoll;
 pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, HostSet, HostWait};
 pub use eventfd::{EventFd, EventFdFlags};
@@ -23,6 +18,4 @@ pub use fdtable_parker::{Restart, Wake, interrupt};
 pub(crate) use poll::Poll;
 pub use pollee::{FileId, Pollee, Watcher};
 pub use sleeper::{Limit, Sleeper, run_before_sleeps, wait};
-pub(crate) use timerfd::as_timerfd;
-pub use timerfd::{ITimerSpec, TimerFd, TimerFdFlags, TimerFlags};
 pub use wait_queue::{Ticket, WaitQueue, Wakeups};

@@ -16,7 +16,7 @@
 //! | `process/splices.rs` | `splice`, `tee`, `vmsplice` |
 //! | `process/locks.rs` | `fcntl` locks, `flock` |
 //! | `process/async_io.rs` | owner and signal of an open file |
-//! | `process/events.rs` | `eventfd`, `timerfd`, `epoll` |
+//! | `process/events.rs` | `eventfd`, `epoll` |
 //! | `process/polling.rs`, `process/select.rs` | `poll`, `select` |
 //!
 //! `process/context.rs` has the working directory, the umask and the user.

@@ -11,8 +11,8 @@ use fdtable_vfs::{Errno, OpenFlags, Process, RcuObject};
 
 use crate::abi::routing::Routes;
 use crate::abi::trace::Trace;
-use crate::host;
 use crate::host::file::{HostFile, Keep, OpenHostFd};
+use crate::host::{self, OwnedHostFd};
 
 /// The process, and the routing of paths. Each process of a tree that shares a kernel has its own,
 /// in memory of its own.
@@ -144,11 +144,11 @@ impl System {
     /// Moves a new host descriptor into the table, and closes it on failure. `cloexec` is 0 for a
     /// descriptor without `FD_CLOEXEC`.
     pub(crate) fn adopt_new(&self, host_fd: c_int, cloexec: c_int) -> Result<Fd, Errno> {
+        let file = HostFile::own(OwnedHostFd(host_fd))?;
         let flags = match cloexec {
-            0 => FdFlags::empty(),
-            _ => FdFlags::CLOEXEC,
+            0 => OpenFlags::empty(),
+            _ => OpenFlags::CLOEXEC,
         };
-        self.adopt(host_fd, flags)
-            .inspect_err(|_| host::close(host_fd))
+        self.process.install(flags, || Ok(file))
     }
 }

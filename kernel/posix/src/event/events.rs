@@ -1,4 +1,4 @@
-//! Event files: `eventfd`, `timerfd` and `epoll`.
+//! Event files: `eventfd` and `epoll`.
 
 use std::any::Any;
 use std::ffi::{c_int, c_uint};
@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 
 use fdtable::FileRef;
 use fdtable_vfs::event::{
-    Clock, Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events,
-    ITimerSpec, TimerFdFlags, TimerFlags,
+    Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events,
 };
 use fdtable_vfs::{Errno, PollFd, RcuObject};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::{handlers, uaccess};
-use crate::event::polling::{duration, time_of};
+use crate::event::polling::duration;
 use crate::host::epoll::HostEpoll;
 use crate::host::file::{HostFile, known_names};
 use crate::host::watch;
@@ -26,67 +25,6 @@ pub extern "C" fn fdt_eventfd(initial: c_uint, flags: c_int) -> c_int {
         let flags = EventFdFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         system.process.eventfd(initial.into(), flags)
     })
-}
-
-/// Creates a timer: `timerfd_create(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fdt_timerfd_create(clock: c_int, flags: c_int) -> c_int {
-    call(|system| {
-        let flags = TimerFdFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
-        let clock = match clock {
-            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM => Clock::Realtime,
-            libc::CLOCK_MONOTONIC => Clock::Monotonic,
-            libc::CLOCK_BOOTTIME | libc::CLOCK_BOOTTIME_ALARM => Clock::Boottime,
-            _ => return Err(Errno::EINVAL),
-        };
-        system.process.timerfd_create(clock, flags)
-    })
-}
-
-/// Sets a timer: `timerfd_settime(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_timerfd_settime(
-    fd: c_int,
-    flags: c_int,
-    new: *const libc::itimerspec,
-    old: *mut libc::itimerspec,
-) -> c_int {
-    call(|system| {
-        // SAFETY: as the caller promises.
-        let new = unsafe { uaccess::get(new) }?;
-        let flags = TimerFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
-        let spec = ITimerSpec {
-            interval: time_of(new.it_interval.tv_sec, new.it_interval.tv_nsec)?,
-            value: time_of(new.it_value.tv_sec, new.it_value.tv_nsec)?,
-        };
-        let before = system.process.timerfd_settime(fd, flags, spec)?;
-        if !old.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { uaccess::put(old, to_itimerspec(&before)) }?;
-        }
-        Ok(())
-    })
-}
-
-/// Returns the setting of a timer: `timerfd_gettime(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdt_timerfd_gettime(fd: c_int, spec: *mut libc::itimerspec) -> c_int {
-    call(|system| {
-        let found = system.process.timerfd_gettime(fd)?;
-        // SAFETY: as the caller promises.
-        unsafe { uaccess::put(spec, to_itimerspec(&found)) }
-    })
-}
-
-fn to_itimerspec(spec: &ITimerSpec) -> libc::itimerspec {
-    let time = |time: Duration| libc::timespec {
-        tv_sec: time.as_secs().cast_signed(),
-        tv_nsec: time.subsec_nanos().into(),
-    };
-    libc::itimerspec {
-        it_interval: time(spec.interval),
-        it_value: time(spec.value),
-    }
 }
 
 /// Creates an epoll: `epoll_create(2)`.
@@ -319,15 +257,13 @@ unsafe fn wait_in_host(
         let Some(host_epoll) = HostEpoll::of(waiting.host()) else {
             break;
         };
-        let until_change = waiting.next_change().map(remaining);
-        let wait = [left, until_change].into_iter().flatten().min();
         // SAFETY: as the caller promises.
-        let waited = unsafe { host_epoll.wait_in_host(events, most, wait, mask, true) };
+        let waited = unsafe { host_epoll.wait_in_host(events, most, left, mask, true) };
         drop(waiting);
         if waited != Ok(0) {
             return Waited::Host(waited);
         }
-        // The time has passed, a timer has expired, or another thread has changed a member of ours.
+        // The time has passed, or another thread has changed a member of ours.
         left = deadline.map(remaining).or(left);
         if left.is_some_and(|left| left.is_zero()) && epoll.wait_in_host().is_some() {
             return Waited::Host(Ok(0));

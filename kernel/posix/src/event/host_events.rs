@@ -1,13 +1,63 @@
-//! Event files that only the host has: `inotify` and `signalfd`.
+//! Event files that only the host has: `timerfd`, `inotify` and `signalfd`.
 
 use std::ffi::{c_char, c_int};
+use std::os::fd::RawFd;
 
 use fdtable_vfs::Errno;
 
 use crate::abi::call::call;
 use crate::abi::path::Target;
 use crate::abi::pin::LastLink;
+use crate::abi::system::System;
 use crate::host;
+use crate::host::file::OpenHostFd;
+
+/// Creates a timer: `timerfd_create(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_timerfd_create(clock: c_int, flags: c_int) -> c_int {
+    call(|system| {
+        let ours = flags & libc::TFD_CLOEXEC;
+        // SAFETY: the call takes no pointer.
+        let host_fd =
+            host::check(unsafe { libc::timerfd_create(clock, flags | libc::TFD_CLOEXEC) })?;
+        system.adopt_new(host_fd, ours)
+    })
+}
+
+/// Sets a timer: `timerfd_settime(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_timerfd_settime(
+    fd: c_int,
+    flags: c_int,
+    new: *const libc::itimerspec,
+    old: *mut libc::itimerspec,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let set = |host_fd| unsafe { libc::timerfd_settime(host_fd, flags, new, old) };
+    call(|system| system.on_timer(fd, set))
+}
+
+/// Returns the setting of a timer: `timerfd_gettime(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_timerfd_gettime(fd: c_int, spec: *mut libc::itimerspec) -> c_int {
+    // SAFETY: as the caller promises.
+    let get = |host_fd| unsafe { libc::timerfd_gettime(host_fd, spec) };
+    call(|system| system.on_timer(fd, get))
+}
+
+impl System {
+    /// Makes a call on a timer. The host checks the arguments before the descriptor, also where it
+    /// has none.
+    fn on_timer(&self, fd: c_int, make: impl FnOnce(RawFd) -> c_int) -> Result<(), Errno> {
+        let file = self.opened_file(fd).map(OpenHostFd::of);
+        let host_fd = file.as_ref().ok().and_then(Option::as_ref);
+        let made = host::done(make(host_fd.map_or(-1, OpenHostFd::get)));
+        match (made, file) {
+            (Err(Errno::EBADF), Ok(None)) => Err(Errno::EINVAL),
+            (made, _) => made,
+        }
+    }
+}
 
 /// Creates a file that reports changes of host files: `inotify_init(2)`.
 #[unsafe(no_mangle)]

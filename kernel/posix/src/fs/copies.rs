@@ -111,9 +111,9 @@ pub extern "C" fn fdt_fadvise64(fd: c_int, offset: off_t, length: off_t, advice:
 pub extern "C" fn fdt_readahead(fd: c_int, _offset: off_t, _count: usize) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        match file.stat()?.kind {
-            FileKind::Regular if file.status().can_read() => Ok(0_usize),
-            FileKind::Regular => Err(Errno::EBADF),
+        match file.stat().map(|stat| stat.kind) {
+            Ok(FileKind::Regular) if file.status().can_read() => Ok(0_usize),
+            Ok(FileKind::Regular) => Err(Errno::EBADF),
             _ => Err(Errno::EINVAL),
         }
     })

@@ -10,7 +10,7 @@
 //! | pipes | whole pages before the fault |
 //! | stream sockets | whole socket buffers ([`SKB_BYTES`]) before the fault |
 //! | messages | all or nothing; a message that does not fit is lost, as one that is received |
-//! | eventfd, timerfd | all or nothing; a count that was read is lost |
+//! | eventfd | all or nothing; a count that was read is lost |
 //! | `/dev/null`, and writes to `/dev/zero` | everything, because nothing is copied |
 //! | host files | what the host says |
 //!

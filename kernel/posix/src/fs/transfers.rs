@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use fdtable::FileRef;
 use fdtable_vfs::event::Events;
 use fdtable_vfs::socket::{OptionValue, SocketOption};
-use fdtable_vfs::{Errno, FileKind, RcuObject, SeekTo};
+use fdtable_vfs::{Errno, FileKind, Object, RcuObject, SeekTo};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -74,8 +74,7 @@ pub extern "C" fn fdt_lseek(fd: c_int, offset: libc::off_t, whence: c_int) -> li
         };
         let to = system.after(fd, to)?;
         match system.process.lseek(fd, to) {
-            // An eventfd and other anonymous files have the position 0, and return success.
-            Err(Errno::ESPIPE) if system.file(fd)?.stat() == Err(Errno::EOPNOTSUPP) => Ok(0),
+            Err(Errno::ESPIPE) if is_anonymous(&**system.file(fd)?) => Ok(0),
             moved => Ok(moved?.cast_signed()),
         }
     })
@@ -90,11 +89,10 @@ impl System {
     fn seek_below_start(&self, fd: c_int) -> Result<libc::off_t, Errno> {
         let file = self.file(fd)?;
         if HostFile::below(&**file).is_none() {
-            let kind = match file.stat() {
-                // An anonymous file has the position 0.
-                Err(Errno::EOPNOTSUPP) => return Ok(0),
-                stat => stat?.kind,
-            };
+            if is_anonymous(&**file) {
+                return Ok(0);
+            }
+            let kind = file.stat()?.kind;
             self.process.lseek(fd, SeekTo::Current(0))?;
             if kind == FileKind::CharDevice {
                 return Ok(0);
@@ -102,6 +100,11 @@ impl System {
         }
         Err(Errno::EINVAL)
     }
+}
+
+/// Returns true for an eventfd or epoll of ours, which has the position 0.
+fn is_anonymous(file: &dyn Object) -> bool {
+    HostFile::below(file).is_none() && file.stat() == Err(Errno::EOPNOTSUPP)
 }
 
 /// Sets the size of an open file: `ftruncate(2)`.
@@ -316,13 +319,10 @@ impl System {
         if !is_open {
             return Err(Errno::EBADF);
         }
-        let transfers = match &*file.label() {
-            _ if kind.is_ok() => true,
-            "anon_inode:[eventfd]" => true,
-            "anon_inode:[timerfd]" => direction == Direction::Read,
-            _ => false,
-        };
-        transfers.then_some(()).ok_or(Errno::EINVAL)
+        match kind.is_ok() || file.label() == "anon_inode:[eventfd]" {
+            true => Ok(()),
+            false => Err(Errno::EINVAL),
+        }
     }
 }
 

@@ -329,10 +329,15 @@ impl Object for HostFile {
         host::fallocate(self.fd().get(), how, signed(offset)?, signed(length)?)
     }
 
+    /// As of a file of ours, `EOPNOTSUPP` if it has no kind: a timer, for example.
     fn stat(&self) -> Result<Stat, Errno> {
-        match &self.inode {
-            Some(path) => Ok(path.inode.stat()),
-            None => host::fstat(self.fd().get()).map(|stat| to_stat(&stat)),
+        if let Some(path) = &self.inode {
+            return Ok(path.inode.stat());
+        }
+        let stat = host::fstat(self.fd().get())?;
+        match stat.st_mode & libc::S_IFMT {
+            0 => Err(Errno::EOPNOTSUPP),
+            _ => Ok(to_stat(&stat)),
         }
     }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use fdtable::{FileRef, host_fork};
 use fdtable_vfs::socket::{OptionValue, Socket, SocketAddress, SocketOption};
-use fdtable_vfs::{Errno, OpenFlags, RcuObject};
+use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
 use crate::abi::path::{HostPath, Target};
@@ -72,10 +72,15 @@ impl System {
         let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
         let path = match self.target_of(libc::AT_FDCWD, &name, last)? {
             Target::Host(path) => path,
-            Target::Ours(..) if HostFile::below(&**self.file(fd)?).is_some() => {
-                return Err(Errno::EADDRNOTAVAIL);
+            Target::Ours(..) => {
+                let file = self.file(fd)?;
+                let kind = HostFile::below(&**file).map(|_| file.stat().map(|stat| stat.kind));
+                return match kind {
+                    None => Ok(None),
+                    Some(Ok(FileKind::Socket)) => Err(Errno::EADDRNOTAVAIL),
+                    Some(_) => Err(Errno::ENOTSOCK),
+                };
             }
-            Target::Ours(..) => return Ok(None),
         };
         let address = host_address(&path, last)?;
         let (at, length) = (

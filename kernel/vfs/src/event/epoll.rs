@@ -30,12 +30,6 @@
 //! An epoll holds no open file. When a member is released, its file notifies the item, which leaves
 //! the set. A revoked member is returned once more, with `ERR`, and then leaves.
 //!
-//! # Timers
-//!
-//! Timers have no thread: a file whose events change with time reports that when it is asked.
-//! Before each collection, and again before it sleeps, a waiter asks such members, and sleeps no
-//! longer than to the next expiry.
-//!
 //! # Files of the host
 //!
 //! An embedder may add files of the host, which the host's own set watches: see [`host`].
@@ -86,8 +80,6 @@ pub(crate) struct Set {
 
 #[derive(Default)]
 struct Members {
-    /// Members whose events may change with time.
-    timed: Vec<Arc<Item>>,
     /// No more members are added.
     released: bool,
 }
@@ -295,7 +287,7 @@ impl Set {
         item: &Arc<Item>,
         event: EpollEvent,
     ) -> Result<(), Errno> {
-        let mut members = self.members.lock();
+        let members = self.members.lock();
         if members.released {
             return Err(Errno::EIO);
         }
@@ -305,10 +297,6 @@ impl Set {
         };
         self.interests
             .add(file, item.key.fd(), event.events.mode(), member)?;
-        self.host.set_alone(false);
-        if item.pollee.is_timed() {
-            members.timed.push(Arc::clone(item));
-        }
         item.register();
         // It may have been ready before.
         self.check_initially(item);
@@ -373,23 +361,11 @@ impl Set {
 
     /// Removes a member. No collection returns it any more. The caller holds no lock.
     fn remove(&self, key: Key) -> Result<(), Errno> {
-        let mut members = self.members.lock();
-        let interest = self.interests.get(key).ok_or(Errno::ENOENT)?;
-        let item = &interest.value().item;
-        self.take(&mut members, item);
+        let members = self.members.lock();
+        let interest = self.interests.remove(key)?;
         drop(members);
-        self.detach(item);
+        self.detach(&interest.value().item);
         Ok(())
-    }
-
-    /// Removes an item, which stays registered with its file.
-    fn take(&self, members: &mut Members, item: &Item) {
-        // The item is dropped later: the caller has it.
-        let _ = self.interests.remove(item.key);
-        self.host.set_alone(self.interests.is_empty());
-        if item.pollee.is_timed() {
-            members.timed.retain(|timed| !std::ptr::eq(&**timed, item));
-        }
     }
 
     /// Ends the registration of an item that was removed. The caller holds no lock.
@@ -406,7 +382,10 @@ impl Set {
 
     /// Removes an item whose file is released.
     fn forget_item(&self, item: &Item) {
-        self.take(&mut self.members.lock(), item);
+        let members = self.members.lock();
+        // The item is dropped later: the caller has it.
+        let _ = self.interests.remove(item.key);
+        drop(members);
         self.unlink(item);
     }
 
@@ -415,7 +394,6 @@ impl Set {
         let removed = {
             let mut members = self.members.lock();
             members.released = true;
-            members.timed = Vec::new();
             self.interests.clear()
         };
         for interest in removed {
@@ -425,9 +403,9 @@ impl Set {
 
     /// Returns the members that are epolls.
     fn children(&self) -> Vec<Arc<Set>> {
-        let members = self.members.lock();
-        let children = members.timed.iter().filter_map(|item| item.child.clone());
-        children.collect()
+        let members = self.interests.members();
+        let children = members.iter().map(|member| &member.value().item.child);
+        children.flatten().cloned().collect()
     }
 
     /// Returns the sets of which this is a member.
@@ -449,10 +427,7 @@ impl Set {
             if count > 0 || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(count);
             }
-            // This call puts members that expired during the collection into the list, and the
-            // sleep then returns at once.
-            let next_change = self.next_change();
-            self.sleep([deadline, next_change].into_iter().flatten().min())?;
+            self.sleep(deadline)?;
         }
     }
 
@@ -477,8 +452,7 @@ impl Set {
     /// Takes events from the ready list, as many as fit.
     fn collect_events(&self, events: &mut [EpollEvent]) -> Result<usize, Errno> {
         let mut ended = Vec::new();
-        let mut members = self.members.lock();
-        members.next_change();
+        let members = self.members.lock();
         if self.waiters.lock().is_revoked() {
             return Err(Errno::EIO);
         }
@@ -497,7 +471,9 @@ impl Set {
                 *event = found;
             }
         });
-        ended.iter().for_each(|item| self.take(&mut members, item));
+        for item in &ended {
+            let _ = self.interests.remove(item.key);
+        }
         drop(members);
         self.pass_on(self.waiters.lock());
         ended.iter().for_each(|item| self.detach(item));
@@ -505,20 +481,10 @@ impl Set {
     }
 }
 
-impl Members {
-    /// Lets time-dependent members report what has changed, and returns when they will change
-    /// again.
-    fn next_change(&self) -> Option<Instant> {
-        let timed = self.timed.iter();
-        timed.filter_map(|item| item.pollee.next_change()).min()
-    }
-}
-
 impl Pollee for Set {
     /// Readable if a member is ready. Items in front that are not ready leave the list.
     fn events(&self) -> Events {
         let members = self.members.lock();
-        members.next_change();
         if self.waiters.lock().is_revoked() {
             return Events::ERR;
         }
@@ -561,15 +527,6 @@ impl Pollee for Set {
 
     fn is_revoked(&self) -> bool {
         self.waiters.lock().is_revoked()
-    }
-
-    /// A timer may become a member at any time.
-    fn is_timed(&self) -> bool {
-        true
-    }
-
-    fn next_change(&self) -> Option<Instant> {
-        self.members.lock().next_change()
     }
 }
 

@@ -66,26 +66,18 @@ impl Poll {
         mut look: impl FnMut(&mut dyn Iterator<Item = Events>) -> Option<R>,
     ) -> Result<Option<R>, Errno> {
         loop {
-            // The time is read before the events, so that a timer that expires between the two is
-            // seen.
-            let next_change = self.next_change();
             if let Some(result) = look(&mut self.entries.iter().map(PollEntry::events)) {
                 return Ok(Some(result));
             }
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(None);
             }
-            let limit = Limit::new(earlier(deadline, next_change), Restart::Never);
+            let limit = Limit::new(deadline, Restart::Never);
             // Without a look: what there is may be the handler's own.
             if self.me.sleep(limit).interrupted {
                 return Err(Errno::EINTR);
             }
         }
-    }
-
-    fn next_change(&self) -> Option<Instant> {
-        let pollees = self.entries.iter().filter_map(PollEntry::pollee);
-        pollees.filter_map(|pollee| pollee.next_change()).min()
     }
 }
 
@@ -110,9 +102,4 @@ impl Drop for Poll {
         let pollees = self.entries.iter().filter_map(PollEntry::pollee);
         pollees.for_each(|pollee| pollee.unwatch(&self.watcher));
     }
-}
-
-/// Returns the earlier of two timestamps; `None` is never.
-fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    [one, other].into_iter().flatten().min()
 }

@@ -1,7 +1,6 @@
 //! Pollees, and the watchers that register with them.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::{Events, WaitQueue, Wakeups};
 
@@ -9,9 +8,7 @@ use super::{Events, WaitQueue, Wakeups};
 pub trait Watcher: Send + Sync {
     /// Reports that some of `events` have become true. They may be false again already.
     ///
-    /// Runs on the thread that changed the file, outside the file's locks, and does not sleep. A
-    /// watcher of an epoll must not ask the epoll for its events here: an expired timer reports
-    /// with the epoll's members locked.
+    /// Runs on the thread that changed the file, outside the file's locks, and does not sleep.
     fn wake(&self, events: Events);
 
     /// Reports that the open file for which it was registered is released.
@@ -74,19 +71,6 @@ pub trait Pollee: Send + Sync {
     /// [`Events::ERR`].
     fn is_revoked(&self) -> bool {
         false
-    }
-
-    /// Returns true if time alone may change the events, as for a timer.
-    fn is_timed(&self) -> bool {
-        false
-    }
-
-    /// Notifies watchers of what time has changed, and returns when it will again.
-    ///
-    /// A sleeper wakes at that time, and calls this again. The caller asks for
-    /// [`events`](Self::events) afterwards.
-    fn next_change(&self) -> Option<Instant> {
-        None
     }
 }
 

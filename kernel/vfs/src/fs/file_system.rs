@@ -110,7 +110,7 @@ impl StatFs {
     pub const PIPES: u64 = 0x5049_5045;
     /// Magic number of sockets. In Linux: `SOCKFS_MAGIC`.
     pub const SOCKETS: u64 = 0x534f_434b;
-    /// Magic number of files without an inode of their own: eventfd, timerfd and epoll.
+    /// Magic number of files without an inode of their own: eventfd and epoll.
     /// In Linux: `ANON_INODE_FS_MAGIC`.
     pub const ANONYMOUS: u64 = 0x0904_1934;
 

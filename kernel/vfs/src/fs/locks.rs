@@ -42,7 +42,7 @@ pub struct LockSet {
 }
 
 fdtable_sync::global! {
-    /// Locks of the inode that all files of `eventfd`, `timerfd` and `epoll` share, as on Linux.
+    /// Locks of the inode that all files of `eventfd` and `epoll` share, as on Linux.
     /// In Linux: `anon_inode`.
     pub(crate) static ANONYMOUS: LockSet = LockSet::new();
 }

@@ -14,7 +14,7 @@
 //! # Opening a descriptor's link
 //!
 //! The links in `fd` are magic links to the file itself, even if its name is removed. Opening one
-//! opens a file of a file system again, with its own position and flags. A pipe, a timer and the
+//! opens a file of a file system again, with its own position and flags. A pipe, a counter and the
 //! like cannot be opened twice here: the opener gets the same open file, as from `dup`, and
 //! `EACCES` if it asks for an access mode that the open file lacks. A socket cannot be opened:
 //! `ENXIO`.

@@ -1,4 +1,4 @@
-//! System calls of `eventfd`, `timerfd` and `epoll`.
+//! System calls of `eventfd` and `epoll`.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use fdtable::{Fd, FdArg};
 use super::Process;
 use crate::Errno;
 use crate::event::{
-    Clock, Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EventFd, EventFdFlags, ITimerSpec,
-    TimerFd, TimerFdFlags, TimerFlags, as_epoll, as_timerfd,
+    Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EventFd, EventFdFlags, as_epoll,
 };
 use crate::object::file;
 
@@ -131,64 +130,5 @@ impl Process {
         }
         let set = self.files.get(epfd)?;
         as_epoll(&**set).ok_or(Errno::EINVAL)?.wait(events, timeout)
-    }
-
-    /// Makes a disarmed timer at the lowest free descriptor. Allocates.
-    ///
-    /// # Errors
-    /// `EINVAL` if `flags` has unknown bits; `EMFILE`, `ENOMEM` from the table.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use fdtable_vfs::event::{Clock, ITimerSpec, TimerFdFlags, TimerFlags};
-    /// use fdtable_vfs::{Errno, Process};
-    ///
-    /// # fn main() -> Result<(), Errno> {
-    /// let process = Process::new();
-    /// let fd = process.timerfd_create(Clock::Monotonic, TimerFdFlags::CLOEXEC)?;
-    /// let millisecond = Duration::from_millis(1);
-    /// let spec = ITimerSpec { interval: Duration::ZERO, value: millisecond };
-    /// process.timerfd_settime(fd, TimerFlags::empty(), spec)?;
-    ///
-    /// let mut expired = [0; 8];
-    /// process.read(fd, &mut expired)?; // blocks until it expires
-    /// assert_eq!(u64::from_ne_bytes(expired), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn timerfd_create(&self, clock: Clock, flags: TimerFdFlags) -> Result<Fd, Errno> {
-        if TimerFdFlags::from_bits(flags.bits()).is_none() {
-            return Err(Errno::EINVAL);
-        }
-        self.install(flags.open_flags(), || file(TimerFd::new(clock, flags)))
-    }
-
-    /// Arms or disarms a timer, and returns the old setting, as
-    /// [`timerfd_gettime`](Self::timerfd_gettime) would. Expirations that were not read are
-    /// discarded.
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a
-    /// timer, or `flags` has unknown bits; `EIO` if it is revoked.
-    pub fn timerfd_settime(
-        &self,
-        fd: impl FdArg,
-        flags: TimerFlags,
-        spec: ITimerSpec,
-    ) -> Result<ITimerSpec, Errno> {
-        let file = self.get_opened(fd)?;
-        as_timerfd(&**file).ok_or(Errno::EINVAL)?.set(flags, spec)
-    }
-
-    /// Returns the interval of a timer, and the time to its next expiration: zero if it is
-    /// disarmed, or will not expire again.
-    ///
-    /// # Errors
-    /// `EBADF` if `fd` is not an open descriptor, or opened with `PATH`; `EINVAL` if it is not a
-    /// timer; `EIO` if it is revoked.
-    pub fn timerfd_gettime(&self, fd: impl FdArg) -> Result<ITimerSpec, Errno> {
-        let file = self.get_opened(fd)?;
-        as_timerfd(&**file).ok_or(Errno::EINVAL)?.get()
     }
 }

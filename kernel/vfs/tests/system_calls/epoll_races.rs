@@ -7,8 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use fdtable::{Fd, RawFd};
 use fdtable_vfs::event::{
-    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events, ITimerSpec,
-    TimerFdFlags, TimerFlags,
+    EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events,
 };
 use fdtable_vfs::{Errno, OpenFlags, PollFd, Process};
 
@@ -144,14 +143,11 @@ fn anything(process: &Process, rng: &mut Rng) -> Result<(), Errno> {
     let asked = EpollFlags::from_bits_retain(rng.u32(..)) & EpollFlags::all();
     let event = Some(EpollEvent::new(asked, 0));
     let soon = Some(Duration::from_micros(rng.u64(..100)));
-    match rng.u8(..16) {
+    match rng.u8(..15) {
         0 => process.epoll_create1(EpollCreateFlags::empty()).map(drop),
         1 => process.eventfd(1, EventFdFlags::NONBLOCK).map(drop),
         2 => process.pipe2(OpenFlags::NONBLOCK).map(drop),
-        3 => process
-            .timerfd_create(Clock::Monotonic, TimerFdFlags::NONBLOCK)
-            .map(drop),
-        4 => process.dup2(fd, other).map(drop),
+        3 | 4 => process.dup2(fd, other).map(drop),
         5 | 6 => process.close(fd).map(drop),
         7 => process.write(fd, &1u64.to_ne_bytes()).map(drop),
         8 => process.read(fd, &mut [0; 8]).map(drop),
@@ -161,19 +157,9 @@ fn anything(process: &Process, rng: &mut Rng) -> Result<(), Errno> {
         13 => process
             .epoll_wait(fd, &mut [EpollEvent::default(); 4], soon)
             .map(drop),
-        14 => {
+        _ => {
             let mut fds = [fd, other].map(|fd| PollFd::new(fd, Events::IN | Events::OUT));
             process.poll(&mut fds, soon).map(drop)
-        }
-        _ => {
-            let interval = Duration::from_micros(rng.u64(..50));
-            let spec = ITimerSpec {
-                interval,
-                value: interval,
-            };
-            process
-                .timerfd_settime(fd, TimerFlags::empty(), spec)
-                .map(drop)
         }
     }
 }

@@ -34,5 +34,4 @@ mod shared_memory;
 mod signals;
 mod sockets;
 mod splices;
-mod timerfds;
 mod transfers;

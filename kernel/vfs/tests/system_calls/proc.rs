@@ -1,11 +1,7 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use fdtable::{Fd, FdFlags};
-use fdtable_vfs::event::{
-    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, ITimerSpec,
-    TimerFdFlags, TimerFlags,
-};
+use fdtable_vfs::event::{EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags};
 use fdtable_vfs::{
     At, AtFlags, DevFs, Errno, FileKind, FileLock, FlockOperation, LockKind, LockOwner, LockWait,
     MemfdFlags, Mode, OpenFlags, ProcFs, Process, SeekTo,
@@ -260,16 +256,6 @@ fn fdinfo_shows_position_flags_and_locks() {
 fn fdinfo_shows_the_lines_of_the_object() {
     let process = process();
     let counter = process.eventfd(0x2a, EventFdFlags::SEMAPHORE).unwrap();
-    let timer = process
-        .timerfd_create(Clock::Monotonic, TimerFdFlags::empty())
-        .unwrap();
-    let spec = ITimerSpec {
-        interval: Duration::from_nanos(5),
-        value: Duration::ZERO,
-    };
-    process
-        .timerfd_settime(timer, TimerFlags::empty(), spec)
-        .unwrap();
     let set = process.epoll_create1(EpollCreateFlags::CLOEXEC).unwrap();
     let event = EpollEvent::new(EpollFlags::IN | EpollFlags::ET, 7);
     process
@@ -283,11 +269,9 @@ fn fdinfo_shows_the_lines_of_the_object() {
         tail(counter),
         "eventfd-count:               2a\neventfd-semaphore: 1\n"
     );
-    let lines = "clockid: 1\nticks: 0\nsettime flags: 00\nit_value: (0, 0)\nit_interval: (0, 5)\n";
-    assert_eq!(tail(timer), lines);
     let line = "tfd:        0 events: 80000019 data:                7  pos:0 ino:0 sdev:0\n";
     assert_eq!(tail(set), line);
-    let labels = ["eventfd", "timerfd", "eventpoll"].map(|kind| format!("anon_inode:[{kind}]"));
+    let labels = ["eventfd", "eventpoll"].map(|kind| format!("anon_inode:[{kind}]"));
     for (fd, label) in labels.iter().enumerate() {
         assert_eq!(&link(&process, &format!("/dev/fd/{fd}")).unwrap(), label);
     }

@@ -57,16 +57,14 @@ pub trait HostSet: Pollee + Watcher + Any {
 pub struct HostWait<'a> {
     set: &'a Set,
     host: &'a Arc<dyn HostSet>,
-    next_change: Option<Instant>,
     /// The thread looks at the ready list when it has left.
     collects: bool,
 }
 
 /// The host's set, beside the members of ours.
+#[derive(Default)]
 pub(super) struct Beside {
     set: OnceCell<Arc<dyn HostSet>>,
-    /// There are no members of ours.
-    alone: AtomicCell<bool>,
     /// Members of ours filled all the room of the last wait, so the host comes first now.
     comes_first: AtomicCell<bool>,
 }
@@ -112,19 +110,11 @@ impl Epoll {
     /// Begins a wait in the host's set. Returns nothing if there is no such set, if a member of
     /// ours may be ready, or if the epoll was revoked: then [`wait`](Self::wait) finds out.
     ///
-    /// The caller waits in the set itself, instead of [`HostSet::wait`], and not beyond
-    /// [`HostWait::next_change`]. After that, and after a wake-up, it begins again.
+    /// The caller waits in the set itself, instead of [`HostSet::wait`]. After a wake-up, it begins
+    /// again.
     #[inline]
     pub fn wait_in_host(&self) -> Option<HostWait<'_>> {
-        let host = self.set.host.get()?;
-        let next_change = match self.set.host.alone.load() {
-            true => None,
-            // This call puts members that have expired into the ready list.
-            false => self.set.next_change(),
-        };
-        let mut waiting = self.set.enter_host(host)?;
-        waiting.next_change = next_change;
-        Some(waiting)
+        self.set.enter_host(self.set.host.get()?)
     }
 }
 
@@ -133,12 +123,6 @@ impl HostWait<'_> {
     #[inline]
     pub fn host(&self) -> &dyn HostSet {
         &**self.host
-    }
-
-    /// Returns when a member of ours may become ready because of the time.
-    #[inline]
-    pub fn next_change(&self) -> Option<Instant> {
-        self.next_change
     }
 }
 
@@ -157,21 +141,6 @@ impl Beside {
     #[inline]
     pub(super) fn get(&self) -> Option<&Arc<dyn HostSet>> {
         self.set.get()
-    }
-
-    /// Stores whether there are no members of ours. The caller has the lock of the members.
-    pub(super) fn set_alone(&self, alone: bool) {
-        self.alone.store(alone);
-    }
-}
-
-impl Default for Beside {
-    fn default() -> Self {
-        Beside {
-            set: OnceCell::new(),
-            alone: AtomicCell::new(true),
-            comes_first: AtomicCell::new(false),
-        }
     }
 }
 
@@ -257,7 +226,6 @@ impl Set {
         Some(HostWait {
             set: self,
             host,
-            next_change: None,
             collects: false,
         })
     }
@@ -280,12 +248,10 @@ impl Set {
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(host.collect(events));
             }
-            let next_change = self.next_change();
-            let until = [deadline, next_change].into_iter().flatten().min();
             let Some(mut waiting) = self.enter_host(host) else {
                 continue;
             };
-            let count = host.wait(events, until)?;
+            let count = host.wait(events, deadline)?;
             if count > 0 {
                 return Ok(count);
             }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::*;
 use crate::Object;
 use crate::call::Call;
-use crate::event::count_file::WORD;
 
 fn eventfd(initial: u64, flags: EventFdFlags) -> EventFd {
     EventFd::new(initial, flags).unwrap()

@@ -10,8 +10,6 @@
 //! again. Each test keeps the host's in a range of its own, where the lowest free one is the host's
 //! choice as it is ours, whatever other threads open meanwhile.
 //!
-//! Timers have a few settings for which the speed of the test does not matter.
-//!
 //! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test system_calls
 //! against_host::events` replays more histories than the second of an ordinary run.
 
@@ -20,8 +18,7 @@ use std::time::Duration;
 
 use fdtable::Fd;
 use fdtable_vfs::event::{
-    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events, ITimerSpec,
-    TimerFdFlags, TimerFlags,
+    EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events,
 };
 use fdtable_vfs::{OpenFlags, PollFd, Process};
 use proptest::collection::vec;
@@ -29,7 +26,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
 use rustix::event::{self, epoll};
-use rustix::{io, pipe, time};
+use rustix::{io, pipe};
 
 /// Number of histories, unless the environment sets it.
 const CASES: u32 = 300;
@@ -404,80 +401,4 @@ fn sets_of_sets_are_those_of_the_host() {
     let mut beginning = [Step::Epoll; 8];
     beginning[7] = BEGINNING[1];
     judge(600, &beginning, use_of(8, 7));
-}
-
-/// Time of a setting in seconds, and its interval.
-const SETTINGS: [(TimerFlags, u64, u64); 9] = [
-    (TimerFlags::empty(), 1000, 0),
-    (TimerFlags::empty(), 1000, 500),
-    // An absolute time in the past.
-    (TimerFlags::ABSTIME, 1, 0),
-    (TimerFlags::ABSTIME, 1, 1_000_000_000),
-    (TimerFlags::empty(), 0, 0),
-    // Disarmed, whatever the interval is.
-    (TimerFlags::empty(), 0, 5),
-    (TimerFlags::ABSTIME, 0, 5),
-    (TimerFlags::ABSTIME, 1 << 40, 1 << 40),
-    (TimerFlags::empty(), 1 << 40, 1),
-];
-
-/// Setting of a timer: the interval in seconds, and whether it is armed.
-fn shown(spec: ITimerSpec) -> (u64, bool) {
-    (spec.interval.as_secs(), !spec.value.is_zero())
-}
-
-fn shown_by_host(timer: &OwnedFd) -> (u64, bool) {
-    let spec = time::timerfd_gettime(timer).unwrap();
-    (spec.it_interval.tv_sec as u64, spec.it_value != NOW)
-}
-
-fn host_time(seconds: u64) -> event::Timespec {
-    event::Timespec {
-        tv_sec: seconds as i64,
-        tv_nsec: 0,
-    }
-}
-
-#[test]
-fn timers_are_those_of_the_host() {
-    for (clock, id) in [
-        (Clock::Realtime, time::TimerfdClockId::Realtime),
-        (Clock::Monotonic, time::TimerfdClockId::Monotonic),
-        (Clock::Boottime, time::TimerfdClockId::Boottime),
-    ] {
-        let process = Process::new();
-        let ours = process
-            .timerfd_create(clock, TimerFdFlags::NONBLOCK)
-            .unwrap();
-        let host = time::timerfd_create(id, time::TimerfdFlags::NONBLOCK).unwrap();
-        for (flags, value, interval) in SETTINGS.into_iter().chain(SETTINGS.into_iter().rev()) {
-            let setting = format!("{clock:?} {flags:?} {value} {interval}");
-            let asked_of_host = time::Itimerspec {
-                it_interval: host_time(interval),
-                it_value: host_time(value),
-            };
-            let [value, interval] = [value, interval].map(Duration::from_secs);
-            let spec = ITimerSpec { interval, value };
-            let old = process.timerfd_settime(ours, flags, spec).unwrap();
-            assert_eq!(shown(old), shown_by_host(&host), "before {setting}");
-            let flags = time::TimerfdTimerFlags::from_bits_retain(flags.bits() as _);
-            time::timerfd_settime(&host, flags, &asked_of_host).unwrap();
-
-            let new = process.timerfd_gettime(ours).unwrap();
-            assert_eq!(shown(new), shown_by_host(&host), "{setting}");
-            let mut polled = [PollFd::new(ours, Events::all())];
-            process.poll(&mut polled, Some(Duration::ZERO)).unwrap();
-            let mut by_host = [event::PollFd::new(&host, event::PollFlags::all())];
-            event::poll(&mut by_host, Some(&NOW)).unwrap();
-            let by_host = by_host[0].revents().bits() as u32;
-            assert_eq!(polled[0].revents.bits(), by_host, "{setting}");
-            // Leaves some ticks unread for the next setting.
-            if interval.is_zero() {
-                let (mut word, mut by_host) = ([0; 8], [0; 8]);
-                let ours = answer(process.read(ours, &mut word), Answer::Done);
-                let host = answer(io::read(&host, &mut by_host), Answer::Done);
-                assert_eq!((ours, word), (host, by_host), "{setting}");
-            }
-        }
-    }
 }

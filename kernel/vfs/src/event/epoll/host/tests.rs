@@ -7,10 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::*;
-use crate::event::{
-    Clock, EpollCreateFlags, EpollFlags, EventFd, EventFdFlags, FileId, ITimerSpec, TimerFd,
-    TimerFdFlags, TimerFlags, WaitQueue,
-};
+use crate::event::{EpollCreateFlags, EpollFlags, EventFd, EventFdFlags, FileId, WaitQueue};
 use crate::object::file;
 use crate::{Object, RcuObject};
 use fdtable::FileRef;
@@ -229,22 +226,6 @@ fn a_wait_begins_in_the_host_unless_a_member_of_ours_may_be_ready() {
     assert!(epoll.wait_in_host().is_some());
     epoll.revoke();
     assert!(epoll.wait_in_host().is_none());
-}
-
-#[test]
-fn a_wait_in_the_host_ends_when_a_timer_expires() {
-    let (epoll, _queue) = both();
-    let timer = TimerFd::new(Clock::Monotonic, TimerFdFlags::empty());
-    let spec = ITimerSpec {
-        interval: Duration::ZERO,
-        value: Duration::from_millis(5),
-    };
-    timer.set(TimerFlags::empty(), spec).unwrap();
-    let timer = file(timer).unwrap();
-    epoll.add(3, &timer, asked(30)).unwrap();
-    let next_change = epoll.wait_in_host().unwrap().next_change().unwrap();
-    assert!(next_change <= Instant::now() + Duration::from_millis(5));
-    assert_eq!(found(&epoll, 4, None), [30]);
 }
 
 #[test]
