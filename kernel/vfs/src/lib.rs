@@ -48,7 +48,7 @@ pub use object::{Object, RcuObject, Transfer, TransferMode, file};
 pub use open_flags::{OpenFlags, Status};
 pub use process::{
     CloneFlags, CloseRangeFlags, DescriptorChoice, FdSet, FlockOperation, Limit, MemfdFlags,
-    PollFd, Process, Resource, SpliceFlags, select_now,
+    PollFd, Process, Resource, SpliceFlags, select_now, select_to_poll,
 };
 
 #[cfg(doctest)]

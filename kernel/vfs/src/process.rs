@@ -62,7 +62,7 @@ pub use descriptors::{CloseRangeFlags, MemfdFlags};
 pub use limits::{Limit, Resource};
 pub use locks::FlockOperation;
 pub use polling::PollFd;
-pub use select::{FdSet, select_now};
+pub use select::{FdSet, select_now, select_to_poll};
 pub use splices::SpliceFlags;
 
 use clone::ThreadGroup;

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use fdtable_vfs::event::Events;
-use fdtable_vfs::{Errno, FdSet, PollFd, select_now};
+use fdtable_vfs::{Errno, FdSet, PollFd, select_to_poll};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -118,31 +118,45 @@ unsafe fn poll(
     }
     // SAFETY: as the caller promises.
     let entries = unsafe { uaccess::values(fds, count) }?;
-    if let Some(mut of_host) = HostFiles::of(system, entries.iter().map(|entry| entry.fd)) {
-        for (polled, entry) in of_host.polled.iter_mut().zip(&entries) {
-            polled.events = entry.events;
-        }
-        let ready = host::ppoll(&mut of_host.polled, timeout, mask.as_ref())?;
-        for (index, polled) in of_host.polled.iter().enumerate() {
-            // SAFETY: as the caller promises; the index is below `count`.
-            unsafe { uaccess::put(&raw mut (*fds.add(index)).revents, polled.revents) }?;
-        }
-        return Ok(ready as c_int);
-    }
     let mut polled = uaccess::vec_with_capacity(count)?;
     polled.extend(
         entries
             .iter()
             .map(|fd| PollFd::new(fd.fd, events(fd.events))),
     );
-    watch::rewatch();
-    let ready = waiting(mask, || system.process.poll(&mut polled, timeout))?;
+    let always = Events::ALWAYS | Events::NVAL;
+    let ready = poll_for(system, &mut polled, always, timeout, mask)?;
     for (index, polled) in polled.iter().enumerate() {
         let revents = polled.revents.bits() as i16;
         // SAFETY: as the caller promises; the index is below `count`.
         unsafe { uaccess::put(&raw mut (*fds.add(index)).revents, revents) }?;
     }
     Ok(ready as c_int)
+}
+
+/// Polls files of either side. Of the events that are not requested, only `always` are reported.
+fn poll_for(
+    system: &System,
+    fds: &mut [PollFd],
+    always: Events,
+    timeout: Option<Duration>,
+    mask: Option<libc::sigset_t>,
+) -> Result<usize, Errno> {
+    let begun = Instant::now();
+    if let Some(mut of_host) = HostFiles::of(system, fds) {
+        let found = host::ppoll(&mut of_host.polled, timeout, mask.as_ref())?;
+        let entries = fds.iter_mut().zip(&of_host.polled);
+        let ready = entries
+            .filter_map(|(one, polled)| one.note(events(polled.revents), always).then_some(()))
+            .count();
+        // The host does not wait where a file is ready for what is not to be reported.
+        if ready > 0 || found == 0 {
+            return Ok(ready);
+        }
+    }
+    let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+    watch::rewatch();
+    waiting(mask, || system.process.poll_for(fds, always, left))
 }
 
 /// Host files that are polled together, each with its entry for the host.
@@ -153,14 +167,14 @@ struct HostFiles {
 }
 
 impl HostFiles {
-    /// Looks up descriptors, without any requested events. A negative one stays in its place.
-    /// Returns nothing unless there are host files, and all others are negative.
-    fn of(system: &System, fds: impl Iterator<Item = c_int>) -> Option<Self> {
+    /// Looks up descriptors. A negative one stays in its place. Returns nothing unless there are
+    /// host files, and all others are negative.
+    fn of(system: &System, fds: &[PollFd]) -> Option<Self> {
         let (mut polled, mut files) = (Vec::new(), Vec::new());
-        for fd in fds {
-            let mut entry = pollfd(fd, 0);
-            if fd >= 0 {
-                let host_fd = system.host_fd(fd).ok()??;
+        for one in fds {
+            let mut entry = pollfd(one.fd, one.events.bits() as i16);
+            if one.fd >= 0 {
+                let host_fd = system.host_fd(one.fd).ok()??;
                 entry.fd = host_fd.get();
                 files.push(host_fd);
             }
@@ -236,75 +250,17 @@ unsafe fn select(
             *copy = Some(unsafe { Set::read(set.cast(), words) }?);
         }
     }
-    let mut sets = copies
+    let sets = copies
         .each_mut()
         .map(|set| set.as_mut().map(|set: &mut Set| &mut set.bits));
-    let begun = Instant::now();
-    let ready = match select_in_host(system, count, &mut sets, timeout, mask.as_ref()) {
-        Some(result) => result?,
-        None => {
-            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
-            let [r, w, e] = sets;
-            watch::rewatch();
-            waiting(mask, || system.process.select(count, r, w, e, left))?
-        }
-    };
+    let mut fds = select_to_poll(count, &sets)?;
+    poll_for(system, &mut fds, Events::NVAL, timeout, mask)?;
+    let ready = system.process.select_from_poll(sets, &fds)?;
     for set in copies.into_iter().flatten() {
         // SAFETY: as the caller promises.
         unsafe { set.write_back(bits) }?;
     }
     Ok(ready as c_int)
-}
-
-/// Events that each of the three sets stands for.
-const SETS: [i16; 3] = [
-    libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLHUP | libc::POLLERR,
-    libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND | libc::POLLERR,
-    libc::POLLPRI,
-];
-
-/// Selects in the host, if the sets have host files alone. Leaves in the sets what is ready, and
-/// returns how much that is.
-///
-/// Returns nothing, and leaves the sets unchanged, if there are other files, or if a file is ready
-/// for what no set stands for: the host's `poll` does not wait then.
-fn select_in_host(
-    system: &System,
-    count: c_int,
-    sets: &mut [Option<&mut FdSet>; 3],
-    timeout: Option<Duration>,
-    mask: Option<&libc::sigset_t>,
-) -> Option<Result<usize, Errno>> {
-    let copies = || sets.each_ref().map(|set| set.as_deref().cloned());
-    let (mut fds, mut found) = (Vec::new(), copies());
-    let all = |fd| {
-        fds.push(fd);
-        Ok(Events::empty())
-    };
-    select_now(count, found.each_mut().map(Option::as_mut), all).ok()?;
-    let mut of_host = HostFiles::of(system, fds.iter().copied())?;
-    for (polled, &fd) in of_host.polled.iter_mut().zip(&fds) {
-        for (set, events) in sets.iter().zip(SETS) {
-            if set.as_ref().is_some_and(|set| set.contains(fd)) {
-                polled.events |= events;
-            }
-        }
-    }
-    let ready = match host::ppoll(&mut of_host.polled, timeout, mask) {
-        Ok(ready) => ready,
-        Err(errno) => return Some(Err(errno)),
-    };
-    let mut found = copies();
-    let mut revents = of_host.polled.iter().map(|polled| events(polled.revents));
-    let next = |_| Ok(revents.next().unwrap_or_default());
-    let total = select_now(count, found.each_mut().map(Option::as_mut), next).ok()?;
-    if ready > 0 && total == 0 {
-        return None;
-    }
-    for (set, found) in sets.iter_mut().flatten().zip(found.into_iter().flatten()) {
-        **set = found;
-    }
-    Some(Ok(total))
 }
 
 /// Set of the caller, and a copy of it.

@@ -66,23 +66,37 @@ impl Process {
         if fds.len() > self.files.limit() as usize {
             return Err(Errno::EINVAL);
         }
+        self.poll_for(fds, Events::ALWAYS | Events::NVAL, timeout)
+    }
+
+    /// Polls like [`poll`](Self::poll) any number of descriptors. Of the events that are not
+    /// requested, only `always` are reported.
+    ///
+    /// # Errors
+    /// `EINTR` if a signal handler runs first.
+    pub fn poll_for(
+        &self,
+        fds: &mut [PollFd],
+        always: Events,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
         // A call that does not block needs no clock.
         if timeout == Some(Duration::ZERO) {
-            return Ok(self.look_at(fds));
+            return Ok(self.look_at(fds, always));
         }
         // Read before the first check, which takes time too. A deadline too far ahead is none.
         let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
-        let ready = self.look_at(fds);
+        let ready = self.look_at(fds, always);
         if ready > 0 {
             return Ok(ready);
         }
         let poll = self.register(fds);
-        let ready = poll.wait(deadline.flatten(), |found| note(fds, found))?;
+        let ready = poll.wait(deadline.flatten(), |found| note(fds, always, found))?;
         Ok(ready.unwrap_or(0))
     }
 
     /// Checks each descriptor once, without a reference, and returns how many are ready.
-    fn look_at(&self, fds: &mut [PollFd]) -> usize {
+    fn look_at(&self, fds: &mut [PollFd], always: Events) -> usize {
         let (mut ready, mut rest) = (0, fds);
         while let Some(first) = rest.first() {
             // Neighbours are in one leaf of the table, and are checked in one section.
@@ -99,7 +113,7 @@ impl Process {
                     Err(_) if fd < 0 => Events::empty(),
                     Err(error) => events_of_none(error),
                 };
-                ready += usize::from(one.note(events));
+                ready += usize::from(one.note(events, always));
                 looked += 1;
             }
             rest = &mut rest[looked..];
@@ -127,26 +141,30 @@ impl Process {
 const IN_ONE_SECTION: usize = 64;
 
 /// Stores the events found for each descriptor, and returns how many are ready, if any.
-fn note(fds: &mut [PollFd], found: &mut dyn Iterator<Item = Events>) -> Option<usize> {
+fn note(
+    fds: &mut [PollFd],
+    always: Events,
+    found: &mut dyn Iterator<Item = Events>,
+) -> Option<usize> {
     let notes = fds.iter_mut().zip(found);
     let ready = notes
-        .filter_map(|(one, events)| one.note(events).then_some(()))
+        .filter_map(|(one, events)| one.note(events, always).then_some(()))
         .count();
     (ready > 0).then_some(ready)
 }
 
 impl PollFd {
-    /// Stores the requested ones of `events`, and returns true if there are any. For an embedder
-    /// that polls a table of its own.
+    /// Stores those of `events` that are requested or among `always`, and returns true if there are
+    /// any. For an embedder that polls a table of its own.
     #[inline]
-    pub fn note(&mut self, events: Events) -> bool {
-        self.revents = events & (self.events | Events::ALWAYS | Events::NVAL);
+    pub fn note(&mut self, events: Events, always: Events) -> bool {
+        self.revents = events & (self.events | always);
         !self.revents.is_empty()
     }
 }
 
 /// Returns the events of a descriptor without a file.
-pub(super) fn events_of_none(error: fdtable::Error) -> Events {
+fn events_of_none(error: fdtable::Error) -> Events {
     match error {
         fdtable::Error::Revoked => Events::ALWAYS,
         _ => Events::NVAL,

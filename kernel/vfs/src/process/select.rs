@@ -1,17 +1,15 @@
 //! `select`: the older form of `poll`, with sets of descriptors. It reports less: the hangup of a
 //! peer alone does not make a file writable.
 //!
-//! A call that does not block checks the files like `poll`, without references, a word of the sets
-//! at a time. One that has to sleep takes references, and registers with the files.
+//! A call is a poll of the descriptors in the sets.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fdtable::{FdArg, RawFd, rcu};
+use fdtable::{FdArg, RawFd};
 
-use super::Process;
-use super::polling::events_of_none;
+use super::{PollFd, Process};
 use crate::Errno;
-use crate::event::{Events, Poll};
+use crate::event::Events;
 
 /// Set of descriptors for `select`. In Linux: `fd_set`.
 ///
@@ -124,7 +122,6 @@ impl Process {
     /// # Ok(())
     /// # }
     /// ```
-    #[inline]
     pub fn select(
         &self,
         nfds: RawFd,
@@ -134,81 +131,65 @@ impl Process {
         timeout: Option<Duration>,
     ) -> Result<usize, Errno> {
         let sets = [read, write, except];
-        match timeout {
-            Some(Duration::ZERO) => self.select_at_once(nfds, sets),
-            _ => self.select_waiting(nfds, sets, timeout),
-        }
+        let mut fds = select_to_poll(nfds, &sets)?;
+        self.poll_for(&mut fds, Events::NVAL, timeout)?;
+        self.select_from_poll(sets, &fds)
     }
 
-    #[inline]
-    fn select_at_once(&self, nfds: RawFd, sets: [Option<&mut FdSet>; 3]) -> Result<usize, Errno> {
-        select_words(nfds, sets, |first, wanted| {
-            // A word of the sets is a leaf of the table, and is checked in one section.
-            let section = rcu::read_lock();
-            let block = self.files.block(first, &section);
-            ready_of(first, wanted, |fd| match block.get_rcu(fd) {
-                Ok(file) => Ok(file.events()),
-                Err(error) => events_without_file(error),
-            })
-        })
-    }
-
-    /// Selects like [`select`](Self::select), and may block.
-    fn select_waiting(
+    /// Leaves in the sets of a `select` what a poll has found ready, and returns how many those
+    /// are, counted once for each set.
+    ///
+    /// # Errors
+    /// `EBADF` if a descriptor is not open. The sets then stay as they are.
+    pub fn select_from_poll(
         &self,
-        nfds: RawFd,
         sets: [Option<&mut FdSet>; 3],
-        timeout: Option<Duration>,
+        fds: &[PollFd],
     ) -> Result<usize, Errno> {
-        // Read before the first check, which takes time too. A deadline too far ahead is none.
-        let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
-        let wanted = sets.each_ref().map(|set| set.as_deref().cloned());
-        let wanted = wanted.map(Option::unwrap_or_default);
-        let mut found = wanted.clone();
-        let mut count = self.select_at_once(nfds, found.each_mut().map(Some))?;
-        if count == 0 {
-            found.clone_from(&wanted);
-            let mut poll = Poll::new();
-            select_now(nfds, found.each_mut().map(Some), |fd| {
-                let sets = wanted.iter().zip(SETS).filter(|(set, _)| set.contains(fd));
-                match self.files.get(fd) {
-                    Ok(file) => poll.add(file, sets.map(|(_, events)| events).collect()),
-                    Err(error) => poll.add_fixed(events_without_file(error)?),
-                }
-                Ok(Events::empty())
-            })?;
-            let ready = poll.wait(deadline.flatten(), |events| {
-                found.clone_from(&wanted);
-                // It asks for the descriptors in the order in which they were added.
-                let next = |_| Ok(events.next().unwrap_or_default());
-                let ready = select_now(nfds, found.each_mut().map(Some), next);
-                ready.ok().filter(|&ready| ready > 0)
-            })?;
-            count = ready.unwrap_or(0);
+        for one in fds {
+            if one.revents.contains(Events::NVAL) {
+                self.files.fd_flags(one.fd)?;
+            }
         }
-        for (set, found) in sets.into_iter().zip(found) {
-            set.into_iter().for_each(|set| set.clone_from(&found));
-        }
-        Ok(count)
+        Ok(select_found(sets, fds))
     }
 }
 
-/// Returns the events of a descriptor without a file.
+/// Returns the descriptors below `nfds` in the sets of a `select`, for a poll, in ascending order.
+/// Allocates.
+///
+/// A poll of them stores only requested events and [`Events::NVAL`] ([`Process::poll_for`]). For an
+/// embedder that polls by itself.
 ///
 /// # Errors
-/// `EBADF` if it is not open.
-fn events_without_file(error: fdtable::Error) -> Result<Events, Errno> {
-    match error {
-        fdtable::Error::Revoked => Ok(events_of_none(error)),
-        error => Err(error.into()),
+/// `EINVAL` if `nfds` is negative.
+pub fn select_to_poll(nfds: RawFd, sets: &[Option<&mut FdSet>; 3]) -> Result<Vec<PollFd>, Errno> {
+    let nfds = usize::try_from(nfds).map_err(|_| Errno::EINVAL)?;
+    let longest = sets.iter().flatten().map(|set| set.words.len()).max();
+    let mut fds = Vec::new();
+    for word in 0..longest.unwrap_or(0).min(nfds.div_ceil(BITS)) {
+        let wanted = sets.each_ref().map(|set| word_of(set, word));
+        let mut left = (wanted[0] | wanted[1] | wanted[2]) & below(nfds - word * BITS);
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            let sets = wanted
+                .iter()
+                .zip(SETS)
+                .filter(|(word, _)| *word >> bit & 1 != 0);
+            let events = sets.map(|(_, events)| events).collect();
+            // The sets have no word above the highest descriptor.
+            fds.push(PollFd::new((word * BITS) as RawFd + bit as RawFd, events));
+        }
     }
+    Ok(fds)
 }
 
 /// Checks each descriptor below `nfds` in the sets once, and leaves the ready ones. `events_of`
 /// returns the events of a descriptor.
 ///
 /// It does what [`Process::select`] does without blocking, for an embedder with a table of its own.
-/// Returns how many are ready, counted once for each set. Allocates if `nfds` is above 1,024.
+/// Returns how many are ready, counted once for each set. Allocates.
 ///
 /// # Errors
 /// `EINVAL` if `nfds` is negative; those of `events_of`. The sets then stay as they are.
@@ -231,74 +212,29 @@ pub fn select_now(
     sets: [Option<&mut FdSet>; 3],
     mut events_of: impl FnMut(RawFd) -> Result<Events, Errno>,
 ) -> Result<usize, Errno> {
-    select_words(nfds, sets, |first, wanted| {
-        ready_of(first, wanted, &mut events_of)
-    })
+    let mut fds = select_to_poll(nfds, &sets)?;
+    for one in &mut fds {
+        one.note(events_of(one.fd)?, Events::NVAL);
+    }
+    Ok(select_found(sets, &fds))
 }
 
-/// One word of each of the three sets.
-type Words = [u64; 3];
-
-/// Selects like [`select_now`], a word at a time: `look` gets the first descriptor of a word and
-/// the sets' bits, and returns the bits of the ready ones.
-#[inline]
-fn select_words(
-    nfds: RawFd,
-    mut sets: [Option<&mut FdSet>; 3],
-    mut look: impl FnMut(RawFd, Words) -> Result<Words, Errno>,
-) -> Result<usize, Errno> {
-    let nfds = usize::try_from(nfds).map_err(|_| Errno::EINVAL)?;
-    let longest = sets.iter().flatten().map(|set| set.words.len()).max();
-    let words = longest.unwrap_or(0).min(nfds.div_ceil(BITS));
-    let (mut few, mut many) = ([[0; 3]; FEW_WORDS], Vec::new());
-    let all: &mut [Words] = match few.get_mut(..words) {
-        Some(few) => few,
-        None => {
-            many.resize(words, [0; 3]);
-            &mut many
-        }
-    };
+/// Leaves in the sets those of the polled descriptors that are ready for them, and returns how many
+/// they are, counted once for each set.
+fn select_found(sets: [Option<&mut FdSet>; 3], fds: &[PollFd]) -> usize {
     let mut count = 0;
-    for (word, ready) in all.iter_mut().enumerate() {
-        let below = below(nfds - word * BITS);
-        let wanted = sets.each_ref().map(|set| word_of(set, word) & below);
-        if wanted != [0; 3] {
-            // The sets have no word above the highest descriptor.
-            *ready = look((word * BITS) as RawFd, wanted)?;
-            count += ready.iter().map(|word| word.count_ones()).sum::<u32>() as usize;
-        }
-    }
-    for (index, set) in sets.iter_mut().enumerate() {
+    for (set, events) in sets.into_iter().zip(SETS) {
         let Some(set) = set else { continue };
-        for (word, (kept, ready)) in set.words.iter_mut().zip(&*all).enumerate() {
-            *kept = *kept & !below(nfds - word * BITS) | ready[index];
+        for one in fds {
+            if one.revents.intersects(events) {
+                count += usize::from(set.contains(one.fd));
+            } else {
+                set.remove(one.fd);
+            }
         }
     }
-    Ok(count)
+    count
 }
-
-/// Returns the bits of the wanted descriptors from `first` on that are ready.
-#[inline]
-fn ready_of(
-    first: RawFd,
-    wanted: Words,
-    mut events_of: impl FnMut(RawFd) -> Result<Events, Errno>,
-) -> Result<Words, Errno> {
-    let mut ready = [0; 3];
-    let mut left = wanted[0] | wanted[1] | wanted[2];
-    while left != 0 {
-        let bit = left.trailing_zeros();
-        left &= left - 1;
-        let events = events_of(first + bit as RawFd)?;
-        for (index, ready) in ready.iter_mut().enumerate() {
-            *ready |= u64::from(events.intersects(SETS[index])) << bit;
-        }
-    }
-    Ok([0, 1, 2].map(|index| ready[index] & wanted[index]))
-}
-
-/// Words of a set for 1,024 descriptors.
-const FEW_WORDS: usize = 16;
 
 /// Returns a word with the first `count` bits set, or all of them.
 fn below(count: usize) -> u64 {

@@ -205,7 +205,7 @@ impl<S: State<Ref = File>> Calls for Locked<RwLocked<S>> {
                 ..0 => Events::empty(),
                 fd => held.file(fd).map_or(Events::NVAL, Object::events),
             };
-            ready += usize::from(one.note(events));
+            ready += usize::from(one.note(events, Events::ALWAYS | Events::NVAL));
         }
         Ok(ready)
     }
