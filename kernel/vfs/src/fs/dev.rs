@@ -1,8 +1,7 @@
 //! The file system of `/dev`.
 //!
-//! It has the files that programs expect there and that need no hardware: `null`, `zero`, `full`,
-//! `random` and `urandom`, and the links `fd`, `stdin`, `stdout` and `stderr` into `/proc`. It is
-//! read-only.
+//! It has the devices `null`, `zero` and `full`, which programs transfer to and from, and the links
+//! `fd`, `stdin`, `stdout` and `stderr` into `/proc`. It is read-only.
 
 use std::sync::{Arc, Weak};
 
@@ -48,12 +47,10 @@ struct DevRoot {
     mounted: MountPoint,
 }
 
-const DEVICES: [(&str, Device); 5] = [
+const DEVICES: [(&str, Device); 3] = [
     ("null", Device::Null),
     ("zero", Device::Zero),
     ("full", Device::Full),
-    ("random", Device::Random),
-    ("urandom", Device::Urandom),
 ];
 
 const LINKS: [(&str, &str); 4] = [

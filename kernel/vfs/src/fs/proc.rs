@@ -4,8 +4,7 @@
 //! self -> 1             the process that walks; another one only if the kernel can find it
 //! 1/fd/0 -> /dev/null   what its descriptors name
 //! 1/fdinfo/0            position, flags, locks
-//! 1/cwd, 1/root         its working directory and its root
-//! 1/limits              its limits
+//! 1/cwd                 its working directory
 //! ```
 //!
 //! A lookup depends on the process that walks, so each process finds itself. The inodes hold the

@@ -45,19 +45,6 @@ fn full_has_no_room() {
 }
 
 #[test]
-fn random_bytes_are_not_the_same_twice() {
-    let process = process();
-    for path in ["/dev/random", "/dev/urandom"] {
-        let random = open(&process, path);
-        let (mut one, mut other) = ([0; 32], [0; 32]);
-        assert_eq!(process.read(random, &mut one), Ok(32));
-        assert_eq!(process.pread(random, &mut other, 0), Ok(32));
-        assert_ne!(one, other);
-        assert_eq!(process.write(random, b"seed"), Ok(4));
-    }
-}
-
-#[test]
 fn devices_have_the_numbers_of_linux_and_cannot_be_removed() {
     let process = process();
     let number = |path| {
@@ -67,7 +54,6 @@ fn devices_have_the_numbers_of_linux_and_cannot_be_removed() {
     let expected = |minor| (FileKind::CharDevice, Mode::new(0o666), 1u64 << 8 | minor);
     assert_eq!(number("/dev/null"), expected(3));
     assert_eq!(number("/dev/zero"), expected(5));
-    assert_eq!(number("/dev/urandom"), expected(9));
     assert_eq!(process.unlink("/dev/null"), Err(Errno::EROFS));
     assert_eq!(
         process.open("/dev/new", OpenFlags::CREAT | OpenFlags::RDWR),
@@ -88,9 +74,7 @@ fn the_directory_lists_what_it_has() {
         .map(|entry| String::from_utf8(entry.name.to_vec()).unwrap())
         .collect();
     names.sort();
-    let expected = [
-        "fd", "full", "null", "random", "stderr", "stdin", "stdout", "urandom", "zero",
-    ];
+    let expected = ["fd", "full", "null", "stderr", "stdin", "stdout", "zero"];
     assert_eq!(names, expected);
     let link = process.readlinkat(At::Cwd, "/dev/stdin").unwrap();
     assert_eq!(link, b"/proc/self/fd/0");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 
 use super::open_file::OpenFileInode;
-use super::text::{Text, TextInode};
+use super::text::TextInode;
 use super::{ProcInode, ProcessDirectory, ProcessRef, fdinfo, number};
 use crate::fs::generated_link::GeneratedLink;
 use crate::fs::{
@@ -68,8 +68,7 @@ impl Inode for Descriptors {
             return Ok(Arc::new(link(shown, fd)?));
         }
         let stat = shown.stat(self.what(fd), FileKind::Regular, 0o400);
-        let make: Text = Arc::new(move || fdinfo::text(&shown, fd));
-        Ok(Arc::new(TextInode { stat, make }))
+        Ok(Arc::new(TextInode { stat, shown, fd }))
     }
 
     /// # Errors

@@ -1,4 +1,4 @@
-//! Files whose text is generated when they are read.
+//! The files of `fdinfo`, whose text is generated when they are read.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -6,25 +6,23 @@ use std::sync::Arc;
 use fdtable::FileRef;
 use fdtable_shm::{Mutex, MutexGuard};
 
+use super::{ProcessRef, fdinfo};
 use crate::fs::{Inode, Opening, SeekTo, Stat, VfsPath};
 use crate::vectored::scatter;
 use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
-/// Generator of a text.
-pub(super) type Text = Arc<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>;
-
 /// Inode of a generated text.
 pub(super) struct TextInode {
     pub(super) stat: Stat,
-    pub(super) make: Text,
+    pub(super) shown: Arc<ProcessRef>,
+    pub(super) fd: i32,
 }
 
 /// Open text. A read from the start generates it; the following reads return the same text.
 /// In Linux: `seq_file`.
 struct OpenText {
     path: VfsPath,
-    stat: Stat,
-    make: Text,
+    inode: Arc<TextInode>,
     status: Status,
     cursor: Mutex<TextCursor>,
 }
@@ -48,11 +46,10 @@ impl Inode for TextInode {
             return Err(Errno::EACCES);
         }
         opening.file(OpenText {
-            stat: self.stat,
-            make: Arc::clone(&self.make),
+            path: opening.path(self.clone()),
+            inode: self,
             status: Status::new(flags),
             cursor: Mutex::default(),
-            path: opening.path(self),
         })
     }
 }
@@ -69,7 +66,7 @@ impl OpenText {
             return Ok(cursor);
         }
         drop(cursor);
-        let text = (self.make)()?;
+        let text = fdinfo::text(&self.inode.shown, self.inode.fd)?;
         let mut cursor = self.cursor.lock();
         cursor.text = text;
         Ok(cursor)
@@ -115,7 +112,7 @@ impl Object for OpenText {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        Ok(self.stat)
+        Ok(self.inode.stat)
     }
 
     /// # Errors
