@@ -58,18 +58,6 @@ fn every_theme_of_the_program_is_a_test() {
 }
 
 #[test]
-fn the_verbose_mode_names_mounts_and_host_paths_once() {
-    let trace = program::trace("devices", "host_files");
-    let lines: Vec<_> = trace.lines().collect();
-    assert_eq!(lines.first(), Some(&"fdtable: mount: /fdt"), "{trace}");
-    let passwd = lines
-        .iter()
-        .filter(|line| **line == "fdtable: host path: /etc/passwd");
-    assert_eq!(passwd.count(), 1, "{trace}");
-    assert!(!trace.contains("host path: /fdt"), "{trace}");
-}
-
-#[test]
 fn a_mount_that_is_not_valid_is_named() {
     let mounts = "/fdt,mode=0700:/a,uid=1:/";
     let run = program::with_mounts(mounts, None, ["offsets", "seeking"]);

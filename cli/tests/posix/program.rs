@@ -78,18 +78,6 @@ fn run(subject: Subject, theme: &str) -> Vec<Line> {
     line::parse(&printed)
 }
 
-/// Returns what the runner writes to standard error with `FDT_VERBOSE=1`, in one section.
-pub(crate) fn trace(theme: &str, section: &str) -> String {
-    let run = Subject::Ours
-        .command(compile::checks())
-        .args(["/fdt", theme, section])
-        .env("FDT_VERBOSE", "1")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    String::from_utf8(run.stderr).unwrap()
-}
-
 /// Runs one section of a theme with this `FDT_MOUNT`, as another user if there is one.
 ///
 /// The runner is executed by its descriptor, and the program is a copy in the folder of temporary

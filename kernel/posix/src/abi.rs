@@ -15,6 +15,5 @@ pub(crate) mod pin;
 pub(crate) mod routing;
 pub(crate) mod system;
 pub(crate) mod target;
-pub(crate) mod trace;
 pub(crate) mod uaccess;
 mod working_directory;

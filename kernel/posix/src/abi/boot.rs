@@ -14,7 +14,6 @@ use fdtable_vfs::{Errno, Limit, MemFs, Process, Resource};
 use crate::abi::mounts::limits;
 use crate::abi::routing::{Routes, Side};
 use crate::abi::system::{Own, SYSTEM, System, install};
-use crate::abi::trace::Trace;
 use crate::abi::{faults, handlers};
 use crate::host;
 use crate::host::copy_credentials;
@@ -76,7 +75,6 @@ fn made(root: MemFs, routes: Routes) -> System {
         process: tree::root(process),
         routes: Own::new(routes),
         directory: Mutex::new(()),
-        trace: Trace::of_environment(),
         executable: Own::new(None),
         mappings: OnceLock::new(),
     };

@@ -9,8 +9,8 @@ use fdtable_vfs::{At, AtFlags, CloneFlags, DevFs, Errno, MemFs, MemFsLimits, Pro
 use crate::abi::mount_list::{self, Entry, MountOptions};
 use crate::abi::routing::{OF_HOST, Side};
 use crate::abi::system::System;
-use crate::abi::trace;
 use crate::host;
+use crate::host::direct::Wait;
 use crate::host::lower::open_directory;
 
 /// Returns limits of a file system whose files take at most `memory` bytes together.
@@ -115,23 +115,18 @@ impl System {
     /// mounted: its paths are the host's.
     pub(crate) fn mount_environment(&self) {
         let Ok(mounter) = self.mounter() else {
-            return trace::write(b"FDT_MOUNT", b"no memory");
+            return warn(b"FDT_MOUNT", b"no memory");
         };
         for Entry { path, options } in mount_list::of_environment() {
             let options = match options {
                 Ok(options) => options,
                 Err(option) => {
-                    trace::write(b"FDT_MOUNT: no valid option", &option);
+                    warn(b"FDT_MOUNT: no valid option", &option);
                     continue;
                 }
             };
-            match self.mount(&mounter, &path, options) {
-                Ok(()) => {
-                    if let Some(trace) = &self.trace {
-                        trace.mount(&path);
-                    }
-                }
-                Err(_) => trace::write(b"FDT_MOUNT: no valid mount", &path),
+            if self.mount(&mounter, &path, options).is_err() {
+                warn(b"FDT_MOUNT: no valid mount", &path);
             }
         }
     }
@@ -231,4 +226,10 @@ fn make_directory(mounter: &Process, path: &[u8]) -> Result<(), Errno> {
         Err(Errno::EEXIST) => Ok(()),
         made => made,
     }
+}
+
+/// Writes a line to the host's standard error. An error has no receiver.
+fn warn(what: &[u8], path: &[u8]) {
+    let line = [b"fdtable: ".as_slice(), what, b": ", path, b"\n"].concat();
+    let _ = host::write(libc::STDERR_FILENO, Wait::Possible, &line);
 }

@@ -10,7 +10,6 @@ use fdtable_shm::Mutex;
 use fdtable_vfs::{Errno, OpenFlags, Process, RcuObject};
 
 use crate::abi::routing::Routes;
-use crate::abi::trace::Trace;
 use crate::host::file::{HostFile, Keep, OpenHostFd};
 use crate::host::{self, OwnedHostFd};
 
@@ -22,8 +21,6 @@ pub(crate) struct System {
     pub(crate) routes: Own<Routes>,
     /// Held while the working directory changes, on both sides and in the routes.
     pub(crate) directory: Mutex<()>,
-    /// Messages about routing, if the program's user wants them.
-    pub(crate) trace: Option<Trace>,
     /// The file of the program, if a runner has loaded it: what `/proc/self/exe` leads to.
     pub(crate) executable: Own<Option<FileRef<RcuObject>>>,
     /// Returns what `/proc/self/maps` shows, if a runner has set it.
@@ -84,7 +81,6 @@ impl System {
             process,
             routes: self.routes.replace(Routes::new(Vec::new())),
             directory: Mutex::new(()),
-            trace: self.trace.as_ref().map(|_| Trace::default()),
             executable: self.executable.replace(None),
             mappings: self.mappings.clone(),
         });

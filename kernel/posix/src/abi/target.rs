@@ -136,11 +136,6 @@ impl System {
             // The walk finds out where it leads.
             Links::Cross => (routes.start_of(path.to_bytes()), path.to_bytes().into()),
         };
-        if side == Side::Host
-            && let Some(trace) = &self.trace
-        {
-            trace.host_path(&routes.absolute(&routed));
-        }
         Ok(match (side, routed) {
             (Side::Ours, bytes) => Target::Ours(libc::AT_FDCWD, bytes),
             (Side::Host, Cow::Borrowed(bytes)) => {
