@@ -49,25 +49,12 @@ pub(crate) unsafe fn epoll_wait_in(
     mask: Option<&libc::sigset_t>,
 ) -> Result<usize, Errno> {
     let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
-    let in_milliseconds = |possible: Wait, milliseconds: c_int| {
-        let a = words!(epoll, events, most, milliseconds, mask, SIGNAL_MASK_SIZE);
-        // SAFETY: as the caller promises.
-        unsafe { call(possible, libc::SYS_epoll_pwait, a) }
-    };
     let wait = |timeout: Option<Duration>| {
-        let possible = Wait::within(timeout);
-        if let Some(milliseconds) = timeout.map_or(Some(-1), whole_milliseconds) {
-            return in_milliseconds(possible, milliseconds);
-        }
-        let timeout = timespec(timeout.unwrap_or(Duration::MAX));
-        let time = &raw const timeout;
+        let time = timeout.map(timespec);
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let a = words!(epoll, events, most, time, mask, SIGNAL_MASK_SIZE);
-        // SAFETY: as above.
-        match unsafe { call(possible, libc::SYS_epoll_pwait2, a) } {
-            // Before Linux 5.11.
-            Err(Errno::ENOSYS) => in_milliseconds(possible, rounded_milliseconds(&timeout)),
-            waited => waited,
-        }
+        // SAFETY: as the caller promises.
+        unsafe { call(Wait::within(timeout), libc::SYS_epoll_pwait2, a) }
     };
     let _out = may_run_handlers(timeout, mask.is_null()).then(host_fork::blocking_section);
     wait_for_events(timeout, wait)
@@ -75,20 +62,6 @@ pub(crate) unsafe fn epoll_wait_in(
 
 /// Bytes of a signal mask that the host's kernel reads.
 const SIGNAL_MASK_SIZE: usize = 8;
-
-/// Returns a time as milliseconds, if it is a whole number of them that fits.
-fn whole_milliseconds(time: Duration) -> Option<c_int> {
-    let milliseconds = c_int::try_from(time.as_millis()).ok()?;
-    time.subsec_nanos()
-        .is_multiple_of(1_000_000)
-        .then_some(milliseconds)
-}
-
-fn rounded_milliseconds(time: &libc::timespec) -> c_int {
-    let more = (time.tv_nsec + 999_999) / 1_000_000;
-    let milliseconds = time.tv_sec.saturating_mul(1000).saturating_add(more);
-    c_int::try_from(milliseconds).unwrap_or(c_int::MAX)
-}
 
 fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
