@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem;
 
-use fdtable_vfs::fs::{StatFs, Timestamp};
+use fdtable_vfs::fs::{Mode, StatFs, Timestamp};
 use fdtable_vfs::{Errno, FileKind, Stat};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn fdt_fstatat(
         let described = match unsafe { system.target(directory, path, LastLink::of(flags)) }? {
             Target::Ours(at, path) => {
                 let found = system.process.fstatat(at, &path, at_flags);
-                status_of_inode(found, path.is_empty())?.map_or_else(anonymous, to_stat)
+                to_stat(status_of_inode(found, path.is_empty())?)
             }
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
@@ -99,9 +99,8 @@ pub unsafe extern "C" fn fdt_statx(
             Target::Ours(at, path) => {
                 let found = system.process.fstatat(at, &path, of_ours);
                 let found = status_of_inode(found, path.is_empty())?;
-                let described = found.map_or_else(anonymous_statx, to_statx);
                 // SAFETY: as the caller promises.
-                unsafe { uaccess::put(statx, described) }
+                unsafe { uaccess::put(statx, to_statx(found)) }
             }
             Target::Host(path) => {
                 let (directory, path, flags) = path.at(flags);
@@ -141,7 +140,7 @@ impl System {
         let file = self.file(fd)?;
         match HostFile::with_inode_below(&**file) {
             Some(host_file) => host::fstat(host_file.fd().get()),
-            None => Ok(status_of_inode(file.stat(), true)?.map_or_else(anonymous, to_stat)),
+            None => Ok(to_stat(status_of_inode(file.stat(), true)?)),
         }
     }
 
@@ -172,34 +171,17 @@ impl System {
     }
 }
 
-/// Returns the status of an anonymous file, which has no file type.
-fn anonymous() -> libc::stat {
-    // SAFETY: all zeroes is a valid value of this struct of integers.
-    let mut out: libc::stat = unsafe { mem::zeroed() };
-    out.st_mode = 0o600;
-    out.st_nlink = 1;
-    out.st_blksize = 4096;
-    out
-}
+/// Status of an anonymous file, but for its type: it has none.
+const ANONYMOUS: Stat = Stat::new(FileKind::CharDevice, Mode::new(0o600), 0);
 
-fn anonymous_statx() -> libc::statx {
-    let stat = anonymous();
-    // SAFETY: all zeroes is a valid value of this struct of integers.
-    let mut out: libc::statx = unsafe { mem::zeroed() };
-    out.stx_mask = libc::STATX_BASIC_STATS;
-    out.stx_mode = stat.st_mode as u16;
-    out.stx_nlink = stat.st_nlink as u32;
-    out.stx_blksize = stat.st_blksize as u32;
-    out
-}
-
-/// Converts a status to the C struct.
-fn to_stat(stat: Stat) -> libc::stat {
+/// Converts a status, or that of an anonymous file, to the C struct.
+fn to_stat(found: Option<Stat>) -> libc::stat {
+    let stat = found.unwrap_or(ANONYMOUS);
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::stat = unsafe { mem::zeroed() };
     out.st_dev = stat.device;
     out.st_ino = stat.inode;
-    out.st_mode = stat.mode_bits();
+    out.st_mode = found.map_or(stat.mode.bits(), |stat| stat.mode_bits());
     out.st_nlink = stat.links.into();
     out.st_uid = stat.uid;
     out.st_gid = stat.gid;
@@ -213,15 +195,16 @@ fn to_stat(stat: Stat) -> libc::stat {
     out
 }
 
-fn to_statx(stat: Stat) -> libc::statx {
+fn to_statx(found: Option<Stat>) -> libc::statx {
+    let stat = found.unwrap_or(ANONYMOUS);
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statx = unsafe { mem::zeroed() };
-    out.stx_mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    out.stx_mask = libc::STATX_BASIC_STATS | found.map_or(0, |_| libc::STATX_BTIME);
     out.stx_blksize = stat.block_size;
     out.stx_nlink = stat.links;
     out.stx_uid = stat.uid;
     out.stx_gid = stat.gid;
-    out.stx_mode = stat.mode_bits() as u16;
+    out.stx_mode = found.map_or(stat.mode.bits(), |stat| stat.mode_bits()) as u16;
     out.stx_ino = stat.inode;
     out.stx_size = stat.size;
     out.stx_blocks = stat.blocks;
