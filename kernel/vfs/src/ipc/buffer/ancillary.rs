@@ -18,7 +18,6 @@ use crate::Errno;
 use crate::event::{self, Events, Limit, Wakeups};
 use crate::ipc::socket::Ucred;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
-use crate::ipc::socket::in_flight::Rights;
 use crate::ipc::socket::receive::{Look, Reading};
 
 /// Position of a message with ancillary data, as counts of all bytes that ever passed through the
@@ -229,14 +228,10 @@ impl Buffer {
         Ok(written)
     }
 
-    /// Takes the files of each message in this buffer. The bytes stay.
-    pub(crate) fn take_rights(&self, taken: &mut Vec<Rights>) {
+    /// Visits what goes with each message in this buffer.
+    pub(crate) fn each_ancillary(&self, mut visit: impl FnMut(&mut Ancillary)) {
         let marks = &mut self.state.lock().marks;
-        taken.extend(
-            marks
-                .iter_mut()
-                .filter_map(|mark| mark.ancillary.rights.take()),
-        );
+        marks.iter_mut().for_each(|mark| visit(&mut mark.ancillary));
     }
 }
 

@@ -125,7 +125,11 @@ impl Queue {
         wakeups.run();
     }
 
+    /// Takes the files of each message. The bytes stay.
     pub(crate) fn take_rights(&self, taken: &mut Vec<Rights>) {
-        each!(self, take_rights(taken));
+        each!(
+            self,
+            each_ancillary(|with| taken.extend(with.rights.take()))
+        );
     }
 }

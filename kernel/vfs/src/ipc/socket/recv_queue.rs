@@ -16,7 +16,6 @@ use fdtable_shm::Mutex;
 
 use super::address::{Name, SocketAddress};
 use super::ancillary::{Ancillary, Arrived};
-use super::in_flight::Rights;
 use super::receive::{Look, Reading};
 use crate::Errno;
 use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
@@ -293,14 +292,12 @@ impl RecvQueue {
         });
     }
 
-    /// Takes the files of each message in this queue. The messages stay.
-    pub(crate) fn take_rights(&self, taken: &mut Vec<Rights>) {
+    /// Visits what goes with each message in this queue.
+    pub(crate) fn each_ancillary(&self, mut visit: impl FnMut(&mut Ancillary)) {
         let messages = &mut self.state.lock().messages;
-        taken.extend(
-            messages
-                .iter_mut()
-                .filter_map(|message| message.ancillary.rights.take()),
-        );
+        messages
+            .iter_mut()
+            .for_each(|message| visit(&mut message.ancillary));
     }
 }
 
