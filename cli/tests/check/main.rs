@@ -205,7 +205,7 @@ fn nothing_is_found_in_programs_without_faults() {
         "all: a b\na b:\n\tls / | wc -l >$@\n",
     )
     .expect("a file");
-    let programs: [&[&str]; 7] = [
+    let programs: [&[&str]; 8] = [
         &[
             "sh",
             "-c",
@@ -223,6 +223,8 @@ fn nothing_is_found_in_programs_without_faults() {
         ],
         &["git", "init", "-q", "repository"],
         &["make", "-j2"],
+        // It polls all descriptors of a range, to know which are open.
+        &["xargs", "-a", "Makefile", "echo"],
         &[
             "perl",
             "-e",

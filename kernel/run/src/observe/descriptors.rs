@@ -4,6 +4,10 @@ use super::call::Call;
 use super::trace::{self, Kind};
 use crate::memory;
 
+/// The least number of descriptors one behind the other that are a range: programs close or poll
+/// all of one, whether or not they are open.
+pub(super) const RANGE: usize = 4;
+
 /// Returns the descriptors that a call has opened.
 pub(super) fn opened(call: &Call, result: i64) -> Vec<i32> {
     let a = call.arguments;
@@ -68,7 +72,11 @@ pub(super) fn without_file(call: &Call, result: i64) -> Vec<i32> {
     let a = call.arguments;
     let is_unknown = result == -i64::from(libc::EBADF);
     match call.number {
-        libc::SYS_poll | libc::SYS_ppoll if result > 0 => polled(a[0], a[1]),
+        libc::SYS_poll | libc::SYS_ppoll if result > 0 && !only_asks(call) => {
+            let unknown = |&(_, events): &(i32, i16)| events & libc::POLLNVAL != 0;
+            let all = polled(call).into_iter().filter(unknown);
+            all.map(|(fd, _)| fd).collect()
+        }
         libc::SYS_select | libc::SYS_pselect6 if is_unknown => selected(&a),
         libc::SYS_sendmsg if is_unknown => {
             let mut all = vec![a[0] as i32];
@@ -84,8 +92,13 @@ pub(super) fn without_file(call: &Call, result: i64) -> Vec<i32> {
 /// by `fstat` with the standard ones.
 fn only_asks(call: &Call) -> bool {
     const COMMANDS: [i32; 3] = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
-    let [fd, argument, ..] = call.arguments;
+    let [fd, argument, timeout, ..] = call.arguments;
     match call.number {
+        libc::SYS_poll if timeout == 0 => {
+            let all = polled(call);
+            let is_next = |pair: &[(i32, i16)]| pair[0].0 + 1 == pair[1].0;
+            all.len() >= RANGE && all.windows(2).all(is_next)
+        }
         libc::SYS_fstat | libc::SYS_newfstatat => fd as i32 <= libc::STDERR_FILENO,
         libc::SYS_fcntl => COMMANDS.contains(&(argument as i32)),
         libc::SYS_ioctl => [libc::FIOCLEX, libc::FIONCLEX].contains(&argument.cast_unsigned()),
@@ -93,24 +106,31 @@ fn only_asks(call: &Call) -> bool {
     }
 }
 
-/// Returns the descriptors in the arguments of a call.
+/// Returns the descriptors in the arguments of a call, and those that it waits for.
 pub(super) fn used(call: &Call) -> Vec<i32> {
-    let kinds = trace::arguments(call.number).unwrap_or_default();
-    let all = kinds.iter().zip(call.arguments);
-    let fds = all.filter(|(kind, _)| matches!(kind, Kind::Fd | Kind::At));
-    fds.map(|(_, value)| value as i32).collect()
+    match call.number {
+        libc::SYS_poll | libc::SYS_ppoll => polled(call).iter().map(|(fd, _)| *fd).collect(),
+        libc::SYS_select | libc::SYS_pselect6 => selected(&call.arguments),
+        _ => {
+            let kinds = trace::arguments(call.number).unwrap_or_default();
+            let all = kinds.iter().zip(call.arguments);
+            let fds = all.filter(|(kind, _)| matches!(kind, Kind::Fd | Kind::At));
+            fds.map(|(_, value)| value as i32).collect()
+        }
+    }
 }
 
-/// Returns the descriptors that `poll` has not found.
-fn polled(at: i64, count: i64) -> Vec<i32> {
+/// Returns the descriptors of `poll`, each with what has happened to it.
+fn polled(call: &Call) -> Vec<(i32, i16)> {
+    let [at, count, ..] = call.arguments;
     let size = size_of::<libc::pollfd>();
-    let bytes = memory::read(at.cast_unsigned(), count as usize * size);
+    let bytes = memory::read(at.cast_unsigned(), (count as usize).min(1 << 16) * size);
     let entries = bytes.as_chunks::<8>().0.iter();
-    let unknown = entries.filter_map(|&[a, b, c, d, _, _, low, high]| {
-        let is_unknown = i16::from_ne_bytes([low, high]) & libc::POLLNVAL != 0;
-        is_unknown.then_some(i32::from_ne_bytes([a, b, c, d]))
+    let entries = entries.map(|&[a, b, c, d, _, _, low, high]| {
+        let fd = i32::from_ne_bytes([a, b, c, d]);
+        (fd, i16::from_ne_bytes([low, high]))
     });
-    unknown.collect()
+    entries.collect()
 }
 
 /// Returns the descriptors in the sets of `select`.

@@ -35,8 +35,8 @@ struct Closed {
 
 /// The last closes of a thread, if their descriptors were one behind the other, at one place.
 ///
-/// Programs close all descriptors of a range, whether or not they are open, before they execute
-/// another program. This is no fault.
+/// Programs close all descriptors of a [range](descriptors::RANGE) before they execute another
+/// program. This is no fault.
 struct Series {
     last: i32,
     stack: Stack,
@@ -44,9 +44,6 @@ struct Series {
     /// Double closes that are no findings if the series becomes longer.
     held: Vec<Finding>,
 }
-
-/// The least number of closes one behind the other that are a range.
-const RANGE: usize = 4;
 
 /// Recorded opens and closes, by descriptor, and series of closes, by thread.
 struct Known {
@@ -134,7 +131,7 @@ fn end_series(findings: &Findings, thread: i32) {
         return;
     };
     HELD.fetch_sub(series.held.len(), Ordering::Relaxed);
-    if series.length < RANGE {
+    if series.length < descriptors::RANGE {
         series.held.iter().for_each(|held| findings.send(held));
     }
 }
