@@ -286,7 +286,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         // With both locked, the check of the lists: what is below them and between them is taken.
         let leaves = [writer.lock_leaf(first), writer.lock_leaf(next)];
-        // weaken: two-leaves-whose-lists-are-not-checked
         if self.free_hint.is_marked() {
             return Ok(None);
         }
