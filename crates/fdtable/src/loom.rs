@@ -426,6 +426,26 @@ fn a_pair_meets_closes_in_its_leaf_and_below() {
     });
 }
 
+/// A pair takes descriptors of two leaves, though one below both was closed before the higher one.
+#[test]
+fn a_pair_over_two_leaves_meets_closes_below_and_in_the_second() {
+    explore(2, || {
+        let (fates, files) = table(&[0, 1, 2, 3, 4, 5, 6, 8]);
+        let opener = {
+            let pair = (fates.object(10), fates.object(11));
+            spawn(&files, move |files| files.open_pair(pair, NONE))
+        };
+        assert_eq!(
+            (files.close(2).map(drop), files.close(8).map(drop)),
+            (Ok(()), Ok(()))
+        );
+        let (one, other) = join(opener).expect("there is room");
+        let both = (one.raw(), other.raw());
+        assert!([(2, 7), (7, 9)].contains(&both), "{both:?}");
+        fates.check(files);
+    });
+}
+
 /// Makes a table whose first leaf is full. The second one has three descriptors and is in the hint.
 fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Rcu<Object>>>) {
     let (fates, files) = table(&[0, 1, 2, 3]);

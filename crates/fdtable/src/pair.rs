@@ -4,13 +4,16 @@
 //! slow path first tries the same with the first leaf that has a free descriptor: every leaf below
 //! is full.
 //!
-//! If the descriptors are in several leaves, the fast path is closed for the search. Then no thread
-//! is inside a leaf, and every change waits for the lock of the table, which the search holds: it
-//! takes the lowest one by one, and all of them count as taken when the fast path opens again. If
-//! there are too few, it frees those that it has taken, and no other thread has seen them taken.
+//! If that leaf has too few, the search finds the next one with a free descriptor, and locks both:
+//! every leaf below them and between them is full, or the hint is marked. So a pair that crosses a
+//! leaf, one in 32 that are opened in a row, keeps no other thread out.
 //!
-//! Closing the fast path costs a fence on all CPUs that run threads of the process. A pair pays it
-//! where it crosses a leaf, once in 32 pairs that are opened in a row.
+//! If the descriptors are in more leaves, or too few may be free, the fast path is closed for the
+//! search. Then no thread is inside a leaf, and every change waits for the lock of the table, which
+//! the search holds: it takes the lowest one by one, and all of them count as taken when the fast
+//! path opens again. If there are too few, it frees those that it has taken, and no other thread
+//! has seen them taken. Closing the fast path costs a fence on all CPUs that run threads of the
+//! process.
 //!
 //! Before that, a *survey* walks over the same leaves with the fast path open, in holds of the lock
 //! that are as short as those of any search. It marks full leaves and copies shared ones, so the
@@ -284,8 +287,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             Err(Error::TooManyFiles) => return Ok(Some(Taken::TooFew)),
             Err(error) => return Err(error),
         }
-        // With both locked, the check of the lists: what is below them and between them is taken.
+        // The lower one first. With both locked, the check of the lists: everything below them and
+        // between them is taken.
         let leaves = [writer.lock_leaf(first), writer.lock_leaf(next)];
+        // weaken: pair-that-does-not-look-at-the-mark
         if self.free_hint.is_marked() {
             return Ok(None);
         }
