@@ -7,10 +7,10 @@ use fdtable_posix::runner;
 use fdtable_vfs::event::interrupt;
 
 use super::actions::{DEFAULT, install_host};
-use super::forwarding::{send_again, send_to_process};
+use super::forwarding::{forward, send_again, send_to_process};
 use super::frames::{Context, deliver};
 use super::send::is_ignored;
-use super::sets::{BLOCKABLE, DEFERRED, NEVER_BLOCKED, is_fault};
+use super::sets::{BLOCKABLE, DEFERRED, is_fault};
 use crate::abi::{errno, process_id, set_errno};
 use crate::block::{Block, MaskPlace, SAVED};
 use crate::entry::*;
@@ -243,10 +243,15 @@ fn exit_soon(block: &Block, context: &mut Context) {
     {
         // The handler has not begun: another thread or the next program gets the signal. A fault
         // ends with its thread.
-        let (signal, info) = (info[0] as i32, ptr::from_ref(&info).cast());
-        context.mask |= bit(signal) & !NEVER_BLOCKED;
-        // SAFETY: a copy of the kernel's information. All signals are blocked in this handler.
-        unsafe { send_again(block, signal, info) };
+        let signal = info[0] as i32;
+        if bit(signal) & EMULATED != 0 {
+            // Sent again, it could merge with another SIGSYS that has this thread exit.
+            forward(block, &info);
+        } else {
+            context.mask |= bit(signal);
+            // SAFETY: a copy of the kernel's information. All signals are blocked in this handler.
+            unsafe { send_again(block, signal, ptr::from_ref(&info).cast()) };
+        }
     }
     block.trapped_at.set(0);
     context.set(libc::REG_RAX, libc::SYS_exit.cast_unsigned());
