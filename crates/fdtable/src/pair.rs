@@ -166,11 +166,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Opens both wherever they are. If there is an error, both are dropped, outside of all locks.
     #[inline(never)]
-    fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+    fn open_pair_searching(&self, mut pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
         let mut fds = [Fd::MIN; 2];
         let mut writer = self.tree.write();
-        // While this thread waited for the lock, another one may have moved the hint.
-        let pair = match self.open_pair_hinted(pair, flags, LockMode::Try) {
+        // While this thread waited for the lock, another one may have moved the hint. An argument
+        // is dropped after the lock is released.
+        pair = match self.open_pair_hinted(pair, flags, LockMode::Try) {
             Ok(fds) => return Ok(fds),
             Err(pair) => pair,
         };
@@ -417,6 +418,8 @@ fn take_some<T: ?Sized>(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use alloc::sync::{Arc, Weak};
+
     use super::*;
     use crate::table::MAX_LIMIT;
     use crate::{Error, FdFlags, FileRef, Files};
@@ -432,6 +435,25 @@ mod tests {
             files.dup3(first, fd, NONE).expect("there is room");
         }
         files
+    }
+
+    /// Takes the lock of its table when it is dropped.
+    struct Locks(Weak<Files<Locks>>);
+
+    impl Drop for Locks {
+        fn drop(&mut self) {
+            if let Some(files) = self.0.upgrade() {
+                let _ = files.reserve_many(1, NONE);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_that_is_refused_is_dropped_outside_of_the_lock() {
+        let files = Arc::new(Files::with_limit(1));
+        let file = || FileRef::new(Locks(Arc::downgrade(&files)));
+        let refused = files.open_pair((file(), file()), NONE);
+        assert_eq!(refused, Err(Error::TooManyFiles));
     }
 
     #[test]
