@@ -27,10 +27,11 @@ use source::Site;
 use structural::{Copy, Structural};
 
 /// The crates with orderings and models.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "crates/sync",
     "crates/slab",
     "crates/objects",
+    "crates/fdtable",
     "kernel/rcu-map",
     "kernel/parker",
 ];
