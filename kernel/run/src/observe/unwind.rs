@@ -9,8 +9,9 @@
 //! the guest may unmap them.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
 use fdtable_posix::runner::maps;
@@ -155,6 +156,8 @@ pub(super) fn unmap(unmapped: &Range<u64>) {
         });
         if unwinder.modules.len() < before {
             unwinder.rows.clear();
+            // A part may still be there, or another thread has mapped a file in its place since.
+            unwinder.is_current = false;
         }
     });
 }
@@ -299,10 +302,20 @@ impl Module {
 
     /// Finds the table of a file without a header, as some static programs are.
     fn read_table(&self, path: &str) -> Option<Tables> {
-        let file = ReadCache::new(File::open(path).ok()?);
+        // A path that the guest has given to a pipe must not block.
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = file.open(path).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let file = ReadCache::new(file);
         let header = FileHeader64::<LittleEndian>::parse(&file).ok()?;
         let sections = header.sections(LittleEndian, &file).ok()?;
         let (_, section) = sections.section_by_name(LittleEndian, b".eh_frame")?;
+        if section.sh_size(LittleEndian) > TABLE {
+            return None;
+        }
         let frames_at = self.bias.wrapping_add(section.sh_addr(LittleEndian));
         Some(Tables {
             header: Vec::new(),
@@ -453,5 +466,41 @@ impl Registers {
                 None => self.rbp,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::*;
+
+    fn code() -> u64 {
+        a_part_of_a_file_that_is_unmapped_is_found_again as fn() as usize as u64
+    }
+
+    #[test]
+    fn a_part_of_a_file_that_is_unmapped_is_found_again() {
+        let known = || {
+            with(|unwinder| {
+                let found = unwinder.module(code())?;
+                Some(unwinder.modules[found].range.clone())
+            })
+        };
+        let range = known().expect("code of this file");
+        unmap(&(range.start..range.start + 1));
+        assert_eq!(known(), Some(range));
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_has_no_table() {
+        let path = std::env::temp_dir().join(format!("fdtable-unwind-{}", std::process::id()));
+        let text = path.to_str().expect("a path");
+        let name = CString::new(text).expect("a path");
+        // SAFETY: the path is a string.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let table = Module::new(0..0, code() & !4095, 0).read_table(text);
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(table.is_none());
     }
 }
