@@ -105,12 +105,11 @@ impl Pair {
         self.host.is_root
     }
 
-    /// Runs a script on both, at the same time. Returns the results of each call.
+    /// Runs a script on both, one after the other: timers are of the host on both, with one inode,
+    /// and it has locks. Returns the results of each call.
     pub(crate) fn run(&mut self, script: &[String]) -> [Vec<String>; 2] {
         let _locks = HostLock::take();
-        self.host.send(script);
-        self.ours.send(script);
-        [&mut self.host, &mut self.ours].map(|server| results(script, &server.receive()))
+        [&mut self.host, &mut self.ours].map(|server| results(script, &server.run(script)))
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) struct HostFile {
     keep: Keep,
     /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
+    is_socket: bool,
     names: Names,
     /// Inode in memory that has the attributes, for a device in an overlay.
     inode: Option<VfsPath>,
@@ -72,6 +73,7 @@ impl HostFile {
             host_fd,
             keep,
             watch: (!is_always_ready).then(|| HostWatch::new(host_fd)),
+            is_socket: kind == libc::S_IFSOCK,
             names: Names::new(),
             inode,
             is_aside: AtomicCell::new(false),
@@ -86,6 +88,10 @@ impl HostFile {
             let _ = host_file.send();
         }
         Ok(file)
+    }
+
+    pub(crate) fn is_socket(&self) -> bool {
+        self.is_socket
     }
 
     /// Prepares the file for a message to a process that may not have its host descriptor: the

@@ -345,13 +345,18 @@ impl System {
     /// # Errors
     /// `EBADF`; `ENOTSOCK`.
     pub(crate) fn check_socket(&self, fd: c_int) -> Result<(), Errno> {
-        let is_of_host = || self.file(fd).map(|file| HostFile::below(&**file).is_some());
-        if is_of_host()? {
-            return Ok(());
+        let of_host = || {
+            self.file(fd)
+                .map(|file| HostFile::below(&**file).map(HostFile::is_socket))
+        };
+        match of_host()? {
+            Some(true) => return Ok(()),
+            Some(false) => return Err(Errno::ENOTSOCK),
+            None => {}
         }
         match self.process.getsockname(fd) {
             // Another thread may have made it one of the host meanwhile.
-            Err(_) if is_of_host()? => Ok(()),
+            Err(_) if of_host()?.is_some() => Ok(()),
             name => name.map(drop),
         }
     }
