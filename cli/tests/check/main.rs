@@ -253,3 +253,73 @@ fn nothing_is_found_in_programs_without_faults() {
         assert!(output.status.success(), "{words:?}: {report}");
     }
 }
+
+/// Code that is mapped is changed under a lock, and reports look it up.
+#[test]
+fn code_may_be_mapped_while_another_thread_has_findings() {
+    let folder = folder("mapped");
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <fcntl.h>
+        #include <pthread.h>
+        #include <sched.h>
+        #include <sys/mman.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        #ifdef LIBRARY
+        static long leave_at(long fd) {
+          long result;
+          volatile char local[64];
+          local[0] = 1;
+          __asm__ volatile("syscall" : "=a"(result) : "0"(SYS_close), "D"(fd) : "rcx", "r11", "memory");
+          return result + local[0] - 1;
+        }
+        long leave(long fd) { volatile char local[256]; local[0] = 0; return leave_at(fd) + local[0]; }
+        __asm__(".p2align 12\n.skip 8192, 0x90\n");
+        #else
+        static volatile int stop;
+        static void pin(void) { cpu_set_t one; CPU_ZERO(&one); CPU_SET(sched_getcpu(), &one); sched_setaffinity(0, sizeof one, &one); }
+        static void *maps(void *file) {
+          nice(10);
+          while (!stop) munmap(mmap(0, 0x9000, PROT_READ | PROT_EXEC, MAP_PRIVATE, *(int *)file, 0), 0x9000);
+          return 0;
+        }
+        int main(void) {
+          pthread_t thread;
+          int file = open("./other.so", O_RDONLY);
+          pin();
+          if (file < 0 || pthread_create(&thread, 0, maps, &file)) return 1;
+          for (int round = 0; round < 600; round++) {
+            usleep(200);
+            void *library = dlopen("./library.so", RTLD_NOW);
+            long (*leave)(long) = (long (*)(long))dlsym(library, "leave");
+            int fd = open("/dev/null", O_RDONLY);
+            leave(fd);
+            usleep(1);
+            usleep(300);
+            if (leave(fd) != -9) return 2;
+            dlclose(library);
+          }
+          stop = 1;
+          return pthread_join(thread, 0);
+        }
+        #endif
+    "#;
+    fs::write(folder.join("mapped.c"), source).expect("a file");
+    for (name, options) in [
+        ("library.so", &["-DLIBRARY", "-shared", "-fPIC"][..]),
+        ("other.so", &["-DLIBRARY", "-shared", "-fPIC"]),
+        ("mapped", &["-pthread"]),
+    ] {
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(options)
+            .args(["-w", "-o", name, "mapped.c", "-ldl"]);
+        let output = compiler.current_dir(&folder).output().expect("a compiler");
+        assert!(output.status.success(), "{output:?}");
+    }
+    let output = check(&[], &["./mapped".to_owned()], &folder);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    assert!(errors(&output).contains("600 double closes"));
+}

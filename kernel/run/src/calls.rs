@@ -56,6 +56,14 @@ static HANDLERS: [Handler; COUNT] = {
 /// Serves a call of the guest. The entry calls it.
 pub(crate) extern "C" fn serve(frame: &mut Frame) {
     let block = Block::current();
+    if answer(block, frame) != 0 {
+        frame.rip = patch::return_to(block, frame.rip);
+    }
+}
+
+/// Serves a call of the guest, but for [`patch::return_to`], which is the last step of one that has
+/// trapped. Returns the site of such a call, or 0.
+pub(crate) fn answer(block: &'static Block, frame: &mut Frame) -> u64 {
     // Only the low half counts, as in the kernel.
     let number = i64::from(frame.rax as i32);
     block.returns.set(0);
@@ -99,13 +107,11 @@ pub(crate) extern "C" fn serve(frame: &mut Frame) {
         block.repeats.set(-1);
     }
     frame.rax = result.cast_unsigned();
-    if site != 0 {
-        frame.rip = patch::return_to(block, frame.rip);
-    }
     let stack = block.child_stack.take();
     if stack != 0 {
         frame.rsp = stack;
     }
+    site
 }
 
 /// Serves a call by its number. Not a part of `serve`, whose hot calls need no [`Request`].

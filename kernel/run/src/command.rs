@@ -200,7 +200,7 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
         mount(path).map_err(|errno| error_of(Step::Mount, path, errno))?;
     }
     let named = |errno| error_of(Step::Program, &command.program, errno);
-    let serve = observe::begin(&command.options, calls::serve).map_err(|(what, error)| {
+    let observed = observe::begin(&command.options, calls::answer).map_err(|(what, error)| {
         let errno = error.raw_os_error().unwrap_or(libc::EIO);
         error_of(Step::Report, &what.into(), errno)
     })?;
@@ -214,7 +214,8 @@ pub fn run(command: &Command) -> Result<std::convert::Infallible, Error> {
     let arguments: Result<Vec<_>, _> = arguments.collect();
     let arguments = arguments.map_err(|_| named(libc::EINVAL))?;
     let program = Program::open(path.into(), || Ok([arguments, environment()])).map_err(named)?;
-    let block = Block::prepare(serve).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO));
+    let block = Block::prepare(observed.unwrap_or(calls::serve))
+        .map_err(|error| error.raw_os_error().unwrap_or(libc::EIO));
     let block = block.map_err(of_host(Step::Thread))?;
     block.mailbox.block(signals::install());
     runner::tell_threads(thread::is_alone);

@@ -4,6 +4,9 @@
 //! to the dispatcher, so that a call costs nothing more. With observers it leads to [`observed`],
 //! which records the call around the dispatcher.
 //!
+//! A report looks up code under the lock of a change of code, and the change waits for each thread
+//! that [returns](Block::returns) to the guest: so no thread counts as one while it records.
+//!
 //! Reports are made at the end of each process: by `exit_group`, by the exit of the last thread,
 //! and by a signal whose default ends the program. The runner handles these signals itself,
 //! reports, and then lets the host's default end the process, so that the exit status is the same.
@@ -34,22 +37,26 @@ use fdtable_posix::runner;
 use crate::block::Block;
 use crate::frame::Frame;
 use crate::options::{Choice, Options, Report};
+use crate::patch;
 
 use call::Call;
 use findings::Findings;
 pub(crate) use list::{ask_for_list, start_lister};
-use observers::{OBSERVERS, Observers, Serve};
+use observers::{Answer, OBSERVERS, Observers};
 use sink::Sink;
 
 /// True once this process has begun to make its reports.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Prepares the table and the observers, before the guest starts. Returns the function that serves
-/// the calls of its threads: `serve`, or one that also records them.
+/// and records the calls of its threads, if the options ask for reports.
 ///
 /// # Errors
 /// Errors of opening the file of a report, or of a quarantine, with a name for either.
-pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, io::Error)> {
+pub(crate) fn begin(
+    options: &Options,
+    answer: Answer,
+) -> Result<Option<extern "C" fn(&mut Frame)>, (String, io::Error)> {
     let open = |report: &Report| {
         let name = match report {
             Report::File(path) => path.display().to_string(),
@@ -76,18 +83,18 @@ pub(crate) fn begin(options: &Options, serve: Serve) -> Result<Serve, (String, i
             quarantine: options.descriptors.quarantine,
         }),
         owners: options.owners,
-        serve,
+        answer,
     };
     let is_used = observers.statistics.is_some()
         || observers.trace.is_some()
         || observers.list.is_some()
         || observers.findings.is_some();
     if !is_used {
-        return Ok(serve);
+        return Ok(None);
     }
     // The one call before the guest starts.
     let _ = OBSERVERS.set(observers);
-    Ok(observed)
+    Ok(Some(observed))
 }
 
 /// Serves a call, and records it.
@@ -96,10 +103,18 @@ extern "C" fn observed(frame: &mut Frame) {
     let Some(observers) = OBSERVERS.get() else {
         return;
     };
-    let serve = observers.serve;
-    if block.must_exit() {
-        return serve(frame);
+    block.returns.set(0);
+    let site = match block.must_exit() {
+        true => (observers.answer)(block, frame),
+        false => record(observers, block, frame),
+    };
+    if site != 0 {
+        frame.rip = patch::return_to(block, frame.rip);
     }
+}
+
+/// Serves a call, and records it. Returns the site at which it has trapped, or 0.
+fn record(observers: &Observers, block: &'static Block, frame: &mut Frame) -> u64 {
     let site = block.trapped_at.get();
     let call = Call {
         number: i64::from(frame.rax as i32),
@@ -121,12 +136,12 @@ extern "C" fn observed(frame: &mut Frame) {
         if observers.statistics.is_some() {
             statistics::count(&call, 0, 0);
         }
-        return serve(frame);
+        return (observers.answer)(block, frame);
     }
     let line = observers.trace.as_ref().map(|_| trace::begin(&call));
     let begun = observers.statistics.is_some().then(Instant::now);
     let wait = observers.findings.as_ref().map(|_| waits::begin(&call));
-    serve(frame);
+    (observers.answer)(block, frame);
     drop(wait);
     let result = frame.rax.cast_signed();
     if let Some(begun) = begun {
@@ -138,6 +153,7 @@ extern "C" fn observed(frame: &mut Frame) {
     if observers.findings.is_some() || observers.list.is_some() {
         files::record(observers, &call, result);
     }
+    site
 }
 
 /// Makes the reports of this process, once.

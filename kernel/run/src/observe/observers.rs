@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use super::findings::Findings;
 use super::sink::Sink;
+use crate::block::Block;
 use crate::frame::Frame;
 use crate::options::Owners;
 
@@ -14,11 +15,11 @@ pub(super) struct Observers {
     pub(super) list: Option<Sink>,
     pub(super) findings: Option<Findings>,
     pub(super) owners: Owners,
-    /// Serves the calls.
-    pub(super) serve: Serve,
+    pub(super) answer: Answer,
 }
 
-/// Serves a call of the guest.
-pub(super) type Serve = extern "C" fn(&mut Frame);
+/// Serves a call of the guest, but for the return to the guest. Returns the site at which the call
+/// has trapped, or 0.
+pub(super) type Answer = fn(&'static Block, &mut Frame) -> u64;
 
 pub(super) static OBSERVERS: OnceLock<Observers> = OnceLock::new();
