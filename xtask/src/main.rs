@@ -87,7 +87,7 @@ const COMMANDS: &[Command] = commands! {
         "time the library on the hooks of a platform, beside `std`",
     "programs" "[NAME [ARGUMENTS]]" programs::run:
         "run programs that others wrote on fdtable",
-    "tidy" "[--lower | --list [PART]]" tidy::run:
+    "tidy" "" tidy::run:
         "check the style of comments, documents and commit subjects",
 };
 

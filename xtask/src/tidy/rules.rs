@@ -1,4 +1,4 @@
-//! The rules, each of which counts its findings in one line of prose.
+//! The rules, each of which finds what breaks it in one line of prose.
 
 use crate::source;
 
@@ -33,22 +33,24 @@ enum Width {
     Free,
 }
 
-/// A rule: its name, and the number of findings in a line.
-pub(super) type Rule = (&'static str, fn(&Prose) -> usize);
+/// A rule: its name, and a function that returns true for a line that breaks it.
+pub(super) type Rule = (&'static str, fn(&Prose) -> bool);
 
 pub(super) const RULES: &[Rule] = &[
     ("who", headless_who),
-    ("tells-whether", |line| pairs(line, "tells", "whether")),
+    ("tells-whether", |line| {
+        sequence(line, &["tells"], &["whether"])
+    }),
     ("processor", |line| {
         words(line, &["processor", "processors"])
     }),
-    ("for-ever", |line| pairs(line, "for", "ever")),
+    ("for-ever", |line| sequence(line, &["for"], &["ever"])),
     ("somebody", |line| {
         words(line, &["somebody", "nobody", "everybody"])
     }),
     ("headless", headless_sentences),
     ("is-to-be", |line| {
-        triples(line, &["is", "are", "was", "were"], "to", "be")
+        sequence(line, &["is", "are", "was", "were"], &["to", "be"])
     }),
     ("width", too_wide),
 ];
@@ -165,52 +167,33 @@ fn split(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn words(line: &Prose, wanted: &[&str]) -> usize {
-    line.words
-        .iter()
-        .filter(|word| wanted.contains(&word.as_str()))
-        .count()
+fn words(line: &Prose, wanted: &[&str]) -> bool {
+    let mut words = line.words.iter();
+    words.any(|word| wanted.contains(&word.as_str()))
 }
 
-fn pairs(line: &Prose, first: &str, second: &str) -> usize {
-    line.words
-        .windows(2)
-        .filter(|pair| pair[0] == first && pair[1] == second)
-        .count()
+/// Finds one of the words `first` before the words `rest`.
+fn sequence(line: &Prose, first: &[&str], rest: &[&str]) -> bool {
+    let mut windows = line.words.windows(1 + rest.len());
+    windows.any(|words| first.contains(&words[0].as_str()) && words[1..] == *rest)
 }
 
 /// A `who` without a person before it: a sentence has to name its actor.
-fn headless_who(line: &Prose) -> usize {
-    let before = |index: usize| {
-        index
-            .checked_sub(1)
-            .map_or("", |index| line.words[index].as_str())
-    };
-    let who = line
-        .words
-        .iter()
-        .enumerate()
-        .filter(|(_, word)| *word == "who");
-    who.filter(|&(index, _)| !PERSONS.contains(&before(index)))
-        .count()
-}
-
-fn triples(line: &Prose, first: &[&str], second: &str, third: &str) -> usize {
-    line.words
-        .windows(3)
-        .filter(|words| {
-            first.contains(&words[0].as_str()) && words[1] == second && words[2] == third
-        })
-        .count()
+fn headless_who(line: &Prose) -> bool {
+    let before = [""]
+        .into_iter()
+        .chain(line.words.iter().map(String::as_str));
+    let mut pairs = before.zip(&line.words);
+    pairs.any(|(before, word)| word == "who" && !PERSONS.contains(&before))
 }
 
 /// Sentences whose subject is a clause: it hides the noun. One that begins with `Where` and goes on
 /// after a comma has another subject. Questions of a test's documentation name what breaks.
-fn headless_sentences(line: &Prose) -> usize {
+fn headless_sentences(line: &Prose) -> bool {
     const RELATIVE: &[&str] = &[
         "of", "that", "which", "who", "whose", "in", "with", "from", "for",
     ];
-    let is_headless = |sentence: &&Sentence| {
+    let is_headless = |sentence: &Sentence| {
         let word = |index: usize| sentence.words.get(index).map_or("", String::as_str);
         match word(0) {
             "what" => word(1) != "breaks",
@@ -220,16 +203,16 @@ fn headless_sentences(line: &Prose) -> usize {
             _ => false,
         }
     };
-    line.sentences.iter().filter(is_headless).count()
+    line.sentences.iter().any(is_headless)
 }
 
 /// A comment that is too wide, unless no space lets it break: a link.
-fn too_wide(line: &Prose) -> usize {
+fn too_wide(line: &Prose) -> bool {
     let text = line.text.trim_start();
     let after_slashes = text.trim_start_matches(['/', '!']).trim_start();
     let wide = line.width == Width::Bounded && line.text.chars().count() > WIDTH;
     // Neither a long link nor a row of a table can be wrapped.
-    usize::from(wide && after_slashes.contains(' ') && !after_slashes.starts_with('|'))
+    wide && after_slashes.contains(' ') && !after_slashes.starts_with('|')
 }
 
 #[cfg(test)]
@@ -237,7 +220,7 @@ mod tests {
     use super::*;
 
     fn findings(prose: &[Prose]) -> Vec<&'static str> {
-        let of_line = |line| RULES.iter().filter(move |rule| (rule.1)(line) > 0);
+        let of_line = |line| RULES.iter().filter(move |rule| (rule.1)(line));
         prose.iter().flat_map(of_line).map(|rule| rule.0).collect()
     }
 
