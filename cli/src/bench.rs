@@ -20,6 +20,7 @@ use fdtable_bench::slab::Slab;
 use fdtable_bench::systems::Screen;
 #[cfg(feature = "experiments")]
 use fdtable_bench::{
+    adopt::Adopt,
     fork::Fork,
     grow::Grow,
     lmbench::Lmbench,
@@ -74,15 +75,13 @@ pub(crate) fn first() -> anyhow::Result<()> {
         Experiment::Slab,
         Experiment::Libmicro,
     ];
-    let (mut reports, failed) = measure(&systems.map(|it| configured(&it, effort)), |_| {});
+    let (reports, failed) = measure(&systems.map(|it| configured(&it, effort)), |_| {});
     let screen = Screen {
         reports: &reports,
         folder: &folder,
         seconds: began.elapsed().as_secs_f64(),
     };
     print!("{screen}");
-    let own = screen.report();
-    reports.extend(own);
     page.write(&reports, None)?;
     json::write(&folder.join("run.json"), &reports)?;
     let tables = folder.join("tables.txt");
@@ -183,6 +182,8 @@ fn every() -> Vec<Experiment> {
         Experiment::Run,
         #[cfg(feature = "experiments")]
         Experiment::Tree,
+        #[cfg(feature = "experiments")]
+        Experiment::Adopt,
     ]
 }
 
@@ -208,6 +209,8 @@ fn configured(chosen: &Experiment, effort: Effort) -> Box<dyn experiment::Experi
         Experiment::Run => Box::new(run_programs(Programs::Single, effort)),
         #[cfg(feature = "experiments")]
         Experiment::Tree => Box::new(run_programs(Programs::Trees, effort)),
+        #[cfg(feature = "experiments")]
+        Experiment::Adopt => Box::new(Adopt::new(effort)),
     }
 }
 
@@ -280,6 +283,7 @@ mod tests {
             "ports",
             "run",
             "tree",
+            "adopt",
         ];
         #[cfg(not(feature = "experiments"))]
         let all = [

@@ -110,6 +110,9 @@ pub(crate) enum Experiment {
     /// Trees of processes on one kernel, beside the same on the host.
     #[cfg(feature = "experiments")]
     Tree,
+    /// The first command of the README in a fresh clone, and a table in an empty crate.
+    #[cfg(feature = "experiments")]
+    Adopt,
 }
 
 /// Options of the chat; the defaults are 20, 20, 500 and 100.

@@ -3,6 +3,8 @@
 //! A request returns an answer or an error that names the program: it may die, exceed the time
 //! limit, or send an invalid answer. The process is reaped when it is dropped.
 
+#[cfg(feature = "experiments")]
+use std::io::ErrorKind;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -165,6 +167,21 @@ fn collect(mut errors: ChildStderr) -> JoinHandle<String> {
             .and_then(|_| std::io::copy(&mut errors, &mut std::io::sink()));
         String::from_utf8_lossy(&beginning).into_owned()
     })
+}
+
+/// Runs a tool to its end, and returns what it has printed. None if it is not installed.
+///
+/// # Errors
+/// If it fails, with its error messages.
+#[cfg(feature = "experiments")]
+pub(crate) fn output(tool: &mut Command) -> anyhow::Result<Option<String>> {
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match tool.output() {
+        Ok(output) if output.status.success() => Ok(Some(said(&output.stdout))),
+        Ok(output) => bail!("{tool:?}, {}: {}", output.status, said(&output.stderr)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).context(format!("{tool:?}")),
+    }
 }
 
 #[cfg(feature = "experiments")]

@@ -9,7 +9,8 @@
 //!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`] and [`run`]: the experiments.
+//!    [`chat`], [`libmicro`], [`lmbench`], [`peers`], [`ports`], [`run`] and [`adopt`]: the
+//!    experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are measured.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
@@ -26,6 +27,8 @@
 #[macro_use]
 mod named;
 
+#[cfg(feature = "experiments")]
+pub mod adopt;
 pub mod affinity;
 #[cfg(feature = "experiments")]
 pub mod any_free;

@@ -45,7 +45,8 @@ pub(crate) fn thread_time() -> anyhow::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-fn duration(time: TimeVal) -> Duration {
+/// Converts a time of the system.
+pub(crate) fn duration(time: TimeVal) -> Duration {
     Duration::from_secs(time.tv_sec().unsigned_abs())
         + Duration::from_micros(time.tv_usec().unsigned_abs())
 }

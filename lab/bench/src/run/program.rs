@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+
+use crate::child::output;
 
 /// The list.
 const LIST: &str = include_str!("programs.txt");
@@ -113,20 +115,10 @@ fn find(name: &str, own: &Path) -> anyhow::Result<Option<(PathBuf, Option<PathBu
 
 /// Compiles a program in C, unless it is there. Blocks for a second.
 fn compiled(source: &Path, file: &Path) -> anyhow::Result<Option<(PathBuf, Option<PathBuf>)>> {
-    let compiled = || Ok(Some((file.to_owned(), None)));
-    if file.is_file() {
-        return compiled();
-    }
     let mut compiler = Command::new("cc");
-    match compiler.arg("-O2").arg(source).arg("-o").arg(file).output() {
-        Ok(output) if output.status.success() => compiled(),
-        Ok(output) => bail!(
-            "{}: {}",
-            source.display(),
-            String::from_utf8_lossy(&output.stderr)
-        ),
-        Err(_) => Ok(None),
-    }
+    compiler.arg("-O2").arg(source).arg("-o").arg(file);
+    let is_compiled = file.is_file() || output(&mut compiler)?.is_some();
+    Ok(is_compiled.then(|| (file.to_owned(), None)))
 }
 
 /// Reads a line of the list. None if it has another form.

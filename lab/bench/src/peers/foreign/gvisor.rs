@@ -6,12 +6,11 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Foreign, Missing, SlowBuilds};
-use crate::child::Program;
+use crate::child::{Program, output};
 use crate::experiment::Progress;
 
 pub(super) const NAME: &str = "gVisor FDTable, in Go";
@@ -84,20 +83,16 @@ fn build(go: &str, directory: &Path, program: &Path) -> Result<(), String> {
         sources.try_for_each(|(name, source)| fs::write(directory.join(name), source))
     });
     written.map_err(|error| format!("the cache cannot be written: {error}"))?;
-    let output = Command::new(go)
-        .args(["build", "-o"])
+    let mut go = Command::new(go);
+    go.args(["build", "-o"])
         .args([&in_part, Path::new(".")])
-        .current_dir(directory)
-        .output();
-    match output {
-        Ok(output) if output.status.success() => {
+        .current_dir(directory);
+    match output(&mut go) {
+        Ok(Some(_)) => {
             fs::rename(&in_part, program).map_err(|error| format!("no program was built: {error}"))
         }
-        Ok(output) => Err(refusal(&String::from_utf8_lossy(&output.stderr))),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err("Go was not found; it is at https://go.dev/dl".to_owned())
-        }
-        Err(error) => Err(format!("Go did not start: {error}")),
+        Ok(None) => Err("Go was not found; it is at https://go.dev/dl".to_owned()),
+        Err(error) => Err(refusal(&error.to_string())),
     }
 }
 

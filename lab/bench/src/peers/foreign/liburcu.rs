@@ -2,12 +2,11 @@
 //!
 //! Each is built with both of its fastest flavours.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
 use super::{Foreign, Missing};
-use crate::child::Program;
+use crate::child::{Program, output};
 
 /// Sources of the programs: one unit with its parts.
 const SOURCES: [(&str, &str); 9] = [
@@ -91,19 +90,16 @@ fn compile(
         std::fs::write(directory.join(name), source)
             .map_err(|error| format!("{name} cannot be written: {error}"))?;
     }
-    let output = Command::new(compiler)
+    let mut compiler = Command::new(compiler);
+    compiler
         .args(["-std=gnu11", "-O2", "-pthread", "-o"])
         .args([&program, &directory.join("rival.c")])
         .args(options)
-        .arg("-lurcu-common")
-        .output();
-    match output {
-        Ok(output) if output.status.success() => Ok(program),
-        Ok(output) => Err(refusal(&String::from_utf8_lossy(&output.stderr))),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err("no C compiler was found: `apt-get install gcc`".to_owned())
-        }
-        Err(error) => Err(format!("the C compiler did not start: {error}")),
+        .arg("-lurcu-common");
+    match output(&mut compiler) {
+        Ok(Some(_)) => Ok(program),
+        Ok(None) => Err("no C compiler was found: `apt-get install gcc`".to_owned()),
+        Err(error) => Err(refusal(&error.to_string())),
     }
 }
 
